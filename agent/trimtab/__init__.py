@@ -1,0 +1,3 @@
+"""Trimtab's agent."""
+
+__version__ = "0.1.0"

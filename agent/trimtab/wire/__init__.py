@@ -1,0 +1,47 @@
+"""What travels from a training machine to the service, and nothing else.
+
+A **segment** is some seconds of all series of one node; a **declaration** says what the run and
+its node are. Both are self-describing and may arrive in any order, late, or twice. This package
+is the one part of the agent that the service imports, so it needs the standard library only.
+"""
+
+from trimtab.wire.codec import decode_segment, encode_segment
+from trimtab.wire.declaration import (
+    Declaration,
+    Gpu,
+    NodeFacts,
+    decode_declaration,
+    encode_declaration,
+)
+from trimtab.wire.limits import LIMITS, Limits, WireError
+from trimtab.wire.segment import (
+    VERSION,
+    Block,
+    Event,
+    Refusal,
+    Segment,
+    SessionClock,
+    StepBlock,
+    StepSummary,
+)
+
+__all__ = [
+    "LIMITS",
+    "VERSION",
+    "Block",
+    "Declaration",
+    "Event",
+    "Gpu",
+    "Limits",
+    "NodeFacts",
+    "Refusal",
+    "Segment",
+    "SessionClock",
+    "StepBlock",
+    "StepSummary",
+    "WireError",
+    "decode_declaration",
+    "decode_segment",
+    "encode_declaration",
+    "encode_segment",
+]

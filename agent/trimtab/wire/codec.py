@@ -1,0 +1,336 @@
+"""Segments to bytes and back: gzip'd columnar JSON, version 1.
+
+A column is one of three shapes, whichever is shortest to say: `[v, ...]`, `{"k": v, "n": n}` for a
+constant, `{"d": [first, delta, ...]}` for whole numbers. One bad series is refused by
+name; the rest of its segment is kept.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import accumulate
+from typing import Any
+from uuid import UUID
+
+from trimtab.wire.limits import LIMITS, SERIES_NAME, Limits, WireError, integer, read_document, text, write_document
+from trimtab.wire.segment import (
+    VERSION,
+    Block,
+    Event,
+    Number,
+    Refusal,
+    Segment,
+    SessionClock,
+    StepBlock,
+    StepSummary,
+)
+
+PHASES = ("initialise", "train", "evaluate", "checkpoint", "finalise")
+_NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def encode_segment(segment: Segment) -> bytes:
+    """The upload body of a segment; the same segment always gives the same bytes."""
+    clock = segment.clock
+    return write_document(
+        {
+            "version": VERSION,
+            "run_id": str(segment.run_id),
+            "job": segment.job,
+            "attempt": segment.attempt,
+            "machine_id": segment.machine_id,
+            "session_id": str(clock.session_id),
+            "boot_id": clock.boot_id,
+            "session_started_at_ns": clock.started_at_ns,
+            "session_started_mono_ns": clock.started_mono_ns,
+            "seq": segment.seq,
+            "start_ms": segment.start_ms,
+            "duration_ms": segment.duration_ms,
+            "resolution_ms": segment.resolution_ms,
+            "blocks": [_encode_block(block) for block in segment.blocks],
+            "steps": [_encode_steps(steps) for steps in segment.steps],
+            "step_summaries": [_encode_summary(summary) for summary in segment.step_summaries],
+            "events": [_encode_event(event) for event in segment.events],
+        }
+    )
+
+
+def decode_segment(body: bytes, limits: Limits = LIMITS) -> Segment:
+    """Parse and bound an upload body.
+
+    Raises:
+        WireError: the body as a whole can't be taken. A single bad series, step block or event
+            is left out instead and named in `Segment.refused`.
+    """
+    document = read_document(body, limits)
+    version = integer(document, "version", low=1)
+    if version > VERSION:
+        raise WireError("version", f"{version} is newer than this service knows", "Update the service.")
+    segment = _header(document, limits)
+    _read_blocks(document, segment, limits)
+    _read_parts(document, "steps", _steps, segment.steps, segment, limits)
+    _read_parts(document, "step_summaries", _summary, segment.step_summaries, segment, limits)
+    _read_parts(document, "events", _event, segment.events, segment, limits)
+    return segment
+
+
+def _header(document: dict[str, Any], limits: Limits) -> Segment:
+    clock = SessionClock(
+        session_id=_uuid(document, "session_id"),
+        boot_id=text(document, "boot_id", limits),
+        started_at_ns=integer(document, "session_started_at_ns", high=4 * 10**18),
+        started_mono_ns=integer(document, "session_started_mono_ns"),
+    )
+    return Segment(
+        run_id=_uuid(document, "run_id"),
+        job=text(document, "job", limits),
+        attempt=integer(document, "attempt", high=1_000_000),
+        machine_id=text(document, "machine_id", limits),
+        clock=clock,
+        seq=integer(document, "seq", high=2**31 - 1),
+        start_ms=integer(document, "start_ms", high=10**12),
+        duration_ms=integer(document, "duration_ms", high=86_400_000),
+        resolution_ms=integer(document, "resolution_ms", low=1, high=86_400_000),
+    )
+
+
+def _uuid(document: dict[str, Any], field: str) -> UUID:
+    try:
+        return UUID(document[field])
+    except (KeyError, ValueError, TypeError, AttributeError):
+        raise WireError(field, "missing or not a UUID", "Send a UUID.") from None
+
+
+def _part(document: dict[str, Any], field: str, at_most: int) -> list[Any]:
+    part = document.get(field, [])
+    if not isinstance(part, list):
+        raise WireError(field, "not a list", "Send a list.")
+    if len(part) > at_most:
+        raise WireError(field, f"over {at_most} entries", "Send smaller segments.")
+    return part
+
+
+# Columns
+
+
+def _encode_block(block: Block) -> dict[str, Any]:
+    columns = {name: _encode_column(values) for name, values in block.columns.items()}
+    return {"t": _encode_column(list(block.times_ms)), "columns": columns}
+
+
+def _encode_column(values: list[Number]) -> Any:
+    if len(values) > 2 and values.count(values[0]) == len(values):
+        return {"k": values[0], "n": len(values)}
+    if all(type(value) is int for value in values):
+        return {"d": _deltas(values)}  # type: ignore[arg-type]
+    return [None if isinstance(v, float) and not math.isfinite(v) else v for v in values]
+
+
+def _deltas(values: list[int]) -> list[int]:
+    return values[:1] + [b - a for a, b in zip(values, values[1:], strict=False)]
+
+
+def _read_blocks(document: dict[str, Any], segment: Segment, limits: Limits) -> None:
+    series = 0
+    for number, raw in enumerate(_part(document, "blocks", 200)):
+        columns = raw.get("columns") if isinstance(raw, dict) else None
+        times = _column(raw.get("t"), limits) if isinstance(raw, dict) else None
+        if not isinstance(columns, dict) or times is None or not _are_times(times):
+            segment.refused.append(Refusal(f"blocks[{number}]", "needs rising times and columns"))
+            continue
+        series += len(columns)
+        if series > limits.series:
+            raise WireError("blocks", f"over {limits.series} series", "Send fewer series.")
+        segment.blocks.append(_block(times, columns, segment, limits))
+
+
+def _block(times: list[Any], columns: dict[str, Any], segment: Segment, limits: Limits) -> Block:
+    block = Block(times_ms=times, columns={})
+    for name, raw in columns.items():
+        values = _column(raw, limits)
+        if len(name) > limits.name_chars or not SERIES_NAME.match(name):
+            segment.refused.append(Refusal(name[:80], "not a series name (entity.metric_unit)"))
+        elif values is None:
+            segment.refused.append(Refusal(name, "not a column of numbers"))
+        elif len(values) != len(times):
+            reason = f"{len(values)} values for {len(times)} times"
+            segment.refused.append(Refusal(name, reason))
+        else:
+            block.columns[name] = values
+    return block
+
+
+def _column(raw: Any, limits: Limits) -> list[Number] | None:
+    """The values of a column in any of its shapes; None if it isn't one."""
+    if isinstance(raw, dict):
+        return _constant(raw, limits) if "k" in raw else _from_deltas(raw.get("d"), limits)
+    if not isinstance(raw, list) or len(raw) > limits.ticks:
+        return None
+    if not all(value is None or _is_number(value) for value in raw):
+        return None
+    return [None if isinstance(v, float) and not math.isfinite(v) else v for v in raw]
+
+
+def _constant(raw: dict[str, Any], limits: Limits) -> list[Number] | None:
+    value, count = raw["k"], raw.get("n")
+    if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= limits.ticks:
+        return None
+    if value is not None and not (_is_number(value) and math.isfinite(value)):
+        return None
+    return [value] * count
+
+
+def _from_deltas(raw: Any, limits: Limits) -> list[Number] | None:
+    if not isinstance(raw, list) or len(raw) > limits.ticks:
+        return None
+    if not all(type(value) is int and abs(value) < 2**63 for value in raw):
+        return None
+    values = list(accumulate(raw))
+    return values if all(abs(value) < 2**63 for value in values) else None  # type: ignore[return-value]
+
+
+def _is_number(value: Any) -> bool:
+    if type(value) is int:
+        return abs(value) < 2**63
+    return isinstance(value, float)
+
+
+def _are_times(times: list[Any]) -> bool:
+    rising = all(a < b for a, b in zip(times, times[1:], strict=False) if _both_int(a, b))
+    return bool(times) and all(type(t) is int and 0 <= t <= 10**9 for t in times) and rising
+
+
+def _both_int(a: Any, b: Any) -> bool:
+    return type(a) is int and type(b) is int
+
+
+# Steps and events
+
+
+def _read_parts(
+    document: dict[str, Any], field: str, read: Any, into: list[Any], segment: Segment, limits: Limits
+) -> None:
+    for number, raw in enumerate(_part(document, field, limits.events)):
+        try:
+            into.append(read(raw if isinstance(raw, dict) else {}, limits))
+        except WireError as error:
+            segment.refused.append(Refusal(f"{field}[{number}]", str(error)))
+
+
+def _encode_steps(steps: StepBlock) -> dict[str, Any]:
+    return {
+        "rank": steps.rank,
+        "phase": steps.phase,
+        "start_us": _encode_column(list(steps.start_us)),
+        "duration_us": _encode_column(list(steps.duration_us)),
+        "data_wait_us": _encode_column(list(steps.data_wait_us)),
+        "samples": _encode_column(list(steps.samples)),
+    }
+
+
+def _steps(raw: dict[str, Any], limits: Limits) -> StepBlock:
+    start = _whole(raw, "start_us", limits, missing=False)
+    columns = [_whole(raw, name, limits) for name in ("duration_us", "data_wait_us", "samples")]
+    if any(len(column) != len(start) for column in columns) or None in columns[0]:
+        raise WireError("steps", "columns of different length", "Send one value a step.")
+    return StepBlock(
+        rank=integer(raw, "rank", high=10_000_000),
+        phase=_phase(raw),
+        start_us=start,  # type: ignore[arg-type]
+        duration_us=columns[0],  # type: ignore[arg-type]
+        data_wait_us=columns[1],
+        samples=columns[2],
+    )
+
+
+def _whole(raw: dict[str, Any], name: str, limits: Limits, missing: bool = True) -> list[int | None]:
+    values = _column(raw.get(name), Limits(ticks=limits.steps))
+    good = values is not None and all(
+        (v is None and missing) or (type(v) is int and v >= 0) for v in values
+    )
+    if not good:
+        raise WireError(name, "not a column of whole numbers from 0", "Send microseconds.")
+    return values  # type: ignore[return-value]
+
+
+def _phase(raw: dict[str, Any]) -> str:
+    phase = raw.get("phase", "train")
+    if phase not in PHASES:
+        raise WireError("phase", "unknown", f"Send one of {', '.join(PHASES)}.")
+    return str(phase)
+
+
+def _encode_summary(summary: StepSummary) -> dict[str, Any]:
+    return {
+        "rank": summary.rank,
+        "phase": summary.phase,
+        "start_ms": summary.start_ms,
+        "count": summary.count,
+        "duration_sum_us": summary.duration_sum_us,
+        "duration_min_us": summary.duration_min_us,
+        "duration_max_us": summary.duration_max_us,
+        "data_wait_sum_us": summary.data_wait_sum_us,
+        "samples": summary.samples,
+        "histogram": {str(bucket): count for bucket, count in summary.histogram.items()},
+        "slowest_us": summary.slowest_us,
+    }
+
+
+def _summary(raw: dict[str, Any], limits: Limits) -> StepSummary:
+    numbers = ("start_ms", "count", "duration_sum_us", "duration_min_us", "duration_max_us")
+    found = {name: integer(raw, name) for name in numbers}
+    return StepSummary(
+        rank=integer(raw, "rank", high=10_000_000),
+        phase=_phase(raw),
+        data_wait_sum_us=None if raw.get("data_wait_sum_us") is None else integer(raw, "data_wait_sum_us"),
+        samples=None if raw.get("samples") is None else integer(raw, "samples"),
+        histogram=_histogram(raw.get("histogram", {})),
+        slowest_us=[v for v in _whole(raw, "slowest_us", limits, missing=False) if v is not None]
+        if "slowest_us" in raw
+        else [],
+        **found,
+    )
+
+
+def _histogram(raw: Any) -> dict[int, int]:
+    if not isinstance(raw, dict) or len(raw) > 400:
+        raise WireError("histogram", "not an object of at most 400 buckets", "Send buckets.")
+    try:
+        return {int(bucket): int(count) for bucket, count in raw.items()}
+    except (TypeError, ValueError):
+        raise WireError("histogram", "not whole numbers", "Send bucket -> count.") from None
+
+
+def _encode_event(event: Event) -> dict[str, Any]:
+    return {"t": event.time_ms, "kind": event.kind, **_finite(event.data)}
+
+
+def _finite(data: dict[str, Any]) -> dict[str, Any]:
+    """Non-finite numbers as the strings "NaN", "Infinity" and "-Infinity"; JSON has none."""
+    return {key: _finite_value(value) for key, value in data.items()}
+
+
+def _finite_value(value: Any) -> Any:
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _event(raw: dict[str, Any], limits: Limits) -> Event:
+    data = {key: value for key, value in raw.items() if key not in ("t", "kind")}
+    for key, value in data.items():
+        scalar = value is None or isinstance(value, str | int | float | bool)
+        too_long = isinstance(value, str) and len(value) > limits.text_chars
+        if len(key) > limits.name_chars or not scalar or too_long:
+            raise WireError(key[:80], "not a short scalar", "Send text, a number, a boolean or null.")
+    if raw.get("kind") == "metric":
+        data["value"] = _metric_value(data.get("value"))
+    return Event(time_ms=integer(raw, "t", high=10**9), kind=text(raw, "kind", limits), data=data)
+
+
+def _metric_value(value: Any) -> float:
+    if isinstance(value, str) and value in _NON_FINITE:
+        return _NON_FINITE[value]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise WireError("value", "not a number", 'Send a number, "NaN", "Infinity" or "-Infinity".')
+    return float(value)

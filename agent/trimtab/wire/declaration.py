@@ -1,0 +1,176 @@
+"""What a run and its node are, said once at the start and again when more is known."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+from uuid import UUID
+
+from trimtab.wire.limits import LIMITS, Limits, WireError, integer, read_document, text, write_document
+from trimtab.wire.segment import VERSION
+
+
+@dataclass(slots=True)
+class Gpu:
+    """One GPU of the node, in the order of its `gpuN` series."""
+
+    model: str
+    memory_bytes: int
+    uuid: str = ""
+    allocated: bool = True
+
+
+@dataclass(slots=True)
+class NodeFacts:
+    """One machine: what it is, what it has, and how much of it this run was given."""
+
+    machine_id: str
+    hostname: str = ""
+    provider: str = ""
+    service: str = ""
+    region: str = ""
+    zone: str = ""
+    instance_type: str = ""
+    purchase_option: str = "on_demand"
+    owns_machine: bool = False
+    vcpus: int = 0
+    effective_cpus: float = 0.0
+    """min(affinity, cgroup quota, cpuset): the cores this run may use."""
+    memory_bytes: int = 0
+    effective_memory_bytes: int = 0
+    cpu_model: str = ""
+    gpus: list[Gpu] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Declaration:
+    """The run as its agent knows it. Sending it again updates what it names."""
+
+    run_id: UUID
+    job: str
+    attempt: int
+    session_id: UUID
+    node: NodeFacts
+    owner: str = ""
+    tags: dict[str, str] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
+    command: list[str] = field(default_factory=list)
+    git_commit: str = ""
+    git_branch: str = ""
+    git_dirty: bool = False
+    agent_version: str = ""
+    workload: dict[str, str] = field(default_factory=dict)
+    """What must match for two runs to do the same work: entry point, dataset, model, ..."""
+
+
+def encode_declaration(declaration: Declaration) -> bytes:
+    document = asdict(declaration)
+    document["version"] = VERSION
+    document["run_id"] = str(declaration.run_id)
+    document["session_id"] = str(declaration.session_id)
+    return write_document(document)
+
+
+def decode_declaration(body: bytes, limits: Limits = LIMITS) -> Declaration:
+    """Parse and bound a declaration; unknown fields are ignored, so newer agents are welcome.
+
+    Raises:
+        WireError: a field that is missing or out of bounds.
+    """
+    document = read_document(body, limits)
+    return Declaration(
+        run_id=_uuid(document, "run_id"),
+        job=text(document, "job", limits),
+        attempt=integer(document, "attempt", high=1_000_000, default=0),
+        session_id=_uuid(document, "session_id"),
+        node=_node(_mapping(document, "node"), limits),
+        owner=text(document, "owner", limits, default=""),
+        tags=_texts(document, "tags", limits),
+        parameters=_scalars(document, "parameters", limits),
+        command=_command(document, limits),
+        git_commit=text(document, "git_commit", limits, default=""),
+        git_branch=text(document, "git_branch", limits, default=""),
+        git_dirty=bool(document.get("git_dirty")),
+        agent_version=text(document, "agent_version", limits, default=""),
+        workload=_texts(document, "workload", limits),
+    )
+
+
+def _node(document: dict[str, Any], limits: Limits) -> NodeFacts:
+    names = ("hostname", "provider", "service", "region", "zone", "instance_type", "cpu_model")
+    texts = {name: text(document, name, limits, default="") for name in names}
+    gpus = document.get("gpus", [])
+    if not isinstance(gpus, list) or len(gpus) > 64:
+        raise WireError("node.gpus", "not a list of at most 64", "List the node's GPUs.")
+    return NodeFacts(
+        machine_id=text(document, "machine_id", limits),
+        purchase_option=text(document, "purchase_option", limits, default="on_demand"),
+        owns_machine=bool(document.get("owns_machine")),
+        vcpus=integer(document, "vcpus", high=100_000, default=0),
+        effective_cpus=_positive(document, "effective_cpus"),
+        memory_bytes=integer(document, "memory_bytes", default=0),
+        effective_memory_bytes=integer(document, "effective_memory_bytes", default=0),
+        gpus=[_gpu(gpu, limits) for gpu in gpus],
+        **texts,
+    )
+
+
+def _gpu(document: Any, limits: Limits) -> Gpu:
+    if not isinstance(document, dict):
+        raise WireError("node.gpus", "an entry is not an object", "Send model and memory_bytes.")
+    return Gpu(
+        model=text(document, "model", limits),
+        memory_bytes=integer(document, "memory_bytes", default=0),
+        uuid=text(document, "uuid", limits, default=""),
+        allocated=bool(document.get("allocated", True)),
+    )
+
+
+def _uuid(document: dict[str, Any], field_name: str) -> UUID:
+    try:
+        return UUID(document[field_name])
+    except (KeyError, ValueError, TypeError, AttributeError):
+        raise WireError(field_name, "missing or not a UUID", "Send a UUID.") from None
+
+
+def _mapping(document: dict[str, Any], field_name: str) -> dict[str, Any]:
+    value = document.get(field_name, {})
+    if not isinstance(value, dict) or len(value) > 500:
+        raise WireError(field_name, "not an object of at most 500 entries", "Send an object.")
+    return value
+
+
+def _texts(document: dict[str, Any], field_name: str, limits: Limits) -> dict[str, str]:
+    found = _mapping(document, field_name)
+    return {_key(field_name, k, limits): text(found, k, limits, default="") for k in found}
+
+
+def _scalars(document: dict[str, Any], field_name: str, limits: Limits) -> dict[str, Any]:
+    found = _mapping(document, field_name)
+    for key, value in found.items():
+        _key(field_name, key, limits)
+        if isinstance(value, str) and len(value) <= limits.text_chars:
+            continue
+        if value is not None and not isinstance(value, int | float | bool):
+            raise WireError(f"{field_name}.{key}"[:80], "not a short scalar", "Send text, a number, a boolean or null.")
+    return found
+
+
+def _key(field_name: str, key: str, limits: Limits) -> str:
+    if not 0 < len(key) <= limits.name_chars:
+        raise WireError(field_name, f"a name over {limits.name_chars} characters", "Shorten it.")
+    return key
+
+
+def _command(document: dict[str, Any], limits: Limits) -> list[str]:
+    command = document.get("command", [])
+    if not isinstance(command, list) or not all(isinstance(word, str) for word in command):
+        raise WireError("command", "not a list of text", "Send the words of the command.")
+    return [word[: limits.text_chars] for word in command[:500]]
+
+
+def _positive(document: dict[str, Any], field_name: str) -> float:
+    value = document.get(field_name, 0)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e6:
+        raise WireError(f"node.{field_name}", "not a number from 0", "Send a number.")
+    return float(value)

@@ -1,0 +1,101 @@
+"""The bounds of an upload, and the error that names what broke one."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+SERIES_NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)+(:(min|mean|max|count))?\Z")
+
+
+class WireError(ValueError):
+    """An upload that can't be taken: which field, what is wrong, what to do about it."""
+
+    def __init__(self, field: str, problem: str, fix: str) -> None:
+        super().__init__(f"{field}: {problem}. {fix}")
+        self.field = field
+        self.problem = problem
+        self.fix = fix
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds that both sides know: the agent splits before them, the service refuses above them."""
+
+    body_bytes: int = 2 * 1024 * 1024
+    document_bytes: int = 24 * 1024 * 1024
+    name_chars: int = 120
+    text_chars: int = 2_000
+    series: int = 4_000
+    ticks: int = 20_000
+    events: int = 10_000
+    steps: int = 50_000
+
+
+LIMITS = Limits()
+
+
+def read_document(body: bytes, limits: Limits) -> dict[str, Any]:
+    """Decompress and parse one gzip'd JSON object.
+
+    Raises:
+        WireError: too large before or after decompression, not gzip, not a JSON object.
+    """
+    if len(body) > limits.body_bytes:
+        raise WireError("body", f"over {limits.body_bytes} bytes", "Send smaller segments.")
+    try:
+        document = json.loads(_decompress(body, limits))
+    except RecursionError:
+        raise WireError("body", "nested too deep", "Send the documented shape.") from None
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise WireError("body", f"not JSON: {error}", "Send gzip'd JSON in UTF-8.") from None
+    if not isinstance(document, dict):
+        raise WireError("body", "not a JSON object", "Send one object per upload.")
+    return document
+
+
+def write_document(document: dict[str, Any]) -> bytes:
+    """The inverse of `read_document`; equal documents give equal bytes."""
+    text = json.dumps(document, separators=(",", ":"), allow_nan=False)
+    return gzip.compress(text.encode(), compresslevel=6, mtime=0)
+
+
+def _decompress(body: bytes, limits: Limits) -> bytes:
+    stream = zlib.decompressobj(wbits=31)
+    try:
+        document = stream.decompress(body, limits.document_bytes)
+    except zlib.error as error:
+        raise WireError("body", f"not gzip: {error}", "Compress the JSON with gzip.") from None
+    if stream.unconsumed_tail:
+        raise WireError(
+            "body", f"over {limits.document_bytes} bytes decompressed", "Send smaller segments."
+        )
+    if not stream.eof:
+        raise WireError("body", "the gzip stream is cut off", "Send the whole body.")
+    return document
+
+
+def text(document: dict[str, Any], field: str, limits: Limits, default: str | None = None) -> str:
+    """A required (or defaulted) string field of at most `limits.name_chars` characters."""
+    value = document.get(field, default)
+    if not isinstance(value, str) or (not value and default != ""):
+        raise WireError(field, "missing or not text", "Send a non-empty string.")
+    if len(value) > limits.name_chars:
+        raise WireError(field, f"over {limits.name_chars} characters", "Shorten it.")
+    return value
+
+
+def integer(
+    document: dict[str, Any], field: str, low: int = 0, high: int = 2**63 - 1, default: int | None = None
+) -> int:
+    """A required (or defaulted) integer field within [low, high]."""
+    value = document.get(field, default)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise WireError(field, "missing or not an integer", "Send an integer.")
+    if not low <= value <= high:
+        raise WireError(field, f"outside {low}..{high}", "Send a value inside the range.")
+    return value

@@ -1,0 +1,122 @@
+"""The segment as objects. Times inside a session are monotonic, counted from its start.
+
+A series is named `entity.metric_unit`; the entity is its scope: `host` (machine), `container`,
+`tree` (the run's processes), `workers` (its data-loader processes), `cpu3`, `disk`, `net`,
+`gpu0`, `gpu0.mig1`, `agent`. Gauges travel as gauges, counters (`..._total`) as absolute counters.
+`None` is a missing sample.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+VERSION = 1
+
+Number = int | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionClock:
+    """When one agent process began, on both clocks: the anchor of every time it sends."""
+
+    session_id: UUID
+    boot_id: str
+    started_at_ns: int
+    """Wall clock, ns since the Unix epoch, as this machine believed it."""
+    started_mono_ns: int
+    """CLOCK_MONOTONIC of this boot, ns."""
+
+
+@dataclass(slots=True)
+class Block:
+    """Series that share their ticks: `columns[name][i]` was read at `times_ms[i]`."""
+
+    times_ms: list[int]
+    """Since the start of the segment."""
+    columns: dict[str, list[Number]]
+    """Thinned blocks hold `name:min`, `name:mean`, `name:max`, `name:count` instead of `name`."""
+
+
+@dataclass(slots=True)
+class StepBlock:
+    """Single training steps of one rank in one phase; all lists have one length."""
+
+    rank: int
+    phase: str
+    start_us: list[int]
+    """Since the start of the segment."""
+    duration_us: list[int]
+    """From the end of the step before (or of the pause before it) to the end of this one."""
+    data_wait_us: list[int | None]
+    """The part of the duration in which the loop waited for its data; None: not measured."""
+    samples: list[int | None]
+    """Training samples in the step (this rank's batch); None: not told."""
+
+
+@dataclass(slots=True)
+class StepSummary:
+    """Steps too many to send one by one: what happened in one second of one rank and phase."""
+
+    rank: int
+    phase: str
+    start_ms: int
+    count: int
+    duration_sum_us: int
+    duration_min_us: int
+    duration_max_us: int
+    data_wait_sum_us: int | None
+    samples: int | None
+    histogram: dict[int, int] = field(default_factory=dict)
+    """floor(4 * log2(duration in us)) -> count."""
+    slowest_us: list[int] = field(default_factory=list)
+    """The longest durations of this second, at most 20."""
+
+
+@dataclass(slots=True)
+class Event:
+    """Something that happened once, `time_ms` after the start of the segment.
+
+    Kinds: `process_start`, `process_exit`, `session_end` (state, exit_code), `phase_begin`,
+    `phase_end` (phase, rank), `epoch` (number, rank), `checkpoint` (seconds, rank), `metric` (name, value, step),
+    `loader` (workers, batch_size, pin_memory, prefetch_factor), `gap` (from_ms, to_ms, reason).
+    """
+
+    time_ms: int
+    kind: str
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One part of a segment that was left out, and why; the rest was kept."""
+
+    name: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Segment:
+    """Some seconds of all series of one node, and the steps and events in them."""
+
+    run_id: UUID
+    job: str
+    attempt: int
+    machine_id: str
+    clock: SessionClock
+    seq: int
+    start_ms: int
+    """Since the start of the session."""
+    duration_ms: int
+    resolution_ms: int
+    blocks: list[Block] = field(default_factory=list)
+    steps: list[StepBlock] = field(default_factory=list)
+    step_summaries: list[StepSummary] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    refused: list[Refusal] = field(default_factory=list)
+    """Filled by the decoder only; never sent."""
+
+    @property
+    def sample_count(self) -> int:
+        return sum(len(b.times_ms) * len(b.columns) for b in self.blocks)
