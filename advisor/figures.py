@@ -1,0 +1,145 @@
+"""The figures of a run that lists and comparisons show, from its frame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from rules.frame import NodeFrame, RunFrame
+
+
+@dataclass(frozen=True)
+class Figures:
+    """None is "not measured". Shares are 0..1, percentages 0..100."""
+
+    steps: int | None
+    step_seconds_p50: float | None
+    data_wait_share: float | None
+    cpu_busy_p95_pct: float | None
+    cores_busy_p95: float | None
+    memory_p99_bytes: float | None
+    gpu_busy_p95_pct: float | None
+    work: dict[str, float]
+    metrics: dict[str, float]
+    phase_seconds: dict[str, float]
+
+
+def figures(frame: RunFrame) -> Figures:
+    """Everything at once; `frame` may be empty."""
+    training = frame.steps[frame.steps["phase"] == "train"]
+    return Figures(
+        steps=int(training["count"].sum()) if len(training) else None,
+        step_seconds_p50=_weighted_median(training),
+        data_wait_share=_data_wait_share(training),
+        cpu_busy_p95_pct=_highest(frame, "host.cpu_busy_pct", 95),
+        cores_busy_p95=_cores_busy(frame),
+        memory_p99_bytes=_highest(frame, "host.memory_used_bytes", 99),
+        gpu_busy_p95_pct=_gpu_busy(frame),
+        work=_work(frame, training),
+        metrics=_metrics(frame),
+        phase_seconds=_phase_seconds(frame, training),
+    )
+
+
+def _weighted_median(steps: pd.DataFrame) -> float | None:
+    if not len(steps):
+        return None
+    ordered = steps.sort_values("duration_seconds")
+    position = ordered["count"].cumsum().searchsorted(ordered["count"].sum() / 2)
+    return float(ordered["duration_seconds"].iloc[int(position)])
+
+
+def _data_wait_share(steps: pd.DataFrame) -> float | None:
+    measured = steps.dropna(subset=["data_wait_seconds"])
+    total = float((measured["duration_seconds"] * measured["count"]).sum())
+    if total <= 0:
+        return None
+    return float((measured["data_wait_seconds"] * measured["count"]).sum()) / total
+
+
+def _percentile(values: pd.Series, percentile: float) -> float | None:
+    known = values.dropna().to_numpy(dtype=float)
+    return float(np.percentile(known, percentile)) if len(known) else None
+
+
+def _highest(frame: RunFrame, series: str, percentile: float) -> float | None:
+    """The percentile of the node on which it is highest."""
+    found = [
+        _percentile(node.samples[series], percentile)
+        for node in frame.nodes.values()
+        if series in node.samples
+    ]
+    return max((value for value in found if value is not None), default=None)
+
+
+def _cores_busy(frame: RunFrame) -> float | None:
+    found = [
+        busy / 100 * node.hardware.vcpus
+        for node in frame.nodes.values()
+        if node.hardware.vcpus
+        and "host.cpu_busy_pct" in node.samples
+        and (busy := _percentile(node.samples["host.cpu_busy_pct"], 95)) is not None
+    ]
+    return max(found, default=None)
+
+
+def _gpu_busy(frame: RunFrame) -> float | None:
+    """p95 over all samples of all allocated GPUs together."""
+    columns = [
+        node.samples[f"gpu{i}.busy_pct"]
+        for node in frame.nodes.values()
+        for i, gpu in enumerate(node.hardware.gpus)
+        if gpu.allocated and f"gpu{i}.busy_pct" in node.samples
+    ]
+    return _percentile(pd.concat(columns), 95) if columns else None
+
+
+def _work(frame: RunFrame, training: pd.DataFrame) -> dict[str, float]:
+    """Samples of all ranks, steps of one rank, epochs."""
+    work: dict[str, float] = {}
+    if len(training) and training["samples"].notna().all():
+        work["samples"] = float(training["samples"].sum())
+    if len(training):
+        work["steps"] = float(training.groupby(["node", "rank"])["count"].sum().max())
+    epochs = [d.get("number") for d in _event_data(frame, "epoch")]
+    numbers = [n for n in epochs if isinstance(n, int)]
+    if numbers:
+        work["epochs"] = float(len(set(numbers)))
+    return work
+
+
+def _metrics(frame: RunFrame) -> dict[str, float]:
+    """The last finite value of each user metric."""
+    found: dict[str, float] = {}
+    for data in _event_data(frame, "metric"):
+        name, value = data.get("name"), data.get("value")
+        if isinstance(name, str) and isinstance(value, float) and np.isfinite(value):
+            found[name] = value
+    return found
+
+
+def _event_data(frame: RunFrame, kind: str) -> list[dict[str, Any]]:
+    parts = [_events_of(node, kind) for node in frame.nodes.values()]
+    events = pd.concat(parts) if parts else pd.DataFrame(columns=["time_seconds", "data"])
+    return list(events.sort_values("time_seconds", kind="stable")["data"])
+
+
+def _events_of(node: NodeFrame, kind: str) -> pd.DataFrame:
+    return node.events[node.events["kind"] == kind][["time_seconds", "data"]]
+
+
+def _phase_seconds(frame: RunFrame, training: pd.DataFrame) -> dict[str, float]:
+    """Wall seconds before the first step, between first and last, and after; empty: no steps."""
+    if not len(training):
+        return {}
+    start = float(training["start_seconds"].min())
+    length = training["duration_seconds"] * training["count"]
+    end = min(float((training["start_seconds"] + length).max()), frame.duration_seconds)
+    return {
+        "initialise": max(start, 0.0),
+        "train": max(end - start, 0.0),
+        "finalise": max(frame.duration_seconds - end, 0.0),
+    }

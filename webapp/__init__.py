@@ -1,0 +1,5 @@
+"""The service: HTTP in, pages and JSON out, rows, Celery. The only place that imports Django."""
+
+from webapp.celery import app as celery_app
+
+__all__ = ["celery_app"]

@@ -1,0 +1,58 @@
+"""The first workspace, its owner, and the ways in that `manage.py up` prints."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.urls import reverse
+from django.utils import timezone
+
+from webapp.accounts.models import Membership, SignInLink, Token, User, Workspace, digest
+
+OWNER_EMAIL = "owner@localhost"
+LINK_LIFETIME = timedelta(hours=24)
+
+
+@transaction.atomic
+def first_workspace() -> Workspace:
+    """The oldest real workspace; made, with its owner, when there is none."""
+    return _workspace("My workspace", is_sample_data=False)
+
+
+@transaction.atomic
+def sample_workspace() -> Workspace:
+    """The workspace of simulated runs, marked as such."""
+    return _workspace("Sample data", is_sample_data=True)
+
+
+def _workspace(name: str, is_sample_data: bool) -> Workspace:
+    found = Workspace.objects.filter(is_sample_data=is_sample_data).order_by("pk").first()
+    if found is not None:
+        return found
+    workspace = Workspace.objects.create(name=name, is_sample_data=is_sample_data)
+    Membership.objects.create(workspace=workspace, user=_owner(), role=Membership.OWNER)
+    return workspace
+
+
+def _owner() -> User:
+    found = User.objects.order_by("pk").first()
+    return found or User.objects.create_user(OWNER_EMAIL, name="Owner")
+
+
+def sign_in_link(workspace: Workspace) -> str:
+    """An absolute URL that signs the workspace's owner in, once, within a day."""
+    owner = workspace.memberships.filter(role=Membership.OWNER).select_related("user").first()
+    if owner is None:
+        raise ValueError(f"{workspace} has no owner")
+    secret = secrets.token_urlsafe(30)
+    expires_at = timezone.now() + LINK_LIFETIME
+    SignInLink.objects.create(user=owner.user, digest=digest(secret), expires_at=expires_at)
+    return settings.BASE_URL + reverse("accounts:use_link", args=[secret])
+
+
+def new_token(workspace: Workspace, name: str, scopes: list[str]) -> str:
+    """The plain text of a new token; it can't be shown again."""
+    return Token.make(workspace, name, scopes)[1]

@@ -1,0 +1,102 @@
+"""Small segments become one Parquet file per node and hour, and tiers. Rows swap in one step."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from advisor.store.compaction import compact
+from advisor.store.index import ChunkRef
+from advisor.store.objects import open_store
+from webapp.runs.history import node_history
+from webapp.runs.models import Chunk, Node, Run, Segment
+
+HOUR = timedelta(hours=1)
+# Late segments of an hour are common for some minutes; afterwards they cost another compaction.
+SETTLED_AFTER = timedelta(minutes=10)
+# A run's last segments may still be on their way when it ends.
+ENDED_BEFORE = timedelta(minutes=1)
+ENDED = (Run.FINISHED, Run.FAILED, Run.STOPPED, Run.LOST)
+# A reader that listed an object before the swap may still open it.
+GRACE = timedelta(hours=1)
+
+
+def due_nodes(now: datetime) -> list[int]:
+    """Nodes with hot segments of a run that has ended, or of an hour that has passed."""
+    ended = Q(session__node__attempt__run__state__in=ENDED, received_at__lt=now - ENDED_BEFORE)
+    passed = Q(received_at__lt=now - HOUR - SETTLED_AFTER)
+    hot = Segment.objects.filter(ended | passed, compacted_at=None).order_by()
+    return list(hot.values_list("session__node_id", flat=True).distinct())
+
+
+def compact_node(node_id: int) -> None:
+    """Compact every hour of a node that has hot segments. Safe to repeat and to interrupt."""
+    node = Node.objects.select_related("attempt").get(pk=node_id)
+    hot = list(_hot(node).select_related("session"))
+    if not hot:
+        return
+    store = open_store(settings.OBJECTS_URL)
+    history = node_history(node)
+    hours = sorted({hour for segment in hot for hour in _hours(segment)})
+    prefix = f"runs/{node.attempt.run_id}"
+    chunks = [ref for hour in hours for ref in compact(store, history, hour, prefix)]
+    _swap(node, hot, hours, chunks)
+
+
+@transaction.atomic
+def _swap(node: Node, hot: list[Segment], hours: list[datetime], refs: list[ChunkRef]) -> None:
+    """Readers see either the segments or their chunks. Another worker's swap wins over ours."""
+    Node.objects.select_for_update().get(pk=node.pk)
+    ours = _hot(node).filter(pk__in=[segment.pk for segment in hot])
+    if ours.count() != len(hot):
+        return
+    keys = [ref.key for ref in refs]
+    for hour in hours:
+        replaced = Chunk.objects.filter(node=node, starts_at__gte=hour, starts_at__lt=hour + HOUR)
+        replaced.exclude(object_key__in=keys).update(replaced_at=timezone.now())
+    for ref in refs:
+        _save_chunk(node, ref)
+    ours.update(compacted_at=timezone.now())
+
+
+def _save_chunk(node: Node, ref: ChunkRef) -> None:
+    Chunk.objects.update_or_create(
+        object_key=ref.key,
+        defaults={
+            "node": node,
+            "kind": ref.kind,
+            "tier_seconds": ref.tier_seconds,
+            "starts_at": ref.starts_at,
+            "ends_at": ref.ends_at,
+            "replaced_at": None,
+        },
+    )
+
+
+def delete_replaced(now: datetime) -> None:
+    """Delete objects whose samples live in newer chunks, after the time of grace."""
+    store = open_store(settings.OBJECTS_URL)
+    old_chunks = Chunk.objects.filter(replaced_at__lt=now - GRACE)
+    for chunk in old_chunks:
+        store.delete(chunk.object_key)
+        chunk.delete()
+    old_segments = Segment.objects.filter(compacted_at__lt=now - GRACE).exclude(object_key="")
+    for segment in old_segments[:5000]:
+        store.delete(segment.object_key)
+        Segment.objects.filter(pk=segment.pk).update(object_key="")
+
+
+def _hot(node: Node) -> QuerySet[Segment]:
+    return Segment.objects.filter(session__node=node, compacted_at=None)
+
+
+def _hours(segment: Segment) -> list[datetime]:
+    """The UTC hours that a segment touches."""
+    start = segment.session.corrected_started_at + timedelta(milliseconds=segment.start_ms)
+    end = start + timedelta(milliseconds=segment.duration_ms)
+    hour = start.replace(minute=0, second=0, microsecond=0)
+    return [hour + i * HOUR for i in range(int((end - hour) / HOUR) + 1)]

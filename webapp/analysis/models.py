@@ -1,0 +1,90 @@
+"""What is due to be analysed, and what the analysis found. The row is the truth."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils import timezone
+
+from webapp.money import UsdField
+from webapp.prices.models import Price
+from webapp.runs.models import Node, Run
+
+
+class Analysis(models.Model):
+    """The analysis of one run: due, leased to a worker, done; counted, its error shown.
+
+    `wanted` rises with everything that arrives; `done` is the `wanted` that the last analysis saw.
+    """
+
+    MAX_ATTEMPTS = 3
+    run = models.OneToOneField(Run, models.CASCADE, related_name="analysis")
+    wanted = models.PositiveBigIntegerField(default=0)
+    done = models.PositiveBigIntegerField(default=0)
+    due_at = models.DateTimeField(default=timezone.now, db_index=True)
+    queued_at = models.DateTimeField(null=True, blank=True)
+    """When its id was last handed to the broker."""
+    leased_until = models.DateTimeField(null=True, blank=True)
+    lease = models.UUIDField(null=True, blank=True)
+    attempts = models.PositiveIntegerField(default=0)
+    error = models.TextField(blank=True)
+    is_final = models.BooleanField(default=False)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return f"analysis of {self.run}"
+
+
+class Judgement(models.Model):
+    """What one rule measured and judged on one run; a fired one is a finding."""
+
+    FIRED, PASSED = "fired", "passed"
+    NOT_APPLICABLE, INSUFFICIENT = "not_applicable", "insufficient_data"
+    run = models.ForeignKey(Run, models.CASCADE, related_name="judgements")
+    rule = models.CharField(max_length=64)
+    rule_version = models.PositiveIntegerField()
+    values_hash = models.CharField(max_length=16)
+    values = models.JSONField()
+    numbers = models.JSONField()
+    state = models.CharField(max_length=24)
+    severity = models.CharField(max_length=8)
+    summary = models.TextField()
+    advice = models.TextField(blank=True)
+    waste_seconds_low = models.FloatField(default=0)
+    waste_seconds_high = models.FloatField(default=0)
+    waste_usd_low = UsdField(null=True, blank=True)
+    waste_usd_high = UsdField(null=True, blank=True)
+    dedupe_key = models.CharField(max_length=200, blank=True)
+    is_provisional = models.BooleanField(default=True)
+    first_fired_at = models.DateTimeField(null=True, blank=True)
+    judged_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "rule"], name="one_judgement_a_rule")
+        ]
+        ordering = ["rule"]
+
+    def __str__(self) -> str:
+        return f"{self.rule} on {self.run}: {self.state}"
+
+
+class CostPart(models.Model):
+    """The cost of one node on one UTC day; the parts of a run sum to its cost exactly."""
+
+    run = models.ForeignKey(Run, models.CASCADE, related_name="cost_parts")
+    node = models.ForeignKey(Node, models.CASCADE, related_name="cost_parts")
+    day = models.DateField()
+    microseconds = models.BigIntegerField()
+    usd = UsdField()
+    prices: models.ManyToManyField[Price, models.Model] = models.ManyToManyField(Price)
+    is_later_price = models.BooleanField(default=False)
+    is_estimated = models.BooleanField(default=False)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["node", "day"], name="one_cost_a_node_and_day")
+        ]
+        ordering = ["day", "node"]
+
+    def __str__(self) -> str:
+        return f"{self.run} {self.day}: {self.usd}"

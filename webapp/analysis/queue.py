@@ -1,0 +1,148 @@
+"""Which runs are due, and who works on them. Celery carries ids; these rows are the truth.
+
+A broker may deliver an id twice or never. Claiming is one conditional UPDATE, and the beat sweep
+hands out again whatever is due and was not taken.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
+from kombu.exceptions import OperationalError
+
+from webapp.analysis.models import Analysis
+from webapp.runs.models import Run
+
+LEASE = timedelta(seconds=60)
+HAND_OUT_AGAIN_AFTER = timedelta(seconds=30)
+RETRY_AFTER = timedelta(seconds=20)
+# While a run goes on it is analysed again when it grew by a tenth, at most 15 min apart.
+GROWTH = 0.1
+SOONEST, LATEST = timedelta(seconds=5), timedelta(minutes=15)
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A worker's right to analyse a run, until the lease ends."""
+
+    analysis_id: int
+    run_id: uuid.UUID
+    lease: uuid.UUID
+    wanted: int
+    """What had arrived when the work began."""
+
+
+def want(run: Run) -> None:
+    """Something of this run arrived or changed. Call inside the transaction that wrote it."""
+    now = timezone.now()
+    analysis, _ = Analysis.objects.get_or_create(run=run)
+    changes: dict[str, object] = {"wanted": F("wanted") + 1, "due_at": _due_at(run, analysis, now)}
+    if run.has_ended:
+        changes |= {"attempts": 0}
+    Analysis.objects.filter(pk=analysis.pk).update(**changes)
+
+
+def enqueue_on_commit(run: Run) -> None:
+    """Hand the run to the broker once its rows are durable, if it is due now."""
+    transaction.on_commit(lambda: hand_out(_due(timezone.now()).filter(run=run)))
+
+
+def hand_out(due: QuerySet[Analysis]) -> int:
+    """Send the ids of `due` to the broker; how many it took. A dead broker is no error here."""
+    from webapp.analysis.tasks import evaluate  # noqa: PLC0415 - the tasks import this module
+
+    handed_out = 0
+    for analysis in due:
+        try:
+            evaluate.apply_async(args=[str(analysis.run_id)], retry=False)
+        except OperationalError as error:
+            logger.warning("broker unreachable; the sweep tries again", extra={"error": str(error)})
+            break
+        Analysis.objects.filter(pk=analysis.pk).update(queued_at=timezone.now())
+        handed_out += 1
+    return handed_out
+
+
+def sweep() -> int:
+    """Hand out what is due and lies with nobody."""
+    return hand_out(_due(timezone.now())[:500])
+
+
+def claim(run_id: uuid.UUID | str) -> Claim | None:
+    """Take a due run; None if there is nothing to do or another worker has it."""
+    now = timezone.now()
+    lease = uuid.uuid4()
+    taken = _free(now).filter(run_id=run_id).update(
+        lease=lease, leased_until=now + LEASE, attempts=F("attempts") + 1
+    )
+    if taken != 1:
+        return None
+    analysis = Analysis.objects.get(run_id=run_id)
+    return Claim(analysis.pk, analysis.run_id, lease, analysis.wanted)
+
+
+def renew(held: Claim) -> bool:
+    """Extend the lease; False if it was lost."""
+    return _held(held).update(leased_until=timezone.now() + LEASE) == 1
+
+
+def finish(held: Claim, save: Callable[[], None], is_final: bool) -> bool:
+    """Save the outcome, if the lease is still ours; in one transaction. False if it was lost."""
+    now = timezone.now()
+    with transaction.atomic():
+        kept = _held(held).update(
+            done=held.wanted,
+            attempts=0,
+            error="",
+            lease=None,
+            leased_until=None,
+            queued_at=None,
+            is_final=is_final,
+            finished_at=now,
+        )
+        if kept:
+            save()
+    return kept == 1
+
+
+def fail(held: Claim, error: BaseException) -> None:
+    """Keep the error for people to see; try again later, three times in all."""
+    _held(held).update(
+        error=f"{type(error).__name__}: {error}"[:2000],
+        due_at=timezone.now() + RETRY_AFTER,
+        lease=None,
+        leased_until=None,
+        queued_at=None,
+    )
+
+
+def _held(held: Claim) -> QuerySet[Analysis]:
+    return Analysis.objects.filter(pk=held.analysis_id, lease=held.lease)
+
+
+def _free(now: datetime) -> QuerySet[Analysis]:
+    unleased = Q(leased_until=None) | Q(leased_until__lt=now)
+    return Analysis.objects.filter(
+        unleased, wanted__gt=F("done"), attempts__lt=Analysis.MAX_ATTEMPTS
+    )
+
+
+def _due(now: datetime) -> QuerySet[Analysis]:
+    idle = Q(queued_at=None) | Q(queued_at__lt=now - HAND_OUT_AGAIN_AFTER)
+    return _free(now).filter(idle, due_at__lte=now).order_by("due_at")
+
+
+def _due_at(run: Run, analysis: Analysis, now: datetime) -> datetime:
+    if run.has_ended or analysis.finished_at is None or run.duration is None:
+        return now
+    pause = min(max(run.duration * GROWTH, SOONEST), LATEST)
+    return max(now, analysis.finished_at + pause)

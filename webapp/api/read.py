@@ -1,0 +1,5 @@
+"""The read API."""
+
+from ninja import Router
+
+router = Router(tags=["read"])

@@ -1,0 +1,146 @@
+"""Takes what agents send: object first, then the rows in one short transaction, then the queue."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from django.conf import settings
+from django.db import transaction
+from trimtab.wire import Declaration, Segment
+
+from advisor.store.objects import open_store
+from webapp.accounts.models import Workspace
+from webapp.analysis import queue
+from webapp.problems import Problem
+from webapp.runs import models as rows
+from webapp.runs import progress, registration
+
+# Below this, the difference between the clocks is the time an upload takes.
+SKEW_NOISE_SECONDS = 5
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A decoded segment, its body as it came, and when the agent's clock says it was sent."""
+
+    segment: Segment
+    body: bytes
+    sent_at_ns: int | None
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.body).hexdigest()
+
+    @property
+    def object_key(self) -> str:
+        clock = self.segment.clock
+        name = f"{self.segment.seq:09d}-{self.sha256}.segment"
+        return f"runs/{self.segment.run_id}/{clock.session_id}/{name}"
+
+    @property
+    def clock_offset_ms(self) -> int:
+        """What to add to the machine's clock; whole seconds, 0 within the noise."""
+        if self.sent_at_ns is None:
+            return 0
+        offset_seconds = round((time.time_ns() - self.sent_at_ns) / 1e9)
+        return offset_seconds * 1000 if abs(offset_seconds) > SKEW_NOISE_SECONDS else 0
+
+
+def declaration(workspace: Workspace, declared: Declaration) -> None:
+    """Make or update the run and its node as declared.
+
+    Raises:
+        Problem: 404 if the run belongs to another workspace.
+    """
+    with transaction.atomic():
+        run = _run(workspace, declared.run_id, declared.job)
+        registration.declare(run, declared)
+        queue.want(run)
+    queue.enqueue_on_commit(run)
+
+
+def segment(workspace: Workspace, upload: Upload) -> bool:
+    """Make one segment durable; True if it already was.
+
+    Raises:
+        Problem: 404 if the run or session is another workspace's; 409 if this seq was already
+            taken with another body.
+    """
+    if _is_known(workspace, upload):
+        return True
+    open_store(settings.OBJECTS_URL).put(upload.object_key, upload.body)
+    with transaction.atomic():
+        run = _run(workspace, upload.segment.run_id, upload.segment.job)
+        session = _session(run, upload)
+        if not _add_row(session, upload):
+            return True
+        progress.follow(run, session, upload.segment)
+        queue.want(run)
+    queue.enqueue_on_commit(run)
+    return False
+
+
+def _is_known(workspace: Workspace, upload: Upload) -> bool:
+    clock = upload.segment.clock
+    known = rows.Segment.objects.filter(
+        session_id=clock.session_id,
+        seq=upload.segment.seq,
+        session__node__attempt__run__workspace=workspace,
+    ).first()
+    return known is not None and _same(known, upload)
+
+
+def _same(known: rows.Segment, upload: Upload) -> bool:
+    if known.sha256 == upload.sha256:
+        return True
+    detail = f"Segment {known.seq} of session {known.session_id} is here with another content."
+    raise Problem(409, detail, "seq", "Number segments once; never change one that was sent.")
+
+
+def _run(workspace: Workspace, run_id, job_name: str) -> rows.Run:  # type: ignore[no-untyped-def]
+    run = registration.run(workspace, run_id, job_name)
+    if run.workspace_id != workspace.pk:
+        raise Problem(404, "This run is not in your workspace.", "run_id", "Make a new run id.")
+    return run
+
+
+def _session(run: rows.Run, upload: Upload) -> rows.Session:
+    node = registration.node(run, upload.segment.attempt, upload.segment.machine_id)
+    clock = upload.segment.clock
+    session, _ = rows.Session.objects.select_for_update().get_or_create(
+        id=clock.session_id,
+        defaults={
+            "node": node,
+            "boot_id": clock.boot_id,
+            "started_at": datetime.fromtimestamp(0, UTC)
+            + timedelta(microseconds=clock.started_at_ns // 1000),
+            "clock_offset_ms": upload.clock_offset_ms,
+        },
+    )
+    if session.node_id != node.pk:
+        detail = "This session belongs to another run or node."
+        raise Problem(409, detail, "session_id", "Make a new session id for each agent process.")
+    return session
+
+
+def _add_row(session: rows.Session, upload: Upload) -> bool:
+    """True if the row is new. Two uploads at once: the unique constraint decides."""
+    segment = upload.segment
+    row, made = rows.Segment.objects.get_or_create(
+        session=session,
+        seq=segment.seq,
+        defaults={
+            "object_key": upload.object_key,
+            "sha256": upload.sha256,
+            "body_bytes": len(upload.body),
+            "sample_count": segment.sample_count,
+            "start_ms": segment.start_ms,
+            "duration_ms": segment.duration_ms,
+            "resolution_ms": segment.resolution_ms,
+            "refused": [[r.name, r.reason] for r in segment.refused],
+        },
+    )
+    return made or not _same(row, upload)

@@ -1,0 +1,40 @@
+"""Money in rows: whole nano-USD, so that SUM is exact on SQLite and PostgreSQL alike."""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_EVEN, Decimal
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import models
+
+NANO = Decimal("1e-9")
+
+
+class UsdField(models.BigIntegerField):
+    """`Decimal` USD in Python, integer nano-USD in the database. Floats are refused."""
+
+    def from_db_value(self, value: int | None, *_: Any) -> Decimal | None:
+        return None if value is None else value * NANO
+
+    def to_python(self, value: Any) -> Decimal | None:
+        if value is None or isinstance(value, Decimal):
+            return value
+        if isinstance(value, float):
+            raise ValidationError("Money is a Decimal, never a float.")
+        try:
+            return Decimal(value)
+        except ArithmeticError:
+            raise ValidationError(f"{value!r} is not an amount of USD.") from None
+
+    def get_prep_value(self, value: Any) -> int | None:
+        usd = self.to_python(value)
+        if usd is None:
+            return None
+        return int((usd / NANO).quantize(Decimal(1), rounding=ROUND_HALF_EVEN))
+
+    def validate(self, value: Any, model_instance: Any) -> None:
+        super().validate(None if value is None else self.get_prep_value(value), model_instance)
+
+    def run_validators(self, value: Any) -> None:
+        super().run_validators(None if value is None else self.get_prep_value(value))

@@ -1,0 +1,234 @@
+"""Jobs and their runs, down to the segments that carry their samples."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+from typing import ClassVar
+
+from django.db import models
+from django.utils import timezone
+
+from webapp.accounts.models import User, Workspace
+from webapp.money import UsdField
+
+
+class Job(models.Model):
+    """A training job that is run again and again, known by its name within a workspace."""
+
+    workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="jobs")
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    name = models.CharField(max_length=200)
+    owner = models.CharField(max_length=120, blank=True)
+    tags = models.JSONField(default=dict, blank=True)
+    runs_made = models.PositiveIntegerField(default=0)
+    """How many run numbers were given out; a number is never given twice."""
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["workspace", "name"], name="one_job_a_name")
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Run(models.Model):
+    """One execution of a job. Its id is made by the agent, so that nodes join without asking."""
+
+    RUNNING, FINISHED, FAILED, STOPPED, LOST = "running", "finished", "failed", "stopped", "lost"
+    STATES: ClassVar = [
+        (RUNNING, "Running"),
+        (FINISHED, "Finished"),
+        (FAILED, "Failed"),
+        (STOPPED, "Stopped"),
+        (LOST, "Lost"),
+    ]
+    id = models.UUIDField(primary_key=True, editable=False)
+    workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="runs")
+    job = models.ForeignKey(Job, models.CASCADE, related_name="runs")
+    number = models.PositiveIntegerField()
+    owner = models.CharField(max_length=120, blank=True)
+    tags = models.JSONField(default=dict, blank=True)
+    parameters = models.JSONField(default=dict, blank=True)
+    metrics = models.JSONField(default=dict, blank=True)
+    """Last value of each user metric."""
+    work = models.JSONField(default=dict, blank=True)
+    """What got done: unit -> quantity (samples, tokens, epochs, steps)."""
+    workload = models.JSONField(default=dict, blank=True)
+    configuration = models.JSONField(default=dict, blank=True)
+    command = models.JSONField(default=list, blank=True)
+    git = models.JSONField(default=dict, blank=True)
+    agent_version = models.CharField(max_length=120, blank=True)
+    state = models.CharField(max_length=16, choices=STATES, default=RUNNING)
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    """The last moment that is known of, while the run has not ended."""
+    last_received_at = models.DateTimeField(default=timezone.now)
+    created_at = models.DateTimeField(default=timezone.now)
+    cost_usd = UsdField(null=True, blank=True)
+    """None: no price, or not counted yet."""
+    summary = models.JSONField(default=dict, blank=True)
+    """Figures of the last analysis that lists show: p95s, data wait, step seconds."""
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["job", "number"], name="one_run_a_number")
+        ]
+        indexes = [models.Index(fields=["workspace", "-created_at"])]
+
+    def __str__(self) -> str:
+        return f"{self.job} #{self.number}"
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in (self.FINISHED, self.FAILED, self.STOPPED)
+
+    @property
+    def duration(self) -> timedelta | None:
+        if self.started_at is None or self.ended_at is None:
+            return None
+        return self.ended_at - self.started_at
+
+
+class Attempt(models.Model):
+    """One start of a run's processes on one set of nodes."""
+
+    run = models.ForeignKey(Run, models.CASCADE, related_name="attempts")
+    number = models.PositiveIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "number"], name="one_attempt_a_number")
+        ]
+        ordering = ["number"]
+
+    def __str__(self) -> str:
+        return f"{self.run} attempt {self.number}"
+
+
+class Node(models.Model):
+    """One machine in an attempt: what it is, and how much of it the run was given."""
+
+    attempt = models.ForeignKey(Attempt, models.CASCADE, related_name="nodes")
+    machine_id = models.CharField(max_length=120)
+    hostname = models.CharField(max_length=120, blank=True)
+    provider = models.CharField(max_length=120, blank=True)
+    service = models.CharField(max_length=120, blank=True)
+    region = models.CharField(max_length=120, blank=True)
+    zone = models.CharField(max_length=120, blank=True)
+    instance_type = models.CharField(max_length=120, blank=True)
+    purchase_option = models.CharField(max_length=120, default="on_demand")
+    owns_machine = models.BooleanField(default=False)
+    vcpus = models.PositiveIntegerField(default=0)
+    effective_cpus = models.FloatField(default=0)
+    memory_bytes = models.BigIntegerField(default=0)
+    effective_memory_bytes = models.BigIntegerField(default=0)
+    cpu_model = models.CharField(max_length=120, blank=True)
+    gpus = models.JSONField(default=list, blank=True)
+    """[{model, memory_bytes, uuid, allocated}], in the order of the `gpuN` series."""
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["attempt", "machine_id"], name="one_node_a_machine")
+        ]
+        ordering = ["pk"]
+
+    def __str__(self) -> str:
+        return self.hostname or self.machine_id[:12]
+
+    @property
+    def key(self) -> str:
+        return str(self.pk)
+
+
+class Session(models.Model):
+    """One life of an agent process on a node. All its times hang on its start."""
+
+    id = models.UUIDField(primary_key=True, editable=False)
+    node = models.ForeignKey(Node, models.CASCADE, related_name="sessions")
+    boot_id = models.CharField(max_length=120)
+    started_at = models.DateTimeField()
+    """As the machine's own clock had it."""
+    clock_offset_ms = models.BigIntegerField(default=0)
+    """To be added to the machine's wall clock; 0 within the noise of an upload."""
+    last_ms = models.BigIntegerField(default=0)
+    """The last moment known of, since the start."""
+    ended_ms = models.BigIntegerField(null=True, blank=True)
+    final_seq = models.PositiveIntegerField(null=True, blank=True)
+    end_state = models.CharField(max_length=16, blank=True)
+    exit_code = models.IntegerField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+    @property
+    def corrected_started_at(self):  # type: ignore[no-untyped-def]
+        return self.started_at + timedelta(milliseconds=self.clock_offset_ms)
+
+    @property
+    def interval(self):  # type: ignore[no-untyped-def]
+        """When this session held its node, corrected UTC."""
+        start = self.corrected_started_at
+        length = self.last_ms if self.ended_ms is None else self.ended_ms
+        return start, start + timedelta(milliseconds=length)
+
+
+class Segment(models.Model):
+    """One upload. The row is written after its object, in one short transaction."""
+
+    session = models.ForeignKey(Session, models.CASCADE, related_name="segments")
+    seq = models.PositiveIntegerField()
+    object_key = models.CharField(max_length=300)
+    sha256 = models.CharField(max_length=64)
+    body_bytes = models.PositiveIntegerField()
+    sample_count = models.PositiveIntegerField()
+    start_ms = models.BigIntegerField()
+    duration_ms = models.BigIntegerField()
+    resolution_ms = models.PositiveIntegerField()
+    refused = models.JSONField(default=list, blank=True)
+    received_at = models.DateTimeField(default=timezone.now)
+    compacted_at = models.DateTimeField(null=True, blank=True)
+    """Its samples are in chunks from then on; the object goes after a time of grace."""
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["session", "seq"], name="one_segment_a_seq")
+        ]
+        ordering = ["session", "seq"]
+        indexes = [models.Index(fields=["compacted_at", "received_at"])]
+
+    def __str__(self) -> str:
+        return f"{self.session_id}/{self.seq}"
+
+
+class Chunk(models.Model):
+    """Compacted samples, steps or events of one node and hour, in one tier."""
+
+    node = models.ForeignKey(Node, models.CASCADE, related_name="chunks")
+    kind = models.CharField(max_length=16)
+    tier_seconds = models.PositiveIntegerField(default=0)
+    object_key = models.CharField(max_length=300, unique=True)
+    starts_at = models.DateTimeField()
+    ends_at = models.DateTimeField()
+    replaced_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return self.object_key
+
+
+class Artefact(models.Model):
+    """A file that belongs to a run: a profile trace, an imported folder, a report."""
+
+    run = models.ForeignKey(Run, models.CASCADE, related_name="artefacts")
+    kind = models.CharField(max_length=32)
+    name = models.CharField(max_length=200)
+    object_key = models.CharField(max_length=300)
+    sha256 = models.CharField(max_length=64)
+    size_bytes = models.BigIntegerField()
+    created_by = models.ForeignKey(User, models.SET_NULL, null=True, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,79 @@
+"""Follows a run by its segments: how far each session came, and what state that makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.utils import timezone
+from trimtab.wire import Segment
+
+from webapp.runs.models import Run, Session
+
+
+def follow(run: Run, session: Session, segment: Segment) -> None:
+    """Carry one new segment into its session and run."""
+    session.last_ms = max(session.last_ms, segment.start_ms + segment.duration_ms)
+    for event in segment.events:
+        if event.kind == "session_end":
+            session.ended_ms = segment.start_ms + event.time_ms
+            session.final_seq = segment.seq
+            session.end_state = _end_state(event.data.get("state"))
+            session.exit_code = _exit_code(event.data.get("exit_code"))
+    session.save()
+    run.last_received_at = timezone.now()
+    derive(run)
+    run.save()
+
+
+def derive(run: Run) -> None:
+    """Set state, start and end of a run from its sessions. Any order gives the same answer."""
+    sessions = list(
+        Session.objects.filter(node__attempt__run=run).select_related("node__attempt")
+    )
+    if not sessions:
+        return
+    intervals = [session.interval for session in sessions]
+    run.started_at = min(start for start, _ in intervals)
+    run.ended_at = max(end for _, end in intervals)
+    run.state = _state(run, _deciding(sessions))
+
+
+def mark_lost(now: datetime) -> int:
+    """Running runs that have been silent too long are lost, until they speak again."""
+    silent_since = now - timedelta(seconds=settings.LOST_AFTER_SECONDS)
+    silent = Run.objects.filter(state=Run.RUNNING, last_received_at__lt=silent_since)
+    return silent.update(state=Run.LOST)
+
+
+def missing_segments(run: Run) -> int:
+    """How many segments of ended sessions are known to exist and have not arrived."""
+    ended = Session.objects.filter(node__attempt__run=run, final_seq__isnull=False)
+    return sum((session.final_seq or 0) + 1 - session.segments.count() for session in ended)
+
+
+def _deciding(sessions: Iterable[Session]) -> list[Session]:
+    """The last session of each node of the last attempt."""
+    last: dict[int, Session] = {}
+    newest = max(session.node.attempt.number for session in sessions)
+    for session in sorted(sessions, key=lambda s: s.started_at):
+        if session.node.attempt.number == newest:
+            last[session.node_id] = session
+    return list(last.values())
+
+
+def _state(run: Run, deciding: list[Session]) -> str:
+    if any(session.ended_ms is None for session in deciding):
+        silent = timezone.now() - run.last_received_at
+        return Run.LOST if silent.total_seconds() > settings.LOST_AFTER_SECONDS else Run.RUNNING
+    states = {session.end_state for session in deciding}
+    return next((s for s in (Run.FAILED, Run.STOPPED) if s in states), Run.FINISHED)
+
+
+def _end_state(value: object) -> str:
+    return str(value) if value in (Run.FINISHED, Run.FAILED, Run.STOPPED) else Run.FAILED
+
+
+def _exit_code(value: object) -> int | None:
+    return value if isinstance(value, int) and -(2**31) <= value < 2**31 else None

@@ -1,0 +1,193 @@
+"""Settings, from the environment only. One file; `docs/configuration.md` explains each variable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from csp.constants import NONE, SELF
+from django.core.management.utils import get_random_secret_key
+
+from webapp import env
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+DATA_DIR = Path(env.text("TRIMTAB_DATA_DIR") or BASE_DIR / "var").resolve()
+DATA_DIR.mkdir(parents=True, exist_ok=True)
+
+
+def _secret_key() -> str:
+    """`SECRET_KEY`, or one made on the first start and kept beside the data."""
+    key = env.text("SECRET_KEY")
+    path = DATA_DIR / "secret-key"
+    if key:
+        return key
+    if not path.exists():
+        path.touch(mode=0o600)
+        path.write_text(get_random_secret_key(), encoding="utf-8")
+    return path.read_text(encoding="utf-8")
+
+
+SECRET_KEY = _secret_key()
+DEBUG = env.boolean("DEBUG")
+
+# Where the service is seen from outside: links in mails and pages, allowed hosts, CSRF.
+BASE_URL = env.text("TRIMTAB_BASE_URL", "http://127.0.0.1:8000").rstrip("/")
+_base = urlsplit(BASE_URL)
+HTTPS = _base.scheme == "https"
+ALLOWED_HOSTS = [_base.hostname or "", "127.0.0.1", "localhost", "[::1]", *env.names("ALLOWED_HOSTS")]
+CSRF_TRUSTED_ORIGINS = [BASE_URL, *env.names("CSRF_TRUSTED_ORIGINS")]
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_AGE = 14 * 86_400
+SECURE_HSTS_SECONDS = env.integer("SECURE_HSTS_SECONDS", 3600 if HTTPS else 0)
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "object-src": [NONE],
+        "base-uri": [SELF],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+    }
+}
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.humanize",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "csp",
+    "webapp",
+    "webapp.accounts",
+    "webapp.runs",
+    "webapp.prices",
+    "webapp.analysis",
+    "webapp.advice",
+    "webapp.ingest",
+    "webapp.api",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "webapp.accounts.middleware.CurrentWorkspaceMiddleware",
+]
+ROOT_URLCONF = "webapp.urls"
+WSGI_APPLICATION = "webapp.wsgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "webapp" / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    }
+]
+
+# Rows
+DATABASES = {"default": env.database("DATABASE_URL", DATA_DIR / "trimtab.sqlite3")}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+AUTH_USER_MODEL = "accounts.User"
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
+LOGIN_URL = "accounts:sign_in"
+LOGIN_REDIRECT_URL = "runs:jobs"
+
+# Samples
+OBJECTS_URL = env.text("OBJECTS_URL") or str(DATA_DIR / "objects")
+DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
+
+# Redis: broker, cache, rate limits
+REDIS_URL = env.text("REDIS_URL", "redis://127.0.0.1:6379/0")
+_redis_socket = REDIS_URL.startswith("unix://")
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": REDIS_URL,
+        "KEY_PREFIX": "trimtab",
+    }
+}
+
+# Celery carries ids; the rows are the truth. Why each value: docs/decisions/0003-rows-are-the-truth.md
+CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://") if _redis_socket else REDIS_URL
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "visibility_timeout": 1800,
+    "unacked_restore_interval": 10,
+    "unacked_restore_throttle": 1,
+    "global_keyprefix": "trimtab:",
+    "socket_timeout": 10,
+    "socket_connect_timeout": 5,
+}
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_SOFT_TIME_LIMIT = 540
+CELERY_TASK_TIME_LIMIT = 600
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_CREATE_MISSING_QUEUES = False
+CELERY_TASK_DEFAULT_QUEUE = "evaluate"
+CELERY_TASK_QUEUES = {"evaluate": {}, "maintain": {}}
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
+CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat-schedule")
+CELERY_BEAT_SCHEDULE = {
+    "sweep": {"task": "analysis.sweep", "schedule": 5.0, "options": {"expires": 5}},
+    "mark-lost": {"task": "analysis.mark_lost", "schedule": 30.0, "options": {"expires": 30}},
+    "compact": {"task": "analysis.compact_due", "schedule": 300.0, "options": {"expires": 300}},
+}
+
+# Static files: ours, and the browser libraries that npm's lock file names
+STATIC_URL = "static/"
+STATIC_ROOT = Path(env.text("TRIMTAB_STATIC_ROOT") or DATA_DIR / "static")
+STATICFILES_DIRS = [BASE_DIR / "webapp" / "static"]
+STATICFILES_FINDERS = [
+    "django.contrib.staticfiles.finders.FileSystemFinder",
+    "webapp.browser_libraries.BrowserLibrariesFinder",
+]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+}
+
+USE_TZ = True
+TIME_ZONE = "UTC"
+USE_I18N = False
+
+# How long a silent node is "running" before it is "lost"
+LOST_AFTER_SECONDS = env.integer("TRIMTAB_LOST_AFTER_SECONDS", 300, low=5)
+
+LOG_FORMAT = env.choice("TRIMTAB_LOG_FORMAT", "json", ("json", "text"))
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "json": {
+            "()": "pythonjsonlogger.json.JsonFormatter",
+            "format": "%(asctime)s %(levelname)s %(name)s %(message)s",
+        },
+        "text": {"format": "%(asctime)s %(levelname)-7s %(name)s: %(message)s"},
+    },
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
+    "root": {"handlers": ["console"], "level": env.text("TRIMTAB_LOG_LEVEL", "INFO")},
+    "loggers": {"django.server": {"handlers": ["console"], "level": "INFO", "propagate": False}},
+}

@@ -1,0 +1,155 @@
+"""The processes of the service, and the hand-over from Django to the supervisor."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
+
+from django.conf import settings
+
+from webapp import private_redis
+from webapp.address import Bind
+
+WORKER_PROCESSES = 2
+# Python gives memory back late; a fresh child does at once.
+TASKS_PER_CHILD, LARGEST_CHILD_KIB = 500, 400_000
+LOCK_NAME = "up.lock"
+
+
+class AlreadyRunningError(Exception):
+    """Another supervisor holds this data folder; its URL is the message."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One service on one data folder."""
+
+    bind: Bind
+    redis_server: str | None
+    """None: REDIS_URL names a Redis that somebody else runs."""
+    is_verbose: bool = False
+
+    def hand_over(
+        self, lock: int, announcement: str, then: list[str] | None, exit_after: bool
+    ) -> NoReturn:
+        """Become the supervisor. Redis, worker, beat and web start in this order.
+
+        `then` runs once when the service answers; with `exit_after` its exit code ends all.
+        """
+        plan = {
+            "children": self._children(),
+            "healthz": self._healthz(),
+            "logs": None if self.is_verbose else str(log_folder()),
+            "announcement": announcement,
+            "then": then,
+            "exit_after": exit_after,
+        }
+        os.environ.update(self._environment())
+        os.set_inheritable(lock, True)
+        script = str(Path(__file__).with_name("supervise.py"))
+        # -P: the folder of the script holds modules named like packages that we need.
+        os.execv(sys.executable, [sys.executable, "-P", script, str(_piped(plan))])  # noqa: S606
+
+    def _environment(self) -> dict[str, str]:
+        own = {
+            "DJANGO_SETTINGS_MODULE": "webapp.settings",
+            "TRIMTAB_BASE_URL": settings.BASE_URL,
+            "TRIMTAB_DATA_DIR": str(settings.DATA_DIR),
+            "PYTHONUNBUFFERED": "1",
+        }
+        if self.redis_server:
+            own["REDIS_URL"] = private_redis.url(settings.DATA_DIR)
+        if self.is_verbose:
+            own.setdefault("TRIMTAB_LOG_FORMAT", "text")
+        return own
+
+    def _healthz(self) -> dict[str, Any]:
+        public = urlsplit(settings.BASE_URL)
+        return {
+            "host": self.bind.local_host(),
+            "port": self.bind.port,
+            "host_header": public.netloc,
+            "scheme": public.scheme,
+        }
+
+    def _children(self) -> list[dict[str, Any]]:
+        found = []
+        if self.redis_server:
+            redis = private_redis.command(self.redis_server, settings.DATA_DIR)
+            found.append(_child("redis", redis))
+        # SIGQUIT: an orphaned worker drops its tasks at once, their rows make them run again.
+        found.append(_child("worker", _worker(), orphan_signal=signal.SIGQUIT))
+        found.append(_child("beat", [*_celery(), "beat", "--pidfile=", "--loglevel=WARNING"]))
+        found.append(_child("web", _web(self.bind)))
+        return found
+
+
+def _child(
+    name: str, command: list[str], orphan_signal: signal.Signals = signal.SIGTERM
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "command": command,
+        "stop_signal": int(signal.SIGTERM),
+        "orphan_signal": int(orphan_signal),
+        "patience_seconds": 8,
+    }
+
+
+def _celery() -> list[str]:
+    return [sys.executable, "-m", "celery", "-A", "webapp"]
+
+
+def _worker() -> list[str]:
+    alone = ["--without-gossip", "--without-mingle"]
+    limits = [
+        f"--concurrency={WORKER_PROCESSES}",
+        f"--max-tasks-per-child={TASKS_PER_CHILD}",
+        f"--max-memory-per-child={LARGEST_CHILD_KIB}",
+    ]
+    return [*_celery(), "worker", "--pool=prefork", "--loglevel=INFO", *alone, *limits]
+
+
+def _web(bind: Bind) -> list[str]:
+    config = "python:webapp.gunicorn_config"
+    return [sys.executable, "-m", "gunicorn", "--config", config, "--bind", str(bind)]
+
+
+def log_folder() -> Path:
+    folder = Path(settings.DATA_DIR) / "logs"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def lock_data_folder() -> int:
+    """Hold the data folder until this process and all that it becomes has ended.
+
+    Raises AlreadyRunningError with the URL of the service that holds it.
+    """
+    path = Path(settings.DATA_DIR) / LOCK_NAME
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        url = os.read(handle, 2000).decode()
+        os.close(handle)
+        raise AlreadyRunningError(url) from None
+    os.ftruncate(handle, 0)
+    os.write(handle, settings.BASE_URL.encode())
+    return handle
+
+
+def _piped(plan: dict[str, Any]) -> int:
+    """The plan on a descriptor that outlives exec. It fits the pipe, so nobody has to read yet."""
+    read_end, write_end = os.pipe()
+    os.write(write_end, json.dumps(plan).encode())
+    os.close(write_end)
+    os.set_inheritable(read_end, True)
+    return read_end

@@ -1,0 +1,28 @@
+"""Every door of the service."""
+
+from django.urls import include, path
+from ninja import NinjaAPI
+
+from webapp import health, problems
+from webapp.api import read
+from webapp.ingest import doors
+
+api = NinjaAPI(
+    title="Trimtab",
+    version="1",
+    docs_url=None,
+    openapi_url="/openapi.json",
+    urls_namespace="api",
+    description="Uploads of agents, and everything that the pages show.",
+)
+api.add_router("", doors.router)
+api.add_router("", read.router)
+problems.handle_in(api)
+
+urlpatterns = [
+    path("healthz", health.alive, name="healthz"),
+    path("readyz", health.ready, name="readyz"),
+    path("api/v1/", api.urls),
+    path("", include("webapp.accounts.urls")),
+    path("", include("webapp.runs.urls")),
+]
