@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-TRIES, TRY_SECONDS = 10, 0.2
+LETTING_GO_SECONDS = 2.0
 
 
 class AddressError(ValueError):
@@ -58,14 +58,11 @@ class Bind:
 
         Tries for two seconds: a service that was just stopped may still be letting go.
         """
-        for _ in range(TRIES):
-            error = self._error()
-            if error is None:
-                return
-            if error.errno != errno.EADDRINUSE:
-                break
-            time.sleep(TRY_SECONDS)
-        raise AddressError(self._explained(error))
+        deadline = time.monotonic() + LETTING_GO_SECONDS
+        while (error := self._error()) is not None:
+            if error.errno != errno.EADDRINUSE or time.monotonic() > deadline:
+                raise AddressError(self._explained(error))
+            time.sleep(0.2)
 
     def _error(self) -> OSError | None:
         try:

@@ -1,5 +1,7 @@
 """How gunicorn serves the application; the address is given on its command line."""
 
+from pathlib import Path
+
 from django.conf import settings
 
 from webapp import env
@@ -14,7 +16,7 @@ graceful_timeout = 5
 timeout = 60
 keepalive = 65
 # Heartbeats to a disk can block for longer than `timeout`.
-worker_tmp_dir = "/dev/shm" if env.Path("/dev/shm").is_dir() else None  # noqa: S108
+worker_tmp_dir = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
 logconfig_dict = settings.LOGGING | {
     "loggers": {"gunicorn.error": {"level": "INFO", "propagate": True}},
 }

@@ -1,0 +1,35 @@
+#!/usr/bin/env python3
+"""Trimtab's door.
+
+    python3 manage.py demo    the service, two measured training runs and sample data
+    python3 manage.py up      the service
+    python3 manage.py test    lint, types, import contracts and the tests
+
+On a bare machine it first makes `.venv` and the browser libraries, and goes on inside it.
+Everything else is Django's own `manage.py`.
+"""
+
+import os
+import runpy
+import sys
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parent
+LARGER_SETS = {"demo": "demo", "test": "test"}
+
+
+def main() -> None:
+    if sys.version_info < (3, 11):  # noqa: UP036 - older ones start this file, too
+        sys.exit("Trimtab needs Python 3.11 or newer; this is " + sys.version.split()[0] + ".")
+    command = sys.argv[1] if len(sys.argv) > 1 else "help"
+    # By path, not by import: the package `webapp` needs what is about to be installed.
+    bootstrap = runpy.run_path(str(CHECKOUT / "webapp" / "bootstrap.py"))
+    bootstrap["enter_environment"](CHECKOUT, LARGER_SETS.get(command, "runtime"))
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
+    from django.core.management import execute_from_command_line
+
+    execute_from_command_line(sys.argv)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""`manage.py up`: the whole service on this machine, until Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.checks import Tags
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+
+from webapp import private_redis
+from webapp.accounts.models import Token, Workspace, digest
+from webapp.accounts.setup import first_workspace, new_token, sign_in_link
+from webapp.address import AddressError, Bind, checked_url
+from webapp.stack import AlreadyRunningError, Stack, lock_data_folder, log_folder
+
+DEFAULT_BIND = "127.0.0.1:8000"
+
+
+class Command(BaseCommand):
+    help = "Starts web server, worker, beat and a private Redis, and keeps them running."
+    requires_system_checks = (Tags.files, Tags.staticfiles, Tags.caches)
+    requires_migrations_checks = False
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        add_service_arguments(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            start(options, then=None, exit_after=False, command=self)
+        except AlreadyRunningError as running:
+            self.stdout.write(f"Trimtab is already running at {running} (data in {_data()}).")
+
+
+def add_service_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--bind", default=DEFAULT_BIND, metavar="HOST:PORT", help="where to listen")
+    parser.add_argument("--url", help="the public address: links, allowed hosts, CSRF origins")
+    parser.add_argument("--verbose", action="store_true", help="logs here, not in the data folder")
+
+
+def start(
+    options: dict[str, Any], then: list[str] | None, exit_after: bool, command: BaseCommand
+) -> None:
+    """Prepare the data folder and become the supervisor; never returns.
+
+    Raises AlreadyRunningError, and CommandError for an address or a Redis that can't be had.
+    """
+    bind, url = _address(options)
+    _settle_base_url(url)
+    lock = lock_data_folder()
+    _ensure_free(bind)
+    if not bind.is_loopback and not url.startswith("https:"):
+        command.stderr.write(command.style.WARNING(_in_the_clear(bind)))
+    redis_server = None if os.environ.get("REDIS_URL") else _redis_server()
+    stack = Stack(bind, redis_server, is_verbose=options["verbose"])
+    _prepare_rows_and_files()
+    stack.hand_over(lock, _announcement(url), then, exit_after)
+
+
+def _address(options: dict[str, Any]) -> tuple[Bind, str]:
+    try:
+        bind = Bind.parse(options["bind"])
+        given = options["url"] or os.environ.get("TRIMTAB_BASE_URL")
+        return bind, checked_url(given) if given else bind.default_url()
+    except AddressError as error:
+        raise CommandError(str(error)) from None
+
+
+def _settle_base_url(url: str) -> None:
+    """Settings are read before arguments: start again when they name another address."""
+    if url == settings.BASE_URL:
+        return
+    os.environ["TRIMTAB_BASE_URL"] = url
+    os.execv(sys.executable, [sys.executable, *sys.argv])  # noqa: S606
+
+
+def _ensure_free(bind: Bind) -> None:
+    try:
+        bind.ensure_free()
+    except AddressError as error:
+        raise CommandError(str(error)) from None
+
+
+def _redis_server() -> str:
+    server = private_redis.find_server()
+    if server is None:
+        raise CommandError(private_redis.MISSING)
+    return server
+
+
+def _prepare_rows_and_files() -> None:
+    call_command("migrate", interactive=False, verbosity=0)
+    call_command("collectstatic", interactive=False, verbosity=0)
+
+
+def _in_the_clear(bind: Bind) -> str:
+    return (
+        f"{bind} can be reached from other machines without TLS: sign-in links, sessions and "
+        "tokens travel in the clear. Put a TLS proxy in front and give its address: --url https://…"
+    )
+
+
+def _announcement(url: str) -> str:
+    workspace = first_workspace()
+    lines = [
+        "",
+        f"Trimtab runs at {url}",
+        "",
+        "Sign in (works once, within 24 hours):",
+        f"    {sign_in_link(workspace)}",
+        "Measure a training run (put this in front of your own command):",
+        f"    {agent_command(url, agent_token(workspace))}",
+        f"Data in {_data()}, logs in {_shown(log_folder())}. Ctrl-C stops everything.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def agent_command(url: str, token: str) -> str:
+    trimtab = _shown(Path(sys.executable).with_name("trimtab"))
+    return f"TRIMTAB_URL={url} TRIMTAB_TOKEN={token} {shlex.quote(trimtab)} run -- python train.py"
+
+
+def agent_token(workspace: Workspace) -> str:
+    """The token of agents on this machine: kept beside the data, made anew once it is revoked."""
+    path = Path(settings.DATA_DIR) / "agent-token"
+    plain = path.read_text(encoding="utf-8") if path.exists() else ""
+    known = Token.objects.filter(workspace=workspace, digest=digest(plain)).first()
+    if known is not None and known.is_valid:
+        return plain
+    plain = new_token(workspace, "Agents on this machine", [Token.INGEST])
+    path.touch(mode=0o600)
+    path.write_text(plain, encoding="utf-8")
+    return plain
+
+
+def _data() -> str:
+    return _shown(Path(settings.DATA_DIR))
+
+
+def _shown(path: Path) -> str:
+    """Relative where that is shorter to read and still works when pasted."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
