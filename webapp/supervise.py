@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-READY_SECONDS = 60
+READY_SECONDS, SETTLED_SECONDS = 60, 2
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.2, 30.0
 STEADY_SECONDS = 30
 LARGEST_LOG_BYTES = 20 * 1024 * 1024
@@ -132,7 +132,7 @@ class Supervisor:
             self._start_all()
             self._after_ready()
             while self.exit_code is None:
-                self._wait(1.0)
+                self._wait(0.1 if any(each.process is None for each in self.children) else 1.0)
         finally:
             self._stop_all()
         return self.exit_code or 0
@@ -143,12 +143,20 @@ class Supervisor:
         for child in self.children:
             child.start(self._log_file(child))
         deadline = time.monotonic() + READY_SECONDS
-        while self.exit_code is None and not self._answers():
+        while self.exit_code is None and not (self._all_settled() and self._answers()):
             hopeless = [each for each in self.children if each.starts > STARTS_BEFORE_GIVING_UP]
             if hopeless or time.monotonic() > deadline:
                 self._give_up(hopeless[0] if hopeless else self._child("web"))
                 return
             self._wait(0.1)
+
+    def _all_settled(self) -> bool:
+        """What can't start at all ends within this time: a wrong setting, a failed import."""
+        now = time.monotonic()
+        return all(
+            each.process is not None and now - each.started_at > SETTLED_SECONDS
+            for each in self.children
+        )
 
     def _answers(self) -> bool:
         """Whether the web server answers as if asked from outside."""

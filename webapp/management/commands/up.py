@@ -49,6 +49,7 @@ def start(
 ) -> None:
     """Prepare the data folder and become the supervisor; never returns.
 
+    `then` runs once the service answers, with its local address as the last argument.
     Raises AlreadyRunningError, and CommandError for an address or a Redis that can't be had.
     """
     bind, url = _address(options)
@@ -60,7 +61,8 @@ def start(
     redis_server = None if os.environ.get("REDIS_URL") else _redis_server()
     stack = Stack(bind, redis_server, is_verbose=options["verbose"])
     _prepare_rows_and_files()
-    stack.hand_over(lock, _announcement(url), then, exit_after)
+    local = f"http://{Bind(bind.local_host(), bind.port)}"
+    stack.hand_over(lock, _announcement(url), [*then, local] if then else None, exit_after)
 
 
 def _address(options: dict[str, Any]) -> tuple[Bind, str]:

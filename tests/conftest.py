@@ -1,0 +1,94 @@
+"""What every test stands on: a private Redis, plain static files, and skips that can fail."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import hypothesis
+import pytest
+from django.conf import settings
+
+from webapp import private_redis
+
+hypothesis.settings.register_profile("shared-machine", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("shared-machine")
+
+_redis = pytest.StashKey[tuple[subprocess.Popen[bytes], tempfile.TemporaryDirectory[str]]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Settings are read before this file; what they say is still unused, so it can be changed."""
+    if "REDIS_URL" not in os.environ:
+        config.stash[_redis] = _start_redis()
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
+    settings.CACHES["default"] |= {"LOCATION": settings.REDIS_URL, "KEY_PREFIX": worker}
+    # The hashed names exist after `collectstatic` only.
+    plain = "django.contrib.staticfiles.storage.StaticFilesStorage"
+    settings.STORAGES["staticfiles"]["BACKEND"] = plain
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _redis not in config.stash:
+        return
+    process, folder = config.stash[_redis]
+    process.terminate()
+    process.wait(10)
+    folder.cleanup()
+    os.environ.pop("REDIS_URL", None)
+
+
+def _start_redis() -> tuple[subprocess.Popen[bytes], tempfile.TemporaryDirectory[str]]:
+    """One for all workers of this test run; they find it in the environment."""
+    server = private_redis.find_server()
+    if server is None:
+        raise pytest.UsageError(private_redis.MISSING)
+    folder = tempfile.TemporaryDirectory(prefix="trimtab-redis-")
+    data = Path(folder.name)
+    process = subprocess.Popen(private_redis.command(server, data), stdout=subprocess.DEVNULL)
+    _wait_for_socket(private_redis.socket_path(data))
+    url = private_redis.url(data)
+    os.environ["REDIS_URL"] = settings.REDIS_URL = url
+    settings.CELERY_BROKER_URL = url.replace("unix://", "redis+socket://")
+    return process, folder
+
+
+def _wait_for_socket(path: Path) -> None:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        with socket.socket(socket.AF_UNIX) as trial:
+            if trial.connect_ex(str(path)) == 0:
+                return
+        time.sleep(0.02)
+    raise pytest.UsageError(f"The private Redis does not answer at {path}.")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that start the real processes need the machine: one worker runs all of them."""
+    for item in items:
+        if item.get_closest_marker("processes"):
+            item.add_marker(pytest.mark.xdist_group("processes"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):  # type: ignore[no-untyped-def]
+    return _failed_if_skipped((yield), item.nodeid)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector):  # type: ignore[no-untyped-def]
+    return _failed_if_skipped((yield), collector.nodeid)
+
+
+def _failed_if_skipped(report, name: str):  # type: ignore[no-untyped-def]
+    """With TRIMTAB_REQUIRE=all nothing may be left out: a skip is a failure."""
+    if os.environ.get("TRIMTAB_REQUIRE") != "all":
+        return report
+    if report.outcome == "skipped" and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"{name} was skipped, and TRIMTAB_REQUIRE=all: {report.longrepr}"
+    return report

@@ -1,0 +1,151 @@
+"""Two real training runs, measured by the agent against a running service: what the demo shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.conf import settings
+from django.utils import timezone
+
+from webapp.accounts.models import Token, Workspace
+from webapp.accounts.setup import new_token, sample_workspace
+from webapp.advice.models import Recommendation
+from webapp.analysis.models import Analysis, Judgement
+from webapp.runs.models import Run
+
+JOB = "digits"
+EPOCHS = 150
+PIPELINES = ("slow", "fast")
+RULE = "input_bound"
+# What the runs are priced as, whatever this machine is.
+DECLARED = {
+    "--provider": "aws",
+    "--service": "ec2",
+    "--region": "us-east-1",
+    "--instance-type": "c5.large",
+}
+ANALYSIS_SECONDS = 120
+Progress = Callable[[float], None]
+"""Called with the share that is done, 0 to 1."""
+
+
+class DemonstrationError(Exception):
+    """What is missing of what the demo promises."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The two runs, slow first, and what is recommended, best first."""
+
+    runs: tuple[Run, ...]
+    recommendations: tuple[Recommendation, ...]
+
+
+def measure(workspace: Workspace, url: str, token: str, pipeline: str, progress: Progress) -> Run:
+    """Train once under `trimtab run`. Raises DemonstrationError when it fails or leaves no run."""
+    known = set(_runs(workspace).values_list("pk", flat=True))
+    environment = os.environ | {"TRIMTAB_URL": url, "TRIMTAB_TOKEN": token, "TRIMTAB_JOB": JOB}
+    process = subprocess.Popen(
+        _command(pipeline),
+        cwd=settings.BASE_DIR,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    output = _followed(process, progress)
+    if process.wait() != 0:
+        raise DemonstrationError(f"{output}\nThe training ended with code {process.returncode}.")
+    made = _runs(workspace).exclude(pk__in=known).order_by("-created_at").first()
+    if made is None:
+        raise DemonstrationError(f"{output}\nNo run arrived at {url}.")
+    return made
+
+
+def _runs(workspace: Workspace):  # type: ignore[no-untyped-def]
+    return Run.objects.filter(workspace=workspace, job__name=JOB)
+
+
+def _command(pipeline: str) -> list[str]:
+    trimtab = str(Path(sys.executable).with_name("trimtab"))
+    declared = [word for option in DECLARED.items() for word in option]
+    training = ["examples/train_digits.py", "--pipeline", pipeline, "--epochs", str(EPOCHS)]
+    return [trimtab, "run", *declared, "--", sys.executable, *training]
+
+
+def _followed(process: subprocess.Popen[str], progress: Progress) -> str:
+    """All that it printed; its epochs move the progress."""
+    output = []
+    for line in process.stdout or ():
+        output.append(line)
+        epoch = re.match(r"epoch +(\d+) ", line)
+        if epoch:
+            progress(int(epoch[1]) / EPOCHS)
+    return "".join(output)
+
+
+def wait_for_analysis(run: Run, progress: Progress) -> Run:
+    """The run once its final analysis is saved. Raises DemonstrationError after two minutes."""
+    started = time.monotonic()
+    while (passed := time.monotonic() - started) < ANALYSIS_SECONDS:
+        analysis = Analysis.objects.filter(run=run, is_final=True).first()
+        run.refresh_from_db()
+        if analysis is not None and analysis.done >= analysis.wanted and run.has_ended:
+            return run
+        progress(passed / ANALYSIS_SECONDS)
+        time.sleep(0.5)
+    error = Analysis.objects.filter(run=run).values_list("error", flat=True).first()
+    why = error or "it is still due; look into the worker's log"
+    raise DemonstrationError(f"{run} ({run.state}) was not analysed: {why}")
+
+
+def outcome(runs: list[Run]) -> Outcome:
+    """The runs with what was concluded from them. Raises DemonstrationError naming what lacks."""
+    active = Recommendation.objects.filter(job=runs[0].job, state=Recommendation.ACTIVE)
+    found = Outcome(tuple(runs), tuple(active.order_by("-saving_usd")))
+    missing = list(_missing(found))
+    if missing:
+        raise DemonstrationError("The demo is not complete:\n" + "\n".join(missing))
+    return found
+
+
+def _missing(found: Outcome):  # type: ignore[no-untyped-def]
+    for run in found.runs:
+        if run.state != Run.FINISHED:
+            yield f"- {run} is {run.state}, not finished"
+        if run.cost_usd is None:
+            yield f"- {run} has no cost"
+    slow, fast = (_state(run) for run in found.runs)
+    if slow != Judgement.FIRED:
+        yield f"- {RULE} on the slow pipeline: {slow}, expected {Judgement.FIRED}"
+    if fast == Judgement.FIRED:
+        yield f"- {RULE} fired on the fast pipeline, too"
+    if not found.recommendations:
+        yield "- there is no recommendation"
+
+
+def _state(run: Run) -> str:
+    judged = Judgement.objects.filter(run=run, rule=RULE).first()
+    return judged.state if judged else "not judged"
+
+
+def load_sample_data(url: str, progress: Progress) -> bool:
+    """Fill the workspace of simulated runs, once; whether there was anything to do."""
+    from webapp.sample_data.load import load
+
+    workspace = sample_workspace()
+    if Run.objects.filter(workspace=workspace).exists():
+        return False
+    token = new_token(workspace, "Loading sample data", [Token.INGEST, Token.READ, Token.WRITE])
+    try:
+        load(url, token, timezone.now(), progress)
+    finally:
+        Token.objects.filter(workspace=workspace).update(revoked_at=timezone.now())
+    return True

@@ -1,0 +1,106 @@
+"""`manage.py test`: lint, types, import contracts, migrations, checks and the tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from argparse import ArgumentParser
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand
+
+CODE = ("manage.py", "webapp", "advisor", "rules", "agent", "tests", "bench", "examples")
+TYPED = ("rules", "advisor", "agent/trimtab", "webapp")
+OWN_WORDS = ("--full", "--")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One thing that has to hold. What it prints is shown when it fails."""
+
+    name: str
+    command: list[str]
+
+    def passes(self, environment: dict[str, str]) -> bool:
+        started = time.monotonic()
+        ended = subprocess.run(
+            self.command,
+            cwd=settings.BASE_DIR,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        verdict = "passed" if ended.returncode == 0 else "FAILED"
+        seconds = time.monotonic() - started
+        sys.stdout.write(f"{self.name:<20}{verdict:>8}{seconds:8.1f} s\n")
+        sys.stdout.write(ended.stdout if ended.returncode else "")
+        sys.stdout.flush()
+        return ended.returncode == 0
+
+
+class Command(BaseCommand):
+    help = "Everything that has to hold. --full adds the long tests; the rest goes to pytest."
+    requires_system_checks = ()
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        """Past Django's own parsing: pytest's options need no list here."""
+        words = argv[2:]
+        if {"-h", "--help"} & set(words):
+            self.print_help(argv[0], argv[1])
+            return
+        for_pytest = [word for word in words if word not in OWN_WORDS]
+        sys.exit(run(is_full="--full" in words, for_pytest=for_pytest))
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--full", action="store_true", help="the long tests as well")
+        parser.add_argument("pytest", nargs="*", help="arguments and options of pytest")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        sys.exit(run(is_full=options["full"], for_pytest=options["pytest"]))
+
+
+def run(is_full: bool, for_pytest: list[str]) -> int:
+    """All stages, also after one that failed; pytest comes last and prints as it goes.
+
+    Returns 0 when everything passed, pytest's own code when only the tests failed, else 1.
+    """
+    with tempfile.TemporaryDirectory(prefix="trimtab-test-") as folder:
+        # Never the data of a service that runs from this checkout.
+        environment = os.environ | {"TRIMTAB_DATA_DIR": folder}
+        failed = [each.name for each in checks() if not each.passes(environment)]
+        sys.stdout.flush()
+        command = pytest_command(is_full, for_pytest)
+        code = subprocess.run(command, cwd=settings.BASE_DIR, env=environment, check=False)
+    if failed:
+        sys.stderr.write(f"Failed before the tests: {', '.join(failed)}\n")
+        return 1
+    return code.returncode
+
+
+def checks() -> list[Stage]:
+    python, manage = sys.executable, [sys.executable, "manage.py"]
+    code = [path for path in CODE if (settings.BASE_DIR / path).exists()]
+    imports = str(Path(python).with_name("lint-imports"))
+    return [
+        Stage("ruff check", [python, "-m", "ruff", "check", *code]),
+        Stage("ruff format", [python, "-m", "ruff", "format", "--check", *code]),
+        Stage("mypy", [python, "-m", "mypy", *TYPED]),
+        Stage("import contracts", [imports]),
+        Stage("migrations", [*manage, "makemigrations", "--check", "--dry-run"]),
+        Stage("system checks", [*manage, "check", "--fail-level", "WARNING"]),
+    ]
+
+
+def pytest_command(is_full: bool, for_pytest: list[str]) -> list[str]:
+    """On two cores; tests that start the real processes share one of them (see conftest)."""
+    spread = [] if "-n" in for_pytest else ["-n", "2", "--dist", "loadgroup"]
+    chosen = [] if is_full or "-m" in for_pytest else ["-m", "not long"]
+    return [sys.executable, "-m", "pytest", *spread, *chosen, *for_pytest]
