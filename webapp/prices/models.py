@@ -7,6 +7,18 @@ from django.db import models
 from webapp.accounts.models import Workspace
 from webapp.money import UsdField
 
+PRICE_IDENTITY = [
+    "provider",
+    "service",
+    "region",
+    "zone",
+    "instance_type",
+    "purchase_option",
+    "operating_system",
+    "precedence",
+    "valid_from",
+]
+
 
 class Price(models.Model):
     """A dated row. `workspace` None: everybody's; else this workspace's own rate."""
@@ -29,23 +41,18 @@ class Price(models.Model):
     estimated = models.BooleanField(default=False)
 
     class Meta:
+        # Two, since NULLs are distinct in an SQLite index.
         constraints = [
             models.UniqueConstraint(
-                fields=[
-                    "workspace",
-                    "provider",
-                    "service",
-                    "region",
-                    "zone",
-                    "instance_type",
-                    "purchase_option",
-                    "operating_system",
-                    "precedence",
-                    "valid_from",
-                ],
-                name="one_price_a_day",
-                nulls_distinct=False,
-            )
+                fields=PRICE_IDENTITY,
+                condition=models.Q(workspace=None),
+                name="one_common_price_a_date",
+            ),
+            models.UniqueConstraint(
+                fields=["workspace", *PRICE_IDENTITY],
+                condition=models.Q(workspace__isnull=False),
+                name="one_own_price_a_date",
+            ),
         ]
         indexes = [models.Index(fields=["instance_type", "region"])]
 

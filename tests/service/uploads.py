@@ -1,0 +1,132 @@
+"""What an agent would send, for tests of the doors."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from uuid import UUID, uuid4
+
+from django.test import Client
+from trimtab.wire import (
+    Block,
+    Declaration,
+    Event,
+    NodeFacts,
+    Segment,
+    SessionClock,
+    StepBlock,
+    encode_declaration,
+    encode_segment,
+)
+
+SEGMENT_MS = 10_000
+
+
+@dataclass
+class FakeAgent:
+    """One session of one node; `segments` make a run of `count * 10 s`."""
+
+    client: Client
+    token: str
+    job: str = "digits"
+    run_id: UUID = field(default_factory=uuid4)
+    session_id: UUID = field(default_factory=uuid4)
+    machine_id: str = "machine-1"
+    attempt: int = 0
+    instance_type: str = "c5.large"
+    skew_seconds: float = 0.0
+    started_at_ns: int = field(default_factory=lambda: time.time_ns() - 3600 * 10**9)
+
+    def segment(self, seq: int, *, last: bool = False, **changes: object) -> Segment:
+        segment = Segment(
+            run_id=self.run_id,
+            job=self.job,
+            attempt=self.attempt,
+            machine_id=self.machine_id,
+            clock=SessionClock(
+                session_id=self.session_id,
+                boot_id="boot-1",
+                started_at_ns=self.started_at_ns + int(self.skew_seconds * 1e9),
+                started_mono_ns=5_000_000_000,
+            ),
+            seq=seq,
+            start_ms=seq * SEGMENT_MS,
+            duration_ms=SEGMENT_MS,
+            resolution_ms=500,
+            blocks=[self._block(seq)],
+            steps=[self._steps(seq)],
+        )
+        if last:
+            end = {"state": "finished", "exit_code": 0, "final_seq": seq}
+            segment.events.append(Event(SEGMENT_MS, "session_end", end))
+        for name, value in changes.items():
+            setattr(segment, name, value)
+        return segment
+
+    def segments(self, count: int) -> list[Segment]:
+        return [self.segment(seq, last=seq == count - 1) for seq in range(count)]
+
+    def declare(self, **changes: object):  # type: ignore[no-untyped-def]
+        declaration = Declaration(
+            run_id=self.run_id,
+            job=self.job,
+            attempt=self.attempt,
+            session_id=self.session_id,
+            node=NodeFacts(
+                machine_id=self.machine_id,
+                provider="aws",
+                service="ec2",
+                region="us-east-1",
+                instance_type=self.instance_type,
+                vcpus=2,
+                effective_cpus=2.0,
+                memory_bytes=4 * 2**30,
+                effective_memory_bytes=4 * 2**30,
+            ),
+            workload={"entry_point": "train.py"},
+        )
+        for name, value in changes.items():
+            setattr(declaration, name, value)
+        return self._put(f"/api/v1/runs/{self.run_id}", encode_declaration(declaration))
+
+    def put(self, segment: Segment):  # type: ignore[no-untyped-def]
+        return self.put_body(segment.seq, encode_segment(segment))
+
+    def put_body(self, seq: int, body: bytes):  # type: ignore[no-untyped-def]
+        return self._put(f"/api/v1/runs/{self.run_id}/segments/{self.session_id}/{seq}", body)
+
+    def _put(self, path: str, body: bytes):  # type: ignore[no-untyped-def]
+        sent_at_ns = time.time_ns() + int(self.skew_seconds * 1e9)
+        return self.client.put(
+            path,
+            body,
+            content_type="application/vnd.trimtab.segment+json",
+            headers={
+                "Authorization": f"Bearer {self.token}",
+                "Content-Encoding": "gzip",
+                "X-Trimtab-Sent-At": str(sent_at_ns),
+            },
+        )
+
+    def _block(self, seq: int) -> Block:
+        times = list(range(0, SEGMENT_MS, 500))
+        busy = [float(40 + (seq * 20 + i) % 7) for i in range(len(times))]
+        read = [1000 * (seq * 20 + i) for i in range(len(times))]
+        memory = [512 * 2**20] * len(times)
+        columns = {
+            "host.cpu_busy_pct": busy,
+            "disk.read_bytes_total": read,
+            "host.memory_used_bytes": memory,
+        }
+        return Block(times, columns)  # type: ignore[arg-type]
+
+    def _steps(self, seq: int) -> StepBlock:
+        count = 50
+        return StepBlock(
+            rank=0,
+            phase="train",
+            start_us=[i * 200_000 for i in range(count)],
+            duration_us=[200_000] * count,
+            data_wait_us=[120_000] * count,
+            samples=[64] * count,
+        )
