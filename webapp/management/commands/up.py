@@ -36,6 +36,7 @@ class Command(BaseCommand):
             start(options, then=None, exit_after=False, command=self)
         except AlreadyRunningError as running:
             self.stdout.write(f"Trimtab is already running at {running} (data in {_data()}).")
+            self.stdout.write(welcome(str(running)))
 
 
 def add_service_arguments(parser: ArgumentParser) -> None:
@@ -109,19 +110,21 @@ def _in_the_clear(bind: Bind) -> str:
 
 
 def _announcement(url: str) -> str:
+    folders = f"Data in {_data()}, logs in {_shown(log_folder())}. Ctrl-C stops everything.\n"
+    return f"\nTrimtab runs at {url}\n\n{welcome(url)}\n{folders}"
+
+
+def welcome(url: str) -> str:
+    """The two ways in: a link for a person, a command for a training run."""
     workspace = first_workspace()
-    lines = [
-        "",
-        f"Trimtab runs at {url}",
-        "",
-        "Sign in (works once, within 24 hours):",
-        f"    {sign_in_link(workspace)}",
-        "Measure a training run (put this in front of your own command):",
-        f"    {agent_command(url, agent_token(workspace))}",
-        f"Data in {_data()}, logs in {_shown(log_folder())}. Ctrl-C stops everything.",
-        "",
-    ]
-    return "\n".join(lines)
+    return "\n".join(
+        [
+            "Sign in (works once, within 24 hours):",
+            f"    {sign_in_link(workspace)}",
+            "Measure a training run (put this in front of your own command):",
+            f"    {agent_command(url, agent_token(workspace))}",
+        ]
+    )
 
 
 def agent_command(url: str, token: str) -> str:

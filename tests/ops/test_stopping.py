@@ -1,0 +1,60 @@
+"""However the service ends, nothing of it stays behind."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.running_service import Service, manage, wait_until
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    service = Service(tmp_path).start()
+    yield service
+    service.stop()
+
+
+def _alive(processes: list[psutil.Process]) -> list[psutil.Process]:
+    return [
+        each for each in processes if each.is_running() and each.status() != psutil.STATUS_ZOMBIE
+    ]
+
+
+@pytest.mark.parametrize("stop_signal", [signal.SIGINT, signal.SIGTERM])
+def test_it_stops_all_of_itself_in_seconds(service: Service, stop_signal: int) -> None:
+    processes = service.tree()
+    assert len(processes) >= 6
+    service.process.send_signal(stop_signal)
+    assert service.process.wait(15) == 0
+    assert _alive(processes) == []
+
+
+def test_a_killed_supervisor_leaves_no_orphan(service: Service) -> None:
+    processes = service.tree()
+    service.process.kill()
+    wait_until(lambda: not _alive(processes), 8, "everything has ended")
+
+
+def test_it_starts_again_on_the_same_data_at_once(service: Service) -> None:
+    token = service.token
+    service.process.kill()
+    again = Service(service.data_dir, service.port).start()
+    assert again.token == token
+    assert again.stop() == 0
+
+
+def test_it_gives_up_with_the_log_when_a_part_cannot_start(tmp_path: Path) -> None:
+    broken = manage(
+        tmp_path, "up", "--bind", f"127.0.0.1:{Service(tmp_path).port}", TRIMTAB_WEB_WORKERS="many"
+    )
+    output = broken.communicate(timeout=60)[0]
+    assert broken.returncode == 1
+    assert "The web process doesn't start" in output
+    assert "TRIMTAB_WEB_WORKERS='many' is not a whole number" in output

@@ -1,0 +1,97 @@
+"""One service, started once: what it prints, and what it does when parts of it are killed."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import redis
+
+from tests.running_service import Service, manage, wait_until
+from webapp import private_redis
+
+pytestmark = pytest.mark.processes
+LARGEST_IDLE_PSS_BYTES = 500_000_000
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    service = Service(tmp_path_factory.mktemp("up")).start()
+    yield service
+    service.stop()
+
+
+def test_it_answers_and_prints_both_ways_in(service: Service) -> None:
+    assert service.answers()
+    assert service.sign_in_link.startswith(service.url)
+    assert f"TRIMTAB_URL={service.url} TRIMTAB_TOKEN={service.token} " in service.output
+    assert "trimtab run -- python train.py" in service.output
+
+
+def test_it_keeps_its_secrets_from_other_users(service: Service) -> None:
+    for name in ("agent-token", "secret-key"):
+        assert stat.S_IMODE((service.data_dir / name).stat().st_mode) == 0o600, name
+    socket = private_redis.socket_path(service.data_dir)
+    assert stat.S_IMODE(socket.parent.stat().st_mode) == 0o700
+    for process in service.tree():
+        assert service.token not in " ".join(process.cmdline())
+
+
+def test_it_needs_little_memory_while_idle(service: Service) -> None:
+    used = {process.pid: process.memory_full_info().pss for process in service.tree()}
+    assert sum(used.values()) < LARGEST_IDLE_PSS_BYTES, used
+
+
+def test_a_second_up_says_that_it_is_running(service: Service) -> None:
+    second = manage(service.data_dir, "up", "--bind", f"127.0.0.1:{service.port}")
+    output = second.communicate(timeout=30)[0]
+    assert second.returncode == 0, output
+    assert f"already running at {service.url}" in output
+
+
+def test_a_taken_port_is_told_with_the_way_out(service: Service, tmp_path: Path) -> None:
+    other = manage(tmp_path, "up", "--bind", f"127.0.0.1:{service.port}")
+    output = other.communicate(timeout=30)[0]
+    assert other.returncode == 1
+    assert f"127.0.0.1:{service.port} is taken" in output
+    assert f"--bind 127.0.0.1:{service.port + 1}" in output
+    assert "Traceback" not in output
+
+
+@pytest.mark.parametrize("name", ["web", "worker", "beat", "redis"])
+def test_a_killed_part_is_started_again(service: Service, name: str) -> None:
+    old_pid = service.kill(name)
+    wait_until(lambda: service.has_new(name, old_pid), 5, f"a new {name}")
+    wait_until(service.answers, 10, "the service answers")
+
+
+def test_a_killed_worker_leaves_no_pool_behind(service: Service) -> None:
+    def pool() -> list[psutil.Process]:
+        worker = service.part("worker")
+        return worker.children() if worker else []
+
+    wait_until(lambda: len(pool()) == 2, 15, "a pool of two")
+    orphans = pool()
+    old_pid = service.kill("worker")
+    wait_until(lambda: not any(each.is_running() for each in orphans), 5, "the old pool is gone")
+    wait_until(lambda: service.has_new("worker", old_pid), 5, "a new worker")
+
+
+def test_what_is_queued_survives_a_killed_redis(service: Service) -> None:
+    socket = str(private_redis.socket_path(service.data_dir))
+    client = redis.Redis(unix_socket_path=socket)
+    client.rpush("test-queue", "first", "second")
+    # The log is written to disk once a second; its writes survive the process at once.
+    old_pid = service.kill("redis")
+    wait_until(lambda: service.has_new("redis", old_pid), 5, "a new Redis")
+    wait_until(lambda: _holds(client), 10, "the queue is back")
+
+
+def _holds(client: redis.Redis) -> bool:
+    try:
+        return client.lrange("test-queue", 0, -1) == [b"first", b"second"]
+    except redis.exceptions.ConnectionError:
+        return False

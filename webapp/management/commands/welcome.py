@@ -1,0 +1,18 @@
+"""`manage.py welcome`: address, new sign-in link and agent command of a running service."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand
+
+from webapp.management.commands.up import welcome
+
+
+class Command(BaseCommand):
+    help = "Prints the address, a new one-time sign-in link and the agent command."
+    requires_system_checks = ()
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self.stdout.write(welcome(settings.BASE_URL))
