@@ -175,6 +175,7 @@ def _install_libraries(checkout: Path, venv: Path) -> None:
     environment = os.environ | {"PATH": path}
     _run("Installing browser libraries", [npm, "ci", *quiet], cwd=checkout, env=environment)
     stamp = checkout / "node_modules" / NODE_STAMP
+    stamp.parent.mkdir(exist_ok=True)
     stamp.write_text(_sha256(checkout / "package-lock.json"), encoding="utf-8")
 
 
