@@ -17,6 +17,7 @@ import queue
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from itertools import pairwise
 
 # One core computes; the other is left to the pipeline. Must be set before NumPy is loaded.
@@ -200,7 +201,8 @@ def train(pipeline: str, epochs: int) -> float:
             losses.append(network.learn(images, labels))
             if trimtab:
                 trimtab.step(samples=len(labels))
-        loss, accuracy = float(np.mean(losses)), network.accuracy(*test_on)
+        with trimtab.phase("evaluate") if trimtab else nullcontext():
+            loss, accuracy = float(np.mean(losses)), network.accuracy(*test_on)
         if trimtab:
             trimtab.log(loss=loss, accuracy=accuracy)
         if epoch % 5 == 4 or epoch == epochs - 1:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from django.conf import settings
 from django.utils import timezone
 
-from webapp.accounts.models import Token, Workspace
+from webapp.accounts.models import Token
 from webapp.accounts.setup import new_token, sample_workspace
 from webapp.advice.models import Recommendation
 from webapp.analysis.models import Analysis, Judgement
@@ -48,36 +50,44 @@ class Outcome:
     recommendations: tuple[Recommendation, ...]
 
 
-def measure(workspace: Workspace, url: str, token: str, pipeline: str, progress: Progress) -> Run:
+def measure(url: str, token: str, pipeline: str, progress: Progress) -> Run:
     """Train once under `trimtab run`. Raises DemonstrationError when it fails or leaves no run."""
-    known = set(_runs(workspace).values_list("pk", flat=True))
-    environment = os.environ | {"TRIMTAB_URL": url, "TRIMTAB_TOKEN": token, "TRIMTAB_JOB": JOB}
-    process = subprocess.Popen(
-        _command(pipeline),
-        cwd=settings.BASE_DIR,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    output = _followed(process, progress)
-    if process.wait() != 0:
-        raise DemonstrationError(f"{output}\nThe training ended with code {process.returncode}.")
-    made = _runs(workspace).exclude(pk__in=known).order_by("-created_at").first()
-    if made is None:
-        raise DemonstrationError(f"{output}\nNo run arrived at {url}.")
-    return made
+    with tempfile.TemporaryDirectory(prefix="trimtab-demo-") as folder:
+        result = Path(folder) / "result.json"
+        process = subprocess.Popen(
+            _command(pipeline, result),
+            cwd=settings.BASE_DIR,
+            env=_environment(url, token),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        output = _followed(process, progress)
+        if process.wait() != 0:
+            raise DemonstrationError(f"{output}\nThe training ended with {process.returncode}.")
+        if not result.exists():
+            raise DemonstrationError(f"{output}\nThe training was not measured.")
+        run_id = json.loads(result.read_text(encoding="utf-8"))["run_id"]
+    run = Run.objects.filter(pk=run_id).first()
+    if run is None:
+        raise DemonstrationError(f"{output}\nRun {run_id} did not arrive at {url}.")
+    return run
 
 
-def _runs(workspace: Workspace):  # type: ignore[no-untyped-def]
-    return Run.objects.filter(workspace=workspace, job__name=JOB)
+def _environment(url: str, token: str) -> dict[str, str]:
+    """Ours without what a surrounding launcher or agent has set; the spool beside the data."""
+    foreign = ("TRIMTAB_", "SLURM_", "TORCHELASTIC_", "TRAINING_JOB_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    state = str(settings.DATA_DIR / "agent")
+    return kept | {"TRIMTAB_URL": url, "TRIMTAB_TOKEN": token, "TRIMTAB_STATE_DIR": state}
 
 
-def _command(pipeline: str) -> list[str]:
+def _command(pipeline: str, result: Path) -> list[str]:
     trimtab = str(Path(sys.executable).with_name("trimtab"))
     declared = [word for option in DECLARED.items() for word in option]
+    measured = ["run", "--job", JOB, "--result-file", str(result), *declared]
     training = ["examples/train_digits.py", "--pipeline", pipeline, "--epochs", str(EPOCHS)]
-    return [trimtab, "run", *declared, "--", sys.executable, *training]
+    return [trimtab, *measured, "--", sys.executable, *training]
 
 
 def _followed(process: subprocess.Popen[str], progress: Progress) -> str:
@@ -116,7 +126,7 @@ def outcome(runs: list[Run]) -> Outcome:
     return found
 
 
-def _missing(found: Outcome):  # type: ignore[no-untyped-def]
+def _missing(found: Outcome) -> Iterator[str]:
     for run in found.runs:
         if run.state != Run.FINISHED:
             yield f"- {run} is {run.state}, not finished"

@@ -13,11 +13,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from webapp import demonstration
-from webapp.accounts.models import Token
-from webapp.accounts.setup import first_workspace, new_token
+from webapp.accounts.setup import first_workspace
 from webapp.analysis.models import Judgement
 from webapp.demonstration import DemonstrationError, Outcome
-from webapp.management.commands.up import add_service_arguments, start
+from webapp.management.commands.up import add_service_arguments, agent_token, start
 from webapp.runs.models import Run
 from webapp.stack import AlreadyRunningError
 
@@ -66,12 +65,11 @@ def _with_progress(url: str) -> Outcome:
 
 
 def _stages(url: str, stage: Any) -> Outcome:
-    workspace = first_workspace()
-    token = new_token(workspace, "Demo", [Token.INGEST])
+    token = agent_token(first_workspace())
     runs = []
     for pipeline in demonstration.PIPELINES:
         done = stage(f"Training with the {pipeline} input pipeline")
-        runs.append(demonstration.measure(workspace, url, token, pipeline, done))
+        runs.append(demonstration.measure(url, token, pipeline, done))
         done(1.0)
     done = stage("Waiting for the analysis")
     runs = [demonstration.wait_for_analysis(run, done) for run in runs]
