@@ -14,7 +14,7 @@ from django.core.checks import Tags
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
-from webapp import private_redis
+from webapp import env, private_redis
 from webapp.accounts.models import Token, Workspace, digest
 from webapp.accounts.setup import first_workspace, new_token, sign_in_link
 from webapp.address import AddressError, Bind, checked_url
@@ -59,7 +59,7 @@ def start(
     _ensure_free(bind)
     if not bind.is_loopback and not url.startswith("https:"):
         command.stderr.write(command.style.WARNING(_in_the_clear(bind)))
-    redis_server = None if os.environ.get("REDIS_URL") else _redis_server()
+    redis_server = None if env.text("REDIS_URL") else _redis_server()
     stack = Stack(bind, redis_server, is_verbose=options["verbose"])
     _prepare_rows_and_files()
     local = f"http://{Bind(bind.local_host(), bind.port)}"
@@ -69,7 +69,7 @@ def start(
 def _address(options: dict[str, Any]) -> tuple[Bind, str]:
     try:
         bind = Bind.parse(options["bind"])
-        given = options["url"] or os.environ.get("TRIMTAB_BASE_URL")
+        given = options["url"] or env.text("TRIMTAB_BASE_URL")
         return bind, checked_url(given) if given else bind.default_url()
     except AddressError as error:
         raise CommandError(str(error)) from None
@@ -79,6 +79,7 @@ def _settle_base_url(url: str) -> None:
     """Settings are read before arguments: start again when they name another address."""
     if url == settings.BASE_URL:
         return
+    os.environ.pop("TRIMTAB_BASE_URL_FILE", None)
     os.environ["TRIMTAB_BASE_URL"] = url
     os.execv(sys.executable, [sys.executable, *sys.argv])  # noqa: S606
 
