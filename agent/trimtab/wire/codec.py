@@ -8,11 +8,21 @@ name; the rest of its segment is kept.
 from __future__ import annotations
 
 import math
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 from uuid import UUID
 
-from trimtab.wire.limits import LIMITS, SERIES_NAME, Limits, WireError, integer, read_document, text, write_document
+from trimtab.wire.limits import (
+    LIMITS,
+    SERIES_NAME,
+    Limits,
+    WireError,
+    integer,
+    is_scalar,
+    read_document,
+    text,
+    write_document,
+)
 from trimtab.wire.segment import (
     VERSION,
     Block,
@@ -26,6 +36,8 @@ from trimtab.wire.segment import (
 )
 
 PHASES = ("initialise", "train", "evaluate", "checkpoint", "finalise")
+_EARLIEST_START_US = -(10**15)
+"""A step travels with the segment in which it ended, so it may have begun long before."""
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -65,10 +77,12 @@ def decode_segment(body: bytes, limits: Limits = LIMITS) -> Segment:
     document = read_document(body, limits)
     version = integer(document, "version", low=1)
     if version > VERSION:
-        raise WireError("version", f"{version} is newer than this service knows", "Update the service.")
+        raise WireError(
+            "version", f"{version} is newer than this service knows", "Update the service."
+        )
     segment = _header(document, limits)
     _read_blocks(document, segment, limits)
-    _read_parts(document, "steps", _steps, segment.steps, segment, limits)
+    _read_steps(document, segment, limits)
     _read_parts(document, "step_summaries", _summary, segment.step_summaries, segment, limits)
     _read_parts(document, "events", _event, segment.events, segment, limits)
     return segment
@@ -119,19 +133,20 @@ def _encode_block(block: Block) -> dict[str, Any]:
 
 
 def _encode_column(values: list[Number]) -> Any:
+    values = [None if isinstance(v, float) and not math.isfinite(v) else v for v in values]
     if len(values) > 2 and values.count(values[0]) == len(values):
         return {"k": values[0], "n": len(values)}
     if all(type(value) is int for value in values):
         return {"d": _deltas(values)}  # type: ignore[arg-type]
-    return [None if isinstance(v, float) and not math.isfinite(v) else v for v in values]
+    return values
 
 
 def _deltas(values: list[int]) -> list[int]:
-    return values[:1] + [b - a for a, b in zip(values, values[1:], strict=False)]
+    return values[:1] + [b - a for a, b in pairwise(values)]
 
 
 def _read_blocks(document: dict[str, Any], segment: Segment, limits: Limits) -> None:
-    series = 0
+    series = samples = 0
     for number, raw in enumerate(_part(document, "blocks", 200)):
         columns = raw.get("columns") if isinstance(raw, dict) else None
         times = _column(raw.get("t"), limits) if isinstance(raw, dict) else None
@@ -141,6 +156,9 @@ def _read_blocks(document: dict[str, Any], segment: Segment, limits: Limits) -> 
         series += len(columns)
         if series > limits.series:
             raise WireError("blocks", f"over {limits.series} series", "Send fewer series.")
+        samples += len(columns) * len(times)
+        if samples > limits.samples:
+            raise WireError("blocks", f"over {limits.samples} samples", "Send smaller segments.")
         segment.blocks.append(_block(times, columns, segment, limits))
 
 
@@ -186,7 +204,7 @@ def _from_deltas(raw: Any, limits: Limits) -> list[Number] | None:
     if not all(type(value) is int and abs(value) < 2**63 for value in raw):
         return None
     values = list(accumulate(raw))
-    return values if all(abs(value) < 2**63 for value in values) else None  # type: ignore[return-value]
+    return values if all(abs(value) < 2**63 for value in values) else None
 
 
 def _is_number(value: Any) -> bool:
@@ -196,25 +214,34 @@ def _is_number(value: Any) -> bool:
 
 
 def _are_times(times: list[Any]) -> bool:
-    rising = all(a < b for a, b in zip(times, times[1:], strict=False) if _both_int(a, b))
-    return bool(times) and all(type(t) is int and 0 <= t <= 10**9 for t in times) and rising
-
-
-def _both_int(a: Any, b: Any) -> bool:
-    return type(a) is int and type(b) is int
+    if not times or not all(type(time) is int and 0 <= time <= 10**9 for time in times):
+        return False
+    return all(a < b for a, b in pairwise(times))
 
 
 # Steps and events
 
 
 def _read_parts(
-    document: dict[str, Any], field: str, read: Any, into: list[Any], segment: Segment, limits: Limits
+    document: dict[str, Any],
+    field: str,
+    read: Any,
+    into: list[Any],
+    segment: Segment,
+    limits: Limits,
 ) -> None:
     for number, raw in enumerate(_part(document, field, limits.events)):
         try:
             into.append(read(raw if isinstance(raw, dict) else {}, limits))
         except WireError as error:
             segment.refused.append(Refusal(f"{field}[{number}]", str(error)))
+
+
+def _read_steps(document: dict[str, Any], segment: Segment, limits: Limits) -> None:
+    _part(document, "steps", limits.step_blocks)
+    _read_parts(document, "steps", _steps, segment.steps, segment, limits)
+    if sum(len(block.start_us) for block in segment.steps) > limits.steps:
+        raise WireError("steps", f"over {limits.steps} steps", "Send smaller segments.")
 
 
 def _encode_steps(steps: StepBlock) -> dict[str, Any]:
@@ -229,8 +256,9 @@ def _encode_steps(steps: StepBlock) -> dict[str, Any]:
 
 
 def _steps(raw: dict[str, Any], limits: Limits) -> StepBlock:
-    start = _whole(raw, "start_us", limits, missing=False)
-    columns = [_whole(raw, name, limits) for name in ("duration_us", "data_wait_us", "samples")]
+    most = limits.steps
+    start = _whole(raw, "start_us", most, missing=False, low=_EARLIEST_START_US)
+    columns = [_whole(raw, name, most) for name in ("duration_us", "data_wait_us", "samples")]
     if any(len(column) != len(start) for column in columns) or None in columns[0]:
         raise WireError("steps", "columns of different length", "Send one value a step.")
     return StepBlock(
@@ -243,13 +271,16 @@ def _steps(raw: dict[str, Any], limits: Limits) -> StepBlock:
     )
 
 
-def _whole(raw: dict[str, Any], name: str, limits: Limits, missing: bool = True) -> list[int | None]:
-    values = _column(raw.get(name), Limits(ticks=limits.steps))
+def _whole(
+    raw: dict[str, Any], name: str, at_most: int, missing: bool = True, low: int = 0
+) -> list[int | None]:
+    values = _column(raw.get(name), Limits(ticks=at_most))
     good = values is not None and all(
-        (v is None and missing) or (type(v) is int and v >= 0) for v in values
+        (v is None and missing) or (type(v) is int and v >= low) for v in values
     )
     if not good:
-        raise WireError(name, "not a column of whole numbers from 0", "Send microseconds.")
+        problem = f"not a column of at most {at_most} whole numbers from {low}"
+        raise WireError(name, problem, "Send microseconds.")
     return values  # type: ignore[return-value]
 
 
@@ -282,23 +313,33 @@ def _summary(raw: dict[str, Any], limits: Limits) -> StepSummary:
     return StepSummary(
         rank=integer(raw, "rank", high=10_000_000),
         phase=_phase(raw),
-        data_wait_sum_us=None if raw.get("data_wait_sum_us") is None else integer(raw, "data_wait_sum_us"),
+        data_wait_sum_us=None
+        if raw.get("data_wait_sum_us") is None
+        else integer(raw, "data_wait_sum_us"),
         samples=None if raw.get("samples") is None else integer(raw, "samples"),
         histogram=_histogram(raw.get("histogram", {})),
-        slowest_us=[v for v in _whole(raw, "slowest_us", limits, missing=False) if v is not None]
-        if "slowest_us" in raw
-        else [],
+        slowest_us=_slowest(raw, limits),
         **found,
     )
+
+
+def _slowest(raw: dict[str, Any], limits: Limits) -> list[int]:
+    if "slowest_us" not in raw:
+        return []
+    found = _whole(raw, "slowest_us", limits.slowest, missing=False)
+    return [value for value in found if value is not None]
 
 
 def _histogram(raw: Any) -> dict[int, int]:
     if not isinstance(raw, dict) or len(raw) > 400:
         raise WireError("histogram", "not an object of at most 400 buckets", "Send buckets.")
     try:
-        return {int(bucket): int(count) for bucket, count in raw.items()}
+        buckets = {int(bucket): integer(raw, bucket) for bucket in raw}
     except (TypeError, ValueError):
         raise WireError("histogram", "not whole numbers", "Send bucket -> count.") from None
+    if not all(-1_000 <= bucket <= 1_000 for bucket in buckets):
+        raise WireError("histogram", "no such bucket", "Send floor(4 * log2(microseconds)).")
+    return buckets
 
 
 def _encode_event(event: Event) -> dict[str, Any]:
@@ -319,10 +360,10 @@ def _finite_value(value: Any) -> Any:
 def _event(raw: dict[str, Any], limits: Limits) -> Event:
     data = {key: value for key, value in raw.items() if key not in ("t", "kind")}
     for key, value in data.items():
-        scalar = value is None or isinstance(value, str | int | float | bool)
-        too_long = isinstance(value, str) and len(value) > limits.text_chars
-        if len(key) > limits.name_chars or not scalar or too_long:
-            raise WireError(key[:80], "not a short scalar", "Send text, a number, a boolean or null.")
+        if len(key) > limits.name_chars or not is_scalar(value, limits):
+            raise WireError(
+                key[:80], "not a short scalar", "Send text, a number, a boolean or null."
+            )
     if raw.get("kind") == "metric":
         data["value"] = _metric_value(data.get("value"))
     return Event(time_ms=integer(raw, "t", high=10**9), kind=text(raw, "kind", limits), data=data)
@@ -333,4 +374,7 @@ def _metric_value(value: Any) -> float:
         return _NON_FINITE[value]
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise WireError("value", "not a number", 'Send a number, "NaN", "Infinity" or "-Infinity".')
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise WireError("value", "too large", "Send a number below 1e308.") from None

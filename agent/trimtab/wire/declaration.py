@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 from uuid import UUID
 
-from trimtab.wire.limits import LIMITS, Limits, WireError, integer, read_document, text, write_document
+from trimtab.wire.limits import (
+    LIMITS,
+    Limits,
+    WireError,
+    integer,
+    is_scalar,
+    is_storable,
+    read_document,
+    text,
+    write_document,
+)
 from trimtab.wire.segment import VERSION
 
 
@@ -149,22 +160,32 @@ def _scalars(document: dict[str, Any], field_name: str, limits: Limits) -> dict[
     found = _mapping(document, field_name)
     for key, value in found.items():
         _key(field_name, key, limits)
-        if isinstance(value, str) and len(value) <= limits.text_chars:
-            continue
-        if value is not None and not isinstance(value, int | float | bool):
-            raise WireError(f"{field_name}.{key}"[:80], "not a short scalar", "Send text, a number, a boolean or null.")
+        if not is_scalar(value, limits) or _is_not_finite(value):
+            raise WireError(
+                f"{field_name}.{key}"[:80],
+                "not a short scalar",
+                "Send text, a finite number, a boolean or null.",
+            )
     return found
 
 
+def _is_not_finite(value: Any) -> bool:
+    """JSON has no such numbers, and databases that check it refuse them."""
+    return isinstance(value, float) and not math.isfinite(value)
+
+
 def _key(field_name: str, key: str, limits: Limits) -> str:
-    if not 0 < len(key) <= limits.name_chars:
-        raise WireError(field_name, f"a name over {limits.name_chars} characters", "Shorten it.")
+    if not 0 < len(key) <= limits.name_chars or not is_storable(key):
+        problem = f"a name that is empty, over {limits.name_chars} characters or not plain text"
+        raise WireError(field_name, problem, "Shorten it.")
     return key
 
 
 def _command(document: dict[str, Any], limits: Limits) -> list[str]:
     command = document.get("command", [])
-    if not isinstance(command, list) or not all(isinstance(word, str) for word in command):
+    if not isinstance(command, list) or not all(
+        isinstance(word, str) and is_storable(word) for word in command
+    ):
         raise WireError("command", "not a list of text", "Send the words of the command.")
     return [word[: limits.text_chars] for word in command[:500]]
 

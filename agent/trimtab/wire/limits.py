@@ -32,8 +32,13 @@ class Limits:
     text_chars: int = 2_000
     series: int = 4_000
     ticks: int = 20_000
+    samples: int = 2_000_000
+    """Of a whole segment: a column of one repeated value is a few bytes, whatever its length."""
     events: int = 10_000
     steps: int = 50_000
+    """Of a whole segment."""
+    step_blocks: int = 1_000
+    slowest: int = 100
 
 
 LIMITS = Limits()
@@ -47,11 +52,12 @@ def read_document(body: bytes, limits: Limits) -> dict[str, Any]:
     """
     if len(body) > limits.body_bytes:
         raise WireError("body", f"over {limits.body_bytes} bytes", "Send smaller segments.")
+    content = _decompress(body, limits)
     try:
-        document = json.loads(_decompress(body, limits))
+        document = json.loads(content)
     except RecursionError:
         raise WireError("body", "nested too deep", "Send the documented shape.") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except ValueError as error:  # not UTF-8, not JSON, or a number of thousands of digits
         raise WireError("body", f"not JSON: {error}", "Send gzip'd JSON in UTF-8.") from None
     if not isinstance(document, dict):
         raise WireError("body", "not a JSON object", "Send one object per upload.")
@@ -76,6 +82,8 @@ def _decompress(body: bytes, limits: Limits) -> bytes:
         )
     if not stream.eof:
         raise WireError("body", "the gzip stream is cut off", "Send the whole body.")
+    if stream.unused_data:
+        raise WireError("body", "something follows the gzip stream", "Send one gzip stream.")
     return document
 
 
@@ -86,11 +94,37 @@ def text(document: dict[str, Any], field: str, limits: Limits, default: str | No
         raise WireError(field, "missing or not text", "Send a non-empty string.")
     if len(value) > limits.name_chars:
         raise WireError(field, f"over {limits.name_chars} characters", "Shorten it.")
+    if not is_storable(value):
+        raise WireError(field, "has a NUL or half a character", "Send plain Unicode text.")
     return value
 
 
+def is_storable(value: str) -> bool:
+    """Databases take neither NUL nor lone surrogates, both of which JSON can carry."""
+    if "\0" in value:
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def is_scalar(value: Any, limits: Limits) -> bool:
+    """Text of at most `limits.text_chars`, a number of at most 64 bits, a boolean or None."""
+    if isinstance(value, str):
+        return len(value) <= limits.text_chars and is_storable(value)
+    if isinstance(value, int):
+        return abs(value) < 2**63
+    return value is None or isinstance(value, float)
+
+
 def integer(
-    document: dict[str, Any], field: str, low: int = 0, high: int = 2**63 - 1, default: int | None = None
+    document: dict[str, Any],
+    field: str,
+    low: int = 0,
+    high: int = 2**63 - 1,
+    default: int | None = None,
 ) -> int:
     """A required (or defaulted) integer field within [low, high]."""
     value = document.get(field, default)

@@ -46,7 +46,7 @@ class StepBlock:
     rank: int
     phase: str
     start_us: list[int]
-    """Since the start of the segment."""
+    """Since the start of the segment in which the step ended; negative if it began before."""
     duration_us: list[int]
     """From the end of the step before (or of the pause before it) to the end of this one."""
     data_wait_us: list[int | None]
@@ -79,8 +79,12 @@ class Event:
     """Something that happened once, `time_ms` after the start of the segment.
 
     Kinds: `process_start`, `process_exit`, `session_end` (state, exit_code), `phase_begin`,
-    `phase_end` (phase, rank), `epoch` (number, rank), `checkpoint` (seconds, rank), `metric` (name, value, step),
-    `loader` (workers, batch_size, pin_memory, prefetch_factor), `gap` (from_ms, to_ms, reason).
+    `phase_end` (phase, rank), `epoch` (number, rank), `checkpoint` (seconds, rank), `metric`
+    (name, value, step, rank), `loader` (workers, batch_size, pin_memory, prefetch_factor),
+    `gap` (from_ms, to_ms, both since the start of the session; reason), `step_untimed` (rank,
+    phase, samples: a first step whose beginning nobody told), `steps_lost` (rank, count),
+    `events_lost` (count), `clock_step` (seconds: the wall clock was set). `session_end` also
+    carries `final_seq`, the last number of its session.
     """
 
     time_ms: int

@@ -1,0 +1,8 @@
+"""`python -m trimtab.cli`, for where the command isn't on PATH."""
+
+import sys
+
+from trimtab.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+"""Arguments that several commands share, and how they speak to the user."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import suppress
+from typing import Protocol
+
+
+class Commands(Protocol):
+    """Where a command adds its own parser."""
+
+    def add_parser(
+        self, name: str, *, help: str, usage: str | None = None
+    ) -> argparse.ArgumentParser: ...
+
+
+def add_server_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--url", help="address of the service; default TRIMTAB_URL")
+    parser.add_argument("--token", help="token of the workspace; default TRIMTAB_TOKEN")
+
+
+def say(text: str) -> None:
+    """One line on standard error; a closed one is no reason to fail."""
+    with suppress(OSError, ValueError):
+        sys.stderr.write(f"trimtab: {text}\n")
+        sys.stderr.flush()
+
+
+def say_count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

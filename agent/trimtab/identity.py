@@ -1,0 +1,112 @@
+"""Which run, job, attempt and machine this is: decided here, so that nodes join without asking."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+from trimtab.git import Repository
+from trimtab.timeline import boot_id, uuid7
+from trimtab.wire import LIMITS
+
+_LAUNCHERS = ("TRIMTAB_RUN", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "TRAINING_JOB_NAME")
+_ATTEMPTS = ("TRIMTAB_ATTEMPT", "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
+_TORCHRUN_WITHOUT_ID = "none"
+"""What torchrun puts into TORCHELASTIC_RUN_ID when nobody gave it one; not an identity."""
+_TOKEN_PREFIX_CHARS = 8
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where uploads go; both empty while no service is known."""
+
+    url: str = ""
+    token: str = ""
+
+    @property
+    def destination(self) -> str:
+        """Tells apart whose samples are whose in a shared spool, without holding the token.
+
+        Empty without a token: such samples wait until someone says where they belong.
+        """
+        if not self.url or not self.token:
+            return ""
+        return f"{self.url} {hashlib.sha256(self.token.encode()).hexdigest()[:12]}"
+
+
+def run_id(server: Server, environment: Mapping[str, str]) -> UUID:
+    """A UUID in TRIMTAB_RUN is taken as it is; a launcher's id gives the same run on every node."""
+    for name in _LAUNCHERS:
+        launcher_id = environment.get(name, "").strip()
+        if not launcher_id or launcher_id == _TORCHRUN_WITHOUT_ID:
+            continue
+        if name == "TRIMTAB_RUN":
+            try:
+                return UUID(launcher_id)
+            except ValueError:
+                pass
+        workspace = f"{server.url}#{server.token[:_TOKEN_PREFIX_CHARS]}"
+        return uuid5(NAMESPACE_URL, f"{workspace}/{name}/{launcher_id}")
+    return uuid7()
+
+
+def attempt(environment: Mapping[str, str]) -> int:
+    for name in _ATTEMPTS:
+        if environment.get(name, "").isdecimal():
+            return min(int(environment[name]), 1_000_000)
+    return 0
+
+
+def machine_id(environment: Mapping[str, str]) -> str:
+    """The instance id if declared, else a hash of this boot and host name."""
+    declared = environment.get("TRIMTAB_MACHINE_ID", "").strip()
+    if declared:
+        return shortened(declared)
+    return hashlib.sha256(f"{boot_id()}|{socket.gethostname()}".encode()).hexdigest()[:32]
+
+
+def entry_point(command: Sequence[str]) -> str:
+    """The script or module that the command runs, else the program's own name."""
+    for before, word in pairwise(command):
+        if before == "-m" and Path(command[0]).name.startswith("python"):
+            return word
+        is_script = word.endswith((".py", ".sh")) or (os.sep in word and Path(word).is_file())
+        if is_script and not word.startswith("-"):
+            return word
+    return Path(command[0]).name
+
+
+def job_name(command: Sequence[str], repository: Repository | None) -> str:
+    """git repository (else folder)/script path; the default name of a job."""
+    script = entry_point(command)
+    place = Path.cwd()
+    if repository is None:
+        return shortened(f"{place.name or 'root'}/{_relative(script, place, place)}")
+    return shortened(f"{repository.name}/{_relative(script, place, repository.folder)}")
+
+
+def _relative(script: str, place: Path, base: Path) -> str:
+    path = (place / script).resolve()
+    if path.is_file() and path.is_relative_to(base.resolve()):
+        return str(path.relative_to(base.resolve()))
+    return Path(script).name
+
+
+def pairs(text: str) -> dict[str, str]:
+    """`k=v,k2=v2` as a mapping; a word without `=` is a key with an empty value."""
+    found = {}
+    for word in text.split(","):
+        key, _, value = word.strip().partition("=")
+        if key:
+            found[shortened(key.strip())] = shortened(value.strip())
+    return found
+
+
+def shortened(value: str) -> str:
+    return value[: LIMITS.name_chars]

@@ -1,0 +1,126 @@
+"""Reads what the training processes wrote into their rings, and sorts it for the segment."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from trimtab import ring
+from trimtab.sdk import PHASES
+from trimtab.steps import RankSteps, Step
+from trimtab.timeline import Timeline
+from trimtab.wire import Event, StepBlock, StepSummary
+
+_MOST_EVENTS = 4_000
+"""Of one segment; a loop that logs more loses the rest of these ten seconds, counted."""
+
+
+@dataclass(slots=True)
+class Sealed:
+    steps: list[StepBlock] = field(default_factory=list)
+    summaries: list[StepSummary] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+
+
+class _Process:
+    """One training process: its ring, and what of it waits for the next seal."""
+
+    def __init__(self, path: Path) -> None:
+        self.reader = ring.RingReader(path)
+        self.steps = RankSteps(self.reader.rank)
+        self.lost_before = 0
+
+
+class TrainingLoops:
+    """The rings of a run's processes on this node."""
+
+    def __init__(self, folder: Path, timeline: Timeline) -> None:
+        self._folder = folder
+        self._timeline = timeline
+        self._processes: dict[str, _Process | None] = {}
+        self._events: list[tuple[int, str, dict[str, Any]]] = []
+        self._events_lost = 0
+
+    def poll(self) -> None:
+        """Read what is new; often enough that no ring overflows."""
+        with suppress(OSError):
+            for name in os.listdir(self._folder):  # noqa: PTH208 - runs at every tick
+                if name.endswith(".ring") and name not in self._processes:
+                    self._open(name)
+        for process in self._processes.values():
+            if process:
+                self._read(process)
+
+    def seal(self, start_ns: int) -> Sealed:
+        """Everything since the last seal, in times since `start_ns` of the session."""
+        self.poll()
+        sealed = Sealed()
+        for process in filter(None, self._processes.values()):
+            blocks, summaries = process.steps.seal(start_ns // 1000)
+            sealed.steps += blocks
+            sealed.summaries += summaries
+            self._tell_lost(process)
+        if self._events_lost:
+            data = {"count": self._events_lost}
+            self._events.append((self._timeline.now_ns(), "events_lost", data))
+        for at_ns, kind, data in self._events:
+            sealed.events.append(Event(max(0, at_ns - start_ns) // 1_000_000, kind, data))
+        self._events, self._events_lost = [], 0
+        return sealed
+
+    def _open(self, name: str) -> None:
+        """A ring that is still empty is looked at again; one that can't be read, never again."""
+        path = self._folder / name
+        with suppress(OSError):
+            if path.stat().st_size < ring.RECORD.size or path.read_bytes()[:8] != ring.MAGIC:
+                return
+        self._processes[name] = None
+        with suppress(OSError, ValueError):
+            self._processes[name] = _Process(path)
+
+    def _read(self, process: _Process) -> None:
+        for kind, phase, name, mono_ns, a, b, c in process.reader.records():
+            at_ns = self._timeline.from_monotonic_ns(mono_ns)
+            with suppress(IndexError, OSError):
+                if kind == ring.STEP:
+                    process.steps.add(_step(PHASES[phase], at_ns, a, b, c))
+                else:
+                    self._event(process, kind, at_ns, phase, name, (a, b, c))
+
+    def _event(
+        self, process: _Process, kind: int, at_ns: int, phase: int, name: int, rest: tuple[Any, ...]
+    ) -> None:
+        if len(self._events) >= _MOST_EVENTS and kind in (ring.LOG, ring.UNTIMED_STEP):
+            self._events_lost += 1
+            return
+        data: dict[str, Any] = {"rank": process.reader.rank}
+        if kind == ring.LOG:
+            data |= {"name": process.reader.name(name), "value": rest[0], "step": _told(rest[1])}
+            self._events.append((at_ns, "metric", data))
+        elif kind == ring.EPOCH:
+            self._events.append((at_ns, "epoch", data | {"number": rest[0]}))
+        elif kind == ring.UNTIMED_STEP:
+            data |= {"phase": PHASES[phase], "samples": _told(rest[2])}
+            self._events.append((at_ns, "step_untimed", data))
+        elif kind in (ring.PHASE_BEGIN, ring.PHASE_END):
+            begins = "phase_begin" if kind == ring.PHASE_BEGIN else "phase_end"
+            self._events.append((at_ns, begins, data | {"phase": PHASES[phase]}))
+
+    def _tell_lost(self, process: _Process) -> None:
+        lost = process.reader.lost - process.lost_before
+        if lost:
+            process.lost_before = process.reader.lost
+            data = {"rank": process.reader.rank, "count": lost}
+            self._events.append((self._timeline.now_ns(), "steps_lost", data))
+
+
+def _step(phase: str, at_ns: int, duration_ns: int, wait_ns: int, samples: int) -> Step:
+    wait_us = None if wait_ns == ring.NOT_TOLD else wait_ns // 1000
+    return Step(phase, at_ns // 1000, duration_ns // 1000, wait_us, _told(samples))
+
+
+def _told(value: int) -> int | None:
+    return None if value == ring.NOT_TOLD else value

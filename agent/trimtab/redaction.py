@@ -1,0 +1,76 @@
+"""Takes secrets out of a command before it is written anywhere: by name, by shape, by entropy."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+REDACTED = "[redacted]"
+
+_SECRET_NAME = re.compile(
+    r"(token|passw|pwd|secret|credential|authorization|bearer|cookie|private|signature|dsn"
+    r"|(^|[-_.])(auth|pass|key|pat|sas)([-_.]|$)|api[-_]?key|access[-_]?key|keyfile)",
+    re.IGNORECASE,
+)
+_ASSIGNMENT = re.compile(r"\A(?P<name>-{0,2}[A-Za-z_][\w.\-]*)(?P<sign>=|:)(?P<value>.+)\Z", re.S)
+_URL_CREDENTIALS = re.compile(r"(?P<scheme>[a-z][a-z0-9+.\-]*://)[^/@\s]+@", re.IGNORECASE)
+_KNOWN_SHAPES = re.compile(
+    r"\b(?:sk|pk|ghp|gho|ghs|glpat|hf|tt|xox[bap]|AKIA|ASIA|eyJ)[-_A-Za-z0-9]{12,}"
+)
+_OPAQUE = re.compile(r"[A-Za-z0-9+/=_\-]{20,}")
+_SECRET_BITS_PER_CHARACTER = 3.8
+"""Random base64 of 20 to 40 characters measures 3.9 to 4.9; paths and names stay below 3.8."""
+
+
+def redacted(command: Sequence[str]) -> list[str]:
+    """The words of a command with every value that names or looks like a secret replaced."""
+    words: list[str] = []
+    value_is_secret = False
+    for word in command:
+        words.append(REDACTED if value_is_secret and not _is_option(word) else _word(word))
+        value_is_secret = _is_option(word) and "=" not in word and _names_secret(word)
+    return words
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and not word[1:2].isdigit()
+
+
+def _names_secret(name: str) -> bool:
+    return bool(_SECRET_NAME.search(name.lstrip("-")))
+
+
+def _word(word: str) -> str:
+    if any(character.isspace() for character in word):
+        return "".join(_piece(piece) for piece in re.split(r"(\s+|[\"';|&()]+)", word))
+    return _piece(word)
+
+
+def _piece(word: str) -> str:
+    found = _ASSIGNMENT.match(word)
+    if found and "://" not in found["name"] + found["sign"] + found["value"][:2]:
+        if _names_secret(found["name"]):
+            return found["name"] + found["sign"] + REDACTED
+        return found["name"] + found["sign"] + _value(found["value"])
+    return _value(word)
+
+
+def _value(value: str) -> str:
+    value = _URL_CREDENTIALS.sub(rf"\g<scheme>{REDACTED}@", value)
+    value = _KNOWN_SHAPES.sub(REDACTED, value)
+    return _OPAQUE.sub(lambda found: REDACTED if _is_opaque(found[0]) else found[0], value)
+
+
+def _is_opaque(text: str) -> bool:
+    """Random characters: mixed kinds, and nearly as varied as chance makes them."""
+    kinds = [any(map(test, text)) for test in (str.isdigit, str.isupper, str.islower)]
+    if re.fullmatch(r"[0-9a-f]{32,}", text, re.IGNORECASE):
+        return True
+    words = re.split(r"[/_\-]", text)
+    if sum(kinds) < 2 or max(map(len, words)) < 12:
+        return False
+    counts = Counter(text)
+    bits = -sum(n / len(text) * math.log2(n / len(text)) for n in counts.values())
+    return bits >= _SECRET_BITS_PER_CHARACTER

@@ -1,0 +1,113 @@
+"""The file through which a training process tells the agent of its steps.
+
+One ring of fixed-size records a process, in memory that both map: writing one costs a fraction of
+a microsecond, needs no thread and no socket, and what was written survives the writer. A record
+that the agent didn't read in time is overwritten, and counted.
+
+Layout, little-endian: a header of 64 bytes (magic, rank, records written so far), then the
+records. `kind` says how the last three fields are to be read. Names (of metrics) are told once,
+in a text file beside the ring, one a line; the record carries the line number.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+MAGIC = b"TRIMTAB1"
+CAPACITY = 16_384
+RECORD = struct.Struct("<BBHIqqqq")
+"""kind, phase, unused, name, monotonic ns, and three fields that the kind explains."""
+METRIC = struct.Struct("<BBHIqdqq")
+_HEADER = struct.Struct("<8sq")
+_WRITTEN = struct.Struct("<q")
+_WRITTEN_AT = 16
+_HEADER_BYTES = 64
+_BEING_WRITTEN = 64
+"""Records nearest to the writer that the reader leaves alone when the ring has wrapped."""
+
+STEP, UNTIMED_STEP, PHASE_BEGIN, PHASE_END, EPOCH, LOG = range(1, 7)
+"""STEP: duration ns, data wait ns, samples. UNTIMED_STEP: -, -, samples. EPOCH: number.
+LOG (a METRIC record): value, step. -1 is "not told"."""
+
+NOT_TOLD = -1
+
+
+class RingWriter:
+    """The training process's end. Raises OSError only while it is made."""
+
+    def __init__(self, folder: str, rank: int) -> None:
+        path = Path(folder) / f"{os.getpid()}.ring"
+        size = _HEADER_BYTES + CAPACITY * RECORD.size
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_TRUNC, 0o600)
+        try:
+            # Reserved now: a full disk must be an error here, not a fatal signal at a later write.
+            os.posix_fallocate(descriptor, 0, size)
+            self._memory = mmap.mmap(descriptor, size)
+        finally:
+            os.close(descriptor)
+        self._names_path = path.with_suffix(".names")
+        self._names: dict[str, int] = {}
+        self._written = 0
+        _HEADER.pack_into(self._memory, 0, MAGIC, rank)
+
+    def write(self, kind: int, phase: int, at_ns: int, a: int, b: int, c: int) -> None:
+        written = self._written
+        at = _HEADER_BYTES + written % CAPACITY * RECORD.size
+        RECORD.pack_into(self._memory, at, kind, phase, 0, 0, at_ns, a, b, c)
+        self._written = written = written + 1
+        _WRITTEN.pack_into(self._memory, _WRITTEN_AT, written)
+
+    def write_metric(self, name: str, at_ns: int, value: float, step: int) -> None:
+        number = self._names.get(name)
+        if number is None:
+            number = self._add_name(name)
+        at = _HEADER_BYTES + self._written % CAPACITY * RECORD.size
+        METRIC.pack_into(self._memory, at, LOG, 0, 0, number, at_ns, value, step, NOT_TOLD)
+        self._written += 1
+        _WRITTEN.pack_into(self._memory, _WRITTEN_AT, self._written)
+
+    def _add_name(self, name: str) -> int:
+        with self._names_path.open("a", encoding="utf-8") as names:
+            names.write(name.replace("\n", " ")[:120] + "\n")
+        self._names[name] = len(self._names)
+        return self._names[name]
+
+
+class RingReader:
+    """The agent's end: what is new since the last call, and how much was lost."""
+
+    def __init__(self, path: Path) -> None:
+        with path.open("rb") as file:
+            self._memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        magic, self.rank = _HEADER.unpack_from(self._memory, 0)
+        expected = _HEADER_BYTES + CAPACITY * RECORD.size
+        if magic != MAGIC or len(self._memory) != expected or not 0 <= self.rank <= 10_000_000:
+            raise ValueError(f"{path.name} is not a ring of this version")
+        self._names_path = path.with_suffix(".names")
+        self._names: list[str] = []
+        self._read = 0
+        self.lost = 0
+
+    def records(self) -> Iterator[tuple[int, ...]]:
+        """New records as (kind, phase, name, monotonic ns, a, b, c), oldest first."""
+        written = _WRITTEN.unpack_from(self._memory, _WRITTEN_AT)[0]
+        if written - self._read > CAPACITY - _BEING_WRITTEN:
+            oldest = written - CAPACITY + _BEING_WRITTEN
+            self.lost += oldest - self._read
+            self._read = oldest
+        while self._read < written:
+            at = _HEADER_BYTES + self._read % CAPACITY * RECORD.size
+            layout = METRIC if self._memory[at] == LOG else RECORD
+            kind, phase, _, name, *rest = layout.unpack_from(self._memory, at)
+            self._read += 1
+            yield kind, phase, name, *rest
+
+    def name(self, number: int) -> str:
+        if number >= len(self._names):
+            with self._names_path.open(encoding="utf-8", errors="replace") as names:
+                self._names = names.read().split("\n")[:-1]
+        return self._names[number]

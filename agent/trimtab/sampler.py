@@ -1,0 +1,125 @@
+"""The sampling thread: reads every source twice a second, seals a segment every ten."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from trimtab.draft import Draft
+from trimtab.loops import Sealed, TrainingLoops
+from trimtab.sources import Reading, Source
+from trimtab.timeline import Timeline
+
+SEAL_SECONDS = 10.0
+_GAP_SECONDS = 2.0
+_GAP_TICKS = 4
+_CLOCK_STEP_NS = 2_000_000_000
+
+Seal = Callable[[Draft, Sealed, int], None]
+"""Called with what was collected and when it ended, in ns since the start of the session."""
+
+
+class Sampler(threading.Thread):
+    """Ticks by the monotonic clock. A missed tick is left out, never made up.
+
+    A tick that comes much too late (the machine was suspended, the process stopped) begins a new
+    segment with a `gap` event; `from_ms` and `to_ms` count from the start of the session.
+    """
+
+    def __init__(
+        self,
+        sources: list[Source],
+        loops: TrainingLoops,
+        timeline: Timeline,
+        interval_seconds: float,
+        seal: Seal,
+    ) -> None:
+        super().__init__(name="trimtab-sampler", daemon=True)
+        self._sources = sources
+        self._loops = loops
+        self._timeline = timeline
+        self._interval_ns = round(interval_seconds * 1e9)
+        self._seal = seal
+        self.problem = ""
+        self._stop_asked = threading.Event()
+        self._last_events: list[tuple[str, dict[str, Any]]] = []
+        self._draft = Draft(0)
+        self._ticked_ns = timeline.now_ns()
+        self._suspended_ns = self._clock_step_ns = 0
+        self._draft.event(0, "process_start")
+
+    def run(self) -> None:
+        due = time.monotonic_ns() + self._interval_ns
+        while not self._stop_asked.wait(max(0, due - time.monotonic_ns()) / 1e9):
+            self._safely(self._tick, (time.monotonic_ns() - due) // 1_000_000)
+            due += self._interval_ns
+            if due < time.monotonic_ns():
+                missed = (time.monotonic_ns() - due) // self._interval_ns + 1
+                due += missed * self._interval_ns
+        self._safely(self._finish)
+
+    def _safely(self, work: Callable[..., None], *arguments: int) -> None:
+        """Whatever goes wrong here must cost a sample at most, never the training."""
+        try:
+            work(*arguments)
+        except Exception as error:
+            self.problem = f"{type(error).__name__}: {error}"
+
+    def finish(self, events: list[tuple[str, dict[str, Any]]], at_most_seconds: float) -> None:
+        """Take a last sample, seal with these events, and end the thread."""
+        self._last_events = events
+        self._stop_asked.set()
+        self.join(at_most_seconds)
+
+    def _tick(self, late_ms: int) -> None:
+        now = self._timeline.now_ns()
+        if now - self._ticked_ns > max(_GAP_SECONDS * 1e9, _GAP_TICKS * self._interval_ns):
+            self._begin_after_gap(now)
+        else:
+            reading = self._read()
+            reading["agent.tick_late_ms"] = max(0, late_ms)
+            self._draft.add(now, reading)
+            self._loops.poll()
+        self._ticked_ns = now
+        self._watch_clock(now)
+        if now - self._draft.start_ns >= SEAL_SECONDS * 1e9 - self._interval_ns / 2:
+            self._seal_draft(now)
+
+    def _read(self) -> Reading:
+        reading: Reading = {}
+        for source in self._sources:
+            with suppress(OSError, ValueError, IndexError, KeyError):
+                reading.update(source.read())
+        return reading
+
+    def _begin_after_gap(self, now: int) -> None:
+        """Rates over the gap would be averages that nobody measured: read once to start anew."""
+        before, self._suspended_ns = self._suspended_ns, self._timeline.suspended_ns()
+        reason = "suspended" if self._suspended_ns - before > 1e9 else "late"
+        self._seal_draft(self._ticked_ns, began_next=now)
+        from_ms, to_ms = self._ticked_ns // 1_000_000, now // 1_000_000
+        self._draft.event(now, "gap", from_ms=from_ms, to_ms=to_ms, reason=reason)
+        self._read()
+
+    def _watch_clock(self, now: int) -> None:
+        """Someone set the clock: sample times go on unmoved, and the reader is told."""
+        step = self._timeline.clock_step_ns()
+        if abs(step - self._clock_step_ns) > _CLOCK_STEP_NS:
+            seconds = round((step - self._clock_step_ns) / 1e9, 1)
+            self._draft.event(now, "clock_step", seconds=seconds)
+            self._clock_step_ns = step
+
+    def _seal_draft(self, ended_ns: int, began_next: int | None = None) -> None:
+        draft = self._draft
+        self._draft = Draft(ended_ns if began_next is None else began_next)
+        self._seal(draft, self._loops.seal(draft.start_ns), ended_ns)
+
+    def _finish(self) -> None:
+        now = self._timeline.now_ns()
+        self._draft.add(now, self._read())
+        for kind, data in self._last_events:
+            self._draft.event(now, kind, **data)
+        self._seal_draft(now)

@@ -1,0 +1,137 @@
+"""What the control group (container, job, service) of this process uses and may use.
+
+Version 2 and version 1 are both in the field, and hybrids of the two; each file is looked up on
+its own. The machine's root group is not a container: its figures are the host's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from trimtab.sources.procfile import MEMORY_STEP_BYTES, ProcFile, Reading, rounded
+
+_NO_LIMIT_BYTES = 2**60
+"""Version 1 writes "no limit" as a number near 2^63, rounded to a page."""
+
+
+class Groups:
+    """Where this process's control groups are mounted: one folder a controller ("" is v2)."""
+
+    def __init__(self, proc: Path = Path("/proc/self")) -> None:
+        self._folders: dict[str, tuple[Path, Path]] = {}
+        paths = dict(_paths(proc / "cgroup"))
+        for names, root, mount in _mounts(proc / "mountinfo"):
+            for name in names:
+                if name in paths:
+                    inside = os.path.relpath(paths[name], root)
+                    folder = mount if inside.startswith("..") else mount / inside
+                    self._folders[name] = (mount, folder if folder.is_dir() else mount)
+
+    def file(self, controller: str, name: str) -> Path | None:
+        """The file of this process's own group, or None where that is the machine's root."""
+        if controller not in self._folders:
+            return None
+        folder = self._folders[controller][1]
+        if (folder / "cgroup.sane_behavior").exists() or not (folder / name).exists():
+            return None
+        return folder / name
+
+    def upwards(self, controller: str, name: str) -> Iterator[str]:
+        """The contents of a file here and in every group above: the tightest limit holds."""
+        if controller not in self._folders:
+            return
+        mount, folder = self._folders[controller]
+        for place in (folder, *folder.parents):
+            if (place / name).is_file():
+                yield (place / name).read_text().strip()
+            if place == mount:
+                return
+
+
+def _paths(cgroup_file: Path) -> Iterator[tuple[str, str]]:
+    for line in cgroup_file.read_text().splitlines():
+        _, names, path = line.split(":", 2)
+        for name in names.split(","):
+            yield name, path
+
+
+def _mounts(mountinfo: Path) -> Iterator[tuple[list[str], str, Path]]:
+    for line in mountinfo.read_text().splitlines():
+        before, _, after = line.partition(" - ")
+        kind, *_, options = after.split()
+        root, mount = before.split()[3:5]
+        if kind == "cgroup2":
+            yield [""], root, Path(mount)
+        elif kind == "cgroup":
+            yield options.split(","), root, Path(mount)
+
+
+class Container:
+    """`container.cpu_seconds_total` and `container.memory_working_set_bytes`.
+
+    Working set is usage less the file cache that the kernel would drop first.
+    """
+
+    def __init__(self, groups: Groups | None = None) -> None:
+        groups = groups or Groups()
+        self._cpu = _opened(groups.file("", "cpu.stat") if groups.file("", "cpu.max") else None)
+        self._cpu_v1 = _opened(groups.file("cpuacct", "cpuacct.usage"))
+        self._memory = _opened(
+            groups.file("", "memory.current") or groups.file("memory", "memory.usage_in_bytes")
+        )
+        self._memory_stat = _opened(
+            groups.file("", "memory.stat")
+            if groups.file("", "memory.current")
+            else groups.file("memory", "memory.stat")
+        )
+
+    def read(self) -> Reading:
+        reading: Reading = {}
+        if self._cpu:
+            microseconds = _field(self._cpu.read(), b"usage_usec")
+            reading["container.cpu_seconds_total"] = round(microseconds / 1e6, 2)
+        elif self._cpu_v1:
+            reading["container.cpu_seconds_total"] = round(int(self._cpu_v1.read()) / 1e9, 2)
+        if self._memory and self._memory_stat:
+            stat = self._memory_stat.read()
+            name = b"total_inactive_file" if b"total_inactive_file" in stat else b"inactive_file"
+            working_set = max(0, int(self._memory.read()) - _field(stat, name))
+            reading["container.memory_working_set_bytes"] = rounded(working_set, MEMORY_STEP_BYTES)
+        return reading
+
+
+def _opened(path: Path | None) -> ProcFile | None:
+    return ProcFile(str(path)) if path else None
+
+
+def _field(content: bytes, name: bytes) -> int:
+    for line in content.splitlines():
+        key, _, value = line.partition(b" ")
+        if key == name:
+            return int(value)
+    raise ValueError(f"no {name.decode()}")
+
+
+def effective_cpus(groups: Groups) -> float:
+    """Cores this process may use: min(affinity, CPU quota of every group above it)."""
+    limits = [float(len(os.sched_getaffinity(0)))]
+    for content in groups.upwards("", "cpu.max"):
+        quota, _, period = content.partition(" ")
+        if quota != "max":
+            limits.append(int(quota) / int(period or 100_000))
+    quotas = groups.upwards("cpu", "cpu.cfs_quota_us")
+    periods = groups.upwards("cpu", "cpu.cfs_period_us")
+    limits += [int(q) / int(p) for q, p in zip(quotas, periods, strict=False) if int(q) > 0]
+    return round(min(limits), 3)
+
+
+def effective_memory_bytes(groups: Groups, machine_bytes: int) -> int:
+    """Memory this process may use: min(the machine's, the limit of every group above it)."""
+    contents = [
+        *groups.upwards("", "memory.max"),
+        *groups.upwards("memory", "memory.limit_in_bytes"),
+    ]
+    limits = [int(content) for content in contents if content.isdigit()]
+    return min([machine_bytes, *(limit for limit in limits if limit < _NO_LIMIT_BYTES)])

@@ -1,0 +1,48 @@
+"""Traffic of the machine's whole disks, from /proc/diskstats.
+
+Partitions, loop devices, RAID and device-mapper volumes repeat what their disks count, so only
+devices that have hardware behind them are added up. Network and overlay file systems don't appear.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trimtab.sources.procfile import ProcFile, Reading
+
+_SECTOR_BYTES = 512
+
+
+class Disks:
+    """`disk.*_total`: bytes, operations and busy seconds since boot, all whole disks together."""
+
+    def __init__(self, path: str = "/proc/diskstats", block_devices: str = "/sys/block") -> None:
+        self._file = ProcFile(path)
+        self._block_devices = Path(block_devices)
+        self._is_disk: dict[bytes, bool] = {}
+
+    def read(self) -> Reading:
+        reads = sectors_read = writes = sectors_written = busy_ms = 0
+        for line in self._file.read().splitlines():
+            fields = line.split()
+            if len(fields) >= 13 and self._counts(fields[2]):
+                reads += int(fields[3])
+                sectors_read += int(fields[5])
+                writes += int(fields[7])
+                sectors_written += int(fields[9])
+                busy_ms += int(fields[12])
+        if not any(self._is_disk.values()):
+            return {}
+        return {
+            "disk.read_bytes_total": sectors_read * _SECTOR_BYTES,
+            "disk.written_bytes_total": sectors_written * _SECTOR_BYTES,
+            "disk.read_ops_total": reads,
+            "disk.written_ops_total": writes,
+            "disk.busy_seconds_total": round(busy_ms / 1000, 2),
+        }
+
+    def _counts(self, name: bytes) -> bool:
+        if name not in self._is_disk:
+            device = self._block_devices / name.decode().replace("/", "!") / "device"
+            self._is_disk[name] = device.exists()
+        return self._is_disk[name]

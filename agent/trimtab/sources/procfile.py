@@ -1,0 +1,47 @@
+"""A kernel file read again and again through one open descriptor."""
+
+from __future__ import annotations
+
+import os
+from typing import Protocol
+
+Reading = dict[str, int | float | None]
+
+
+class Source(Protocol):
+    """One thing that is measured on this node.
+
+    `read` returns the series it knows now, under their wire names; what can't be read is missing
+    or None. It may raise OSError, ValueError or IndexError: the sampler takes that as missing.
+    """
+
+    def read(self) -> Reading: ...
+
+
+class ProcFile:
+    """Re-reading by `pread` costs a third of open, read and close (4.5 against 14 us)."""
+
+    def __init__(self, path: str) -> None:
+        self._size = 16_384
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def read(self) -> bytes:
+        content = os.pread(self._fd, self._size, 0)
+        while len(content) == self._size:
+            self._size *= 2
+            content = os.pread(self._fd, self._size, 0)
+        return content
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def rounded(size_bytes: int, step_bytes: int) -> int:
+    """To a multiple of `step_bytes`: the last digits of a size carry noise and cost wire bytes."""
+    return (size_bytes + step_bytes // 2) // step_bytes * step_bytes
+
+
+MEMORY_STEP_BYTES = 256 * 1024
+TRAFFIC_STEP_BYTES = 1024

@@ -1,0 +1,32 @@
+"""Which process looks after a session, and whether that process still lives."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from trimtab.timeline import boot_id
+
+NOBODY = ""
+
+
+def own_name() -> str:
+    """This process: boot, number and start time, so that a later one isn't taken for it."""
+    return f"{boot_id()}:{os.getpid()}:{_started(os.getpid())}"
+
+
+def is_alive(owner: str) -> bool:
+    boot, _, process = owner.partition(":")
+    pid, _, started = process.partition(":")
+    if boot != boot_id() or not pid.isdecimal() or not started:
+        return False
+    return _started(int(pid)) == started
+
+
+def _started(pid: int) -> str:
+    """In clock ticks after boot; empty for a process that isn't there or has ended."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return ""
+    return "" if stat[0] in (b"Z", b"X") else stat[19].decode()

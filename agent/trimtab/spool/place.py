@@ -1,0 +1,68 @@
+"""Finds a place for the spool: the state folder, else a temporary one, else memory."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from trimtab.spool.rows import connect
+from trimtab.spool.spool import CAP_BYTES, Spool
+
+
+def state_folder() -> Path:
+    """TRIMTAB_STATE_DIR, else $XDG_STATE_HOME/trimtab, else ~/.local/state/trimtab."""
+    if chosen := os.environ.get("TRIMTAB_STATE_DIR"):
+        return Path(chosen)
+    if base := os.environ.get("XDG_STATE_HOME"):
+        return Path(base) / "trimtab"
+    return Path(os.environ.get("HOME") or "/nonexistent") / ".local/state/trimtab"
+
+
+def open_spool() -> Spool:
+    """Never raises: where no file can be kept, the spool is in memory and `problem` says why."""
+    problem = ""
+    for folder in (state_folder(), Path(tempfile.gettempdir()) / f"trimtab-{os.getuid()}"):
+        try:
+            return Spool(_usable_file(folder), _cap_bytes(), problem)
+        except (OSError, sqlite3.Error) as error:
+            problem = problem or f"{folder}: {error}"
+    return Spool(None, problem=problem)
+
+
+def _cap_bytes() -> int:
+    """TRIMTAB_SPOOL_MIB, else 256 MiB."""
+    chosen = os.environ.get("TRIMTAB_SPOOL_MIB", "")
+    return int(chosen) * 1024 * 1024 if chosen.isdecimal() and int(chosen) else CAP_BYTES
+
+
+def _usable_file(folder: Path) -> Path:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():
+        raise PermissionError(f"{folder} belongs to another user")
+    path = folder / "spool.sqlite3"
+    _touch(path)
+    try:
+        connect(path).close()
+    except sqlite3.OperationalError:
+        raise
+    except sqlite3.DatabaseError:
+        _set_aside(path)
+        _touch(path)
+    return path
+
+
+def _touch(path: Path) -> None:
+    """Made by us and not by SQLite, so that it is the user's alone from the first byte."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+
+def _set_aside(path: Path) -> None:
+    """A file that isn't a database any more may still be of use to someone: it isn't deleted."""
+    stamp = time.time_ns()
+    for suffix in ("", "-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            Path(f"{path}{suffix}").rename(f"{path}.broken-{stamp}{suffix}")

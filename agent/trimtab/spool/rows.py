@@ -1,0 +1,97 @@
+"""The database behind the spool, and its retreat into memory when the file fails."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+from trimtab.spool.ownership import own_name
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS sessions (
+    session TEXT PRIMARY KEY, run TEXT NOT NULL, destination TEXT NOT NULL,
+    created REAL NOT NULL, owner TEXT NOT NULL, declaration BLOB, declared INTEGER NOT NULL
+);
+CREATE TABLE IF NOT EXISTS segments (
+    session TEXT NOT NULL, seq INTEGER NOT NULL, body BLOB NOT NULL, created REAL NOT NULL,
+    level INTEGER NOT NULL DEFAULT 0, attempts INTEGER NOT NULL DEFAULT 0,
+    error TEXT NOT NULL DEFAULT '', acknowledged REAL, PRIMARY KEY (session, seq)
+);
+CREATE TABLE IF NOT EXISTS dead (
+    session TEXT NOT NULL, seq INTEGER NOT NULL, body BLOB NOT NULL, created REAL NOT NULL,
+    reason TEXT NOT NULL, PRIMARY KEY (session, seq)
+);
+CREATE INDEX IF NOT EXISTS waiting ON segments (created) WHERE acknowledged IS NULL;
+"""
+
+
+class Rows:
+    """One connection that all threads of the agent share; `path` None is memory."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.problem = ""
+        self.lock = threading.RLock()
+        self._connection = connect(path)
+
+    def read(self, sql: str, *values: Any) -> list[Any]:
+        with self.lock:
+            try:
+                return self._connection.execute(sql, values).fetchall()
+            except sqlite3.Error as error:
+                self._move_to_memory(error)
+                return self._connection.execute(sql, values).fetchall()
+
+    def write(self, sql: str, *values: Any, repeat: bool = False) -> int:
+        """How many rows changed. With `repeat`, what fails on disk is written to memory instead."""
+        with self.lock:
+            try:
+                return self._connection.execute(sql, values).rowcount
+            except sqlite3.Error as error:
+                self._move_to_memory(error)
+                return self._connection.execute(sql, values).rowcount if repeat else 0
+
+    def used_bytes(self) -> int:
+        names = ("page_count", "freelist_count", "page_size")
+        pages, free, size = (self.read(f"PRAGMA {name}")[0][0] for name in names)
+        return int((pages - free) * size)
+
+    def checkpoint(self) -> None:
+        """On a connection of its own: the sync that it needs must not hold up the sampler."""
+        if self.path:
+            with suppress(sqlite3.Error), closing(sqlite3.connect(self.path)) as connection:
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+    def close(self) -> None:
+        with self.lock, suppress(sqlite3.Error):
+            self._connection.close()
+
+    def _move_to_memory(self, error: sqlite3.Error) -> None:
+        """This agent's sessions come along if they can be read; the file keeps what it has."""
+        self.problem = f"{self.path or 'memory'}: {error}"
+        old, self._connection = self._connection, connect(None)
+        with suppress(sqlite3.Error):
+            for row in old.execute("SELECT * FROM sessions WHERE owner = ?", (own_name(),)):
+                self._connection.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        with suppress(sqlite3.Error):
+            old.close()
+        self.path = None
+
+
+def connect(path: Path | None) -> sqlite3.Connection:
+    """Autocommit, WAL, synchronous NORMAL: a commit costs 0.02 ms and survives any kill."""
+    connection = sqlite3.connect(
+        path or ":memory:", timeout=5, isolation_level=None, check_same_thread=False
+    )
+    try:
+        for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "wal_autocheckpoint=0"):
+            connection.execute(f"PRAGMA {pragma}")
+        connection.execute("PRAGMA cache_size=-256")
+        connection.executescript(_SCHEMA)
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection

@@ -1,0 +1,233 @@
+"""Where samples wait for the service: one SQLite file a user, shared by all agents of a host.
+
+A segment leaves it 15 minutes after the service took it, so that a server that lost power can ask
+again. A process may be killed at any time without loss; a power cut costs at most what wasn't
+written back yet.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from trimtab.spool.ownership import NOBODY, is_alive, own_name
+from trimtab.spool.room import make_room
+from trimtab.spool.rows import Rows
+
+CAP_BYTES = 256 * 1024 * 1024
+MEMORY_CAP_BYTES = 16 * 1024 * 1024
+DEAD_BYTES = 16 * 1024 * 1024
+KEPT_SECONDS = 15 * 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One segment that the service hasn't taken yet."""
+
+    run: str
+    session: str
+    seq: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What is to be told of a run and its node."""
+
+    run: str
+    session: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What the spool holds, in numbers."""
+
+    waiting: int
+    waiting_bytes: int
+    taken: int
+    dead: int
+    undeclared: int
+    last_error: str
+
+
+class Spool:
+    """The open spool. All methods may be called from any thread.
+
+    A write that fails (disk full, file destroyed) moves the spool into memory, so that sampling
+    and upload go on; `problem` then says what happened.
+    """
+
+    def __init__(self, path: Path | None, cap_bytes: int = CAP_BYTES, problem: str = "") -> None:
+        self._rows = Rows(path)
+        self._cap_bytes = cap_bytes
+        self._problem = problem
+
+    @property
+    def path(self) -> Path | None:
+        """The file; None in memory."""
+        return self._rows.path
+
+    @property
+    def problem(self) -> str:
+        return self._rows.problem or self._problem
+
+    # What the agent keeps
+
+    def add_session(self, session: str, run: str, destination: str) -> None:
+        self._rows.write(
+            "INSERT OR IGNORE INTO sessions VALUES (?, ?, ?, ?, ?, NULL, 1)",
+            session,
+            run,
+            destination,
+            time.time(),
+            own_name(),
+            repeat=True,
+        )
+
+    def declare(self, session: str, body: bytes) -> None:
+        """What is to be told of the run and its node; again, when more is known."""
+        sql = "UPDATE sessions SET declaration = ?, declared = 0 WHERE session = ?"
+        self._rows.write(sql, body, session, repeat=True)
+
+    def add(self, session: str, seq: int, body: bytes) -> None:
+        """Keep a sealed segment until the service has taken it."""
+        cap_bytes = self._cap_bytes if self.path else min(self._cap_bytes, MEMORY_CAP_BYTES)
+        make_room(self._rows, len(body), cap_bytes)
+        sql = "INSERT OR IGNORE INTO segments (session, seq, body, created) VALUES (?, ?, ?, ?)"
+        self._rows.write(sql, session, seq, body, time.time(), repeat=True)
+
+    # What is to be sent
+
+    def undeclared(self, sessions: Iterable[str]) -> list[Declared]:
+        return [Declared(*row) for row in self._rows.read(_UNDECLARED, _json(sessions))]
+
+    def waiting(self, sessions: Iterable[str]) -> Waiting | None:
+        """The newest segment of these sessions that the service hasn't taken."""
+        found = self._rows.read(_NEWEST, _json(sessions))
+        return Waiting(*found[0]) if found else None
+
+    def declared(self, session: str, body: bytes) -> None:
+        """The service took this declaration, or refused it for good."""
+        sql = "UPDATE sessions SET declared = 1 WHERE session = ? AND declaration = ?"
+        self._rows.write(sql, session, body)
+
+    def acknowledge(self, session: str, seq: int) -> None:
+        sql = "UPDATE segments SET acknowledged = ?, error = '' WHERE session = ? AND seq = ?"
+        self._rows.write(sql, time.time(), session, seq)
+
+    def asked_again(self, session: str, seq: int) -> None:
+        """The service lost a segment that it had taken; it is sent again if it is still here."""
+        sql = "UPDATE segments SET acknowledged = NULL WHERE session = ? AND seq = ?"
+        self._rows.write(sql, session, seq)
+
+    def failed(self, session: str, seq: int, error: str) -> None:
+        sql = "UPDATE segments SET attempts = attempts + 1, error = ? WHERE session = ? AND seq = ?"
+        self._rows.write(sql, error[:500], session, seq)
+
+    def bury(self, session: str, seq: int, reason: str) -> None:
+        """The service will never take this one; it is kept apart, 16 MiB of them, newest first."""
+        with self._rows.lock:
+            self._rows.write(_COPY_TO_DEAD, reason[:500], session, seq)
+            self._rows.write("DELETE FROM segments WHERE session = ? AND seq = ?", session, seq)
+            self._rows.write(_BOUND_DEAD, DEAD_BYTES)
+
+    # Who sends it
+
+    def claim(self, destinations: Iterable[str] | None) -> list[str]:
+        """Take over the sessions for these destinations (None: all) that no living agent has."""
+        me, taken = own_name(), []
+        for session, destination, owner in self._rows.read(_OWNERS):
+            elsewhere = destinations is not None and destination not in destinations
+            if elsewhere or (owner != me and is_alive(owner)):
+                continue
+            update = "UPDATE sessions SET owner = ? WHERE session = ? AND owner = ?"
+            if owner == me or self._rows.write(update, me, session, owner) == 1:
+                taken.append(session)
+        return taken
+
+    def release(self, session: str) -> None:
+        """Let another process take the session over while this one still lives."""
+        self._rows.write("UPDATE sessions SET owner = ? WHERE session = ?", NOBODY, session)
+
+    # Care
+
+    def tidy(self) -> None:
+        """Delete what was taken 15 minutes ago and sessions that are done; write the WAL back."""
+        before = time.time() - KEPT_SECONDS
+        self._rows.write("DELETE FROM segments WHERE acknowledged < ?", before)
+        for session, owner in self._rows.read(_DONE_SESSIONS, before):
+            if not is_alive(owner):
+                self._rows.write("DELETE FROM sessions WHERE session = ?", session)
+        self._rows.checkpoint()
+
+    def contents(self, sessions: Iterable[str] | None = None) -> Contents:
+        """Of these sessions; of all by default."""
+        chosen = None if sessions is None else _json(sessions)
+        waiting, waiting_bytes, taken = self._rows.read(_COUNTS, chosen)[0]
+        dead = self._rows.read(_COUNT_DEAD, chosen)[0][0]
+        undeclared = self._rows.read(_COUNT_UNDECLARED, chosen)[0][0]
+        errors = self._rows.read(_LAST_ERROR, chosen)
+        last_error = errors[0][0] if errors else ""
+        return Contents(waiting, waiting_bytes, taken, dead, undeclared, last_error)
+
+    def destinations(self) -> list[tuple[str, int]]:
+        """Where waiting segments are meant to go, and how many."""
+        return self._rows.read(_DESTINATIONS)
+
+    def close(self) -> None:
+        self._rows.close()
+
+
+_OWNERS = "SELECT session, destination, owner FROM sessions"
+_UNDECLARED = """
+SELECT run, session, declaration FROM sessions
+    WHERE NOT declared AND session IN (SELECT value FROM json_each(?))
+"""
+_NEWEST = """
+SELECT run, session, seq, body FROM segments JOIN sessions USING (session)
+    WHERE acknowledged IS NULL AND session IN (SELECT value FROM json_each(?))
+    ORDER BY segments.created DESC LIMIT 1
+"""
+_COUNTS = """
+SELECT COUNT(*) FILTER (WHERE acknowledged IS NULL),
+    COALESCE(SUM(LENGTH(body)) FILTER (WHERE acknowledged IS NULL), 0),
+    COUNT(*) FILTER (WHERE acknowledged IS NOT NULL) FROM segments
+    WHERE ?1 IS NULL OR session IN (SELECT value FROM json_each(?1))
+"""
+_COUNT_DEAD = """
+SELECT COUNT(*) FROM dead WHERE ?1 IS NULL OR session IN (SELECT value FROM json_each(?1))
+"""
+_COUNT_UNDECLARED = """
+SELECT COUNT(*) FROM sessions
+    WHERE NOT declared AND (?1 IS NULL OR session IN (SELECT value FROM json_each(?1)))
+"""
+_LAST_ERROR = """
+SELECT error FROM segments
+    WHERE error != '' AND (?1 IS NULL OR session IN (SELECT value FROM json_each(?1)))
+    ORDER BY created DESC LIMIT 1
+"""
+_DESTINATIONS = """
+SELECT destination, COUNT(*) FROM segments JOIN sessions USING (session)
+    WHERE acknowledged IS NULL GROUP BY destination
+"""
+_COPY_TO_DEAD = """
+INSERT OR REPLACE INTO dead SELECT session, seq, body, created, ? FROM segments
+    WHERE session = ? AND seq = ?
+"""
+_BOUND_DEAD = """
+DELETE FROM dead WHERE rowid IN (SELECT rowid FROM (SELECT rowid,
+    SUM(LENGTH(body)) OVER (ORDER BY created DESC, rowid DESC) AS held FROM dead) WHERE held > ?)
+"""
+_DONE_SESSIONS = """
+SELECT session, owner FROM sessions WHERE created < ? AND declared
+    AND NOT EXISTS (SELECT 1 FROM segments WHERE segments.session = sessions.session)
+"""
+
+
+def _json(values: Iterable[str]) -> str:
+    """A list as one SQL parameter."""
+    return json.dumps(list(values))

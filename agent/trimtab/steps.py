@@ -1,0 +1,112 @@
+"""The steps of one rank in one segment: one by one, or summed up by second when they are many."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass, field
+
+from trimtab.wire import StepBlock, StepSummary
+
+EXACT_STEPS = 500
+"""Per rank and segment; above this, seconds are summed up."""
+_SLOWEST = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    phase: str
+    end_us: int
+    """Since the start of the session."""
+    duration_us: int
+    data_wait_us: int | None
+    samples: int | None
+
+
+@dataclass(slots=True)
+class _Second:
+    count: int = 0
+    durations_us: int = 0
+    shortest_us: int = 2**62
+    longest_us: int = 0
+    waits_us: int | None = 0
+    samples: int | None = 0
+    histogram: dict[int, int] = field(default_factory=dict)
+    slowest_us: list[int] = field(default_factory=list)
+
+    def add(self, step: Step) -> None:
+        duration = step.duration_us
+        self.count += 1
+        self.durations_us += duration
+        self.shortest_us = min(self.shortest_us, duration)
+        self.longest_us = max(self.longest_us, duration)
+        self.waits_us = _sum(self.waits_us, step.data_wait_us)
+        self.samples = _sum(self.samples, step.samples)
+        bucket = math.floor(4 * math.log2(max(1, duration)))
+        self.histogram[bucket] = self.histogram.get(bucket, 0) + 1
+        keep = heapq.heappush if len(self.slowest_us) < _SLOWEST else heapq.heappushpop
+        keep(self.slowest_us, duration)
+
+
+def _sum(total: int | None, value: int | None) -> int | None:
+    """Unknown as soon as one part is: half a sum would look like a whole one."""
+    return None if total is None or value is None else total + value
+
+
+class RankSteps:
+    """Collects the steps of one rank until the segment is sealed."""
+
+    def __init__(self, rank: int) -> None:
+        self._rank = rank
+        self._exact: list[Step] = []
+        self._seconds: dict[tuple[int, str], _Second] = {}
+
+    def add(self, step: Step) -> None:
+        if self._seconds:
+            self._sum_up(step)
+            return
+        self._exact.append(step)
+        if len(self._exact) > EXACT_STEPS:
+            for early in self._exact:
+                self._sum_up(early)
+            self._exact = []
+
+    def seal(self, start_us: int) -> tuple[list[StepBlock], list[StepSummary]]:
+        """What was collected, in times since `start_us` of the session; begins anew."""
+        phases = dict.fromkeys(step.phase for step in self._exact)
+        blocks = [self._block(phase, start_us) for phase in phases]
+        summaries = [
+            self._summary(key, second, start_us) for key, second in sorted(self._seconds.items())
+        ]
+        self._exact, self._seconds = [], {}
+        return blocks, summaries
+
+    def _sum_up(self, step: Step) -> None:
+        key = (step.end_us // 1_000_000, step.phase)
+        self._seconds.setdefault(key, _Second()).add(step)
+
+    def _block(self, phase: str, start_us: int) -> StepBlock:
+        steps = [step for step in self._exact if step.phase == phase]
+        return StepBlock(
+            rank=self._rank,
+            phase=phase,
+            start_us=[step.end_us - step.duration_us - start_us for step in steps],
+            duration_us=[step.duration_us for step in steps],
+            data_wait_us=[step.data_wait_us for step in steps],
+            samples=[step.samples for step in steps],
+        )
+
+    def _summary(self, key: tuple[int, str], second: _Second, start_us: int) -> StepSummary:
+        return StepSummary(
+            rank=self._rank,
+            phase=key[1],
+            start_ms=max(0, key[0] * 1000 - start_us // 1000),
+            count=second.count,
+            duration_sum_us=second.durations_us,
+            duration_min_us=second.shortest_us,
+            duration_max_us=second.longest_us,
+            data_wait_sum_us=second.waits_us,
+            samples=second.samples,
+            histogram=dict(sorted(second.histogram.items())),
+            slowest_us=sorted(second.slowest_us, reverse=True),
+        )

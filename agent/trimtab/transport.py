@@ -1,0 +1,111 @@
+"""One kept-alive HTTP(S) connection to the service, and what its answers mean."""
+
+from __future__ import annotations
+
+import enum
+import http.client
+import json
+import time
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from trimtab.identity import Server
+
+_MOST_ANSWER_BYTES = 1024 * 1024
+
+
+class Verdict(enum.Enum):
+    TAKEN = "taken"
+    NEVER = "never"
+    """The service will not take this one: set it apart and go on."""
+    NOT_ALLOWED = "not allowed"
+    LATER = "later"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back; status 0 is a connection that failed."""
+
+    status: int
+    problem: str = ""
+    retry_after_seconds: float | None = None
+    document: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> Verdict:
+        if 200 <= self.status < 300:
+            # A proxy's sign-in page is a 200 too; only the service answers in JSON.
+            return Verdict.TAKEN if "duplicate" in self.document else Verdict.LATER
+        if self.status in (401, 403):
+            return Verdict.NOT_ALLOWED
+        if 400 <= self.status < 500 and self.status not in (408, 425, 429):
+            return Verdict.NEVER
+        return Verdict.LATER
+
+
+class Connection:
+    """Sends one upload at a time. Never raises for what the network or the service does."""
+
+    def __init__(self, server: Server, timeout_seconds: float = 10.0) -> None:
+        parts = urlsplit(server.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"{server.url!r} is no address. Use http://HOST or https://HOST.")
+        self._base = parts.path.rstrip("/")
+        self._token = server.token
+        kind = (
+            http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        )
+        self._http = kind(parts.hostname, parts.port, timeout=timeout_seconds)
+
+    def put(self, path: str, body: bytes, content_type: str) -> Answer:
+        """PUT a gzip'd body. A kept connection that the server has closed is opened once more."""
+        kept = self._http.sock is not None
+        try:
+            return self._put(path, body, content_type)
+        except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError) as error:
+            self._http.close()
+            if not kept:
+                return Answer(0, f"{type(error).__name__}: {error}")
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            self._http.close()
+            return Answer(0, f"{type(error).__name__}: {error}")
+        return self.put(path, body, content_type)
+
+    def _put(self, path: str, body: bytes, content_type: str) -> Answer:
+        headers = {
+            "Authorization": f"Bearer {self._token}",
+            "Content-Encoding": "gzip",
+            "Content-Type": content_type,
+            "X-Trimtab-Sent-At": str(time.time_ns()),
+        }
+        self._http.request("PUT", f"{self._base}/api/v1/{path}", body, headers)
+        response = self._http.getresponse()
+        content = response.read(_MOST_ANSWER_BYTES)
+        if response.length or response.will_close:
+            self._http.close()
+        return _answer(response, content)
+
+
+def _answer(response: http.client.HTTPResponse, content: bytes) -> Answer:
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        document = {}
+    problem = f"{response.status} {response.reason}"
+    if detail := document.get("detail") or document.get("title"):
+        problem = f"{problem}: {str(detail)[:300]}"
+    return Answer(response.status, problem, _retry_after_seconds(response, document), document)
+
+
+def _retry_after_seconds(
+    response: http.client.HTTPResponse, document: dict[str, Any]
+) -> float | None:
+    """In the answer or its header, in seconds (a date in the header is taken as not said)."""
+    asked = document.get("retry_after")
+    if isinstance(asked, int | float) and asked > 0:
+        return min(float(asked), 3600.0)
+    header = response.getheader("Retry-After", "")
+    return min(float(header), 3600.0) if header.isdecimal() else None

@@ -1,0 +1,162 @@
+"""The uploading thread: what is newest first, then the backlog; patient with any outage."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+from trimtab.identity import Server
+from trimtab.spool import Spool
+from trimtab.transport import Answer, Connection, Verdict
+
+SEGMENT_TYPE = "application/vnd.trimtab.segment+json"
+DECLARATION_TYPE = "application/vnd.trimtab.declaration+json"
+NOT_ALLOWED_SECONDS = 60.0
+_LONGEST_PAUSE_SECONDS = 60.0
+_IDLE_SECONDS = 15.0
+_CLAIM_SECONDS = 30.0
+_TIDY_SECONDS = 60.0
+
+
+class Courier:
+    """Carries segments from the spool to the service, one call of `send_one` at a time."""
+
+    def __init__(self, spool: Spool, server: Server, say: Callable[[str], None]) -> None:
+        self._spool = spool
+        self._connection = Connection(server)
+        self._say = say
+        self._said: set[str] = set()
+        self._failures = 0
+        self.taken = 0
+        self.problem = ""
+        self.not_allowed = False
+        self.not_before = 0.0
+        """Monotonic seconds before which nothing should be sent."""
+
+    def send_one(self, sessions: Iterable[str]) -> bool | None:
+        """True: one thing went off (or was set apart); False: it failed; None: nothing waits."""
+        sessions = list(sessions)
+        for declared in self._spool.undeclared(sessions):
+            answer = self._connection.put(f"runs/{declared.run}", declared.body, DECLARATION_TYPE)
+            if answer.verdict is Verdict.NEVER:
+                self._say_once(f"the service refused the declaration: {answer.problem}")
+            if answer.verdict in (Verdict.TAKEN, Verdict.NEVER):
+                self._spool.declared(declared.session, declared.body)
+            return self._went(answer)
+        return self._send_segment(sessions)
+
+    def _send_segment(self, sessions: list[str]) -> bool | None:
+        segment = self._spool.waiting(sessions)
+        if segment is None:
+            return None
+        path = f"runs/{segment.run}/segments/{segment.session}/{segment.seq}"
+        answer = self._connection.put(path, segment.body, SEGMENT_TYPE)
+        if answer.verdict is Verdict.TAKEN:
+            self._spool.acknowledge(segment.session, segment.seq)
+            self.taken += 1
+            self._heed(answer)
+        elif answer.verdict is Verdict.NEVER:
+            self._spool.bury(segment.session, segment.seq, answer.problem)
+            self._say_once(f"the service refused a segment for good: {answer.problem}")
+        else:
+            self._spool.failed(segment.session, segment.seq, answer.problem)
+        return self._went(answer)
+
+    def _heed(self, answer: Answer) -> None:
+        """A service that lost power asks for what it had taken."""
+        again = answer.document.get("resend")
+        for pair in again if isinstance(again, list) else []:
+            if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], int):
+                self._spool.asked_again(str(pair[0]), pair[1])
+
+    def _went(self, answer: Answer) -> bool:
+        good = answer.verdict in (Verdict.TAKEN, Verdict.NEVER)
+        self.problem = "" if good else answer.problem
+        self.not_allowed = answer.verdict is Verdict.NOT_ALLOWED
+        self._failures = 0 if good else self._failures + 1
+        pause = 0.0
+        if self.not_allowed:
+            pause = NOT_ALLOWED_SECONDS
+            self._say_once(f"{answer.problem}. Samples are kept; check TRIMTAB_TOKEN.")
+        elif not good:
+            pause = random.uniform(0, min(_LONGEST_PAUSE_SECONDS, 2.0 ** (self._failures - 1)))  # noqa: S311
+        self.not_before = time.monotonic() + max(pause, answer.retry_after_seconds or 0.0)
+        return good
+
+    def _say_once(self, problem: str) -> None:
+        if problem not in self._said:
+            self._said.add(problem)
+            self._say(problem)
+
+
+class Uploader(threading.Thread):
+    """Sends one session's segments as they are sealed, and in between what was left behind."""
+
+    def __init__(self, spool: Spool, server: Server, session: str, say: Callable[[str], None]):
+        super().__init__(name="trimtab-uploader", daemon=True)
+        self._spool = spool
+        self._own = session
+        self._destination = server.destination
+        self._courier = Courier(spool, server, say)
+        self._wake = threading.Event()
+        self._flushing = False
+        self._settled = threading.Event()
+        self._backlog: list[str] = []
+        self._claim_at = self._tidy_at = time.monotonic() + random.uniform(1, 5)  # noqa: S311
+
+    @property
+    def taken(self) -> int:
+        """How many segments the service took from this process."""
+        return self._courier.taken
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def flush(self, at_most_seconds: float) -> None:
+        """Send what is left of this session now, back-off or not; return at the first failure."""
+        self._courier.not_before = 0.0
+        self._flushing = True
+        self._wake.set()
+        self._settled.wait(at_most_seconds)
+
+    def run(self) -> None:
+        while True:
+            flushing = self._flushing
+            sent = self._safely_send()
+            if flushing and not sent:
+                self._settled.set()
+            pause = self._courier.not_before - time.monotonic()
+            if sent and pause <= 0:
+                continue
+            self._wait(pause if pause > 0 else _IDLE_SECONDS, deaf=pause > 0)
+
+    def _wait(self, seconds: float, deaf: bool) -> None:
+        """Until there is news; during a back-off (`deaf`) new segments don't count as such."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0 and self._wake.wait(left):
+            self._wake.clear()
+            if not deaf or (self._flushing and not self._settled.is_set()):
+                return
+
+    def _safely_send(self) -> bool | None:
+        try:
+            self._care()
+            sent = self._courier.send_one([self._own])
+            if sent is None and self._backlog and not self._flushing:
+                sent = self._courier.send_one(self._backlog)
+        except Exception as error:
+            self._courier.problem = f"{type(error).__name__}: {error}"
+            self._courier.not_before = time.monotonic() + 5.0
+            return False
+        return sent
+
+    def _care(self) -> None:
+        now = time.monotonic()
+        if now >= self._claim_at and self._destination:
+            self._claim_at = now + _CLAIM_SECONDS
+            self._backlog = [s for s in self._spool.claim([self._destination]) if s != self._own]
+        if now >= self._tidy_at:
+            self._tidy_at = now + _TIDY_SECONDS
+            self._spool.tidy()

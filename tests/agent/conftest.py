@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.agent.service import Service
+
+TOKEN = "tt_test-token"
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    running = Service()
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """What the agent's processes see: no Trimtab or launcher variable of the outer world."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("TRIMTAB", "SLURM", "TORCH"))}
+    return kept | {"TRIMTAB_STATE_DIR": str(tmp_path / "state")}
+
+
+@pytest.fixture
+def online(environment: dict[str, str], service: Service) -> dict[str, str]:
+    return environment | {"TRIMTAB_URL": service.url, "TRIMTAB_TOKEN": TOKEN}
+
+
+Trimtab = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def trimtab_command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "trimtab.cli", *words]
+
+
+@pytest.fixture
+def trimtab(tmp_path: Path) -> Trimtab:
+    """Runs the real command line in an empty folder, without a terminal."""
+    place = tmp_path / "place"
+    place.mkdir()
+
+    def run(environment: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            trimtab_command(*words),
+            env=environment,
+            cwd=place,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    return run

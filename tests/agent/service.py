@@ -1,0 +1,119 @@
+"""A real HTTP server that takes what agents send, and can be told to misbehave."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from trimtab.wire import Declaration, Event, Segment, decode_declaration, decode_segment
+
+_SEGMENT = re.compile(r".*/api/v1/runs/([0-9a-f-]+)/segments/([0-9a-f-]+)/(\d+)\Z")
+
+
+@dataclass
+class Request:
+    path: str
+    headers: dict[str, str]
+    body: bytes
+    at: float
+
+
+@dataclass
+class Reply:
+    """What to answer; the default is what the service says to a new segment."""
+
+    status: int = 200
+    document: dict | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    delay_seconds: float = 0.0
+    text: str = ""
+
+    def content(self) -> bytes:
+        if self.text:
+            return self.text.encode()
+        document = {
+            "duplicate": False,
+            "server_time_ns": time.time_ns(),
+            "retry_after": None,
+            "directives": [],
+        }
+        return json.dumps(document | (self.document or {})).encode()
+
+
+class Service:
+    """Stores every request; `answer` decides what each gets."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.answer: Callable[[Request], Reply] = lambda request: Reply()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def bodies(self) -> dict[tuple[str, int], bytes]:
+        """By session and seq, whatever was answered."""
+        found = {}
+        for request in self.requests:
+            if match := _SEGMENT.match(request.path):
+                found[match[2], int(match[3])] = request.body
+        return found
+
+    @property
+    def segments(self) -> list[Segment]:
+        """In the order of their numbers."""
+        return [decode_segment(body) for _, body in sorted(self.bodies.items())]
+
+    @property
+    def declarations(self) -> list[Declaration]:
+        bodies = [r.body for r in self.requests if "/segments/" not in r.path]
+        return [decode_declaration(body) for body in bodies]
+
+    def events(self, kind: str) -> list[Event]:
+        return [event for s in self.segments for event in s.events if event.kind == kind]
+
+    def series(self, name: str) -> list[int | float | None]:
+        return [
+            value
+            for segment in self.segments
+            for block in segment.blocks
+            for value in block.columns.get(name, [])
+        ]
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        service = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_PUT(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                request = Request(self.path, dict(self.headers), body, time.monotonic())
+                service.requests.append(request)
+                reply = service.answer(request)
+                time.sleep(reply.delay_seconds)
+                content = reply.content()
+                self.send_response(reply.status)
+                for name, value in reply.headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *arguments: object) -> None:
+                """Tests read `requests` instead."""
+
+        return Handler
