@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 REDACTED = "[redacted]"
 
@@ -19,16 +19,31 @@ _URL_CREDENTIALS = re.compile(r"(?P<scheme>[a-z][a-z0-9+.\-]*://)[^/@\s]+@", re.
 _KNOWN_SHAPES = re.compile(
     r"\b(?:sk|pk|ghp|gho|ghs|glpat|hf|tt|xox[bap]|AKIA|ASIA|eyJ)[-_A-Za-z0-9]{12,}"
 )
+_SHORTEST_SECRET = 8
 _OPAQUE = re.compile(r"[A-Za-z0-9+/=_\-]{20,}")
 _SECRET_BITS_PER_CHARACTER = 3.8
 """Random base64 of 20 to 40 characters measures 3.9 to 4.9; paths and names stay below 3.8."""
 
 
-def redacted(command: Sequence[str]) -> list[str]:
-    """The words of a command with every value that names or looks like a secret replaced."""
+def secrets_of(environment: Mapping[str, str]) -> list[str]:
+    """The values of variables that are named like secrets; they are looked for, never kept."""
+    return [
+        value
+        for name, value in environment.items()
+        if len(value) >= _SHORTEST_SECRET
+        and not value.startswith("/")
+        and not name.endswith(("PWD", "_SOCK"))
+        and _SECRET_NAME.search(name.replace("_", "-"))
+    ]
+
+
+def redacted(command: Sequence[str], secrets: Sequence[str] = ()) -> list[str]:
+    """The words of a command with every value that is, names or looks like a secret replaced."""
     words: list[str] = []
     value_is_secret = False
     for word in command:
+        for secret in secrets:
+            word = word.replace(secret, REDACTED)
         words.append(REDACTED if value_is_secret and not _is_option(word) else _word(word))
         value_is_secret = _is_option(word) and "=" not in word and _names_secret(word)
     return words

@@ -18,7 +18,7 @@ from trimtab.draft import Draft
 from trimtab.hardware import node_facts
 from trimtab.loops import Sealed, TrainingLoops
 from trimtab.options import Options
-from trimtab.redaction import redacted
+from trimtab.redaction import redacted, secrets_of
 from trimtab.sampler import Sampler
 from trimtab.sources import ProcessTree, machine_sources
 from trimtab.spool import Spool, open_spool
@@ -128,7 +128,9 @@ class Session:
         options = self._options
         facts = node_facts(identity.machine_id(environment))
         options.apply_to(facts)
-        entry_point = identity.shortened(redacted([identity.entry_point(command)])[0])
+        secrets = [options.server.token, *secrets_of(environment)]
+        secrets = [secret for secret in secrets if secret]
+        entry_point = identity.shortened(redacted([identity.entry_point(command)], secrets)[0])
         return Declaration(
             run_id=self.run_id,
             job=options.job or identity.job_name(command, self._repository),
@@ -138,7 +140,7 @@ class Session:
             owner=options.owner,
             tags=options.tags,
             parameters=dict(options.parameters),
-            command=redacted(command)[:500],
+            command=redacted(command, secrets)[:500],
             agent_version=__version__,
             workload={"entry_point": entry_point, **options.workload},
         )

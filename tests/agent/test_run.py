@@ -75,11 +75,26 @@ def test_a_run_arrives_whole(trimtab, online, service):
 def test_every_promised_series_is_there(trimtab, online, service):
     trimtab(online, "run", "--interval", "0.2", "--", "sleep", "0.9")
     found = set(service.segments[0].blocks[0].columns)
-    expected = """host.cpu_busy_pct host.cpu_user_pct host.cpu_system_pct host.cpu_iowait_pct
-        host.cpu_steal_pct cpu0.busy_pct host.memory_used_bytes host.memory_available_bytes
-        host.swap_used_bytes tree.cpu_seconds_total tree.rss_bytes tree.processes_count
-        tree.threads_count tree.read_bytes_total tree.written_bytes_total agent.cpu_seconds_total
-        agent.rss_bytes agent.tick_late_ms""".split()
+    expected = [
+        "host.cpu_busy_pct",
+        "host.cpu_user_pct",
+        "host.cpu_system_pct",
+        "host.cpu_iowait_pct",
+        "host.cpu_steal_pct",
+        "cpu0.busy_pct",
+        "host.memory_used_bytes",
+        "host.memory_available_bytes",
+        "host.swap_used_bytes",
+        "tree.cpu_seconds_total",
+        "tree.rss_bytes",
+        "tree.processes_count",
+        "tree.threads_count",
+        "tree.read_bytes_total",
+        "tree.written_bytes_total",
+        "agent.cpu_seconds_total",
+        "agent.rss_bytes",
+        "agent.tick_late_ms",
+    ]
     assert set(expected) <= found
 
 
@@ -97,9 +112,27 @@ def test_requests_carry_the_documented_headers(trimtab, online, service):
 
 
 def test_what_the_user_says_is_declared(trimtab, online, service):
-    said = "--owner ana --tag team=vision --instance-type c7i.large --region us-east-1".split()
-    said += "--provider aws --service EC2 --purchase-option spot --owns-machine".split()
-    said += "--param lr=0.1 --param epochs=3 --param amp=true --param api_key=abc".split()
+    said = [
+        "--owner",
+        "ana",
+        "--tag",
+        "team=vision",
+        "--instance-type",
+        "c7i.large",
+        "--region",
+        "us-east-1",
+    ]
+    said += ["--provider", "aws", "--service", "EC2", "--purchase-option", "spot", "--owns-machine"]
+    said += [
+        "--param",
+        "lr=0.1",
+        "--param",
+        "epochs=3",
+        "--param",
+        "amp=true",
+        "--param",
+        "api_key=abc",
+    ]
     extra = {"TRIMTAB_TAGS": "a=1,b=2", "TRIMTAB_WORKLOAD": "dataset=digits"}
     trimtab(online | extra, "run", *said, "--", sys.executable, "-c", "pass")
     declared = service.declarations[0]
@@ -224,7 +257,7 @@ def test_ctrl_c_in_a_terminal_reaches_the_command_once(online, tmp_path):
     script = "trap 'echo heard' INT; echo ready; for i in 1 2 3 4 5 6; do sleep 0.1; done; exit 7"
     pid, terminal = pty.fork()
     if pid == 0:
-        os.execvpe(sys.executable, trimtab_command("run", "--", "bash", "-c", script), online)
+        os.execvpe(sys.executable, trimtab_command("run", "--", "bash", "-c", script), online)  # noqa: S606
     output = b""
     while b"ready" not in output:
         output += os.read(terminal, 1000)

@@ -8,10 +8,11 @@ import time
 
 from trimtab import options
 from trimtab.cli.arguments import Commands, add_server_arguments, say, say_count
+from trimtab.identity import Server
 from trimtab.spool import Spool, open_spool
 from trimtab.uploader import Courier
 
-_PATIENCE_SECONDS = 20.0
+_PATIENCE_SECONDS = 30.0
 _DETACHED_SECONDS = 600.0
 
 
@@ -21,12 +22,19 @@ def add_to(commands: Commands) -> None:
     parser.add_argument(
         "--all", action="store_true", help="also what was meant for another address or token"
     )
+    parser.add_argument(
+        "--wait",
+        type=float,
+        default=_PATIENCE_SECONDS,
+        metavar="SECONDS",
+        help="how long to go on without progress",
+    )
     parser.add_argument("--detached", action="store_true", help="quietly, for up to ten minutes")
     parser.set_defaults(handler=sync)
 
 
 def sync(arguments: argparse.Namespace) -> int:
-    """0 once nothing waits for this service any more."""
+    """0 once the spool is empty: nothing waits for this service or another."""
     server = options.server(arguments.url, arguments.token, os.environ)
     if not server.url:
         say("where to? Set TRIMTAB_URL or use --url.")
@@ -38,52 +46,47 @@ def sync(arguments: argparse.Namespace) -> int:
     except ValueError as error:
         say(str(error))
         return 2
-    destinations = None if arguments.all else [server.destination, ""]
-    if quiet:
-        destinations = [server.destination]
-        if not server.destination:
-            destinations = [""]
-    patience = _DETACHED_SECONDS if quiet else _PATIENCE_SECONDS
-    waiting = _drain(spool, courier, destinations, patience, stubborn=quiet)
+    sessions = spool.claim(_destinations(server, arguments), drainer=quiet, from_drainers=not quiet)
+    patience = _DETACHED_SECONDS if quiet else arguments.wait
+    _drain(courier, sessions, patience, stubborn=quiet)
+    for session in sessions:
+        spool.release(session)
     spool.tidy()
+    held = spool.contents()
+    waiting = held.waiting + held.undeclared
     if not quiet:
-        _report(spool, courier, waiting)
+        _report(spool, courier, sessions, held.dead)
     return 1 if waiting else 0
 
 
-def _drain(
-    spool: Spool,
-    courier: Courier,
-    destinations: list[str] | None,
-    patience_seconds: float,
-    stubborn: bool,
-) -> int:
-    """Until nothing waits, or no progress for as long as `patience_seconds`; returns what waits."""
+def _destinations(server: Server, arguments: argparse.Namespace) -> list[str] | None:
+    """What was measured before any service was known goes where the user now says; None is all."""
+    if arguments.all:
+        return None
+    return [server.destination] if arguments.detached else [server.destination, ""]
+
+
+def _drain(courier: Courier, sessions: list[str], patience_seconds: float, stubborn: bool) -> None:
+    """Until nothing waits, or nothing went for `patience_seconds` (in all, if `stubborn`)."""
     until = time.monotonic() + patience_seconds
-    sessions = spool.claim(destinations)
     while time.monotonic() < until:
         sent = courier.send_one(sessions)
         if sent is None or (courier.not_allowed and not stubborn):
-            break
+            return
         if sent and not stubborn:
             until = time.monotonic() + patience_seconds
         pause = courier.not_before - time.monotonic()
         time.sleep(max(0.0, min(pause, until - time.monotonic())))
-    contents = spool.contents(sessions)
-    for session in sessions:
-        spool.release(session)
-    return contents.waiting + contents.undeclared
 
 
-def _report(spool: Spool, courier: Courier, waiting: int) -> None:
-    dead = spool.contents().dead
+def _report(spool: Spool, courier: Courier, sessions: list[str], dead: int) -> None:
     apart = f", {dead} refused and set apart" if dead else ""
-    left = f", {waiting} left: {courier.problem}" if waiting else ""
-    print(f"{say_count(courier.taken, 'segment')} uploaded{apart}{left}")
-    elsewhere = [(to, count) for to, count in spool.destinations() if to]
-    for destination, count in elsewhere if not waiting else []:
-        address = destination.split(" ")[0]
-        print(f"{say_count(count, 'segment')} for {address} with its token not sent; see --all")
+    left = spool.contents(sessions).waiting
+    stuck = f", {left} left: {courier.problem}" if left else ""
+    print(f"{say_count(courier.taken, 'segment')} uploaded{apart}{stuck}")
+    for destination, count in spool.destinations() if not left else []:
+        whose = destination.split(" ")[0] or "a running agent"
+        print(f"{say_count(count, 'segment')} for {whose} left: see --all, or wait for its agent")
 
 
 def _silent(text: str) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from trimtab.spool.ownership import NOBODY, is_alive, own_name
+from trimtab.spool.ownership import NOBODY, is_alive, is_drainer, own_name
 from trimtab.spool.room import make_room
 from trimtab.spool.rows import Rows
 
@@ -137,12 +137,20 @@ class Spool:
 
     # Who sends it
 
-    def claim(self, destinations: Iterable[str] | None) -> list[str]:
-        """Take over the sessions for these destinations (None: all) that no living agent has."""
-        me, taken = own_name(), []
+    def claim(
+        self, destinations: Iterable[str] | None, drainer: bool = False, from_drainers: bool = False
+    ) -> list[str]:
+        """Take over the sessions for these destinations (None: all) that no living agent has.
+
+        Args:
+            drainer: this process is a drainer.
+            from_drainers: also take what a living drainer has.
+        """
+        me, taken = own_name(drainer), []
         for session, destination, owner in self._rows.read(_OWNERS):
             elsewhere = destinations is not None and destination not in destinations
-            if elsewhere or (owner != me and is_alive(owner)):
+            free = owner == me or not is_alive(owner) or (from_drainers and is_drainer(owner))
+            if elsewhere or not free:
                 continue
             update = "UPDATE sessions SET owner = ? WHERE session = ? AND owner = ?"
             if owner == me or self._rows.write(update, me, session, owner) == 1:
@@ -151,7 +159,8 @@ class Spool:
 
     def release(self, session: str) -> None:
         """Let another process take the session over while this one still lives."""
-        self._rows.write("UPDATE sessions SET owner = ? WHERE session = ?", NOBODY, session)
+        sql = "UPDATE sessions SET owner = ? WHERE session = ? AND owner IN (?, ?)"
+        self._rows.write(sql, NOBODY, session, own_name(), own_name(drainer=True))
 
     # Care
 

@@ -1,0 +1,274 @@
+"""How the agent bears a service that is away, busy, strict or forgetful."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from trimtab.identity import Server
+from trimtab.spool import Spool
+from trimtab.uploader import Courier, Uploader
+
+from tests.agent.conftest import TOKEN, trimtab_command
+from tests.agent.service import Reply
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Spool:
+    return Spool(tmp_path / "spool.sqlite3")
+
+
+@pytest.fixture
+def server(service) -> Server:
+    return Server(service.url, TOKEN)
+
+
+def _session(spool: Spool, destination: str, count: int = 1) -> str:
+    session = str(uuid4())
+    spool.add_session(session, str(uuid4()), destination)
+    for seq in range(count):
+        spool.add(session, seq, f"body {seq}".encode())
+    return session
+
+
+def _courier(spool: Spool, server: Server) -> tuple[Courier, list[str]]:
+    said: list[str] = []
+    return Courier(spool, server, said.append), said
+
+
+def test_an_offline_run_is_the_same_after_sync(trimtab, environment, service, tmp_path):
+    offline = trimtab(environment, "run", "--", "bash", "-c", "sleep 0.7; exit 2")
+    assert offline.returncode == 2
+    kept = Spool(tmp_path / "state" / "spool.sqlite3")
+    (session,) = kept.claim(None)
+    body = kept.waiting([session]).body
+    kept.release(session)
+    online = environment | {"TRIMTAB_URL": service.url, "TRIMTAB_TOKEN": TOKEN}
+    done = trimtab(online, "sync")
+    assert (done.stdout, done.returncode) == ("1 segment uploaded\n", 0)
+    assert service.bodies == {(session, 0): body}
+    assert len(service.declarations) == 1
+    again = trimtab(online, "sync")
+    assert (again.stdout, again.returncode) == ("0 segments uploaded\n", 0)
+
+
+def test_sync_fails_while_the_service_is_away(trimtab, environment):
+    trimtab(environment, "run", "--", "true")
+    away = environment | {"TRIMTAB_URL": "http://127.0.0.1:9", "TRIMTAB_TOKEN": TOKEN}
+    done = trimtab(away, "sync", "--wait", "1")
+    assert done.returncode == 1
+    assert "left" in done.stdout
+
+
+def test_sync_asks_where_to(trimtab, environment):
+    done = trimtab(environment, "sync")
+    assert done.returncode == 2
+    assert "TRIMTAB_URL" in done.stderr
+
+
+def test_a_sample_meant_for_another_workspace_is_not_sent(trimtab, online, service):
+    elsewhere = online | {"TRIMTAB_URL": "http://127.0.0.1:9"}
+    trimtab(elsewhere, "run", "--", "true")
+    done = trimtab(online, "sync")
+    assert done.returncode == 1
+    assert "1 segment for http://127.0.0.1:9" in done.stdout
+    assert service.bodies == {}
+    assert trimtab(online, "sync", "--all").returncode == 0
+    assert len(service.bodies) == 1
+
+
+def test_a_run_leaves_a_drainer_that_finishes_the_upload(trimtab, online, service):
+    """The first answers fail, so the run itself gives up; what it left goes on by itself."""
+    refusals = iter([503] * 3)
+    service.answer = lambda request: Reply(status=next(refusals, 200))
+    trimtab(online, "run", "--", "true")
+    until = time.monotonic() + 15
+    while not _taken(service) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert _taken(service)
+
+
+def _taken(service) -> bool:
+    return len(service.requests) > 3 and bool(service.bodies)
+
+
+def test_the_next_agent_sends_what_a_killed_one_left(online, service, tmp_path):
+    """Only sessions whose process is dead are taken over; their body arrives unchanged."""
+    spool = Spool(tmp_path / "state" / "spool.sqlite3") if _made(tmp_path / "state") else None
+    assert spool
+    session = _session(spool, Server(service.url, TOKEN).destination)
+    other = subprocess.run(
+        trimtab_command("sync"), env=online, capture_output=True, text=True, timeout=30
+    )
+    assert other.stdout.startswith("0 segments")
+    spool.release(session)
+    subprocess.run(trimtab_command("sync"), env=online, capture_output=True, timeout=30)
+    assert service.bodies == {(session, 0): b"body 0"}
+
+
+def _made(folder: Path) -> bool:
+    folder.mkdir(mode=0o700)
+    return True
+
+
+def test_the_newest_segment_goes_first(spool, server, service):
+    session = _session(spool, "", count=3)
+    courier, _ = _courier(spool, server)
+    while courier.send_one([session]):
+        pass
+    assert [request.path.rsplit("/", 1)[1] for request in service.requests] == ["2", "1", "0"]
+
+
+def test_a_taken_segment_is_kept_for_a_server_that_asks_again(spool, server, service):
+    session = _session(spool, "", count=2)
+    courier, _ = _courier(spool, server)
+    courier.send_one([session])
+    again = {"resend": [[session, 1], ["unknown", 7], "nonsense"]}
+    service.answer = lambda request: Reply(document=again if request.path.endswith("/0") else {})
+    while courier.send_one([session]):
+        pass
+    sent = [request.path.rsplit("/", 1)[1] for request in service.requests]
+    assert sent == ["1", "0", "1"]
+    assert spool.contents().taken == 2
+
+
+@pytest.mark.parametrize("status", [400, 404, 409, 413, 422])
+def test_what_the_service_will_never_take_is_set_apart_and_the_rest_goes_on(
+    spool, server, service, status
+):
+    session = _session(spool, "", count=2)
+    service.answer = lambda r: Reply(status=status if r.path.endswith("/1") else 200)
+    courier, said = _courier(spool, server)
+    while courier.send_one([session]):
+        pass
+    held = spool.contents()
+    assert (held.waiting, held.taken, held.dead) == (0, 1, 1)
+    assert str(status) in said[0]
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 503])
+def test_a_busy_service_gets_the_segment_later(spool, server, service, status):
+    session = _session(spool, "")
+    service.answer = lambda request: Reply(status=status)
+    courier, _ = _courier(spool, server)
+    assert courier.send_one([session]) is False
+    assert spool.contents().waiting == 1
+    assert str(status) in spool.contents().last_error
+
+
+def test_the_pause_grows_but_never_over_a_minute(spool, server, service):
+    session = _session(spool, "")
+    service.answer = lambda request: Reply(status=500)
+    courier, _ = _courier(spool, server)
+    pauses = []
+    for _ in range(12):
+        courier.send_one([session])
+        pauses.append(courier.not_before - time.monotonic())
+    assert max(pauses[:2]) <= 2
+    assert max(pauses) > 2
+    assert max(pauses) <= 60
+
+
+def test_the_service_says_when_to_come_back(spool, server, service):
+    session = _session(spool, "", count=2)
+    replies = iter([Reply(status=429, headers={"Retry-After": "30"})])
+    service.answer = lambda r: next(replies, Reply(document={"retry_after": 20}))
+    courier, _ = _courier(spool, server)
+    courier.send_one([session])
+    assert 29 < courier.not_before - time.monotonic() <= 60
+    courier.send_one([session])
+    assert 19 < courier.not_before - time.monotonic() <= 20
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_wrong_token_keeps_everything_and_says_so_once(spool, server, service, status):
+    session = _session(spool, "", count=2)
+    service.answer = lambda request: Reply(status=status)
+    courier, said = _courier(spool, server)
+    courier.send_one([session])
+    courier.send_one([session])
+    assert spool.contents().waiting == 2
+    assert 59 < courier.not_before - time.monotonic() <= 60
+    assert len(said) == 1
+    assert "TRIMTAB_TOKEN" in said[0]
+
+
+def test_a_sign_in_page_is_no_acknowledgement(spool, server, service):
+    session = _session(spool, "")
+    service.answer = lambda request: Reply(text="<html>please sign in</html>")
+    courier, _ = _courier(spool, server)
+    assert courier.send_one([session]) is False
+    assert spool.contents().waiting == 1
+
+
+def test_a_declaration_goes_before_the_segments_and_again_when_it_changed(spool, server, service):
+    session = _session(spool, "")
+    spool.declare(session, b"first")
+    courier, _ = _courier(spool, server)
+    while courier.send_one([session]):
+        pass
+    spool.declare(session, b"second")
+    while courier.send_one([session]):
+        pass
+    assert [request.body for request in service.requests] == [b"first", b"body 0", b"second"]
+
+
+def test_a_base_path_in_the_address_is_kept(spool, service):
+    session = _session(spool, "")
+    courier, _ = _courier(spool, Server(f"{service.url}/sub/", TOKEN))
+    assert courier.send_one([session])
+    assert service.requests[0].path.startswith("/sub/api/v1/runs/")
+
+
+def test_an_address_that_is_none_is_refused_by_name(spool):
+    with pytest.raises(ValueError, match="ftp://here"):
+        Courier(spool, Server("ftp://here", TOKEN), print)
+
+
+def test_a_bad_address_does_not_keep_the_command_from_running(trimtab, environment):
+    done = trimtab(environment | {"TRIMTAB_URL": "nowhere"}, "run", "--", "bash", "-c", "exit 6")
+    assert done.returncode == 6
+    assert "nowhere" in done.stderr
+
+
+def test_flush_returns_at_the_first_failure(spool, service):
+    service.answer = lambda request: Reply(status=500)
+    session = _session(spool, "")
+    uploader = Uploader(spool, Server(service.url, TOKEN), session, print)
+    uploader.start()
+    began = time.monotonic()
+    uploader.flush(5)
+    assert time.monotonic() - began < 2
+
+
+def test_the_uploader_goes_on_after_an_outage(spool, service):
+    replies = iter([Reply(status=503), Reply(status=500)])
+    service.answer = lambda request: next(replies, Reply())
+    session = _session(spool, "", count=3)
+    uploader = Uploader(spool, Server(service.url, TOKEN), session, print)
+    uploader.start()
+    until = time.monotonic() + 10
+    while spool.contents().waiting and time.monotonic() < until:
+        time.sleep(0.05)
+    assert uploader.taken == 3
+
+
+def test_status_says_what_waits_and_for_whom(trimtab, online):
+    away = online | {"TRIMTAB_URL": "http://127.0.0.1:9"}
+    trimtab(away, "run", "--", "true")
+    done = trimtab(online, "status")
+    assert "1 segment," in done.stdout
+    assert "1 for http://127.0.0.1:9" in done.stdout
+    assert TOKEN not in done.stdout
+
+
+def test_the_spool_holds_no_token(trimtab, online, service, tmp_path):
+    service.answer = lambda request: Reply(status=401)
+    trimtab(online, "run", "--token", TOKEN, "--", "echo", TOKEN)
+    held = b"".join(path.read_bytes() for path in (tmp_path / "state").iterdir())
+    assert TOKEN.encode() not in held
+    assert all(TOKEN not in json.dumps(d.command) for d in service.declarations)
