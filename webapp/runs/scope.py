@@ -1,0 +1,31 @@
+"""What a person may see. Every page and every read of the API starts here and nowhere else."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.http import Http404
+
+from webapp.accounts.models import Workspace
+from webapp.runs.models import Job, Run
+
+
+def jobs_of(workspace: Workspace | None) -> QuerySet[Job]:
+    """The jobs of a workspace; none without one."""
+    return Job.objects.filter(workspace=workspace) if workspace else Job.objects.none()
+
+
+def runs_of(workspace: Workspace | None) -> QuerySet[Run]:
+    """The runs of a workspace with their jobs; none without one."""
+    if workspace is None:
+        return Run.objects.none()
+    return Run.objects.filter(workspace=workspace).select_related("job")
+
+
+def run_or_404(workspace: Workspace | None, run_id: UUID | str) -> Run:
+    """Another workspace's run is as missing as one that never was; so is a malformed id."""
+    try:
+        return runs_of(workspace).get(pk=UUID(str(run_id)))
+    except (ValueError, Run.DoesNotExist):
+        raise Http404("There is no such run in this workspace.") from None

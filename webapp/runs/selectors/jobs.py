@@ -1,0 +1,129 @@
+"""What the list of jobs shows, in a number of queries that doesn't depend on how many there are."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Decimal
+
+from django.db.models import Count, F, Max, OuterRef, Q, QuerySet, Subquery, Sum, Window
+from django.db.models.functions import Coalesce, RowNumber
+from django.utils import timezone
+
+from webapp.money import UsdField
+from webapp.runs.models import Job, Run
+
+SPEND_DAYS = 30
+TREND_RUNS = 20
+SORTS = {
+    "name": ("name",),
+    "last": ("-last_at", "name"),
+    "runs": ("-run_count", "name"),
+    "spend": ("-spend_usd", "name"),
+    "saving": ("-saving_usd", "name"),
+}
+
+
+@dataclass(frozen=True)
+class JobRow:
+    """One line of the list; `trend` is the cost of the latest runs in USD, oldest first."""
+
+    job: Job
+    last_run: Run | None
+    run_count: int
+    spend_usd: Decimal | None
+    unpriced_count: int
+    saving_usd: Decimal | None
+    trend: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Totals:
+    job_count: int
+    run_count: int
+    spend_usd: Decimal | None
+    unpriced_count: int
+    saving_usd: Decimal | None
+
+
+def listed(jobs: QuerySet[Job], text: str, sort: str) -> QuerySet[Job]:
+    """The jobs whose name or owner holds `text`, each with its figures; unknown sorts: the last run.
+
+    A job's open saving is its best active recommendation: several may exclude one another.
+    """
+    found = jobs.filter(Q(name__icontains=text) | Q(owner__icontains=text)) if text else jobs
+    order = [_nulls_last(name) for name in SORTS.get(sort, SORTS["last"])]
+    recent = Q(created_at__gte=timezone.now() - timedelta(days=SPEND_DAYS))
+    return found.annotate(
+        run_count=_per_job(Run.objects.all(), Count("pk")),
+        unpriced_count=_per_job(Run.objects.filter(recent, cost_usd=None), Count("pk")),
+        spend_usd=_per_job(Run.objects.filter(recent), Sum("cost_usd"), UsdField()),
+        last_at=_per_job(Run.objects.all(), Max(_began())),
+        saving_usd=Max(
+            "recommendations__monthly_saving_usd", filter=Q(recommendations__state="active")
+        ),
+    ).order_by(*order)
+
+
+def rows(jobs: Iterable[Job]) -> list[JobRow]:
+    """The page's jobs with their last run and the trend of their cost."""
+    jobs = list(jobs)
+    latest = _latest_runs(jobs)
+    return [_row(job, latest[job.pk]) for job in jobs]
+
+
+def totals(jobs: QuerySet[Job]) -> Totals:
+    """Over all listed jobs, not only the page's."""
+    sums = jobs.order_by().aggregate(
+        job_count=Count("pk"),
+        runs=Sum("run_count"),
+        spend=Sum("spend_usd"),
+        unpriced=Sum("unpriced_count"),
+        saving=Sum("saving_usd"),
+    )
+    return Totals(
+        job_count=sums["job_count"],
+        run_count=sums["runs"] or 0,
+        spend_usd=sums["spend"],
+        unpriced_count=sums["unpriced"] or 0,
+        saving_usd=sums["saving"],
+    )
+
+
+def _row(job: Job, runs: list[Run]) -> JobRow:
+    return JobRow(
+        job=job,
+        last_run=runs[0] if runs else None,
+        run_count=job.run_count or 0,  # type: ignore[attr-defined]
+        spend_usd=job.spend_usd,  # type: ignore[attr-defined]
+        unpriced_count=job.unpriced_count or 0,  # type: ignore[attr-defined]
+        saving_usd=job.saving_usd,  # type: ignore[attr-defined]
+        trend=[float(run.cost_usd) for run in reversed(runs) if run.cost_usd is not None],
+    )
+
+
+def _latest_runs(jobs: list[Job]) -> dict[int, list[Run]]:
+    """Each job's latest runs, newest first, in one query."""
+    newest = Window(RowNumber(), partition_by=F("job_id"), order_by=F("number").desc())
+    runs = Run.objects.filter(job__in=jobs).annotate(place=newest).filter(place__lte=TREND_RUNS)
+    found: dict[int, list[Run]] = defaultdict(list)
+    for run in runs.order_by("job_id", "-number"):
+        found[run.job_id].append(run)
+    return found
+
+
+def _per_job(runs: QuerySet[Run], figure, output_field=None) -> Subquery:  # type: ignore[no-untyped-def]
+    """One figure of a job's runs. A subquery: two joins would count each run many times."""
+    own = runs.filter(job=OuterRef("pk")).order_by().values("job").annotate(figure=figure)
+    return Subquery(own.values("figure"), output_field=output_field)
+
+
+def _began() -> Coalesce:
+    return Coalesce("started_at", "created_at")
+
+
+def _nulls_last(name: str):  # type: ignore[no-untyped-def]
+    column = F(name.removeprefix("-"))
+    return column.desc(nulls_last=True) if name.startswith("-") else column.asc(nulls_last=True)

@@ -1,0 +1,145 @@
+"""How figures are written on every page: one place, so that one thing looks the same everywhere."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from django import template
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from advisor.cost import display_usd
+
+register = template.Library()
+NOTHING = "–"
+MINUS = "−"
+
+
+@register.filter
+def usd(amount: Decimal | None) -> str:
+    """`$0.0123` below a dollar, else `$12.34`; "no price" for None."""
+    return display_usd(amount)
+
+
+@register.filter
+def signed_usd(amount: Decimal | None) -> str:
+    if amount is None:
+        return display_usd(None)
+    return f"+{display_usd(amount)}" if amount > 0 else display_usd(amount)
+
+
+@register.filter
+def seconds(value: float | None) -> str:
+    """A length of time in the two units that matter: `8 m 22 s`, `1.25 s`, `310 ms`."""
+    if value is None:
+        return NOTHING
+    sign = MINUS if value < 0 else ""
+    value = abs(value)
+    if value < 60:
+        return sign + _short(value)
+    return sign + _long(round(value))
+
+
+def _short(value: float) -> str:
+    if value == 0 or value >= 10:
+        return f"{value:.0f} s"
+    if value >= 1:
+        return f"{value:.2f} s"
+    return f"{value * 1000:.0f} ms" if value >= 0.01 else f"{value * 1000:.2g} ms"
+
+
+def _long(whole: int) -> str:
+    days, hours = divmod(whole // 3600, 24)
+    minutes, rest = whole % 3600 // 60, whole % 60
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours} h {minutes} m" if hours else f"{minutes} m {rest} s"
+
+
+@register.filter
+def length(value: timedelta | None) -> str:
+    return NOTHING if value is None else seconds(value.total_seconds())
+
+
+@register.filter
+def binary_bytes(value: float | None) -> str:
+    if value is None:
+        return NOTHING
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(value) < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.3g} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+@register.filter
+def percent(value: float | None) -> str:
+    """0..100 -> `43 %`."""
+    return NOTHING if value is None else f"{value:.0f} %"
+
+
+@register.filter
+def share(value: float | None) -> str:
+    """0..1 -> `43 %`."""
+    return NOTHING if value is None else f"{value * 100:.0f} %"
+
+
+@register.filter
+def number(value: object) -> str:
+    """A quantity with thousands apart and at most four significant decimals."""
+    if value is None or value == "":
+        return NOTHING
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        return str(value)
+    if value == int(value):
+        return f"{int(value):,}"
+    return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+@register.filter
+def words(value: str) -> str:
+    """`not_applicable` -> `not applicable`."""
+    return str(value).replace("_", " ")
+
+
+@register.filter
+def ago(moment: datetime | None) -> str | SafeString:
+    """`4 min ago`, with the exact time where it is pointed at."""
+    if moment is None:
+        return NOTHING
+    exact = moment.astimezone(UTC)
+    return format_html(
+        '<time datetime="{}" title="{} UTC">{}</time>',
+        exact.isoformat(timespec="seconds"),
+        exact.strftime("%Y-%m-%d %H:%M:%S"),
+        _ago((timezone.now() - moment).total_seconds()),
+    )
+
+
+def _ago(passed: float) -> str:
+    if passed < 60:
+        return "just now"
+    if passed < 3600:
+        return f"{passed // 60:.0f} min ago"
+    if passed < 2 * 86_400:
+        return f"{passed // 3600:.0f} h ago"
+    return f"{passed // 86_400:.0f} days ago"
+
+
+@register.filter
+def moment(value: datetime | None) -> str:
+    return NOTHING if value is None else value.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
+
+
+@register.simple_tag(takes_context=True)
+def address(context: template.Context, **changes: object) -> str:
+    """This page's address with these query values; a page number never survives a change."""
+    query = context["request"].GET.copy()
+    query.pop("page", None)
+    for name, value in changes.items():
+        query[name] = str(value)
+        if value in ("", None):
+            del query[name]
+    return "?" + query.urlencode()
