@@ -86,7 +86,7 @@ class Stack:
             found.append(_child("redis", redis))
         # SIGQUIT: an orphaned worker drops its tasks at once, their rows make them run again.
         found.append(_child("worker", _worker(), orphan_signal=signal.SIGQUIT))
-        found.append(_child("beat", [*_celery(), "beat", "--pidfile=", "--loglevel=WARNING"]))
+        found.append(_child("beat", [*_celery("webapp.beat"), "beat", "--pidfile="]))
         found.append(_child("web", _web(self.bind)))
         return found
 
@@ -103,8 +103,8 @@ def _child(
     }
 
 
-def _celery() -> list[str]:
-    return [sys.executable, "-m", "celery", "-A", "webapp"]
+def _celery(application: str) -> list[str]:
+    return [sys.executable, "-m", "celery", "-A", application]
 
 
 def _worker() -> list[str]:
@@ -114,7 +114,7 @@ def _worker() -> list[str]:
         f"--max-tasks-per-child={TASKS_PER_CHILD}",
         f"--max-memory-per-child={LARGEST_CHILD_KIB}",
     ]
-    return [*_celery(), "worker", "--pool=prefork", "--loglevel=INFO", *alone, *limits]
+    return [*_celery("webapp"), "worker", "--pool=prefork", "--loglevel=INFO", *alone, *limits]
 
 
 def _web(bind: Bind) -> list[str]:
