@@ -118,9 +118,9 @@ class TrainingLoops:
 
 
 def _step(phase: str, at_ns: int, duration_ns: int, wait_ns: int, samples: int) -> Step:
-    wait_us = None if wait_ns == ring.NOT_TOLD else wait_ns // 1000
+    wait_us = None if wait_ns < 0 else wait_ns // 1000
     return Step(phase, at_ns // 1000, duration_ns // 1000, wait_us, _told(samples))
 
 
 def _told(value: int) -> int | None:
-    return None if value == ring.NOT_TOLD else value
+    return None if value < 0 else value

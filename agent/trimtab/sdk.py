@@ -29,6 +29,7 @@ from trimtab.ring import (
 )
 
 PHASES = ("initialise", "train", "evaluate", "checkpoint", "finalise")
+_MOST_SAMPLES = 2**62
 _TRAIN = PHASES.index("train")
 _RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 
@@ -153,9 +154,23 @@ def step(samples: int | None = None) -> None:
     if recorder is None:
         return
     try:
-        recorder.step(NOT_TOLD if samples is None else int(samples))
+        # The usual case stays free of a further call: it is half of what a step costs.
+        is_count = type(samples) is int and 0 <= samples < _MOST_SAMPLES
+        recorder.step(samples if is_count else _count(samples))  # type: ignore[arg-type]
     except Exception as error:
-        _warn_once(f"step(samples={samples!r}) was not recorded: {error}")
+        _warn_once(f"step() was not recorded: {error}")
+
+
+def _count(samples: Any) -> int:
+    """A step counts even if its samples can't be told."""
+    if samples is None:
+        return NOT_TOLD
+    with suppress(Exception):
+        count = int(samples)
+        if 0 <= count < _MOST_SAMPLES:
+            return count
+    _warn_once(f"step(samples={samples!r}) is counted without samples. Send a whole number.")
+    return NOT_TOLD
 
 
 def epoch(number: int) -> None:

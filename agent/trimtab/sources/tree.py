@@ -14,7 +14,9 @@ from dataclasses import dataclass
 
 from trimtab.sources.procfile import MEMORY_STEP_BYTES, ProcFile, Reading, rounded
 
-_RESCAN_SECONDS = 2.0
+_RESCAN_SECONDS_PER_THREAD = 0.02
+"""A look at one thread costs 5 us, so that looking for new children stays below 1 CPU-s an hour."""
+_LONGEST_RESCAN_SECONDS = 2.0
 _CONFIRM_READS = 4
 _KEPT_OPEN = 150
 """Beyond this many processes the files are opened anew for each read: descriptors are limited."""
@@ -127,23 +129,24 @@ class ProcessTree:
 
     def __init__(self, root_pid: int) -> None:
         self._known: dict[int, _Process] = {}
-        self._scanned_at = float("-inf")
+        self._scan_at = 0.0
+        self._threads = 1
         self._cpu, self._reads, self._writes = NeverFalling(), NeverFalling(), NeverFalling()
         self._reaped_cpu_seconds = 0.0
         self._add(root_pid)
 
     def read(self) -> Reading:
-        if time.monotonic() - self._scanned_at >= _RESCAN_SECONDS:
+        if time.monotonic() >= self._scan_at:
             self._scan()
-        usages = [
-            usage for process in list(self._known.values()) if (usage := self._usage(process))
-        ]
+        found = [self._usage(process) for process in list(self._known.values())]
+        usages = [usage for usage in found if usage]
         cpu_seconds = self._cpu.total(sum(u.cpu_seconds for u in usages) + self._reaped_cpu_seconds)
         totals: Reading = {
             "tree.cpu_seconds_total": round(cpu_seconds, 2),
             "tree.read_bytes_total": _bytes(self._reads, [u.read_bytes for u in usages]),
             "tree.written_bytes_total": _bytes(self._writes, [u.written_bytes for u in usages]),
         }
+        self._threads = sum(usage.threads for usage in usages)
         return totals | _gauges(usages) if usages else totals
 
     def reaped(self, cpu_seconds: float) -> None:
@@ -160,7 +163,8 @@ class ProcessTree:
 
     def _scan(self) -> None:
         """Parents before children: a child that ends in between is then missed, not doubled."""
-        self._scanned_at = time.monotonic()
+        pause = min(_LONGEST_RESCAN_SECONDS, self._threads * _RESCAN_SECONDS_PER_THREAD)
+        self._scan_at = time.monotonic() + pause
         queue = list(self._known)
         for pid in queue:
             with suppress(OSError):
