@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
 from django.conf import settings
 
-from advisor.cost import NodeUse, RunCost, cost_of_run
+from advisor.cost import RunCost, cost_of_run
 from advisor.figures import Figures, figures
 from advisor.pricing.book import PriceBook
 from advisor.recommend import Recommendation
@@ -15,28 +15,30 @@ from advisor.store.frames import load_frame
 from advisor.store.objects import open_store
 from rules import engine
 from rules.frame import RunFrame
-from webapp.analysis import pricing, queue, saving
-from webapp.analysis.advice import recommendations
+from webapp.analysis import advising, pricing, queue
 from webapp.prices.book import price_book
 from webapp.runs import progress
 from webapp.runs.history import node_histories
-from webapp.runs.models import Node, Run
+from webapp.runs.models import Node, Run, Segment
+
+# A frame of a run has at most so many rows; longer runs are read coarser.
+MOST_CELLS = 10_000
+RESOLUTIONS_SECONDS = (1, 2, 5, 10, 30, 60, 300, 900)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an analysis found. `save` writes it; the caller holds the transaction."""
+    """What an analysis found. Nothing is written yet."""
 
     run: Run
+    nodes: Sequence[Node]
     is_final: bool
     judgements: list[engine.Judgement]
     cost: RunCost
     figures: Figures
+    book: PriceBook
     recommendations: list[Recommendation]
     unreadable: tuple[str, ...]
-
-    def save(self) -> None:
-        saving.save(self)
 
 
 def evaluate(held: queue.Claim) -> Outcome:
@@ -52,5 +54,23 @@ def evaluate(held: queue.Claim) -> Outcome:
     cost = cost_of_run([pricing.node_use(node) for node in nodes], book)
     measured = figures(frame)
     queue.renew(held)
-    advice = recommendations(run, nodes, judgements, cost, measured, book)
-    return Outcome(run, is_final, judgements, cost, measured, advice, unreadable)
+    advice = advising.recommendations(run, nodes, judgements, cost, measured, book)
+    return Outcome(run, nodes, is_final, judgements, cost, measured, book, advice, unreadable)
+
+
+def _frame(run: Run, is_final: bool) -> tuple[RunFrame, tuple[str, ...]]:
+    if run.started_at is None or run.ended_at is None:
+        return RunFrame(1.0, 0.0, final=False), ()
+    store = open_store(settings.OBJECTS_URL)
+    nodes = node_histories(run)
+    resolution = _resolution_seconds(run)
+    return load_frame(store, nodes, run.started_at, run.ended_at, resolution, is_final)
+
+
+def _resolution_seconds(run: Run) -> float:
+    """As fine as was sampled, a second at the finest, and coarse enough for a long run."""
+    sampled = Segment.objects.filter(session__node__attempt__run=run)
+    finest = sampled.order_by("resolution_ms").values_list("resolution_ms", flat=True).first()
+    length = run.duration.total_seconds() if run.duration else 0.0
+    at_least = max((finest or 1000) / 1000, length / MOST_CELLS)
+    return next((float(r) for r in RESOLUTIONS_SECONDS if r >= at_least), 3600.0)

@@ -59,9 +59,7 @@ class Judgement(models.Model):
     judged_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["run", "rule"], name="one_judgement_a_rule")
-        ]
+        constraints = [models.UniqueConstraint(fields=["run", "rule"], name="one_judgement_a_rule")]
         ordering = ["rule"]
 
     def __str__(self) -> str:

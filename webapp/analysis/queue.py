@@ -58,7 +58,7 @@ def enqueue_on_commit(run: Run) -> None:
 
 def hand_out(due: QuerySet[Analysis]) -> int:
     """Send the ids of `due` to the broker; how many it took. A dead broker is no error here."""
-    from webapp.analysis.tasks import evaluate  # noqa: PLC0415 - the tasks import this module
+    from webapp.analysis.tasks import evaluate
 
     handed_out = 0
     for analysis in due:
@@ -81,8 +81,10 @@ def claim(run_id: uuid.UUID | str) -> Claim | None:
     """Take a due run; None if there is nothing to do or another worker has it."""
     now = timezone.now()
     lease = uuid.uuid4()
-    taken = _free(now).filter(run_id=run_id).update(
-        lease=lease, leased_until=now + LEASE, attempts=F("attempts") + 1
+    taken = (
+        _free(now)
+        .filter(run_id=run_id)
+        .update(lease=lease, leased_until=now + LEASE, attempts=F("attempts") + 1)
     )
     if taken != 1:
         return None

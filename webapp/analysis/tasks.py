@@ -7,7 +7,8 @@ import logging
 from celery import shared_task
 from django.utils import timezone
 
-from webapp.analysis import compaction, evaluation, queue
+from webapp.analysis import compaction, queue, saving
+from webapp.analysis.evaluation import evaluate as evaluate_run
 from webapp.runs import progress
 
 logger = logging.getLogger(__name__)
@@ -20,8 +21,8 @@ def evaluate(run_id: str) -> None:
     if held is None:
         return
     try:
-        outcome = evaluation.evaluate(held)
-        queue.finish(held, outcome.save, outcome.is_final)
+        outcome = evaluate_run(held)
+        queue.finish(held, lambda: saving.save(outcome), outcome.is_final)
     except Exception as error:
         logger.exception("analysis failed", extra={"run": run_id})
         queue.fail(held, error)

@@ -1,0 +1,198 @@
+"""From uploads to verdicts and cost, through the worker's own task."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from decimal import Decimal
+from uuid import uuid4
+
+import pytest
+from django.db.models import Sum
+from django.test import Client
+from django.utils import timezone
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from trimtab.wire import Event
+
+from tests.service.uploads import FakeAgent
+from webapp.analysis import compaction, queue
+from webapp.analysis.models import Analysis, CostPart, Judgement
+from webapp.analysis.tasks import evaluate
+from webapp.runs.models import Chunk, Run, Segment
+
+pytestmark = pytest.mark.django_db
+C5_LARGE_USD_PER_HOUR = Decimal("0.085")
+
+
+def analysed(agent: FakeAgent) -> Run:
+    evaluate(str(agent.run_id))
+    analysis = Analysis.objects.get(run_id=agent.run_id)
+    assert analysis.error == ""
+    return Run.objects.get(pk=agent.run_id)
+
+
+def send(agent: FakeAgent, count: int) -> None:
+    agent.declare()
+    for segment in agent.segments(count):
+        assert agent.put(segment).status_code == 200
+
+
+def test_it_counts_the_cost_of_a_finished_run_to_the_nano_dollar(agent):
+    send(agent, 6)
+    run = analysed(agent)
+    expected = C5_LARGE_USD_PER_HOUR * 60 / 3600
+    assert run.cost_usd == expected.quantize(Decimal("1e-9"))
+    parts = CostPart.objects.filter(run=run)
+    assert parts.aggregate(total=Sum("usd"))["total"] == run.cost_usd
+    assert all(part.prices.exists() for part in parts)
+    assert run.work == {"samples": 6 * 50 * 64, "steps": 300}
+
+
+def test_it_finds_the_input_pipeline_and_recommends_to_fix_it(agent):
+    send(agent, 6)
+    run = analysed(agent)
+    finding = Judgement.objects.get(run=run, rule="input_bound")
+    assert (finding.state, finding.is_provisional) == ("fired", False)
+    assert "60.0 %" in finding.summary
+    assert finding.waste_usd_low < finding.waste_usd_high < run.cost_usd
+    advice = run.job.recommendations.get(kind="fix_input_pipeline")
+    assert Decimal(0) < advice.saving_low_usd <= advice.saving_usd <= advice.saving_high_usd
+    assert advice.saving_high_usd <= run.cost_usd
+
+
+def test_it_says_no_price_and_never_zero(agent):
+    agent.instance_type = "x99.imaginary"
+    send(agent, 3)
+    run = analysed(agent)
+    assert run.cost_usd is None
+    assert "x99.imaginary" in run.summary["missing"][0]
+    assert Judgement.objects.get(run=run, rule="input_bound").waste_usd_low is None
+
+
+def test_it_judges_a_running_run_provisionally_and_the_ended_one_finally(agent):
+    agent.declare()
+    agent.put(agent.segment(0))
+    agent.put(agent.segment(1))
+    analysed(agent)
+    assert set(Judgement.objects.values_list("is_provisional", flat=True)) == {True}
+    agent.put(agent.segment(2, last=True))
+    analysed(agent)
+    assert set(Judgement.objects.values_list("is_provisional", flat=True)) == {False}
+
+
+def test_it_is_not_final_while_a_segment_is_known_to_be_missing(agent):
+    agent.declare()
+    agent.put(agent.segment(0))
+    agent.put(agent.segment(2, last=True))
+    assert analysed(agent).summary["missing_segments"] == 1
+    assert not Analysis.objects.get().is_final
+    agent.put(agent.segment(1))
+    analysed(agent)
+    assert Analysis.objects.get().is_final
+
+
+def test_analysing_again_changes_nothing(agent):
+    send(agent, 3)
+    analysed(agent)
+    before = snapshot(agent)
+    Analysis.objects.update(done=0)
+    analysed(agent)
+    assert snapshot(agent) == before
+
+
+def test_a_run_with_no_readable_sample_still_has_its_cost(agent, settings, tmp_path):
+    send(agent, 3)
+    settings.OBJECTS_URL = str(tmp_path / "elsewhere")
+    run = analysed(agent)
+    assert run.cost_usd is not None
+    assert run.summary["unreadable"] == 3
+    assert Judgement.objects.get(run=run, rule="input_bound").state == "insufficient_data"
+
+
+def test_only_one_worker_gets_a_run_and_a_dead_one_loses_it(agent):
+    agent.put(agent.segment(0))
+    held = queue.claim(agent.run_id)
+    assert held is not None
+    assert queue.claim(agent.run_id) is None
+    Analysis.objects.update(leased_until=timezone.now() - timedelta(seconds=1))
+    second = queue.claim(agent.run_id)
+    assert second is not None
+    saved = []
+    assert not queue.finish(held, lambda: saved.append("late"), is_final=False)
+    assert queue.finish(second, lambda: saved.append("ours"), is_final=False)
+    assert saved == ["ours"]
+
+
+def test_a_poison_run_stops_after_three_attempts_and_shows_its_error(agent):
+    agent.put(agent.segment(0))
+    for _ in range(3):
+        held = queue.claim(agent.run_id)
+        queue.fail(held, ValueError("broken\x00"))
+        Analysis.objects.update(due_at=timezone.now())
+    assert queue.claim(agent.run_id) is None
+    assert queue.sweep() == 0
+    assert "ValueError: broken" in Analysis.objects.get().error
+
+
+def test_compaction_changes_no_figure(agent):
+    send(agent, 4)
+    analysed(agent)
+    before = snapshot(agent)
+    for node_id in Segment.objects.values_list("session__node_id", flat=True).distinct():
+        compaction.compact_node(node_id)
+    assert Chunk.objects.filter(kind="samples", tier_seconds=0).exists()
+    assert not Segment.objects.filter(compacted_at=None).exists()
+    compaction.delete_replaced(timezone.now() + timedelta(hours=2))
+    Analysis.objects.update(done=0)
+    analysed(agent)
+    assert snapshot(agent) == before
+
+
+def snapshot(agent: FakeAgent) -> dict[str, object]:
+    """Every total that people see."""
+    run = Run.objects.get(pk=agent.run_id)
+    judged = Judgement.objects.filter(run=run)
+    return {
+        "cost": run.cost_usd,
+        "parts": list(run.cost_parts.values_list("microseconds", "usd")),
+        "seconds": run.duration,
+        "state": run.state,
+        "work": run.work,
+        "summary": run.summary,
+        "judgements": list(judged.values_list("rule", "state", "summary", "numbers")),
+        "recommended": list(run.job.recommendations.values_list("dedupe_key", "saving_usd")),
+    }
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), skew_days=st.sampled_from([0, -2, 2]))
+def test_any_order_replays_lateness_and_skew_give_the_same_totals(token, data, skew_days):
+    """Also with NaN metrics and a series that is refused: nothing is refused whole."""
+    straight, shaken = (
+        FakeAgent(Client(), token, job=f"job-{uuid4()}", started_at_ns=STARTED_AT_NS)
+        for _ in range(2)
+    )
+    send(straight, 4)
+    analysed(straight)
+    shaken.skew_seconds = skew_days * 86_400
+    segments = shaken.segments(4)
+    for segment in segments:
+        segment.events.append(Event(3, "metric", {"name": "loss", "value": float("nan")}))
+    sent = data.draw(st.permutations(segments + segments[:2]))
+    declared_after = data.draw(st.integers(0, len(sent)))
+    for number, segment in enumerate(sent):
+        if number == declared_after:
+            shaken.declare()
+        assert shaken.put(segment).status_code == 200
+        if data.draw(st.booleans()):
+            evaluate(str(shaken.run_id))
+    if declared_after == len(sent):
+        shaken.declare()
+    Analysis.objects.filter(run_id=shaken.run_id).update(due_at=timezone.now())
+    analysed(shaken)
+    assert snapshot(shaken) == snapshot(straight)
+
+
+# In the middle of a UTC day, so that a second of clock correction moves no cost across midnight.
+STARTED_AT_NS = (int(time.time()) // 86_400 * 86_400 - 43_200) * 10**9
