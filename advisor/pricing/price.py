@@ -1,10 +1,13 @@
-"""A price as a dated row, and the book that finds the one that holds."""
+"""A price as a dated row."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+
+BUNDLED, REFRESHED, OWN_RATE = 0, 10, 20
+"""Precedence of a row; the higher wins."""
 
 
 @dataclass(frozen=True, order=True)
@@ -31,8 +34,10 @@ class PriceRow:
     valid_from: datetime
     valid_to: datetime | None
     source: str
-    precedence: int = 0
-    """The higher wins: bundled 0, refreshed 10, own rate 20."""
+    precedence: int = BUNDLED
     estimated: bool = False
     id: int | None = None
     """The database row it came from, so that a cost can name it."""
+
+    def holds_at(self, when: datetime) -> bool:
+        return self.valid_from <= when and (self.valid_to is None or when < self.valid_to)

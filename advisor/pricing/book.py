@@ -1,0 +1,105 @@
+"""The price that holds for a machine at a time, out of all the rows that are known."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import pairwise
+
+from advisor.pricing.price import OWN_RATE, PriceKey, PriceRow
+
+
+@dataclass(frozen=True)
+class PricedAt:
+    """The row that prices a moment. `later`: no row held yet, so it is the next one."""
+
+    row: PriceRow
+    later: bool
+
+
+@dataclass(frozen=True)
+class Span:
+    """A time under one price; `row` None is "no price"."""
+
+    start: datetime
+    end: datetime
+    row: PriceRow | None
+    later: bool
+
+
+class PriceBook:
+    """Looks prices up. An own rate goes before a refreshed price and that before a bundled one;
+    then the exact zone before the region, then the latest `valid_from`.
+    """
+
+    def __init__(self, rows: Iterable[PriceRow]) -> None:
+        """Raises ValueError for a row without a time zone, of no duration, or not above 0."""
+        self._rows: dict[PriceKey, list[PriceRow]] = defaultdict(list)
+        for row in rows:
+            _check(row)
+            self._rows[row.key].append(row)
+
+    def price_at(self, key: PriceKey, when: datetime) -> PricedAt | None:
+        """The price at `when`; None is "no price", which is never the same as 0.
+
+        Where no row holds (before the first, or between two), it is the next one to come, marked
+        `later`. After the end of the last one there is no price.
+        """
+        rows = self._rows_of(key)
+        holding = [row for row in rows if row.holds_at(when)]
+        if holding:
+            return PricedAt(max(holding, key=_rank), later=False)
+        coming = [row for row in rows if row.valid_from > when]
+        if not coming:
+            return None
+        first = min(row.valid_from for row in coming)
+        return PricedAt(max((r for r in coming if r.valid_from == first), key=_rank), later=True)
+
+    def spans(self, key: PriceKey, start: datetime, end: datetime) -> list[Span]:
+        """`start` to `end` in pieces of one price each, in order and without gaps."""
+        turns = {t for row in self._rows_of(key) for t in (row.valid_from, row.valid_to) if t}
+        edges = [start, *sorted(turn for turn in turns if start < turn < end), end]
+        found: list[Span] = []
+        for piece_start, piece_end in pairwise(edges):
+            priced = self.price_at(key, piece_start)
+            row, later = (priced.row, priced.later) if priced else (None, False)
+            if found and (found[-1].row, found[-1].later) == (row, later):
+                found[-1] = replace(found[-1], end=piece_end)
+            elif piece_start < piece_end:
+                found.append(Span(piece_start, piece_end, row, later))
+        return found
+
+    def instance_types(self, like: PriceKey) -> list[str]:
+        """The types that have a price where `like` does: its service, region and so on."""
+        wanted = replace(like, instance_type="")
+        anywhere = replace(wanted, zone="")
+        return sorted(
+            {
+                key.instance_type
+                for key in self._rows
+                if replace(key, instance_type="") in (wanted, anywhere)
+            }
+        )
+
+    def _rows_of(self, key: PriceKey) -> list[PriceRow]:
+        in_zone = self._rows.get(key, []) if key.zone else []
+        return in_zone + self._rows.get(replace(key, zone=""), [])
+
+
+def _rank(row: PriceRow) -> tuple[int, bool, datetime, int, str]:
+    return (row.precedence, bool(row.key.zone), row.valid_from, row.id or 0, row.source)
+
+
+def _check(row: PriceRow) -> None:
+    name = f"price of {row.key.instance_type} in {row.key.region}"
+    for field in ("valid_from", "valid_to"):
+        time = getattr(row, field)
+        if time is not None and time.tzinfo is None:
+            raise ValueError(f"{name}: {field} has no time zone; give it in UTC")
+    if row.valid_to is not None and row.valid_to <= row.valid_from:
+        raise ValueError(f"{name}: valid_to must be after valid_from ({row.valid_from})")
+    is_free_own_machine = row.usd_per_hour == 0 and row.precedence >= OWN_RATE
+    if not row.usd_per_hour.is_finite() or not (row.usd_per_hour > 0 or is_free_own_machine):
+        raise ValueError(f"{name}: usd_per_hour is {row.usd_per_hour}; it must be above 0")

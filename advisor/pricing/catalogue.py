@@ -1,0 +1,109 @@
+"""What an instance type is, and whether it can still be started."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+
+from advisor.pricing.bundled import TABLES
+
+GIB = 1024**3
+_SAGEMAKER = "ml."
+_BURSTABLE = re.compile(r"t\d.*|.*-flex")
+
+
+@dataclass(frozen=True)
+class InstanceType:
+    """One type as its provider describes it. None: not stated."""
+
+    name: str
+    vcpus: int
+    physical_cores: int
+    memory_bytes: int
+    architecture: str
+    """`x86_64` or `arm64`."""
+    cpu_vendor: str
+    clock_ghz: float | None
+    gpu_vendor: str
+    gpu_model: str
+    gpu_count: int
+    gpu_memory_bytes: int
+    """Of each GPU."""
+    gpu_fraction: float
+    """1 for whole GPUs, less where the type has a slice of one."""
+    network_gbps: float | None
+    network_baseline_gbps: float | None
+    local_nvme_bytes: int
+    first_seen: date
+    last_seen: date
+    retired: bool
+    """The provider's newest list no longer has it. Its prices stay, for old runs."""
+    source: str
+
+    @property
+    def family(self) -> str:
+        return self.name.partition(".")[0]
+
+    @property
+    def is_burstable(self) -> bool:
+        """Full speed is not for ever: CPU credits (t3), or 40 % of each core (flex)."""
+        return bool(_BURSTABLE.fullmatch(self.family))
+
+    def available_at(self, day: date) -> bool:
+        """Whether it could be started on `day`, as far as the provider's lists tell."""
+        return self.first_seen <= day and not (self.retired and day > self.last_seen)
+
+
+class Catalogue(Mapping[str, InstanceType]):
+    """Instance types by name. SageMaker's `ml.X` is the machine X."""
+
+    def __init__(self, types: Mapping[str, InstanceType]) -> None:
+        self._types = dict(types)
+
+    def __getitem__(self, name: str) -> InstanceType:
+        return self._types[name.removeprefix(_SAGEMAKER)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._types)
+
+    def __len__(self) -> int:
+        return len(self._types)
+
+
+@cache
+def catalogue() -> Catalogue:
+    """The bundled hardware table."""
+    with (TABLES / "hardware.csv").open(newline="", encoding="utf-8") as lines:
+        return Catalogue({line["instance_type"]: _type(line) for line in csv.DictReader(lines)})
+
+
+def _type(line: dict[str, str]) -> InstanceType:
+    return InstanceType(
+        name=line["instance_type"],
+        vcpus=int(line["vcpus"]),
+        physical_cores=int(line["physical_cores"]),
+        memory_bytes=int(float(line["memory_gib"]) * GIB),
+        architecture=line["arch"],
+        cpu_vendor=line["cpu_vendor"],
+        clock_ghz=_number(line["clock_ghz"]),
+        gpu_vendor=line["gpu_vendor"],
+        gpu_model=line["gpu_model"],
+        gpu_count=int(_number(line["gpu_count"]) or 0),
+        gpu_memory_bytes=int((_number(line["gpu_memory_gib_each"]) or 0) * GIB),
+        gpu_fraction=_number(line["gpu_partition"]) or 1.0,
+        network_gbps=_number(line["network_gbps"]),
+        network_baseline_gbps=_number(line["network_baseline_gbps"]),
+        local_nvme_bytes=int((_number(line["local_nvme_gb"]) or 0) * 1000**3),
+        first_seen=date.fromisoformat(line["first_seen"]),
+        last_seen=date.fromisoformat(line["last_seen"]),
+        retired=line["retired"] == "1",
+        source=line["source"],
+    )
+
+
+def _number(text: str) -> float | None:
+    return float(text) if text else None

@@ -1,0 +1,234 @@
+"""Builds the bundled price and hardware tables from a folder of dated figures.
+
+`python tools/build_bundled_tables.py --facts DIR [--out DIR]`. DIR holds `aws_instances.csv`,
+`aws_price_history.csv` and `sagemaker_prices.csv`. The same input gives the same output, byte
+for byte. Where sources disagree about one date the price is left out and named on stderr: a
+missing price says "no price", a doubtful one would be a wrong cost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import date
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
+
+OUT = Path(__file__).resolve().parent.parent / "advisor" / "pricing" / "tables"
+REGIONS = ("us-east-1", "us-west-2")
+CPU_FAMILIES = re.compile(r"t3a?|[cmr][5-8][a-z]*(-flex)?")
+SAME_PRICE = Decimal("0.001")
+"""Sources that differ by less only round differently (21.95764 and 21.957642)."""
+ANNOUNCED = {
+    family: (date(2025, 6, 1), "effective date: AWS announcement of June 2025")
+    for family in ("p4d", "p4de", "p5", "p5en")
+}
+"""Days on which a list price changed, where the observations only enclose the day."""
+SOURCE_CHARS = 200
+SPOT_SOURCES = ("skypilot-catalog", "LeanerCloud")
+
+PRICE_COLUMNS = (
+    "provider", "service", "region", "instance_type", "purchase_option",
+    "usd_per_hour", "valid_from", "valid_to", "last_seen", "estimated", "source",
+)  # fmt: skip
+HARDWARE_COLUMNS = (
+    "instance_type", "vcpus", "physical_cores", "memory_gib", "arch", "cpu_vendor", "clock_ghz",
+    "gpu_vendor", "gpu_model", "gpu_count", "gpu_memory_gib_each", "gpu_partition",
+    "network_gbps", "network_baseline_gbps", "local_nvme_gb", "first_seen", "last_seen",
+    "retired", "source",
+)  # fmt: skip
+_SAME_NAME = ("vcpus", "physical_cores", "memory_gib", "arch", "cpu_vendor", "clock_ghz",
+              "gpu_model", "gpu_count", "gpu_memory_gib_each", "gpu_partition", "network_gbps",
+              "network_baseline_gbps", "local_nvme_gb")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One source saw one price from `first` to `last`."""
+
+    usd_per_hour: Decimal
+    first: date
+    last: date
+    source: str
+    estimated: bool = False
+
+
+Subject = tuple[str, str, str, str]
+"""Service, region, instance type, purchase option."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--facts", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=OUT)
+    arguments = parser.parse_args()
+    instances = [row for row in _read(arguments.facts / "aws_instances.csv") if _bundled(row)]
+    types = {row["instance_type"] for row in instances}
+    seen = _observations(arguments.facts, instances, types)
+    prices = [row for subject in sorted(seen) for row in _price_rows(subject, seen[subject])]
+    _write(arguments.out / "prices.csv", PRICE_COLUMNS, prices)
+    _write(arguments.out / "hardware.csv", HARDWARE_COLUMNS, _hardware_rows(instances))
+
+
+def _bundled(instance: dict[str, str]) -> bool:
+    return instance["category"] == "accelerated" or bool(CPU_FAMILIES.fullmatch(instance["family"]))
+
+
+def _observations(
+    facts: Path, instances: list[dict[str, str]], types: set[str]
+) -> dict[Subject, list[Observation]]:
+    seen: dict[Subject, list[Observation]] = defaultdict(list)
+    for subject, observation in (
+        *_on_demand(_read(facts / "aws_price_history.csv"), types),
+        *_spot(instances),
+        *_sagemaker(_read(facts / "sagemaker_prices.csv"), types),
+    ):
+        seen[subject].append(observation)
+    return seen
+
+
+def _on_demand(
+    rows: Iterable[dict[str, str]], types: set[str]
+) -> Iterator[tuple[Subject, Observation]]:
+    for row in rows:
+        kind, region, name = row["price_kind"], row["region"], row["instance_type"]
+        if kind == "on_demand" and region in REGIONS and name in types:
+            price = Decimal(row["usd_per_hour"])
+            dates = _day(row["first_seen"]), _day(row["last_seen"])
+            yield ("ec2", region, name, kind), Observation(price, *dates, row["source"])
+
+
+def _spot(instances: list[dict[str, str]]) -> Iterator[tuple[Subject, Observation]]:
+    """A spot price is one figure of one day for a region, so a cost from it is an estimate."""
+    for row in instances:
+        for region in REGIONS:
+            value, day = row[f"spot_usd_{region}"], row[f"spot_asof_{region}"]
+            if value and day:
+                source = f"spot price of {day}: {_spot_source(row['price_source'])}"
+                observed = Observation(Decimal(value), _day(day), _day(day), source, estimated=True)
+                yield ("ec2", region, row["instance_type"], "spot"), observed
+
+
+def _sagemaker(
+    rows: Iterable[dict[str, str]], types: set[str]
+) -> Iterator[tuple[Subject, Observation]]:
+    for row in rows:
+        region = row["region"].split(" ")[0]
+        if region not in REGIONS or row["sagemaker_instance"].removeprefix("ml.") not in types:
+            continue
+        day, name = _day(row["as_of"]), row["sagemaker_instance"]
+        assumed = row["region"].endswith("(assumed)")
+        source = _source_of_sagemaker(row["source"]) + (" (region assumed)" if assumed else "")
+        price = Decimal(row["usd_per_hour"])
+        observed = Observation(price, day, day, source, estimated=assumed)
+        yield ("sagemaker_training", region, name, "on_demand"), observed
+
+
+def _source_of_sagemaker(text: str) -> str:
+    return re.sub(r" \(seed \d+\)", "", text) + ", list price of training"
+
+
+def _price_rows(subject: Subject, observations: list[Observation]) -> list[dict[str, object]]:
+    firm = [o for o in observations if not o.estimated] or observations
+    spells = _spells(firm)
+    clash = next((pair for pair in pairwise(spells) if pair[1].first <= pair[0].last), None)
+    if clash:
+        prices = " and ".join(f"{spell.usd_per_hour} ({spell.source})" for spell in clash)
+        sys.stderr.write(f"left out: {' '.join(subject)}: {prices}\n")
+        return []
+    spells = [spells[0], *(_announced(subject, *pair) for pair in pairwise(spells))]
+    ends = [*(spell.first for spell in spells[1:]), None]
+    return [_price_row(subject, spell, end) for spell, end in zip(spells, ends, strict=True)]
+
+
+def _spells(observations: list[Observation]) -> list[Observation]:
+    """Joins observations of one price, in order of their first day."""
+    spells: list[Observation] = []
+    for seen in sorted(observations, key=lambda o: (o.first, o.last, o.source)):
+        at = next((i for i, s in enumerate(spells) if _joins(s, seen)), None)
+        if at is None:
+            spells.append(seen)
+        else:
+            spells[at] = replace(spells[at], last=max(spells[at].last, seen.last))
+    return spells
+
+
+def _joins(spell: Observation, seen: Observation) -> bool:
+    return abs(spell.usd_per_hour - seen.usd_per_hour) <= SAME_PRICE * seen.usd_per_hour
+
+
+def _announced(subject: Subject, before: Observation, after: Observation) -> Observation:
+    """The change put on its announced day; else it starts when the new price was first seen."""
+    day, words = ANNOUNCED.get(subject[2].split(".")[0], (after.first, ""))
+    if not words or not before.last < day <= after.first:
+        return after
+    return replace(after, first=day, source=f"{after.source}; {words}")
+
+
+def _price_row(subject: Subject, spell: Observation, end: date | None) -> dict[str, object]:
+    service, region, instance_type, purchase_option = subject
+    return {
+        "provider": "aws",
+        "service": service,
+        "region": region,
+        "instance_type": instance_type,
+        "purchase_option": purchase_option,
+        "usd_per_hour": spell.usd_per_hour,
+        "valid_from": spell.first,
+        "valid_to": end or "",
+        "last_seen": spell.last,
+        "estimated": int(spell.estimated),
+        "source": spell.source[:SOURCE_CHARS],
+    }
+
+
+def _hardware_rows(instances: list[dict[str, str]]) -> list[dict[str, object]]:
+    """A type that the newest scrape no longer lists cannot be started any more: retired."""
+    newest = max(row["last_seen_describe"] for row in instances)
+    return [
+        {
+            "instance_type": row["instance_type"],
+            **{name: row[name] for name in _SAME_NAME},
+            "gpu_vendor": row["accel_vendor"],
+            "first_seen": row["first_seen_describe"],
+            "last_seen": row["last_seen_describe"],
+            "retired": int(row["last_seen_describe"] < newest),
+            "source": row["hw_source"],
+        }
+        for row in sorted(instances, key=lambda row: row["instance_type"])
+    ]
+
+
+def _spot_source(sources: str) -> str:
+    """Of all the sources of an instance's prices, the one that gives spot prices in USD."""
+    named = sources.split(" + ")
+    return next(part for word in SPOT_SOURCES for part in named if word in part)
+
+
+def _day(text: str) -> date:
+    """The first day of what `2020`, `2020-12` or `2020-12-03` names."""
+    year, month, day = (*text.split("-"), "01", "01")[:3]
+    return date(int(year), int(month), int(day))
+
+
+def _read(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as lines:
+        return list(csv.DictReader(lines))
+
+
+def _write(path: Path, columns: tuple[str, ...], rows: Iterable[dict[str, object]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as lines:
+        writer = csv.DictWriter(lines, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()
