@@ -1,0 +1,276 @@
+"""What a run cost: price x seconds x share, one part per node and UTC day.
+
+Times become whole microseconds and everything after that is exact rational arithmetic, so the
+order of the nodes and the way in which a time was cut into intervals change nothing. It is rounded
+once: each node's running total is quantised to a nano-USD (half up) at the end of each day, and a
+day's part is the difference of two such totals. So the parts of a node sum exactly to its rounded
+cost, the parts of a run to the run's, k equal nodes cost exactly k times one, and a run that goes
+on never changes the parts of days that are over.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import ROUND_HALF_UP, Decimal
+from fractions import Fraction
+from itertools import pairwise
+
+from advisor.pricing.book import PriceBook, Span
+from advisor.pricing.price import PriceKey, PriceRow
+
+Interval = tuple[datetime, datetime]
+
+MINIMUM_SECONDS: Mapping[str, int] = {"ec2": 60}
+"""By service, for each start of a machine: EC2 bills Linux per second, at least 60 s
+(https://aws.amazon.com/about-aws/whats-new/2017/10/announcing-amazon-ec2-per-second-billing/)."""
+_NANO_PER_USD = 10**9
+_MICROSECOND = timedelta(microseconds=1)
+_MICROSECONDS_PER_HOUR = 3600 * 10**6
+
+
+@dataclass(frozen=True)
+class NodeUse:
+    """When a run held a machine, and how much of it.
+
+    Attributes:
+        node_key: names the node within the run. Several uses of one node may follow each other
+            with different shares; they must not overlap.
+        intervals: aware times, start and end; those of one use may overlap and are merged.
+        share: allocated over total GPUs (cores where there are none), above 0 and at most 1.
+        owns_machine: it was started for this run, so the provider's minimum applies.
+    """
+
+    node_key: str
+    price_key: PriceKey
+    intervals: tuple[Interval, ...]
+    share: Fraction = Fraction(1)
+    owns_machine: bool = False
+
+
+@dataclass(frozen=True)
+class CostPart:
+    """One node on one UTC day. `seconds` are wall-clock, before the share."""
+
+    node_key: str
+    day: date
+    seconds: Decimal
+    usd: Decimal
+    price_rows: tuple[PriceRow, ...]
+    later_price: bool
+    """A price from after the time was used, for want of one that held then."""
+    estimated: bool
+
+
+@dataclass(frozen=True)
+class RunCost:
+    """`total_usd` None is "no price": `missing` names the nodes without, the rest is known."""
+
+    parts: tuple[CostPart, ...]
+    total_usd: Decimal | None
+    missing: tuple[str, ...]
+
+    @property
+    def known_usd(self) -> Decimal:
+        """The sum of the parts that have a price."""
+        return sum((part.usd for part in self.parts), Decimal(0))
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A time on one node under one price and share, within one UTC day."""
+
+    span: Span
+    share: Fraction
+
+    @property
+    def day(self) -> date:
+        return self.span.start.astimezone(UTC).date()
+
+    @property
+    def microseconds(self) -> int:
+        return (self.span.end - self.span.start) // _MICROSECOND
+
+    def usd(self, row: PriceRow) -> Fraction:
+        return Fraction(row.usd_per_hour) * self.microseconds * self.share / _MICROSECONDS_PER_HOUR
+
+
+def cost_of_run(
+    uses: Iterable[NodeUse],
+    book: PriceBook,
+    minimum_seconds: Mapping[str, int] = MINIMUM_SECONDS,
+) -> RunCost:
+    """The cost of all nodes of a run, at the prices of their own time; no nodes cost $0.
+
+    Args:
+        minimum_seconds: the least time billed for each start, by service.
+
+    Raises:
+        ValueError: a time without zone, an end before its start, a share outside 0..1, or
+            overlapping uses of one node; names the node.
+    """
+    by_node: dict[str, list[NodeUse]] = defaultdict(list)
+    for use in uses:
+        by_node[use.node_key].append(_checked(use))
+    parts: list[CostPart] = []
+    missing: list[str] = []
+    for node_key, node_uses in sorted(by_node.items()):
+        pieces = _pieces(_held(node_uses, minimum_seconds), book)
+        parts += _parts(node_key, pieces)
+        if any(piece.span.row is None for piece in pieces) or not _is_priced(node_uses, book):
+            missing.append(node_key)
+    total = None if missing else sum((part.usd for part in parts), Decimal("0E-9"))
+    return RunCost(tuple(parts), total, tuple(missing))
+
+
+def _is_priced(uses: list[NodeUse], book: PriceBook) -> bool:
+    """Whether a machine has a price even where it was held for no time at all."""
+    starts = ((use.price_key, start) for use in uses for start, _ in use.intervals)
+    return all(book.price_at(key, start) is not None for key, start in starts)
+
+
+def _checked(use: NodeUse) -> NodeUse:
+    if not 0 < use.share <= 1:
+        raise ValueError(f"node {use.node_key}: share is {use.share}; it must be in 0..1, not 0")
+    for start, end in use.intervals:
+        if start.tzinfo is None or end.tzinfo is None:
+            raise ValueError(f"node {use.node_key}: intervals need a time zone; give them in UTC")
+        if end < start:
+            raise ValueError(f"node {use.node_key}: interval ends at {end}, before its {start}")
+    return use
+
+
+def _held(
+    uses: list[NodeUse], minimum_seconds: Mapping[str, int]
+) -> list[tuple[datetime, datetime, NodeUse]]:
+    """When the node was held and billed, in order, each second once."""
+    held = sorted(
+        ((*interval, use) for use in uses for interval in merged(use.intervals)),
+        key=lambda entry: entry[:2],
+    )
+    for (_, end, use), (start, _, _) in pairwise(held):
+        if start < end:
+            raise ValueError(f"node {use.node_key}: two uses overlap at {start}")
+    return _with_minimum(held, minimum_seconds)
+
+
+def _with_minimum(
+    held: list[tuple[datetime, datetime, NodeUse]], minimum_seconds: Mapping[str, int]
+) -> list[tuple[datetime, datetime, NodeUse]]:
+    """Each stretch without a break is one start; a short one lasts the minimum, or until the
+    node's next, so that no second of a machine is charged twice."""
+    found = []
+    began: datetime | None = None
+    for index, (start, end, use) in enumerate(held):
+        began = start if began is None else began
+        following = held[index + 1][0] if index + 1 < len(held) else None
+        if following != end:
+            least = minimum_seconds.get(use.price_key.service, 0) if use.owns_machine else 0
+            end = max(end, began + timedelta(seconds=least))
+            end = min(end, following) if following else end
+            began = None
+        found.append((start, end, use))
+    return found
+
+
+def merged(intervals: Iterable[Interval]) -> list[Interval]:
+    """Overlapping and touching intervals joined, in UTC, in order."""
+    found: list[Interval] = []
+    for start, end in sorted((a.astimezone(UTC), b.astimezone(UTC)) for a, b in intervals):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        else:
+            found.append((start, end))
+    return found
+
+
+def _pieces(held: list[tuple[datetime, datetime, NodeUse]], book: PriceBook) -> list[_Piece]:
+    return [
+        _Piece(span, use.share)
+        for start, end, use in held
+        for day_start, day_end in _days(start, end)
+        for span in book.spans(use.price_key, day_start, day_end)
+    ]
+
+
+def _days(start: datetime, end: datetime) -> Iterator[Interval]:
+    """The interval cut at each UTC midnight."""
+    while start < end:
+        midnight = datetime(start.year, start.month, start.day, tzinfo=UTC) + timedelta(days=1)
+        yield start, min(midnight, end)
+        start = midnight
+
+
+def _parts(node_key: str, pieces: list[_Piece]) -> list[CostPart]:
+    days: dict[date, list[tuple[_Piece, PriceRow]]] = defaultdict(list)
+    for piece in pieces:
+        if piece.span.row is not None:
+            days[piece.day].append((piece, piece.span.row))
+    parts, total, written = [], Fraction(0), Decimal("0E-9")
+    for day, priced in sorted(days.items()):
+        total += sum((piece.usd(row) for piece, row in priced), Fraction(0))
+        rounded = _to_nano_usd(total)
+        parts.append(_part(node_key, day, priced, rounded - written))
+        written = rounded
+    return parts
+
+
+def _part(
+    node_key: str, day: date, priced: list[tuple[_Piece, PriceRow]], usd: Decimal
+) -> CostPart:
+    rows = tuple(dict.fromkeys(row for _, row in priced))
+    microseconds = sum(piece.microseconds for piece, _ in priced)
+    return CostPart(
+        node_key=node_key,
+        day=day,
+        seconds=Decimal(microseconds).scaleb(-6),
+        usd=usd,
+        price_rows=rows,
+        later_price=any(piece.span.later for piece, _ in priced),
+        estimated=any(row.estimated for row in rows),
+    )
+
+
+def _to_nano_usd(usd: Fraction) -> Decimal:
+    """Half up, as for display; `usd` is never negative."""
+    nano_usd = (2 * usd.numerator * _NANO_PER_USD + usd.denominator) // (2 * usd.denominator)
+    return Decimal(nano_usd).scaleb(-9)
+
+
+def shares_on_machine(uses: Iterable[NodeUse]) -> tuple[NodeUse, ...]:
+    """The uses of one machine, of any runs, scaled down where their shares sum above 1.
+
+    While they do, each is divided by the sum, so the machine is paid once. A use whose share
+    changes comes back in several pieces with the same `node_key`, which must name the run as well.
+    """
+    given = [replace(use, intervals=tuple(merged(use.intervals))) for use in map(_checked, uses)]
+    edges = sorted({time for use in given for interval in use.intervals for time in interval})
+    found: dict[tuple[int, Fraction], list[Interval]] = defaultdict(list)
+    for start, end in pairwise(edges):
+        active = [i for i, use in enumerate(given) if _holds(use, start)]
+        total = sum((given[i].share for i in active), Fraction(0))
+        for i in active:
+            found[i, given[i].share / max(total, Fraction(1))].append((start, end))
+    return tuple(
+        replace(given[i], share=share, intervals=tuple(merged(intervals)))
+        for (i, share), intervals in sorted(found.items())
+    )
+
+
+def _holds(use: NodeUse, when: datetime) -> bool:
+    return any(start <= when < end for start, end in use.intervals)
+
+
+def display_usd(usd: Decimal | None) -> str:
+    """Four decimals below $1, else cents, half up; "no price" for None; never "$0" for more."""
+    if usd is None:
+        return "no price"
+    sign, amount = ("−" if usd < 0 else ""), abs(usd)
+    fine = amount.quantize(Decimal("0.0001"), rounding=ROUND_HALF_UP)
+    if amount and not fine:
+        return f"{sign}<$0.0001"
+    if fine < 1:
+        return f"{sign}${fine}"
+    return f"{sign}${amount.quantize(Decimal('0.01'), rounding=ROUND_HALF_UP):,}"
