@@ -1,17 +1,16 @@
 """Segments to bytes and back: gzip'd columnar JSON, version 1.
 
-A column is one of three shapes, whichever is shortest to say: `[v, ...]`, `{"k": v, "n": n}` for a
-constant, `{"d": [first, delta, ...]}` for whole numbers. One bad series is refused by
-name; the rest of its segment is kept.
+One bad series is refused by name; the rest of its segment is kept.
 """
 
 from __future__ import annotations
 
 import math
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
+from trimtab.wire.columns import declared_length, decode_column, encode_column
 from trimtab.wire.limits import (
     LIMITS,
     SERIES_NAME,
@@ -27,7 +26,6 @@ from trimtab.wire.segment import (
     VERSION,
     Block,
     Event,
-    Number,
     Refusal,
     Segment,
     SessionClock,
@@ -128,28 +126,15 @@ def _part(document: dict[str, Any], field: str, at_most: int) -> list[Any]:
 
 
 def _encode_block(block: Block) -> dict[str, Any]:
-    columns = {name: _encode_column(values) for name, values in block.columns.items()}
-    return {"t": _encode_column(list(block.times_ms)), "columns": columns}
-
-
-def _encode_column(values: list[Number]) -> Any:
-    values = [None if isinstance(v, float) and not math.isfinite(v) else v for v in values]
-    if len(values) > 2 and values.count(values[0]) == len(values):
-        return {"k": values[0], "n": len(values)}
-    if all(type(value) is int for value in values):
-        return {"d": _deltas(values)}  # type: ignore[arg-type]
-    return values
-
-
-def _deltas(values: list[int]) -> list[int]:
-    return values[:1] + [b - a for a, b in pairwise(values)]
+    columns = {name: encode_column(values) for name, values in block.columns.items()}
+    return {"t": encode_column(list(block.times_ms)), "columns": columns}
 
 
 def _read_blocks(document: dict[str, Any], segment: Segment, limits: Limits) -> None:
     series = samples = 0
     for number, raw in enumerate(_part(document, "blocks", 200)):
         columns = raw.get("columns") if isinstance(raw, dict) else None
-        times = _column(raw.get("t"), limits) if isinstance(raw, dict) else None
+        times = decode_column(raw.get("t"), limits.ticks) if isinstance(raw, dict) else None
         if not isinstance(columns, dict) or times is None or not _are_times(times):
             segment.refused.append(Refusal(f"blocks[{number}]", "needs rising times and columns"))
             continue
@@ -165,7 +150,7 @@ def _read_blocks(document: dict[str, Any], segment: Segment, limits: Limits) -> 
 def _block(times: list[Any], columns: dict[str, Any], segment: Segment, limits: Limits) -> Block:
     block = Block(times_ms=times, columns={})
     for name, raw in columns.items():
-        values = _column(raw, limits)
+        values = decode_column(raw, limits.ticks)
         if len(name) > limits.name_chars or not SERIES_NAME.match(name):
             segment.refused.append(Refusal(name[:80], "not a series name (entity.metric_unit)"))
         elif values is None:
@@ -176,41 +161,6 @@ def _block(times: list[Any], columns: dict[str, Any], segment: Segment, limits: 
         else:
             block.columns[name] = values
     return block
-
-
-def _column(raw: Any, limits: Limits) -> list[Number] | None:
-    """The values of a column in any of its shapes; None if it isn't one."""
-    if isinstance(raw, dict):
-        return _constant(raw, limits) if "k" in raw else _from_deltas(raw.get("d"), limits)
-    if not isinstance(raw, list) or len(raw) > limits.ticks:
-        return None
-    if not all(value is None or _is_number(value) for value in raw):
-        return None
-    return [None if isinstance(v, float) and not math.isfinite(v) else v for v in raw]
-
-
-def _constant(raw: dict[str, Any], limits: Limits) -> list[Number] | None:
-    value, count = raw["k"], raw.get("n")
-    if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= limits.ticks:
-        return None
-    if value is not None and not (_is_number(value) and math.isfinite(value)):
-        return None
-    return [value] * count
-
-
-def _from_deltas(raw: Any, limits: Limits) -> list[Number] | None:
-    if not isinstance(raw, list) or len(raw) > limits.ticks:
-        return None
-    if not all(type(value) is int and abs(value) < 2**63 for value in raw):
-        return None
-    values = list(accumulate(raw))
-    return values if all(abs(value) < 2**63 for value in values) else None
-
-
-def _is_number(value: Any) -> bool:
-    if type(value) is int:
-        return abs(value) < 2**63
-    return isinstance(value, float)
 
 
 def _are_times(times: list[Any]) -> bool:
@@ -238,43 +188,47 @@ def _read_parts(
 
 
 def _read_steps(document: dict[str, Any], segment: Segment, limits: Limits) -> None:
-    _part(document, "steps", limits.step_blocks)
-    _read_parts(document, "steps", _steps, segment.steps, segment, limits)
-    if sum(len(block.start_us) for block in segment.steps) > limits.steps:
+    """Counts before unfolding: a column of one repeated value is short, whatever its length."""
+    parts = [
+        part for part in _part(document, "steps", limits.step_blocks) if isinstance(part, dict)
+    ]
+    if sum(declared_length(part.get("start_us")) for part in parts) > limits.steps:
         raise WireError("steps", f"over {limits.steps} steps", "Send smaller segments.")
+    _read_parts(document, "steps", _steps, segment.steps, segment, limits)
 
 
 def _encode_steps(steps: StepBlock) -> dict[str, Any]:
     return {
         "rank": steps.rank,
         "phase": steps.phase,
-        "start_us": _encode_column(list(steps.start_us)),
-        "duration_us": _encode_column(list(steps.duration_us)),
-        "data_wait_us": _encode_column(list(steps.data_wait_us)),
-        "samples": _encode_column(list(steps.samples)),
+        "start_us": encode_column(list(steps.start_us)),
+        "duration_us": encode_column(list(steps.duration_us)),
+        "data_wait_us": encode_column(list(steps.data_wait_us)),
+        "samples": encode_column(list(steps.samples)),
     }
 
 
 def _steps(raw: dict[str, Any], limits: Limits) -> StepBlock:
+    names = ("start_us", "duration_us", "data_wait_us", "samples")
+    if len({declared_length(raw.get(name)) for name in names}) != 1:
+        raise WireError("steps", "columns of different length", "Send one value a step.")
     most = limits.steps
     start = _whole(raw, "start_us", most, missing=False, low=_EARLIEST_START_US)
-    columns = [_whole(raw, name, most) for name in ("duration_us", "data_wait_us", "samples")]
-    if any(len(column) != len(start) for column in columns) or None in columns[0]:
-        raise WireError("steps", "columns of different length", "Send one value a step.")
+    duration = _whole(raw, "duration_us", most, missing=False)
     return StepBlock(
         rank=integer(raw, "rank", high=10_000_000),
         phase=_phase(raw),
         start_us=start,  # type: ignore[arg-type]
-        duration_us=columns[0],  # type: ignore[arg-type]
-        data_wait_us=columns[1],
-        samples=columns[2],
+        duration_us=duration,  # type: ignore[arg-type]
+        data_wait_us=_whole(raw, "data_wait_us", most),
+        samples=_whole(raw, "samples", most),
     )
 
 
 def _whole(
     raw: dict[str, Any], name: str, at_most: int, missing: bool = True, low: int = 0
 ) -> list[int | None]:
-    values = _column(raw.get(name), Limits(ticks=at_most))
+    values = decode_column(raw.get(name), at_most)
     good = values is not None and all(
         (v is None and missing) or (type(v) is int and v >= low) for v in values
     )
