@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 REDACTED = "[redacted]"
 
 _SECRET_NAME = re.compile(
-    r"(token|passw|pwd|secret|credential|authorization|bearer|cookie|private|signature|dsn"
+    r"(token([-_.]|$)|passw|pwd|secret|credential|authorization|bearer|cookie|private|signature|dsn"
     r"|(^|[-_.])(auth|pass|key|pat|sas)([-_.]|$)|api[-_]?key|access[-_]?key|keyfile)",
     re.IGNORECASE,
 )

@@ -1,0 +1,187 @@
+"""The spool's cap, its retreat into memory, and who may send what."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from trimtab.spool import Spool
+from trimtab.spool.thinning import emptied, thinned
+from trimtab.wire import Block, Event, Segment, SessionClock, decode_segment, encode_segment
+
+RUN = UUID(int=7)
+
+
+def _segment(seq: int) -> Segment:
+    noise = os.urandom(4000)
+    columns = {
+        f"host.s{i}_bytes": [int.from_bytes(noise[8 * j : 8 * j + 4], "big") + i for j in range(20)]
+        for i in range(12)
+    }
+    clock = SessionClock(UUID(int=8), "boot", 10**18, 0)
+    block = Block(list(range(0, 10_000, 500)), columns)
+    events = [Event(5, "epoch", {"number": seq}), Event(6, "metric", {"name": "a", "value": 1.0})]
+    return Segment(
+        RUN, "job", 0, "m", clock, seq, seq * 10_000, 10_000, 500, [block], events=events
+    )
+
+
+def _session(spool: Spool) -> str:
+    session = str(uuid4())
+    spool.add_session(session, str(RUN), "")
+    return session
+
+
+def _waiting(spool: Spool, session: str) -> list[Segment]:
+    found = []
+    while segment := spool.waiting([session]):
+        found.append(decode_segment(segment.body))
+        spool.bury(session, segment.seq, "read")
+    return sorted(found, key=lambda s: s.seq)
+
+
+def test_a_full_spool_thins_the_oldest_then_keeps_their_events_and_says_the_gap(tmp_path):
+    cap_bytes = 150_000
+    spool = Spool(tmp_path / "spool.sqlite3", cap_bytes)
+    session, count = _session(spool), 300
+    for seq in range(count):
+        spool.add(session, seq, encode_segment(_segment(seq)))
+    used = spool._rows.used_bytes()
+    assert used <= cap_bytes + 8192
+    kept = _waiting(spool, session)
+    assert kept[-1].seq == count - 1
+    full = [s for s in kept if s.blocks and "host.s0_bytes" in s.blocks[0].columns]
+    thin = [s for s in kept if s.blocks and "host.s0_bytes:mean" in s.blocks[0].columns]
+    empty = [s for s in kept if not s.blocks]
+    assert full
+    assert empty
+    assert [s.seq for s in (*empty, *thin, *full)] == sorted(s.seq for s in kept)
+    for segment in empty:
+        (gap,) = [e.data for e in segment.events if e.kind == "gap"]
+        assert gap["reason"] == "spool_full"
+        assert (gap["from_ms"], gap["to_ms"]) == (segment.start_ms, segment.start_ms + 10_000)
+        assert [e.data["number"] for e in segment.events if e.kind == "epoch"] == [segment.seq]
+
+
+def test_what_the_service_has_goes_before_what_it_has_not(tmp_path):
+    spool = Spool(tmp_path / "spool.sqlite3", 150_000)
+    session = _session(spool)
+    for seq in range(40):
+        spool.add(session, seq, encode_segment(_segment(seq)))
+        if seq < 30:
+            spool.acknowledge(session, seq)
+    for seq in range(40, 80):
+        spool.add(session, seq, encode_segment(_segment(seq)))
+    kept = _waiting(spool, session)
+    assert [s.seq for s in kept] == list(range(30, 80))
+
+
+@given(st.lists(st.none() | st.integers(-1000, 1000), min_size=1, max_size=10))
+def test_thinning_keeps_min_mean_max_and_count(values):
+    clock = SessionClock(UUID(int=8), "boot", 10**18, 0)
+    block = Block(list(range(len(values))), {"host.a_pct": values})
+    segment = Segment(RUN, "job", 0, "m", clock, 0, 0, 10_000, 500, [block])
+    small = decode_segment(encode_segment(thinned(segment)))
+    known = [value for value in values if value is not None]
+    columns = {name: column[0] for name, column in small.blocks[0].columns.items()}
+    if not known:
+        assert columns == {}
+        return
+    assert columns["host.a_pct:min"] == min(known)
+    assert columns["host.a_pct:max"] == max(known)
+    assert columns["host.a_pct:count"] == len(known)
+    assert columns["host.a_pct:mean"] == pytest.approx(sum(known) / len(known), abs=1e-3)
+    assert thinned(thinned(segment)) == thinned(segment)
+    assert decode_segment(encode_segment(emptied(segment))).refused == []
+
+
+def test_dead_letters_are_bounded_and_the_newest_stay(tmp_path, monkeypatch):
+    monkeypatch.setattr("trimtab.spool.spool.DEAD_BYTES", 10_000)
+    spool = Spool(tmp_path / "spool.sqlite3")
+    session = _session(spool)
+    for seq in range(30):
+        spool.add(session, seq, bytes(1000))
+        spool.bury(session, seq, "409")
+    assert spool.contents().dead == 10
+    with sqlite3.connect(tmp_path / "spool.sqlite3") as rows:
+        kept = [row[0] for row in rows.execute("SELECT seq FROM dead ORDER BY seq")]
+    assert kept == list(range(20, 30))
+
+
+def test_taken_segments_leave_after_a_quarter_of_an_hour(tmp_path, monkeypatch):
+    spool = Spool(tmp_path / "spool.sqlite3")
+    session = _session(spool)
+    spool.add(session, 0, b"body")
+    spool.acknowledge(session, 0)
+    spool.tidy()
+    assert spool.contents().taken == 1
+    monkeypatch.setattr("trimtab.spool.spool.KEPT_SECONDS", -1.0)
+    spool.tidy()
+    assert spool.contents().taken == 0
+
+
+def test_two_agents_share_one_spool(tmp_path):
+    path = tmp_path / "spool.sqlite3"
+    script = (
+        "import sys; from pathlib import Path; from trimtab.spool import Spool\n"
+        "spool = Spool(Path(sys.argv[1]))\n"
+        "spool.add_session(sys.argv[2], 'run', '')\n"
+        "for seq in range(200): spool.add(sys.argv[2], seq, b'x' * 3000)\n"
+        "assert spool.problem == '', spool.problem\n"
+    )
+    agents = [
+        subprocess.Popen([sys.executable, "-c", script, str(path), name])
+        for name in ("a", "b", "c")
+    ]
+    assert [agent.wait(30) for agent in agents] == [0, 0, 0]
+    assert Spool(path).contents().waiting == 600
+
+
+def test_a_living_agents_session_is_left_to_it(tmp_path):
+    path = tmp_path / "spool.sqlite3"
+    script = (
+        "import sys; from pathlib import Path; from trimtab.spool import Spool\n"
+        "Spool(Path(sys.argv[1])).add_session('theirs', 'run', '')\n"
+        "print('ready', flush=True); sys.stdin.read()\n"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", script, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert other.stdout.readline() == b"ready\n"
+    spool = Spool(path)
+    assert spool.claim([""]) == []
+    other.kill()
+    other.wait()
+    assert spool.claim([""]) == ["theirs"]
+
+
+def test_a_file_that_breaks_under_way_moves_the_spool_into_memory(tmp_path):
+    path = tmp_path / "spool.sqlite3"
+    spool = Spool(path)
+    session = _session(spool)
+    spool.declare(session, b"declaration")
+    with sqlite3.connect(path) as rows:
+        rows.execute("DROP TABLE segments")
+    spool.add(session, 0, b"body")
+    assert spool.path is None
+    assert "segments" in spool.problem
+    assert spool.waiting([session]).body == b"body"
+    assert spool.undeclared([session])[0].body == b"declaration"
+
+
+def test_numbers_of_one_session_are_not_those_of_another(tmp_path: Path):
+    spool = Spool(tmp_path / "spool.sqlite3")
+    first, second = _session(spool), _session(spool)
+    spool.add(first, 0, b"aa")
+    spool.add(second, 0, b"bbb")
+    spool.add(second, 0, b"again")
+    held = spool.contents([second])
+    assert (held.waiting, held.waiting_bytes) == (1, 3)
+    assert spool.contents().waiting == 2
