@@ -34,7 +34,8 @@ DEBUG = env.boolean("DEBUG")
 BASE_URL = env.text("TRIMTAB_BASE_URL", "http://127.0.0.1:8000").rstrip("/")
 _base = urlsplit(BASE_URL)
 HTTPS = _base.scheme == "https"
-ALLOWED_HOSTS = [_base.hostname or "", "127.0.0.1", "localhost", "[::1]", *env.names("ALLOWED_HOSTS")]
+_local = ["127.0.0.1", "localhost", "[::1]"]
+ALLOWED_HOSTS = [_base.hostname or "", *_local, *env.names("ALLOWED_HOSTS")]
 CSRF_TRUSTED_ORIGINS = [BASE_URL, *env.names("CSRF_TRUSTED_ORIGINS")]
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
@@ -124,7 +125,8 @@ CACHES = {
     }
 }
 
-# Celery carries ids; the rows are the truth. Why each value: docs/decisions/0003-rows-are-the-truth.md
+# Celery carries ids; the rows are the truth.
+# Why each value is what it is: docs/decisions/0003-rows-are-the-truth.md
 CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://") if _redis_socket else REDIS_URL
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 1800,
@@ -150,10 +152,18 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat-schedule")
+# The queue is named here: beat knows the schedule only, not the tasks.
 CELERY_BEAT_SCHEDULE = {
-    "sweep": {"task": "analysis.sweep", "schedule": 5.0, "options": {"expires": 5}},
-    "mark-lost": {"task": "analysis.mark_lost", "schedule": 30.0, "options": {"expires": 30}},
-    "compact": {"task": "analysis.compact_due", "schedule": 300.0, "options": {"expires": 300}},
+    name: {
+        "task": f"analysis.{task}",
+        "schedule": float(seconds),
+        "options": {"expires": seconds, "queue": "maintain"},
+    }
+    for name, task, seconds in (
+        ("sweep", "sweep", 5),
+        ("mark-lost", "mark_lost", 30),
+        ("compact", "compact_due", 300),
+    )
 }
 
 # Static files: ours, and the browser libraries that npm's lock file names

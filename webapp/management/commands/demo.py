@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import SUPPRESS, ArgumentParser
 from typing import Any
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
@@ -101,4 +102,5 @@ def _report_run(console: Console, run: Run, pipeline: str) -> None:
 
 
 def comparison_url(first: Run, second: Run) -> str:
-    return settings.BASE_URL + reverse("runs:compare", args=[first.pk, second.pk])
+    query = urlencode({"a": first.pk, "b": second.pk})
+    return f"{settings.BASE_URL}{reverse('runs:compare')}?{query}"
