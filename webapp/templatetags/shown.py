@@ -11,6 +11,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from advisor.cost import display_usd
+from advisor.wording import display_usd_per_unit
 
 register = template.Library()
 NOTHING = "–"
@@ -37,7 +38,7 @@ def seconds(value: float | None) -> str:
         return NOTHING
     sign = MINUS if value < 0 else ""
     value = abs(value)
-    if value < 60:
+    if round(value) < 60:
         return sign + _short(value)
     return sign + _long(round(value))
 
@@ -59,8 +60,13 @@ def _long(whole: int) -> str:
 
 
 @register.filter
-def length(value: timedelta | None) -> str:
+def length_words(value: timedelta | None) -> str:
     return NOTHING if value is None else seconds(value.total_seconds())
+
+
+@register.filter
+def magnitude(value: float) -> float:
+    return abs(value)
 
 
 @register.filter
@@ -143,3 +149,30 @@ def address(context: template.Context, **changes: object) -> str:
         if value in ("", None):
             del query[name]
     return "?" + query.urlencode()
+
+
+@register.filter
+def signed_percent(value: float) -> str:
+    return f"{MINUS if value < 0 else '+'}{abs(value):.1f} %"
+
+
+@register.filter
+def metric_name(name: str) -> str:
+    """`phase train` -> `Train phase`; users' own names stay as they are."""
+    if name.startswith("phase "):
+        return f"{name.removeprefix('phase ').capitalize()} phase"
+    return name if "_" in name or "/" in name else name[:1].upper() + name[1:]
+
+
+@register.filter
+def quantity(value: Decimal | float | None, unit: str) -> str:
+    """A figure of a comparison with its unit."""
+    if value is None:
+        return NOTHING
+    if unit == "USD":
+        return usd(Decimal(value))
+    if unit.startswith("USD per "):
+        return display_usd_per_unit(Decimal(value))
+    if unit == "s":
+        return seconds(float(value))
+    return f"{number(float(value))} %" if unit.startswith("%") else number(float(value))

@@ -1,0 +1,76 @@
+"""Which charts a run's page draws, and of which series."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from advisor.store.series import shown_name
+from webapp.runs.models import Node
+from webapp.runs.selectors.steps import DATA_WAIT, STEP
+
+MOST_LINES = 6
+"""More lines than that can't be told apart."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One series of the chart, under the name that it is stored by."""
+
+    name: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Chart:
+    """`highest`: where the scale ends, if that is known beforehand."""
+
+    key: str
+    title: str
+    unit: str
+    lines: tuple[Line, ...]
+    highest: float | None = None
+
+    def document(self) -> dict[str, Any]:
+        """For the browser, which knows series by the name that they are answered under."""
+        shown = [{"name": shown_name(line.name)[0], "label": line.label} for line in self.lines]
+        return asdict(self) | {"lines": shown, "query": [line.name for line in self.lines]}
+
+
+def charts(nodes: Sequence[Node]) -> list[Chart]:
+    """CPU, memory, steps, disk and network always; GPUs where a node has some."""
+    memory_bytes = max((n.effective_memory_bytes or n.memory_bytes for n in nodes), default=0)
+    found = [
+        Chart("cpu", "CPU", "pct", (Line("host.cpu_busy_pct", "busy"),), 100),
+        Chart(
+            "memory",
+            "Memory",
+            "bytes",
+            (Line("host.memory_used_bytes", "in use"),),
+            memory_bytes or None,
+        ),
+        Chart("step", "Step time", "seconds", (Line(STEP, "step"), Line(DATA_WAIT, "data wait"))),
+        _two("disk", "Disk", "disk.read_bytes_total", "read", "disk.written_bytes_total", "written"),
+        _two("net", "Network", "net.received_bytes_total", "received", "net.sent_bytes_total", "sent"),
+    ]
+    return [*_gpu_charts(nodes), *found]
+
+
+def _two(key: str, title: str, first: str, a: str, second: str, b: str) -> Chart:
+    return Chart(key, title, "bytes/s", (Line(first, a), Line(second, b)))
+
+
+def _gpu_charts(nodes: Sequence[Node]) -> list[Chart]:
+    count = max((len(node.gpus) for node in nodes), default=0)
+    if not count:
+        return []
+    shown = range(min(count, MOST_LINES))
+    largest = max((gpu.get("memory_bytes", 0) for node in nodes for gpu in node.gpus), default=0)
+    busy = tuple(Line(f"gpu{i}.busy_pct", f"GPU {i}") for i in shown)
+    memory = tuple(Line(f"gpu{i}.memory_used_bytes", f"GPU {i}") for i in shown)
+    more = f", {MOST_LINES} of {count}" if count > MOST_LINES else ""
+    return [
+        Chart("gpu", f"GPU busy{more}", "pct", busy, 100),
+        Chart("gpu_memory", f"GPU memory{more}", "bytes", memory, largest or None),
+    ]

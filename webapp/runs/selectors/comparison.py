@@ -1,0 +1,138 @@
+"""What the comparison of two runs shows: the advisor's words, and what the browser draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any
+
+from django.urls import reverse
+
+from advisor.compare import Comparison, RunFacts, compare
+from webapp.runs.models import Node, Run
+from webapp.runs.selectors.steps import DATA_WAIT, STEP
+from webapp.runs.selectors.waterfall import Bar, waterfall
+
+CHARTS = (
+    ("gpu", "GPU busy, mean of all", "pct", 100),
+    ("cpu", "CPU busy", "pct", 100),
+    ("step", "Step time", "seconds", None),
+    ("wait", "Data wait of a step", "seconds", None),
+    ("memory", "Memory in use", "bytes", None),
+    ("disk", "Disk read", "bytes/s", None),
+)
+ARROWS = {"−": "▼", "+": "▲"}
+SERIES = {
+    "cpu": ["host.cpu_busy_pct"],
+    "step": [STEP],
+    "wait": [DATA_WAIT],
+    "memory": ["host.memory_used_bytes"],
+    "disk": ["disk.read_bytes_total"],
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One line of the table; the arrow says up or down, `tone` whether that is good."""
+
+    name: str
+    a: str
+    b: str
+    change: str
+    tone: str
+    arrow: str
+
+
+@dataclass(frozen=True)
+class ComparePage:
+    """`a` is held to be the earlier run; swapping is a matter of the address."""
+
+    a: Run
+    b: Run
+    result: Comparison
+    gpu_count: int
+
+    @cached_property
+    def bars(self) -> list[Bar]:
+        """Empty where the difference can't be taken apart."""
+        if self.result.attribution is None or self.a.cost_usd is None or self.b.cost_usd is None:
+            return []
+        return waterfall(
+            (self._name(self.a), self.a.cost_usd),
+            [(term.name, term.usd) for term in self.result.attribution],
+            (self._name(self.b), self.b.cost_usd),
+        )
+
+    @cached_property
+    def unchanged(self) -> list[tuple[str, Any]]:
+        """The settings that both runs share."""
+        changed = {change.name for change in self.result.configuration_changes}
+        return [(name, v) for name, v in self.result.a.settings.items() if name not in changed]
+
+    @property
+    def rows(self) -> list[Figure]:
+        return [
+            Figure(row.name, row.a, row.b, row.change, row.tone, ARROWS.get(row.change[:1], ""))
+            for row in self.result.metrics
+        ]
+
+    @property
+    def are_of_one_job(self) -> bool:
+        return self.a.job_id == self.b.job_id
+
+    def chart_document(self) -> dict[str, Any]:
+        """Both runs, and which series the browser asks of each."""
+        names = SERIES | {"gpu": [f"gpu{i}.busy_pct" for i in range(self.gpu_count)]}
+        return {
+            "runs": [_drawn(run, self._name(run)) for run in (self.a, self.b)],
+            "charts": [
+                {"key": key, "title": title, "unit": unit, "highest": highest, "query": names[key]}
+                for key, title, unit, highest in CHARTS
+                if names[key]
+            ],
+        }
+
+    def _name(self, run: Run) -> str:
+        return f"#{run.number}" if self.are_of_one_job else f"{run.job.name} #{run.number}"
+
+
+def compare_page(a: Run, b: Run) -> ComparePage:
+    nodes = Node.objects.filter(attempt__run__in=[a, b])
+    return ComparePage(a, b, compare(_facts(a), _facts(b)), _gpu_count(list(nodes)))
+
+
+def _facts(run: Run) -> RunFacts:
+    """The run as the advisor knows it; what the analysis has not found is left unknown."""
+    summary, rate = run.summary, run.summary.get("usd_per_hour")
+    machines = ("instance_type", "node_count")
+    return RunFacts(
+        number=run.number,
+        job=run.job.name,
+        state=run.state,
+        instance_types=tuple(summary.get("instance_types") or ()),
+        node_count=summary.get("node_count") or 0,
+        usd_per_hour=None if rate is None else Decimal(rate),
+        duration_seconds=run.duration.total_seconds() if run.duration else None,
+        cost_usd=run.cost_usd,
+        work=run.work,
+        workload=run.workload,
+        configuration={k: v for k, v in run.configuration.items() if k not in machines},
+        parameters=run.parameters,
+        figures=SimpleNamespace(**summary),
+        phase_seconds=summary.get("phase_seconds") or {},
+    )
+
+
+def _gpu_count(nodes: Sequence[Node]) -> int:
+    return max((len(node.gpus) for node in nodes), default=0)
+
+
+def _drawn(run: Run, name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "series": reverse("runs:series_json", args=[run.pk]),
+        "length_seconds": run.duration.total_seconds() if run.duration else 0.0,
+    }

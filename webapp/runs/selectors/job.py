@@ -1,0 +1,93 @@
+"""What a job's page shows: its runs, its last one in words, and the points of its charts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Count, Q, QuerySet, Sum
+from django.urls import reverse
+
+from webapp.runs.models import Job, Run
+from webapp.runs.selectors.work import WorkUnit, common_unit
+
+CHART_RUNS = 120
+
+
+@dataclass(frozen=True)
+class JobPage:
+    """`charted` are the latest runs, oldest first."""
+
+    job: Job
+    charted: list[Run]
+    unit: WorkUnit | None
+    run_count: int
+    total_usd: Decimal | None
+    unpriced_count: int
+    recommendations: list[Any]
+
+    @property
+    def last(self) -> Run | None:
+        return self.charted[-1] if self.charted else None
+
+    @property
+    def before(self) -> Run | None:
+        """The finished run before the last: what the last is compared with."""
+        done = [run for run in self.charted[:-1] if run.state == Run.FINISHED]
+        return done[-1] if done else None
+
+    @property
+    def change_pct(self) -> float | None:
+        """Cost of the last finished run against the one before it, per unit of work if counted."""
+        last, before = self.last, self.before
+        if last is None or before is None or last.state != Run.FINISHED:
+            return None
+        now, then = self._comparable_usd(last), self._comparable_usd(before)
+        return float((now - then) / then * 100) if now is not None and then else None
+
+    def chart(self) -> dict[str, Any]:
+        """Points for the browser; None stays None: a run without a price has no bar."""
+        return {
+            "unit": str(self.unit) if self.unit else "",
+            "runs": [self._point(run) for run in self.charted],
+        }
+
+    def _point(self, run: Run) -> dict[str, Any]:
+        per_work = self.unit.cost_usd(run) if self.unit else None
+        return {
+            "number": run.number,
+            "usd": _plain(run.cost_usd),
+            "usd_per_work": _plain(per_work),
+            "state": run.get_state_display(),
+            "address": reverse("runs:run", args=[run.pk]),
+        }
+
+    def _comparable_usd(self, run: Run) -> Decimal | None:
+        return self.unit.cost_usd(run) if self.unit else run.cost_usd
+
+
+def job_page(job: Job) -> JobPage:
+    charted = list(job.runs.order_by("-number")[:CHART_RUNS])[::-1]
+    sums = job.runs.aggregate(
+        count=Count("pk"), usd=Sum("cost_usd"), unpriced=Count("pk", filter=Q(cost_usd=None))
+    )
+    return JobPage(
+        job=job,
+        charted=charted,
+        unit=common_unit(charted),
+        run_count=sums["count"],
+        total_usd=sums["usd"],
+        unpriced_count=sums["unpriced"],
+        recommendations=list(job.recommendations.filter(state="active").select_related("run")),  # type: ignore[attr-defined]
+    )
+
+
+def listed_runs(job: Job) -> QuerySet[Run]:
+    """The job's runs, newest first, each with `finding_count`."""
+    fired = Count("judgements", filter=Q(judgements__state="fired"))
+    return job.runs.annotate(finding_count=fired).order_by("-number")
+
+
+def _plain(usd: Decimal | None) -> float | None:
+    return None if usd is None else float(usd)

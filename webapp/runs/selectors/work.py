@@ -1,0 +1,49 @@
+"""Cost per unit of work, in an amount of the unit that reads well."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from webapp.runs.models import Run
+
+UNITS = ("samples", "tokens", "epochs", "steps")
+"""The order in which units are tried; steps last, for they compare only at equal batch."""
+READABLE_USD = 0.01
+AMOUNTS = (1, 1_000, 1_000_000, 1_000_000_000)
+
+
+@dataclass(frozen=True)
+class WorkUnit:
+    """`amount` of `unit` is what a cost is given for: 1 epoch, 1,000 samples."""
+
+    unit: str
+    amount: int
+
+    def __str__(self) -> str:
+        if self.amount == 1:
+            return self.unit.removesuffix("s")
+        return f"{self.amount:,} {self.unit}"
+
+    def cost_usd(self, run: Run) -> Decimal | None:
+        """None: no price, or this work wasn't counted."""
+        done = run.work.get(self.unit)
+        if run.cost_usd is None or not done:
+            return None
+        return run.cost_usd * self.amount / Decimal(str(done))
+
+
+def common_unit(runs: Sequence[Run]) -> WorkUnit | None:
+    """The first unit that every priced run counted; None: there is none."""
+    priced = [run for run in runs if run.cost_usd]
+    for unit in UNITS:
+        if priced and all(run.work.get(unit) for run in priced):
+            return WorkUnit(unit, _amount(unit, priced))
+    return None
+
+
+def _amount(unit: str, runs: Sequence[Run]) -> int:
+    """The least amount at which the cheapest run's cost is at least a cent."""
+    each = min(float(run.cost_usd or 0) / run.work[unit] for run in runs)
+    return next((amount for amount in AMOUNTS if each * amount >= READABLE_USD), AMOUNTS[-1])

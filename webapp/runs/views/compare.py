@@ -1,0 +1,50 @@
+"""Two runs side by side."""
+
+from __future__ import annotations
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET
+
+from webapp.runs import scope
+from webapp.runs.models import Run
+from webapp.runs.selectors.comparison import compare_page
+
+
+@login_required
+@require_GET
+def compare(request: HttpRequest) -> HttpResponse:
+    """`?a=RUN&b=RUN` compares `b` with `a`; `?run=RUN&run=RUN` puts the earlier one first."""
+    chosen = request.GET.getlist("run")
+    if chosen:
+        return _in_order(request, chosen)
+    a, b = request.GET.get("a", ""), request.GET.get("b", "")
+    if not a or not b:
+        return _unchosen(request, "Two runs are needed.")
+    if a == b:
+        return _unchosen(request, "Both are the same run.")
+    page = compare_page(_run(request, a), _run(request, b))
+    context = {"page": page, "a": page.a, "b": page.b, "chart": page.chart_document()}
+    return render(request, "runs/compare.html", context)
+
+
+def _in_order(request: HttpRequest, chosen: list[str]) -> HttpResponse:
+    if len(set(chosen)) != 2:
+        count = len(set(chosen))
+        return _unchosen(request, f"{count} run{'s' if count != 1 else ''} chosen; two are needed.")
+    first, second = sorted((_run(request, run) for run in chosen), key=_age)
+    return redirect(f"{reverse('runs:compare')}?a={first.pk}&b={second.pk}")
+
+
+def _age(run: Run) -> tuple[object, int]:
+    return run.started_at or run.created_at, run.number
+
+
+def _run(request: HttpRequest, run_id: str) -> Run:
+    return scope.run_or_404(request.workspace, run_id)  # type: ignore[attr-defined]
+
+
+def _unchosen(request: HttpRequest, why: str) -> HttpResponse:
+    return render(request, "runs/compare_unchosen.html", {"why": why}, status=400)

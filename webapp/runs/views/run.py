@@ -1,0 +1,22 @@
+"""One run: what it cost, what was found, what to change, and the samples behind it."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from webapp.runs import scope
+from webapp.runs.selectors.run import run_page
+
+
+@login_required
+@require_GET
+def run(request: HttpRequest, run_id: UUID) -> HttpResponse:
+    found = scope.run_or_404(request.workspace, run_id)  # type: ignore[attr-defined]
+    page = run_page(found)
+    context = {"run": found, "page": page, "chart": page.chart_document()}
+    return render(request, "runs/run.html", context)

@@ -1,0 +1,170 @@
+"""The samples behind the charts, as JSON and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from django.conf import settings
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils.cache import get_conditional_response
+from django.views.decorators.gzip import gzip_page
+from django.views.decorators.http import require_GET
+
+from advisor.store.objects import open_store
+from advisor.store.series import SeriesView, read_series
+from webapp.problems import Problem
+from webapp.runs import scope
+from webapp.runs.history import node_histories
+from webapp.runs.models import Run
+from webapp.runs.selectors import steps
+
+MOST_BUCKETS, DEFAULT_BUCKETS, MOST_NAMES = 2000, 400, 64
+SIGNIFICANT_DIGITS = 6
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to read: `start_seconds` and `end_seconds` since the start of the run."""
+
+    names: tuple[str, ...]
+    start_seconds: float
+    end_seconds: float
+    buckets: int
+
+    def etag(self, run: Run) -> str:
+        """Changes with the question and with everything that arrives for the run."""
+        text = f"{self}|{run.pk}|{run.started_at}|{run.last_received_at}"
+        return f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
+
+
+@login_required
+@require_GET
+@gzip_page
+def as_json(request: HttpRequest, run_id: UUID) -> HttpResponse:
+    """`{start, from, to, series: [{node, name, unit, t, min, mean, max}]}`; null: not known."""
+    return _answer(request, run_id, _json)
+
+
+@login_required
+@require_GET
+@gzip_page
+def as_csv(request: HttpRequest, run_id: UUID) -> HttpResponse:
+    """One line for each node, series and bucket; an empty field is not known."""
+    return _answer(request, run_id, _csv)
+
+
+def _answer(
+    request: HttpRequest, run_id: UUID, write: Callable[[Run, Asked, list[SeriesView]], HttpResponse]
+) -> HttpResponse:
+    run = scope.run_or_404(request.workspace, run_id)  # type: ignore[attr-defined]
+    try:
+        asked = _asked(request, run)
+    except Problem as problem:
+        return problem.response()
+    etag = asked.etag(run)
+    # Before reading: an unchanged answer costs no object.
+    fresh = get_conditional_response(request, etag=etag)
+    if fresh is not None and fresh.status_code == 304:
+        return fresh
+    response = write(run, asked, _read(run, asked))
+    response["ETag"] = etag
+    response["Cache-Control"] = "private, no-cache"
+    return response
+
+
+def _read(run: Run, asked: Asked) -> list[SeriesView]:
+    if run.started_at is None or asked.end_seconds <= asked.start_seconds:
+        return []
+    start = run.started_at + timedelta(seconds=asked.start_seconds)
+    end = run.started_at + timedelta(seconds=asked.end_seconds)
+    store, nodes = open_store(settings.OBJECTS_URL), node_histories(run)
+    sampled = [name for name in asked.names if name not in steps.NAMES]
+    views = read_series(store, nodes, sampled, start, end, asked.buckets) if sampled else []
+    if len(sampled) < len(asked.names):
+        views += steps.read_steps(store, nodes, asked.names, start, end, asked.buckets)
+    return views
+
+
+def _asked(request: HttpRequest, run: Run) -> Asked:
+    length = run.duration.total_seconds() if run.duration else 0.0
+    names = tuple(name for name in request.GET.get("names", "").split(",") if name)
+    if not names or len(names) > MOST_NAMES:
+        raise Problem(400, "Names of series are missing or too many.", "names", "Give 1 to 64.")
+    start = _number(request, "from", 0.0)
+    end = min(_number(request, "to", length), length)
+    buckets = _number(request, "buckets", DEFAULT_BUCKETS)
+    if not 1 <= buckets <= MOST_BUCKETS:
+        raise Problem(400, f"{buckets:g} is outside 1..{MOST_BUCKETS}.", "buckets", "Ask for fewer.")
+    return Asked(names, max(start, 0.0), end, int(buckets))
+
+
+def _number(request: HttpRequest, field: str, default: float) -> float:
+    try:
+        value = float(request.GET.get(field, default))
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise Problem(400, "This is not a number.", field, "Give seconds since the run's start.")
+    return value
+
+
+def _json(run: Run, asked: Asked, views: list[SeriesView]) -> HttpResponse:
+    started_at = run.started_at.isoformat() if run.started_at else None
+    document = {
+        "started_at": started_at,
+        "from": asked.start_seconds,
+        "to": asked.end_seconds,
+        "series": [_document(view, asked.start_seconds) for view in views],
+    }
+    return JsonResponse(document, json_dumps_params={"separators": (",", ":")})
+
+
+def _document(view: SeriesView, offset_seconds: float) -> dict[str, Any]:
+    return {
+        "node": view.node_key,
+        "name": view.series,
+        "unit": view.unit,
+        "t": _plain(view.t_seconds + offset_seconds),
+        "min": _plain(view.minimum),
+        "mean": _plain(view.mean),
+        "max": _plain(view.maximum),
+    }
+
+
+def _plain(values: np.ndarray) -> list[float | None]:
+    return [_rounded(value) if math.isfinite(value) else None for value in values.tolist()]
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{SIGNIFICANT_DIGITS}g}")
+
+
+def _csv(run: Run, asked: Asked, views: list[SeriesView]) -> HttpResponse:
+    text = io.StringIO()
+    lines = csv.writer(text)
+    lines.writerow(["time_utc", "seconds", "node", "series", "unit", "min", "mean", "max"])
+    for view in views:
+        lines.writerows(_lines(view, asked, run.started_at))
+    name = f"{run.job.name}-{run.number}".replace("/", "-").replace('"', "")
+    disposition = f'attachment; filename="{name.encode("ascii", "replace").decode()}.csv"'
+    return HttpResponse(
+        text.getvalue(), content_type="text/csv", headers={"Content-Disposition": disposition}
+    )
+
+
+def _lines(view: SeriesView, asked: Asked, started_at: datetime | None):  # type: ignore[no-untyped-def]
+    columns = (view.t_seconds + asked.start_seconds, view.minimum, view.mean, view.maximum)
+    for seconds, *values in zip(*(_plain(column) for column in columns), strict=True):
+        moment = started_at + timedelta(seconds=seconds or 0.0) if started_at else None
+        clock = moment.isoformat(timespec="milliseconds") if moment else ""
+        yield [clock, seconds, view.node_key, view.series, view.unit, *values]

@@ -1,0 +1,174 @@
+// What all charts share: colours of the theme, scales, the line that follows the pointer.
+import { elapsed, inUnit } from "./format.js";
+
+export const MOST_LINES = 6;
+const DASHES = [[], [6, 3], [2, 2], [8, 3, 2, 3], [1, 3], [10, 4]];
+const NICE_SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800];
+
+export function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+}
+
+export function lineColour(index) {
+  return colour(`series-${(index % MOST_LINES) + 1}`);
+}
+
+export function dash(index) {
+  return DASHES[index % DASHES.length];
+}
+
+const font = () => ({ family: getComputedStyle(document.body).fontFamily, size: 11 });
+
+// A mean line in the band of its least and greatest values. A hole in the data stays a hole.
+export function bandedLine(series, label, index) {
+  const points = (values) => series.t.map((x, i) => ({ x, y: values[i] === null ? NaN : values[i] }));
+  const line = lineColour(index);
+  const edge = { borderWidth: 0, pointRadius: 0, pointHitRadius: 0, spanGaps: false, isEdge: true };
+  return [
+    { ...edge, label, data: points(series.min), fill: false },
+    { ...edge, label, data: points(series.max), fill: "-1", backgroundColor: `${line}2b` },
+    {
+      label,
+      data: points(series.mean),
+      borderColor: line,
+      backgroundColor: line,
+      borderWidth: 1.6,
+      borderDash: dash(index),
+      pointRadius: 0,
+      pointHitRadius: 6,
+      spanGaps: false,
+      fill: false,
+      low: series.min,
+      high: series.max,
+    },
+  ];
+}
+
+export function timeScale(from, to) {
+  return {
+    type: "linear",
+    min: from,
+    max: to,
+    grid: { display: false },
+    border: { color: colour("line-strong") },
+    ticks: { color: colour("quiet"), font: font(), maxRotation: 0, callback: (value) => elapsed(value) },
+    afterBuildTicks: (axis) => {
+      const most = Math.max(Math.floor(axis.width / 70), 2);
+      const step = NICE_SECONDS.find((nice) => (axis.max - axis.min) / nice <= most) || NICE_SECONDS.at(-1);
+      axis.ticks = [];
+      for (let value = Math.ceil(axis.min / step) * step; value <= axis.max; value += step) axis.ticks.push({ value });
+    },
+  };
+}
+
+export function valueScale(unit, highest) {
+  const scale = {
+    type: "linear",
+    beginAtZero: true,
+    grid: { color: colour("grid"), drawTicks: false },
+    border: { display: false },
+    ticks: {
+      color: colour("quiet"),
+      font: font(),
+      maxTicksLimit: 5,
+      padding: 6,
+      callback: (value) => inUnit(value, unit),
+    },
+    afterFit: (axis) => {
+      axis.width = 62;
+    },
+  };
+  if (unit === "pct") return { ...scale, max: highest, ticks: { ...scale.ticks, stepSize: 25 } };
+  if (!unit.startsWith("bytes")) return scale;
+  return { ...scale, max: highest || undefined, afterBuildTicks: binaryTicks };
+}
+
+// Steps that are whole in KiB, MiB and GiB.
+function binaryTicks(axis) {
+  if (!(axis.max > 0)) return;
+  const step = 2 ** Math.ceil(Math.log2(axis.max / 4));
+  axis.ticks = [];
+  for (let value = 0; value <= axis.max; value += step) axis.ticks.push({ value });
+}
+
+export function tooltip(unit, title) {
+  return {
+    filter: (item) => !item.dataset.isEdge,
+    backgroundColor: colour("text"),
+    titleColor: colour("surface"),
+    bodyColor: colour("surface"),
+    titleFont: { ...font(), weight: 600 },
+    bodyFont: font(),
+    padding: 8,
+    cornerRadius: 4,
+    usePointStyle: true,
+    boxHeight: 6,
+    callbacks: {
+      title: (items) => (items.length ? title(items[0].parsed.x) : ""),
+      label: (item) => tooltipLine(item, unit),
+    },
+  };
+}
+
+function tooltipLine(item, unit) {
+  const { dataset, dataIndex, parsed } = item;
+  const value = inUnit(parsed.y, unit);
+  const [low, high] = [dataset.low?.[dataIndex], dataset.high?.[dataIndex]];
+  const isRange = low !== high && inUnit(low, unit) !== inUnit(high, unit);
+  return isRange ? ` ${dataset.label}: ${value} (${inUnit(low, unit)} to ${inUnit(high, unit)})` : ` ${dataset.label}: ${value}`;
+}
+
+// A vertical line at the pointer, at the same place in every chart of the group.
+export function crosshair(group) {
+  const show = (x) => {
+    for (const chart of group()) {
+      if (chart.crosshairX === x) continue;
+      chart.crosshairX = x;
+      chart.draw();
+    }
+  };
+  return {
+    id: "crosshair",
+    afterEvent: (chart, { event, inChartArea }) => {
+      if (event.type === "mousemove" && inChartArea) show(chart.scales.x.getValueForPixel(event.x));
+      if (event.type === "mouseout" || (event.type === "mousemove" && !inChartArea)) show(undefined);
+    },
+    afterDatasetsDraw: (chart) => {
+      const x = chart.crosshairX;
+      const { left, right, top, bottom } = chart.chartArea;
+      const place = x === undefined ? -1 : chart.scales.x.getPixelForValue(x);
+      if (place < left || place > right) return;
+      const { ctx } = chart;
+      ctx.save();
+      ctx.strokeStyle = colour("line-strong");
+      ctx.setLineDash([3, 3]);
+      ctx.beginPath();
+      ctx.moveTo(place, top);
+      ctx.lineTo(place, bottom);
+      ctx.stroke();
+      ctx.restore();
+    },
+  };
+}
+
+export function lineOptions({ unit, highest, from, to, title }) {
+  return {
+    animation: false,
+    parsing: false,
+    normalized: true,
+    responsive: true,
+    maintainAspectRatio: false,
+    interaction: { mode: "index", intersect: false, axis: "x" },
+    scales: { x: timeScale(from, to), y: valueScale(unit, highest) },
+    plugins: { legend: { display: false }, tooltip: tooltip(unit, title || elapsed) },
+  };
+}
+
+export function readJson(id) {
+  const element = document.getElementById(id);
+  return element ? JSON.parse(element.textContent) : null;
+}
+
+export function onThemeChange(draw) {
+  document.addEventListener("themechange", draw);
+}

@@ -1,0 +1,132 @@
+// One chart on the page: its heading, legend, canvas, states, table and CSV link.
+import { bandedLine, dash, lineOptions, MOST_LINES } from "./chart-kit.js";
+import { elapsed, inUnit } from "./format.js";
+
+const EMPTY = {
+  step: "No steps were recorded. Call trimtab.step() in the training loop, or wrap the loader with trimtab.wrap().",
+  gpu: "No GPU samples. The agent reads them through the NVIDIA driver; it may be missing in this container.",
+  gpu_memory: "No GPU samples. The agent reads them through the NVIDIA driver; it may be missing in this container.",
+};
+const TABLE_ROWS = 60;
+
+function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+export class ChartPanel {
+  // `spec`: {key, title, unit, highest}; `csv`: an address or null; `extras`: plugins and options.
+  constructor(spec, { csv = null, plugins = [], extend = (options) => options } = {}) {
+    Object.assign(this, { spec, csv, plugins, extend, chart: null, lines: [] });
+    this.canvas = element("canvas", { role: "img", "aria-label": `${spec.title}: loading` });
+    this.state = element("p", { class: "chart-state" }, "Loading samples");
+    this.area = element("div", { class: "chart-area", "aria-busy": "true" }, this.canvas, this.state);
+    this.legend = element("div", { class: "legend" });
+    this.table = element("div", { class: "chart-table", tabindex: "0", hidden: "" });
+    this.foot = element("div", { class: "chart-foot", hidden: "" });
+    this.element = element(
+      "section",
+      { class: "panel chart", "data-chart": spec.key },
+      element("div", { class: "chart-head" }, element("h3", {}, spec.title), this.legend),
+      this.area,
+      this.foot,
+      this.table,
+    );
+    this.fillFoot();
+  }
+
+  fillFoot() {
+    const toggle = element("button", { class: "text-button", type: "button", "aria-expanded": "false" }, "View as table");
+    toggle.addEventListener("click", () => {
+      this.table.hidden = !this.table.hidden;
+      toggle.setAttribute("aria-expanded", String(!this.table.hidden));
+      this.fillTable();
+    });
+    this.foot.append(toggle);
+    if (this.csv) this.foot.append((this.csvLink = element("a", { href: this.csv, download: "" }, "CSV")));
+  }
+
+  // `lines`: [{label, series: {t, min, mean, max}}]; `from` and `to`: the ends of the axis.
+  show(lines, from, to, title) {
+    this.hidden = Math.max(lines.length - MOST_LINES, 0);
+    this.lines = lines.slice(0, MOST_LINES);
+    Object.assign(this, { from, to, title });
+    this.area.setAttribute("aria-busy", "false");
+    this.state.hidden = this.lines.length > 0;
+    this.foot.hidden = !this.lines.length;
+    this.state.textContent = EMPTY[this.spec.key] || "Not measured on this machine.";
+    this.draw();
+  }
+
+  fail(message) {
+    this.area.setAttribute("aria-busy", "false");
+    if (this.lines.length) return;
+    this.state.hidden = false;
+    this.state.textContent = message;
+  }
+
+  draw() {
+    const { unit, highest } = this.spec;
+    const datasets = this.lines.flatMap((line, index) => bandedLine(line.series, line.label, index));
+    const options = this.extend(lineOptions({ unit, highest, from: this.from, to: this.to, title: this.title }), this);
+    if (this.chart) {
+      this.chart.data.datasets = datasets;
+      this.chart.options = options;
+      this.chart.update("none");
+    } else if (datasets.length) {
+      this.chart = new Chart(this.canvas, { type: "line", data: { datasets }, options, plugins: this.plugins });
+    }
+    this.canvas.setAttribute("aria-label", this.summary());
+    this.fillLegend();
+    if (!this.table.hidden) this.fillTable();
+  }
+
+  summary() {
+    const { title, unit } = this.spec;
+    const parts = this.lines.map(({ label, series }) => {
+      const means = series.mean.filter((value) => value !== null);
+      const mean = means.reduce((sum, value) => sum + value, 0) / means.length;
+      const highest = series.max.reduce((most, value) => (value > most ? value : most), -Infinity);
+      return `${label}: mean ${inUnit(mean, unit)}, highest ${inUnit(highest, unit)}`;
+    });
+    return parts.length ? `${title}. ${parts.join("; ")}.` : `${title}: no data.`;
+  }
+
+  fillLegend() {
+    const items = this.lines.map(({ label }, index) => {
+      const key = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+      key.setAttribute("viewBox", "0 0 18 8");
+      key.setAttribute("aria-hidden", "true");
+      key.innerHTML = `<path class="series-${index + 1}" d="M0 4h18" stroke-width="2" stroke-dasharray="${dash(index).join(" ") || "none"}"/>`;
+      return element("span", {}, key, label);
+    });
+    this.legend.replaceChildren(...items);
+    if (this.hidden) this.legend.append(element("span", {}, `${this.hidden} more in the CSV`));
+  }
+
+  fillTable() {
+    if (this.table.hidden || !this.lines.length) return;
+    const { unit } = this.spec;
+    const head = element("tr", {}, element("th", { scope: "col" }, "Time"));
+    for (const { label } of this.lines) {
+      for (const part of ["least", "mean", "greatest"]) head.append(element("th", { scope: "col", class: "number" }, `${label}, ${part}`));
+    }
+    const first = this.lines[0].series;
+    const every = Math.max(Math.ceil(first.t.length / TABLE_ROWS), 1);
+    const rows = first.t.filter((_, index) => index % every === 0).map((time) => this.tableRow(time, unit));
+    const table = element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows));
+    this.table.replaceChildren(table);
+  }
+
+  tableRow(time, unit) {
+    const row = element("tr", {}, element("th", { scope: "row" }, (this.title || elapsed)(time)));
+    for (const { series } of this.lines) {
+      let at = series.t.findIndex((t) => t >= time);
+      if (at < 0) at = series.t.length - 1;
+      for (const values of [series.min, series.mean, series.max]) row.append(element("td", { class: "number" }, inUnit(values[at], unit)));
+    }
+    return row;
+  }
+}

@@ -1,0 +1,89 @@
+// Both runs in one chart each, aligned by progress or by time.
+import { crosshair, onThemeChange, readJson } from "./chart-kit.js";
+import { ChartPanel } from "./chart-panel.js";
+import { elapsed } from "./format.js";
+
+const BUCKETS = 240;
+const root = document.querySelector("[data-compare-charts]");
+const facts = readJson("compare-chart");
+const panels = [];
+let answers = [];
+let align = "progress";
+
+const percent = (value) => `${Math.round(value)} % of the run`;
+
+async function read(run, names) {
+  if (!run.length_seconds) return [];
+  const parameters = new URLSearchParams({ names: names.join(","), buckets: BUCKETS });
+  const response = await fetch(`${run.address}?${parameters}`);
+  if (!response.ok || response.redirected) throw new Error(`answer ${response.status}`);
+  return (await response.json()).series;
+}
+
+function aligned(series, run) {
+  if (align === "time") return series;
+  return { ...series, t: series.t.map((t) => (100 * t) / run.length_seconds) };
+}
+
+function show() {
+  const longest = Math.max(...facts.runs.map((run) => run.length_seconds));
+  const end = align === "time" ? longest : 100;
+  for (const panel of panels) {
+    const { lines } = panel.spec;
+    const drawn = lines.flatMap(({ name, label }) =>
+      facts.runs.flatMap((run, index) => {
+        const series = answers[index].find((found) => found.name === name);
+        if (!series) return [];
+        return [{ label: lines.length > 1 ? `${run.label} ${label}` : run.label, series: aligned(series, run) }];
+      }),
+    );
+    panel.show(drawn, 0, end, align === "time" ? elapsed : percent);
+    panel.element.hidden = !drawn.length;
+  }
+}
+
+function inProgress(options) {
+  if (align === "time") return options;
+  options.scales.x.afterBuildTicks = (axis) => {
+    axis.ticks = [0, 25, 50, 75, 100].map((value) => ({ value }));
+  };
+  options.scales.x.ticks.callback = (value) => `${value} %`;
+  return options;
+}
+
+async function start() {
+  const plugins = [crosshair(() => panels.map((panel) => panel.chart).filter(Boolean))];
+  for (const spec of facts.charts) {
+    const panel = new ChartPanel(spec, { plugins, extend: inProgress });
+    panels.push(panel);
+    root.querySelector("[data-charts]").append(panel.element);
+  }
+  const names = facts.charts.flatMap((chart) => chart.query);
+  try {
+    answers = await Promise.all(facts.runs.map((run) => read(run, names)));
+    show();
+  } catch (problem) {
+    const error = root.querySelector("[data-chart-error]");
+    error.hidden = false;
+    error.textContent = `The samples could not be loaded (${problem.message}). Load the page again to retry.`;
+    for (const panel of panels) panel.fail("Not loaded.");
+  }
+}
+
+for (const button of root.querySelectorAll("[data-align]")) {
+  button.addEventListener("click", () => {
+    align = button.dataset.align;
+    for (const other of root.querySelectorAll("[data-align]")) other.setAttribute("aria-pressed", String(other === button));
+    if (answers.length) show();
+  });
+}
+const copy = document.querySelector("[data-copy-address]");
+if (navigator.clipboard) {
+  copy.hidden = false;
+  copy.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(location.href);
+    copy.textContent = "Copied";
+  });
+}
+onThemeChange(() => panels.forEach((panel) => panel.draw()));
+start();

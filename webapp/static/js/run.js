@@ -1,0 +1,130 @@
+// The charts of one run: zoom and crosshair in step, evidence as bands, new samples while it runs.
+import { colour, crosshair, onThemeChange, readJson } from "./chart-kit.js";
+import { ChartPanel } from "./chart-panel.js";
+import { keepFresh } from "./live.js";
+
+const root = document.querySelector("[data-run-charts]");
+let facts = readJson("run-chart");
+const panels = [];
+const view = { from: 0, to: 0, isZoomed: false, shown: new Set() };
+
+function buckets() {
+  const width = panels[0]?.area.clientWidth || 600;
+  return Math.min(Math.max(Math.round(width / 2), 100), 1000);
+}
+
+function query(names, path) {
+  const parameters = new URLSearchParams({ names: names.join(","), from: view.from, to: view.to, buckets: buckets() });
+  return `${path}?${parameters}`;
+}
+
+function withEvidence(options, panel) {
+  const boxes = facts.evidence.filter(({ rule }) => view.shown.has(rule));
+  options.plugins.annotation = { annotations: boxes.flatMap(({ title, windows }) => windows.map((span) => band(span, title, panel))) };
+  options.plugins.zoom = {
+    zoom: {
+      mode: "x",
+      drag: { enabled: true, backgroundColor: `${colour("accent")}33`, borderColor: colour("accent"), borderWidth: 1, threshold: 8 },
+      pinch: { enabled: true },
+      wheel: { enabled: true, modifierKey: "ctrl" },
+      onZoomComplete: ({ chart }) => zoomTo(chart.scales.x.min, chart.scales.x.max),
+    },
+  };
+  return options;
+}
+
+function band([xMin, xMax], title, panel) {
+  const label = { display: panel === panels[0], content: title, position: { x: "start", y: "start" }, font: { size: 11 }, color: colour("text"), padding: 3 };
+  return { type: "box", drawTime: "beforeDatasetsDraw", xMin, xMax, backgroundColor: colour("evidence"), borderColor: colour("evidence-edge"), borderWidth: 1, borderDash: [4, 3], label };
+}
+
+let waiting;
+function zoomTo(from, to) {
+  if (from === view.from && to === view.to) return;
+  Object.assign(view, { from: Math.max(from, 0), to: Math.min(to, facts.length_seconds), isZoomed: true });
+  clearTimeout(waiting);
+  waiting = setTimeout(load, 120);
+}
+
+function showAll() {
+  Object.assign(view, { from: 0, to: facts.length_seconds, isZoomed: false });
+}
+
+async function load() {
+  root.querySelector("[data-zoom-reset]").hidden = !view.isZoomed;
+  root.querySelector("[data-zoom-hint]").hidden = view.isZoomed;
+  const names = facts.charts.flatMap((chart) => chart.query);
+  const error = root.querySelector("[data-chart-error]");
+  try {
+    const response = await fetch(query(names, root.dataset.series), { headers: { Accept: "application/json" } });
+    if (!response.ok || response.redirected) throw new Error(`answer ${response.status}`);
+    show(await response.json());
+    error.hidden = true;
+  } catch (problem) {
+    error.hidden = false;
+    error.textContent = `The samples could not be loaded (${problem.message}). What is shown is the last that was; load the page again to retry.`;
+    for (const panel of panels) panel.fail("Not loaded.");
+  }
+}
+
+function show(answer) {
+  const nodes = [...new Set(answer.series.map((series) => series.node))];
+  for (const panel of panels) {
+    const lines = panel.spec.lines.flatMap(({ name, label }) =>
+      answer.series
+        .filter((series) => series.name === name)
+        .map((series) => ({ label: nodes.length > 1 ? `${facts.nodes[series.node]} ${label}` : label, series })),
+    );
+    if (panel.csvLink) panel.csvLink.href = query(panel.spec.query, root.dataset.csv);
+    panel.show(lines, view.from, view.to);
+  }
+}
+
+function evidenceButtons() {
+  const holder = root.querySelector("[data-evidence]");
+  const known = new Set([...holder.children].map((button) => button.dataset.rule));
+  facts.evidence.forEach(({ rule, title }, index) => {
+    if (known.has(rule)) return;
+    if (index === 0 && !known.size) view.shown.add(rule);
+    const button = document.createElement("button");
+    Object.assign(button, { type: "button", className: "button button-evidence", textContent: title });
+    button.dataset.rule = rule;
+    button.setAttribute("aria-pressed", String(view.shown.has(rule)));
+    button.addEventListener("click", () => {
+      if (!view.shown.delete(rule)) view.shown.add(rule);
+      button.setAttribute("aria-pressed", String(view.shown.has(rule)));
+      for (const panel of panels) panel.draw();
+    });
+    holder.append(button);
+  });
+}
+
+function start() {
+  showAll();
+  const group = () => panels.map((panel) => panel.chart).filter(Boolean);
+  const plugins = [crosshair(group)];
+  for (const spec of facts.charts) {
+    const panel = new ChartPanel(spec, { csv: query(spec.query, root.dataset.csv), plugins, extend: withEvidence });
+    panels.push(panel);
+    root.querySelector("[data-charts]").append(panel.element);
+  }
+  evidenceButtons();
+  root.querySelector("[data-zoom-reset]").addEventListener("click", () => {
+    showAll();
+    load();
+  });
+  onThemeChange(() => panels.forEach((panel) => panel.draw()));
+  load();
+}
+
+if (root) start();
+keepFresh(() => {
+  facts = readJson("run-chart");
+  if (!root) {
+    if (Object.keys(facts.nodes).length) location.reload();
+    return;
+  }
+  evidenceButtons();
+  if (!view.isZoomed) showAll();
+  load();
+});
