@@ -1,63 +1,249 @@
-"""Tables to Parquet and back: open files, small, with whole numbers kept whole."""
+"""Chunks: Parquet files that any tool can open, small, with whole numbers kept whole.
+
+Raw samples are wide, a column a series, so that one series is read alone. Tiers are long, a row a
+series and cell: their footers would else outweigh them. Every chunk names the segments in it, so
+that one which is listed beside its chunk for a moment is not counted twice.
+"""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Collection
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-_LARGEST_EXACT = 2.0**53
+from advisor.store.index import SegmentRef
+from advisor.store.rows import Rows
+from advisor.store.ticks import Column, Session, Ticks, from_arrow
+
+_METADATA = b"trimtab"
+_KEYS = ("session", "cadence_ms", "time_ms")
+_TIER_ROW_GROUP = 2048
+"""Small, so that a few series are read without the rest; 60 s tiers of 30 series fit in one."""
+_FEW_VALUES = 0.5
+"""A dictionary pays while at most this share of the values differ."""
 
 
-def encode(table: pd.DataFrame) -> bytes:
-    """Parquet bytes; equal tables give equal bytes. The index travels as its named column."""
-    columns = table.reset_index() if table.index.name else table
-    arrow = pa.table({name: _array(columns[name]) for name in columns.columns})
+class ChunkError(ValueError):
+    """The bytes are no chunk of ours."""
+
+
+@dataclass
+class Members:
+    """The segments that a chunk was made of."""
+
+    seqs: dict[Session, set[int]] = field(default_factory=lambda: defaultdict(set))
+
+    def add(self, session: Session, seqs: Iterable[int]) -> None:
+        self.seqs[session].update(seqs)
+
+    def update(self, other: Members) -> None:
+        for session, seqs in other.seqs.items():
+            self.add(session, seqs)
+
+    def holds(self, ref: SegmentRef) -> bool:
+        return any(s.id == ref.session_id and ref.seq in seqs for s, seqs in self.seqs.items())
+
+    def missing_from(self, other: Members) -> bool:
+        return any(seqs - other.seqs.get(session, set()) for session, seqs in self.seqs.items())
+
+    def as_json(self) -> list[Any]:
+        return [[*session, _ranges(self.seqs[session])] for session in sorted(self.seqs)]
+
+
+def _ranges(seqs: Collection[int]) -> list[list[int]]:
+    """Ascending inclusive ranges."""
+    ranges: list[list[int]] = []
+    for seq in sorted(seqs):
+        if ranges and seq == ranges[-1][1] + 1:
+            ranges[-1][1] = seq
+        else:
+            ranges.append([seq, seq])
+    return ranges
+
+
+def encode_ticks(ticks: list[Ticks], members: Members) -> bytes:
+    """Raw samples of one node and hour."""
+    names = sorted(
+        {n for each in ticks for n, column in each.columns.items() if column.known.any()}
+    )
+    lengths = [len(each.times_ms) for each in ticks]
+    columns: dict[str, pa.Array] = {
+        "session": pa.array(
+            np.repeat([each.session.id for each in ticks], lengths).tolist(), pa.string()
+        ),
+        "cadence_ms": pa.array(np.repeat([each.cadence_ms for each in ticks], lengths), pa.int64()),
+        "time_ms": pa.array(np.concatenate([each.times_ms for each in ticks]), pa.int64()),
+    }
+    columns |= {
+        name: _stacked([each.columns.get(name) for each in ticks], lengths) for name in names
+    }
+    return _written(pa.table(columns), members)
+
+
+def decode_ticks(body: bytes, names: Collection[str] | None = None) -> tuple[list[Ticks], Members]:
+    """The ticks with those of the series (thinned or not) that the chunk has, and its members."""
+    file = _opened(body, ["session"])
+    members = _members(file)
+    has = file.schema_arrow.names
+    wanted = [n for n in has if n in _KEYS or names is None or n.split(":")[0] in names]
+    table = file.read(columns=wanted, use_threads=False).combine_chunks()
+    sessions = {session.id: session for session in members.seqs}
+    return [_ticks(part, sessions) for part in _tracks(table)], members
+
+
+def series_of(body: bytes) -> set[str]:
+    """The series of a chunk of raw samples or of a tier, from its header alone."""
+    file = _opened(body)
+    index = _metadata(file).get("series")
+    names = index if index is not None else [n for n in file.schema_arrow.names if n not in _KEYS]
+    return {name.split(":")[0] for name in names}
+
+
+def encode_tier(series: dict[str, Rows], members: Members) -> bytes:
+    """One tier of one node and hour, by series, then by time."""
+    names = sorted(name for name, rows in series.items() if len(rows))
+    lengths = [len(series[name]) for name in names]
+    columns: dict[str, pa.Array] = {
+        "series": pa.array(np.repeat(names, lengths).tolist(), pa.string())
+    }
+    for field_name in vars(next(iter(series.values()))):
+        values = np.concatenate([getattr(series[name], field_name) for name in names])
+        columns[field_name] = pa.array(values, from_pandas=True)
+    starts = np.cumsum([0, *lengths]).tolist()
+    index = {
+        name: [start, length] for name, start, length in zip(names, starts, lengths, strict=False)
+    }
+    return _written(pa.table(columns), members, {"series": index}, _TIER_ROW_GROUP)
+
+
+def decode_tier(
+    body: bytes, names: Collection[str] | None = None
+) -> tuple[dict[str, Rows], Members]:
+    """The rows of those of the series that the chunk has, and its members."""
+    file = _opened(body)
+    index = _metadata(file)["series"]
+    wanted = [name for name in index if names is None or name in names]
+    groups = sorted({g for name in wanted for g in _groups(*index[name])})
+    place = {group: number for number, group in enumerate(groups)}
+    fields = [name for name in file.schema_arrow.names if name != "series"]
+    table = file.read_row_groups(groups, columns=fields, use_threads=False)
+    arrays = [table[name].to_numpy() for name in fields]
+    found = {}
+    for name in wanted:
+        first, length = index[name]
+        group, offset = divmod(first, _TIER_ROW_GROUP)
+        low = place[group] * _TIER_ROW_GROUP + offset
+        found[name] = Rows(*(array[low : low + length] for array in arrays))
+    return found, _members(file)
+
+
+def encode_table(table: pa.Table, members: Members) -> bytes:
+    """Steps or events of one node and hour."""
+    return _written(table, members)
+
+
+def decode_table(body: bytes) -> tuple[pa.Table, Members]:
+    file = _opened(body)
+    return file.read(use_threads=False).replace_schema_metadata(None), _members(file)
+
+
+def _groups(first: int, length: int) -> range:
+    return range(first // _TIER_ROW_GROUP, (first + length - 1) // _TIER_ROW_GROUP + 1)
+
+
+def _stacked(parts: list[Column | None], lengths: list[int]) -> pa.Array:
+    having = [part for part in parts if part is not None and part.known.any()]
+    is_float = any(part.values.dtype.kind == "f" for part in having)
+    kind = pa.float64() if is_float else pa.int64()
+    arrays = [
+        pa.nulls(length, kind)
+        if part is None
+        else pa.array(part.values, mask=~part.known).cast(kind, safe=False)
+        for part, length in zip(parts, lengths, strict=True)
+    ]
+    return pa.concat_arrays(arrays)
+
+
+def _tracks(table: pa.Table) -> Iterable[pa.Table]:
+    """The parts of a table with one session and cadence each; they are stored in runs."""
+    if not len(table):
+        return
+    codes = table["session"].combine_chunks().indices.to_numpy()
+    cadences = table["cadence_ms"].to_numpy()
+    changes = np.flatnonzero((np.diff(codes) != 0) | (np.diff(cadences) != 0)) + 1
+    edges = [0, *changes.tolist(), len(table)]
+    for low, high in pairwise(edges):
+        yield table.slice(low, high - low)
+
+
+def _ticks(part: pa.Table, sessions: dict[str, Session]) -> Ticks:
+    columns = {n: from_arrow(part[n].combine_chunks()) for n in part.column_names if n not in _KEYS}
+    return Ticks(
+        session=sessions[part["session"][0].as_py()],
+        cadence_ms=part["cadence_ms"][0].as_py(),
+        times_ms=part["time_ms"].to_numpy(),
+        columns={name: column for name, column in columns.items() if column.known.any()},
+    )
+
+
+def _opened(body: bytes, dictionaries: list[str] | None = None) -> pq.ParquetFile:
+    return pq.ParquetFile(pa.BufferReader(body), read_dictionary=dictionaries)
+
+
+def _metadata(file: pq.ParquetFile) -> dict[str, Any]:
+    text = (file.metadata.metadata or {}).get(_METADATA)
+    if text is None:
+        raise ChunkError("a Parquet file, but not one that Trimtab wrote")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def _members(file: pq.ParquetFile) -> Members:
+    members = Members()
+    for started_us, session_id, ranges in _metadata(file)["members"]:
+        for low, high in ranges:
+            members.add(Session(started_us, session_id), range(low, high + 1))
+    return members
+
+
+def _written(
+    table: pa.Table,
+    members: Members,
+    metadata: dict[str, Any] | None = None,
+    row_group: int = 1 << 20,
+) -> bytes:
+    """Parquet bytes; equal content gives equal bytes."""
+    document = json.dumps({"members": members.as_json(), **(metadata or {})}, separators=(",", ":"))
     target = io.BytesIO()
-    pq.write_table(
-        arrow,
+    encodings = {name: _encoding(table[name]) for name in table.column_names}
+    with pq.ParquetWriter(
         target,
+        table.schema,
         compression="zstd",
-        compression_level=9,
-        use_dictionary=[n for n in arrow.column_names if not _is_rising(arrow[n])],
-        column_encoding={
-            n: "DELTA_BINARY_PACKED" for n in arrow.column_names if _is_rising(arrow[n])
-        },
+        compression_level=6,
+        use_dictionary=[name for name, encoding in encodings.items() if not encoding] or False,
+        column_encoding={name: e for name, e in encodings.items() if e} or None,
         write_statistics=False,
         store_schema=False,
-    )
+    ) as writer:
+        writer.write_table(table, row_group_size=row_group)
+        writer.add_key_value_metadata({_METADATA: document.encode()})
     return target.getvalue()
 
 
-def decode(body: bytes, columns: Collection[str] | None = None) -> pd.DataFrame:
-    """The table, or those of `columns` that it has; only these are read."""
-    source = pq.ParquetFile(io.BytesIO(body))
-    has = source.schema_arrow.names
-    wanted = has if columns is None else [name for name in has if name in columns]
-    table: pd.DataFrame = source.read(columns=wanted).to_pandas()
-    return table.set_index("time_ms") if "time_ms" in wanted and "kind" not in has else table
-
-
-def names(body: bytes) -> list[str]:
-    """The columns of a chunk, without reading them."""
-    return list(pq.ParquetFile(io.BytesIO(body)).schema_arrow.names)
-
-
-def _array(column: pd.Series) -> pa.Array:
-    """Whole floats become int64 (they pack), the rest stays; NaN becomes null."""
-    if column.dtype != np.float64:
-        return pa.array(column, from_pandas=True)
-    known = column.to_numpy()[~np.isnan(column.to_numpy())]
-    whole = bool(np.all(np.mod(known, 1) == 0)) and bool(np.all(np.abs(known) < _LARGEST_EXACT))
-    return pa.array(column, type=pa.int64() if whole else pa.float64(), from_pandas=True)
-
-
-def _is_rising(column: pa.ChunkedArray) -> bool:
-    """Counters and times: a dictionary would be larger than their differences."""
-    if column.type != pa.int64() or not len(column):
-        return False
-    return len(column.unique()) > len(column) // 2
+def _encoding(column: pa.ChunkedArray) -> str:
+    """Few values: a dictionary (""). Else differences for whole numbers, split bytes for others."""
+    if column.type not in (pa.int64(), pa.float64()):
+        return ""
+    known = len(column) - column.null_count
+    if len(column.drop_null().unique()) <= _FEW_VALUES * known:
+        return ""
+    return "DELTA_BINARY_PACKED" if column.type == pa.int64() else "BYTE_STREAM_SPLIT"

@@ -8,12 +8,14 @@ from datetime import datetime
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
-from advisor.store.data import NodeData, is_counter
-from advisor.store.index import NodeHistory
+from advisor.store import tables
+from advisor.store.cells import Grid, Line
+from advisor.store.index import TIERS_SECONDS, NodeHistory, to_ms, to_us
 from advisor.store.objects import ObjectStore
-from advisor.store.reading import TIERS_SECONDS, Reader
-from advisor.store.segments import THINNED_SECONDS
+from advisor.store.reading import Reader
+from advisor.store.rows import is_counter
 from rules.frame import EVENT_COLUMNS, STEP_COLUMNS, NodeFrame, RunFrame
 
 
@@ -27,86 +29,123 @@ def load_frame(
 ) -> tuple[RunFrame, tuple[str, ...]]:
     """The run between `started_at` and `ended_at`, and the keys of objects that couldn't be read.
 
-    A cell of the grid holds the mean of a gauge's samples in it and a counter's last value; NaN
-    where there is no sample. Memory grows with cells times series.
+    A cell of the grid holds the mean of a gauge's samples in it and a counter's last value; NaN in
+    gaps (`rows.GAP_FACTOR`). With an unreadable object the frame isn't final. Reads hour by hour:
+    memory grows with cells times series.
     """
-    reader = Reader(store)
     duration = (ended_at - started_at).total_seconds()
-    tier = max((t for t in TIERS_SECONDS if t <= resolution_seconds), default=0)
-    frames = {}
+    count = max(int(np.ceil(round(duration / resolution_seconds, 9))), 1)
+    grid = Grid(to_ms(started_at), resolution_seconds * 1000, count)
+    readers = {node.key: Reader(store, node) for node in nodes}
+    frames = {
+        node.key: _node_frame(readers[node.key], node, started_at, ended_at, grid) for node in nodes
+    }
+    unreadable = tuple(key for reader in readers.values() for key in reader.unreadable)
+    return RunFrame(resolution_seconds, duration, final and not unreadable, frames), unreadable
+
+
+def read_steps(
+    store: ObjectStore, nodes: Sequence[NodeHistory], start: datetime, end: datetime
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Steps that began within [start, end] as `STEP_COLUMNS` and `node`; seconds since `start`.
+
+    And the keys of objects that couldn't be read.
+    """
+    return _of_nodes(store, nodes, start, end, STEP_COLUMNS)
+
+
+def read_events(
+    store: ObjectStore, nodes: Sequence[NodeHistory], start: datetime, end: datetime
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Events within [start, end] as `EVENT_COLUMNS` and `node`, and the unreadable keys."""
+    return _of_nodes(store, nodes, start, end, EVENT_COLUMNS)
+
+
+def _of_nodes(
+    store: ObjectStore,
+    nodes: Sequence[NodeHistory],
+    start: datetime,
+    end: datetime,
+    columns: tuple[str, ...],
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    parts = []
+    unreadable: list[str] = []
     for node in nodes:
-        # A millisecond more: the last tick may fall on the very end.
-        data = reader.node(node, started_at, ended_at + pd.Timedelta(milliseconds=1), None, tier)
-        frames[node.key] = NodeFrame(
-            key=node.key,
-            hardware=node.hardware,
-            samples=_grid(data, tier, started_at, duration, resolution_seconds),
-            steps=_steps(data.steps, started_at),
-            events=_events(data.events, started_at),
-            intervals=tuple(_since(started_at, *interval) for interval in node.intervals),
-        )
-    frame = RunFrame(resolution_seconds, duration, final and not reader.unreadable, frames)
-    return frame, tuple(reader.unreadable)
+        reader = Reader(store, node)
+        hours = reader.hours(start, end)
+        if columns is STEP_COLUMNS:
+            table = _steps([reader.steps(hour)[0] for hour in hours], start, end)
+        else:
+            table = _events([reader.events(hour)[0] for hour in hours], start, end)
+        parts.append(table.assign(node=node.key))
+        unreadable += reader.unreadable
+    having = [part for part in parts if len(part)]
+    every = (
+        pd.concat(having, ignore_index=True) if having else pd.DataFrame(columns=[*columns, "node"])
+    )
+    return every, tuple(unreadable)
 
 
-def _grid(
-    data: NodeData, tier: int, started_at: datetime, duration: float, resolution: float
-) -> pd.DataFrame:
-    count = max(int(np.ceil(duration / resolution)), 1)
-    rollups = data.rollups[tier or THINNED_SECONDS]
-    summarised = _by_cell(_of_rollup(rollups), started_at, resolution, count)
-    raw = _by_cell(data.samples, started_at, resolution, count)
-    grid = raw.combine_first(summarised).reindex(range(count))
-    grid.index = pd.Index(np.arange(count) * resolution, name="seconds")
-    return grid.astype("float64")
+def _node_frame(
+    reader: Reader, node: NodeHistory, started_at: datetime, ended_at: datetime, grid: Grid
+) -> NodeFrame:
+    # A tier's cells count from the epoch, the grid's from the run: two a cell keep edges near.
+    tier = max((t for t in TIERS_SECONDS if 2000 * t <= grid.width_ms), default=0)
+    lines: dict[str, Line] = {}
+    steps, events = [], []
+    for hour in reader.hours(started_at, ended_at):
+        for name, rows in reader.rows(hour, None, tier).items():
+            inside = rows.between(grid.start_ms, to_ms(ended_at))
+            lines.setdefault(name, Line(grid, is_counter(name))).add(inside)
+        steps.append(reader.steps(hour)[0])
+        events.append(reader.events(hour)[0])
+    return NodeFrame(
+        key=node.key,
+        hardware=node.hardware,
+        samples=_samples(lines, grid),
+        steps=_steps(steps, started_at, ended_at),
+        events=_events(events, started_at, ended_at),
+        intervals=tuple(_since(started_at, *interval) for interval in node.intervals),
+    )
 
 
-def _of_rollup(rollups: pd.DataFrame) -> pd.DataFrame:
-    """The one value of a cell that stands for it: a gauge's mean, a counter's greatest."""
-    names = sorted({name.rsplit(":", 1)[0] for name in rollups.columns})
-    columns = {n: rollups[f"{n}:{'max' if is_counter(n) else 'mean'}"] for n in names}
-    return pd.DataFrame(columns, index=rollups.index)
+def _samples(lines: dict[str, Line], grid: Grid) -> pd.DataFrame:
+    index = pd.Index(np.arange(grid.count) * (grid.width_ms / 1000), name="seconds")
+    columns = {name: lines[name].finish() for name in sorted(lines)}
+    return pd.DataFrame(columns, index=index, dtype="float64")
 
 
-def _by_cell(
-    samples: pd.DataFrame, started_at: datetime, resolution: float, count: int
-) -> pd.DataFrame:
-    since_ms = samples.index.to_numpy(dtype="int64") - round(started_at.timestamp() * 1000)
-    cell = np.clip(since_ms // round(resolution * 1000), 0, count - 1)
-    grouped = samples.groupby(cell)
-    gauges = [name for name in samples.columns if not is_counter(name)]
-    counters = [name for name in samples.columns if is_counter(name)]
-    parts = [grouped[gauges].mean()] if gauges else []
-    parts += [grouped[counters].last()] if counters else []
-    return pd.concat(parts, axis=1) if parts else pd.DataFrame(index=pd.Index([], dtype="int64"))
-
-
-def _steps(steps: pd.DataFrame, started_at: datetime) -> pd.DataFrame:
-    start_us = round(started_at.timestamp() * 1_000_000)
-    table = pd.DataFrame(
+def _steps(parts: list[pa.Table], start: datetime, end: datetime) -> pd.DataFrame:
+    """Means over `count` steps, but all their samples."""
+    table = tables.merged(parts, tables.STEP_SCHEMA)
+    found = table.drop_columns(["histogram", "slowest_us"]).to_pandas()
+    found = found[found["start_us"].between(to_us(start), to_us(end))].reset_index(drop=True)
+    count = found["count"]
+    steps = pd.DataFrame(
         {
-            "rank": steps["rank"],
-            "phase": steps["phase"],
-            "start_seconds": (steps["start_us"] - start_us) / 1e6,
-            "duration_seconds": steps["duration_us"] / 1e6,
-            "data_wait_seconds": steps["data_wait_us"] / 1e6,
-            "samples": steps["samples"] * steps["count"],
-            "count": steps["count"],
+            "rank": found["rank"],
+            "phase": found["phase"].astype("str"),
+            "start_seconds": (found["start_us"] - to_us(start)) / 1e6,
+            "duration_seconds": found["duration_us"] / count / 1e6,
+            "data_wait_seconds": found["data_wait_us"].astype("float64") / count / 1e6,
+            "samples": found["samples"].astype("float64"),
+            "count": count,
         }
     )
-    return table[list(STEP_COLUMNS)]
+    return steps[list(STEP_COLUMNS)]
 
 
-def _events(events: pd.DataFrame, started_at: datetime) -> pd.DataFrame:
-    start_ms = round(started_at.timestamp() * 1000)
-    table = pd.DataFrame(
+def _events(parts: list[pa.Table], start: datetime, end: datetime) -> pd.DataFrame:
+    found = tables.merged(parts, tables.EVENT_SCHEMA).to_pandas()
+    found = found[found["time_ms"].between(to_ms(start), to_ms(end))].reset_index(drop=True)
+    events = pd.DataFrame(
         {
-            "time_seconds": (events["time_ms"] - start_ms) / 1000.0,
-            "kind": events["kind"],
-            "data": [json.loads(data) for data in events["data"]],
+            "time_seconds": (found["time_ms"] - to_ms(start)) / 1000.0,
+            "kind": found["kind"].astype("str"),
+            "data": pd.Series([json.loads(data) for data in found["data"]], dtype="object"),
         }
     )
-    return table[list(EVENT_COLUMNS)]
+    return events[list(EVENT_COLUMNS)]
 
 
 def _since(started_at: datetime, start: datetime, end: datetime) -> tuple[float, float]:

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from rules.frame import Hardware
 
-ChunkKind = Literal["samples", "thinned", "steps", "events"]
-"""`thinned`: cells that an agent's full spool made before it sent them; no raw samples exist."""
+ChunkKind = Literal["samples", "steps", "events"]
+HOUR_MS = 3_600_000
+TIERS_SECONDS = (10, 60)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def to_us(moment: datetime) -> int:
+    """Whole microseconds since the Unix epoch; exact, as a float would not be."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def to_ms(moment: datetime) -> int:
+    return to_us(moment) // 1000
+
+
+def from_ms(time_ms: int) -> datetime:
+    return _EPOCH + timedelta(milliseconds=time_ms)
 
 
 @dataclass(frozen=True)
@@ -20,20 +35,36 @@ class SegmentRef:
     session_id: str
     seq: int
     session_started_at: datetime
-    """Already corrected by the service's clock offset; UTC."""
+    """Already corrected by the service's clock offset; UTC. The same for all of a session: what is
+    compacted keeps the time it was compacted with."""
     start_ms: int
     duration_ms: int
+
+    @property
+    def start_us(self) -> int:
+        return to_us(self.session_started_at) + self.start_ms * 1000
+
+    @property
+    def hours_ms(self) -> range:
+        """The UTC hours that it touches, each by its start."""
+        start_ms = self.start_us // 1000
+        last_ms = start_ms + max(self.duration_ms - 1, 0)
+        return range(start_ms // HOUR_MS * HOUR_MS, last_ms + 1, HOUR_MS)
 
 
 @dataclass(frozen=True)
 class ChunkRef:
-    """One compacted Parquet file. Tier 0 is raw samples; 10 and 60 are seconds a row."""
+    """One compacted Parquet file of one UTC hour. Tier 0 is raw samples; 10 and 60 are seconds."""
 
     key: str
     kind: ChunkKind
     tier_seconds: int
     starts_at: datetime
     ends_at: datetime
+
+    @property
+    def hour_ms(self) -> int:
+        return to_ms(self.starts_at) // HOUR_MS * HOUR_MS
 
 
 @dataclass(frozen=True)

@@ -1,147 +1,196 @@
-"""Merges what is stored of a node - hot segments and chunks - into tables."""
+"""Reads what is stored of one node, an hour at a time: hot segments and chunks as one."""
 
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TypeVar
 
-import pandas as pd
+import pyarrow as pa
 from pyarrow import ArrowException
 from trimtab.wire import WireError
 
-from advisor.store import chunks
-from advisor.store.data import (
-    EVENT_FIELDS,
-    STATISTICS,
-    STEP_FIELDS,
-    NodeData,
-    merged_rollups,
-    merged_rows,
-    merged_samples,
-    rolled_up,
-)
-from advisor.store.index import ChunkRef, NodeHistory, SegmentRef
+from advisor.store import chunks, segments, tables, ticks
+from advisor.store.chunks import ChunkError, Members
+from advisor.store.index import HOUR_MS, TIERS_SECONDS, ChunkRef, NodeHistory, SegmentRef, to_ms
 from advisor.store.objects import ObjectMissingError, ObjectStore
-from advisor.store.segments import THINNED_SECONDS, segment_data
+from advisor.store.rows import Rows, joined, rolled_up
+from advisor.store.segments import HotSegment
+from advisor.store.ticks import Ticks
+from advisor.store.voices import series_names, series_rows
 
-TIERS_SECONDS = (10, 60)
-Read = TypeVar("Read")
+Found = TypeVar("Found")
 logger = logging.getLogger(__name__)
+_BROKEN = (ObjectMissingError, WireError, ArrowException, ChunkError, OSError)
 
 
-@dataclass
 class Reader:
-    """Reads objects; a missing or broken one is named in `unreadable`, never taken as zero."""
+    """One node's objects. A missing or broken one is named in `unreadable`, never taken as zero.
 
-    store: ObjectStore
-    unreadable: list[str] = field(default_factory=list)
+    Ask hours in rising order: a segment is kept decoded only as long as its hours are asked for.
+    """
 
-    def read(self, key: str, decode: Callable[[bytes], Read]) -> Read | None:
+    def __init__(self, store: ObjectStore, node: NodeHistory) -> None:
+        self.unreadable: list[str] = []
+        self._store = store
+        self._segments: dict[int, list[SegmentRef]] = defaultdict(list)
+        self._chunks: dict[int, list[ChunkRef]] = defaultdict(list)
+        self._decoded: dict[str, HotSegment | None] = {}
+        for ref in {(ref.session_id, ref.seq): ref for ref in node.segments}.values():
+            for hour_ms in ref.hours_ms:
+                self._segments[hour_ms].append(ref)
+        for chunk in sorted(set(node.chunks), key=lambda ref: ref.key):
+            self._chunks[chunk.hour_ms].append(chunk)
+
+    def hours(self, start: datetime, end: datetime) -> list[int]:
+        """The hours within [start, end] of which something is stored, in order."""
+        low, high = to_ms(start) // HOUR_MS * HOUR_MS, to_ms(end)
+        return sorted(h for h in {*self._segments, *self._chunks} if low <= h <= high)
+
+    def rows(
+        self, hour_ms: int, names: Collection[str] | None, tier_seconds: int
+    ) -> dict[str, Rows]:
+        """Every asked series (None: all) that the hour has: single samples (tier 0) or a tier.
+
+        The tier's own chunk is read alone while no segment waits beside it; else the tier is made
+        of all raw samples of the hour, which gives the same rows.
+        """
+        if tier_seconds:
+            found, members = self._tier(hour_ms, tier_seconds, names)
+            if found is not None and not self.waiting(hour_ms, members):
+                return found
+            made = self._made_of(hour_ms, names, found, members)
+            return {name: rolled_up(rows, tier_seconds) for name, rows in made.items()}
+        if not self._refs(hour_ms, "samples", 0):
+            finest = min((t for t in TIERS_SECONDS if self._refs(hour_ms, "samples", t)), default=0)
+            found, members = self._tier(hour_ms, finest, names) if finest else (None, Members())
+            return self._made_of(hour_ms, names, found, members)
+        return _series(self.ticks(hour_ms, names)[0], names)
+
+    def ticks(self, hour_ms: int, names: Collection[str] | None) -> tuple[list[Ticks], Members]:
+        """The raw samples of an hour, and the segments they came in."""
+        stored, members = self._stored_ticks(hour_ms, names)
+        hot = self.waiting(hour_ms, members)
+        _add(members, hot)
+        return ticks.merged([*stored, *_only(segments.ticks_of(hot), names)]), members
+
+    def steps(self, hour_ms: int) -> tuple[pa.Table, Members]:
+        return self._table(hour_ms, "steps", segments.steps_table, tables.STEP_SCHEMA)
+
+    def events(self, hour_ms: int) -> tuple[pa.Table, Members]:
+        return self._table(hour_ms, "events", segments.events_table, tables.EVENT_SCHEMA)
+
+    def tier_members(self, hour_ms: int, tier_seconds: int) -> Members:
+        return self._tier(hour_ms, tier_seconds, ())[1]
+
+    def waiting(self, hour_ms: int, members: Members) -> list[HotSegment]:
+        """The hour's parts of those hot segments that aren't in a chunk with these members."""
+        refs = sorted(self._segments.get(hour_ms, ()), key=lambda ref: (ref.session_id, ref.seq))
+        decoded = {ref.key: self._hot(ref) for ref in refs if not members.holds(ref)}
+        self._forget_before(hour_ms)
+        found = ((ref, decoded.get(ref.key)) for ref in refs)
+        return [segments.within_hour(hot, ref, hour_ms) for ref, hot in found if hot is not None]
+
+    def segment(self, ref: SegmentRef) -> HotSegment | None:
+        return self._read(ref.key, lambda body: segments.read_segment(ref, body))
+
+    def chunk_series(self, ref: ChunkRef) -> set[str]:
+        return self._read(ref.key, chunks.series_of) or set()
+
+    def _made_of(
+        self,
+        hour_ms: int,
+        names: Collection[str] | None,
+        tier: dict[str, Rows] | None,
+        tier_members: Members,
+    ) -> dict[str, Rows]:
+        """Rows of the raw samples; where those of a tier are no longer kept, its rows stay."""
+        stored, raw_members = self._stored_ticks(hour_ms, names)
+        if tier is None or not tier_members.missing_from(raw_members):
+            hot = segments.ticks_of(self.waiting(hour_ms, raw_members))
+            return _series(ticks.merged([*stored, *_only(hot, names)]), names)
+        late = _series(segments.ticks_of(self.waiting(hour_ms, tier_members)), names)
+        every = sorted({*tier, *late})
+        return {n: joined(part[n] for part in (tier, late) if n in part) for n in every}
+
+    def _stored_ticks(
+        self, hour_ms: int, names: Collection[str] | None
+    ) -> tuple[list[Ticks], Members]:
+        stored: list[Ticks] = []
+        members = Members()
+        for ref in self._refs(hour_ms, "samples", 0):
+            found = self._read(ref.key, lambda body: chunks.decode_ticks(body, names))
+            stored += found[0] if found else []
+            members.update(found[1] if found else Members())
+        return stored, members
+
+    def _tier(
+        self, hour_ms: int, tier_seconds: int, names: Collection[str] | None
+    ) -> tuple[dict[str, Rows] | None, Members]:
+        for ref in self._refs(hour_ms, "samples", tier_seconds):
+            found = self._read(ref.key, lambda body: chunks.decode_tier(body, names))
+            if found:
+                return found
+        return None, Members()
+
+    def _table(
+        self,
+        hour_ms: int,
+        kind: str,
+        of_hot: Callable[[list[HotSegment]], pa.Table],
+        schema: pa.Schema,
+    ) -> tuple[pa.Table, Members]:
+        members = Members()
+        parts = []
+        for ref in self._refs(hour_ms, kind, 0):
+            found = self._read(ref.key, chunks.decode_table)
+            if found:
+                parts.append(found[0])
+                members.update(found[1])
+        hot = self.waiting(hour_ms, members)
+        _add(members, hot)
+        return tables.merged([*parts, of_hot(hot)], schema), members
+
+    def _refs(self, hour_ms: int, kind: str, tier_seconds: int) -> list[ChunkRef]:
+        refs = self._chunks.get(hour_ms, ())
+        return [ref for ref in refs if (ref.kind, ref.tier_seconds) == (kind, tier_seconds)]
+
+    def _hot(self, ref: SegmentRef) -> HotSegment | None:
+        if ref.key not in self._decoded:
+            self._decoded[ref.key] = self.segment(ref)
+        return self._decoded[ref.key]
+
+    def _forget_before(self, hour_ms: int) -> None:
+        needed = {
+            ref.key for hour, refs in self._segments.items() if hour >= hour_ms for ref in refs
+        }
+        self._decoded = {key: hot for key, hot in self._decoded.items() if key in needed}
+
+    def _read(self, key: str, decode: Callable[[bytes], Found]) -> Found | None:
         try:
-            return decode(self.store.get(key))
-        except (ObjectMissingError, WireError, ArrowException, OSError, KeyError) as error:
+            return decode(self._store.get(key))
+        except _BROKEN as error:
             logger.warning("unreadable object", extra={"key": key, "error": str(error)})
-            self.unreadable.append(key)
+            if key not in self.unreadable:
+                self.unreadable.append(key)
             return None
 
-    def node(
-        self,
-        node: NodeHistory,
-        start: datetime,
-        end: datetime,
-        names: Collection[str] | None = None,
-        tier_seconds: int = 0,
-    ) -> NodeData:
-        """What is known of a node within [start, end).
 
-        Args:
-            names: the series to read; None: all. Steps and events come only with all.
-            tier_seconds: 0 for raw samples; else only this tier's roll-ups are read and made.
-        """
-        hot = [self.segment(ref) for ref in node.segments if _overlaps(ref, start, end)]
-        segments = [data for data in hot if data is not None]
-        near = [ref for ref in node.chunks if ref.starts_at < end and ref.ends_at > start]
-        samples = merged_samples([data.samples for data in segments])
-        return NodeData(
-            samples=_within(self._raw(samples, near, names, tier_seconds), start, end),
-            rollups=self._rollups(segments, samples, near, names, tier_seconds, start, end),
-            steps=self._rows("steps", [d.steps for d in segments], near, names, STEP_FIELDS),
-            events=self._rows("events", [d.events for d in segments], near, names, EVENT_FIELDS),
-        )
-
-    def segment(self, ref: SegmentRef) -> NodeData | None:
-        return self.read(ref.key, lambda body: segment_data(ref, body))
-
-    def _raw(
-        self,
-        hot: pd.DataFrame,
-        near: Iterable[ChunkRef],
-        names: Collection[str] | None,
-        tier_seconds: int,
-    ) -> pd.DataFrame:
-        if tier_seconds:
-            return merged_samples([])
-        wanted = None if names is None else {"time_ms", *names}
-        stored = self._tables(near, "samples", 0, wanted)
-        return _only(merged_samples([*stored, hot]), names)
-
-    def _rollups(
-        self,
-        segments: list[NodeData],
-        samples: pd.DataFrame,
-        near: Iterable[ChunkRef],
-        names: Collection[str] | None,
-        tier_seconds: int,
-        start: datetime,
-        end: datetime,
-    ) -> dict[int, pd.DataFrame]:
-        """The asked tier whole; when raw samples are asked for, only what was never raw."""
-        kept = None if names is None else {f"{n}:{s}" for n in names for s in STATISTICS}
-        wanted = None if kept is None else {"time_ms", *kept}
-        parts = [table for data in segments for table in data.rollups.values()]
-        if tier_seconds:
-            parts += [rolled_up(samples, tier_seconds)]
-            parts += self._tables(near, "samples", tier_seconds, wanted)
-        else:
-            parts += self._tables(near, "thinned", THINNED_SECONDS, wanted)
-        tier = tier_seconds or THINNED_SECONDS
-        first_cell = start - timedelta(seconds=tier) + timedelta(milliseconds=1)
-        table = _only(merged_rollups(parts, tier), kept)
-        return {tier: _within(table, first_cell, end)}
-
-    def _rows(
-        self,
-        kind: str,
-        hot: list[pd.DataFrame],
-        near: Iterable[ChunkRef],
-        names: Collection[str] | None,
-        fields: dict[str, str],
-    ) -> pd.DataFrame:
-        if names is not None:
-            return merged_rows([], fields)
-        stored = [table.astype(fields) for table in self._tables(near, kind, 0, None)]
-        return merged_rows([*stored, *hot], fields)
-
-    def _tables(
-        self, near: Iterable[ChunkRef], kind: str, tier_seconds: int, wanted: Collection[str] | None
-    ) -> list[pd.DataFrame]:
-        refs = [ref for ref in near if (ref.kind, ref.tier_seconds) == (kind, tier_seconds)]
-        tables = [self.read(ref.key, lambda body: chunks.decode(body, wanted)) for ref in refs]
-        return [table for table in tables if table is not None]
+def _add(members: Members, hot: Iterable[HotSegment]) -> None:
+    for segment in hot:
+        members.add(segment.session, [segment.seq])
 
 
-def _overlaps(ref: SegmentRef, start: datetime, end: datetime) -> bool:
-    begins = ref.session_started_at + timedelta(milliseconds=ref.start_ms)
-    return begins < end and begins + timedelta(milliseconds=ref.duration_ms) >= start
+def _only(found: Iterable[Ticks], names: Collection[str] | None) -> Iterable[Ticks]:
+    """Ticks with the asked series only."""
+    for each in found:
+        kept = {n: c for n, c in each.columns.items() if names is None or n.split(":")[0] in names}
+        yield Ticks(each.session, each.cadence_ms, each.times_ms, kept)
 
 
-def _within(table: pd.DataFrame, start: datetime, end: datetime) -> pd.DataFrame:
-    low, high = (round(moment.timestamp() * 1000) for moment in (start, end))
-    return table[(table.index >= low) & (table.index < high)]
-
-
-def _only(table: pd.DataFrame, names: Collection[str] | None) -> pd.DataFrame:
-    return table if names is None else table[[n for n in table.columns if n in names]]
+def _series(found: list[Ticks], names: Collection[str] | None) -> dict[str, Rows]:
+    has = series_names(found)
+    made = {n: series_rows(found, n) for n in sorted(has) if names is None or n in names}
+    return {name: rows for name, rows in made.items() if len(rows)}

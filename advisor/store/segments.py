@@ -1,103 +1,182 @@
-"""Hot segments, as uploaded, to tables on absolute time."""
+"""Hot segments, as uploaded, on absolute time."""
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain
+from statistics import median_low
+from typing import Any
 
-import pandas as pd
+import numpy as np
+import pyarrow as pa
 from trimtab.wire import Block, Segment, StepBlock, StepSummary, decode_segment
+from trimtab.wire.segment import Number
 
-from advisor.store.data import (
-    EVENT_FIELDS,
-    STEP_FIELDS,
-    NodeData,
-    merged_rollups,
-    merged_rows,
-    merged_samples,
-    no_rows,
-)
-from advisor.store.index import SegmentRef
-
-THINNED_SECONDS = 10
-"""The agent's spool thins its oldest segments to cells of this width before it drops any."""
+from advisor.store.index import HOUR_MS, SegmentRef, to_us
+from advisor.store.rows import GAP_FACTOR
+from advisor.store.tables import EVENT_SCHEMA, STEP_SCHEMA
+from advisor.store.ticks import Session, Ticks, column, in_order, merged
 
 
-def segment_data(ref: SegmentRef, body: bytes) -> NodeData:
-    """The tables of one segment.
+@dataclass(frozen=True)
+class TimedBlock:
+    """A block of the wire with Unix milliseconds."""
 
+    cadence_ms: int
+    times_ms: list[int]
+    columns: dict[str, list[Number]]
+
+
+@dataclass(frozen=True)
+class HotSegment:
+    """What one segment says; steps and events as rows of `STEP_SCHEMA` and `EVENT_SCHEMA`."""
+
+    session: Session
+    seq: int
+    blocks: list[TimedBlock]
+    steps: list[tuple[Any, ...]]
+    events: list[tuple[Any, ...]]
+
+
+def read_segment(ref: SegmentRef, body: bytes) -> HotSegment:
+    """
     Raises:
         trimtab.wire.WireError: the body is not a segment.
     """
     segment = decode_segment(body)
-    start_us = _start_us(ref)
-    raw = [_table(block, start_us) for block in segment.blocks if not _is_thinned(block)]
-    thinned = [_table(block, start_us) for block in segment.blocks if _is_thinned(block)]
-    return NodeData(
-        samples=merged_samples(raw),
-        rollups={THINNED_SECONDS: merged_rollups(thinned, THINNED_SECONDS)},
-        steps=_steps(segment, start_us),
-        events=_events(segment, start_us),
+    return HotSegment(
+        session=Session(to_us(ref.session_started_at), ref.session_id),
+        seq=ref.seq,
+        blocks=[_timed(block, segment, ref.start_us // 1000) for block in segment.blocks],
+        steps=list(_steps(ref, segment)),
+        events=list(_events(ref, segment)),
     )
 
 
-def _start_us(ref: SegmentRef) -> int:
-    """When the segment began, Unix microseconds."""
-    session_start = ref.session_started_at.timestamp()
-    whole_us = round(session_start * 1_000_000)
-    return whole_us + ref.start_ms * 1000
+def within_hour(segment: HotSegment, ref: SegmentRef, hour_ms: int) -> HotSegment:
+    """The part that belongs to one of the segment's hours.
+
+    What lies outside of all of them (an agent told a wrong duration) belongs to the nearest, so
+    that compacting the segment's hours keeps all of it.
+    """
+    hours = ref.hours_ms
+    if len(hours) == 1:
+        return segment
+
+    def belongs(time_ms: int) -> bool:
+        return min(max(time_ms // HOUR_MS * HOUR_MS, hours[0]), hours[-1]) == hour_ms
+
+    return HotSegment(
+        segment.session,
+        segment.seq,
+        blocks=[_picked(b, [belongs(t) for t in b.times_ms]) for b in segment.blocks],
+        steps=[row for row in segment.steps if belongs(row[0] // 1000)],
+        events=[row for row in segment.events if belongs(row[0])],
+    )
 
 
-def _is_thinned(block: Block) -> bool:
-    return any(":" in name for name in block.columns)
+def ticks_of(segments: Iterable[HotSegment]) -> list[Ticks]:
+    """The samples of many segments; blocks of one shape are joined before they are converted."""
+    groups: dict[Any, list[TimedBlock]] = defaultdict(list)
+    for segment in segments:
+        for block in segment.blocks:
+            groups[segment.session, block.cadence_ms, tuple(block.columns)].append(block)
+    return merged(
+        _joined(session, cadence, names, blocks)
+        for (session, cadence, names), blocks in groups.items()
+    )
 
 
-def _table(block: Block, start_us: int) -> pd.DataFrame:
-    start_ms = start_us // 1000
-    index = pd.Index([start_ms + t for t in block.times_ms], dtype="int64", name="time_ms")
-    return pd.DataFrame(block.columns, index=index, dtype="float64")
+def steps_table(segments: Iterable[HotSegment]) -> pa.Table:
+    return _table((segment.steps for segment in segments), STEP_SCHEMA)
 
 
-def _steps(segment: Segment, start_us: int) -> pd.DataFrame:
-    parts = [_step_rows(block, start_us) for block in segment.steps]
-    parts += [_summary_row(summary, start_us) for summary in segment.step_summaries]
-    return merged_rows(parts, STEP_FIELDS)
+def events_table(segments: Iterable[HotSegment]) -> pa.Table:
+    return _table((segment.events for segment in segments), EVENT_SCHEMA)
 
 
-def _step_rows(block: StepBlock, start_us: int) -> pd.DataFrame:
-    rows = {
-        "start_us": [start_us + offset for offset in block.start_us],
-        "rank": block.rank,
-        "phase": block.phase,
-        "duration_us": block.duration_us,
-        "data_wait_us": block.data_wait_us,
-        "samples": block.samples,
-        "count": 1,
+def _table(parts: Iterable[list[tuple[Any, ...]]], schema: pa.Schema) -> pa.Table:
+    rows = list(chain.from_iterable(parts))
+    columns: list[Any] = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+    return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema)
+
+
+def _timed(block: Block, segment: Segment, start_ms: int) -> TimedBlock:
+    times = [start_ms + offset for offset in block.times_ms]
+    return TimedBlock(_cadence_ms(block, segment), times, block.columns)
+
+
+def _cadence_ms(block: Block, segment: Segment) -> int:
+    """The intended time between two ticks of a block, as a multiple of the segment's resolution.
+
+    A thinned block is one tick that sums up its segment; so is a slow series' only tick.
+    """
+    step = segment.resolution_ms
+    if len(block.times_ms) > 1:
+        pairs = zip(block.times_ms, block.times_ms[1:], strict=False)
+        return max(round(median_low(b - a for a, b in pairs) / step), 1) * step
+    is_thinned = any(":" in name for name in block.columns)
+    is_slow = segment.duration_ms > GAP_FACTOR * step
+    return segment.duration_ms if (is_thinned or is_slow) and segment.duration_ms else step
+
+
+def _picked(block: TimedBlock, chosen: list[bool]) -> TimedBlock:
+    def pick(values: list[Any]) -> list[Any]:
+        return [value for value, is_chosen in zip(values, chosen, strict=True) if is_chosen]
+
+    columns = {name: pick(values) for name, values in block.columns.items()}
+    return TimedBlock(block.cadence_ms, pick(block.times_ms), columns)
+
+
+def _joined(
+    session: Session, cadence_ms: int, names: tuple[str, ...], blocks: list[TimedBlock]
+) -> Ticks:
+    times = np.fromiter(chain.from_iterable(block.times_ms for block in blocks), dtype="int64")
+    columns = {
+        name: column(list(chain.from_iterable(block.columns[name] for block in blocks)))
+        for name in names
     }
-    return pd.DataFrame(rows).astype(STEP_FIELDS)
+    return in_order(session, cadence_ms, times, columns)
 
 
-def _summary_row(summary: StepSummary, start_us: int) -> pd.DataFrame:
-    """One row for a second of steps: their means, and how many there were."""
-    count = max(summary.count, 1)
-    wait, samples = summary.data_wait_sum_us, summary.samples
-    row = {
-        "start_us": start_us + summary.start_ms * 1000,
-        "rank": summary.rank,
-        "phase": summary.phase,
-        "duration_us": round(summary.duration_sum_us / count),
-        "data_wait_us": None if wait is None else wait / count,
-        "samples": None if samples is None else samples / count,
-        "count": count,
-    }
-    return pd.DataFrame([row]).astype(STEP_FIELDS)
+def _steps(ref: SegmentRef, segment: Segment) -> Iterable[tuple[Any, ...]]:
+    for block in segment.steps:
+        yield from _single_steps(ref, block)
+    for summary in segment.step_summaries:
+        if summary.count:
+            yield _summary(ref, summary)
 
 
-def _events(segment: Segment, start_us: int) -> pd.DataFrame:
-    if not segment.events:
-        return no_rows(EVENT_FIELDS)
-    rows = {
-        "time_ms": [start_us // 1000 + event.time_ms for event in segment.events],
-        "kind": [event.kind for event in segment.events],
-        "data": [json.dumps(event.data, sort_keys=True) for event in segment.events],
-    }
-    return pd.DataFrame(rows).astype(EVENT_FIELDS)
+def _single_steps(ref: SegmentRef, block: StepBlock) -> Iterable[tuple[Any, ...]]:
+    columns = (block.start_us, block.duration_us, block.data_wait_us, block.samples)
+    for start, duration, wait, samples in zip(*columns, strict=True):
+        at_us = ref.start_us + start
+        row = (at_us, ref.session_id, ref.seq, block.rank, block.phase)
+        yield (*row, 1, duration, wait, samples, None, None, None, None)
+
+
+def _summary(ref: SegmentRef, summary: StepSummary) -> tuple[Any, ...]:
+    return (
+        ref.start_us + summary.start_ms * 1000,
+        ref.session_id,
+        ref.seq,
+        summary.rank,
+        summary.phase,
+        summary.count,
+        summary.duration_sum_us,
+        summary.data_wait_sum_us,
+        summary.samples,
+        summary.duration_min_us,
+        summary.duration_max_us,
+        sorted(summary.histogram.items()),
+        summary.slowest_us,
+    )
+
+
+def _events(ref: SegmentRef, segment: Segment) -> Iterable[tuple[Any, ...]]:
+    for event in segment.events:
+        data = json.dumps(event.data, sort_keys=True)
+        yield (ref.start_us // 1000 + event.time_ms, ref.session_id, ref.seq, event.kind, data)

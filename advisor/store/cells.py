@@ -1,0 +1,107 @@
+"""Rows on a grid of equal cells, with gaps as NaN and nothing carried over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.store.rows import Rows, binned, joined, nearest, no_gap, no_rows
+
+
+@dataclass(frozen=True)
+class Grid:
+    """`count` cells of `width_ms` from `start_ms`."""
+
+    start_ms: float
+    width_ms: float
+    count: int
+
+    def cell_of(self, time_ms: int) -> int:
+        return int((time_ms - self.start_ms) // self.width_ms)
+
+    def middles_ms(self, cells: np.ndarray) -> np.ndarray:
+        return np.asarray(self.start_ms + (cells + 0.5) * self.width_ms)
+
+
+def spread(rows: Rows, grid: Grid, low: int, high: int) -> np.ndarray:
+    """Low, mean and high of the cells [low, high): float64 of shape (3, high - low).
+
+    A cell without a sample takes its nearest neighbour's, unless it lies in a gap.
+    """
+    known = rows.pick(rows.count > 0)
+    cells, sums = binned(known, grid.start_ms, grid.width_ms)
+    inside = (cells >= low) & (cells < high)
+    values = np.full((3, high - low), np.nan)
+    values[:, cells[inside] - low] = np.stack([sums.low, sums.mean, sums.high])[:, inside]
+    empty = np.flatnonzero(np.isnan(values[1]))
+    speaker = nearest(known, grid.middles_ms(empty + low))
+    filled, speaker = empty[speaker >= 0], speaker[speaker >= 0]
+    values[:, filled] = np.stack([known.low, known.mean, known.high])[:, speaker]
+    return values
+
+
+def last_values(rows: Rows, grid: Grid, low: int, high: int) -> np.ndarray:
+    """A counter's value at the end of the cells [low, high), float64.
+
+    In a cell without a sample it grows evenly from the one before to the one after, unless the
+    cell lies in a gap or the counter was reset.
+    """
+    cells, sums = binned(rows, grid.start_ms, grid.width_ms)
+    inside = (cells >= low) & (cells < high)
+    values = np.full(high - low, np.nan)
+    values[cells[inside] - low] = sums.last[inside]
+    empty = np.flatnonzero(np.isnan(values))
+    middles = grid.middles_ms(empty + low)
+    known = nearest(rows, middles) >= 0
+    values[empty[known]] = _grown(rows, middles[known], grid.width_ms / 2)
+    return values
+
+
+def _grown(rows: Rows, middles_ms: np.ndarray, half_ms: float) -> np.ndarray:
+    if not len(middles_ms):
+        return np.zeros(0)
+    after = np.searchsorted(rows.at_ms, middles_ms, side="right")
+    left, right = np.maximum(after - 1, 0), np.minimum(after, len(rows) - 1)
+    even = np.interp(middles_ms + half_ms, rows.at_ms, rows.last)
+    rises = (rows.last[right] >= rows.last[left]) & no_gap(rows, left, right)
+    nearer_left = middles_ms - rows.at_ms[left] <= np.abs(rows.at_ms[right] - middles_ms)
+    held = np.where((after > 0) & nearer_left, rows.last[left], rows.last[right])
+    return np.where(rises, even, np.where(no_gap(rows, left, right), rows.last[left], held))
+
+
+class Line:
+    """One series on a grid, filled as its rows arrive in time order; keeps only its last cell's."""
+
+    def __init__(self, grid: Grid, counter: bool) -> None:
+        self.values = np.full(grid.count, np.nan)
+        self._grid = grid
+        self._counter = counter
+        self._open = no_rows()
+        self._done = 0
+
+    def add(self, rows: Rows) -> None:
+        """Rows inside the grid, not before the ones that were added earlier."""
+        self._open = joined([self._open, rows])
+        if not len(self._open):
+            return
+        newest = min(self._grid.cell_of(int(self._open.at_ms[-1])), self._grid.count - 1)
+        self._settle(newest)
+        opens_at = np.searchsorted(
+            self._open.at_ms, self._grid.start_ms + newest * self._grid.width_ms
+        )
+        self._open = self._open.pick(slice(max(int(opens_at) - 1, 0), None))
+
+    def finish(self) -> np.ndarray:
+        self._settle(self._grid.count)
+        return self.values
+
+    def _settle(self, end: int) -> None:
+        if end <= self._done:
+            return
+        if self._counter:
+            values = last_values(self._open, self._grid, self._done, end)
+        else:
+            values = spread(self._open, self._grid, self._done, end)[1]
+        self.values[self._done : end] = values
+        self._done = end

@@ -1,0 +1,129 @@
+"""One series of one node in time order: single samples or what sums them up, gauges or rates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+COUNTER_SUFFIX = "_total"
+GAP_FACTOR = 2.5
+"""A hole longer than this many sampling intervals is a gap: nothing is known in it."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Columns of equal length.
+
+    Attributes:
+        at_ms: int64, Unix milliseconds: the tick, or the middle of what a row sums up; rising.
+        width_ms: int64, the time that a row sums up; 0 for a single sample.
+        cadence_ms: int64, the time between the samples behind it.
+        low, mean, high: float64. A counter's are of its rate per second; NaN: no rate known.
+        weight: int64, of `mean` when rows are summed up: samples; for a counter, milliseconds.
+        count: int64, the samples (a counter: the known rates) in it.
+        last: float64, a counter's last value; NaN for a gauge.
+    """
+
+    at_ms: np.ndarray
+    width_ms: np.ndarray
+    cadence_ms: np.ndarray
+    low: np.ndarray
+    mean: np.ndarray
+    high: np.ndarray
+    weight: np.ndarray
+    count: np.ndarray
+    last: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.at_ms)
+
+    def pick(self, chosen: np.ndarray | slice) -> Rows:
+        return Rows(*(getattr(self, name)[chosen] for name in FIELDS))
+
+    def between(self, start_ms: float, end_ms: float) -> Rows:
+        """Those from `start_ms` to `end_ms`, both inclusive."""
+        low = int(np.searchsorted(self.at_ms, start_ms, side="left"))
+        return self.pick(slice(low, int(np.searchsorted(self.at_ms, end_ms, side="right"))))
+
+
+FIELDS = tuple(field.name for field in fields(Rows))
+_FLOATS = ("low", "mean", "high", "last")
+
+
+def is_counter(series: str) -> bool:
+    return series.endswith(COUNTER_SUFFIX)
+
+
+def no_rows() -> Rows:
+    return Rows(*(np.zeros(0, dtype="float64" if n in _FLOATS else "int64") for n in FIELDS))
+
+
+def joined(parts: Iterable[Rows]) -> Rows:
+    """Many rows in time order."""
+    having = [part for part in parts if len(part)]
+    if len(having) < 2:
+        return having[0] if having else no_rows()
+    rows = Rows(*(np.concatenate([getattr(part, name) for part in having]) for name in FIELDS))
+    if bool((np.diff(rows.at_ms) >= 0).all()):
+        return rows
+    return rows.pick(np.argsort(rows.at_ms, kind="stable"))
+
+
+def binned(rows: Rows, origin_ms: float, width_ms: float) -> tuple[np.ndarray, Rows]:
+    """The rows summed up by cells of equal width: the cells' numbers and one row for each.
+
+    A row counts in the cell that its `at_ms` lies in; cells without any don't appear.
+    """
+    cell = np.floor((rows.at_ms - origin_ms) / width_ms).astype("int64")
+    first = np.flatnonzero(np.diff(cell, prepend=cell[:1] - 1))
+    if not len(first):
+        return cell, rows
+    weight = np.add.reduceat(rows.weight, first)
+    weighted = np.where(rows.weight > 0, rows.mean, 0.0) * rows.weight
+    middle = origin_ms + (cell[first] + 0.5) * width_ms
+    return cell[first], Rows(
+        at_ms=np.floor(middle).astype("int64"),
+        width_ms=np.full(len(first), round(width_ms)),
+        cadence_ms=np.maximum.reduceat(rows.cadence_ms, first),
+        low=np.fmin.reduceat(rows.low, first),
+        mean=np.add.reduceat(weighted, first) / np.where(weight > 0, weight, np.nan),
+        high=np.fmax.reduceat(rows.high, first),
+        weight=weight,
+        count=np.add.reduceat(rows.count, first),
+        last=rows.last[np.append(first[1:], len(rows)) - 1],
+    )
+
+
+def rolled_up(rows: Rows, tier_seconds: int) -> Rows:
+    """The rows summed up by cells that count from the Unix epoch, so that hours and parts align."""
+    return binned(rows, 0, tier_seconds * 1000)[1]
+
+
+def no_gap(rows: Rows, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Whether what is known reaches from row `left` to row `right`, for arrays of indices."""
+    distance = rows.at_ms[right] - rows.at_ms[left]
+    hole = distance - (rows.width_ms[left] + rows.width_ms[right]) / 2
+    cadence = np.maximum(rows.cadence_ms[left], rows.cadence_ms[right])
+    return np.asarray(hole <= GAP_FACTOR * cadence)
+
+
+def nearest(rows: Rows, moments_ms: np.ndarray) -> np.ndarray:
+    """For each moment the index of the row that speaks for it; -1 where nothing is known.
+
+    A row speaks for half its width (or cadence) around it, and up to halfway to its neighbour
+    where there is no gap between the two.
+    """
+    if not len(rows):
+        return np.full(len(moments_ms), -1)
+    after = np.searchsorted(rows.at_ms, moments_ms, side="right")
+    left, right = np.maximum(after - 1, 0), np.minimum(after, len(rows) - 1)
+    to_left = np.where(after > 0, moments_ms - rows.at_ms[left], np.inf)
+    to_right = np.where(after < len(rows), rows.at_ms[right] - moments_ms, np.inf)
+    inside = (after > 0) & (after < len(rows)) & no_gap(rows, left, right)
+    reach_ms = np.maximum(rows.width_ms, rows.cadence_ms) / 2
+    from_left = inside | (to_left <= reach_ms[left])
+    from_right = inside | (to_right <= reach_ms[right])
+    takes_right = from_right & (~from_left | (to_right < to_left))
+    return np.where(takes_right, right, np.where(from_left, left, -1))

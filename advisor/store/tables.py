@@ -1,0 +1,50 @@
+"""Steps and events as tables in time order; each row knows the segment that it came in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+STEP_SCHEMA = pa.schema(
+    {
+        "start_us": pa.int64(),  # Unix microseconds
+        "session": pa.string(),
+        "seq": pa.int64(),
+        "rank": pa.int64(),
+        "phase": pa.string(),
+        "count": pa.int64(),
+        # Sums over `count` steps; null wait or samples: not measured.
+        "duration_us": pa.int64(),
+        "data_wait_us": pa.int64(),
+        "samples": pa.int64(),
+        # Of steps that were too many to keep singly; null for single ones.
+        "duration_min_us": pa.int64(),
+        "duration_max_us": pa.int64(),
+        "histogram": pa.map_(pa.int32(), pa.int64()),
+        "slowest_us": pa.list_(pa.int64()),
+    }
+)
+EVENT_SCHEMA = pa.schema(
+    {
+        "time_ms": pa.int64(),  # Unix milliseconds
+        "session": pa.string(),
+        "seq": pa.int64(),
+        "kind": pa.string(),
+        "data": pa.string(),  # JSON
+    }
+)
+_STEP_ORDER = ("start_us", "session", "seq", "rank", "phase")
+_EVENT_ORDER = ("time_ms", "session", "seq")
+
+
+def merged(parts: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
+    """Tables of different segments as one. Rows of one segment at one time keep their order."""
+    joined = pa.concat_tables(
+        [schema.empty_table(), *(part.select(schema.names).cast(schema) for part in parts)]
+    )
+    order = _STEP_ORDER if schema is STEP_SCHEMA else _EVENT_ORDER
+    places = pa.array(range(len(joined)), pa.int64())
+    keys = [(name, "ascending") for name in (*order, "place")]
+    ordered = joined.append_column("place", places).sort_by(keys)
+    return ordered.drop_columns(["place"])

@@ -1,0 +1,101 @@
+"""Samples as they were taken: the ticks of one session at one cadence, whole numbers kept whole."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from trimtab.wire.segment import Number
+
+
+class Session(NamedTuple):
+    """One life of an agent; in order of their starts."""
+
+    started_us: int
+    id: str
+
+
+class Column(NamedTuple):
+    """`values` int64 or float64; they mean nothing where not `known`: a missing sample."""
+
+    values: np.ndarray
+    known: np.ndarray
+
+
+@dataclass(frozen=True)
+class Ticks:
+    """Series that were read together.
+
+    Attributes:
+        cadence_ms: the intended time between two ticks; what a thinned tick sums up.
+        times_ms: int64, Unix milliseconds, rising.
+        columns: by series, of the same length. A thinned one has `name:min`, `name:mean`,
+            `name:max` and `name:count` instead.
+    """
+
+    session: Session
+    cadence_ms: int
+    times_ms: np.ndarray
+    columns: dict[str, Column]
+
+
+def column(values: Sequence[Number]) -> Column:
+    """Whole numbers as int64; a mix as float64, exact to 2^53."""
+    try:
+        array = pa.array(values)
+    except pa.ArrowInvalid:
+        array = pa.array([None if value is None else float(value) for value in values])
+    return from_arrow(array)
+
+
+def from_arrow(array: pa.Array) -> Column:
+    """A column of int64, float64, or nothing but nulls."""
+    known = array.is_valid().to_numpy(zero_copy_only=False)
+    if pa.types.is_null(array.type):
+        return Column(np.zeros(len(array), dtype="int64"), known)
+    return Column(array.fill_null(0).to_numpy(zero_copy_only=False), known)
+
+
+def in_order(
+    session: Session, cadence_ms: int, times: np.ndarray, columns: dict[str, Column]
+) -> Ticks:
+    """Ticks in any order; of two at one millisecond the first is kept."""
+    if len(times) < 2 or bool((np.diff(times) > 0).all()):
+        return Ticks(session, cadence_ms, times, columns)
+    rising, chosen = np.unique(times, return_index=True)
+    kept = {name: Column(c.values[chosen], c.known[chosen]) for name, c in columns.items()}
+    return Ticks(session, cadence_ms, rising, kept)
+
+
+def merged(parts: Iterable[Ticks]) -> list[Ticks]:
+    """One `Ticks` a session and cadence; a series sampled twice at one time counts once."""
+    groups: dict[tuple[Session, int], list[Ticks]] = defaultdict(list)
+    for part in parts:
+        groups[part.session, part.cadence_ms].append(part)
+    return [group[0] if len(group) == 1 else _union(group) for _, group in sorted(groups.items())]
+
+
+def _union(parts: list[Ticks]) -> Ticks:
+    times = np.unique(np.concatenate([part.times_ms for part in parts]))
+    places = [np.searchsorted(times, part.times_ms) for part in parts]
+    columns = {}
+    for name in sorted({name for part in parts for name in part.columns}):
+        having = [
+            (p.columns[name], at) for p, at in zip(parts, places, strict=True) if name in p.columns
+        ]
+        columns[name] = _spread(having, len(times))
+    return Ticks(parts[0].session, parts[0].cadence_ms, times, columns)
+
+
+def _spread(having: list[tuple[Column, np.ndarray]], length: int) -> Column:
+    is_float = any(part.values.dtype.kind == "f" and part.known.any() for part, _ in having)
+    values = np.zeros(length, dtype="float64" if is_float else "int64")
+    known = np.zeros(length, dtype=bool)
+    for part, places in reversed(having):
+        values[places[part.known]] = part.values[part.known]
+        known[places[part.known]] = True
+    return Column(values, known)

@@ -1,0 +1,154 @@
+"""From ticks to one series: which session speaks, and how a counter becomes a rate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.store.rows import Rows, is_counter, joined, nearest, no_gap, no_rows
+from advisor.store.ticks import Session, Ticks
+
+
+@dataclass(frozen=True)
+class _Voice:
+    """What one session says of one series. `value` keeps whole numbers whole."""
+
+    session: Session
+    rows: Rows
+    value: np.ndarray
+
+
+def series_rows(ticks: Iterable[Ticks], series: str) -> Rows:
+    """One series out of many ticks. Where sessions overlap, the one that began first is heard.
+
+    Two agents on one machine, or two clocks that disagree at a restart, would else count the same
+    moment twice and set the counters of one against those of the other.
+    """
+    counter = is_counter(series)
+    spoken = no_rows()
+    for voice in _voices(ticks, series):
+        new = voice.rows
+        if len(spoken):
+            unheard = nearest(spoken, new.at_ms) < 0
+            voice = _Voice(voice.session, new.pick(unheard), voice.value[unheard])
+        rows = _with_rates(voice) if counter else voice.rows
+        spoken = joined([spoken, rows])
+    return spoken
+
+
+def series_names(ticks: Iterable[Ticks]) -> set[str]:
+    return {name.split(":")[0] for each in ticks for name in each.columns}
+
+
+def _voices(ticks: Iterable[Ticks], series: str) -> list[_Voice]:
+    """In the order of the sessions' starts; each in time order and without doubles."""
+    by_session: dict[Session, list[_Voice]] = {}
+    for each in ticks:
+        for voice in _parts(each, series):
+            by_session.setdefault(each.session, []).append(voice)
+    return [_merged(by_session[session]) for session in sorted(by_session)]
+
+
+def _merged(parts: list[_Voice]) -> _Voice:
+    if len(parts) == 1:
+        return parts[0]
+    times = np.concatenate([part.rows.at_ms for part in parts])
+    _, chosen = np.unique(times, return_index=True)
+    value = np.concatenate([part.value for part in parts])[chosen]
+    columns = zip(*(vars(part.rows).values() for part in parts), strict=True)
+    return _Voice(parts[0].session, Rows(*(np.concatenate(c)[chosen] for c in columns)), value)
+
+
+def _parts(ticks: Ticks, series: str) -> Iterable[_Voice]:
+    if series in ticks.columns and ticks.columns[series].known.any():
+        yield _single(ticks, series)
+    if f"{series}:mean" in ticks.columns and ticks.columns[f"{series}:mean"].known.any():
+        yield _thinned(ticks, series)
+
+
+def _single(ticks: Ticks, series: str) -> _Voice:
+    values, known = ticks.columns[series]
+    value = values[known]
+    shown = value.astype("float64")
+    ones = np.ones(len(value), dtype="int64")
+    return _Voice(
+        ticks.session,
+        Rows(
+            at_ms=ticks.times_ms[known],
+            width_ms=ones * 0,
+            cadence_ms=ones * ticks.cadence_ms,
+            low=shown,
+            mean=shown,
+            high=shown,
+            weight=ones,
+            count=ones,
+            last=np.full(len(value), np.nan),
+        ),
+        value,
+    )
+
+
+def _thinned(ticks: Ticks, series: str) -> _Voice:
+    """The agent's own sums: one tick, at the last of those behind it.
+
+    A gauge's stands for the time before it; a counter's greatest value is the one at that tick.
+    """
+    means, known = ticks.columns[f"{series}:mean"]
+    low, high, counted = (
+        _companion(ticks, f"{series}:{s}", known, means) for s in ("min", "max", "count")
+    )
+    count = np.maximum(counted, 1).astype("int64")
+    width = np.full(len(count), 0 if is_counter(series) else ticks.cadence_ms)
+    cadence = np.full(len(count), ticks.cadence_ms)
+    return _Voice(
+        ticks.session,
+        Rows(
+            at_ms=ticks.times_ms[known] - width // 2,
+            width_ms=width,
+            cadence_ms=cadence if is_counter(series) else cadence // count,
+            low=low.astype("float64"),
+            mean=means[known].astype("float64"),
+            high=high.astype("float64"),
+            weight=count,
+            count=count,
+            last=np.full(len(count), np.nan),
+        ),
+        high,
+    )
+
+
+def _companion(ticks: Ticks, name: str, known: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """The column beside a thinned mean; the mean itself (a count: one) where it's missing."""
+    fallback = np.ones_like(means) if name.endswith(":count") else means
+    if name not in ticks.columns:
+        return np.asarray(fallback[known])
+    values, have = ticks.columns[name]
+    return np.asarray((values if have[known].all() else np.where(have, values, fallback))[known])
+
+
+def _with_rates(voice: _Voice) -> Rows:
+    """A counter's growth per second since the tick before.
+
+    Unknown at a session's first tick, across a gap, and where the counter fell: after a reset the
+    growth could be anything from its new value up.
+    """
+    rows, size = voice.rows, len(voice.value)
+    places = np.arange(size)
+    before = np.maximum(places - 1, 0)
+    elapsed_ms = rows.at_ms - rows.at_ms[before]
+    growth = voice.value - voice.value[before]
+    known = (elapsed_ms > 0) & (growth >= 0) & no_gap(rows, before, places)
+    rate = np.where(known, growth * 1000.0 / np.where(known, elapsed_ms, 1), np.nan)
+    return Rows(
+        at_ms=rows.at_ms,
+        width_ms=rows.width_ms,
+        cadence_ms=rows.cadence_ms,
+        low=rate,
+        mean=rate,
+        high=rate,
+        weight=np.where(known, elapsed_ms, 0),
+        count=known.astype("int64"),
+        last=voice.value.astype("float64"),
+    )
