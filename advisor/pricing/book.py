@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from decimal import Decimal
 from itertools import pairwise
 
 from advisor.pricing.price import OWN_RATE, PriceKey, PriceRow
@@ -88,8 +89,10 @@ class PriceBook:
         return in_zone + self._rows.get(replace(key, zone=""), [])
 
 
-def _rank(row: PriceRow) -> tuple[int, bool, datetime, int, str]:
-    return (row.precedence, bool(row.key.zone), row.valid_from, row.id or 0, row.source)
+def _rank(row: PriceRow) -> tuple[int, bool, datetime, int, str, Decimal, str]:
+    """The first three decide; the others keep the choice the same in whatever order rows come."""
+    place = (row.precedence, bool(row.key.zone), row.valid_from)
+    return (*place, row.id or 0, row.source, row.usd_per_hour, str(row.valid_to))
 
 
 def _check(row: PriceRow) -> None:
