@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -17,6 +18,10 @@ STEP_COLUMNS = (
     "count",
 )
 EVENT_COLUMNS = ("time_seconds", "kind", "data")
+GPU_IN_USE_PCT = 10.0
+"""Above this a GPU counts as in use (SageMaker's `gpu_threshold` of its bottleneck rules)."""
+
+_GPU_BUSY = re.compile(r"gpu(\d+)\.busy_pct")
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,8 @@ class NodeFrame:
         samples: float64, index = seconds since the start of the run on an even grid of
             `RunFrame.resolution_seconds`, a column a series; NaN is unknown, never zero.
         steps: `STEP_COLUMNS`; a row is one step, or `count` steps with their mean duration and
-            mean data wait where they were too many to keep singly. NaN data wait or samples: not measured.
+            mean data wait where they were too many to keep singly. NaN data wait or samples:
+            not measured.
         events: `EVENT_COLUMNS`, in time order; `data` is a dict.
         intervals: when this node was held, seconds since the start of the run.
     """
@@ -56,6 +62,32 @@ class NodeFrame:
     steps: pd.DataFrame
     events: pd.DataFrame
     intervals: tuple[tuple[float, float], ...] = ()
+
+    def series(self, name: str) -> pd.Series[float] | None:
+        """The known samples of a series; None where there isn't one."""
+        if name not in self.samples.columns:
+            return None
+        known = self.samples[name].dropna()
+        return known if len(known) else None
+
+    def allocated_gpus(self) -> list[int]:
+        """The numbers of the GPUs that this run was given; by their series if never declared."""
+        if self.hardware.gpus:
+            return [number for number, gpu in enumerate(self.hardware.gpus) if gpu.allocated]
+        found = (_GPU_BUSY.fullmatch(str(name)) for name in self.samples.columns)
+        return sorted(int(match[1]) for match in found if match)
+
+    def gpu_busy_pct(self, number: int) -> pd.Series[float] | None:
+        return self.series(f"gpu{number}.busy_pct")
+
+    def warm_up_end_seconds(self) -> float:
+        """When work began: the first training step, else the first use of a GPU, else 0."""
+        train = self.steps.loc[self.steps["phase"] == "train", "start_seconds"].dropna()
+        if len(train):
+            return float(train.min())
+        busy = [self.gpu_busy_pct(number) for number in self.allocated_gpus()]
+        used = [series[series > GPU_IN_USE_PCT] for series in busy if series is not None]
+        return min((float(series.index[0]) for series in used if len(series)), default=0.0)
 
 
 @dataclass(frozen=True)

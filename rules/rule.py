@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from rules.frame import RunFrame
 
@@ -44,10 +45,35 @@ class Numbers:
     """What a rule measured. Stored, so that judging again reads rows and not samples."""
 
     values: Mapping[str, float | None]
-    """Name with its unit -> value; None is "could not be measured"."""
+    """Name with its unit, for one node or GPU `name@entity` -> value; None: not measured."""
     windows: tuple[Window, ...] = ()
     missing: tuple[str, ...] = ()
     """What was needed and not there, in words for a person."""
+
+    def known(self, name: str) -> float | None:
+        """A value; None where it is absent or not a finite number."""
+        value = self.values.get(name)
+        return float(value) if value is not None and math.isfinite(value) else None
+
+    def by_entity(self, name: str) -> dict[str, float]:
+        """The known values stored as `name@entity`, by entity."""
+        keys = (key for key in self.values if key.partition("@")[0] == name and "@" in key)
+        found = {key.partition("@")[2]: self.known(key) for key in keys}
+        return {entity: value for entity, value in found.items() if value is not None}
+
+    def to_document(self) -> dict[str, Any]:
+        """For a JSON column; a value that isn't finite becomes null."""
+        return {
+            "values": {name: self.known(name) for name in self.values},
+            "windows": [[w.start_seconds, w.end_seconds, w.entity] for w in self.windows],
+            "missing": list(self.missing),
+        }
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Numbers:
+        """The inverse of `to_document`."""
+        windows = tuple(Window(*window) for window in document.get("windows", ()))
+        return cls(dict(document["values"]), windows, tuple(document.get("missing", ())))
 
 
 @dataclass(frozen=True)
@@ -60,7 +86,8 @@ class Verdict:
     advice: str = ""
     waste_seconds_low: float = 0.0
     waste_seconds_high: float = 0.0
-    """Wall-clock seconds of the run that a fix would give back, as a range."""
+    """Seconds of the whole run, at its price, that a fix would give back, as a range: shorter
+    time, or the same time on a part of the machines."""
     severity: Literal["low", "medium", "high"] = "low"
     dedupe_key: str = ""
 
@@ -74,6 +101,8 @@ class Rule:
     category: str
     version: int
     needs: tuple[str, ...]
+    """Series by pattern (`gpu*.busy_pct`), either of two (`a|b`), `steps` or `steps.data_wait`.
+    Where a run has none of one, the rule can't have passed or fired."""
     parameters: tuple[Parameter, ...]
     measure: Callable[[RunFrame, Values], Numbers]
     judge: Callable[[Numbers, Values], Verdict]

@@ -1,0 +1,194 @@
+"""The machine has far more cores and memory than the run uses.
+
+## What it checks
+The 95th percentile of CPU use after warm-up and the 99th of memory in use over the whole run,
+against what each node has. CPU is that of the host; where the run was given only some of its
+cores (cgroup, affinity, scheduler), the CPU time of its own processes over those cores.
+
+## Why it costs money
+Within a family of instance types, half the cores and memory cost half as much an hour.
+
+## When it fires
+When every node stays below both `cpu_p95_pct` and `memory_p99_pct`, for at least
+`minimum_seconds` after warm-up, and a smaller machine would hold the busiest node with
+`cpu_target_pct` and `memory_headroom_pct`. Memory counts from the first second on: loading the
+data needs it too.
+
+## When it is wrong
+Where others use the machine as well, the host's figures are not the run's alone. Page cache
+doesn't count as memory in use, so a dataset that is read again and again may profit from more
+than is shown. A run that one single thread limits shows little CPU on a large machine: a smaller
+one fits only if its cores are as fast. A run on GPUs in use is not judged: there the GPU decides
+the machine, and its cores and memory come with it.
+
+## How to fix it
+Take a smaller type of the same family, or let more of the work use the cores (loader workers,
+threads).
+
+## Parameters
+`cpu_p95_pct` and `memory_p99_pct` are the limits; `minimum_seconds` says what is too little to
+judge; `cpu_target_pct` and `memory_headroom_pct` say what must stay free on the smaller machine.
+
+## Sources
+CPU: TraceML's "low" band ends at 30 %. Memory: Princeton's Job Defense Shield, 0.35. Target of 80
+% at the 95th percentile: CAST AI's CPU quantile and the balanced preset of most advisors. The
+lower end of the waste takes the next power of two that fits, since families halve in size and
+price.
+"""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+
+from rules.evidence import after, percentile, rate, within
+from rules.frame import GPU_IN_USE_PCT, NodeFrame, RunFrame
+from rules.rule import Numbers, Parameter, Rule, Values, Verdict
+
+GIB = 2**30
+IN_WORDS = {
+    "cpu_p95_pct": "CPU use",
+    "memory_p99_bytes": "memory use",
+    "vcpus": "number of vCPUs",
+    "memory_bytes": "memory size",
+    "gpu_busy_max_pct": "GPU use",
+}
+MEMORY = ("host.memory_used_bytes", "container.memory_working_set_bytes", "tree.rss_bytes")
+
+
+def measure(frame: RunFrame, values: Values) -> Numbers:
+    numbers: dict[str, float | None] = {"run_seconds": frame.duration_seconds}
+    missing: list[str] = []
+    for node in frame.nodes.values():
+        found = _node_numbers(node, frame.resolution_seconds)
+        numbers |= {f"{name}@{node.key}": value for name, value in found.items()}
+        unknown = [words for name, words in IN_WORDS.items() if found.get(name, 0.0) is None]
+        missing += [f"{words} of node {node.key}" for words in unknown]
+    return Numbers(numbers, missing=tuple(missing))
+
+
+def judge(numbers: Numbers, values: Values) -> Verdict:
+    busiest_gpu = max(numbers.by_entity("gpu_busy_max_pct").values(), default=0.0)
+    if busiest_gpu > GPU_IN_USE_PCT:
+        return Verdict("not_applicable", "The run uses GPUs, and they decide the machine.")
+    cpu, memory = numbers.by_entity("cpu_p95_pct"), numbers.by_entity("memory_p99_pct")
+    seen = min(numbers.by_entity("seen_seconds").values(), default=0.0)
+    if numbers.missing or not cpu or cpu.keys() != memory.keys():
+        missing = ", ".join(numbers.missing) or "CPU and memory use of every node"
+        return Verdict("insufficient_data", f"Missing: {missing}.")
+    if seen < values["minimum_seconds"]:
+        needed = (
+            f"{seen:.0f} s of samples after warm-up; it takes {values['minimum_seconds']:.0f} s"
+        )
+        return Verdict("insufficient_data", f"Too little to judge: {needed}.")
+    most_cpu, most_memory = max(cpu.values()), max(memory.values())
+    summary = f"CPU p95 was {most_cpu:.0f} %, memory p99 {most_memory:.0f} % of what the node has."
+    if most_cpu >= values["cpu_p95_pct"] or most_memory >= values["memory_p99_pct"]:
+        return Verdict("passed", summary)
+    return _oversized(numbers, values, summary)
+
+
+def _oversized(numbers: Numbers, values: Values, summary: str) -> Verdict:
+    """Fired, with the smallest size that fits the busiest node; passed where none is smaller."""
+    cores = numbers.by_entity("cores_p95").values()
+    used_bytes = numbers.by_entity("memory_p99_bytes").values()
+    wanted = max(cores, default=0.0) / (values["cpu_target_pct"] / 100)
+    vcpus = math.ceil(min(max(wanted, 1.0), 1e9))
+    gib = max(used_bytes, default=0.0) * (1 + values["memory_headroom_pct"] / 100) / GIB
+    has_vcpus = max(numbers.by_entity("vcpus").values(), default=0.0)
+    has_gib = max(numbers.by_entity("memory_bytes").values(), default=0.0) / GIB
+    needed = max(vcpus / has_vcpus, gib / has_gib) if has_vcpus > 0 and has_gib > 0 else 1.0
+    if not needed < 1:
+        return Verdict("passed", f"{summary} No smaller machine would hold it.")
+    low, high = _waste_seconds(needed, numbers.known("run_seconds") or 0.0)
+    return Verdict(
+        "fired",
+        f"{summary} {vcpus} vCPU and {gib:.1f} GiB would have fitted, of {has_vcpus:.0f} vCPU "
+        f"and {has_gib:.0f} GiB.",
+        advice=f"Take a type with at least {vcpus} vCPU and {gib:.1f} GiB and cores as fast.",
+        waste_seconds_low=low,
+        waste_seconds_high=high,
+        severity="medium" if needed <= 0.25 else "low",
+        dedupe_key="cpu_oversized",
+    )
+
+
+def _waste_seconds(needed: float, run_seconds: float) -> tuple[float, float]:
+    """The unneeded part of the machine as run time; the lower end in halves of the machine."""
+    halves = 2.0 ** math.ceil(math.log2(max(needed, 2.0**-20)))
+    return within((1 - halves) * run_seconds, run_seconds), within(
+        (1 - needed) * run_seconds, run_seconds
+    )
+
+
+def _node_numbers(node: NodeFrame, resolution_seconds: float) -> dict[str, float | None]:
+    """What was measured of a node, by name; None is missing."""
+    hardware = node.hardware
+    cpu = after(_cpu_pct(node, resolution_seconds), node.warm_up_end_seconds())
+    cpu_p95 = percentile(cpu, 95)
+    memory_p99 = percentile(_memory_bytes(node), 99)
+    cores, total = _cores(node), float(hardware.memory_bytes)
+    found = {
+        "cpu_p95_pct": cpu_p95,
+        "cores_p95": cpu_p95 / 100 * cores if cpu_p95 is not None and cores else None,
+        "memory_p99_bytes": memory_p99,
+        "memory_p99_pct": 100 * memory_p99 / total if memory_p99 is not None and total else None,
+        "vcpus": float(hardware.vcpus) or None,
+        "memory_bytes": total or None,
+        "seen_seconds": len(cpu) * resolution_seconds if cpu is not None else None,
+    }
+    return found | _gpu_numbers(node)
+
+
+def _gpu_numbers(node: NodeFrame) -> dict[str, float | None]:
+    """The busiest allocated GPU's maximum; None if a node has GPUs whose use is unknown."""
+    busy = [node.gpu_busy_pct(number) for number in node.allocated_gpus()]
+    if not busy:
+        return {}
+    known = [float(series.max()) for series in busy if series is not None]
+    highest = max(known, default=None)
+    in_use = highest is not None and highest > GPU_IN_USE_PCT
+    return {"gpu_busy_max_pct": highest if in_use or len(known) == len(busy) else None}
+
+
+def _cores(node: NodeFrame) -> float:
+    """The cores that `_cpu_pct` is a share of; 0 is unknown."""
+    return node.hardware.effective_cpus if _has_part(node) else float(node.hardware.vcpus)
+
+
+def _has_part(node: NodeFrame) -> bool:
+    """The run was given some of the node's cores only, and its own use of them is known."""
+    given, all_cores = node.hardware.effective_cpus, node.hardware.vcpus
+    only_own = node.series("host.cpu_busy_pct") is None
+    known = given > 0 and node.series("tree.cpu_seconds_total") is not None
+    return known and (only_own or given < 0.99 * all_cores)
+
+
+def _cpu_pct(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | None:
+    if not _has_part(node):
+        return node.series("host.cpu_busy_pct")
+    cores = rate(node.series("tree.cpu_seconds_total"), resolution_seconds)
+    return None if cores is None else 100 * cores / node.hardware.effective_cpus
+
+
+def _memory_bytes(node: NodeFrame) -> pd.Series[float] | None:
+    return next((s for name in MEMORY if (s := node.series(name)) is not None), None)
+
+
+RULE = Rule(
+    id="cpu_oversized",
+    title="More cores and memory than the run uses",
+    category="sizing",
+    version=1,
+    needs=("host.cpu_busy_pct|tree.cpu_seconds_total", "|".join(MEMORY)),
+    parameters=(
+        Parameter("cpu_p95_pct", "%", 30, 0, 100, "CPU p95 must be below", "TraceML, 30 %"),
+        Parameter("memory_p99_pct", "%", 35, 0, 100, "Memory p99 must be below", "JDS, 0.35"),
+        Parameter("minimum_seconds", "s", 30, 1, 86_400, "Less seen: not judged", "ours"),
+        Parameter("cpu_target_pct", "%", 80, 10, 100, "CPU p95 on the smaller one", "CAST AI, 0.8"),
+        Parameter("memory_headroom_pct", "%", 20, 0, 400, "Memory to keep free above p99", "ours"),
+    ),
+    measure=measure,
+    judge=judge,
+)

@@ -1,0 +1,269 @@
+"""GPUs that the run has and hardly uses, uses in fits, or doesn't use at all.
+
+## What it checks
+The utilisation of each allocated GPU on each node after warm-up, cut into windows of
+`window_seconds`; the typical window (the median over the windows) has a 95th and a 5th
+percentile.
+- **unused**: the 99th percentile of the whole run is at most 2 %.
+- **low**: the 95th percentile of the typical window is below `threshold_p95`.
+- **fluctuating**: it is not low, and the 5th percentile is below `threshold_p5`.
+
+## Why it costs money
+A GPU costs the same busy or idle, and it is most of the price of its machine.
+
+## When it fires
+When at least one GPU with enough evidence is unused, low or fluctuating. Enough is
+`patience_seconds` of known samples after warm-up, in a short run `patience_share_pct` of its
+duration, and never less than 20 s. The windows of evidence are those whose own percentiles are
+below 70 % or 10 %.
+
+## When it is wrong
+Utilisation is the share of time in which at least one kernel ran, not how full the GPU was: a
+high figure is no proof of good use. A step that the GPU is simply too fast for is low by nature:
+then a smaller GPU is the answer. A GPU that another program uses looks busy. Gaps in the samples
+are left out.
+
+## How to fix it
+Find what the GPU waits for (data, the host, other GPUs). Larger batches, fewer blocking calls,
+more loader workers. Then fewer or smaller GPUs: an unused one needs a process of its own, or a
+machine without it.
+
+## Parameters
+`threshold_p95` and `threshold_p5` as in SageMaker. `window_seconds` and `patience_seconds` answer
+to SageMaker's `window` and `patience`, but count **seconds**: SageMaker counts samples, so 500
+and 1000 there are 250 s and 500 s at its usual two samples a second, and 8.3 h and 16.7 h at one
+a minute. `patience_share_pct` makes short runs judgeable.
+
+## Sources
+SageMaker Debugger's LowGPUUtilization: threshold_p95 70, threshold_p5 10, window 500, patience
+1000. Differences: warm-up (before the first step or the first use of a GPU) is left out here and
+counts there; a never used GPU counts as low there; every window counts once here, while there the
+last window counts again at each scan; utilisation that can't be read (MIG) is unknown here.
+"Unused" at 2 %: Princeton's GPU reports. What a fix gives back (0.3 to 0.7 of the idle time, 0.5
+to 1 for an unused GPU) is our estimate.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from rules.evidence import after, merged, percentile, within
+from rules.frame import NodeFrame, RunFrame
+from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+
+UNUSED_PCT = 2.0
+LEAST_SECONDS = 20.0
+EVIDENCE_P95_PCT, EVIDENCE_P5_PCT = 70.0, 10.0
+RECOVERABLE = {"low": (0.3, 0.7), "fluctuating": (0.3, 0.7), "unused": (0.5, 1.0)}
+
+
+def measure(frame: RunFrame, values: Values) -> Numbers:
+    numbers: dict[str, float | None] = {"run_seconds": frame.duration_seconds, "gpus_count": 0.0}
+    windows: list[Window] = []
+    for node in frame.nodes.values():
+        gpus = node.allocated_gpus()
+        numbers["gpus_count"] = (numbers["gpus_count"] or 0.0) + len(gpus)
+        for number in gpus:
+            entity = f"{node.key}/gpu{number}"
+            table = _windows(node, number, values["window_seconds"])
+            found = _gpu_numbers(node, number, table, frame.resolution_seconds)
+            numbers |= {f"{name}@{entity}": value for name, value in found.items()}
+            windows += _evidence(table, entity, frame.resolution_seconds)
+    return Numbers(numbers, merged(windows, slack_seconds=2 * frame.resolution_seconds))
+
+
+def judge(numbers: Numbers, values: Values) -> Verdict:
+    count = numbers.known("gpus_count") or 0.0
+    if count <= 0:
+        return Verdict("not_applicable", "The run was given no GPU.")
+    kinds = _kinds(numbers, values)
+    if bad := {gpu: kind for gpu, kind in kinds.items() if kind != "well used"}:
+        return _fired(numbers, bad, count)
+    if len(kinds) < count:
+        unjudged = f"{count - len(kinds):.0f} of {count:.0f} GPUs"
+        needed = _needed_seconds(numbers, values)
+        problem = f"the utilisation of {unjudged} is unknown, or known for less than {needed:.0f} s"
+        return Verdict("insufficient_data", f"Not judged: {problem} after warm-up.")
+    lowest = min(numbers.by_entity("p95_pct").values(), default=0.0)
+    return Verdict("passed", f"All {count:.0f} GPUs were well used (p95 from {lowest:.0f} %).")
+
+
+def _kinds(numbers: Numbers, values: Values) -> dict[str, str]:
+    """How each GPU with enough evidence was used, by entity."""
+    needed = _needed_seconds(numbers, values)
+    p99, p95 = numbers.by_entity("whole_run_p99_pct"), numbers.by_entity("p95_pct")
+    p5, seen = numbers.by_entity("p5_pct"), numbers.by_entity("seen_seconds")
+    kinds = {}
+    for gpu in p99.keys() & p95.keys() & p5.keys():
+        if seen.get(gpu, 0.0) >= needed:
+            kinds[gpu] = _kind(p99[gpu], p95[gpu], p5[gpu], values)
+    return dict(sorted(kinds.items()))
+
+
+def _kind(whole_run_p99: float, p95: float, p5: float, values: Values) -> str:
+    if whole_run_p99 <= UNUSED_PCT:
+        return "unused"
+    if p95 < values["threshold_p95"]:
+        return "low"
+    return "fluctuating" if p5 < values["threshold_p5"] else "well used"
+
+
+def _needed_seconds(numbers: Numbers, values: Values) -> float:
+    share = values["patience_share_pct"] / 100 * (numbers.known("run_seconds") or 0.0)
+    return max(min(values["patience_seconds"], share), LEAST_SECONDS)
+
+
+def _fired(numbers: Numbers, bad: dict[str, str], count: float) -> Verdict:
+    p95, p5 = numbers.by_entity("p95_pct"), numbers.by_entity("p5_pct")
+    parts = []
+    for kind in ("unused", "low", "fluctuating"):
+        if gpus := [gpu for gpu, found in bad.items() if found == kind]:
+            worst = min(p95[gpu] for gpu in gpus), min(p5[gpu] for gpu in gpus)
+            parts.append(f"{len(gpus)} of {count:.0f} GPUs {_words(kind, *worst)}")
+    low, high = _waste_seconds(numbers, bad, count)
+    return Verdict(
+        "fired",
+        "; ".join(parts) + ".",
+        advice=_advice(set(bad.values())),
+        waste_seconds_low=low,
+        waste_seconds_high=high,
+        severity="high" if 2 * len(bad) >= count else "medium",
+        dedupe_key="low_gpu_utilization:" + "+".join(sorted(set(bad.values()))),
+    )
+
+
+def _words(kind: str, p95: float, p5: float) -> str:
+    if kind == "unused":
+        return "never used"
+    if kind == "low":
+        return f"low (p95 from {p95:.1f} %)"
+    return f"fluctuating (p95 from {p95:.0f} %, p5 from {p5:.0f} %)"
+
+
+def _advice(kinds: set[str]) -> str:
+    if kinds == {"unused"}:
+        return "Start a process for each GPU, or take a machine with fewer or none."
+    more = " Start a process for each unused GPU or leave it out." if "unused" in kinds else ""
+    return (
+        "Find what the GPUs wait for: data, the host, or each other. Then raise the batch size, "
+        f"or take fewer or smaller GPUs.{more}"
+    )
+
+
+def _waste_seconds(numbers: Numbers, bad: dict[str, str], count: float) -> tuple[float, float]:
+    longest = numbers.known("run_seconds") or 0.0
+    idle = numbers.by_entity("idle_seconds")
+    low = high = 0.0
+    for gpu, kind in bad.items():
+        seconds = longest if kind == "unused" else within(idle.get(gpu, 0.0), longest)
+        low += RECOVERABLE[kind][0] * seconds / count
+        high += RECOVERABLE[kind][1] * seconds / count
+    return within(low, longest), within(high, longest)
+
+
+def _gpu_numbers(
+    node: NodeFrame, number: int, windows: pd.DataFrame, resolution_seconds: float
+) -> dict[str, float | None]:
+    """The GPU's percentiles, known and idle seconds; None: its utilisation is unknown."""
+    busy = node.gpu_busy_pct(number)
+    work = after(busy, node.warm_up_end_seconds())
+    if busy is None or work is None:
+        names = ("p95_pct", "p5_pct", "whole_run_p99_pct", "seen_seconds", "idle_seconds")
+        return dict.fromkeys(names)
+    return {
+        "p95_pct": float(windows["p95"].median()),
+        "p5_pct": float(windows["p5"].median()),
+        "whole_run_p99_pct": percentile(busy, 99),
+        "seen_seconds": len(work) * resolution_seconds,
+        "idle_seconds": float((1 - work.clip(0, 100) / 100).sum()) * resolution_seconds,
+    }
+
+
+def _windows(node: NodeFrame, number: int, window_seconds: float) -> pd.DataFrame:
+    """`start`, `end`, `p95`, `p5` of each window after warm-up that is at least half known."""
+    work = after(node.gpu_busy_pct(number), node.warm_up_end_seconds())
+    if work is None:
+        return pd.DataFrame(columns=["start", "end", "p95", "p5"])
+    since = work.index.to_numpy(dtype=float) - float(work.index[0])
+    last = max(int(since[-1] // window_seconds) - 1, 0)
+    cells = pd.Series(work.to_numpy(), index=work.index).groupby(
+        np.minimum(since // window_seconds, last)
+    )
+    rows = [
+        (float(part.index[0]), float(part.index[-1]), *np.percentile(part, [95, 5]), len(part))
+        for _, part in cells
+    ]
+    table = pd.DataFrame(rows, columns=["start", "end", "p95", "p5", "known"])
+    known: pd.DataFrame = table[table["known"] >= 0.5 * table["known"].max()]
+    return known
+
+
+def _evidence(table: pd.DataFrame, entity: str, resolution_seconds: float) -> list[Window]:
+    bad = table[(table["p95"] < EVIDENCE_P95_PCT) | (table["p5"] < EVIDENCE_P5_PCT)]
+    ends = bad["end"] + resolution_seconds
+    pairs = zip(bad["start"], ends, strict=True)
+    return [Window(float(a), float(b), entity) for a, b in pairs]
+
+
+RULE = Rule(
+    id="low_gpu_utilization",
+    title="GPUs are hardly used",
+    category="gpu",
+    version=1,
+    needs=("gpu*.busy_pct",),
+    parameters=(
+        Parameter(
+            name="threshold_p95",
+            unit="%",
+            default=70,
+            low=0,
+            high=100,
+            help="Low below this 95th percentile",
+            source="SageMaker, 70",
+            sagemaker_name="threshold_p95",
+        ),
+        Parameter(
+            name="threshold_p5",
+            unit="%",
+            default=10,
+            low=0,
+            high=100,
+            help="Fluctuating below this 5th percentile",
+            source="SageMaker, 10",
+            sagemaker_name="threshold_p5",
+        ),
+        Parameter(
+            name="window_seconds",
+            unit="s",
+            default=250,
+            low=10,
+            high=86_400,
+            help="Length of a window",
+            source="SageMaker, 500 samples at 0.5 s",
+            sagemaker_name="window",
+        ),
+        Parameter(
+            name="patience_seconds",
+            unit="s",
+            default=500,
+            low=20,
+            high=86_400,
+            help="Known seconds after warm-up that it takes to judge",
+            source="SageMaker, 1000 samples at 0.5 s",
+            sagemaker_name="patience",
+        ),
+        Parameter(
+            name="patience_share_pct",
+            unit="%",
+            default=25,
+            low=0,
+            high=100,
+            help="In a short run, this share of its duration is enough",
+            source="ours",
+        ),
+    ),
+    measure=measure,
+    judge=judge,
+    sagemaker_name="LowGPUUtilization",
+)

@@ -1,0 +1,105 @@
+"""Runs the rules over a frame; what one rule does never hides another."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from rules.frame import NodeFrame, RunFrame
+from rules.registry import all_rules
+from rules.rule import Numbers, Rule, Values, Verdict, values_hash
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One rule's numbers and verdict on one run, with what they depend on."""
+
+    rule_id: str
+    version: int
+    values: Values
+    numbers: Numbers
+    verdict: Verdict
+
+    @property
+    def values_hash(self) -> str:
+        return values_hash(self.values)
+
+
+def evaluate(
+    frame: RunFrame,
+    parameters: Mapping[str, Values],
+    rules: Iterable[Rule] | None = None,
+) -> list[Judgement]:
+    """Judge a run by every rule, in the order of `rules` (default: the whole catalogue).
+
+    Args:
+        parameters: rule id -> the values that differ from the rule's defaults.
+
+    A rule that raises, or whose parameters are not acceptable, becomes `insufficient_data` with
+    the error named.
+    """
+    chosen = all_rules().values() if rules is None else rules
+    return [_evaluate_one(rule, frame, parameters.get(rule.id, {})) for rule in chosen]
+
+
+def judge_again(rule: Rule, numbers: Numbers, values: Values | None = None) -> Judgement:
+    """Judge stored numbers by other parameters; no sample is read.
+
+    Raises:
+        ValueError: a value that the rule doesn't know or that is out of bounds.
+    """
+    complete = rule.values(values)
+    return Judgement(rule.id, rule.version, complete, numbers, _verdict(rule, numbers, complete))
+
+
+def lacking(frame: RunFrame, needs: Iterable[str]) -> tuple[str, ...]:
+    """The needs of which no node of the run has a single known sample."""
+    return tuple(need for need in needs if not any(_has(n, need) for n in frame.nodes.values()))
+
+
+def _evaluate_one(rule: Rule, frame: RunFrame, overrides: Values) -> Judgement:
+    values: Values = {}
+    try:
+        values = rule.values(overrides)
+        measured = rule.measure(frame, values)
+        lacks = (need.replace("|", " or ") for need in lacking(frame, rule.needs))
+        missing = dict.fromkeys((*measured.missing, *lacks))
+        numbers = replace(measured, missing=tuple(missing))
+    except Exception as error:
+        verdict = _broken(rule, error)
+        return Judgement(rule.id, rule.version, values, Numbers({}), verdict)
+    return Judgement(rule.id, rule.version, values, numbers, _verdict(rule, numbers, values))
+
+
+def _verdict(rule: Rule, numbers: Numbers, values: Values) -> Verdict:
+    try:
+        verdict = rule.judge(numbers, values)
+    except Exception as error:
+        return _broken(rule, error)
+    if numbers.missing and verdict.state in ("passed", "fired"):
+        return Verdict("insufficient_data", f"Missing: {', '.join(numbers.missing)}.")
+    return verdict
+
+
+def _broken(rule: Rule, error: Exception) -> Verdict:
+    logger.error("a rule failed", extra={"rule": rule.id}, exc_info=error)
+    summary = f"The rule failed and judged nothing: {type(error).__name__}: {error}"
+    return Verdict("insufficient_data", summary[:500])
+
+
+def _has(node: NodeFrame, need: str) -> bool:
+    return any(_has_one(node, one) for one in need.split("|"))
+
+
+def _has_one(node: NodeFrame, need: str) -> bool:
+    if need == "steps":
+        return len(node.steps) > 0
+    if need.startswith("steps."):
+        column = f"{need.removeprefix('steps.')}_seconds"
+        return column in node.steps.columns and bool(node.steps[column].notna().any())
+    names = (str(name) for name in node.samples.columns if fnmatchcase(str(name), need))
+    return any(node.series(name) is not None for name in names)

@@ -1,0 +1,60 @@
+"""What rules share in reading samples: percentiles, windows and rates; gaps stay unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+
+from rules.rule import Window
+
+
+def percentile(series: pd.Series[float] | None, percent: float) -> float | None:
+    """The percentile (0..100, linear) of the finite values; None where there are none."""
+    if series is None:
+        return None
+    values = series.to_numpy(dtype=float)
+    values = values[np.isfinite(values)]
+    return float(np.percentile(values, percent)) if len(values) else None
+
+
+def after(series: pd.Series[float] | None, seconds: float) -> pd.Series[float] | None:
+    """The part of a series from `seconds` on; None where nothing is left."""
+    if series is None:
+        return None
+    rest = series[series.index >= seconds]
+    return rest if len(rest) else None
+
+
+def rate(counter: pd.Series[float] | None, resolution_seconds: float) -> pd.Series[float] | None:
+    """Increase per second between neighbouring samples of a counter.
+
+    Over a gap or a restart of the counter the rate is unknown and left out.
+    """
+    if counter is None:
+        return None
+    seconds = pd.Series(counter.index.to_numpy(dtype=float), index=counter.index).diff()
+    increase = counter.diff()
+    good = (seconds <= 1.5 * resolution_seconds) & (increase >= 0)
+    found = (increase / seconds)[good]
+    return found if len(found) else None
+
+
+def merged(windows: Iterable[Window], slack_seconds: float = 1e-6) -> tuple[Window, ...]:
+    """Windows of one entity that touch or overlap become one; sorted by entity, then start."""
+    found: list[Window] = []
+    for window in sorted(windows, key=lambda w: (w.entity, w.start_seconds)):
+        last = found[-1] if found else None
+        joins = last is not None and last.entity == window.entity
+        if last and joins and window.start_seconds <= last.end_seconds + slack_seconds:
+            end = max(last.end_seconds, window.end_seconds)
+            found[-1] = Window(last.start_seconds, end, last.entity)
+        else:
+            found.append(window)
+    return tuple(found)
+
+
+def within(seconds: float, longest_seconds: float) -> float:
+    """`seconds` held between 0 and the run's duration: no rule claims more than was paid for."""
+    return min(max(seconds, 0.0), max(longest_seconds, 0.0))

@@ -1,0 +1,126 @@
+"""`cpu_oversized`: when a smaller machine would have done, and when nobody can say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rules.frame import NodeFrame, RunFrame
+from tests.rules import frames as f
+from tests.rules.cases import judged
+
+GIB = f.GIB
+
+
+def used(
+    cpu: f.Values, memory_gib: float = 4, key: str = "n1", seconds: float = 300, **of: Any
+) -> NodeFrame:
+    """A node of 8 vCPU and 32 GiB with so much in use."""
+    series = f.samples(seconds, host__cpu_busy_pct=cpu, host__memory_used_bytes=memory_gib * GIB)
+    return f.node(key, series, of=f.hardware(**of))
+
+
+def with_gpu(busy: float) -> NodeFrame:
+    series = f.samples(
+        300, host__cpu_busy_pct=5.0, host__memory_used_bytes=GIB, gpu0__busy_pct=busy
+    )
+    return f.node(series=series, of=f.hardware(gpus=1))
+
+
+CPU_ONLY = f.node(series=f.samples(300, host__cpu_busy_pct=5.0))
+MEMORY_ONLY = f.node(series=f.samples(300, host__memory_used_bytes=GIB))
+GAPS = np.where(np.arange(300) % 3 == 0, 20.0, f.GAP)
+SHORT_PEAK = np.where(np.arange(300) < 3, 100.0, 10.0)
+HALF_GAPS = np.where(np.arange(300) < 20, 20.0, f.GAP)
+
+
+@pytest.mark.parametrize(
+    ("frame", "state"),
+    [
+        pytest.param(f.run(used(10)), "fired", id="far too large"),
+        pytest.param(f.run(used(29.9)), "fired", id="CPU just below"),
+        pytest.param(f.run(used(30)), "passed", id="CPU at the boundary"),
+        pytest.param(f.run(used(10, memory_gib=11.2)), "passed", id="memory at the boundary"),
+        pytest.param(f.run(used(10, memory_gib=11.1)), "fired", id="memory just below"),
+        pytest.param(f.run(used(50, 1, vcpus=2)), "passed", id="one busy core of two"),
+        pytest.param(f.run(used(10, 1, vcpus=1)), "passed", id="no smaller machine exists"),
+        pytest.param(f.run(used(SHORT_PEAK)), "fired", id="a peak shorter than 5 %"),
+        pytest.param(f.run(used(GAPS)), "fired", id="gaps are unknown, not zero"),
+        pytest.param(f.run(used(HALF_GAPS)), "insufficient_data", id="20 s known"),
+        pytest.param(f.run(used(10, seconds=29)), "insufficient_data", id="29 s seen"),
+        pytest.param(f.run(used(10, seconds=30)), "fired", id="30 s seen"),
+        pytest.param(f.run(used(10), used(10, key="n2")), "fired", id="two nodes, both large"),
+        pytest.param(f.run(used(10), used(60, key="n2")), "passed", id="two nodes, one busy"),
+        pytest.param(f.run(used(10), f.node("n2")), "insufficient_data", id="second one unknown"),
+        pytest.param(f.run(CPU_ONLY), "insufficient_data", id="no memory"),
+        pytest.param(f.run(MEMORY_ONLY), "insufficient_data", id="no CPU"),
+        pytest.param(f.run(used(10, vcpus=0)), "insufficient_data", id="vCPUs unknown"),
+        pytest.param(f.run(used(10, memory_gib=4, memory_bytes=0)), "insufficient_data", id="size"),
+        pytest.param(f.run(), "insufficient_data", id="nothing at all"),
+        pytest.param(f.run(with_gpu(60)), "not_applicable", id="GPU in use"),
+        pytest.param(f.run(with_gpu(0)), "fired", id="GPU never used"),
+        pytest.param(f.run(with_gpu(f.GAP)), "insufficient_data", id="GPU use unknown"),
+        pytest.param(f.run(used(10), with_gpu(60)), "not_applicable", id="one node with a GPU"),
+    ],
+)
+def test_it_judges(frame: RunFrame, state: str) -> None:
+    assert judged("cpu_oversized", frame).verdict.state == state
+
+
+def test_it_names_what_is_missing_and_on_which_node() -> None:
+    verdict = judged("cpu_oversized", f.run(used(10), f.node("n2"))).verdict
+    assert "CPU use of node n2" in verdict.summary
+    assert "memory use of node n2" in verdict.summary
+    assert "n1" not in verdict.summary
+
+
+def test_it_states_the_smallest_size_that_would_have_fitted_the_busiest_node() -> None:
+    frame = f.run(used(10, 2), used(20, 5, key="n2"))
+    verdict = judged("cpu_oversized", frame).verdict
+    assert "2 vCPU and 6.0 GiB" in verdict.summary
+    assert "8 vCPU" in verdict.summary
+
+
+def test_it_puts_the_waste_between_halves_of_the_machine_and_its_unneeded_part() -> None:
+    verdict = judged("cpu_oversized", f.run(used(20, 4, vcpus=16), duration=1600)).verdict
+    # 20 % of 16 are 3.2 cores; at 80 % they take 4 of 16 vCPU. Memory takes 4.8 of 32 GiB.
+    assert verdict.waste_seconds_high == pytest.approx(1200)
+    assert verdict.waste_seconds_low == pytest.approx(1200)
+    verdict = judged("cpu_oversized", f.run(used(10, 9), duration=3200)).verdict
+    # 10.8 of 32 GiB: half the machine is the next that fits.
+    assert verdict.waste_seconds_low == pytest.approx(1600)
+    assert verdict.waste_seconds_high == pytest.approx(3200 * (1 - 10.8 / 32))
+
+
+def test_it_leaves_out_the_cpu_of_warm_up_but_not_its_memory() -> None:
+    cpu = np.where(np.arange(300) < 100, 90.0, 10.0)
+    memory = np.where(np.arange(300) < 100, 20.0 * GIB, GIB)
+    series = f.samples(300, host__cpu_busy_pct=cpu, host__memory_used_bytes=memory)
+    late_steps = [f.steps(100, start=100)]
+    numbers = judged("cpu_oversized", f.run(f.node(series=series, step_tables=late_steps))).numbers
+    assert numbers.values["cpu_p95_pct@n1"] == pytest.approx(10)
+    assert numbers.values["memory_p99_pct@n1"] == pytest.approx(62.5)
+
+
+def test_it_judges_a_part_of_a_machine_by_the_run_and_not_by_its_neighbours() -> None:
+    own_cores = 0.2 * np.arange(300)
+    series = f.samples(
+        300,
+        host__cpu_busy_pct=95.0,
+        tree__cpu_seconds_total=own_cores,
+        host__memory_used_bytes=4 * GIB,
+    )
+    part = f.node(series=series, of=f.hardware(vcpus=64, effective_cpus=4.0))
+    judgement = judged("cpu_oversized", f.run(part))
+    assert judgement.numbers.values["cpu_p95_pct@n1"] == pytest.approx(5)
+    assert judgement.verdict.state == "fired"
+
+
+def test_a_restart_of_the_cpu_counter_is_unknown_and_not_negative() -> None:
+    counter = np.concatenate([np.arange(150) * 2.0, np.arange(150) * 2.0])
+    series = f.samples(300, tree__cpu_seconds_total=counter, tree__rss_bytes=4 * GIB)
+    numbers = judged("cpu_oversized", f.run(f.node(series=series))).numbers
+    assert numbers.values["cpu_p95_pct@n1"] == pytest.approx(25)
+    assert numbers.values["seen_seconds@n1"] == 298

@@ -1,0 +1,134 @@
+"""What holds for every rule and every run."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from rules.engine import Judgement, evaluate, judge_again
+from rules.frame import NodeFrame, RunFrame
+from rules.registry import all_rules
+from rules.rule import Numbers, Rule, Window
+from tests.rules import frames as f
+
+EVERY_RULE = pytest.mark.parametrize("rule", all_rules().values(), ids=lambda rule: rule.id)
+QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+LENGTHS = st.sampled_from([0, 1, 25, 60, 130])
+
+
+@st.composite
+def columns(draw: st.DrawFn, length: int, high: float) -> NDArray[Any]:
+    """A wave within 0..high, some of it unknown."""
+    level, swing = draw(st.floats(0, high)), draw(st.floats(0, high))
+    values = np.clip(level + swing * np.sin(np.arange(length)), 0, high)
+    gap = draw(st.sampled_from([0, 2, 3, 7]))
+    return np.where(np.arange(length) % gap == 1, f.GAP, values) if gap else values
+
+
+@st.composite
+def nodes(draw: st.DrawFn, key: str) -> NodeFrame:
+    length, gpus = draw(LENGTHS), draw(st.integers(0, 2))
+    names = [f"gpu{number}.busy_pct" for number in range(gpus)]
+    names += draw(st.sampled_from([[], ["host.cpu_busy_pct"]]))
+    series = {name: draw(columns(length, 100.0)) for name in names}
+    if draw(st.booleans()):
+        series["host.memory_used_bytes"] = draw(columns(length, 32.0 * f.GIB))
+    vcpus = draw(st.sampled_from([0, 1, 2, 16]))
+    hardware = f.hardware(vcpus=vcpus, gpus=draw(st.sampled_from([gpus, 0])))
+    return f.node(key, f.samples(length, **series), draw(tables(length)), of=hardware)
+
+
+@st.composite
+def tables(draw: st.DrawFn, length: int) -> list[pd.DataFrame]:
+    wait = st.one_of(st.just(f.GAP), st.floats(0, 1))
+    ranks = draw(st.integers(0, 2)) if length else 0
+    return [f.steps(length, wait=draw(wait), rank=rank) for rank in range(ranks)]
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> RunFrame:
+    found = [draw(nodes(key)) for key in ("n1", "n2")[: draw(st.integers(0, 2))]]
+    return f.run(*found, duration=float(draw(LENGTHS)))
+
+
+def judged(rule: Rule, frame: RunFrame) -> Judgement:
+    return evaluate(frame, {}, [rule])[0]
+
+
+@EVERY_RULE
+@given(frame=runs(), seconds=st.integers(0, 10_000))
+@QUICK
+def test_the_verdict_does_not_depend_on_when_the_work_began(
+    rule: Rule, frame: RunFrame, seconds: int
+) -> None:
+    later = f.shifted(frame, float(seconds))
+    assert judged(rule, later).verdict == judged(rule, frame).verdict
+
+
+@EVERY_RULE
+@given(frame=runs(), cells=st.integers(1, 500))
+@QUICK
+def test_unknown_time_around_a_run_changes_nothing(rule: Rule, frame: RunFrame, cells: int) -> None:
+    assert judged(rule, f.padded(frame, cells)).verdict == judged(rule, frame).verdict
+
+
+@EVERY_RULE
+@given(frame=runs())
+@QUICK
+def test_it_never_claims_more_than_the_run_lasted(rule: Rule, frame: RunFrame) -> None:
+    verdict = judged(rule, frame).verdict
+    assert 0 <= verdict.waste_seconds_low <= verdict.waste_seconds_high
+    assert verdict.waste_seconds_high <= frame.duration_seconds
+    if verdict.state != "fired":
+        assert verdict.waste_seconds_high == 0
+
+
+@EVERY_RULE
+@given(frame=runs())
+@QUICK
+def test_no_frame_makes_a_rule_fail(rule: Rule, frame: RunFrame) -> None:
+    assert "The rule failed" not in judged(rule, frame).verdict.summary
+
+
+@EVERY_RULE
+@given(frame=runs())
+@QUICK
+def test_numbers_that_were_stored_as_json_give_the_same_verdict(
+    rule: Rule, frame: RunFrame
+) -> None:
+    first = judged(rule, frame)
+    document = json.loads(json.dumps(first.numbers.to_document(), allow_nan=False))
+    stored = Numbers.from_document(document)
+    assert stored.windows == first.numbers.windows
+    assert judge_again(rule, stored).verdict == first.verdict
+
+
+NAMES = {
+    "input_bound": "wait_share_pct measured_share_pct wait_seconds step_seconds steps_count "
+    "run_seconds gpu_busy_pct cpu_busy_p50_pct loader_workers",
+    "cpu_oversized": "run_seconds cpu_p95_pct@a cores_p95@a memory_p99_bytes@a memory_p99_pct@a "
+    "vcpus@a memory_bytes@a seen_seconds@a gpu_busy_max_pct@a cpu_p95_pct@b memory_p99_pct@b",
+    "low_gpu_utilization": "run_seconds gpus_count p95_pct@a p5_pct@a whole_run_p99_pct@a "
+    "seen_seconds@a idle_seconds@a p95_pct@b whole_run_p99_pct@b p5_pct@b seen_seconds@b",
+}
+ANY_NUMBER = st.one_of(st.none(), st.floats(), st.floats(0, 100), st.floats(0, 1e6))
+
+
+@EVERY_RULE
+@given(data=st.data())
+@settings(QUICK, max_examples=200)
+def test_judging_never_fails_whatever_the_numbers(rule: Rule, data: st.DataObject) -> None:
+    names = [*NAMES[rule.id].split(), "unheard_of"]
+    values = data.draw(st.dictionaries(st.sampled_from(names), ANY_NUMBER))
+    numbers = Numbers(values, (Window(0, 1),), data.draw(st.sampled_from([(), ("a thing",)])))
+    verdict = rule.judge(numbers, rule.values())
+    assert verdict.state in ("fired", "passed", "not_applicable", "insufficient_data")
+    assert verdict.summary
+    assert 0 <= verdict.waste_seconds_low <= verdict.waste_seconds_high
