@@ -1,0 +1,59 @@
+"""What a run asks of a machine, and how much room a preset leaves above it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from advisor.pricing.price import PriceKey
+
+_SAGEMAKER = "sagemaker"
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a run used of each of its nodes, and where it ran."""
+
+    cores_busy_p95: float
+    memory_p99_bytes: float
+    gpus: int
+    """GPUs of a node that the run used: allocated and busy."""
+    duration_seconds: float
+    instance_type: str
+    region: str
+    service: str = "ec2"
+    provider: str = "aws"
+    purchase_option: str = "on_demand"
+    node_count: int = 1
+
+    def price_key(self, instance_type: str) -> PriceKey:
+        """What another machine is priced as, in the same place and bought the same way."""
+        return PriceKey(
+            provider=self.provider,
+            service=self.service,
+            region=self.region,
+            instance_type=instance_type,
+            purchase_option=self.purchase_option,
+        )
+
+    def sold_as(self, name: str) -> str:
+        """A hardware name as this service calls it: SageMaker sells X as `ml.X`."""
+        return f"ml.{name}" if self.service.startswith(_SAGEMAKER) else name
+
+
+@dataclass(frozen=True)
+class Preset:
+    """How full a machine may get and how much slower it may be."""
+
+    name: str
+    busy_target: float
+    """Busy cores over cores at most."""
+    memory_headroom: float
+    """Memory above the run's, as a share of it."""
+    slowdown_limit: float
+    """Time above the run's at most, as a share of it."""
+
+
+SAVE = Preset("save", busy_target=0.90, memory_headroom=0.05, slowdown_limit=0.50)
+BALANCED = Preset("balanced", busy_target=0.80, memory_headroom=0.10, slowdown_limit=0.10)
+SAFE = Preset("safe", busy_target=0.65, memory_headroom=0.20, slowdown_limit=0.0)
+PRESETS = {preset.name: preset for preset in (SAVE, BALANCED, SAFE)}

@@ -1,0 +1,78 @@
+"""How long a run takes on other cores: an interval, wider the less the machines are alike."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from advisor.pricing.catalogue import InstanceType
+from advisor.sizing.demand import Demand
+
+SAME_FAMILY_SPREAD = 0.03
+"""Twice the 1.4 % by which equal machines of one type differ."""
+SAME_PROCESSOR_SPREAD = 0.10
+"""m5 against c5: the same generation and vendor, another clock and memory."""
+OTHER_PROCESSOR_SPREAD = 0.30
+"""The clock says nothing of the work done in a tick. Our choice, from the 20 to 40 % by which
+data-sheet ratios miss measured speeds."""
+SECOND_THREAD = 0.25
+"""What the second hardware thread of a core adds at the least, of a core. Our choice, low."""
+_GENERATION = re.compile(r"[a-z]+(\d+)([a-z]*)")
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """A predicted duration; the truth lies between low and high about nine times of ten."""
+
+    low: float
+    mid: float
+    high: float
+
+
+def predicted_seconds(demand: Demand, now: InstanceType, other: InstanceType) -> Seconds:
+    """The run's duration on `other`.
+
+    The clock ratio scales all of it. Where the busy cores don't fit, the time grows by as much:
+    at best as if hardware threads were cores, at worst as if the second thread of a core gave
+    little. GPUs have to be the same: no speed is guessed for another model.
+    """
+    if other.name == now.name:
+        return Seconds(*(demand.duration_seconds,) * 3)
+    spread = processor_spread(now, other)
+    ratio = demand.duration_seconds * _clock_ratio(now, other)
+    least = max(1.0, demand.cores_busy_p95 / other.vcpus)
+    most = max(1.0, demand.cores_busy_p95 / _cores_at_worst(now, other))
+    return Seconds(
+        low=ratio * least / (1 + spread),
+        mid=ratio * math.sqrt(least * most),
+        high=ratio * most * (1 + spread),
+    )
+
+
+def processor_spread(now: InstanceType, other: InstanceType) -> float:
+    """How far a prediction from one to the other may be off, as a share."""
+    if now.family == other.family:
+        return SAME_FAMILY_SPREAD
+    is_alike = now.cpu_vendor == other.cpu_vendor and _generation(now) == _generation(other)
+    return SAME_PROCESSOR_SPREAD if is_alike else OTHER_PROCESSOR_SPREAD
+
+
+def _clock_ratio(now: InstanceType, other: InstanceType) -> float:
+    """Never below 1 for another processor: a higher clock is no promise of a shorter run."""
+    if now.family == other.family or not now.clock_ghz or not other.clock_ghz:
+        return 1.0
+    return max(1.0, now.clock_ghz / other.clock_ghz)
+
+
+def _cores_at_worst(now: InstanceType, other: InstanceType) -> float:
+    """Where there are as many threads and cores as now, what was measured still holds."""
+    if other.vcpus >= now.vcpus and other.physical_cores >= now.physical_cores:
+        return float(other.vcpus)
+    return other.physical_cores + SECOND_THREAD * (other.vcpus - other.physical_cores)
+
+
+def _generation(machine: InstanceType) -> str:
+    """`5` for m5, c5d, r5n. A letter after it other than for disk and network is a processor."""
+    found = _GENERATION.match(machine.family)
+    return f"{found[1]}{found[2].strip('dnz')}" if found else machine.family
