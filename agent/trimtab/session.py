@@ -28,6 +28,7 @@ from trimtab.uploader import Uploader
 from trimtab.wire import Declaration, Segment, encode_declaration, encode_segment
 
 _LAST_SAMPLE_SECONDS = 2.0
+_FOLDER_PREFIX = "trimtab-run-"
 
 
 class Session:
@@ -43,7 +44,8 @@ class Session:
         self.id = uuid4()
         self.run_id: UUID = identity.run_id(options.server, environment)
         self.spool: Spool = open_spool()
-        self.folder = Path(tempfile.mkdtemp(prefix="trimtab-run-"))
+        _sweep_folders_of_killed_agents()
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER_PREFIX}{os.getpid()}-"))
         self.uploader: Uploader | None = None
         self._options = options
         self._say = say
@@ -157,3 +159,11 @@ class Session:
                 self.spool.declare(str(self.id), encode_declaration(declaration))
                 if self.uploader:
                     self.uploader.wake()
+
+
+def _sweep_folders_of_killed_agents() -> None:
+    """A training that outlived its agent keeps its rings: they are mapped, so only names go."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER_PREFIX}*-*"):
+        pid = folder.name.removeprefix(_FOLDER_PREFIX).partition("-")[0]
+        if pid.isdecimal() and not Path(f"/proc/{pid}").exists():
+            shutil.rmtree(folder, ignore_errors=True)

@@ -18,6 +18,7 @@ _LONGEST_PAUSE_SECONDS = 60.0
 _IDLE_SECONDS = 15.0
 _CLAIM_SECONDS = 30.0
 _TIDY_SECONDS = 60.0
+_JITTER = random.Random()  # noqa: S311 - spreads load, keeps no secret
 
 
 class Courier:
@@ -81,7 +82,7 @@ class Courier:
             pause = NOT_ALLOWED_SECONDS
             self._say_once(f"{answer.problem}. Samples are kept; check TRIMTAB_TOKEN.")
         elif not good:
-            pause = random.uniform(0, min(_LONGEST_PAUSE_SECONDS, 2.0 ** (self._failures - 1)))  # noqa: S311
+            pause = _JITTER.uniform(0, min(_LONGEST_PAUSE_SECONDS, 2.0 ** (self._failures - 1)))
         self.not_before = time.monotonic() + max(pause, answer.retry_after_seconds or 0.0)
         return good
 
@@ -104,7 +105,7 @@ class Uploader(threading.Thread):
         self._flushing = False
         self._settled = threading.Event()
         self._backlog: list[str] = []
-        self._claim_at = self._tidy_at = time.monotonic() + random.uniform(1, 5)  # noqa: S311
+        self._claim_at = self._tidy_at = time.monotonic() + _JITTER.uniform(1, 5)
 
     @property
     def taken(self) -> int:

@@ -4,8 +4,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.agent.service import Service
@@ -21,10 +23,21 @@ def service() -> Iterator[Service]:
 
 
 @pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
-    """What the agent's processes see: no Trimtab or launcher variable of the outer world."""
+def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """What the agent's processes see: no Trimtab or launcher variable of the outer world.
+
+    Afterwards the drainers that the test left behind are ended.
+    """
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("TRIMTAB", "SLURM", "TORCH"))}
-    return kept | {"TRIMTAB_STATE_DIR": str(tmp_path / "state")}
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    mine = {"TRIMTAB_STATE_DIR": str(tmp_path / "state"), "TMPDIR": str(temporary)}
+    yield kept | mine
+    for process in psutil.process_iter(["cmdline"]):
+        if (process.info["cmdline"] or [])[-1:] == ["--detached"]:
+            with suppress(psutil.Error):
+                if str(tmp_path) in process.environ().get("TMPDIR", ""):
+                    process.kill()
 
 
 @pytest.fixture

@@ -167,18 +167,30 @@ def test_a_server_that_hangs_holds_the_exit_up_for_five_seconds_at_most(trimtab,
     assert time.monotonic() - began < 6.5
 
 
-@pytest.mark.parametrize("disaster", ["read_only", "not_a_database", "no_temporary_folder"])
-def test_the_training_runs_whatever_happens_to_the_spool(trimtab, online, tmp_path, disaster):
+@pytest.mark.parametrize("disaster", ["read_only", "not_a_database", "memory_only"])
+def test_the_training_runs_and_arrives_whatever_happens_to_the_spool(
+    trimtab, online, service, tmp_path, disaster
+):
     state = tmp_path / "state"
-    if disaster == "read_only":
-        online = online | {"TRIMTAB_STATE_DIR": "/proc/nowhere"}
-    elif disaster == "not_a_database":
+    if disaster == "not_a_database":
         state.mkdir()
         (state / "spool.sqlite3").write_bytes(b"not a database at all" * 500)
     else:
-        online = online | {"TMPDIR": "/proc", "TRIMTAB_STATE_DIR": "/proc/nowhere"}
+        online = online | {"TRIMTAB_STATE_DIR": "/proc/nowhere"}
+    if disaster == "memory_only":
+        (tmp_path / "tmp" / f"trimtab-{os.getuid()}").touch()
     done = trimtab(online, "run", "--", "bash", "-c", "echo trained; exit 5")
     assert (done.stdout, done.returncode) == ("trained\n", 5)
+    assert ("memory only" in done.stderr) == (disaster == "memory_only")
+    assert len(service.segments) == 1
+
+
+def test_what_could_only_be_kept_in_memory_and_was_not_sent_is_told(trimtab, environment, tmp_path):
+    (tmp_path / "tmp" / f"trimtab-{os.getuid()}").touch()
+    nowhere = {"TRIMTAB_STATE_DIR": "/proc/nowhere", "TRIMTAB_URL": "http://127.0.0.1:9"}
+    done = trimtab(environment | nowhere, "run", "--", "bash", "-c", "exit 5")
+    assert done.returncode == 5
+    assert "lost with the memory" in done.stderr
 
 
 def test_a_broken_spool_is_set_aside_and_the_run_still_arrives(trimtab, online, service, tmp_path):
@@ -285,7 +297,13 @@ def test_disabling_runs_the_bare_command(trimtab, online, service):
 
 
 def test_nothing_is_left_in_the_temporary_folder(trimtab, online, tmp_path):
+    trimtab(online, "run", "--", "true")
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_the_next_run_sweeps_what_a_killed_agent_left(trimtab, environment, tmp_path):
     temporary = tmp_path / "tmp"
-    temporary.mkdir()
-    trimtab(online | {"TMPDIR": str(temporary)}, "run", "--", "true")
-    assert list(temporary.iterdir()) == []
+    (temporary / "trimtab-run-4194999-gone").mkdir(parents=True)
+    (temporary / f"trimtab-run-{os.getpid()}-alive").mkdir()
+    trimtab(environment, "run", "--", "true")
+    assert [path.name for path in temporary.iterdir()] == [f"trimtab-run-{os.getpid()}-alive"]

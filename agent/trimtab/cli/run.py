@@ -98,7 +98,10 @@ def _ended(session: Session, ending: Ending, seconds: float, arguments: argparse
         session.finish(ending, _UPLOAD_SECONDS)
         server = _options(arguments).server
         _report(session, ending, seconds, server, arguments.result_file)
-        if session.waiting and server.url and session.spool.path:
+        waiting = session.waiting
+        if waiting and session.spool.path is None:
+            say(f"lost with the memory they were kept in: {say_count(waiting, 'upload')}")
+        elif waiting and server.url:
             _leave_drainer(server)
     except Exception as error:
         say(f"the end of the run was not fully recorded: {error}")
