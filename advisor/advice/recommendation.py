@@ -1,0 +1,97 @@
+"""A recommendation, and what every kind needs to make one: money and risk."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import ROUND_DOWN, Decimal
+from typing import Any, Protocol
+
+from rules.rule import Numbers, Verdict
+
+NANO_USD = Decimal(1).scaleb(-9)
+
+
+class Judged(Protocol):
+    """A rule's judgement of the run, as `rules.engine` gives it."""
+
+    @property
+    def rule_id(self) -> str: ...
+    @property
+    def verdict(self) -> Verdict: ...
+    @property
+    def numbers(self) -> Numbers: ...
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """One change. Savings are USD of a run and 0 to its cost; None: no price."""
+
+    kind: str
+    title: str
+    change: dict[str, Any]
+    """Setting -> its new value."""
+    saving_low_usd: Decimal | None
+    saving_usd: Decimal | None
+    saving_high_usd: Decimal | None
+    monthly_saving_usd: Decimal | None
+    """Over the runs that really happened in the last 30 days."""
+    risk: float
+    """0 to 4: four times the chance that what is said in `risk_dimension` goes wrong."""
+    risk_dimension: str
+    effort: str
+    """`very_low`, `low`, `medium`, `high`."""
+    evidence: list[str]
+    assumptions: list[str]
+    candidates: list[dict[str, Any]]
+    """`Candidate.to_document()`, with those that were rejected and why."""
+    dedupe_key: str
+
+
+@dataclass(frozen=True)
+class Saving:
+    """Of one run, USD, each within 0 and what the run cost."""
+
+    low: Decimal
+    mid: Decimal
+    high: Decimal
+
+    @classmethod
+    def of(cls, cost_usd: Decimal, low: Decimal, mid: Decimal, high: Decimal) -> Saving:
+        """In order and within 0 and the cost, whatever was predicted."""
+        return cls(*sorted(_within(usd, cost_usd) for usd in (low, mid, high)))
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What the run cost and took, and what the job's runs of the last 30 days cost."""
+
+    cost_usd: Decimal | None
+    duration_seconds: float
+    recent_costs_usd: tuple[Decimal, ...]
+
+    def monthly_usd(self, saving: Saving | None) -> Decimal | None:
+        """The same share of each recent run; None: no price."""
+        if saving is None or not self.cost_usd:
+            return None
+        total = sum(self.recent_costs_usd, Decimal(0))
+        return _within(total * saving.mid / self.cost_usd, total)
+
+
+def _within(usd: Decimal, spent_usd: Decimal) -> Decimal:
+    """Whole nano-dollars; those are cut off at the spending, which may have more digits."""
+    return min(max(usd, Decimal(0)), spent_usd).quantize(NANO_USD, ROUND_DOWN)
+
+
+def risk_of_more_than(capacity: float, demand: float, spread: float) -> float:
+    """0 to 4: four times the chance that a later run asks for more than there is.
+
+    Args:
+        spread: the standard deviation of the demand's logarithm from run to run.
+    """
+    if demand <= 0:
+        return 0.0
+    if capacity <= 0:
+        return 4.0
+    deviations = math.log(capacity / demand) / spread
+    return round(2 * math.erfc(deviations / math.sqrt(2)), 2)
