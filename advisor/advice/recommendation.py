@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import ROUND_DOWN, Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Protocol
 
 from rules.rule import Numbers, Verdict
@@ -79,8 +79,8 @@ class Spending:
 
 
 def _within(usd: Decimal, spent_usd: Decimal) -> Decimal:
-    """Whole nano-dollars; those are cut off at the spending, which may have more digits."""
-    return min(max(usd, Decimal(0)), spent_usd).quantize(NANO_USD, ROUND_DOWN)
+    """In nano-dollars, and never above the spending, which may have more digits."""
+    return min(max(usd, Decimal(0)).quantize(NANO_USD, ROUND_HALF_UP), spent_usd)
 
 
 def risk_of_more_than(capacity: float, demand: float, spread: float) -> float:
