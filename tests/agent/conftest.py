@@ -33,11 +33,19 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
     temporary.mkdir()
     mine = {"TRIMTAB_STATE_DIR": str(tmp_path / "state"), "TMPDIR": str(temporary)}
     yield kept | mine
-    for process in psutil.process_iter(["cmdline"]):
-        if (process.info["cmdline"] or [])[-1:] == ["--detached"]:
-            with suppress(psutil.Error):
-                if str(tmp_path) in process.environ().get("TMPDIR", ""):
-                    process.kill()
+    for drainer in drainers_of(tmp_path):
+        drainer.kill()
+
+
+def drainers_of(tmp_path: Path) -> list[psutil.Process]:
+    """The detached processes that one test's runs have left."""
+    found = []
+    for pid in psutil.pids():
+        with suppress(psutil.Error):
+            process = psutil.Process(pid)
+            if process.cmdline()[-1:] == ["--detached"]:
+                found += [process] if str(tmp_path) in process.environ().get("TMPDIR", "") else []
+    return found
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from trimtab.identity import Server
 from trimtab.spool import Spool
 from trimtab.uploader import Courier, Uploader
 
-from tests.agent.conftest import TOKEN, trimtab_command
+from tests.agent.conftest import TOKEN, drainers_of, trimtab_command
 from tests.agent.service import Reply, Service
 
 
@@ -91,6 +91,16 @@ def test_a_run_leaves_a_drainer_that_finishes_the_upload(trimtab, online, servic
     while not _taken(service) and time.monotonic() < until:
         time.sleep(0.1)
     assert _taken(service)
+
+
+def test_a_drainer_ends_when_it_is_told_to(trimtab, online, service, tmp_path):
+    service.answer = lambda request: Reply(status=503)
+    trimtab(online, "run", "--", "true")
+    (drainer,) = drainers_of(tmp_path)
+    time.sleep(0.7)
+    drainer.terminate()
+    drainer.wait(5)
+    assert drainers_of(tmp_path) == []
 
 
 def _taken(service) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import time
 
 from trimtab import options
@@ -41,6 +42,9 @@ def sync(arguments: argparse.Namespace) -> int:
         return 2
     spool = open_spool()
     quiet = arguments.detached
+    if quiet:
+        # `run` blocks signals and its children inherit that; a drainer must end when told to.
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
     try:
         courier = Courier(spool, server, _silent if quiet else say)
     except ValueError as error:
