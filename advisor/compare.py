@@ -1,0 +1,146 @@
+"""Two runs side by side: what changed, what it cost, and in one sentence what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from advisor import wording
+from advisor.attribution import CostFactors, Term, attribute
+from advisor.comparison_rows import MetricRow, metric_rows
+from advisor.cost import display_usd
+from advisor.markdown import markdown
+from advisor.run_facts import FINISHED, RunFacts
+from advisor.work import WHOLE_RUN, SharedWork, shared_work
+
+__all__ = ["Change", "Comparison", "MetricRow", "RunFacts", "compare"]
+
+MAY_CHANGE_RESULTS = ("batch", "precision", "dtype", "amp", "fp16", "bf16")
+"""A setting with one of these words in its name may change what the model learns."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A setting that differs; None: this run doesn't have it."""
+
+    name: str
+    a: Any
+    b: Any
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`a` is the earlier run, `b` the one it is held against."""
+
+    a: RunFacts
+    b: RunFacts
+    sentence: str
+    configuration_changes: tuple[Change, ...]
+    metrics: tuple[MetricRow, ...]
+    per_work: SharedWork
+    attribution: tuple[Term, ...] | None
+    """Sums to `b`'s cost minus `a`'s; None where a cost or a factor isn't known."""
+    warnings: tuple[str, ...]
+    is_same_work: bool
+    saving_usd: Decimal | None
+    """`a`'s cost minus `b`'s, signed; None where no saving can be claimed."""
+
+    def markdown(self) -> str:
+        """For a pull request or an issue: the sentence, the changes, and the figures folded."""
+        return markdown(self)
+
+
+def compare(a: RunFacts, b: RunFacts) -> Comparison:
+    """Compare `b` with the earlier run `a`.
+
+    A saving is claimed only for two finished, priced runs that did the same work.
+    """
+    changes = _changes(a, b)
+    work = shared_work(a, b, batch_differs=any("batch" in change.name for change in changes))
+    is_same_workload = not _workload_changes(a, b)
+    is_same = is_same_workload and work.is_equal
+    saving = _saving(a, b) if is_same else None
+    return Comparison(
+        a=a,
+        b=b,
+        sentence=wording.sentence(a, b, work, is_same_workload=is_same_workload),
+        configuration_changes=changes,
+        metrics=tuple(metric_rows(a, b, work)),
+        per_work=work,
+        attribution=_attribution(a, b),
+        warnings=tuple(_warnings(a, b, work, changes)),
+        is_same_work=is_same,
+        saving_usd=saving,
+    )
+
+
+def _saving(a: RunFacts, b: RunFacts) -> Decimal | None:
+    if a.state != FINISHED or b.state != FINISHED:
+        return None
+    if a.cost_usd is None or b.cost_usd is None:
+        return None
+    return a.cost_usd - b.cost_usd
+
+
+def _changes(a: RunFacts, b: RunFacts) -> tuple[Change, ...]:
+    before, after = a.settings, b.settings
+    names = dict.fromkeys([*before, *after])
+    pairs = ((name, before.get(name), after.get(name)) for name in names)
+    return tuple(Change(name, x, y) for name, x, y in pairs if x != y)
+
+
+def _workload_changes(a: RunFacts, b: RunFacts) -> tuple[Change, ...]:
+    """What makes them two workloads. A thing that only one run states says nothing."""
+    jobs = (Change("job", a.job, b.job),) if a.job != b.job else ()
+    both = [name for name in a.workload if name in b.workload]
+    pairs = ((name, a.workload[name], b.workload[name]) for name in both)
+    return jobs + tuple(Change(name, x, y) for name, x, y in pairs if x != y)
+
+
+def _attribution(a: RunFacts, b: RunFacts) -> tuple[Term, ...] | None:
+    before, after = _cost_factors(a), _cost_factors(b)
+    return attribute(before, after) if before and after else None
+
+
+def _cost_factors(run: RunFacts) -> CostFactors | None:
+    if run.cost_usd is None or run.usd_per_hour is None or run.duration_seconds is None:
+        return None
+    seconds = Decimal(str(run.duration_seconds))
+    return CostFactors(run.cost_usd, run.usd_per_hour, run.node_count, seconds)
+
+
+def _warnings(a: RunFacts, b: RunFacts, work: SharedWork, changes: tuple[Change, ...]) -> list[str]:
+    found = [
+        f"Run #{run.number} is {run.state}: its cost is {display_usd(run.cost_usd)} so far, and "
+        "no saving is claimed."
+        if run.state in ("running", "lost")
+        else f"Run #{run.number} {run.state}: no saving is claimed."
+        for run in (a, b)
+        if run.state != FINISHED
+    ]
+    found += [f"Run #{run.number} has no price." for run in (a, b) if run.cost_usd is None]
+    found += [
+        f"The workload differs: {change.name} was {change.a}, is {change.b}."
+        for change in _workload_changes(a, b)
+    ]
+    if work.unit != WHOLE_RUN and not work.is_equal:
+        found.append(
+            f"The work differs: {wording.quantity(work.a)} and {wording.quantity(work.b)} "
+            f"{work.unit}; only the cost per {work.unit.removesuffix('s')} compares."
+        )
+    found += work.warnings
+    found += [
+        f"{change.name} changed from {wording.plain(change.a)} to {wording.plain(change.b)}, "
+        "which may change results: compare the metrics too."
+        for change in changes
+        if _may_change_results(change.name)
+    ]
+    if a.quality is not None and b.quality is not None and not set(a.quality) & set(b.quality):
+        found.append("The quality of the results is not recorded, so it is not compared.")
+    return [*found, "A single run each: there is no estimate of the noise."]
+
+
+def _may_change_results(name: str) -> bool:
+    words = name.lower().replace("-", "_").split("_")
+    return any(word in words or name.lower().startswith(word) for word in MAY_CHANGE_RESULTS)

@@ -1,0 +1,115 @@
+"""The table of a comparison: one figure of both runs a line, in words for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from advisor.cost import display_usd
+from advisor.run_facts import RunFacts
+from advisor.wording import (
+    change_pct,
+    display_seconds,
+    display_usd_per_unit,
+    quantity,
+    signed,
+)
+from advisor.work import WHOLE_RUN, SharedWork
+
+NOTABLE_PCT = 5.0
+"""A smaller change of a single run is not called better or worse."""
+NOTHING = "–"
+_GIB = 1024**3
+
+
+@dataclass(frozen=True)
+class MetricRow:
+    """One line of the table, in words for a person."""
+
+    name: str
+    a: str
+    b: str
+    change: str
+    """Begins with `+` or `−` where it went up or down; empty: not to be said."""
+    tone: str
+    """`better`, `worse` or `neutral`."""
+
+
+@dataclass(frozen=True)
+class _Figure:
+    """What a line shows: a name, how to write a value, and whether less is better."""
+
+    name: str
+    write: Callable[[Any], str]
+    is_less_better: bool | None = None
+    in_points: bool = False
+    """Shares change by points; a percentage of a percentage misleads."""
+
+    def row(self, a: Decimal | float | None, b: Decimal | float | None) -> MetricRow | None:
+        if a is None and b is None:
+            return None
+        shown = [NOTHING if value is None else self.write(value) for value in (a, b)]
+        if a is None or b is None:
+            return MetricRow(self.name, shown[0], shown[1], "", "neutral")
+        change = float(b) - float(a) if self.in_points else change_pct(a, b)
+        unit = "points" if self.in_points else "%"
+        words = "" if change is None else f"{signed(change, 1)} {unit}"
+        return MetricRow(self.name, shown[0], shown[1], words, self._tone(change))
+
+    def _tone(self, change: float | None) -> str:
+        if change is None or self.is_less_better is None or abs(change) < NOTABLE_PCT:
+            return "neutral"
+        return "better" if (change < 0) == self.is_less_better else "worse"
+
+
+def _pct(value: float) -> str:
+    return f"{value:.1f} %"
+
+
+def _memory(value: float) -> str:
+    return f"{value / _GIB:.2f} GiB"
+
+
+def _metric(value: float) -> str:
+    return f"{value:.5g}"
+
+
+_COST = _Figure("cost", display_usd, is_less_better=True)
+_DURATION = _Figure("duration", display_seconds, is_less_better=True)
+_DATA_WAIT = _Figure("data wait of step time", _pct, is_less_better=True, in_points=True)
+_MEASURED = (
+    ("step_seconds_p50", _Figure("step time, median", display_seconds, is_less_better=True)),
+    ("gpu_busy_p95_pct", _Figure("GPU busy, p95", _pct, in_points=True)),
+    ("cpu_busy_p95_pct", _Figure("CPU busy, p95", _pct, in_points=True)),
+    ("memory_p99_bytes", _Figure("memory in use, p99", _memory)),
+)
+
+
+def metric_rows(a: RunFacts, b: RunFacts, work: SharedWork) -> Iterator[MetricRow]:
+    """The figures that at least one run has; a missing one shows a dash, never 0."""
+    return (row for row in _all_rows(a, b, work) if row is not None)
+
+
+def _all_rows(a: RunFacts, b: RunFacts, work: SharedWork) -> Iterator[MetricRow | None]:
+    yield _COST.row(a.cost_usd, b.cost_usd)
+    if work.unit != WHOLE_RUN:
+        per_unit = f"cost per {work.unit.removesuffix('s')}"
+        yield _Figure(per_unit, display_usd_per_unit, True).row(work.a_usd, work.b_usd)
+        yield _Figure(work.unit, quantity).row(work.a, work.b)
+    yield _DURATION.row(a.duration_seconds, b.duration_seconds)
+    yield _DATA_WAIT.row(_wait_pct(a), _wait_pct(b))
+    for name, figure in _MEASURED:
+        yield figure.row(a.figure(name), b.figure(name))
+    for phase in dict.fromkeys([*a.phase_seconds, *b.phase_seconds]):
+        figure = _Figure(f"phase {phase}", display_seconds, is_less_better=True)
+        yield figure.row(a.phase_seconds.get(phase), b.phase_seconds.get(phase))
+    qualities = a.quality or {}, b.quality or {}
+    for name in sorted({*qualities[0], *qualities[1]}):
+        yield _Figure(name, _metric).row(qualities[0].get(name), qualities[1].get(name))
+
+
+def _wait_pct(run: RunFacts) -> float | None:
+    share = run.figure("data_wait_share")
+    return None if share is None else 100 * share

@@ -1,0 +1,62 @@
+"""A comparison as Markdown, for a pull request or an issue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from advisor.comparison_rows import MetricRow
+from advisor.run_facts import RunFacts
+from advisor.wording import plain
+
+
+class _Changed(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def a(self) -> object: ...
+    @property
+    def b(self) -> object: ...
+
+
+class _Compared(Protocol):
+    @property
+    def a(self) -> RunFacts: ...
+    @property
+    def b(self) -> RunFacts: ...
+    @property
+    def sentence(self) -> str: ...
+    @property
+    def configuration_changes(self) -> Sequence[_Changed]: ...
+    @property
+    def metrics(self) -> Sequence[MetricRow]: ...
+    @property
+    def warnings(self) -> Sequence[str]: ...
+
+
+def markdown(found: _Compared) -> str:
+    """The sentence, what was changed, warnings, and the figures folded away."""
+    runs = [f"#{found.a.number}", f"#{found.b.number}"]
+    changes = [[c.name, plain(c.a), plain(c.b)] for c in found.configuration_changes]
+    figures = [[row.name, row.a, row.b, row.change] for row in found.metrics]
+    blocks = [
+        f"**{_text(found.sentence)}**",
+        _table(["changed", *runs], changes) if changes else "",
+        "\n".join(f"- {_text(warning)}" for warning in found.warnings),
+        "<details><summary>Figures</summary>",
+        _table(["figure", *runs, "change"], figures),
+        "</details>",
+    ]
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(_text(cell) for cell in line)} |" for line in lines)
+
+
+def _text(words: str) -> str:
+    """What a user named can't break out of its cell, nor become markup."""
+    for character in "\\|`*_<>[]":
+        words = words.replace(character, f"\\{character}")
+    return " ".join(words.split())

@@ -1,0 +1,55 @@
+"""A run in numbers: what comparing needs, and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+FINISHED = "finished"
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What is compared of a run. None is "not known", never 0."""
+
+    number: int
+    job: str
+    state: str
+    instance_types: tuple[str, ...] = ()
+    node_count: int = 0
+    usd_per_hour: Decimal | None = None
+    """Of one node, where all are alike."""
+    duration_seconds: float | None = None
+    cost_usd: Decimal | None = None
+    work: Mapping[str, float] = field(default_factory=dict)
+    """Unit (`samples`, `tokens`, `epochs`, `steps`) -> how many the run got done."""
+    workload: Mapping[str, Any] = field(default_factory=dict)
+    configuration: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    figures: object = None
+    """`advisor.figures.Figures`, or anything with some of its attributes."""
+    phase_seconds: Mapping[str, float] = field(default_factory=dict)
+    quality: Mapping[str, float] | None = None
+    """User metric -> its last value; None: not asked for."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Everything that may be tuned, the machines first."""
+        machines = {
+            "instance_type": ", ".join(self.instance_types) or None,
+            "node_count": self.node_count or None,
+        }
+        return {**machines, **self.configuration, **self.parameters}
+
+    @property
+    def machines(self) -> str:
+        """`3 × ml.p3.8xlarge`; empty: not known."""
+        if not self.node_count or not self.instance_types:
+            return ""
+        return f"{self.node_count} × {' + '.join(self.instance_types)}"
+
+    def figure(self, name: str) -> float | None:
+        value = getattr(self.figures, name, None)
+        return None if value is None else float(value)

@@ -1,0 +1,151 @@
+"""Two runs in words: the first sentence of their comparison, which says no more than is known."""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any
+
+from advisor.cost import display_usd
+from advisor.run_facts import FINISHED, RunFacts
+from advisor.work import WHOLE_RUN, SharedWork
+
+NOTABLE_WAIT_POINTS = 5
+"""A change of data wait below this many points is not worth a clause."""
+SAME_PCT = 0.05
+"""A smaller change would be shown as 0.0 %."""
+MINUS = "−"
+_STATES = {
+    "running": "is still running",
+    "failed": "failed",
+    "stopped": "was stopped",
+    "lost": "was lost",
+}
+
+
+def sentence(a: RunFacts, b: RunFacts, work: SharedWork, *, is_same_workload: bool) -> str:
+    """`b` against the earlier `a`. Less or more is said only of the same work, done and priced."""
+    is_same_work = is_same_workload and work.is_equal
+    unfinished = [run for run in (b, a) if run.state != FINISHED]
+    if unfinished:
+        return _unfinished(unfinished[0], a, b)
+    if a.cost_usd is None or b.cost_usd is None:
+        return _without_price(a, b, work, is_same_work)
+    if is_same_work:
+        clauses = _clauses(a, b, work)
+        return _difference(a, b, a.cost_usd, b.cost_usd) + (f": {clauses}." if clauses else ".")
+    if not is_same_workload or work.a_usd is None or work.b_usd is None:
+        return (
+            f"{_run(b)} cost {display_usd(b.cost_usd)} and {_run(a, start=False)} "
+            f"{display_usd(a.cost_usd)}, but they are different workloads, so no saving is claimed."
+        )
+    return _per_unit(a, b, work, work.a_usd, work.b_usd)
+
+
+def _run(run: RunFacts, *, start: bool = True) -> str:
+    return f"{'Run' if start else 'run'} #{run.number}"
+
+
+def _unfinished(run: RunFacts, a: RunFacts, b: RunFacts) -> str:
+    state = _STATES.get(run.state, f"is {run.state}")
+    costs = f"{display_usd(a.cost_usd)} and {display_usd(b.cost_usd)}"
+    so_far = " so far" if "running" in (a.state, b.state) else ""
+    return f"{_run(run)} {state}, so the costs{so_far}, {costs}, are not compared."
+
+
+def _without_price(a: RunFacts, b: RunFacts, work: SharedWork, is_same_work: bool) -> str:
+    unpriced = [run for run in (a, b) if run.cost_usd is None]
+    names = " and ".join(f"#{run.number}" for run in unpriced)
+    who = f"runs {names} have" if len(unpriced) == 2 else f"run {names} has"
+    clauses = _clauses(a, b, work) if is_same_work else ""
+    if not clauses:
+        return f"{who[0].upper()}{who[1:]} no price, so no saving is claimed."
+    return f"{_run(b)} against #{a.number}: {clauses}; {who} no price, so no saving is claimed."
+
+
+def _difference(a: RunFacts, b: RunFacts, old: Decimal, new: Decimal) -> str:
+    percent = change_pct(old, new)
+    if new == old or (percent is not None and abs(percent) < SAME_PCT):
+        return f"{_run(b)} cost the same as run #{a.number}, {display_usd(new)}"
+    word = "less" if new < old else "more"
+    amount = display_usd(abs(new - old))
+    return f"{_run(b)} cost {amount} {word} than run #{a.number}{_in_brackets(percent)}"
+
+
+def _per_unit(a: RunFacts, b: RunFacts, work: SharedWork, old: Decimal, new: Decimal) -> str:
+    unit = work.unit.removesuffix("s")
+    return (
+        f"Per {unit}, run #{b.number} cost {display_usd_per_unit(new)} and run #{a.number} "
+        f"{display_usd_per_unit(old)}{_in_brackets(change_pct(old, new))}; they did different "
+        f"amounts, {quantity(work.b)} and {quantity(work.a)} {work.unit}, so no saving is claimed."
+    )
+
+
+def _in_brackets(percent: float | None) -> str:
+    return "" if percent is None else f" ({signed(percent, 1)} %)"
+
+
+def _clauses(a: RunFacts, b: RunFacts, work: SharedWork) -> str:
+    found = (_time(a, b, work), _machines(a, b), _data_wait(a, b))
+    return "; ".join(clause for clause in found if clause)
+
+
+def _time(a: RunFacts, b: RunFacts, work: SharedWork) -> str:
+    if a.duration_seconds is None or b.duration_seconds is None:
+        return ""
+    old, new = display_seconds(a.duration_seconds), display_seconds(b.duration_seconds)
+    took = f"it took {new}" if old == new else f"it took {new} instead of {old}"
+    same = "" if work.unit == WHOLE_RUN else f" for the same {quantity(work.b)} {work.unit}"
+    return took + same
+
+
+def _machines(a: RunFacts, b: RunFacts) -> str:
+    if not a.machines or not b.machines or a.machines == b.machines:
+        return ""
+    return f"it ran on {b.machines} instead of {a.machines}"
+
+
+def _data_wait(a: RunFacts, b: RunFacts) -> str:
+    old, new = a.figure("data_wait_share"), b.figure("data_wait_share")
+    if old is None or new is None or abs(new - old) * 100 < NOTABLE_WAIT_POINTS:
+        return ""
+    verb = "fell" if new < old else "rose"
+    return f"data wait {verb} from {100 * old:.0f} % to {100 * new:.0f} % of step time"
+
+
+def change_pct(old: Decimal | float, new: Decimal | float) -> float | None:
+    """None where there is nothing to compare with."""
+    return 100 * (float(new) / float(old) - 1) if old else None
+
+
+def signed(number: float, digits: int) -> str:
+    """`+1.5`, `−0.2`, and `0.0` without a sign."""
+    shown = f"{abs(number):.{digits}f}"
+    if not float(shown):
+        return shown
+    return f"{MINUS if number < 0 else '+'}{shown}"
+
+
+def display_usd_per_unit(usd: Decimal) -> str:
+    """As `display_usd`, but three significant digits where that would show fewer."""
+    if not usd or abs(usd) >= Decimal("0.1"):
+        return display_usd(usd)
+    rounded = usd.quantize(Decimal(1).scaleb(usd.adjusted() - 2), rounding=ROUND_HALF_UP)
+    return f"{MINUS if rounded < 0 else ''}${abs(rounded):f}"
+
+
+def display_seconds(seconds: float) -> str:
+    """`4.2 s`, `41 s`, `12.4 min`, `5.3 h`."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    if seconds < 599.5:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7197 else f"{seconds / 3600:.1f} h"
+
+
+def quantity(amount: float) -> str:
+    return f"{amount:,.0f}" if float(amount).is_integer() else f"{amount:,.1f}"
+
+
+def plain(value: Any) -> str:
+    """A setting for a person."""
+    return "not set" if value is None else str(value)

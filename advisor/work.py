@@ -1,0 +1,67 @@
+"""The amount of work that two runs did, in the first unit that both counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Protocol
+
+UNITS = ("samples", "tokens", "epochs", "steps")
+"""In the order in which they are tried; steps last: they compare only at an equal batch."""
+WHOLE_RUN = "run"
+SAME_WORK = 0.001
+"""Amounts within a thousandth are the same work: a last batch may be dropped."""
+
+
+class Worked(Protocol):
+    """Of a run: its cost and what it got done."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def cost_usd(self) -> Decimal | None: ...
+    @property
+    def work(self) -> Mapping[str, float]: ...
+
+
+@dataclass(frozen=True)
+class SharedWork:
+    """`a` and `b` are amounts of `unit`; the costs are USD for one of it, None: no price."""
+
+    unit: str
+    a: float
+    b: float
+    a_usd: Decimal | None
+    b_usd: Decimal | None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def is_equal(self) -> bool:
+        return abs(self.a - self.b) <= SAME_WORK * max(self.a, self.b)
+
+
+def shared_work(a: Worked, b: Worked, *, batch_differs: bool) -> SharedWork:
+    """Both runs' amounts in the first unit that both have; `run` where there is none.
+
+    Args:
+        batch_differs: equal steps of unequal batches are not equal work, so steps are left out.
+    """
+    for unit in UNITS:
+        done, wanted = a.work.get(unit), b.work.get(unit)
+        if done and wanted and not (unit == "steps" and batch_differs):
+            return SharedWork(unit, done, wanted, _each(a, done), _each(b, wanted))
+    warnings = (_why_whole(a, b, batch_differs=batch_differs),)
+    return SharedWork(WHOLE_RUN, 1, 1, a.cost_usd, b.cost_usd, warnings)
+
+
+def _each(run: Worked, amount: float) -> Decimal | None:
+    return None if run.cost_usd is None else run.cost_usd / Decimal(str(amount))
+
+
+def _why_whole(a: Worked, b: Worked, *, batch_differs: bool) -> str:
+    if batch_differs and a.work.get("steps") and b.work.get("steps"):
+        return "The batch size differs, so steps don't compare; whole runs are compared."
+    uncounted = [f"#{run.number}" for run in (a, b) if not any(map(run.work.get, UNITS))]
+    which = f" of run {' and '.join(uncounted)}" if uncounted else " of both runs in one unit"
+    return f"The work{which} was not counted; whole runs are compared."
