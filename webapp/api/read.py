@@ -1,5 +1,113 @@
-"""The read API."""
+"""The read API: runs and jobs as the pages show them."""
 
-from ninja import Router
+from __future__ import annotations
 
-router = Router(tags=["read"])
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import Count, OuterRef, Subquery
+from django.http import HttpRequest
+from django.urls import reverse
+from ninja import Query, Router
+
+from rules.registry import all_rules
+from webapp.accounts.bearer import Bearer
+from webapp.accounts.models import Token
+from webapp.advice.models import Recommendation
+from webapp.analysis.models import Analysis, Judgement
+from webapp.api.schemas import JobsOut, RunOut, money
+from webapp.ingest import doors
+from webapp.problems import Problem
+from webapp.runs import scope
+from webapp.runs.models import Job, Run
+
+router = Router(tags=["read"], auth=Bearer(Token.READ))
+
+
+# On the router of the uploads: two routers can't share an address, and PUT has this one already.
+@doors.router.get(
+    "/runs/{run_id}",
+    response=RunOut,
+    tags=["read"],
+    auth=Bearer(Token.READ, Token.INGEST),
+    summary="One run: state, cost, findings, recommendations",
+)
+def get_run(request: HttpRequest, run_id: UUID) -> dict[str, Any]:
+    """404 for a run of another workspace."""
+    run = scope.run_or_404(request.auth.workspace, run_id)  # type: ignore[attr-defined]
+    analysis = Analysis.objects.filter(run=run).first()
+    fired = Judgement.objects.filter(run=run, state=Judgement.FIRED)
+    return {
+        **_run(run),
+        "analysis_is_final": analysis is not None and analysis.is_final,
+        "analysis_error": analysis.error if analysis else "",
+        "findings": [_finding(judgement) for judgement in fired],
+        "recommendations": [_recommendation(r) for r in Recommendation.objects.filter(run=run)],
+    }
+
+
+@router.get("/jobs", response=JobsOut, summary="The workspace's jobs")
+def get_jobs(
+    request: HttpRequest, cursor: str = "", limit: int = Query(100, ge=1, le=1000)
+) -> dict[str, Any]:
+    """In the order in which they were first seen."""
+    jobs = scope.jobs_of(request.auth.workspace)  # type: ignore[attr-defined]
+    last_run = Run.objects.filter(job=OuterRef("pk")).order_by("-number").values("pk")[:1]
+    jobs = jobs.annotate(run_count=Count("runs"), last_run=Subquery(last_run)).order_by("pk")
+    found = list(jobs.filter(pk__gt=_place(cursor))[: limit + 1])
+    shown = found[:limit]
+    return {
+        "jobs": [_job(job) for job in shown],
+        "next_cursor": str(shown[-1].pk) if len(found) > limit else None,
+    }
+
+
+def _place(cursor: str) -> int:
+    if cursor == "":
+        return 0
+    if not cursor.isdecimal() or len(cursor) > 18:
+        fix = "Send `next_cursor` of the page before, or leave it out."
+        raise Problem(422, "This is not a cursor.", "cursor", fix)
+    return int(cursor)
+
+
+def _run(run: Run) -> dict[str, Any]:
+    copied = ("id", "number", "state", "owner", "tags", "started_at", "ended_at", "work", "metrics")
+    return {name: getattr(run, name) for name in copied} | {
+        "job": {"id": run.job.uuid, "name": run.job.name},
+        "duration_seconds": run.duration.total_seconds() if run.duration else None,
+        "cost_usd": money(run.cost_usd),
+        "cost_is_at_least": run.state in (Run.RUNNING, Run.LOST),
+        "missing_prices": run.summary.get("missing", []),
+        "summary": run.summary,
+        "url": settings.BASE_URL + reverse("runs:run", args=[run.pk]),
+    }
+
+
+def _finding(judgement: Judgement) -> dict[str, Any]:
+    rule = all_rules().get(judgement.rule)
+    copied = ("rule", "severity", "summary", "advice", "is_provisional")
+    return {name: getattr(judgement, name) for name in copied} | {
+        "title": rule.title if rule else judgement.rule,
+        "waste_usd_low": money(judgement.waste_usd_low),
+        "waste_usd_high": money(judgement.waste_usd_high),
+    }
+
+
+def _recommendation(recommendation: Recommendation) -> dict[str, Any]:
+    copied = ("title", "state", "risk", "effort", "is_provisional")
+    sums = ("saving_usd", "saving_low_usd", "saving_high_usd", "monthly_saving_usd")
+    return {
+        "id": recommendation.uuid,
+        **{name: getattr(recommendation, name) for name in copied},
+        **{name: money(getattr(recommendation, name)) for name in sums},
+    }
+
+
+def _job(job: Job) -> dict[str, Any]:
+    copied = ("name", "owner", "tags", "run_count", "last_run", "created_at")
+    return {name: getattr(job, name) for name in copied} | {
+        "id": job.uuid,
+        "url": settings.BASE_URL + reverse("runs:job", args=[job.uuid]),
+    }

@@ -13,25 +13,19 @@ from django.urls import reverse
 
 from advisor.compare import Comparison, RunFacts, compare
 from webapp.runs.models import Node, Run
+from webapp.runs.selectors.charts import Chart, Line
 from webapp.runs.selectors.steps import DATA_WAIT, STEP
 from webapp.runs.selectors.waterfall import Bar, waterfall
 
-CHARTS = (
-    ("gpu", "GPU busy, mean of all", "pct", 100),
-    ("cpu", "CPU busy", "pct", 100),
-    ("step", "Step time", "seconds", None),
-    ("wait", "Data wait of a step", "seconds", None),
-    ("memory", "Memory in use", "bytes", None),
-    ("disk", "Disk read", "bytes/s", None),
-)
+MOST_GPUS = 4
 ARROWS = {"−": "▼", "+": "▲"}
-SERIES = {
-    "cpu": ["host.cpu_busy_pct"],
-    "step": [STEP],
-    "wait": [DATA_WAIT],
-    "memory": ["host.memory_used_bytes"],
-    "disk": ["disk.read_bytes_total"],
-}
+CHARTS = (
+    Chart("cpu", "CPU busy", "pct", (Line("host.cpu_busy_pct", ""),), 100),
+    Chart("step", "Step time", "seconds", (Line(STEP, ""),)),
+    Chart("wait", "Data wait of a step", "seconds", (Line(DATA_WAIT, ""),)),
+    Chart("memory", "Memory in use", "bytes", (Line("host.memory_used_bytes", ""),)),
+    Chart("disk", "Disk read", "bytes/s", (Line("disk.read_bytes_total", ""),)),
+)
 
 
 @dataclass(frozen=True)
@@ -85,14 +79,10 @@ class ComparePage:
 
     def chart_document(self) -> dict[str, Any]:
         """Both runs, and which series the browser asks of each."""
-        names = SERIES | {"gpu": [f"gpu{i}.busy_pct" for i in range(self.gpu_count)]}
+        drawn = [*_gpu_charts(self.gpu_count), *CHARTS]
         return {
             "runs": [_drawn(run, self._name(run)) for run in (self.a, self.b)],
-            "charts": [
-                {"key": key, "title": title, "unit": unit, "highest": highest, "query": names[key]}
-                for key, title, unit, highest in CHARTS
-                if names[key]
-            ],
+            "charts": [chart.document() for chart in drawn],
         }
 
     def _name(self, run: Run) -> str:
@@ -130,9 +120,17 @@ def _gpu_count(nodes: Sequence[Node]) -> int:
     return max((len(node.gpus) for node in nodes), default=0)
 
 
+def _gpu_charts(count: int) -> list[Chart]:
+    """One for each of the first GPUs: both runs' lines of one GPU are what can be compared."""
+    return [
+        Chart(f"gpu{i}", f"GPU {i} busy", "pct", (Line(f"gpu{i}.busy_pct", ""),), 100)
+        for i in range(min(count, MOST_GPUS))
+    ]
+
+
 def _drawn(run: Run, name: str) -> dict[str, Any]:
     return {
-        "name": name,
-        "series": reverse("runs:series_json", args=[run.pk]),
+        "label": name,
+        "address": reverse("runs:series_json", args=[run.pk]),
         "length_seconds": run.duration.total_seconds() if run.duration else 0.0,
     }

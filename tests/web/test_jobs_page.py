@@ -1,0 +1,163 @@
+"""The list of jobs: what each spends, what it could save, and the way in for a new workspace."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+
+from tests.web import factories
+
+
+def _page(person, query: str = "") -> str:  # type: ignore[no-untyped-def]
+    return person.client.get(reverse("runs:jobs") + query).content.decode()
+
+
+def _text(html: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
+
+
+def _names(html: str) -> list[str]:
+    return re.findall(r'class="name"[^>]*>([^<]+)<', html)
+
+
+def test_an_empty_workspace_shows_how_to_connect_the_agent_and_no_secret(owner):
+    page = _page(owner)
+
+    assert "trimtab run -- python train.py" in page
+    assert "TRIMTAB_URL=" in page
+    assert not re.search(r"tt_[A-Za-z0-9_-]{10}", page)
+
+
+def test_a_job_shows_its_last_run_its_spend_and_its_cost(owner):
+    job = factories.job(owner.workspace, owner="ada")
+    factories.run(job, cost="1.5")
+    factories.run(job, cost="0.0142", state="failed")
+
+    text = _text(_page(owner))
+
+    assert "vision/train.py" in text
+    assert "ada" in text
+    assert "Failed" in text
+    assert "$0.0142" in text
+    assert "$1.51" in text
+
+
+def test_runs_of_more_than_a_month_ago_are_not_in_the_spend(owner):
+    job = factories.job(owner.workspace)
+    factories.run(job, cost="77", started_at=timezone.now() - timedelta(days=40))
+    factories.run(job, cost="2.5")
+
+    page = _page(owner)
+
+    assert "$2.50" in page
+    assert "$79.50" not in page
+
+
+def test_a_run_without_a_price_is_said_and_not_counted_as_nothing(owner):
+    job = factories.job(owner.workspace)
+    factories.run(job, cost="2.5")
+    factories.run(job, cost=None, summary=factories.summary(missing=["no price for x9.huge"]))
+
+    text = _text(_page(owner))
+
+    assert "1 without a price" in text
+    assert "no price" in text
+    assert "$0.0000" not in text
+
+
+def test_a_running_run_costs_at_least_so_much(owner):
+    factories.run(factories.job(owner.workspace), cost="2.5", state="running")
+
+    assert re.search(r"at least\s+\$2\.50", _text(_page(owner)))
+
+
+def test_the_open_saving_is_the_best_active_recommendation(owner):
+    run = factories.run(factories.job(owner.workspace))
+    for saving, state in [("12.00", "active"), ("30.00", "active"), ("99.00", "dismissed")]:
+        factories.recommendation(run, monthly_saving_usd=saving, state=state)
+
+    page = _page(owner)
+
+    assert "$30.00" in page
+    assert "$42.00" not in page
+    assert "$99.00" not in page
+
+
+def test_two_runs_draw_a_trend_and_one_does_not(owner):
+    factories.run(factories.job(owner.workspace, "once"))
+    assert 'class="spark"' not in _page(owner)
+
+    twice = factories.job(owner.workspace, "twice")
+    factories.run(twice, cost="0.5")
+    factories.run(twice, cost="0.25")
+    assert _page(owner).count('class="spark"') == 1
+
+
+@pytest.mark.parametrize(("text", "shown"), [("spee", ["speech"]), ("BOB", ["vision"]), ("", None)])
+def test_the_filter_in_the_address_finds_by_name_and_owner(owner, text, shown):
+    factories.job(owner.workspace, "speech")
+    factories.job(owner.workspace, "vision", owner="bob")
+
+    names = _names(_page(owner, f"?q={text}"))
+
+    assert sorted(names) == (shown or ["speech", "vision"])
+
+
+def test_a_filter_that_finds_nothing_says_so_and_leads_back(owner):
+    factories.job(owner.workspace, "speech")
+
+    page = _page(owner, "?q=<b>zebra</b>")
+
+    assert "&lt;b&gt;zebra&lt;/b&gt;" in page
+    assert "Show all jobs" in page
+
+
+@pytest.mark.parametrize(
+    ("sort", "first"),
+    [
+        ("name", "a-cheap"),
+        ("spend", "b-dear"),
+        ("runs", "c-busy"),
+        ("last", "c-busy"),
+        ("?", "c-busy"),
+    ],
+)
+def test_the_sort_in_the_address_orders_the_jobs(owner, sort, first):
+    factories.run(factories.job(owner.workspace, "a-cheap"), cost="0.10")
+    factories.run(factories.job(owner.workspace, "b-dear"), cost="9")
+    busy = factories.job(owner.workspace, "c-busy")
+    for minutes in (3, 2, 1):
+        began = timezone.now() - timedelta(minutes=minutes)
+        factories.run(busy, cost="0.20", started_at=began)
+
+    assert _names(_page(owner, f"?sort={sort}"))[0] == first
+
+
+def test_the_totals_are_over_all_pages(owner):
+    for i in range(55):
+        factories.run(factories.job(owner.workspace, f"job-{i:02}"), cost="2")
+
+    for page in ("?page=1", "?page=2"):
+        text = _text(_page(owner, page))
+        assert "55 jobs" in text
+        assert "$110.00" in text
+    assert len(_names(_page(owner, "?page=2"))) == 5
+
+
+def test_sample_data_is_marked(owner):
+    assert "Sample data" not in _page(owner)
+
+    owner.workspace.is_sample_data = True
+    owner.workspace.save()
+
+    assert "Sample data" in _page(owner)
+
+
+def test_names_are_escaped(owner):
+    factories.job(owner.workspace, '<script>alert("x")</script>')
+
+    assert "<script>alert" not in _page(owner)

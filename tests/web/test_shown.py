@@ -1,0 +1,101 @@
+"""How figures are written."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from django.utils import timezone
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webapp.runs.selectors.sparkline import HEIGHT, WIDTH, sparkline
+from webapp.templatetags import shown
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"),
+        (0, "0 s"),
+        (0.0031, "3.1 ms"),
+        (0.31, "310 ms"),
+        (1.25, "1.25 s"),
+        (42.4, "42 s"),
+        (59.7, "1 m 0 s"),
+        (502, "8 m 22 s"),
+        (3600, "1 h 0 m"),
+        (90_061, "1 d 1 h"),
+        (-502, "−8 m 22 s"),
+    ],
+)
+def test_a_length_of_time_is_written_in_the_units_that_matter(value, text):
+    assert shown.seconds(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "–"), (0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (2 * 2**30, "2 GiB")],
+)
+def test_bytes_are_written_in_powers_of_1024(value, text):
+    assert shown.binary_bytes(value) == text
+
+
+@given(st.floats(min_value=0, max_value=1e15))
+def test_bytes_never_need_more_than_four_digits_and_a_unit(value):
+    assert re.fullmatch(r"[\d.]{1,7} ([KMG]i)?B|[\d.]+ TiB", shown.binary_bytes(value))
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [
+        (None, "no price"),
+        ("0.0142", "+$0.0142"),
+        ("-5.09", "−$5.09"),
+        ("0", "$0.0000"),
+        ("1234.5", "+$1,234.50"),
+    ],
+)
+def test_a_difference_of_money_carries_its_sign(amount, text):
+    assert shown.signed_usd(None if amount is None else Decimal(amount)) == text
+
+
+@pytest.mark.parametrize(
+    ("passed", "text"),
+    [(5, "just now"), (300, "5 min ago"), (7200, "2 h ago"), (5 * 86_400, "5 days ago")],
+)
+def test_a_moment_is_told_by_its_distance(passed, text):
+    assert text in shown.ago(timezone.now() - timedelta(seconds=passed, milliseconds=100))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "–"), (True, "True"), (19_200.0, "19,200"), (0.12345, "0.1235"), ("adam", "adam")],
+)
+def test_a_quantity_is_written_shortly(value, text):
+    assert shown.number(value) == text
+
+
+def test_one_value_has_no_trend():
+    assert sparkline([1.0]) is None
+
+
+@given(st.lists(st.floats(min_value=0, max_value=1e9), min_size=2, max_size=50))
+def test_a_trend_stays_inside_its_box_and_ends_at_its_last_value(values):
+    drawn = sparkline(values)
+
+    assert drawn is not None
+    places = [tuple(map(float, pair.split(","))) for pair in drawn.points.split()]
+    assert len(places) == len(values)
+    assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in places)
+    assert places[-1] == (drawn.end_x, drawn.end_y)
+    assert [x for x, _ in places] == sorted(x for x, _ in places)
+
+
+def test_a_higher_value_is_drawn_higher():
+    drawn = sparkline([1.0, 2.0])
+
+    first, last = (float(pair.split(",")[1]) for pair in drawn.points.split())
+    assert last < first

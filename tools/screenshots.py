@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Pictures of every page, wide and narrow, light and dark: for the eye, before a release.
+
+    .venv/bin/python tools/screenshots.py http://127.0.0.1:8000 SIGN_IN_LINK --to pictures/
+
+Follows the first jobs and runs that it finds. Says what the browser complained of, and which pages
+are wider than their window; then the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+CHROMIUM = "/usr/bin/chromium"
+WIDTHS = {"wide": 1440, "narrow": 390}
+THEMES = ("light", "dark")
+MOST_JOBS = 4
+
+
+@dataclass
+class Complaints:
+    """What no page may cause: messages on the console, foreign requests, sideways scrolling."""
+
+    host: str
+    found: list[str] = field(default_factory=list)
+
+    def watch(self, page: Page) -> None:
+        page.on("console", lambda m: self._console(m.type, m.text))
+        page.on("pageerror", lambda error: self.found.append(f"script: {error}"))
+        page.on("request", lambda request: self._request(request.url))
+
+    def measure(self, page: Page, name: str) -> None:
+        wider = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        if wider > 0:
+            self.found.append(f"{name} is {wider} px wider than its window")
+
+    def _console(self, kind: str, text: str) -> None:
+        if kind in ("error", "warning"):
+            self.found.append(f"console: {text}")
+
+    def _request(self, address: str) -> None:
+        parts = urlsplit(address)
+        if parts.scheme.startswith("http") and parts.netloc != self.host:
+            self.found.append(f"foreign request: {address}")
+
+
+def main() -> int:
+    arguments = _arguments()
+    arguments.to.mkdir(parents=True, exist_ok=True)
+    complaints = Complaints(urlsplit(arguments.base_url).netloc)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        cookies = _signed_in(browser, arguments.sign_in_link)
+        for width_name, width in WIDTHS.items():
+            for theme in THEMES:
+                context = browser.new_context(
+                    viewport={"width": width, "height": 900},
+                    color_scheme=theme,  # type: ignore[arg-type]
+                    storage_state=cookies,
+                )
+                _pictures(context, arguments, f"{width_name}-{theme}", complaints)
+                context.close()
+        browser.close()
+    for complaint in dict.fromkeys(complaints.found):
+        print(complaint)  # noqa: T201
+    return 1 if complaints.found else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("base_url")
+    parser.add_argument("sign_in_link")
+    parser.add_argument("--to", type=Path, default=Path("pictures"))
+    return parser.parse_args()
+
+
+def _signed_in(browser: Browser, link: str):  # type: ignore[no-untyped-def]
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(link)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(lambda address: "/sign-in/" not in address)
+    state = context.storage_state()
+    context.close()
+    return state
+
+
+def _pictures(
+    context: BrowserContext, arguments: argparse.Namespace, kind: str, complaints: Complaints
+) -> None:
+    page = context.new_page()
+    complaints.watch(page)
+    for name, address in _pages(page, arguments.base_url):
+        page.goto(arguments.base_url + address)
+        page.wait_for_load_state("networkidle")
+        page.wait_for_timeout(300)
+        complaints.measure(page, f"{name} ({kind})")
+        page.screenshot(path=arguments.to / f"{name}-{kind}.png", full_page=True)
+    page.close()
+
+
+def _pages(page: Page, base_url: str) -> Iterator[tuple[str, str]]:
+    """Name and path of each page: the jobs, then each job, its newest run and a comparison."""
+    page.goto(base_url + "/")
+    jobs = _links(page, "a[href^='/jobs/']")[:MOST_JOBS]
+    found = [("jobs", "/")]
+    for number, job in enumerate(jobs, start=1):
+        page.goto(base_url + job)
+        found.append((f"job-{number}", job))
+        found += [
+            (f"run-{number}", run)
+            for run in _links(page, "td a[href^='/runs/'], th a[href^='/runs/']")[:1]
+        ]
+        found += [(f"compare-{number}", pair) for pair in _links(page, "a[href^='/compare/']")[:1]]
+    yield from found
+
+
+def _links(page: Page, selector: str) -> list[str]:
+    found = page.eval_on_selector_all(selector, "links => links.map(a => a.getAttribute('href'))")
+    return list(dict.fromkeys(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""What the read API answers: the shapes that its OpenAPI description shows."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from ninja import Field, Schema
+
+
+def money(amount: Decimal | None) -> str | None:
+    """USD as plain decimal text, exact to the nano-dollar: no reader can round it by accident."""
+    return None if amount is None else f"{amount:f}"
+
+
+class FindingOut(Schema):
+    rule: str
+    title: str
+    severity: str
+    summary: str
+    advice: str
+    waste_usd_low: str | None
+    waste_usd_high: str | None
+    is_provisional: bool
+
+
+class RecommendationOut(Schema):
+    id: UUID
+    title: str
+    state: str
+    saving_usd: str | None = Field(description="Per run; null: no price.")
+    saving_low_usd: str | None
+    saving_high_usd: str | None
+    monthly_saving_usd: str | None
+    risk: float
+    effort: str
+    is_provisional: bool
+
+
+class JobRef(Schema):
+    id: UUID
+    name: str
+
+
+class RunOut(Schema):
+    id: UUID
+    job: JobRef
+    number: int
+    state: str
+    owner: str
+    tags: dict[str, Any]
+    started_at: datetime | None
+    ended_at: datetime | None
+    duration_seconds: float | None
+    cost_usd: str | None = Field(description="USD; null: no price, or not counted yet.")
+    cost_is_at_least: bool = Field(description="The run goes on or was lost: counted so far.")
+    missing_prices: list[str]
+    work: dict[str, Any]
+    metrics: dict[str, Any]
+    summary: dict[str, Any]
+    analysis_is_final: bool
+    analysis_error: str
+    findings: list[FindingOut]
+    recommendations: list[RecommendationOut]
+    url: str
+
+
+class JobOut(Schema):
+    id: UUID
+    name: str
+    owner: str
+    tags: dict[str, Any]
+    run_count: int
+    last_run: UUID | None
+    created_at: datetime
+    url: str
+
+
+class JobsOut(Schema):
+    jobs: list[JobOut]
+    next_cursor: str | None = Field(description="Send it as `cursor`; null: the last page.")
