@@ -11,7 +11,6 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from advisor.cost import display_usd
-from advisor.wording import display_usd_per_unit
 
 register = template.Library()
 NOTHING = "–"
@@ -149,30 +148,3 @@ def address(context: template.Context, **changes: object) -> str:
         if value in ("", None):
             del query[name]
     return "?" + query.urlencode()
-
-
-@register.filter
-def signed_percent(value: float) -> str:
-    return f"{MINUS if value < 0 else '+'}{abs(value):.1f} %"
-
-
-@register.filter
-def metric_name(name: str) -> str:
-    """`phase train` -> `Train phase`; users' own names stay as they are."""
-    if name.startswith("phase "):
-        return f"{name.removeprefix('phase ').capitalize()} phase"
-    return name if "_" in name or "/" in name else name[:1].upper() + name[1:]
-
-
-@register.filter
-def quantity(value: Decimal | float | None, unit: str) -> str:
-    """A figure of a comparison with its unit."""
-    if value is None:
-        return NOTHING
-    if unit == "USD":
-        return usd(Decimal(value))
-    if unit.startswith("USD per "):
-        return display_usd_per_unit(Decimal(value))
-    if unit == "s":
-        return seconds(float(value))
-    return f"{number(float(value))} %" if unit.startswith("%") else number(float(value))

@@ -11,7 +11,7 @@ from webapp.runs.models import Run
 UNITS = ("samples", "tokens", "epochs", "steps")
 """The order in which units are tried; steps last, for they compare only at equal batch."""
 READABLE_USD = 0.01
-AMOUNTS = (1, 1_000, 1_000_000, 1_000_000_000)
+AMOUNTS = {1: "", 1_000: "thousand", 1_000_000: "million", 1_000_000_000: "billion"}
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,12 @@ class WorkUnit:
 
     def __str__(self) -> str:
         if self.amount == 1:
-            return self.unit.removesuffix("s")
-        return f"{self.amount:,} {self.unit}"
+            return self.singular
+        return f"{AMOUNTS[self.amount]} {self.unit}"
+
+    @property
+    def singular(self) -> str:
+        return self.unit.removesuffix("s")
 
     def cost_usd(self, run: Run) -> Decimal | None:
         """None: no price, or this work wasn't counted."""
@@ -46,4 +50,4 @@ def common_unit(runs: Sequence[Run]) -> WorkUnit | None:
 def _amount(unit: str, runs: Sequence[Run]) -> int:
     """The least amount at which the cheapest run's cost is at least a cent."""
     each = min(float(run.cost_usd or 0) / run.work[unit] for run in runs)
-    return next((amount for amount in AMOUNTS if each * amount >= READABLE_USD), AMOUNTS[-1])
+    return next((amount for amount in AMOUNTS if each * amount >= READABLE_USD), 1_000_000_000)

@@ -34,7 +34,7 @@ function withEvidence(options, panel) {
 }
 
 function band([xMin, xMax], title, panel) {
-  const label = { display: panel === panels[0], content: title, position: { x: "start", y: "start" }, font: { size: 11 }, color: colour("text"), padding: 3 };
+  const label = { display: panel === panels[0] && view.shown.size > 1, content: title, position: { x: "start", y: "start" }, font: { size: 11 }, color: colour("text"), padding: 3 };
   return { type: "box", drawTime: "beforeDatasetsDraw", xMin, xMax, backgroundColor: colour("evidence"), borderColor: colour("evidence-edge"), borderWidth: 1, borderDash: [4, 3], label };
 }
 
