@@ -1,0 +1,200 @@
+"""One run: what it cost, what was found, what to change; and every state that it can be in."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.urls import reverse
+
+from tests.web import factories, training
+from webapp.runs.models import Run
+
+
+def _address(run: Run) -> str:
+    return reverse("runs:run", args=[run.pk])
+
+
+def _text(html: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
+
+
+@pytest.fixture
+def run(owner) -> Run:
+    made = factories.run(factories.job(owner.workspace))
+    factories.node(made)
+    return factories.costed(made)
+
+
+def test_the_headline_has_cost_time_and_configuration(owner, run):
+    text = _text(owner.page(_address(run)))
+
+    assert "$0.0142" in text
+    assert "10 m 0 s" in text
+    assert "c5.large" in text
+    assert "Finished" in text
+
+
+@pytest.mark.parametrize(("cost", "shown"), [("0.01234", "$0.0123"), ("12.345", "$12.35")])
+def test_four_decimals_are_shown_below_a_dollar_and_two_above(owner, cost, shown):
+    run = factories.run(factories.job(owner.workspace), cost=cost)
+
+    assert shown in owner.page(_address(run))
+
+
+def test_no_price_comes_with_its_reason_and_is_never_zero(owner):
+    run = factories.run(factories.job(owner.workspace), cost=None)
+    missing = [f"{factories.node(run).key}: instance type not declared"]
+    run.summary = factories.summary(missing=missing, usd_per_hour=None)
+    run.save()
+
+    text = _text(owner.page(_address(run)))
+
+    assert "no price" in text
+    assert "instance type not declared" in text
+    assert "$0.00" not in text
+    assert "--instance-type" in text
+
+
+def test_a_run_that_is_not_analysed_yet_is_not_said_to_have_no_price_reason(owner):
+    run = factories.run(factories.job(owner.workspace), cost=None, summary={}, state="running")
+
+    text = _text(owner.page(_address(run)))
+
+    assert "not counted yet" in text
+    assert "Being analysed" in text
+
+
+@pytest.mark.parametrize("state", ["running", "lost"])
+def test_the_cost_of_a_run_that_may_go_on_is_at_least_that(owner, run, state):
+    assert "at least" not in owner.page(_address(run))
+
+    Run.objects.filter(pk=run.pk).update(state=state)
+
+    assert "at least" in owner.page(_address(run))
+
+
+def test_only_a_running_run_is_fetched_again(owner, run):
+    assert "data-changing" not in owner.page(_address(run))
+
+    Run.objects.filter(pk=run.pk).update(state="running")
+
+    assert "data-changing" in owner.page(_address(run))
+
+
+def test_a_lost_run_says_that_its_agent_went_silent(owner, run):
+    Run.objects.filter(pk=run.pk).update(state="lost")
+
+    assert "went silent" in owner.page(_address(run))
+
+
+def test_the_worst_finding_stands_first(owner, run):
+    factories.judgement(run, "a_small_one", severity="low", summary="Small.")
+    factories.judgement(run, "the_worst", severity="high", summary="Steps waited 62 %.")
+
+    page = owner.page(_address(run))
+    notice = page.partition("notice-finding")[2].partition("</div></div>")[0]
+
+    assert "Steps waited 62 %." in notice
+    assert "Small." not in notice
+
+
+def test_every_rule_is_listed_whatever_it_found(owner, run):
+    factories.judgement(run, "fired_rule", "fired")
+    factories.judgement(run, "passed_rule", "passed", summary="CPU p95 was 96 %.")
+    factories.judgement(run, "gpu_rule", "not_applicable", summary="No GPU.")
+    factories.judgement(
+        run, "short_rule", "insufficient_data", summary="41 of 60 s of steps are there."
+    )
+
+    text = _text(owner.page(_address(run)))
+
+    for words in ("Fired", "Passed", "Not applicable", "Insufficient data"):
+        assert words in text
+    assert "41 of 60 s" in text
+    assert "1 of 4 fired" in text
+
+
+def test_no_finding_is_good_news_only_once_rules_were_judged(owner, run):
+    assert "No rule fired" not in owner.page(_address(run))
+
+    factories.judgement(run, "passed_rule", "passed")
+
+    assert "No rule fired" in owner.page(_address(run))
+
+
+def test_a_recommendation_shows_saving_interval_risk_and_effort(owner, run):
+    factories.recommendation(run, candidates=[])
+
+    text = _text(owner.page(_address(run)))
+
+    assert "Move from c5.large to t3.medium" in text
+    assert re.search(r"\$0\.0060.*\$0\.0041 to \$0\.0079", text)
+    assert "1.2 of 4" in text
+    assert "low" in text
+
+
+def test_the_cost_names_the_price_rows_that_made_it(owner, run):
+    text = _text(owner.page(_address(run)))
+
+    assert "AWS price list" in text
+    assert "$0.085" in text
+    assert "us-east-1" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"is_later_price": True}, "later price"),
+        ({"is_estimated": True}, "estimated price"),
+        ({"missing_segments": 3}, "3 uploads"),
+        ({"unreadable": 2}, "2 stored objects"),
+    ],
+)
+def test_doubts_about_the_figures_are_said(owner, run, changes, words):
+    assert words not in owner.page(_address(run))
+
+    run.summary |= changes
+    run.save()
+
+    assert words in _text(owner.page(_address(run)))
+
+
+def test_a_failed_analysis_shows_its_error(owner, run):
+    factories.analysis(run, done=0, error="ValueError: <b>no frame</b>", attempts=3)
+
+    page = owner.page(_address(run))
+
+    assert "The analysis of this run failed" in page
+    assert "<b>no frame</b>" not in page
+
+
+def test_the_environment_is_shown_and_escaped(owner):
+    run = training.uploaded_run(owner.workspace, job="<i>job</i>")
+
+    page = owner.page(_address(run))
+
+    assert "--epochs 30" in page
+    assert "4f2c9d1e8a" in page
+    assert "Intel Xeon Platinum 8124M" in page
+    assert "batch_size" in page
+    assert "<i>job</i>" not in page
+
+
+def test_gpu_charts_are_asked_for_where_there_are_gpus(owner):
+    with_gpus = training.uploaded_run(owner.workspace, job="a", gpus=2)
+    without = training.uploaded_run(owner.workspace, job="b")
+
+    def keys(run: Run) -> set[str]:
+        document = owner.client.get(_address(run)).context["chart"]
+        return {chart["key"] for chart in document["charts"]}
+
+    assert "gpu" in keys(with_gpus)
+    assert "gpu" not in keys(without)
+    assert {"cpu", "memory", "step", "disk", "net"} <= keys(without)
+
+
+def test_a_run_without_a_node_says_that_nothing_has_arrived(owner):
+    run = factories.run(factories.job(owner.workspace), state="running", summary={}, cost=None)
+
+    assert "No samples of this run have arrived" in owner.page(_address(run))
