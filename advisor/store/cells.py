@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.store.rows import Rows, binned, joined, nearest, no_gap, no_rows
+from advisor.store.rows import Rows, binned, joined, nearest, neighbours, no_gap, no_rows
 
 
 @dataclass(frozen=True)
@@ -53,21 +53,23 @@ def last_values(rows: Rows, grid: Grid, low: int, high: int) -> np.ndarray:
     values[cells[inside] - low] = sums.last[inside]
     empty = np.flatnonzero(np.isnan(values))
     middles = grid.middles_ms(empty + low)
-    known = nearest(rows, middles) >= 0
-    values[empty[known]] = _grown(rows, middles[known], grid.width_ms / 2)
+    speaker = nearest(rows, middles)
+    known = speaker >= 0
+    if known.any():
+        values[empty[known]] = _between(rows, grid, middles[known], speaker[known])
     return values
 
 
-def _grown(rows: Rows, middles_ms: np.ndarray, half_ms: float) -> np.ndarray:
-    if not len(middles_ms):
-        return np.zeros(0)
-    after = np.searchsorted(rows.at_ms, middles_ms, side="right")
-    left, right = np.maximum(after - 1, 0), np.minimum(after, len(rows) - 1)
-    even = np.interp(middles_ms + half_ms, rows.at_ms, rows.last)
-    rises = (rows.last[right] >= rows.last[left]) & no_gap(rows, left, right)
-    nearer_left = middles_ms - rows.at_ms[left] <= np.abs(rows.at_ms[right] - middles_ms)
-    held = np.where((after > 0) & nearer_left, rows.last[left], rows.last[right])
-    return np.where(rises, even, np.where(no_gap(rows, left, right), rows.last[left], held))
+def _between(rows: Rows, grid: Grid, middles_ms: np.ndarray, speaker: np.ndarray) -> np.ndarray:
+    """A counter's value in cells that hold no sample of it, but lie in no gap either."""
+    left, right = neighbours(rows, middles_ms)
+    # As far into its cell as the sample before, so that even growth gives even differences.
+    phase_ms = (rows.at_ms[left] - grid.start_ms) % grid.width_ms
+    even = np.interp(middles_ms - grid.width_ms / 2 + phase_ms, rows.at_ms, rows.last)
+    connected = no_gap(rows, left, right)
+    rises = rows.last[right] >= rows.last[left]
+    held = np.where(connected, rows.last[left], rows.last[speaker])
+    return np.asarray(np.where(connected & rises, even, held))
 
 
 class Line:

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from advisor.store.index import SegmentRef
 from advisor.store.rows import Rows
+from advisor.store.segments import HotSegment
 from advisor.store.ticks import Column, Session, Ticks, from_arrow
 
 _METADATA = b"trimtab"
@@ -43,6 +44,10 @@ class Members:
 
     def add(self, session: Session, seqs: Iterable[int]) -> None:
         self.seqs[session].update(seqs)
+
+    def add_all(self, segments: Iterable[HotSegment]) -> None:
+        for segment in segments:
+            self.add(segment.session, [segment.seq])
 
     def update(self, other: Members) -> None:
         for session, seqs in other.seqs.items():
@@ -90,7 +95,7 @@ def encode_ticks(ticks: list[Ticks], members: Members) -> bytes:
 
 def decode_ticks(body: bytes, names: Collection[str] | None = None) -> tuple[list[Ticks], Members]:
     """The ticks with those of the series (thinned or not) that the chunk has, and its members."""
-    file = _opened(body, ["session"])
+    file = _opened(body)
     members = _members(file)
     has = file.schema_arrow.names
     wanted = [n for n in has if n in _KEYS or names is None or n.split(":")[0] in names]
@@ -176,7 +181,7 @@ def _tracks(table: pa.Table) -> Iterable[pa.Table]:
     """The parts of a table with one session and cadence each; they are stored in runs."""
     if not len(table):
         return
-    codes = table["session"].combine_chunks().indices.to_numpy()
+    codes = table["session"].combine_chunks().dictionary_encode().indices.to_numpy()
     cadences = table["cadence_ms"].to_numpy()
     changes = np.flatnonzero((np.diff(codes) != 0) | (np.diff(cadences) != 0)) + 1
     edges = [0, *changes.tolist(), len(table)]
@@ -194,8 +199,8 @@ def _ticks(part: pa.Table, sessions: dict[str, Session]) -> Ticks:
     )
 
 
-def _opened(body: bytes, dictionaries: list[str] | None = None) -> pq.ParquetFile:
-    return pq.ParquetFile(pa.BufferReader(body), read_dictionary=dictionaries)
+def _opened(body: bytes) -> pq.ParquetFile:
+    return pq.ParquetFile(pa.BufferReader(body))
 
 
 def _metadata(file: pq.ParquetFile) -> dict[str, Any]:

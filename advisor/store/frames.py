@@ -95,7 +95,7 @@ def _node_frame(
     steps, events = [], []
     for hour in reader.hours(started_at, ended_at):
         for name, rows in reader.rows(hour, None, tier).items():
-            inside = rows.between(grid.start_ms, to_ms(ended_at))
+            inside = rows.within(to_ms(started_at), to_ms(ended_at))
             lines.setdefault(name, Line(grid, is_counter(name))).add(inside)
         steps.append(reader.steps(hour)[0])
         events.append(reader.events(hour)[0])

@@ -57,10 +57,14 @@ class FolderStore:
         path = self.folder / checked(key)
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=_TEMPORARY, delete=False) as file:
-            file.write(body)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(file.name).replace(path)
+            try:
+                file.write(body)
+                file.flush()
+                os.fsync(file.fileno())
+                Path(file.name).replace(path)
+            except OSError:  # A full disk should not also keep the half that fitted.
+                Path(file.name).unlink(missing_ok=True)
+                raise
         _sync_folder(path.parent)
 
     def get(self, key: str) -> bytes:
@@ -76,7 +80,8 @@ class FolderStore:
         (self.folder / checked(key)).unlink(missing_ok=True)
 
     def list(self, prefix: str) -> Iterator[str]:
-        files = (p for p in sorted(self.folder.rglob("*")) if p.is_file())
+        top = self.folder / prefix.rpartition("/")[0]
+        files = (p for p in sorted(top.rglob("*")) if p.is_file())
         for path in files:
             key = path.relative_to(self.folder).as_posix()
             if key.startswith(prefix) and not path.name.startswith(_TEMPORARY):

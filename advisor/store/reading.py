@@ -6,7 +6,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyarrow import ArrowException
@@ -73,14 +73,14 @@ class Reader:
         """The raw samples of an hour, and the segments they came in."""
         stored, members = self._stored_ticks(hour_ms, names)
         hot = self.waiting(hour_ms, members)
-        _add(members, hot)
+        members.add_all(s for s in hot if any(block.times_ms for block in s.blocks))
         return ticks.merged([*stored, *_only(segments.ticks_of(hot), names)]), members
 
     def steps(self, hour_ms: int) -> tuple[pa.Table, Members]:
-        return self._table(hour_ms, "steps", segments.steps_table, tables.STEP_SCHEMA)
+        return self._table(hour_ms, "steps", lambda hot: hot.steps, tables.STEP_SCHEMA)
 
     def events(self, hour_ms: int) -> tuple[pa.Table, Members]:
-        return self._table(hour_ms, "events", segments.events_table, tables.EVENT_SCHEMA)
+        return self._table(hour_ms, "events", lambda hot: hot.events, tables.EVENT_SCHEMA)
 
     def tier_members(self, hour_ms: int, tier_seconds: int) -> Members:
         return self._tier(hour_ms, tier_seconds, ())[1]
@@ -139,7 +139,7 @@ class Reader:
         self,
         hour_ms: int,
         kind: str,
-        of_hot: Callable[[list[HotSegment]], pa.Table],
+        rows_of: Callable[[HotSegment], list[tuple[Any, ...]]],
         schema: pa.Schema,
     ) -> tuple[pa.Table, Members]:
         members = Members()
@@ -149,9 +149,10 @@ class Reader:
             if found:
                 parts.append(found[0])
                 members.update(found[1])
-        hot = self.waiting(hour_ms, members)
-        _add(members, hot)
-        return tables.merged([*parts, of_hot(hot)], schema), members
+        hot = [segment for segment in self.waiting(hour_ms, members) if rows_of(segment)]
+        members.add_all(hot)
+        late = tables.of_rows((rows_of(segment) for segment in hot), schema)
+        return tables.merged([*parts, late], schema), members
 
     def _refs(self, hour_ms: int, kind: str, tier_seconds: int) -> list[ChunkRef]:
         refs = self._chunks.get(hour_ms, ())
@@ -176,11 +177,6 @@ class Reader:
             if key not in self.unreadable:
                 self.unreadable.append(key)
             return None
-
-
-def _add(members: Members, hot: Iterable[HotSegment]) -> None:
-    for segment in hot:
-        members.add(segment.session, [segment.seq])
 
 
 def _only(found: Iterable[Ticks], names: Collection[str] | None) -> Iterable[Ticks]:

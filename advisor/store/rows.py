@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -42,10 +42,14 @@ class Rows:
     def pick(self, chosen: np.ndarray | slice) -> Rows:
         return Rows(*(getattr(self, name)[chosen] for name in FIELDS))
 
-    def between(self, start_ms: float, end_ms: float) -> Rows:
-        """Those from `start_ms` to `end_ms`, both inclusive."""
-        low = int(np.searchsorted(self.at_ms, start_ms, side="left"))
-        return self.pick(slice(low, int(np.searchsorted(self.at_ms, end_ms, side="right"))))
+    def within(self, start_ms: int, end_ms: int) -> Rows:
+        """Those that reach into [start_ms, end_ms]; at its edge, where their middle is outside."""
+        half_ms = self.width_ms // 2
+        inside = (self.at_ms + half_ms >= start_ms) & (self.at_ms - half_ms <= end_ms)
+        if bool(inside.all()) and self.at_ms[0] >= start_ms and self.at_ms[-1] < end_ms:
+            return self
+        kept = self.pick(inside)
+        return replace(kept, at_ms=np.clip(kept.at_ms, start_ms, max(end_ms - 1, start_ms)))
 
 
 FIELDS = tuple(field.name for field in fields(Rows))
@@ -112,18 +116,25 @@ def no_gap(rows: Rows, left: np.ndarray, right: np.ndarray) -> np.ndarray:
 def nearest(rows: Rows, moments_ms: np.ndarray) -> np.ndarray:
     """For each moment the index of the row that speaks for it; -1 where nothing is known.
 
-    A row speaks for half its width (or cadence) around it, and up to halfway to its neighbour
-    where there is no gap between the two.
+    A row speaks for what it sums up, for half its cadence around that, and up to halfway to its
+    neighbour where there is no gap between the two.
     """
     if not len(rows):
         return np.full(len(moments_ms), -1)
     after = np.searchsorted(rows.at_ms, moments_ms, side="right")
-    left, right = np.maximum(after - 1, 0), np.minimum(after, len(rows) - 1)
-    to_left = np.where(after > 0, moments_ms - rows.at_ms[left], np.inf)
-    to_right = np.where(after < len(rows), rows.at_ms[right] - moments_ms, np.inf)
-    inside = (after > 0) & (after < len(rows)) & no_gap(rows, left, right)
-    reach_ms = np.maximum(rows.width_ms, rows.cadence_ms) / 2
-    from_left = inside | (to_left <= reach_ms[left])
-    from_right = inside | (to_right <= reach_ms[right])
+    left, right = neighbours(rows, moments_ms)
+    half_ms = rows.width_ms / 2
+    to_left = np.maximum(moments_ms - rows.at_ms[left] - half_ms[left], 0)
+    to_right = np.maximum(rows.at_ms[right] - moments_ms - half_ms[right], 0)
+    has_left, has_right = after > 0, after < len(rows)
+    inside = has_left & has_right & no_gap(rows, left, right)
+    from_left = inside | (has_left & (to_left * 2 < np.maximum(rows.cadence_ms[left], 1)))
+    from_right = inside | (has_right & (to_right * 2 < np.maximum(rows.cadence_ms[right], 1)))
     takes_right = from_right & (~from_left | (to_right < to_left))
     return np.where(takes_right, right, np.where(from_left, left, -1))
+
+
+def neighbours(rows: Rows, moments_ms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each moment the index of the row at or before it, and of the one after; clipped."""
+    after = np.searchsorted(rows.at_ms, moments_ms, side="right")
+    return np.maximum(after - 1, 0), np.minimum(after, len(rows) - 1)

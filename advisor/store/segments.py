@@ -11,13 +11,11 @@ from statistics import median_low
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from trimtab.wire import Block, Segment, StepBlock, StepSummary, decode_segment
 from trimtab.wire.segment import Number
 
 from advisor.store.index import HOUR_MS, SegmentRef, to_us
 from advisor.store.rows import GAP_FACTOR
-from advisor.store.tables import EVENT_SCHEMA, STEP_SCHEMA
 from advisor.store.ticks import Session, Ticks, column, in_order, merged
 
 
@@ -32,7 +30,7 @@ class TimedBlock:
 
 @dataclass(frozen=True)
 class HotSegment:
-    """What one segment says; steps and events as rows of `STEP_SCHEMA` and `EVENT_SCHEMA`."""
+    """What one segment says; steps and events as rows of the schemas in `tables`."""
 
     session: Session
     seq: int
@@ -88,20 +86,6 @@ def ticks_of(segments: Iterable[HotSegment]) -> list[Ticks]:
         _joined(session, cadence, names, blocks)
         for (session, cadence, names), blocks in groups.items()
     )
-
-
-def steps_table(segments: Iterable[HotSegment]) -> pa.Table:
-    return _table((segment.steps for segment in segments), STEP_SCHEMA)
-
-
-def events_table(segments: Iterable[HotSegment]) -> pa.Table:
-    return _table((segment.events for segment in segments), EVENT_SCHEMA)
-
-
-def _table(parts: Iterable[list[tuple[Any, ...]]], schema: pa.Schema) -> pa.Table:
-    rows = list(chain.from_iterable(parts))
-    columns: list[Any] = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
-    return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema)
 
 
 def _timed(block: Block, segment: Segment, start_ms: int) -> TimedBlock:

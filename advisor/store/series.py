@@ -104,7 +104,7 @@ def _rows(
         if hour >= high_ms or hour + HOUR_MS <= low_ms:
             continue
         for name, rows in reader.rows(hour, names, tier).items():
-            parts.setdefault(name, []).append(rows.between(low_ms, high_ms))
+            parts.setdefault(name, []).append(rows.within(low_ms, high_ms))
     found = {name: joined(rows) for name, rows in parts.items()}
     return {name: rows for name, rows in found.items() if len(rows)}
 

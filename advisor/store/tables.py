@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
+from typing import Any
 
 import pyarrow as pa
 
@@ -36,6 +38,13 @@ EVENT_SCHEMA = pa.schema(
 )
 _STEP_ORDER = ("start_us", "session", "seq", "rank", "phase")
 _EVENT_ORDER = ("time_ms", "session", "seq")
+
+
+def of_rows(parts: Iterable[list[tuple[Any, ...]]], schema: pa.Schema) -> pa.Table:
+    rows = list(chain.from_iterable(parts))
+    columns: list[Any] = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+    arrays = [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
+    return pa.table(arrays, schema)
 
 
 def merged(parts: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:

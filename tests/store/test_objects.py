@@ -2,72 +2,73 @@
 
 from __future__ import annotations
 
-import os
+import subprocess
+import sys
+import time
+from datetime import timedelta
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 from advisor.store.objects import FolderStore, ObjectMissingError, open_store
-from advisor.store.s3 import S3Store
+from advisor.store.series import read_series
+from tests.store.runs import CPU, START, compacted, frame_of, segment, store_segments
+
+BODY_BYTES = 3_000_000
+PUTS_FOR_EVER = f"""
+import sys
+from advisor.store.objects import FolderStore
+store = FolderStore(sys.argv[1])
+for number in range(10**9):
+    store.put("a/object", bytes([number % 256]) * {BODY_BYTES})
+"""
 
 
-@pytest.fixture(scope="module")
-def s3_endpoint():
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+def test_it_gives_back_what_was_put(either_store):
+    either_store.put("runs/1/a.segment", b"\x00body")
+    assert either_store.get("runs/1/a.segment") == b"\x00body"
+    assert either_store.exists("runs/1/a.segment")
 
 
-@pytest.fixture(params=["folder", "s3"])
-def store(request, tmp_path, monkeypatch):
-    if request.param == "folder":
-        return open_store(str(tmp_path / "objects"))
-    monkeypatch.setenv("AWS_ENDPOINT_URL", request.getfixturevalue("s3_endpoint"))
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    bucket = f"trimtab-{os.urandom(4).hex()}"
-    made = open_store(f"s3://{bucket}/some/prefix")
-    assert isinstance(made, S3Store)
-    made._client.create_bucket(Bucket=bucket)
-    return made
+def test_it_replaces_and_deletes_and_deletes_again(either_store):
+    either_store.put("a", b"1")
+    either_store.put("a", b"2")
+    assert either_store.get("a") == b"2"
+    either_store.delete("a")
+    either_store.delete("a")
+    assert not either_store.exists("a")
 
 
-def test_it_gives_back_what_was_put(store):
-    store.put("runs/1/a.segment", b"\x00body")
-    assert store.get("runs/1/a.segment") == b"\x00body"
-    assert store.exists("runs/1/a.segment")
-
-
-def test_it_replaces_and_deletes_and_deletes_again(store):
-    store.put("a", b"1")
-    store.put("a", b"2")
-    assert store.get("a") == b"2"
-    store.delete("a")
-    store.delete("a")
-    assert not store.exists("a")
-
-
-def test_it_says_which_object_is_missing(store):
+def test_it_says_which_object_is_missing(either_store):
     with pytest.raises(ObjectMissingError, match="runs/none"):
-        store.get("runs/none")
+        either_store.get("runs/none")
 
 
-def test_it_lists_by_prefix_in_order(store):
+def test_it_lists_by_prefix_in_order(either_store):
     for key in ("runs/2/b", "runs/1/z", "runs/1/a", "other"):
-        store.put(key, b"x")
-    assert list(store.list("runs/1/")) == ["runs/1/a", "runs/1/z"]
-    assert list(store.list("runs/")) == ["runs/1/a", "runs/1/z", "runs/2/b"]
+        either_store.put(key, b"x")
+    assert list(either_store.list("runs/1/")) == ["runs/1/a", "runs/1/z"]
+    assert list(either_store.list("runs/")) == ["runs/1/a", "runs/1/z", "runs/2/b"]
+    assert list(either_store.list("run")) == ["runs/1/a", "runs/1/z", "runs/2/b"]
+    assert list(either_store.list("nothing/here/")) == []
 
 
 @pytest.mark.parametrize(
     "key", ["../a", "/etc/passwd", "a//b", "a/../b", "", "a b", "a\n", "x" * 600]
 )
-def test_it_refuses_keys_that_could_lead_elsewhere(store, key):
+def test_it_refuses_keys_that_could_lead_elsewhere(either_store, key):
     with pytest.raises(ValueError, match="not an object key"):
-        store.put(key, b"")
+        either_store.put(key, b"")
+    with pytest.raises(ValueError, match="not an object key"):
+        either_store.get(key)
+
+
+def test_it_keeps_a_run_through_compaction(either_store):
+    history = store_segments(either_store, [segment(i, [5.0, 7.5] * 10) for i in range(4)])
+    before = frame_of(either_store, history, 40)
+    after = compacted(either_store, history)
+    assert frame_of(either_store, after, 40).samples.equals(before.samples)
+    (view,) = read_series(either_store, [after], [CPU], START, START + timedelta(seconds=40), 4)
+    assert view.mean.tolist() == [6.25] * 4
 
 
 def test_a_folder_never_lists_a_half_written_object(tmp_path):
@@ -75,6 +76,29 @@ def test_a_folder_never_lists_a_half_written_object(tmp_path):
     store.put("a/b", b"1")
     (tmp_path / "a" / ".tmp-half").write_bytes(b"half")
     assert list(store.list("")) == ["a/b"]
+
+
+def test_a_writer_that_is_killed_leaves_a_whole_object(tmp_path):
+    store = FolderStore(tmp_path)
+    for _ in range(3):
+        writer = subprocess.Popen([sys.executable, "-c", PUTS_FOR_EVER, str(tmp_path)])
+        deadline = time.monotonic() + 30
+        while not store.exists("a/object") and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        writer.kill()
+        writer.wait()
+        body = store.get("a/object")
+        assert body == body[:1] * BODY_BYTES
+        assert list(store.list("")) == ["a/object"]
+
+
+def test_a_put_that_fails_leaves_nothing_behind(tmp_path):
+    store = FolderStore(tmp_path)
+    (tmp_path / "taken" / "below").mkdir(parents=True)
+    with pytest.raises(OSError, match="taken"):
+        store.put("taken", b"an object where a folder stands")
+    assert not list(tmp_path.glob(".tmp-*"))
 
 
 def test_it_refuses_an_address_that_it_does_not_know():
