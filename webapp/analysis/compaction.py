@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from advisor.store.compaction import compact
-from advisor.store.index import ChunkRef
+from advisor.store.index import ChunkRef, from_ms
 from advisor.store.objects import open_store
 from webapp.runs.history import node_history
 from webapp.runs.models import Chunk, Node, Run, Segment
@@ -36,12 +36,12 @@ def due_nodes(now: datetime) -> list[int]:
 def compact_node(node_id: int) -> None:
     """Compact every hour of a node that has hot segments. Safe to repeat and to interrupt."""
     node = Node.objects.select_related("attempt").get(pk=node_id)
-    hot = list(_hot(node).select_related("session"))
+    hot = list(_hot(node))
     if not hot:
         return
     store = open_store(settings.OBJECTS_URL)
     history = node_history(node)
-    hours = sorted({hour for segment in hot for hour in _hours(segment)})
+    hours = sorted({from_ms(ms) for ref in history.segments for ms in ref.hours_ms})
     prefix = f"runs/{node.attempt.run_id}"
     chunks = [ref for hour in hours for ref in compact(store, history, hour, prefix)]
     _swap(node, hot, hours, chunks)
@@ -92,11 +92,3 @@ def delete_replaced(now: datetime) -> None:
 
 def _hot(node: Node) -> QuerySet[Segment]:
     return Segment.objects.filter(session__node=node, compacted_at=None)
-
-
-def _hours(segment: Segment) -> list[datetime]:
-    """The UTC hours that a segment touches."""
-    start = segment.session.corrected_started_at + timedelta(milliseconds=segment.start_ms)
-    end = start + timedelta(milliseconds=segment.duration_ms)
-    hour = start.replace(minute=0, second=0, microsecond=0)
-    return [hour + i * HOUR for i in range(int((end - hour) / HOUR) + 1)]

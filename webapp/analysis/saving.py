@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import Any
+
+from django.utils import timezone
 
 from advisor.cost import RunCost
-from django.utils import timezone
 from rules.engine import Judgement as RuleJudgement
-
+from webapp.analysis import advising, pricing
+from webapp.analysis.evaluation import Outcome
 from webapp.analysis.models import CostPart, Judgement
+from webapp.runs import progress
 from webapp.runs.models import Run
-
-if TYPE_CHECKING:
-    from webapp.analysis.evaluation import Outcome
 
 
 def save(outcome: Outcome) -> None:
@@ -122,12 +122,19 @@ def _summary(run: Run, outcome: Outcome) -> dict[str, Any]:
         "price_source": ", ".join(sorted({row.source for p in parts for row in p.price_rows})),
         "is_later_price": any(part.later_price for part in parts),
         "is_estimated": any(part.estimated for part in parts),
-        "missing": list(cost.missing),
+        "missing": _missing(outcome),
         "node_count": len(outcome.nodes),
         "instance_types": sorted({node.instance_type for node in outcome.nodes} - {""}),
         "missing_segments": progress.missing_segments(run),
         "unreadable": len(outcome.unreadable),
     }
+
+
+def _missing(outcome: Outcome) -> list[str]:
+    """Why there is no price, by the names that people know their machines by."""
+    names = {node.key: str(node) for node in outcome.nodes}
+    parts = [reason.partition(": ") for reason in outcome.cost.missing]
+    return [f"{names.get(key, key)}: {why}" for key, _, why in parts]
 
 
 def _usd_per_hour(outcome: Outcome) -> str | None:

@@ -38,13 +38,13 @@ def mark_lost() -> None:
     progress.mark_lost(timezone.now())
 
 
-@shared_task(name="analysis.compact_due", queue="maintain")
+@shared_task(name="analysis.compact_due")
 def compact_due() -> None:
     for node_id in compaction.due_nodes(timezone.now()):
         compact.delay(node_id)
     compaction.delete_replaced(timezone.now())
 
 
-@shared_task(name="analysis.compact", queue="maintain")
+@shared_task(name="analysis.compact")
 def compact(node_id: int) -> None:
     compaction.compact_node(node_id)

@@ -1,0 +1,129 @@
+"""Recommendations: what the advisor needs from rows, and the rows that its advice becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from decimal import Decimal
+
+from django.utils import timezone
+
+from advisor.cost import RunCost
+from advisor.figures import Figures
+from advisor.pricing.book import PriceBook
+from advisor.pricing.catalogue import catalogue
+from advisor.recommend import Recommendation, recommend
+from advisor.sizing.demand import PRESETS, Demand
+from rules.engine import Judgement
+from webapp.advice import models as rows
+from webapp.analysis import pricing
+from webapp.runs.models import Node, Run
+
+RECENT = timedelta(days=30)
+
+
+def recommendations(
+    run: Run,
+    nodes: Sequence[Node],
+    judgements: list[Judgement],
+    cost: RunCost,
+    measured: Figures,
+    book: PriceBook,
+) -> list[Recommendation]:
+    """What this run gives reason for; nothing for a run that failed or was stopped."""
+    if run.state in (Run.FAILED, Run.STOPPED) or run.duration is None:
+        return []
+    return recommend(
+        judgements,
+        _demand(run, nodes, measured),
+        cost.total_usd,
+        run.duration.total_seconds(),
+        _recent_costs_usd(run, cost),
+        book,
+        catalogue(),
+        timezone.now(),
+        PRESETS[run.workspace.preset],
+    )
+
+
+def save(run: Run, found: list[Recommendation], is_final: bool) -> None:
+    """One row a job and kind of advice; what a person has decided on stays as it is.
+
+    Advice that the newest analysed run no longer gives reason for expires.
+    """
+    for advised in found:
+        _save_one(run, advised, is_final)
+    if is_final and run.state == Run.FINISHED and _is_newest(run):
+        gone = run.job.recommendations.filter(state=rows.Recommendation.ACTIVE)
+        gone = gone.exclude(dedupe_key__in=[advised.dedupe_key for advised in found])
+        gone.update(state=rows.Recommendation.EXPIRED, changed_at=timezone.now())
+
+
+def _save_one(run: Run, advised: Recommendation, is_final: bool) -> None:
+    known = run.job.recommendations.filter(dedupe_key=advised.dedupe_key).first()
+    open_states = (rows.Recommendation.ACTIVE, rows.Recommendation.EXPIRED)
+    if known is not None and (known.state not in open_states or known.run.number > run.number):
+        return
+    rows.Recommendation.objects.update_or_create(
+        job=run.job,
+        dedupe_key=advised.dedupe_key,
+        defaults={
+            "run": run,
+            "kind": advised.kind,
+            "title": advised.title,
+            "change": advised.change,
+            "saving_low_usd": advised.saving_low_usd,
+            "saving_usd": advised.saving_usd,
+            "saving_high_usd": advised.saving_high_usd,
+            "monthly_saving_usd": advised.monthly_saving_usd,
+            "risk": advised.risk,
+            "risk_dimension": advised.risk_dimension,
+            "effort": advised.effort,
+            "evidence": advised.evidence,
+            "assumptions": advised.assumptions,
+            "candidates": advised.candidates,
+            "state": rows.Recommendation.ACTIVE,
+            "is_provisional": not is_final,
+            "changed_at": timezone.now(),
+        },
+    )
+
+
+def _is_newest(run: Run) -> bool:
+    return not run.job.runs.filter(number__gt=run.number, state=Run.FINISHED).exists()
+
+
+def _demand(run: Run, nodes: Sequence[Node], measured: Figures) -> Demand | None:
+    """None where CPU or memory wasn't measured, or the nodes aren't alike."""
+    keys = {pricing.price_key(node) for node in nodes}
+    if len(keys) != 1 or measured.cores_busy_p95 is None or measured.memory_p99_bytes is None:
+        return None
+    key = keys.pop()
+    assert run.duration is not None  # noqa: S101 - the caller looked
+    return Demand(
+        cores_busy_p95=measured.cores_busy_p95,
+        memory_p99_bytes=measured.memory_p99_bytes,
+        gpus=max(_allocated_gpus(node) for node in nodes),
+        duration_seconds=run.duration.total_seconds(),
+        instance_type=key.instance_type,
+        region=key.region,
+        service=key.service,
+        provider=key.provider,
+        purchase_option=key.purchase_option,
+        node_count=len(nodes),
+    )
+
+
+def _allocated_gpus(node: Node) -> int:
+    return sum(1 for gpu in node.gpus if gpu.get("allocated", True))
+
+
+def _recent_costs_usd(run: Run, cost: RunCost) -> list[Decimal]:
+    """Of the job's priced runs of the last 30 days, this one with them."""
+    since = timezone.now() - RECENT
+    others = run.job.runs.filter(started_at__gte=since, cost_usd__isnull=False).exclude(pk=run.pk)
+    costs = list(others.values_list("cost_usd", flat=True))
+    is_recent = run.started_at is not None and run.started_at >= since
+    if is_recent and cost.total_usd is not None:
+        costs.append(cost.total_usd)
+    return [usd for usd in costs if usd is not None]
