@@ -53,7 +53,8 @@ def attribute(a: CostFactors, b: CostFactors) -> tuple[Term, ...] | None:
         difference = b.cost_usd - a.cost_usd
     # Costs are whole nano-dollars, so `other` is seldom the very same.
     rounding = NANO_USD / min(a.cost_usd, b.cost_usd)
-    if abs(after["other"] / before["other"] - 1) <= max(_SAME, rounding):
+    ratio = after["other"] / before["other"]
+    if max(ratio, 1 / ratio) - 1 <= max(_SAME, rounding):
         del exact["other"]
     return _rounded(exact, difference)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -10,6 +11,8 @@ from typing import Protocol
 UNITS = ("samples", "tokens", "epochs", "steps")
 """In the order in which they are tried; steps last: they compare only at an equal batch."""
 WHOLE_RUN = "run"
+LEAST_AMOUNT = 1e-3
+"""Of a unit; less counts as none."""
 SAME_WORK = 0.001
 """Amounts within a thousandth are the same work: a last batch may be dropped."""
 
@@ -48,11 +51,16 @@ def shared_work(a: Worked, b: Worked, *, batch_differs: bool) -> SharedWork:
         batch_differs: equal steps of unequal batches are not equal work, so steps are left out.
     """
     for unit in UNITS:
-        done, wanted = a.work.get(unit), b.work.get(unit)
-        if done and wanted and not (unit == "steps" and batch_differs):
+        done, wanted = a.work.get(unit, 0.0), b.work.get(unit, 0.0)
+        if _is_counted(done) and _is_counted(wanted) and not (unit == "steps" and batch_differs):
             return SharedWork(unit, done, wanted, _each(a, done), _each(b, wanted))
     warnings = (_why_whole(a, b, batch_differs=batch_differs),)
     return SharedWork(WHOLE_RUN, 1, 1, a.cost_usd, b.cost_usd, warnings)
+
+
+def _is_counted(amount: float) -> bool:
+    """A cost per unit of next to nothing would say nothing."""
+    return math.isfinite(amount) and amount >= LEAST_AMOUNT
 
 
 def _each(run: Worked, amount: float) -> Decimal | None:

@@ -1,0 +1,223 @@
+"""Two runs side by side: the sentence says what changed, and no saving that isn't one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.compare import RunFacts, compare
+from advisor.wording import display_seconds, display_usd_per_unit
+
+SLOW = RunFacts(
+    number=1,
+    job="digits",
+    state="finished",
+    instance_types=("c5.large",),
+    node_count=1,
+    usd_per_hour=Decimal("0.085"),
+    duration_seconds=109.0,
+    cost_usd=Decimal("0.002573611"),
+    work={"epochs": 60.0},
+    workload={"dataset": "digits"},
+    configuration={"workers": 0},
+    figures=SimpleNamespace(data_wait_share=0.61, cpu_busy_p95_pct=51.0),
+    phase_seconds={"initialise": 4.0, "train": 105.0},
+    quality={"accuracy": 0.97},
+)
+FAST = replace(
+    SLOW,
+    number=2,
+    duration_seconds=41.0,
+    cost_usd=Decimal("0.000968056"),
+    configuration={"workers": 2},
+    figures=SimpleNamespace(data_wait_share=0.04, cpu_busy_p95_pct=93.0),
+    phase_seconds={"initialise": 4.0, "train": 37.0},
+)
+CLAIMS = (" less than ", " more than ")
+
+
+def test_the_first_sentence_says_what_changed_and_by_how_much():
+    assert compare(SLOW, FAST).sentence == (
+        "Run #2 cost $0.0016 less than run #1 (−62.4 %): it took 41 s instead of 109 s for the "
+        "same 60 epochs; data wait fell from 61 % to 4 % of step time."
+    )
+    assert compare(FAST, SLOW).sentence.startswith("Run #1 cost $0.0016 more than run #2 (+165.9 %")
+
+
+def test_the_saving_is_signed_and_attributed_without_residual():
+    found = compare(SLOW, FAST)
+    assert found.saving_usd == SLOW.cost_usd - FAST.cost_usd
+    assert sum(term.usd for term in found.attribution) == -found.saving_usd
+    assert compare(FAST, SLOW).saving_usd == -found.saving_usd
+
+
+def test_the_published_runs_name_their_machines():
+    before = replace(
+        SLOW, instance_types=("ml.p3.8xlarge",), node_count=3, usd_per_hour=Decimal("14.688"),
+        duration_seconds=503.0, cost_usd=Decimal("6.15672"), work={"epochs": 25},
+    )  # fmt: skip
+    after = replace(
+        before, number=2, instance_types=("ml.p3.2xlarge",), node_count=2,
+        usd_per_hour=Decimal("3.825"), duration_seconds=502.0, cost_usd=Decimal("1.06675"),
+    )  # fmt: skip
+    assert compare(before, after).sentence == (
+        "Run #2 cost $5.09 less than run #1 (−82.7 %): it took 502 s instead of 503 s for the "
+        "same 25 epochs; it ran on 2 × ml.p3.2xlarge instead of 3 × ml.p3.8xlarge."
+    )
+
+
+def test_an_equal_cost_is_called_the_same():
+    again = replace(SLOW, number=2)
+    assert compare(SLOW, again).sentence == (
+        "Run #2 cost the same as run #1, $0.0026: it took 109 s for the same 60 epochs."
+    )
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (replace(FAST, cost_usd=None), "run #2 has no price, so no saving is claimed"),
+        (replace(FAST, state="failed"), "Run #2 failed, so the costs"),
+        (replace(FAST, state="running"), "still running, so the costs so far"),
+        (replace(FAST, workload={"dataset": "letters"}), "different workloads"),
+        (replace(FAST, job="letters"), "different workloads"),
+        (replace(FAST, work={"epochs": 30.0}), "different amounts, 30 and 60 epochs"),
+        (
+            replace(FAST, work={"epochs": 30.0}, workload={"dataset": "letters"}),
+            "different workloads",
+        ),
+    ],
+)
+@pytest.mark.parametrize("is_swapped", [False, True])
+def test_no_saving_is_claimed_where_work_differs_or_a_price_is_missing(other, words, is_swapped):
+    found = compare(other, SLOW) if is_swapped else compare(SLOW, other)
+    if not is_swapped:
+        assert words in found.sentence
+    assert found.saving_usd is None
+    assert not any(claim in found.sentence for claim in CLAIMS)
+
+
+def test_different_amounts_of_work_are_compared_per_unit_by_name():
+    found = compare(SLOW, replace(FAST, work={"epochs": 30.0}))
+    assert found.sentence.startswith(
+        "Per epoch, run #2 cost $0.0000323 and run #1 $0.0000429 (−24.8 %)"
+    )
+    assert "The work differs: 60 and 30 epochs; only the cost per epoch compares." in found.warnings
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "unit"),
+    [
+        ({"samples": 10.0, "epochs": 1.0}, {"samples": 10.0, "epochs": 1.0}, "samples"),
+        ({"samples": 10.0, "epochs": 1.0}, {"tokens": 5.0, "epochs": 1.0}, "epochs"),
+        ({"steps": 5.0}, {"steps": 5.0, "samples": 3.0}, "steps"),
+        ({}, {"samples": 3.0}, "run"),
+        ({"samples": 0.0}, {"samples": 3.0}, "run"),
+    ],
+)
+def test_the_unit_of_work_is_the_first_that_both_have(a, b, unit):
+    found = compare(replace(SLOW, work=a), replace(FAST, work=b))
+    assert found.per_work.unit == unit
+    assert any("whole runs are compared" in w for w in found.warnings) == (unit == "run")
+
+
+def test_steps_of_different_batches_are_not_the_same_work():
+    a = replace(SLOW, work={"steps": 5.0}, configuration={"global_batch": 32})
+    b = replace(FAST, work={"steps": 5.0}, configuration={"global_batch": 64})
+    found = compare(a, b)
+    assert found.per_work.unit == "run"
+    assert any("may change results" in warning for warning in found.warnings)
+
+
+def test_it_lists_only_the_settings_that_changed():
+    found = compare(SLOW, replace(FAST, node_count=2))
+    assert [(c.name, c.a, c.b) for c in found.configuration_changes] == [
+        ("node_count", 1, 2),
+        ("workers", 0, 2),
+    ]
+
+
+def test_the_table_says_up_or_down_and_whether_that_is_good():
+    rows = {row.name: row for row in compare(SLOW, FAST).metrics}
+    cost = rows["cost"]
+    assert (cost.a, cost.b, cost.change, cost.tone) == ("$0.0026", "$0.0010", "−62.4 %", "better")
+    wait = rows["data wait of step time"]
+    assert (wait.change, wait.tone) == ("−57.0 points", "better")
+    assert rows["CPU busy, p95"].tone == "neutral"
+    assert rows["phase train"].b == "37 s"
+    assert rows["accuracy"].change == "0.0 %"
+    assert "GPU busy, p95" not in rows
+
+
+def test_a_figure_that_one_run_lacks_is_a_dash_and_never_nothing():
+    rows = {row.name: row for row in compare(SLOW, replace(FAST, cost_usd=None)).metrics}
+    assert (rows["cost"].a, rows["cost"].b, rows["cost"].change) == ("$0.0026", "–", "")
+
+
+def test_quality_that_is_not_recorded_is_said_and_one_run_each_is_too():
+    assert any("single run each" in w for w in compare(SLOW, FAST).warnings)
+    assert not any("quality" in w for w in compare(SLOW, FAST).warnings)
+    without = compare(replace(SLOW, quality={}), FAST)
+    assert any("quality of the results is not recorded" in w for w in without.warnings)
+
+
+def test_the_markdown_keeps_a_setting_inside_its_cell():
+    nasty = replace(FAST, configuration={"workers": "2 | <b>\n# x"})
+    text = compare(SLOW, nasty).markdown()
+    assert text.startswith("**Run #2 cost $0.0016 less than run #1")
+    assert "| workers | 0 | 2 \\| \\<b\\> # x |" in text
+
+
+money = st.none() | st.integers(0, 10**13).map(lambda n: Decimal(n).scaleb(-9))
+facts = st.builds(
+    RunFacts,
+    number=st.integers(1, 9),
+    job=st.sampled_from("ab"),
+    state=st.sampled_from(["finished", "finished", "failed", "running", "lost", "stopped"]),
+    instance_types=st.sampled_from([(), ("m5.large",), ("m5.large", "c5.large")]),
+    node_count=st.integers(0, 3),
+    usd_per_hour=money,
+    duration_seconds=st.none() | st.floats(0, 1e7),
+    cost_usd=money,
+    work=st.dictionaries(st.sampled_from(["samples", "epochs"]), st.floats(0, 1e12)),
+    workload=st.dictionaries(st.sampled_from("xy"), st.sampled_from("12")),
+    configuration=st.dictionaries(st.sampled_from("xy"), st.integers(0, 2)),
+    figures=st.builds(SimpleNamespace, data_wait_share=st.none() | st.floats(0, 1)),
+    quality=st.none() | st.dictionaries(st.sampled_from("xy"), st.floats(-1, 1)),
+)
+
+
+@given(facts, facts)
+def test_whatever_the_runs_are_it_compares_them_and_claims_no_more_than_is_so(a, b):
+    found = compare(a, b)
+    claims = any(claim in found.sentence for claim in CLAIMS)
+    assert found.sentence[0].isupper()
+    assert found.sentence.endswith(".")
+    if a.cost_usd is None or b.cost_usd is None or not a.state == b.state == "finished":
+        assert found.saving_usd is None
+    if found.saving_usd is None:
+        assert not claims
+    if found.attribution is not None:
+        assert sum(term.usd for term in found.attribution) == b.cost_usd - a.cost_usd
+    assert found.markdown()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(4.16, "4.2 s"), (9.96, "10 s"), (109, "109 s"), (599.6, "10.0 min"), (7197, "2.0 h")],
+)
+def test_it_shows_a_duration_in_one_unit(seconds, shown):
+    assert display_seconds(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("usd", "shown"),
+    [("0", "$0.0000"), ("0.00004289", "$0.0000429"), ("0.0999999", "$0.1000"), ("1.5", "$1.50")],
+)
+def test_a_price_of_a_unit_keeps_three_digits_however_small(usd, shown):
+    assert display_usd_per_unit(Decimal(usd)) == shown
