@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cached_property
-from types import SimpleNamespace
 from typing import Any
 
 from django.urls import reverse
 
-from advisor.compare import Comparison, RunFacts, compare
+from advisor.compare import Comparison, compare
 from webapp.runs.models import Node, Run
 from webapp.runs.selectors.charts import Chart, Line
+from webapp.runs.selectors.facts import run_facts
 from webapp.runs.selectors.steps import DATA_WAIT, STEP
 from webapp.runs.selectors.waterfall import Bar, waterfall
 
@@ -91,29 +90,7 @@ class ComparePage:
 
 def compare_page(a: Run, b: Run) -> ComparePage:
     nodes = Node.objects.filter(attempt__run__in=[a, b])
-    return ComparePage(a, b, compare(_facts(a), _facts(b)), _gpu_count(list(nodes)))
-
-
-def _facts(run: Run) -> RunFacts:
-    """The run as the advisor knows it; what the analysis has not found is left unknown."""
-    summary, rate = run.summary, run.summary.get("usd_per_hour")
-    machines = ("instance_type", "node_count")
-    return RunFacts(
-        number=run.number,
-        job=run.job.name,
-        state=run.state,
-        instance_types=tuple(summary.get("instance_types") or ()),
-        node_count=summary.get("node_count") or 0,
-        usd_per_hour=None if rate is None else Decimal(rate),
-        duration_seconds=run.duration.total_seconds() if run.duration else None,
-        cost_usd=run.cost_usd,
-        work=run.work,
-        workload=run.workload,
-        configuration={k: v for k, v in run.configuration.items() if k not in machines},
-        parameters=run.parameters,
-        figures=SimpleNamespace(**summary),
-        phase_seconds=summary.get("phase_seconds") or {},
-    )
+    return ComparePage(a, b, compare(run_facts(a), run_facts(b)), _gpu_count(list(nodes)))
 
 
 def _gpu_count(nodes: Sequence[Node]) -> int:

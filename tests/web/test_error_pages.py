@@ -1,0 +1,70 @@
+"""What goes wrong is said in the design, and says nothing of others."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.conf import settings
+from django.template.loader import render_to_string
+from django.test import Client
+from django.urls import reverse
+
+from tests.web import factories
+
+TEMPLATES = settings.BASE_DIR / "webapp" / "templates"
+
+
+@pytest.mark.parametrize("name", ["400.html", "403.html", "403_csrf.html", "404.html", "500.html"])
+def test_every_error_page_can_be_rendered_with_nothing_at_hand(name):
+    assert "Trimtab" in render_to_string(name)
+
+
+def test_a_post_without_its_token_gets_our_403_and_the_way_out(owner):
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(owner.user)
+
+    answer = strict.post(reverse("accounts:sign_out"))
+
+    assert answer.status_code == 403
+    assert b"This request was refused" in answer.content
+
+
+def test_a_page_that_breaks_gets_our_500_and_shows_no_insides(owner, monkeypatch):
+    def broken(*_: object) -> None:
+        raise RuntimeError("secret of the insides")
+
+    monkeypatch.setattr("webapp.runs.scope.jobs_of", broken)
+    owner.client.raise_request_exception = False
+
+    answer = owner.client.get(reverse("runs:jobs"))
+
+    assert answer.status_code == 500
+    assert b"Something broke on our side" in answer.content
+    assert b"secret of the insides" not in answer.content
+
+
+def test_the_policy_allows_our_own_host_only(owner):
+    policy = owner.client.get(reverse("runs:jobs"))["Content-Security-Policy"]
+
+    assert "default-src 'self'" in policy
+    assert "unsafe" not in policy
+
+
+@pytest.mark.parametrize("path", sorted(TEMPLATES.rglob("*.html")), ids=lambda path: path.name)
+def test_no_template_has_inline_style_or_script_or_a_foreign_address(path):
+    text = path.read_text(encoding="utf-8")
+
+    assert not re.search(r"\sstyle=", text)
+    assert not re.search(r"\son[a-z]+=", text)
+    assert not re.search(r"<style|<script(?![^>]*\ssrc=)", text)
+    assert not re.search(r"(src|href|action)=\"(https?:)?//", text)
+
+
+def test_pages_are_kept_by_no_shared_cache(owner):
+    run = factories.run(factories.job(owner.workspace))
+
+    answer = owner.client.get(reverse("runs:run", args=[run.pk]))
+
+    assert "Cookie" in answer["Vary"]
+    assert answer["X-Frame-Options"] == "DENY"
