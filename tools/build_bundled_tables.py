@@ -131,7 +131,7 @@ def _sagemaker(
 
 
 def _source_of_sagemaker(text: str) -> str:
-    return re.sub(r" \(seed \d+\)", "", text) + ", list price of training"
+    return re.sub(r" \([a-z]+ \d+\)$", "", text) + ", list price of training"
 
 
 def _price_rows(subject: Subject, observations: list[Observation]) -> list[dict[str, object]]:
