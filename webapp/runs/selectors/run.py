@@ -10,6 +10,7 @@ from django.core.exceptions import ObjectDoesNotExist
 
 from rules.registry import all_rules
 from webapp.runs.models import Node, Run
+from webapp.runs.selectors.advice import Advice, advice
 from webapp.runs.selectors.charts import charts
 
 STATES = ("fired", "insufficient_data", "passed", "not_applicable")
@@ -52,7 +53,7 @@ class RunPage:
     nodes: list[Node]
     judged: list[Judged]
     cost_lines: list[CostLine]
-    recommendations: list[Any]
+    recommendations: list[Advice]
     analysis: Any | None
     before: Run | None
     after: Run | None
@@ -123,7 +124,7 @@ def run_page(run: Run) -> RunPage:
             CostLine(part, list(part.prices.all()))
             for part in run.cost_parts.select_related("node").prefetch_related("prices")  # type: ignore[attr-defined]
         ],
-        recommendations=list(run.recommendations.all()),  # type: ignore[attr-defined]
+        recommendations=advice(run.recommendations.all(), run.summary.get("instance_types") or ()),  # type: ignore[attr-defined]
         analysis=_analysis(run),
         before=siblings.filter(number__lt=run.number).order_by("-number").first(),
         after=siblings.filter(number__gt=run.number).order_by("number").first(),

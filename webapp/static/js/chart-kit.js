@@ -20,13 +20,16 @@ export function dash(index) {
 const font = () => ({ family: getComputedStyle(document.body).fontFamily, size: 11 });
 
 // A mean line in the band of its least and greatest values. A hole in the data stays a hole.
-export function bandedLine(series, label, index) {
+export function bandedLine(series, label, index, isBanded) {
   const points = (values) => series.t.map((x, i) => ({ x, y: values[i] === null ? NaN : values[i] }));
   const line = lineColour(index);
   const edge = { borderWidth: 0, pointRadius: 0, pointHitRadius: 0, spanGaps: false, isEdge: true };
-  return [
+  const band = [
     { ...edge, label, data: points(series.min), fill: false },
     { ...edge, label, data: points(series.max), fill: "-1", backgroundColor: `${line}2b` },
+  ];
+  return [
+    ...(isBanded ? band : []),
     {
       label,
       data: points(series.mean),
@@ -149,6 +152,54 @@ export function crosshair(group) {
       ctx.restore();
     },
   };
+}
+
+// Where no line has a value nothing is known: hatched, so that it isn't read as zero.
+export const hatchedGaps = {
+  id: "hatchedGaps",
+  beforeDatasetsDraw: (chart) => {
+    const { ctx, chartArea, scales } = chart;
+    ctx.save();
+    ctx.beginPath();
+    for (const [from, to] of gaps(chart)) {
+      const left = Math.max(scales.x.getPixelForValue(from), chartArea.left);
+      const right = Math.min(scales.x.getPixelForValue(to), chartArea.right);
+      if (right - left > 3) ctx.rect(left, chartArea.top, right - left, chartArea.bottom - chartArea.top);
+    }
+    ctx.clip();
+    ctx.strokeStyle = colour("line");
+    ctx.lineWidth = 1;
+    ctx.beginPath();
+    const height = chartArea.bottom - chartArea.top;
+    for (let x = chartArea.left - height; x < chartArea.right; x += 7) {
+      ctx.moveTo(x, chartArea.bottom);
+      ctx.lineTo(x + height, chartArea.top);
+    }
+    ctx.stroke();
+    ctx.restore();
+  },
+};
+
+export function gaps(chart) {
+  const lines = chart.data.datasets.filter((dataset) => !dataset.isEdge && dataset.data.length > 1);
+  if (!lines.length) return [];
+  const holes = lines.map(({ data }) => holesOf(data));
+  return holes[0].filter(([from, to]) => holes.every((others) => others.some(([a, b]) => a <= to && b >= from)));
+}
+
+function holesOf(data) {
+  const found = [];
+  let last = data[0].x;
+  let isHole = false;
+  for (const { x, y } of data) {
+    if (Number.isNaN(y)) isHole = true;
+    else {
+      if (isHole) found.push([last, x]);
+      [last, isHole] = [x, false];
+    }
+  }
+  if (isHole) found.push([last, data.at(-1).x]);
+  return found;
 }
 
 export function lineOptions({ unit, highest, from, to, title }) {

@@ -1,5 +1,5 @@
 // One chart on the page: its heading, legend, canvas, states, table and CSV link.
-import { bandedLine, dash, lineOptions, MOST_LINES } from "./chart-kit.js";
+import { bandedLine, dash, gaps, hatchedGaps, lineOptions, MOST_LINES } from "./chart-kit.js";
 import { elapsed, inUnit } from "./format.js";
 
 const EMPTY = {
@@ -8,6 +8,7 @@ const EMPTY = {
   gpu_memory: "No GPU samples. The agent reads them through the NVIDIA driver; it may be missing in this container.",
 };
 const TABLE_ROWS = 60;
+const MOST_BANDS = 2; // more bands than that hide one another
 
 function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
@@ -69,14 +70,14 @@ export class ChartPanel {
 
   draw() {
     const { unit, highest } = this.spec;
-    const datasets = this.lines.flatMap((line, index) => bandedLine(line.series, line.label, index));
+    const datasets = this.lines.flatMap((line, index) => bandedLine(line.series, line.label, index, this.lines.length <= MOST_BANDS));
     const options = this.extend(lineOptions({ unit, highest, from: this.from, to: this.to, title: this.title }), this);
     if (this.chart) {
       this.chart.data.datasets = datasets;
       this.chart.options = options;
       this.chart.update("none");
     } else if (datasets.length) {
-      this.chart = new Chart(this.canvas, { type: "line", data: { datasets }, options, plugins: this.plugins });
+      this.chart = new Chart(this.canvas, { type: "line", data: { datasets }, options, plugins: [hatchedGaps, ...this.plugins] });
     }
     this.canvas.setAttribute("aria-label", this.summary());
     this.fillLegend();
@@ -103,6 +104,7 @@ export class ChartPanel {
       return element("span", {}, key, label);
     });
     this.legend.replaceChildren(...items);
+    if (this.chart && gaps(this.chart).length) this.legend.append(element("span", {}, "hatched: no samples"));
     if (this.hidden) this.legend.append(element("span", {}, `${this.hidden} more in the CSV`));
   }
 

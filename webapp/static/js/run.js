@@ -10,7 +10,7 @@ const view = { from: 0, to: 0, isZoomed: false, shown: new Set() };
 
 function buckets() {
   const width = panels[0]?.area.clientWidth || 600;
-  return Math.min(Math.max(Math.round(width / 2), 100), 1000);
+  return Math.min(Math.max(Math.round(width / 3), 100), 1000);
 }
 
 function query(names, path) {
