@@ -7,13 +7,12 @@ from typing import Any
 
 from django.utils import timezone
 
-from advisor.cost import RunCost
 from rules.engine import Judgement as RuleJudgement
 from webapp.analysis import advising, pricing
 from webapp.analysis.evaluation import Outcome
 from webapp.analysis.models import CostPart, Judgement
 from webapp.runs import progress
-from webapp.runs.models import Run
+from webapp.runs.models import Node, Run
 
 
 def save(outcome: Outcome) -> None:
@@ -21,7 +20,7 @@ def save(outcome: Outcome) -> None:
     run = Run.objects.select_for_update(of=("self",)).get(pk=outcome.run.pk)
     for judgement in outcome.judgements:
         _save_judgement(run, judgement, outcome)
-    _save_cost(run, outcome.cost)
+    _save_cost(run, outcome)
     _save_figures(run, outcome)
     advising.save(run, outcome.recommendations, outcome.is_final)
 
@@ -64,12 +63,13 @@ def _waste_usd(outcome: Outcome, waste_seconds: float) -> Decimal | None:
     return total * min(share, Decimal(1))
 
 
-def _save_cost(run: Run, cost: RunCost) -> None:
+def _save_cost(run: Run, outcome: Outcome) -> None:
     """One row per node and UTC day. Rows of days that are no longer part of the run go."""
+    nodes = {node.key: node for node in outcome.nodes}
     kept = []
-    for part in cost.parts:
+    for part in outcome.cost.parts:
         row, _ = CostPart.objects.update_or_create(
-            node_id=int(part.node_key),
+            node=nodes[part.node_key],
             day=part.day,
             defaults={
                 "run": run,
@@ -82,7 +82,7 @@ def _save_cost(run: Run, cost: RunCost) -> None:
         row.prices.set([price.id for price in part.price_rows if price.id is not None])
         kept.append(row.pk)
     CostPart.objects.filter(run=run).exclude(pk__in=kept).delete()
-    run.cost_usd = cost.total_usd
+    run.cost_usd = outcome.cost.total_usd
 
 
 def _save_figures(run: Run, outcome: Outcome) -> None:
@@ -131,10 +131,17 @@ def _summary(run: Run, outcome: Outcome) -> dict[str, Any]:
 
 
 def _missing(outcome: Outcome) -> list[str]:
-    """Why there is no price, by the names that people know their machines by."""
-    names = {node.key: str(node) for node in outcome.nodes}
-    parts = [reason.partition(": ") for reason in outcome.cost.missing]
-    return [f"{names.get(key, key)}: {why}" for key, _, why in parts]
+    """Why there is no price, node by node."""
+    unpriced = [node for node in outcome.nodes if node.key in outcome.cost.missing]
+    return [f"{node}: {_why_unpriced(node)}" for node in unpriced]
+
+
+def _why_unpriced(node: Node) -> str:
+    if not node.instance_type:
+        return "its instance type was not declared"
+    option = node.purchase_option.replace("_", "-")
+    where = node.region or "a region that was not declared"
+    return f"no {option} price of {node.instance_type} in {where}"
 
 
 def _usd_per_hour(outcome: Outcome) -> str | None:

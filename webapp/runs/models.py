@@ -26,9 +26,7 @@ class Job(models.Model):
     created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["workspace", "name"], name="one_job_a_name")
-        ]
+        constraints = [models.UniqueConstraint(fields=["workspace", "name"], name="one_job_a_name")]
 
     def __str__(self) -> str:
         return self.name
@@ -73,9 +71,7 @@ class Run(models.Model):
     """Figures of the last analysis that lists show: p95s, data wait, step seconds."""
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["job", "number"], name="one_run_a_number")
-        ]
+        constraints = [models.UniqueConstraint(fields=["job", "number"], name="one_run_a_number")]
         indexes = [models.Index(fields=["workspace", "-created_at"])]
 
     def __str__(self) -> str:
@@ -112,6 +108,8 @@ class Node(models.Model):
     """One machine in an attempt: what it is, and how much of it the run was given."""
 
     attempt = models.ForeignKey(Attempt, models.CASCADE, related_name="nodes")
+    number = models.PositiveIntegerField(default=1)
+    """Within the run, in order of appearance."""
     machine_id = models.CharField(max_length=120)
     hostname = models.CharField(max_length=120, blank=True)
     provider = models.CharField(max_length=120, blank=True)
@@ -133,14 +131,15 @@ class Node(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["attempt", "machine_id"], name="one_node_a_machine")
         ]
-        ordering = ["pk"]
+        ordering = ["number"]
 
     def __str__(self) -> str:
-        return self.hostname or self.machine_id[:12]
+        return self.hostname or self.key
 
     @property
     def key(self) -> str:
-        return str(self.pk)
+        """What the node is called within its run, by rules and in stored numbers."""
+        return f"node-{self.number}"
 
 
 class Session(models.Model):
@@ -193,9 +192,7 @@ class Segment(models.Model):
     """Its samples are in chunks from then on; the object goes after a time of grace."""
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["session", "seq"], name="one_segment_a_seq")
-        ]
+        constraints = [models.UniqueConstraint(fields=["session", "seq"], name="one_segment_a_seq")]
         ordering = ["session", "seq"]
         indexes = [models.Index(fields=["compacted_at", "received_at"])]
 

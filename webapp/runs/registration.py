@@ -1,4 +1,4 @@
-"""Makes the rows that an upload speaks of: job, run, attempt, node. Any order, any number of times."""
+"""Makes the rows that an upload speaks of. In any order, any number of times."""
 
 from __future__ import annotations
 
@@ -28,8 +28,12 @@ def run(workspace: Workspace, run_id: UUID, job_name: str) -> Run:
 
 
 def node(run: Run, attempt_number: int, machine_id: str) -> Node:
+    """The node, made if it is new; the run must be locked, since its nodes are numbered."""
     attempt, _ = Attempt.objects.get_or_create(run=run, number=attempt_number)
-    return Node.objects.get_or_create(attempt=attempt, machine_id=machine_id)[0]
+    number = Node.objects.filter(attempt__run=run).count() + 1
+    return Node.objects.get_or_create(
+        attempt=attempt, machine_id=machine_id, defaults={"number": number}
+    )[0]
 
 
 def declare(run: Run, declared: Declaration) -> None:
