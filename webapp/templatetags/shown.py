@@ -98,9 +98,10 @@ def number(value: object) -> str:
         return NOTHING
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return str(value)
-    if value == int(value):
+    plain = float(value)
+    if plain.is_integer():
         return f"{int(value):,}"
-    return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return f"{plain:,.1f}" if abs(plain) >= 1000 else f"{plain:.4g}"
 
 
 @register.filter
@@ -147,4 +148,4 @@ def address(context: template.Context, **changes: object) -> str:
         query[name] = str(value)
         if value in ("", None):
             del query[name]
-    return "?" + query.urlencode()
+    return f"?{query.urlencode()}"

@@ -16,9 +16,9 @@ class CandidateLine:
     size: str
     is_chosen: bool
     is_present: bool
-    seconds: tuple[float, float, float]
+    seconds: list[float]
     """Low, middle, high."""
-    usd: tuple[Decimal | None, Decimal | None, Decimal | None]
+    usd: list[Decimal | None]
     why_not: str
 
 
@@ -50,8 +50,8 @@ def _line(found: dict[str, Any], change: dict[str, Any], present: set[str]) -> C
         size=_size(found),
         is_chosen=kind == change.get("instance_type") and not found["rejected_because"],
         is_present=kind in present,
-        seconds=tuple(found[f"time_{part}_seconds"] for part in ("low", "mid", "high")),  # type: ignore[arg-type]
-        usd=tuple(_usd(found[f"cost_{part}_usd"]) for part in ("low", "mid", "high")),  # type: ignore[arg-type]
+        seconds=[found[f"time_{part}_seconds"] for part in ("low", "mid", "high")],
+        usd=[_usd(found[f"cost_{part}_usd"]) for part in ("low", "mid", "high")],
         why_not=found["rejected_because"],
     )
 

@@ -51,14 +51,15 @@ def charts(nodes: Sequence[Node]) -> list[Chart]:
             memory_bytes or None,
         ),
         Chart("step", "Step time", "seconds", (Line(STEP, "step"), Line(DATA_WAIT, "data wait"))),
-        _two("disk", "Disk", "disk.read_bytes_total", "read", "disk.written_bytes_total", "written"),
-        _two("net", "Network", "net.received_bytes_total", "received", "net.sent_bytes_total", "sent"),
+        _rates("disk", "Disk", "read", "written"),
+        _rates("net", "Network", "received", "sent"),
     ]
     return [*_gpu_charts(nodes), *found]
 
 
-def _two(key: str, title: str, first: str, a: str, second: str, b: str) -> Chart:
-    return Chart(key, title, "bytes/s", (Line(first, a), Line(second, b)))
+def _rates(key: str, title: str, *directions: str) -> Chart:
+    lines = tuple(Line(f"{key}.{direction}_bytes_total", direction) for direction in directions)
+    return Chart(key, title, "bytes/s", lines)
 
 
 def _gpu_charts(nodes: Sequence[Node]) -> list[Chart]:

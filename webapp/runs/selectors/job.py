@@ -79,7 +79,7 @@ def job_page(job: Job) -> JobPage:
         run_count=sums["count"],
         total_usd=sums["usd"],
         unpriced_count=sums["unpriced"],
-        recommendations=list(job.recommendations.filter(state="active").select_related("run")),  # type: ignore[attr-defined]
+        recommendations=list(job.recommendations.filter(state="active").select_related("run")),
     )
 
 

@@ -49,9 +49,10 @@ class Totals:
 
 
 def listed(jobs: QuerySet[Job], text: str, sort: str) -> QuerySet[Job]:
-    """The jobs whose name or owner holds `text`, each with its figures; unknown sorts: the last run.
+    """The jobs whose name or owner holds `text`, each with its figures.
 
-    A job's open saving is its best active recommendation: several may exclude one another.
+    An unknown `sort` is that by the last run. A job's open saving is its best active
+    recommendation: several may exclude one another.
     """
     found = jobs.filter(Q(name__icontains=text) | Q(owner__icontains=text)) if text else jobs
     order = [_nulls_last(name) for name in SORTS.get(sort, SORTS["last"])]

@@ -26,9 +26,7 @@ class Judged:
 
     @property
     def state_words(self) -> str:
-        return {"fired": "Fired", "passed": "Passed"}.get(
-            self.row.state, self.row.state.replace("_", " ").capitalize()
-        )
+        return str(self.row.state).replace("_", " ").capitalize()
 
     @property
     def windows(self) -> list[list[Any]]:
@@ -122,9 +120,9 @@ def run_page(run: Run) -> RunPage:
         judged=_judged(run),
         cost_lines=[
             CostLine(part, list(part.prices.all()))
-            for part in run.cost_parts.select_related("node").prefetch_related("prices")  # type: ignore[attr-defined]
+            for part in run.cost_parts.select_related("node").prefetch_related("prices")
         ],
-        recommendations=advice(run.recommendations.all(), run.summary.get("instance_types") or ()),  # type: ignore[attr-defined]
+        recommendations=advice(run.recommendations.all(), run.summary.get("instance_types") or ()),
         analysis=_analysis(run),
         before=siblings.filter(number__lt=run.number).order_by("-number").first(),
         after=siblings.filter(number__gt=run.number).order_by("number").first(),
@@ -134,7 +132,7 @@ def run_page(run: Run) -> RunPage:
 def _judged(run: Run) -> list[Judged]:
     """Fired first, and of these what matters most; a rule that is gone keeps its id as title."""
     rules = all_rules()
-    rows = run.judgements.all()  # type: ignore[attr-defined]
+    rows = run.judgements.all()
     found = [Judged(row, rules[row.rule].title if row.rule in rules else row.rule) for row in rows]
     return sorted(found, key=_weight)
 
@@ -151,6 +149,6 @@ def _weight(item: Judged) -> tuple[int, int, float, str]:
 
 def _analysis(run: Run) -> Any | None:
     try:
-        return run.analysis  # type: ignore[attr-defined]
+        return run.analysis
     except ObjectDoesNotExist:
         return None

@@ -32,10 +32,10 @@ class WorkUnit:
 
     def cost_usd(self, run: Run) -> Decimal | None:
         """None: no price, or this work wasn't counted."""
-        done = run.work.get(self.unit)
-        if run.cost_usd is None or not done:
+        done, cost_usd = run.work.get(self.unit), run.cost_usd
+        if cost_usd is None or not done:
             return None
-        return run.cost_usd * self.amount / Decimal(str(done))
+        return Decimal(cost_usd) * self.amount / Decimal(str(done))
 
 
 def common_unit(runs: Sequence[Run]) -> WorkUnit | None:

@@ -28,6 +28,7 @@ from webapp.runs.history import node_histories
 from webapp.runs.models import Run
 from webapp.runs.selectors import steps
 
+Write = Callable[["Run", "Asked", list[SeriesView]], HttpResponse]
 MOST_BUCKETS, DEFAULT_BUCKETS, MOST_NAMES = 2000, 400, 64
 SIGNIFICANT_DIGITS = 6
 
@@ -63,9 +64,7 @@ def as_csv(request: HttpRequest, run_id: UUID) -> HttpResponse:
     return _answer(request, run_id, _csv)
 
 
-def _answer(
-    request: HttpRequest, run_id: UUID, write: Callable[[Run, Asked, list[SeriesView]], HttpResponse]
-) -> HttpResponse:
+def _answer(request: HttpRequest, run_id: UUID, write: Write) -> HttpResponse:
     run = scope.run_or_404(request.workspace, run_id)  # type: ignore[attr-defined]
     try:
         asked = _asked(request, run)
@@ -104,7 +103,8 @@ def _asked(request: HttpRequest, run: Run) -> Asked:
     end = min(_number(request, "to", length), length)
     buckets = _number(request, "buckets", DEFAULT_BUCKETS)
     if not 1 <= buckets <= MOST_BUCKETS:
-        raise Problem(400, f"{buckets:g} is outside 1..{MOST_BUCKETS}.", "buckets", "Ask for fewer.")
+        detail = f"{buckets:g} is outside 1..{MOST_BUCKETS}."
+        raise Problem(400, detail, "buckets", "Ask for fewer.")
     return Asked(names, max(start, 0.0), end, int(buckets))
 
 
