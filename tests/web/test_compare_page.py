@@ -208,7 +208,8 @@ def test_every_bar_of_the_waterfall_lies_in_its_box(start, terms):
 
     assert len(bars) == len(terms) + 2
     assert all(bar.x >= 0 and bar.x + bar.width <= WIDTH + 0.11 for bar in bars)
-    assert all(bar.width > 0 for bar in bars)
+    assert all(bar.width > 0 for bar in bars if bar.usd)
+    assert all(bar.width == 0 for bar in bars if not bar.usd)
     assert [bar.usd for bar in bars] == [start, *terms, end]
 
 

@@ -9,14 +9,17 @@ from typing import Any
 
 from django.urls import reverse
 
-from advisor.compare import Comparison, compare
+from advisor.compare import Comparison, MetricRow, compare
+from advisor.cost import display_usd
 from webapp.runs.models import Node, Run
 from webapp.runs.selectors.charts import Chart, Line
 from webapp.runs.selectors.facts import run_facts
 from webapp.runs.selectors.steps import DATA_WAIT, STEP
 from webapp.runs.selectors.waterfall import Bar, waterfall
+from webapp.runs.selectors.work import common_unit
 
 MOST_GPUS = 4
+TWO_JOBS = "These are runs of two jobs: the difference is not a saving of either."
 ARROWS = {"−": "▼", "+": "▲"}
 CHARTS = (
     Chart("cpu", "CPU busy", "pct", (Line("host.cpu_busy_pct", ""),), 100),
@@ -67,10 +70,13 @@ class ComparePage:
 
     @property
     def rows(self) -> list[Figure]:
-        return [
-            Figure(row.name, row.a, row.b, row.change, row.tone, ARROWS.get(row.change[:1], ""))
-            for row in self.result.metrics
-        ]
+        return [self._figure(row) for row in self.result.metrics]
+
+    @property
+    def warnings(self) -> list[str]:
+        """The advisor's, and what only the rows know."""
+        jobs = [] if self.are_of_one_job else [TWO_JOBS]
+        return [*jobs, *self.result.warnings]
 
     @property
     def are_of_one_job(self) -> bool:
@@ -83,6 +89,14 @@ class ComparePage:
             "runs": [_drawn(run, self._name(run)) for run in (self.a, self.b)],
             "charts": [chart.document() for chart in drawn],
         }
+
+    def _figure(self, row: MetricRow) -> Figure:
+        arrow = ARROWS.get(row.change[:1], "")
+        unit = common_unit([self.a, self.b]) if row.name.startswith("cost per ") else None
+        if unit is None or unit.unit != self.result.per_work.unit:
+            return Figure(row.name, row.a, row.b, row.change, row.tone, arrow)
+        a, b = (display_usd(unit.cost_usd(run)) for run in (self.a, self.b))
+        return Figure(f"cost per {unit}", a, b, row.change, row.tone, arrow)
 
     def _name(self, run: Run) -> str:
         return f"#{run.number}" if self.are_of_one_job else f"{run.job.name} #{run.number}"

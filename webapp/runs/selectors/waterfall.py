@@ -13,7 +13,7 @@ LEAST_WIDTH = 4.0
 
 @dataclass(frozen=True)
 class Bar:
-    """`kind`: `run` for a whole cost, `less` or `more` for what a term did to it."""
+    """`kind`: `run` for a whole cost; `less`, `more` or `same` for what a term did to it."""
 
     label: str
     usd: Decimal
@@ -33,7 +33,7 @@ def waterfall(
     spans = [(*start, Decimal(0), start[1], "run")]
     reached = start[1]
     for label, usd in terms:
-        spans.append((label, usd, reached, reached + usd, "less" if usd < 0 else "more"))
+        spans.append((label, usd, reached, reached + usd, _kind(usd)))
         reached += usd
     spans.append((*end, Decimal(0), end[1], "run"))
     low = min(Decimal(0), *(min(begin, stop) for _, _, begin, stop, _ in spans))
@@ -45,7 +45,13 @@ def waterfall(
     ]
 
 
+def _kind(usd: Decimal) -> str:
+    if not usd:
+        return "same"
+    return "less" if usd < 0 else "more"
+
+
 def _bar(label: str, usd: Decimal, kind: str, begin: float, length: float, scale: float) -> Bar:
-    width = max(length * scale, LEAST_WIDTH)
+    width = max(length * scale, LEAST_WIDTH) if length else 0.0
     x = min(begin * scale, WIDTH - width)
     return Bar(label, usd, kind, round(x, 1), round(width, 1))

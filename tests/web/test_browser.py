@@ -1,0 +1,300 @@
+"""The pages in a real browser: drawn, quiet, from our own host only, in both widths and themes."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from django.contrib.auth import SESSION_KEY
+from django.test import Client
+from django.urls import reverse
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from tests.web import factories, training
+from webapp.accounts.models import User
+from webapp.accounts.setup import sign_in_link
+from webapp.runs.models import Run
+
+CHROMIUM = Path("/usr/bin/chromium")
+# Playwright's loop runs in this thread; Django must not take that for asynchronous code.
+os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"there is no {CHROMIUM}"),
+]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Visit:
+    """A signed-in browser window that notes everything that no page may cause."""
+
+    context: BrowserContext
+    page: Page
+    base_url: str
+    complaints: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.page.on("console", self._said)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self._requested(request.url))
+
+    def go(self, path: str) -> Page:
+        response = self.page.goto(self.base_url + path)
+        assert response is not None
+        assert response.ok, (path, response.status)
+        self.page.wait_for_load_state("networkidle")
+        return self.page
+
+    def _said(self, message) -> None:  # type: ignore[no-untyped-def]
+        if message.type in ("error", "warning"):
+            self.complaints.append(message.text)
+
+    def _requested(self, address: str) -> None:
+        if not address.startswith((self.base_url, "data:")):
+            self.complaints.append(f"foreign request: {address}")
+
+
+@pytest.fixture
+def visit(chromium, live_server, owner) -> Iterator[Visit]:
+    opened: list[BrowserContext] = []
+
+    def open_window(width: int = 1440, theme: str = "light") -> Visit:
+        context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
+        opened.append(context)
+        _sign_in(context, owner.user, live_server.url)
+        return Visit(context, context.new_page(), live_server.url)
+
+    yield open_window  # type: ignore[misc]
+    for context in opened:
+        context.close()
+
+
+def _sign_in(context: BrowserContext, user: User, base_url: str) -> None:
+    client = Client()
+    client.force_login(user)
+    assert SESSION_KEY in client.session
+    cookie = client.cookies["sessionid"]
+    context.add_cookies([{"name": "sessionid", "value": cookie.value, "url": base_url}])
+
+
+@pytest.fixture
+def pair(owner) -> tuple[Run, Run]:
+    """Two analysed runs with real samples, and a finding with evidence on the first."""
+    made = []
+    for number in range(2):
+        run = training.uploaded_run(owner.workspace, minutes=2, gap=(5,) if number else ())
+        run.summary, run.work = factories.summary(), {"samples": 19_200.0}
+        run.save()
+        made.append(factories.costed(run))
+    factories.judgement(made[0])
+    factories.judgement(made[0], "cpu_oversized", "passed", summary="CPU p95 was 96 %.")
+    factories.recommendation(made[0])
+    return made[0], made[1]
+
+
+def _addresses(pair: tuple[Run, Run]) -> dict[str, str]:
+    a, b = pair
+    return {
+        "jobs": reverse("runs:jobs"),
+        "job": reverse("runs:job", args=[a.job.uuid]),
+        "run": reverse("runs:run", args=[a.pk]),
+        "compare": reverse("runs:compare") + f"?a={a.pk}&b={b.pk}",
+    }
+
+
+PAINTED = """canvas => {
+  const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+  for (let i = 3; i < data.length; i += 4) if (data[i]) return true;
+  return false;
+}"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 390])
+def test_every_page_is_quiet_and_fits_its_window(visit, pair, width, theme):
+    window = visit(width, theme)
+    for name, address in _addresses(pair).items():
+        page = window.go(address)
+        wider = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        assert wider <= 0, f"{name} is {wider} px too wide"
+    assert window.complaints == []
+
+
+@pytest.mark.parametrize("name", ["job", "run", "compare"])
+def test_charts_are_drawn(visit, pair, name):
+    window = visit()
+    page = window.go(_addresses(pair)[name])
+    canvases = [canvas for canvas in page.query_selector_all("canvas") if canvas.is_visible()]
+
+    assert len(canvases) >= 2
+    for canvas in canvases:
+        assert canvas.evaluate(PAINTED), canvas.get_attribute("aria-label")
+        assert canvas.get_attribute("role") == "img"
+    assert window.complaints == []
+
+
+def test_a_chart_says_in_words_what_it_shows(visit, pair):
+    page = visit().go(_addresses(pair)["run"])
+
+    label = page.locator("[data-chart=cpu] canvas").get_attribute("aria-label")
+
+    assert re.match(r"CPU\. busy: mean \d+ %, highest \d+ %\.", label)
+
+
+def test_a_chart_can_be_read_as_a_table_and_as_csv(visit, pair):
+    window = visit()
+    page = window.go(_addresses(pair)["run"])
+    chart = page.locator("[data-chart=cpu]")
+
+    chart.get_by_role("button", name="View as table").click()
+
+    assert chart.locator("tbody tr").count() > 10
+    with page.expect_download() as download:
+        chart.get_by_role("link", name="CSV").click()
+    assert "host.cpu_busy_pct" in Path(download.value.path()).read_text()
+
+
+def test_zooming_reads_the_part_again_and_reset_shows_the_whole(visit, pair):
+    window = visit()
+    page = window.go(_addresses(pair)["run"])
+    box = page.locator("[data-chart=cpu] canvas").bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+
+    page.mouse.move(box["x"] + box["width"] * 0.4, middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.5, middle, steps=4)
+    with page.expect_request(re.compile(r"series\.json.*from=[1-9]")):
+        page.mouse.move(box["x"] + box["width"] * 0.6, middle, steps=4)
+        page.mouse.up()
+
+    reset = page.get_by_role("button", name="Show the whole run")
+    expect(reset).to_be_visible()
+    with page.expect_request(re.compile(r"series\.json.*from=0&")):
+        reset.click()
+    expect(reset).to_be_hidden()
+    assert window.complaints == []
+
+
+def test_evidence_can_be_shown_and_hidden(visit, pair):
+    page = visit().go(_addresses(pair)["run"])
+    button = page.locator("[data-evidence] button")
+
+    expect(button).to_have_attribute("aria-pressed", "true")
+    button.click()
+    expect(button).to_have_attribute("aria-pressed", "false")
+
+
+def test_the_theme_is_chosen_by_a_button_and_remembered(visit, pair):
+    window = visit(theme="light")
+    page = window.go("/")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(ground)
+
+    page.get_by_role("button", name="Switch between light and dark").click()
+    dark = page.evaluate(ground)
+    page = window.go(_addresses(pair)["run"])
+
+    assert dark != light
+    assert page.evaluate(ground) == dark
+
+
+def test_two_ticks_lead_to_the_comparison(visit, pair):
+    window = visit()
+    page = window.go(_addresses(pair)["job"])
+    compare = page.get_by_role("button", name="Compare two")
+    expect(compare).to_be_disabled()
+
+    for box in page.get_by_role("checkbox").all():
+        box.check()
+    compare.click()
+
+    expect(page.locator("#sentence")).to_contain_text("Run #2 cost")
+    assert window.complaints == []
+
+
+def test_runs_can_be_aligned_by_time(visit, pair):
+    page = visit().go(_addresses(pair)["compare"])
+    by_time = page.get_by_role("button", name="By time")
+
+    by_time.click()
+
+    expect(by_time).to_have_attribute("aria-pressed", "true")
+    expect(page.get_by_role("button", name="By progress")).to_have_attribute(
+        "aria-pressed", "false"
+    )
+
+
+def test_everything_can_be_reached_and_seen_by_keyboard(visit, pair):
+    page = visit().go("/")
+    reached = []
+    for _ in range(25):
+        page.keyboard.press("Tab")
+        focus = page.evaluate(
+            """() => {
+              const e = document.activeElement, style = getComputedStyle(e);
+              return {text: e.textContent.trim() || e.getAttribute("aria-label") || "",
+                      ring: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2,
+                      isBody: e === document.body};
+            }"""
+        )
+        if focus["isBody"]:
+            break
+        assert focus["ring"], focus
+        reached.append(focus["text"])
+
+    assert reached[0] == "Skip to the page"
+    assert "vision/train.py" in reached
+
+
+def test_a_running_run_shows_its_new_samples_by_itself(visit, owner):
+    part = training.Training("growing", minutes=2, ended=False)
+    run = training.upload(owner.workspace, part, upto=4)
+    window = visit()
+    window.page.clock.install()
+    page = window.go(reverse("runs:run", args=[run.pk]))
+    facts = page.locator("#run-chart")
+    expect(facts).to_contain_text('"length_seconds": 40.0')
+
+    training.upload(owner.workspace, part, upto=8)
+    page.clock.run_for(11_000)
+
+    expect(facts).to_contain_text('"length_seconds": 80.0')
+    assert window.complaints == []
+
+
+def test_a_run_without_steps_says_how_to_record_them(visit, owner):
+    job = factories.job(owner.workspace)
+    run = factories.run(job)
+    factories.node(run)
+    page = visit().go(reverse("runs:run", args=[run.pk]))
+
+    expect(page.locator("[data-chart=step] .chart-state")).to_contain_text("trimtab.step()")
+
+
+def test_signing_in_by_the_link_works_in_the_browser(chromium, live_server, owner):
+    context = chromium.new_context()
+    page = context.new_page()
+    page.goto(live_server.url + urlsplit(sign_in_link(owner.workspace)).path)
+
+    page.get_by_role("button", name="Sign in").click()
+
+    expect(page.get_by_role("heading", name="Measure the first run")).to_be_visible()
+    context.close()
