@@ -1,4 +1,4 @@
-"""Runs a table of cases: a frame, and what a rule must make of it."""
+"""Judges one run by one rule of the catalogue."""
 
 from __future__ import annotations
 

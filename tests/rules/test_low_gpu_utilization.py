@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,9 @@ RULE = "low_gpu_utilization"
 
 def gpus(*busy: f.Values, key: str = "n1", seconds: float = 600) -> NodeFrame:
     """A node whose GPUs are so busy, one value or series each."""
-    series = {f"gpu{number}__busy_pct": values for number, values in enumerate(busy)}
+    series: dict[str, Any] = {
+        f"gpu{number}__busy_pct": values for number, values in enumerate(busy)
+    }
     return f.node(key, f.samples(seconds, **series), of=f.hardware(gpus=len(busy)))
 
 

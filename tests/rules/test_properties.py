@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def nodes(draw: st.DrawFn, key: str) -> NodeFrame:
     length, gpus = draw(LENGTHS), draw(st.integers(0, 2))
     names = [f"gpu{number}.busy_pct" for number in range(gpus)]
     names += draw(st.sampled_from([[], ["host.cpu_busy_pct"]]))
-    series = {name: draw(columns(length, 100.0)) for name in names}
+    series: dict[str, Any] = {name: draw(columns(length, 100.0)) for name in names}
     if draw(st.booleans()):
         series["host.memory_used_bytes"] = draw(columns(length, 32.0 * f.GIB))
     vcpus = draw(st.sampled_from([0, 1, 2, 16]))
@@ -110,14 +111,22 @@ def test_numbers_that_were_stored_as_json_give_the_same_verdict(
     assert judge_again(rule, stored).verdict == first.verdict
 
 
-NAMES = {
-    "input_bound": "wait_share_pct measured_share_pct wait_seconds step_seconds steps_count "
-    "run_seconds gpu_busy_pct cpu_busy_p50_pct loader_workers",
-    "cpu_oversized": "run_seconds cpu_p95_pct@a cores_p95@a memory_p99_bytes@a memory_p99_pct@a "
-    "vcpus@a memory_bytes@a seen_seconds@a gpu_busy_max_pct@a cpu_p95_pct@b memory_p99_pct@b",
-    "low_gpu_utilization": "run_seconds gpus_count p95_pct@a p5_pct@a whole_run_p99_pct@a "
-    "seen_seconds@a idle_seconds@a p95_pct@b whole_run_p99_pct@b p5_pct@b seen_seconds@b",
-}
+@cache
+def names_of(rule: Rule) -> tuple[str, ...]:
+    """All numbers that the rule can measure: of two nodes of which everything is known."""
+    series = f.samples(
+        60,
+        host__cpu_busy_pct=20.0,
+        host__memory_used_bytes=f.GIB,
+        gpu0__busy_pct=40.0,
+        gpu1__busy_pct=0.0,
+    )
+    events = [(0.0, "loader", {"workers": 2})]
+    table = [f.steps(60, wait=0.2)]
+    both = [f.node(key, series, table, events, of=f.hardware(gpus=2)) for key in ("n1", "n2")]
+    return tuple(rule.measure(f.run(*both), rule.values()).values)
+
+
 ANY_NUMBER = st.one_of(st.none(), st.floats(), st.floats(0, 100), st.floats(0, 1e6))
 
 
@@ -125,7 +134,7 @@ ANY_NUMBER = st.one_of(st.none(), st.floats(), st.floats(0, 100), st.floats(0, 1
 @given(data=st.data())
 @settings(QUICK, max_examples=200)
 def test_judging_never_fails_whatever_the_numbers(rule: Rule, data: st.DataObject) -> None:
-    names = [*NAMES[rule.id].split(), "unheard_of"]
+    names = [*names_of(rule), "unheard_of"]
     values = data.draw(st.dictionaries(st.sampled_from(names), ANY_NUMBER))
     numbers = Numbers(values, (Window(0, 1),), data.draw(st.sampled_from([(), ("a thing",)])))
     verdict = rule.judge(numbers, rule.values())

@@ -1,0 +1,135 @@
+"""Sends the simulated runs to a service as an agent would, over its public door."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import SplitResult, urlsplit
+
+from trimtab.wire import encode_declaration, encode_segment
+
+from webapp.sample_data.histories import WORKSPACE, sample_runs
+from webapp.sample_data.simulation import SimulatedRun
+
+DECLARATION_TYPE = "application/vnd.trimtab.declaration+json"
+SEGMENT_TYPE = "application/vnd.trimtab.segment+json"
+TIMEOUT_SECONDS = 60
+PAUSES_SECONDS = (1, 3)
+BUSY = (429, 502, 503)
+
+Progress = Callable[[float], None]
+
+
+class LoadError(RuntimeError):
+    """The service didn't take an upload; says which and what it answered."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    runs: int
+    segments: int
+    duplicates: int
+    """Of the segments, those that the service had already."""
+
+
+@dataclass(frozen=True)
+class Upload:
+    path: str
+    content_type: str
+    body: bytes
+
+
+def load(
+    url: str,
+    token: str,
+    now: datetime,
+    progress: Progress = lambda share: None,
+    workspace: str = WORKSPACE,
+) -> Loaded:
+    """Upload every simulated run; loading again on the same `now` adds nothing.
+
+    Args:
+        url: of the service, with http or https.
+        token: a bearer token with the scope `ingest`.
+        now: the day that the history leads up to. Pass the same one to go on with a load that was
+            cut off.
+        progress: told the share that is done, from 0 to 1.
+
+    Raises:
+        LoadError: the service refused something or can't be reached.
+    """
+    runs = sample_runs(now, workspace)
+    uploads = [upload for run in runs for upload in uploads_of(run)]
+    door = _Door(urlsplit(url), token)
+    duplicates = 0
+    for done, upload in enumerate(uploads, start=1):
+        duplicates += door.put(upload)
+        progress(done / len(uploads))
+    door.close()
+    segments = sum(upload.content_type == SEGMENT_TYPE for upload in uploads)
+    return Loaded(len(runs), segments, duplicates)
+
+
+def uploads_of(run: SimulatedRun) -> Iterator[Upload]:
+    """Declarations first, then the segments in order."""
+    path = f"/api/v1/runs/{run.run_id}"
+    for declaration in run.declarations():
+        yield Upload(path, DECLARATION_TYPE, encode_declaration(declaration))
+    for segment in run.segments():
+        place = f"{path}/segments/{segment.clock.session_id}/{segment.seq}"
+        yield Upload(place, SEGMENT_TYPE, encode_segment(segment))
+
+
+class _Door:
+    """One kept-alive connection to the service."""
+
+    def __init__(self, url: SplitResult, token: str) -> None:
+        secure = url.scheme == "https"
+        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        self._connection = kind(url.hostname or "", url.port, timeout=TIMEOUT_SECONDS)
+        self._prefix = url.path.rstrip("/")
+        self._token = token
+
+    def put(self, upload: Upload) -> bool:
+        """Send; True if the service had it already."""
+        status, text = self._put_patiently(upload)
+        if not 200 <= status < 300:
+            raise LoadError(f"PUT {upload.path} was answered {status}: {text[:500]}")
+        return bool(json.loads(text or "{}").get("duplicate"))
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _put_patiently(self, upload: Upload) -> tuple[int, str]:
+        """A service that is busy or just starting gets a few seconds."""
+        for pause_seconds in PAUSES_SECONDS:
+            with contextlib.suppress(LoadError):
+                status, text = self._put_once(upload)
+                if status not in BUSY:
+                    return status, text
+            time.sleep(pause_seconds)
+        return self._put_once(upload)
+
+    def _put_once(self, upload: Upload) -> tuple[int, str]:
+        path, headers = self._prefix + upload.path, self._headers(upload)
+        try:
+            self._connection.request("PUT", path, upload.body, headers)
+            answer = self._connection.getresponse()
+            return answer.status, answer.read().decode(errors="replace")
+        except (OSError, http.client.HTTPException) as error:
+            self._connection.close()
+            raise LoadError(f"PUT {upload.path} failed: {error}") from error
+
+    def _headers(self, upload: Upload) -> dict[str, str]:
+        return {
+            "Authorization": f"Bearer {self._token}",
+            "Content-Encoding": "gzip",
+            "Content-Type": upload.content_type,
+            # The true time: it measures this machine's clock, not when the run was.
+            "X-Trimtab-Sent-At": str(time.time_ns()),
+        }

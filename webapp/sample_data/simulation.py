@@ -1,0 +1,158 @@
+"""A simulated run as an agent would have sent it: one declaration a node, and its segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+import numpy as np
+from numpy.typing import NDArray
+from trimtab.wire import Block, Declaration, Event, NodeFacts, Segment, SessionClock, StepBlock
+
+AGENT_VERSION = "simulated"
+TAGS = {"data": "simulated"}
+GIB = 2**30
+_NAMESPACE = uuid5(NAMESPACE_URL, "urn:trimtab:sample-data")
+_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+
+Series = NDArray[Any]
+
+
+def sample_id(*words: object) -> UUID:
+    """The same words always give the same id, so that loading twice is a replay."""
+    return uuid5(_NAMESPACE, "/".join(str(word) for word in words))
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of one rank in one phase; us since the start of the session."""
+
+    rank: int
+    phase: str
+    start_us: NDArray[np.int64]
+    duration_us: NDArray[np.int64]
+    data_wait_us: NDArray[np.int64]
+    samples: int
+
+
+@dataclass(frozen=True)
+class Happening:
+    """An event, `time_ms` since the start of the session."""
+
+    time_ms: int
+    kind: str
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SimulatedNode:
+    """One machine of a run; `series[name][i]` was read at `i * resolution_ms`."""
+
+    facts: NodeFacts
+    series: dict[str, Series]
+    steps: tuple[Steps, ...] = ()
+    events: tuple[Happening, ...] = ()
+
+
+@dataclass(frozen=True)
+class SimulatedRun:
+    run_id: UUID
+    job: str
+    started_at: datetime
+    duration_ms: int
+    resolution_ms: int
+    segment_ms: int
+    nodes: tuple[SimulatedNode, ...]
+    owner: str
+    parameters: dict[str, Any]
+    workload: dict[str, str]
+    command: list[str]
+    git_commit: str
+
+    def declarations(self) -> Iterator[Declaration]:
+        for node in self.nodes:
+            yield Declaration(
+                run_id=self.run_id,
+                job=self.job,
+                attempt=0,
+                session_id=self._session_id(node),
+                node=node.facts,
+                owner=self.owner,
+                tags=TAGS,
+                parameters=self.parameters,
+                command=self.command,
+                git_commit=self.git_commit,
+                git_branch="main",
+                agent_version=AGENT_VERSION,
+                workload=self.workload,
+            )
+
+    def segments(self) -> Iterator[Segment]:
+        """Node by node, in order; the last of each ends the session to the millisecond."""
+        starts = range(0, self.duration_ms, self.segment_ms)
+        for node in self.nodes:
+            for seq, start_ms in enumerate(starts):
+                end_ms = min(start_ms + self.segment_ms, self.duration_ms)
+                yield self._segment(node, seq, start_ms, end_ms)
+
+    def _segment(self, node: SimulatedNode, seq: int, start_ms: int, end_ms: int) -> Segment:
+        steps = (_cut_steps(s, start_ms * 1000, end_ms * 1000) for s in node.steps)
+        return Segment(
+            run_id=self.run_id,
+            job=self.job,
+            attempt=0,
+            machine_id=node.facts.machine_id,
+            clock=self._clock(node),
+            seq=seq,
+            start_ms=start_ms,
+            duration_ms=end_ms - start_ms,
+            resolution_ms=self.resolution_ms,
+            blocks=[_cut_series(node.series, self.resolution_ms, start_ms, end_ms)],
+            steps=[block for block in steps if block.start_us],
+            events=self._events(node, seq, start_ms, end_ms),
+        )
+
+    def _events(self, node: SimulatedNode, seq: int, start_ms: int, end_ms: int) -> list[Event]:
+        is_last = end_ms == self.duration_ms
+        found = [e for e in node.events if start_ms <= e.time_ms < end_ms]
+        if start_ms == 0:
+            found.insert(0, Happening(0, "process_start"))
+        if is_last:
+            ended = {"state": "finished", "exit_code": 0}
+            found.append(Happening(end_ms, "process_exit", {"exit_code": 0}))
+            found.append(Happening(end_ms, "session_end", {**ended, "final_seq": seq}))
+        return [Event(e.time_ms - start_ms, e.kind, dict(e.data)) for e in found]
+
+    def _session_id(self, node: SimulatedNode) -> UUID:
+        return sample_id(self.run_id, node.facts.machine_id)
+
+    def _clock(self, node: SimulatedNode) -> SessionClock:
+        return SessionClock(
+            session_id=self._session_id(node),
+            boot_id=str(sample_id("boot", self.run_id, node.facts.machine_id)),
+            started_at_ns=(self.started_at - _EPOCH) // timedelta(microseconds=1) * 1000,
+            started_mono_ns=120 * 10**9,
+        )
+
+
+def _cut_series(series: dict[str, Series], resolution_ms: int, start_ms: int, end_ms: int) -> Block:
+    ticks = range(-(-start_ms // resolution_ms), -(-end_ms // resolution_ms))
+    columns = {name: values[ticks.start : ticks.stop].tolist() for name, values in series.items()}
+    return Block([tick * resolution_ms - start_ms for tick in ticks], columns)
+
+
+def _cut_steps(steps: Steps, start_us: int, end_us: int) -> StepBlock:
+    """The steps that ended in the segment."""
+    ends = steps.start_us + steps.duration_us
+    inside = (ends > start_us) & (ends <= end_us)
+    return StepBlock(
+        rank=steps.rank,
+        phase=steps.phase,
+        start_us=(steps.start_us[inside] - start_us).tolist(),
+        duration_us=steps.duration_us[inside].tolist(),
+        data_wait_us=steps.data_wait_us[inside].tolist(),
+        samples=[steps.samples] * int(inside.sum()),
+    )
