@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from django.utils import timezone
 
 from webapp.accounts.models import Token, Workspace
+from webapp.analysis.tasks import evaluate
 from webapp.runs.models import Run, Session
 from webapp.sample_data.load import load
 
@@ -37,3 +39,11 @@ def test_it_lies_in_the_past_finished_exact_and_loads_only_once(
     assert published[0].started_at == datetime(2020, 12, 14, 17, 20, tzinfo=UTC)
     assert set(Session.objects.values_list("clock_offset_ms", flat=True)) == {0}
     assert not Run.objects.filter(ended_at__gte=now).exists()
+
+
+def test_the_published_costs_come_out_to_the_cent_and_beyond(live_server: Any, token: str) -> None:
+    load(live_server.url, token, timezone.now())
+    runs = Run.objects.filter(job__name="review-sentiment/train.py").order_by("started_at")
+    for run in runs:
+        evaluate(str(run.pk))
+    assert [run.cost_usd for run in runs.all()] == [Decimal("6.15672"), Decimal("1.06675")]
