@@ -86,7 +86,9 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         problem = f"the utilisation of {unjudged} is unknown, or known for less than {needed:.0f} s"
         return Verdict("insufficient_data", f"Not judged: {problem} after warm-up.")
     lowest = min(numbers.by_entity("p95_pct").values(), default=0.0)
-    return Verdict("passed", f"All {count:.0f} GPUs were well used (p95 from {lowest:.0f} %).")
+    return Verdict(
+        "passed", f"{count:.0f} of {count:.0f} GPUs well used (p95 from {lowest:.0f} %)."
+    )
 
 
 def _kinds(numbers: Numbers, values: Values) -> dict[str, str]:

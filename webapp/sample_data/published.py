@@ -244,7 +244,7 @@ def _gpu_busy(case: Case, random: np.random.Generator) -> list[Series]:
     busy[0][evaluation] = shapes.wandering(random, 1.0, evaluation.stop - evaluation.start)
     busy[0] = shapes.scaled_to_p95(busy[0], case.gpus_per_node * case.gpu_p95_pct)
     for pct in busy[: case.processes_per_node]:
-        level = 0.94 * case.gpu_p95_pct
+        level = 0.955 * case.gpu_p95_pct
         pct[loop] = shapes.wandering(random, level, loop.stop - loop.start)
     return busy
 
