@@ -163,7 +163,7 @@ CELERY_BEAT_SCHEDULE = {
     for name, task, seconds in (
         ("sweep", "sweep", 5),
         ("mark-lost", "mark_lost", 30),
-        ("compact", "compact_due", 300),
+        ("compact", "compact_due", 60),
     )
 }
 

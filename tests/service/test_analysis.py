@@ -196,3 +196,34 @@ def test_any_order_replays_lateness_and_skew_give_the_same_totals(token, data, s
 
 # In the middle of a UTC day, so that a second of clock correction moves no cost across midnight.
 STARTED_AT_NS = (int(time.time()) // 86_400 * 86_400 - 43_200) * 10**9
+
+
+def test_advice_that_the_next_run_followed_is_claimed_by_it_and_comes_back_if_undone(agent, token):
+    send(agent, 6)
+    job = analysed(agent).job
+    advice = job.recommendations.get(kind="fix_input_pipeline")
+    assert advice.state == "active"
+
+    def next_run(wait_us: int) -> Run:
+        following = FakeAgent(agent.client, token)
+        following.declare()
+        for segment in following.segments(6):
+            segment.steps[0].data_wait_us = [wait_us] * 50
+            following.put(segment)
+        return analysed(following)
+
+    fixed = next_run(wait_us=1_000)
+    advice.refresh_from_db()
+    assert (advice.state, advice.claimed_by) == ("claimed", fixed)
+    undone = next_run(wait_us=120_000)
+    advice.refresh_from_db()
+    assert (advice.state, advice.run, advice.claimed_by) == ("active", undone, None)
+
+
+def test_a_running_node_with_many_segments_is_compacted_meanwhile(agent):
+    for seq in range(compaction.MOST_HOT):
+        assert compaction.due_nodes(timezone.now()) == []
+        agent.put(agent.segment(seq))
+    (node_id,) = compaction.due_nodes(timezone.now())
+    compaction.compact_node(node_id)
+    assert compaction.due_nodes(timezone.now()) == []

@@ -39,6 +39,10 @@ class Recommendation(models.Model):
     candidates = models.JSONField(default=list)
     state = models.CharField(max_length=16, default=ACTIVE)
     is_provisional = models.BooleanField(default=True)
+    claimed_by = models.ForeignKey(
+        Run, models.SET_NULL, null=True, blank=True, related_name="claimed_recommendations"
+    )
+    """The later run that looks as if somebody had followed it; not verified yet."""
     created_at = models.DateTimeField(default=timezone.now)
     changed_at = models.DateTimeField(default=timezone.now)
 

@@ -8,6 +8,8 @@ from decimal import Decimal
 
 from django.utils import timezone
 
+from advisor.advice.input_pipeline import RULE as INPUT_BOUND
+from advisor.advice.instance_type import KIND as CHANGE_INSTANCE_TYPE
 from advisor.cost import RunCost
 from advisor.figures import Figures
 from advisor.pricing.book import PriceBook
@@ -49,20 +51,36 @@ def recommendations(
 def save(run: Run, found: list[Recommendation], is_final: bool) -> None:
     """One row a job and kind of advice; what a person has decided on stays as it is.
 
-    Advice that the newest analysed run no longer gives reason for expires.
+    Once the newest finished run gives no reason for it any more, advice was followed ("claimed")
+    if what it asked to change has changed, and has expired if not.
     """
     for advised in found:
         _save_one(run, advised, is_final)
     if is_final and run.state == Run.FINISHED and _is_newest(run):
-        gone = run.job.recommendations.filter(state=rows.Recommendation.ACTIVE)
-        gone = gone.exclude(dedupe_key__in=[advised.dedupe_key for advised in found])
-        gone.update(state=rows.Recommendation.EXPIRED, changed_at=timezone.now())
+        open_ones = run.job.recommendations.filter(state=rows.Recommendation.ACTIVE)
+        keys = [advised.dedupe_key for advised in found]
+        for gone in open_ones.exclude(dedupe_key__in=keys).select_related("run"):
+            _settle(gone, run)
+
+
+def _settle(gone: rows.Recommendation, run: Run) -> None:
+    followed = _looks_followed(gone, run)
+    gone.state = rows.Recommendation.CLAIMED if followed else rows.Recommendation.EXPIRED
+    gone.claimed_by = run if followed else None
+    gone.changed_at = timezone.now()
+    gone.save(update_fields=["state", "claimed_by", "changed_at"])
+
+
+def _looks_followed(gone: rows.Recommendation, run: Run) -> bool:
+    if gone.kind == CHANGE_INSTANCE_TYPE:
+        before = gone.run.configuration.get("instance_type")
+        return bool(run.configuration.get("instance_type") != before)
+    return run.judgements.filter(rule=INPUT_BOUND, state="passed").exists()
 
 
 def _save_one(run: Run, advised: Recommendation, is_final: bool) -> None:
     known = run.job.recommendations.filter(dedupe_key=advised.dedupe_key).first()
-    open_states = (rows.Recommendation.ACTIVE, rows.Recommendation.EXPIRED)
-    if known is not None and (known.state not in open_states or known.run.number > run.number):
+    if known is not None and not _may_be_renewed(known, run):
         return
     rows.Recommendation.objects.update_or_create(
         job=run.job,
@@ -83,10 +101,20 @@ def _save_one(run: Run, advised: Recommendation, is_final: bool) -> None:
             "assumptions": advised.assumptions,
             "candidates": advised.candidates,
             "state": rows.Recommendation.ACTIVE,
+            "claimed_by": None,
             "is_provisional": not is_final,
             "changed_at": timezone.now(),
         },
     )
+
+
+def _may_be_renewed(known: rows.Recommendation, run: Run) -> bool:
+    """By a newer run, or by its own again; but never against what a person decided."""
+    if known.run.number > run.number:
+        return False
+    if known.state == rows.Recommendation.CLAIMED:
+        return known.claimed_by is None or run.number > known.claimed_by.number
+    return known.state in (rows.Recommendation.ACTIVE, rows.Recommendation.EXPIRED)
 
 
 def _is_newest(run: Run) -> bool:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
 
 from advisor.store.compaction import compact
@@ -18,6 +18,8 @@ from webapp.runs.models import Chunk, Node, Run, Segment
 HOUR = timedelta(hours=1)
 # Late segments of an hour are common for some minutes; afterwards they cost another compaction.
 SETTLED_AFTER = timedelta(minutes=10)
+# Reading a hot segment costs about a millisecond; a page of a run should not read hundreds.
+MOST_HOT = 60
 # A run's last segments may still be on their way when it ends.
 ENDED_BEFORE = timedelta(minutes=1)
 ENDED = (Run.FINISHED, Run.FAILED, Run.STOPPED, Run.LOST)
@@ -26,11 +28,18 @@ GRACE = timedelta(hours=1)
 
 
 def due_nodes(now: datetime) -> list[int]:
-    """Nodes with hot segments of a run that has ended, or of an hour that has passed."""
+    """Nodes with hot segments of an ended run or a passed hour, or with too many of them."""
     ended = Q(session__node__attempt__run__state__in=ENDED, received_at__lt=now - ENDED_BEFORE)
     passed = Q(received_at__lt=now - HOUR - SETTLED_AFTER)
     hot = Segment.objects.filter(ended | passed, compacted_at=None).order_by()
-    return list(hot.values_list("session__node_id", flat=True).distinct())
+    waiting = set(hot.values_list("session__node_id", flat=True).distinct())
+    return sorted(waiting | set(_crowded_nodes()))
+
+
+def _crowded_nodes() -> list[int]:
+    hot = Segment.objects.filter(compacted_at=None).order_by().values("session__node_id")
+    crowded = hot.annotate(hot=Count("pk")).filter(hot__gte=MOST_HOT)
+    return list(crowded.values_list("session__node_id", flat=True))
 
 
 def compact_node(node_id: int) -> None:
