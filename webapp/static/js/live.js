@@ -30,7 +30,17 @@ export function keepFresh(afterwards) {
 function replace(fresh) {
   for (const part of document.querySelectorAll("[data-live]")) {
     const newer = fresh.querySelector(`[data-live="${part.dataset.live}"]`);
-    if (newer && newer.innerHTML !== part.innerHTML && !part.contains(document.activeElement)) part.replaceWith(newer);
-    else if (newer && "changing" in part.dataset && !("changing" in newer.dataset)) delete part.dataset.changing;
+    if (newer && newer.innerHTML !== part.innerHTML && !part.contains(document.activeElement)) {
+      keepUnfolded(part, newer);
+      part.replaceWith(newer);
+    } else if (newer && "changing" in part.dataset && !("changing" in newer.dataset)) delete part.dataset.changing;
   }
+}
+
+// What a person has opened stays open.
+function keepUnfolded(part, newer) {
+  const folds = newer.querySelectorAll("details");
+  part.querySelectorAll("details").forEach((fold, index) => {
+    if (fold.open && folds[index]) folds[index].open = true;
+  });
 }
