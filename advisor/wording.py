@@ -134,7 +134,9 @@ def display_usd_per_unit(usd: Decimal) -> str:
 
 
 def display_seconds(seconds: float) -> str:
-    """`4.2 s`, `41 s`, `12.4 min`, `5.3 h`."""
+    """`12 ms`, `4.2 s`, `41 s`, `12.4 min`, `5.3 h`."""
+    if 0 < seconds < 0.9995:
+        return f"{1000 * seconds:.3g} ms"
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     if seconds < 599.5:

@@ -57,7 +57,7 @@ def main() -> int:
     complaints = Complaints(urlsplit(arguments.base_url).netloc)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        cookies = _signed_in(browser, arguments.sign_in_link)
+        cookies = _signed_in(browser, arguments)
         for width_name, width in WIDTHS.items():
             for theme in THEMES:
                 context = browser.new_context(
@@ -77,16 +77,20 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("base_url")
     parser.add_argument("sign_in_link")
+    parser.add_argument("--workspace", help="switch to this one first")
     parser.add_argument("--to", type=Path, default=Path("pictures"))
     return parser.parse_args()
 
 
-def _signed_in(browser: Browser, link: str):  # type: ignore[no-untyped-def]
+def _signed_in(browser: Browser, arguments: argparse.Namespace):  # type: ignore[no-untyped-def]
     context = browser.new_context()
     page = context.new_page()
-    page.goto(link)
+    page.goto(arguments.sign_in_link)
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url(lambda address: "/sign-in/" not in address)
+    if arguments.workspace:
+        page.locator("summary[title='Switch workspace']").click()
+        page.locator(".menu-item", has_text=arguments.workspace).click()
     state = context.storage_state()
     context.close()
     return state

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.web import factories, training
 from webapp.runs.models import Run
+from webapp.runs.selectors.facts import command_options
 from webapp.runs.selectors.waterfall import WIDTH, waterfall
 
 
@@ -90,6 +91,34 @@ def test_only_what_changed_is_listed_and_the_rest_is_folded(owner, pair):
     assert "ml.p3.2xlarge" in changed
     assert "optimizer" not in changed
     assert "optimizer" in page
+
+
+def test_what_the_command_line_and_the_commit_tell_is_a_setting_too(owner, pair):
+    for run, pipeline, commit in zip(pair, ("slow", "fast"), ("aaa111", "bbb222"), strict=True):
+        run.command = ["python", "train.py", "--pipeline", pipeline, "--epochs=150", "--amp"]
+        run.git = {"commit": commit}
+        run.save()
+
+    changes = owner.client.get(_address(*pair)).context["page"].result.configuration_changes
+
+    found = {change.name: (change.a, change.b) for change in changes}
+    assert found["--pipeline"] == ("slow", "fast")
+    assert found["git commit"] == ("aaa111", "bbb222")
+    assert "--epochs" not in found
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ([], {}),
+        (["python", "a.py", "x", "-v"], {}),
+        (["a", "--lr", "-1", "--b=c=d"], {"--lr": "-1", "--b": "c=d"}),
+        (["a", "--amp", "--n", "3", "--last"], {"--amp": "given", "--n": "3", "--last": "given"}),
+        (["a", "--", "--b", "1"], {"--b": "1"}),
+    ],
+)
+def test_options_are_read_from_a_command(command, options):
+    assert command_options(command) == options
 
 
 def test_swapping_turns_the_difference_around(owner, pair):

@@ -63,6 +63,14 @@ def test_a_difference_of_money_carries_its_sign(amount, text):
 
 
 @pytest.mark.parametrize(
+    ("price", "text"),
+    [("0.085000000", "0.085"), ("14.688", "14.688"), ("3", "3.00"), ("100", "100.00")],
+)
+def test_a_price_is_written_without_noughts_that_say_nothing(price, text):
+    assert shown.rate(price) == text
+
+
+@pytest.mark.parametrize(
     ("passed", "text"),
     [(5, "just now"), (300, "5 min ago"), (7200, "2 h ago"), (5 * 86_400, "5 days ago")],
 )

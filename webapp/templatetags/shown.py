@@ -24,6 +24,14 @@ def usd(amount: Decimal | None) -> str:
 
 
 @register.filter
+def rate(usd_per_hour: str) -> str:
+    """A price as text without the noughts that say nothing: `0.085000000` -> `0.085`."""
+    shown = f"{Decimal(usd_per_hour).normalize():f}"
+    whole, _, digits = shown.partition(".")
+    return f"{whole}.{digits:0<2}"
+
+
+@register.filter
 def signed_usd(amount: Decimal | None) -> str:
     if amount is None:
         return display_usd(None)

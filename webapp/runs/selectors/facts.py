@@ -27,8 +27,32 @@ def run_facts(run: Run) -> RunFacts:
         work=run.work,
         workload=run.workload,
         configuration={k: v for k, v in run.configuration.items() if k not in MACHINES},
-        parameters=run.parameters,
+        parameters=_settings(run),
         figures=SimpleNamespace(**summary),
         phase_seconds=summary.get("phase_seconds") or {},
         quality=run.metrics,
     )
+
+
+def _settings(run: Run) -> dict[str, object]:
+    """The parameters, what only the command line tells, and the commit: code is a setting too."""
+    options = {
+        name: value
+        for name, value in command_options(run.command).items()
+        if name.lstrip("-").replace("-", "_") not in run.parameters
+    }
+    commit = run.git.get("commit")
+    return {**run.parameters, **options, **({"git commit": commit[:10]} if commit else {})}
+
+
+def command_options(command: list[str]) -> dict[str, str]:
+    """`--name value` and `--name=value`; an option without a value is `given`."""
+    found = {}
+    for word, following in zip(command, [*command[1:], "--"], strict=False):
+        name, is_joined, value = word.partition("=")
+        if not name.startswith("--") or name == "--":
+            continue
+        found[name] = value if is_joined else following
+        if not is_joined and following.startswith("--"):
+            found[name] = "given"
+    return found
