@@ -6,4 +6,4 @@ class WebappConfig(AppConfig):
     label = "webapp"
 
     def ready(self) -> None:
-        from webapp import checks  # noqa: F401, PLC0415 - registers the system checks
+        from webapp import checks  # noqa: F401 - registers the system checks

@@ -15,7 +15,9 @@ from django.core.files.storage import FileSystemStorage
 FILES = {
     "vendor/chart.umd.min.js": "chart.js/dist/chart.umd.min.js",
     "vendor/chart.umd.min.js.map": "chart.js/dist/chart.umd.min.js.map",
-    "vendor/chartjs-plugin-annotation.min.js": "chartjs-plugin-annotation/dist/chartjs-plugin-annotation.min.js",
+    "vendor/chartjs-plugin-annotation.min.js": (
+        "chartjs-plugin-annotation/dist/chartjs-plugin-annotation.min.js"
+    ),
     "vendor/hammer.min.js": "hammerjs/hammer.min.js",
     "vendor/hammer.min.js.map": "hammerjs/hammer.min.js.map",
     "vendor/hammer.min.map": "hammerjs/hammer.min.map",
@@ -45,5 +47,5 @@ class BrowserLibrariesFinder(BaseFinder):
 
     def list(self, ignore_patterns: Iterable[str] | None) -> Iterable[Any]:
         for name in FILES:
-            if self.storage.exists(name) and not matches_patterns(name, ignore_patterns):
+            if self.storage.exists(name) and not matches_patterns(name, ignore_patterns or []):
                 yield name, self.storage

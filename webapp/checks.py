@@ -48,7 +48,7 @@ def links_lead_outside(**_: Any) -> list[CheckMessage]:
         return []
     return [
         Warning(
-            f"TRIMTAB_BASE_URL ({settings.BASE_URL}) is not https: tokens and sessions travel in the clear.",
+            f"TRIMTAB_BASE_URL ({settings.BASE_URL}) is not https: tokens travel in the clear.",
             hint="Put a TLS proxy in front and set TRIMTAB_BASE_URL to its https address.",
             id="trimtab.W001",
         )

@@ -148,16 +148,14 @@ def _state(run: Run) -> str:
     return judged.state if judged else "not judged"
 
 
-def load_sample_data(url: str, progress: Progress) -> bool:
-    """Fill the workspace of simulated runs, once; whether there was anything to do."""
+def load_sample_data(url: str, progress: Progress) -> None:
+    """Fill the workspace of simulated runs; what is there already is left as it is."""
     from webapp.sample_data.load import load
 
     workspace = sample_workspace()
-    if Run.objects.filter(workspace=workspace).exists():
-        return False
     token = new_token(workspace, "Loading sample data", [Token.INGEST, Token.READ, Token.WRITE])
     try:
-        load(url, token, timezone.now(), progress)
+        # The same moment each time: what an interrupted load left out is added, and no more.
+        load(url, token, workspace.created_at, progress)
     finally:
         Token.objects.filter(workspace=workspace).update(revoked_at=timezone.now())
-    return True

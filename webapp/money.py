@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from decimal import ROUND_HALF_EVEN, Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from django.core.exceptions import ValidationError
 from django.db import models
 
 NANO = Decimal("1e-9")
 
+_Set = TypeVar("_Set")
+_Get = TypeVar("_Get")
 
-class UsdField(models.BigIntegerField):
+if TYPE_CHECKING:
+
+    class _WholeNumbers(models.BigIntegerField[_Set, _Get], Generic[_Set, _Get]):
+        _pyi_private_set_type: Decimal  # type: ignore[assignment]
+        _pyi_private_get_type: Decimal  # type: ignore[assignment]
+else:
+
+    class _WholeNumbers(models.BigIntegerField, Generic[_Set, _Get]):
+        pass
+
+
+class UsdField(_WholeNumbers[_Set, _Get]):
     """`Decimal` USD in Python, integer nano-USD in the database. Floats are refused."""
 
     def from_db_value(self, value: int | None, *_: Any) -> Decimal | None:

@@ -10,7 +10,7 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, ValidationError
 
 
-class Problem(Exception):
+class Problem(Exception):  # noqa: N818 - the standard's own word
     """An answer other than 2xx, with its reason."""
 
     def __init__(

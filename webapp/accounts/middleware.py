@@ -24,4 +24,5 @@ class CurrentWorkspaceMiddleware:
             return None
         own = Workspace.objects.filter(members=request.user).order_by("is_sample_data", "pk")
         chosen = request.session.get("workspace")
-        return own.filter(pk=chosen).first() or own.first()
+        found = own.filter(pk=chosen).first() if chosen else None
+        return found or own.first()

@@ -101,7 +101,9 @@ class Token(models.Model):
         return f"{self.name} ({self.prefix}…)"
 
     @classmethod
-    def make(cls, workspace: Workspace, name: str, scopes: list[str], **extra: Any) -> tuple[Token, str]:
+    def make(
+        cls, workspace: Workspace, name: str, scopes: list[str], **extra: Any
+    ) -> tuple[Token, str]:
         """A new token and its plain text, which is never seen again."""
         plain = f"tt_{secrets.token_urlsafe(30)}"
         token = cls.objects.create(

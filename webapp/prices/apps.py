@@ -7,6 +7,6 @@ class PricesConfig(AppConfig):
     label = "prices"
 
     def ready(self) -> None:
-        from webapp.prices.bundled import sync_bundled  # noqa: PLC0415 - needs the models
+        from webapp.prices.bundled import sync_bundled
 
         post_migrate.connect(sync_bundled, sender=self)

@@ -29,9 +29,7 @@ def follow(run: Run, session: Session, segment: Segment) -> None:
 
 def derive(run: Run) -> None:
     """Set state, start and end of a run from its sessions. Any order gives the same answer."""
-    sessions = list(
-        Session.objects.filter(node__attempt__run=run).select_related("node__attempt")
-    )
+    sessions = list(Session.objects.filter(node__attempt__run=run).select_related("node__attempt"))
     if not sessions:
         return
     intervals = [session.interval for session in sessions]
