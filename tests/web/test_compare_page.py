@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from uuid import uuid4
+from uuid import UUID
 
 import pytest
 from django.urls import reverse
@@ -209,7 +209,12 @@ def test_ticked_runs_lead_to_their_comparison_the_earlier_first(owner, pair):
 
 
 @pytest.mark.parametrize(
-    "query", ["?a=nonsense&b=1", f"?a={uuid4()}&b={uuid4()}", f"?run={uuid4()}&run={uuid4()}"]
+    "query",
+    [
+        "?a=nonsense&b=1",
+        f"?a={UUID(int=1)}&b={UUID(int=2)}",
+        f"?run={UUID(int=1)}&run={UUID(int=2)}",
+    ],
 )
 def test_ids_that_are_none_lead_to_a_404_that_says_so(owner, query):
     answer = owner.client.get(reverse("runs:compare") + query)

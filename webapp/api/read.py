@@ -49,7 +49,9 @@ def get_run(request: HttpRequest, run_id: UUID) -> dict[str, Any]:
 
 @router.get("/jobs", response=JobsOut, summary="The workspace's jobs")
 def get_jobs(
-    request: HttpRequest, cursor: str = "", limit: int = Query(100, ge=1, le=1000)  # type: ignore[type-arg]
+    request: HttpRequest,
+    cursor: str = "",
+    limit: int = Query(100, ge=1, le=1000),  # type: ignore[type-arg]
 ) -> dict[str, Any]:
     """In the order in which they were first seen."""
     jobs = scope.jobs_of(request.auth.workspace)  # type: ignore[attr-defined]
