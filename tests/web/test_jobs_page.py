@@ -46,9 +46,10 @@ def test_a_job_shows_its_last_run_its_spend_and_its_cost(owner):
     assert "$1.51" in text
 
 
-def test_runs_of_more_than_a_month_ago_are_not_in_the_spend(owner):
+def test_runs_of_more_than_a_month_ago_are_not_in_the_spend_even_if_imported_today(owner):
     job = factories.job(owner.workspace)
-    factories.run(job, cost="77", started_at=timezone.now() - timedelta(days=40))
+    long_ago = timezone.now() - timedelta(days=40)
+    factories.run(job, cost="77", started_at=long_ago, created_at=timezone.now())
     factories.run(job, cost="2.5")
 
     page = _page(owner)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -107,3 +107,7 @@ def test_a_higher_value_is_drawn_higher():
 
     first, last = (float(pair.split(",")[1]) for pair in drawn.points.split())
     assert last < first
+
+
+def test_a_moment_long_ago_is_told_by_its_date():
+    assert ">2020-05-17<" in shown.ago(datetime(2020, 5, 17, 8, tzinfo=UTC))

@@ -128,18 +128,19 @@ def ago(moment: datetime | None) -> str | SafeString:
         '<time datetime="{}" title="{} UTC">{}</time>',
         exact.isoformat(timespec="seconds"),
         exact.strftime("%Y-%m-%d %H:%M:%S"),
-        _ago((timezone.now() - moment).total_seconds()),
+        _ago((timezone.now() - moment).total_seconds()) or exact.strftime("%Y-%m-%d"),
     )
 
 
 def _ago(passed: float) -> str:
+    """Empty beyond two months: a date is easier to grasp then."""
     if passed < 60:
         return "just now"
     if passed < 3600:
         return f"{passed // 60:.0f} min ago"
     if passed < 2 * 86_400:
         return f"{passed // 3600:.0f} h ago"
-    return f"{passed // 86_400:.0f} days ago"
+    return f"{passed // 86_400:.0f} days ago" if passed < 60 * 86_400 else ""
 
 
 @register.filter

@@ -56,11 +56,14 @@ def listed(jobs: QuerySet[Job], text: str, sort: str) -> QuerySet[Job]:
     """
     found = jobs.filter(Q(name__icontains=text) | Q(owner__icontains=text)) if text else jobs
     order = [_nulls_last(name) for name in SORTS.get(sort, SORTS["last"])]
-    recent = Q(created_at__gte=timezone.now() - timedelta(days=SPEND_DAYS))
+    # When it ran, not when it was uploaded: old runs can be imported.
+    recent_runs = Run.objects.annotate(began=_began()).filter(
+        began__gte=timezone.now() - timedelta(days=SPEND_DAYS)
+    )
     return found.annotate(
         run_count=_per_job(Run.objects.all(), Count("pk")),
-        unpriced_count=_per_job(Run.objects.filter(recent, cost_usd=None), Count("pk")),
-        spend_usd=_per_job(Run.objects.filter(recent), Sum("cost_usd"), UsdField()),
+        unpriced_count=_per_job(recent_runs.filter(cost_usd=None), Count("pk")),
+        spend_usd=_per_job(recent_runs, Sum("cost_usd"), UsdField()),
         last_at=_per_job(Run.objects.all(), Max(_began())),
         saving_usd=Max(
             "recommendations__monthly_saving_usd", filter=Q(recommendations__state="active")
