@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from tests.web import factories
+from tests.web import factories, training
 from webapp.accounts.models import Token
 from webapp.runs.models import Run
 
@@ -134,6 +134,27 @@ def test_a_bad_page_is_refused_by_the_name_of_its_field(owner, query, field):
 
     assert answer.status_code == 422
     assert field in answer.json()["field"]
+
+
+def test_the_samples_of_a_run_can_be_read_with_a_token(owner, stranger):
+    run = training.uploaded_run(owner.workspace)
+    address = f"/runs/{run.pk}/series?names=host.cpu_busy_pct&from=0&to=30&buckets=10"
+
+    answer = _get(owner.workspace, address)
+
+    (found,) = answer.json()["series"]
+    assert answer["ETag"]
+    assert 1 < len(found["t"]) <= 10
+    assert max(found["t"]) < 30
+    assert _get(stranger.workspace, address).status_code == 404
+    assert _get(owner.workspace, address, "ingest").status_code == 403
+
+
+def test_a_bad_question_for_samples_names_its_field(owner, run):
+    answer = _get(owner.workspace, f"/runs/{run.pk}/series?names=a.b&buckets=5000")
+
+    assert answer.status_code == 400
+    assert answer.json()["field"] == "buckets"
 
 
 def test_the_description_names_both_ways_to_a_run(client, db):

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db.models import Count, OuterRef, Subquery
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from ninja import Query, Router
 
@@ -21,6 +21,7 @@ from webapp.ingest import doors
 from webapp.problems import Problem
 from webapp.runs import scope
 from webapp.runs.models import Job, Run
+from webapp.runs.views import series
 
 router = Router(tags=["read"], auth=Bearer(Token.READ))
 
@@ -63,6 +64,23 @@ def get_jobs(
         "jobs": [_job(job) for job in shown],
         "next_cursor": str(shown[-1].pk) if len(found) > limit else None,
     }
+
+
+@router.get(
+    "/runs/{run_id}/series",
+    summary="Samples of a run: least, mean and greatest value by bucket of time",
+)
+def get_series(
+    request: HttpRequest,
+    run_id: UUID,
+    names: str,
+    start: float | None = Query(None, alias="from", description="Seconds since the run's start."),
+    end: float | None = Query(None, alias="to"),
+    buckets: int = series.DEFAULT_BUCKETS,
+) -> HttpResponse:
+    """`names` are separated by commas. With an ETag; null: not known."""
+    run = scope.run_or_404(request.auth.workspace, run_id)  # type: ignore[attr-defined]
+    return series.answer(request, run, series.json_answer)
 
 
 def _place(cursor: str) -> int:

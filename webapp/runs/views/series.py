@@ -53,7 +53,7 @@ class Asked:
 @gzip_page
 def as_json(request: HttpRequest, run_id: UUID) -> HttpResponse:
     """`{start, from, to, series: [{node, name, unit, t, min, mean, max}]}`; null: not known."""
-    return _answer(request, run_id, _json)
+    return answer(request, _run(request, run_id), json_answer)
 
 
 @login_required
@@ -61,11 +61,19 @@ def as_json(request: HttpRequest, run_id: UUID) -> HttpResponse:
 @gzip_page
 def as_csv(request: HttpRequest, run_id: UUID) -> HttpResponse:
     """One line for each node, series and bucket; an empty field is not known."""
-    return _answer(request, run_id, _csv)
+    return answer(request, _run(request, run_id), _csv)
 
 
-def _answer(request: HttpRequest, run_id: UUID, write: Write) -> HttpResponse:
-    run = scope.run_or_404(request.workspace, run_id)  # type: ignore[attr-defined]
+def _run(request: HttpRequest, run_id: UUID) -> Run:
+    return scope.run_or_404(request.workspace, run_id)  # type: ignore[attr-defined]
+
+
+def answer(
+    request: HttpRequest,
+    run: Run,
+    write: Callable[[Run, Asked, list[SeriesView]], HttpResponse],
+) -> HttpResponse:
+    """What `request` asks of a run that its sender may see; 304 if that has not changed."""
     try:
         asked = _asked(request, run)
     except Problem as problem:
@@ -118,7 +126,7 @@ def _number(request: HttpRequest, field: str, default: float) -> float:
     return value
 
 
-def _json(run: Run, asked: Asked, views: list[SeriesView]) -> HttpResponse:
+def json_answer(run: Run, asked: Asked, views: list[SeriesView]) -> HttpResponse:
     started_at = run.started_at.isoformat() if run.started_at else None
     document = {
         "started_at": started_at,

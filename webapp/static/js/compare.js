@@ -20,6 +20,26 @@ async function read(run, names) {
   return (await response.json()).series;
 }
 
+// The same quantity of several nodes or GPUs as one: the mean, and the least and greatest of all.
+function together(parts) {
+  const [first, ...others] = parts;
+  if (!others.length) return first;
+  const at = (series, key, index) => {
+    const value = series[key][Math.floor(((index + 0.5) * series.t.length) / first.t.length)];
+    return value === null || value === undefined ? [] : [value];
+  };
+  const over = (key, join) => first.t.map((_, index) => {
+    const known = parts.flatMap((series) => at(series, key, index));
+    return known.length ? join(known) : null;
+  });
+  return {
+    ...first,
+    min: over("min", (values) => Math.min(...values)),
+    mean: over("mean", (values) => values.reduce((sum, value) => sum + value, 0) / values.length),
+    max: over("max", (values) => Math.max(...values)),
+  };
+}
+
 function aligned(series, run) {
   if (align === "time") return series;
   return { ...series, t: series.t.map((t) => (100 * t) / run.length_seconds) };
@@ -29,14 +49,13 @@ function show() {
   const longest = Math.max(...facts.runs.map((run) => run.length_seconds));
   const end = align === "time" ? longest : 100;
   for (const panel of panels) {
-    const { lines } = panel.spec;
-    const drawn = lines.flatMap(({ name, label }) =>
-      facts.runs.flatMap((run, index) => {
-        const series = answers[index].find((found) => found.name === name);
-        if (!series) return [];
-        return [{ label: lines.length > 1 ? `${run.label} ${label}` : run.label, series: aligned(series, run) }];
-      }),
-    );
+    const names = new Set(panel.spec.lines.map((line) => line.name));
+    const drawn = facts.runs.flatMap((run, index) => {
+      const found = answers[index].filter((series) => names.has(series.name));
+      if (!found.length) return [];
+      const label = found.length > 1 ? `${run.label}, mean of ${found.length}` : run.label;
+      return [{ label, series: aligned(together(found), run) }];
+    });
     panel.show(drawn, 0, end, align === "time" ? elapsed : percent);
     panel.element.hidden = !drawn.length;
   }

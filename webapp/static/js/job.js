@@ -5,9 +5,15 @@ import { usd } from "./format.js";
 const facts = readJson("job-chart");
 const charts = [];
 
+// As many decimals as the distance between two ticks needs, and two at least: $0.20, $0.0005.
+function decimals(ticks) {
+  const step = ticks.length > 1 ? ticks[1].value - ticks[0].value : 1;
+  return Math.min(Math.max(2, Math.ceil(-Math.log10(step) - 1e-9)), 9);
+}
+
 function options(runs, key) {
   const money = valueScale("", undefined);
-  money.ticks.callback = (value) => (value === 0 ? "$0" : usd(value));
+  money.ticks.callback = (value, _, ticks) => (value === 0 ? "$0" : `$${value.toFixed(decimals(ticks))}`);
   const tip = tooltip("", () => "");
   tip.filter = () => true;
   tip.callbacks = {

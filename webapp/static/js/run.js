@@ -35,7 +35,7 @@ function withEvidence(options, panel) {
 
 function band([xMin, xMax], title, panel) {
   const label = { display: panel === panels[0] && view.shown.size > 1, content: title, position: { x: "start", y: "start" }, font: { size: 11 }, color: colour("text"), padding: 3 };
-  return { type: "box", drawTime: "beforeDatasetsDraw", xMin, xMax, backgroundColor: colour("evidence"), borderColor: colour("evidence-edge"), borderWidth: 1, borderDash: [4, 3], label };
+  return { type: "box", drawTime: "beforeDatasetsDraw", xMin, xMax, backgroundColor: colour("evidence"), borderColor: `${colour("evidence-edge")}88`, borderWidth: 1, borderDash: [2, 3], label };
 }
 
 let waiting;
