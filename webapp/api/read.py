@@ -74,8 +74,8 @@ def get_series(
     request: HttpRequest,
     run_id: UUID,
     names: str,
-    start: float | None = Query(None, alias="from", description="Seconds since the run's start."),
-    end: float | None = Query(None, alias="to"),
+    start: float | None = Query(None, alias="from", description="Seconds since the run's start."),  # type: ignore[type-arg]
+    end: float | None = Query(None, alias="to"),  # type: ignore[type-arg]
     buckets: int = series.DEFAULT_BUCKETS,
 ) -> HttpResponse:
     """`names` are separated by commas. With an ETag; null: not known."""
