@@ -146,16 +146,23 @@ class Spool:
             drainer: this process is a drainer.
             from_drainers: also take what a living drainer has.
         """
-        me, taken = own_name(drainer), []
-        for session, destination, owner in self._rows.read(_OWNERS):
-            elsewhere = destinations is not None and destination not in destinations
-            free = owner == me or not is_alive(owner) or (from_drainers and is_drainer(owner))
-            if elsewhere or not free:
-                continue
+        me = own_name(drainer)
+        rows = self._rows.read(_OWNERS)
+        wanted = [s for s, place, _ in rows if destinations is None or place in destinations]
+        return [session for session in wanted if self._take(session, me, from_drainers)]
+
+    def _take(self, session: str, me: str, from_drainers: bool) -> bool:
+        """Again if somebody else took it in between: perhaps a drainer that may be relieved."""
+        while owners := self._rows.read("SELECT owner FROM sessions WHERE session = ?", session):
+            owner = owners[0][0]
+            if owner == me:
+                return True
+            if is_alive(owner) and not (from_drainers and is_drainer(owner)):
+                return False
             update = "UPDATE sessions SET owner = ? WHERE session = ? AND owner = ?"
-            if owner == me or self._rows.write(update, me, session, owner) == 1:
-                taken.append(session)
-        return taken
+            if self._rows.write(update, me, session, owner) == 1:
+                return True
+        return False
 
     def release(self, session: str) -> None:
         """Let another process take the session over while this one still lives."""
