@@ -10,6 +10,8 @@ import pandas as pd
 
 from rules.frame import NodeFrame, RunFrame
 
+_WORK_COLUMNS = ["node", "rank", "samples", "count"]
+
 
 @dataclass(frozen=True)
 class Figures:
@@ -98,17 +100,33 @@ def _gpu_busy(frame: RunFrame) -> float | None:
 
 
 def _work(frame: RunFrame, training: pd.DataFrame) -> dict[str, float]:
-    """Samples of all ranks, steps of one rank, epochs."""
+    """Samples of all ranks, steps of one rank, epochs.
+
+    A first step whose beginning nobody told has no time, but its samples were trained on.
+    """
     work: dict[str, float] = {}
-    if len(training) and training["samples"].notna().all():
-        work["samples"] = float(training["samples"].sum())
-    if len(training):
-        work["steps"] = float(training.groupby(["node", "rank"])["count"].sum().max())
+    done = pd.concat([training[_WORK_COLUMNS], _untimed(frame)], ignore_index=True)
+    if len(done) and done["samples"].notna().all():
+        work["samples"] = float(done["samples"].sum())
+    if len(done):
+        work["steps"] = float(done.groupby(["node", "rank"])["count"].sum().max())
     epochs = [d.get("number") for d in _event_data(frame, "epoch")]
     numbers = [n for n in epochs if isinstance(n, int)]
     if numbers:
         work["epochs"] = float(len(set(numbers)))
     return work
+
+
+def _untimed(frame: RunFrame) -> pd.DataFrame:
+    """The training steps that came as events, one a row, in `_WORK_COLUMNS`."""
+    rows = [
+        (key, data.get("rank"), data.get("samples"), 1)
+        for key, node in frame.nodes.items()
+        for data in _events_of(node, "step_untimed")["data"]
+        if data.get("phase") == "train"
+    ]
+    table = pd.DataFrame(rows, columns=_WORK_COLUMNS)
+    return table.astype({"samples": "float64"})
 
 
 def _metrics(frame: RunFrame) -> dict[str, float]:

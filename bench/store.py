@@ -22,9 +22,10 @@ from trimtab.wire import Block, Segment, SessionClock, StepBlock, encode_segment
 from trimtab.wire.segment import Number
 
 from advisor.store.compaction import compact
+from advisor.store.folder import FolderStore
 from advisor.store.frames import load_frame
 from advisor.store.index import NodeHistory, SegmentRef
-from advisor.store.objects import FolderStore, ObjectStore
+from advisor.store.objects import ObjectStore
 from advisor.store.series import read_series
 from rules.frame import Hardware
 

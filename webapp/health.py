@@ -7,7 +7,7 @@ from django.core.cache import cache
 from django.db import connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
-from advisor.store.objects import open_store
+from advisor.store.opening import open_store
 
 
 def alive(_request: HttpRequest) -> HttpResponse:

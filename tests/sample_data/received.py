@@ -8,9 +8,9 @@ from pathlib import Path
 
 from trimtab.wire import Declaration, NodeFacts, Segment, decode_declaration, decode_segment
 
+from advisor.store.folder import FolderStore
 from advisor.store.frames import load_frame
 from advisor.store.index import NodeHistory, SegmentRef, from_ms
-from advisor.store.objects import FolderStore
 from rules.frame import GpuHardware, Hardware, RunFrame
 from webapp.sample_data.load import DECLARATION_TYPE, uploads_of
 from webapp.sample_data.simulation import SimulatedRun

@@ -7,7 +7,8 @@ import os
 import pytest
 from moto.server import ThreadedMotoServer
 
-from advisor.store.objects import FolderStore, open_store
+from advisor.store.folder import FolderStore
+from advisor.store.opening import open_store
 from advisor.store.s3 import S3Store
 
 

@@ -9,14 +9,16 @@ from datetime import timedelta
 
 import pytest
 
-from advisor.store.objects import FolderStore, ObjectMissingError, open_store
+from advisor.store.folder import FolderStore
+from advisor.store.objects import ObjectMissingError
+from advisor.store.opening import open_store
 from advisor.store.series import read_series
 from tests.store.runs import CPU, START, compacted, frame_of, segment, store_segments
 
 BODY_BYTES = 3_000_000
 PUTS_FOR_EVER = f"""
 import sys
-from advisor.store.objects import FolderStore
+from advisor.store.folder import FolderStore
 store = FolderStore(sys.argv[1])
 for number in range(10**9):
     store.put("a/object", bytes([number % 256]) * {BODY_BYTES})

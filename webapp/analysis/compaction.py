@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from advisor.store.compaction import compact
 from advisor.store.index import ChunkRef, from_ms
-from advisor.store.objects import open_store
+from advisor.store.opening import open_store
 from webapp.runs.history import node_history
 from webapp.runs.models import Chunk, Node, Run, Segment
 

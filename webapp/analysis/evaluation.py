@@ -12,7 +12,7 @@ from advisor.figures import Figures, figures
 from advisor.pricing.book import PriceBook
 from advisor.recommend import Recommendation
 from advisor.store.frames import load_frame
-from advisor.store.objects import open_store
+from advisor.store.opening import open_store
 from rules import engine
 from rules.frame import RunFrame
 from webapp.analysis import advising, pricing, queue

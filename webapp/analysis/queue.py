@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from celery import current_app
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
@@ -20,6 +21,7 @@ from kombu.exceptions import OperationalError
 from webapp.analysis.models import Analysis
 from webapp.runs.models import Run
 
+TASK = "analysis.evaluate"
 LEASE = timedelta(seconds=60)
 HAND_OUT_AGAIN_AFTER = timedelta(seconds=30)
 RETRY_AFTER = timedelta(seconds=20)
@@ -58,12 +60,10 @@ def enqueue_on_commit(run: Run) -> None:
 
 def hand_out(due: QuerySet[Analysis]) -> int:
     """Send the ids of `due` to the broker; how many it took. A dead broker is no error here."""
-    from webapp.analysis.tasks import evaluate
-
     handed_out = 0
     for analysis in due:
         try:
-            evaluate.apply_async(args=[str(analysis.run_id)], retry=False)
+            current_app.send_task(TASK, args=[str(analysis.run_id)], retry=False)
         except OperationalError as error:
             logger.warning("broker unreachable; the sweep tries again", extra={"error": str(error)})
             break

@@ -14,7 +14,7 @@ from webapp.runs import progress
 logger = logging.getLogger(__name__)
 
 
-@shared_task(name="analysis.evaluate")
+@shared_task(name=queue.TASK)
 def evaluate(run_id: str) -> None:
     """Analyse one run, if it is due. Running it again changes nothing."""
     held = queue.claim(run_id)

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db import transaction
 from trimtab.wire import Declaration, Segment
 
-from advisor.store.objects import open_store
+from advisor.store.opening import open_store
 from webapp.accounts.models import Workspace
 from webapp.analysis import queue
 from webapp.problems import Problem

@@ -20,7 +20,7 @@ from django.utils.cache import get_conditional_response
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_GET
 
-from advisor.store.objects import open_store
+from advisor.store.opening import open_store
 from advisor.store.series import SeriesView, read_series
 from webapp.problems import Problem
 from webapp.runs import scope
