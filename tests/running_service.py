@@ -29,10 +29,15 @@ def free_port() -> int:
         return int(trial.getsockname()[1])
 
 
-def wait_until(holds: Callable[[], object], seconds: float, what: str) -> None:
+def wait_until(
+    holds: Callable[[], object],
+    seconds: float,
+    what: str,
+    instead: Callable[[], object] = str,
+) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what} {instead()}"
         time.sleep(0.05)
 
 

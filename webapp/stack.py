@@ -84,8 +84,9 @@ class Stack:
         if self.redis_server:
             redis = private_redis.command(self.redis_server, settings.DATA_DIR)
             found.append(_child("redis", redis))
-        # SIGQUIT: an orphaned worker drops its tasks at once, their rows make them run again.
-        found.append(_child("worker", _worker(), orphan_signal=signal.SIGQUIT))
+        # SIGKILL: an orphaned worker may hang while it shuts down in order, and need not: the rows
+        # of its tasks make them run again. Its pool dies with it, see `webapp.celery`.
+        found.append(_child("worker", _worker(), orphan_signal=signal.SIGKILL))
         found.append(_child("beat", [*_celery("webapp.beat"), "beat", "--pidfile="]))
         found.append(_child("web", _web(self.bind)))
         return found

@@ -56,7 +56,7 @@ class Child:
             stdout=log,
             stderr=log,
             process_group=0,
-            preexec_fn=_dies_with_parent(self.orphan_signal),
+            preexec_fn=dies_with_parent(self.orphan_signal),
         )
         self.started_at = time.monotonic()
         self.starts += 1
@@ -103,15 +103,18 @@ class Child:
                 os.killpg(self.process.pid, signal.SIGKILL)
 
 
-def _dies_with_parent(orphan_signal: int) -> Any:
-    """What a child runs before its program: Linux signals it when the supervisor is killed."""
-    parent = os.getpid()
+def dies_with_parent(orphan_signal: int, parent: int | None = None) -> Any:
+    """What a child runs before its program: Linux signals it when its parent is killed.
+
+    The parent (default: this process) may already be gone: then the child ends here.
+    """
+    parent_pid = os.getpid() if parent is None else parent
     libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
     def prepare() -> None:
         if libc is not None:
             libc.prctl(PR_SET_PDEATHSIG, orphan_signal)
-        if os.getppid() != parent:
+        if os.getppid() != parent_pid:
             os._exit(1)
 
     return prepare

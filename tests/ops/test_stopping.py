@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -27,6 +27,10 @@ def _alive(processes: list[psutil.Process]) -> list[psutil.Process]:
     ]
 
 
+def _left(processes: list[psutil.Process]) -> Callable[[], object]:
+    return lambda: [" ".join(each.cmdline())[-60:] for each in _alive(processes)]
+
+
 def test_ctrl_c_stops_all_of_it_in_seconds(service: Service) -> None:
     processes = service.tree()
     assert len(processes) >= 6
@@ -38,7 +42,7 @@ def test_ctrl_c_stops_all_of_it_in_seconds(service: Service) -> None:
 def test_a_killed_supervisor_leaves_no_orphan(service: Service) -> None:
     processes = service.tree()
     service.process.kill()
-    wait_until(lambda: not _alive(processes), 8, "everything has ended")
+    wait_until(lambda: not _alive(processes), 40, "everything has ended", _left(processes))
 
 
 def test_it_starts_again_on_the_same_data_at_once(service: Service) -> None:
