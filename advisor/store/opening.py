@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
 from urllib.parse import unquote, urlsplit
 
 from advisor.store.folder import FolderStore
 from advisor.store.objects import ObjectStore
 
 
+@cache
 def open_store(url: str) -> ObjectStore:
-    """`s3://bucket/prefix`, `file:///path`, or a plain path.
+    """`s3://bucket/prefix`, `file:///path`, or a plain path; one store an address.
 
     Raises:
         ValueError: another scheme.

@@ -3,8 +3,11 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
+from tests.s3 import bucket_url, s3_endpoint
 from tests.service.uploads import FakeAgent
 from webapp.accounts.models import Token, Workspace
+
+__all__ = ["bucket_url", "s3_endpoint"]
 
 
 @pytest.fixture(autouse=True)

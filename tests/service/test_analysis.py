@@ -19,7 +19,7 @@ from tests.service.uploads import FakeAgent
 from webapp.analysis import compaction, queue
 from webapp.analysis.models import Analysis, CostPart, Judgement
 from webapp.analysis.tasks import evaluate
-from webapp.runs.models import Chunk, Run, Segment
+from webapp.runs.models import Chunk, Node, Run, Segment
 
 pytestmark = pytest.mark.django_db
 C5_LARGE_USD_PER_HOUR = Decimal("0.085")
@@ -147,6 +147,24 @@ def test_compaction_changes_no_figure(agent):
     Analysis.objects.update(done=0)
     analysed(agent)
     assert snapshot(agent) == before
+
+
+def test_it_is_the_same_with_the_samples_in_s3(agent, token, settings, bucket_url):
+    send(agent, 3)
+    analysed(agent)
+    settings.OBJECTS_URL = bucket_url
+    elsewhere = FakeAgent(agent.client, token, job="elsewhere", started_at_ns=agent.started_at_ns)
+    send(elsewhere, 3)
+    analysed(elsewhere)
+    assert snapshot(elsewhere) == snapshot(agent)
+    compaction.compact_node(node_of(elsewhere))
+    Analysis.objects.update(done=0)
+    analysed(elsewhere)
+    assert snapshot(elsewhere) == snapshot(agent)
+
+
+def node_of(agent: FakeAgent) -> int:
+    return Node.objects.get(attempt__run=agent.run_id).pk
 
 
 def snapshot(agent: FakeAgent) -> dict[str, object]:

@@ -9,7 +9,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from webapp.accounts.models import SignInLink, User, digest
 
@@ -17,7 +17,7 @@ NEXT = "sign_in_next"
 """Session key: the page that asked for the sign-in."""
 
 
-@require_GET
+@require_safe
 @never_cache
 def sign_in(request: HttpRequest) -> HttpResponse:
     """Says how to get in; remembers the page to go back to."""

@@ -6,7 +6,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from webapp.runs import scope
 from webapp.runs.models import Run
@@ -14,7 +14,7 @@ from webapp.runs.selectors.comparison import compare_page
 
 
 @login_required
-@require_GET
+@require_safe
 def compare(request: HttpRequest) -> HttpResponse:
     """`?a=RUN&b=RUN` compares `b` with `a`; `?run=RUN&run=RUN` puts the earlier one first."""
     chosen = request.GET.getlist("run")

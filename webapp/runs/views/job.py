@@ -8,7 +8,7 @@ from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from webapp.runs import scope
 from webapp.runs.selectors.job import job_page, listed_runs
@@ -17,7 +17,7 @@ PAGE_RUNS = 50
 
 
 @login_required
-@require_GET
+@require_safe
 def job(request: HttpRequest, job_uuid: UUID) -> HttpResponse:
     """The job's last run in words, its cost over time, and its runs."""
     found = get_object_or_404(scope.jobs_of(request.workspace), uuid=job_uuid)  # type: ignore[attr-defined]

@@ -7,7 +7,7 @@ from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from webapp.runs import scope
 from webapp.runs.selectors import jobs as selector
@@ -26,7 +26,7 @@ COLUMNS = (
 
 
 @login_required
-@require_GET
+@require_safe
 def jobs(request: HttpRequest) -> HttpResponse:
     """Every job of the workspace with what it spends and could save."""
     own = scope.jobs_of(request.workspace)  # type: ignore[attr-defined]

@@ -7,14 +7,14 @@ from uuid import UUID
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from webapp.runs import scope
 from webapp.runs.selectors.run import run_page
 
 
 @login_required
-@require_GET
+@require_safe
 def run(request: HttpRequest, run_id: UUID) -> HttpResponse:
     found = scope.run_or_404(request.workspace, run_id)  # type: ignore[attr-defined]
     page = run_page(found)

@@ -18,7 +18,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils.cache import get_conditional_response
 from django.views.decorators.gzip import gzip_page
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from advisor.store.opening import open_store
 from advisor.store.series import SeriesView, read_series
@@ -49,7 +49,7 @@ class Asked:
 
 
 @login_required
-@require_GET
+@require_safe
 @gzip_page
 def as_json(request: HttpRequest, run_id: UUID) -> HttpResponse:
     """`{start, from, to, series: [{node, name, unit, t, min, mean, max}]}`; null: not known."""
@@ -57,7 +57,7 @@ def as_json(request: HttpRequest, run_id: UUID) -> HttpResponse:
 
 
 @login_required
-@require_GET
+@require_safe
 @gzip_page
 def as_csv(request: HttpRequest, run_id: UUID) -> HttpResponse:
     """One line for each node, series and bucket; an empty field is not known."""
