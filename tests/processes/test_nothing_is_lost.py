@@ -7,7 +7,7 @@ import os
 import signal
 import sqlite3
 import time
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 
 import pytest
 from trimtab.wire import decode_segment
@@ -71,8 +71,8 @@ def expected_cost_nano_usd(bodies: dict[tuple[str, int], bytes]) -> int:
         if event.kind == "session_end"
     ]
     (end_ms,) = ends
-    usd = C5_LARGE_USD_PER_HOUR * end_ms / 3_600_000
-    return round(usd * 10**9)
+    nano_usd = C5_LARGE_USD_PER_HOUR * 10**9 * end_ms / 3_600_000
+    return int(nano_usd.quantize(Decimal(1), ROUND_HALF_UP))
 
 
 def assert_nothing_differs(service: Service, machine: Machine) -> None:
