@@ -6,6 +6,7 @@ from ninja import NinjaAPI
 from webapp import health, problems
 from webapp.api import read
 from webapp.ingest import doors
+from webapp.runs import resource
 
 api = NinjaAPI(
     title="Trimtab",
@@ -15,6 +16,7 @@ api = NinjaAPI(
     urls_namespace="api",
     description="Uploads of agents, and everything that the pages show.",
 )
+api.add_router("", resource.router)
 api.add_router("", doors.router)
 api.add_router("", read.router)
 problems.handle_in(api)

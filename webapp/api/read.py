@@ -17,18 +17,16 @@ from webapp.accounts.models import Token
 from webapp.advice.models import Recommendation
 from webapp.analysis.models import Analysis, Judgement
 from webapp.api.schemas import JobsOut, RunOut, money
-from webapp.ingest import doors
 from webapp.problems import Problem
-from webapp.runs import scope
+from webapp.runs import resource, scope
 from webapp.runs.models import Job, Run
 from webapp.runs.views import series
 
 router = Router(tags=["read"], auth=Bearer(Token.READ))
 
 
-# On the router of the uploads: two routers can't share an address, and PUT has this one already.
-@doors.router.get(
-    "/runs/{run_id}",
+@resource.router.get(
+    resource.ADDRESS,
     response=RunOut,
     tags=["read"],
     auth=Bearer(Token.READ, Token.INGEST),

@@ -11,13 +11,18 @@ from ninja import Router
 from trimtab.wire import LIMITS, WireError, decode_declaration, decode_segment
 
 from webapp.accounts.bearer import Bearer
+from webapp.accounts.models import Token
 from webapp.ingest import accept
 from webapp.problems import Problem
+from webapp.runs import resource
 
-router = Router(tags=["ingest"], auth=Bearer("ingest"))
+_agents = Bearer(Token.INGEST)
+router = Router(tags=["ingest"], auth=_agents)
 
 
-@router.put("/runs/{run_id}", summary="Declare a run and its node")
+@resource.router.put(
+    resource.ADDRESS, tags=["ingest"], auth=_agents, summary="Declare a run and its node"
+)
 def put_declaration(request: HttpRequest, run_id: UUID) -> dict[str, Any]:
     """Makes or updates the run. May come after its segments, and again."""
     declaration = _decoded(decode_declaration, request)
