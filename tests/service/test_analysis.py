@@ -245,3 +245,20 @@ def test_a_running_node_with_many_segments_is_compacted_meanwhile(agent):
     (node_id,) = compaction.due_nodes(timezone.now())
     compaction.compact_node(node_id)
     assert compaction.due_nodes(timezone.now()) == []
+
+
+def test_a_months_saving_counts_only_runs_that_had_something_to_save(agent, token):
+    def one_run(wait_us: int) -> Run:
+        each = FakeAgent(agent.client, token)
+        each.declare()
+        for segment in each.segments(6):
+            segment.steps[0].data_wait_us = [wait_us] * 50
+            each.put(segment)
+        return analysed(each)
+
+    for _ in range(3):
+        one_run(wait_us=1_000)
+    one_run(wait_us=120_000)
+    last = one_run(wait_us=120_000)
+    advice = last.job.recommendations.get(kind="fix_input_pipeline")
+    assert advice.monthly_saving_usd == 2 * advice.saving_usd

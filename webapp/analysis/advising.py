@@ -40,7 +40,7 @@ def recommendations(
         _demand(run, nodes, measured),
         cost.total_usd,
         run.duration.total_seconds(),
-        _recent_costs_usd(run, cost),
+        _recent_costs_usd(run, nodes, judgements, cost),
         book,
         catalogue(),
         timezone.now(),
@@ -146,10 +146,22 @@ def _allocated_gpus(node: Node) -> int:
     return sum(1 for gpu in node.gpus if gpu.get("allocated", True))
 
 
-def _recent_costs_usd(run: Run, cost: RunCost) -> list[Decimal]:
-    """Of the job's priced runs of the last 30 days, this one with them."""
+def _recent_costs_usd(
+    run: Run, nodes: Sequence[Node], judgements: list[Judgement], cost: RunCost
+) -> list[Decimal]:
+    """Of the job's priced runs of the last 30 days that were like this one, which is among them.
+
+    Like it: on the same machines, and waiting for data if this one did. A month's saving over
+    runs that had nothing to save would be a promise that can't be kept.
+    """
     since = timezone.now() - RECENT
-    others = run.job.runs.filter(started_at__gte=since, cost_usd__isnull=False).exclude(pk=run.pk)
+    others = run.job.runs.filter(
+        started_at__gte=since,
+        cost_usd__isnull=False,
+        configuration__instance_type=pricing.instance_types(nodes),
+    ).exclude(pk=run.pk)
+    if any(j.rule_id == INPUT_BOUND and j.verdict.state == "fired" for j in judgements):
+        others = others.filter(judgements__rule=INPUT_BOUND, judgements__state="fired")
     costs = list(others.values_list("cost_usd", flat=True))
     is_recent = run.started_at is not None and run.started_at >= since
     if is_recent and cost.total_usd is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 from advisor.cost import NodeUse
@@ -18,6 +19,11 @@ def price_key(node: Node) -> PriceKey:
         purchase_option=node.purchase_option,
         zone=node.zone,
     )
+
+
+def instance_types(nodes: Sequence[Node]) -> str:
+    """The types of a run's nodes in one text, as its configuration keeps them."""
+    return ", ".join(sorted({node.instance_type for node in nodes} - {""}))
 
 
 def node_use(node: Node) -> NodeUse:

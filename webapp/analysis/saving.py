@@ -98,7 +98,7 @@ def _configuration(outcome: Outcome) -> dict[str, Any]:
     """What may be tuned without changing the work: the machines, and the parameters."""
     nodes = outcome.nodes
     return {
-        "instance_type": ", ".join(sorted({node.instance_type for node in nodes} - {""})),
+        "instance_type": pricing.instance_types(nodes),
         "node_count": len(nodes),
         "purchase_option": ", ".join(sorted({node.purchase_option for node in nodes})),
         **outcome.run.parameters,
