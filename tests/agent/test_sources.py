@@ -20,6 +20,7 @@ from trimtab.sources.network import Network
 from trimtab.sources.tree import NeverFalling
 from trimtab.wire.limits import SERIES_NAME
 
+TICK_SECONDS = 1 / os.sysconf("SC_CLK_TCK")
 BURN = "import time\nwhile time.process_time() < {seconds}: pass\n"
 
 
@@ -196,7 +197,8 @@ def test_the_tree_counts_children_and_keeps_what_dead_ones_used():
     totals.append(tree.read()["tree.cpu_seconds_total"])
     assert totals == sorted(totals)
     assert most == 2
-    assert 0.8 <= totals[-1] < 1.5
+    # The kernel counts in ticks of 10 ms and drops what is left of each.
+    assert 0.8 - 4 * TICK_SECONDS <= totals[-1] < 1.5
 
 
 def test_a_child_that_nobody_waited_for_still_counts():
@@ -225,7 +227,7 @@ def test_the_tree_of_a_run_ends_with_what_the_kernel_counted(trimtab, online, se
     trimtab(online, "run", "--", "bash", "-c", script)
     totals = service.series("tree.cpu_seconds_total")
     assert totals == sorted(totals)
-    assert 0.6 <= totals[-1] < 1.2
+    assert 0.6 - 4 * TICK_SECONDS <= totals[-1] < 1.2
 
 
 @given(st.lists(st.floats(0, 1e9), max_size=40))

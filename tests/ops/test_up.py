@@ -84,10 +84,16 @@ def test_what_is_queued_survives_a_killed_redis(service: Service) -> None:
     socket = str(private_redis.socket_path(service.data_dir))
     client = redis.Redis(unix_socket_path=socket)
     client.rpush("test-queue", "first", "second")
-    # The log is written to disk once a second; its writes survive the process at once.
+    # While the disk is slow Redis keeps what it appends for up to two seconds; once written, it
+    # survives the process. What is lost before, the sweep hands out again from the rows.
+    wait_until(lambda: _is_written(client), 10, "the queue is in the log")
     old_pid = service.kill("redis")
     wait_until(lambda: service.has_new("redis", old_pid), 5, "a new Redis")
     wait_until(lambda: _holds(client), 10, "the queue is back")
+
+
+def _is_written(client: redis.Redis) -> bool:
+    return client.info("persistence")["aof_buffer_length"] == 0
 
 
 def _holds(client: redis.Redis) -> bool:

@@ -118,8 +118,10 @@ def finish(held: Claim, save: Callable[[], None], is_final: bool) -> bool:
 
 def fail(held: Claim, error: BaseException) -> None:
     """Keep the error for people to see; try again later, three times in all."""
+    # PostgreSQL refuses NUL in text, and an error may quote anything.
+    told = f"{type(error).__name__}: {error}".replace("\0", "")
     _held(held).update(
-        error=f"{type(error).__name__}: {error}"[:2000],
+        error=told[:2000],
         due_at=timezone.now() + RETRY_AFTER,
         lease=None,
         leased_until=None,
