@@ -23,7 +23,7 @@ from webapp.analysis.models import Analysis, Judgement
 from webapp.runs.models import Run
 
 JOB = "digits"
-EPOCHS = 150
+EPOCHS = 270
 PIPELINES = ("slow", "fast")
 RULE = "input_bound"
 # What the runs are priced as, whatever this machine is.

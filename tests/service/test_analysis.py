@@ -247,6 +247,16 @@ def test_a_running_node_with_many_segments_is_compacted_meanwhile(agent):
     assert compaction.due_nodes(timezone.now()) == []
 
 
+def test_advice_stays_open_while_a_later_run_is_too_short_to_tell(agent, token):
+    send(agent, 6)
+    job = analysed(agent).job
+    short = FakeAgent(agent.client, token)
+    send(short, 1)
+    judged = analysed(short).judgements.get(rule="input_bound")
+    assert judged.state == "insufficient_data"
+    assert job.recommendations.get(kind="fix_input_pipeline").state == "active"
+
+
 def test_a_months_saving_counts_only_runs_that_had_something_to_save(agent, token):
     def one_run(wait_us: int) -> Run:
         each = FakeAgent(agent.client, token)

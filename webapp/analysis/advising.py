@@ -52,7 +52,8 @@ def save(run: Run, found: list[Recommendation], is_final: bool) -> None:
     """One row a job and kind of advice; what a person has decided on stays as it is.
 
     Once the newest finished run gives no reason for it any more, advice was followed ("claimed")
-    if what it asked to change has changed, and has expired if not.
+    if what it asked to change has changed, and has expired if not. Too little evidence is no
+    reason to give it up.
     """
     for advised in found:
         _save_one(run, advised, is_final)
@@ -65,17 +66,21 @@ def save(run: Run, found: list[Recommendation], is_final: bool) -> None:
 
 def _settle(gone: rows.Recommendation, run: Run) -> None:
     followed = _looks_followed(gone, run)
+    if followed is None:
+        return
     gone.state = rows.Recommendation.CLAIMED if followed else rows.Recommendation.EXPIRED
     gone.claimed_by = run if followed else None
     gone.changed_at = timezone.now()
     gone.save(update_fields=["state", "claimed_by", "changed_at"])
 
 
-def _looks_followed(gone: rows.Recommendation, run: Run) -> bool:
+def _looks_followed(gone: rows.Recommendation, run: Run) -> bool | None:
+    """None: this run doesn't tell."""
     if gone.kind == CHANGE_INSTANCE_TYPE:
         before = gone.run.configuration.get("instance_type")
         return bool(run.configuration.get("instance_type") != before)
-    return run.judgements.filter(rule=INPUT_BOUND, state="passed").exists()
+    judged = run.judgements.filter(rule=INPUT_BOUND).first()
+    return True if judged is not None and judged.state == "passed" else None
 
 
 def _save_one(run: Run, advised: Recommendation, is_final: bool) -> None:
