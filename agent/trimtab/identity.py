@@ -39,6 +39,16 @@ class Server:
             return ""
         return f"{self.url} {hashlib.sha256(self.token.encode()).hexdigest()[:12]}"
 
+    def page(self, run: UUID) -> str:
+        """The run's own page; empty while no service is known."""
+        return f"{self.url}/runs/{run}" if self.url else ""
+
+
+def is_shared(environment: Mapping[str, str]) -> bool:
+    """A launcher or the user names the run, so that other commands may belong to it."""
+    names = (environment.get(name, "").strip() for name in _LAUNCHERS)
+    return any(name and name != _TORCHRUN_WITHOUT_ID for name in names)
+
 
 def run_id(server: Server, environment: Mapping[str, str]) -> UUID:
     """A UUID in TRIMTAB_RUN is taken as it is; a launcher's id gives the same run on every node."""
@@ -82,10 +92,12 @@ def entry_point(command: Sequence[str]) -> str:
     return Path(command[0]).name
 
 
-def job_name(command: Sequence[str], repository: Repository | None) -> str:
-    """git repository (else folder)/script path; the default name of a job."""
+def job_name(
+    command: Sequence[str], repository: Repository | None, place: Path | None = None
+) -> str:
+    """git repository (else folder)/script path; the default name of a job run in `place`."""
     script = entry_point(command)
-    place = Path.cwd()
+    place = place or Path.cwd()
     if repository is None:
         return shortened(f"{place.name or 'root'}/{_relative(script, place, place)}")
     return shortened(f"{repository.name}/{_relative(script, place, repository.folder)}")

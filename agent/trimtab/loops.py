@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from trimtab import ring
-from trimtab.sdk import PHASES
+from trimtab.facts import fact
+from trimtab.recorder import PHASES
 from trimtab.steps import RankSteps, Step
 from trimtab.timeline import Timeline
 from trimtab.wire import Event, StepBlock, StepSummary
@@ -37,12 +38,21 @@ class _Process:
 class TrainingLoops:
     """The rings of a run's processes on this node."""
 
-    def __init__(self, folder: Path, timeline: Timeline) -> None:
+    def __init__(self, folder: Path, timeline: Timeline, taken_over: bool = False) -> None:
+        """`taken_over`: another agent has read so far what is in the folder now."""
         self._folder = folder
         self._timeline = timeline
         self._processes: dict[str, _Process | None] = {}
         self._events: list[tuple[int, str, dict[str, Any]]] = []
         self._events_lost = 0
+        if taken_over:
+            self._skip_what_is_there()
+
+    def _skip_what_is_there(self) -> None:
+        for path in self._folder.glob("*.ring"):
+            self._open(path.name)
+        for process in filter(None, self._processes.values()):
+            process.reader.skip()
 
     def poll(self) -> None:
         """Read what is new; often enough that no ring overflows."""
@@ -108,6 +118,8 @@ class TrainingLoops:
         elif kind in (ring.PHASE_BEGIN, ring.PHASE_END):
             begins = "phase_begin" if kind == ring.PHASE_BEGIN else "phase_end"
             self._events.append((at_ns, begins, data | {"phase": PHASES[phase]}))
+        elif found := fact(kind, name, rest):
+            self._events.append((at_ns, found[0], data | found[1]))
 
     def _tell_lost(self, process: _Process) -> None:
         lost = process.reader.lost - process.lost_before

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from trimtab.directives import profile_request
 from trimtab.identity import Server, pairs, shortened
 from trimtab.redaction import redacted
+from trimtab.settings import remembered
 from trimtab.wire import NodeFacts
 
 Scalar = str | int | float | bool
@@ -28,6 +31,10 @@ class Options:
     node: dict[str, str] = field(default_factory=dict)
     owns_machine: bool = False
     interval_seconds: float = 0.5
+    allow_stop: bool = False
+    """A rule may end the training."""
+    profile: dict[str, Any] | None = None
+    """The steps to profile, as `directives.profile_request` gives them."""
 
     def apply_to(self, facts: NodeFacts) -> None:
         for name, value in self.node.items():
@@ -36,9 +43,17 @@ class Options:
 
 
 def server(url: str | None, token: str | None, environment: Mapping[str, str]) -> Server:
-    chosen = url or environment.get("TRIMTAB_URL", "")
-    secret = token or environment.get("TRIMTAB_TOKEN", "")
-    return Server(chosen.strip().rstrip("/"), secret.strip())
+    """What is said, else the environment, else what `trimtab init` remembers.
+
+    A remembered token is for the remembered address only.
+    """
+    chosen = (url or environment.get("TRIMTAB_URL", "")).strip().rstrip("/")
+    secret = (token or environment.get("TRIMTAB_TOKEN", "")).strip()
+    if not chosen or not secret:
+        known = remembered()
+        chosen = chosen or known.url
+        secret = secret or (known.token if chosen == known.url else "")
+    return Server(chosen, secret)
 
 
 def node_texts(said: Mapping[str, str | None], environment: Mapping[str, str]) -> dict[str, str]:
@@ -56,13 +71,28 @@ def tags(said: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def parameters(said: Sequence[str]) -> dict[str, Scalar]:
+def profile_steps(text: str) -> dict[str, Any]:
+    """`50:55` are the steps 50 to 54, counted from 1, of rank 0.
+
+    Raises:
+        ValueError: not two whole numbers, or too many steps.
+    """
+    first, _, after = text.partition(":")
+    return profile_request({"first_step": int(first), "steps": int(after) - int(first)})
+
+
+def parameters(said: Sequence[str], secrets: Sequence[str] = ()) -> dict[str, Scalar]:
     """`--param k=v` as numbers and booleans where they are; secrets are taken out."""
     found: dict[str, Scalar] = {}
-    for word in redacted(list(said)):
+    for word in redacted(list(said), secrets):
         key, _, value = word.partition("=")
         found[shortened(key)] = _scalar(value)
     return found
+
+
+def told_parameters(told: Mapping[str, Any], secrets: Sequence[str]) -> dict[str, Scalar]:
+    """What a script told, as if it had been said by `--param`; lists and objects are its text."""
+    return parameters([f"{key}={value}" for key, value in told.items()], secrets)
 
 
 def _scalar(value: str) -> Scalar:

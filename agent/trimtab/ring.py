@@ -20,7 +20,7 @@ from pathlib import Path
 MAGIC = b"TRIMTAB1"
 CAPACITY = 16_384
 RECORD = struct.Struct("<BBHIqqqq")
-"""kind, phase, unused, name, monotonic ns, and three fields that the kind explains."""
+"""kind, phase, unused, name or flags, monotonic ns, and three fields that the kind explains."""
 METRIC = struct.Struct("<BBHIqdqq")
 _HEADER = struct.Struct("<8sq")
 _WRITTEN = struct.Struct("<q")
@@ -30,8 +30,18 @@ _BEING_WRITTEN = 64
 """Records nearest to the writer that the reader leaves alone when the ring has wrapped."""
 
 STEP, UNTIMED_STEP, PHASE_BEGIN, PHASE_END, EPOCH, LOG = range(1, 7)
+CHECKPOINT, LOADER, PRECISION, MEMORY, RANK, PROFILE = range(7, 13)
 """STEP: duration ns, data wait ns, samples. UNTIMED_STEP: -, -, samples. EPOCH: number.
-LOG (a METRIC record): value, step. -1 is "not told"."""
+LOG (a METRIC record): value, step. CHECKPOINT: duration ns, bytes. LOADER: workers, batch size,
+prefetch factor; flags. PRECISION: type of autocast, type of the parameters (DTYPES); flags.
+MEMORY: most bytes allocated and reserved on this rank's GPU, bytes it has. RANK: local rank, world
+size, process id. PROFILE: first step, steps, bytes (0: failed). -1 is "not told"."""
+
+PIN_MEMORY, PERSISTENT_WORKERS, EVALUATES = 1, 2, 4
+"""Flags of LOADER."""
+TF32_MATMUL, TF32_CUDNN = 1, 2
+"""Flags of PRECISION."""
+DTYPES = ("off", "float32", "float16", "bfloat16", "float64", "other")
 
 NOT_TOLD = -1
 
@@ -54,10 +64,12 @@ class RingWriter:
         self._written = 0
         _HEADER.pack_into(self._memory, 0, MAGIC, rank)
 
-    def write(self, kind: int, phase: int, at_ns: int, a: int, b: int, c: int) -> None:
+    def write(
+        self, kind: int, phase: int, at_ns: int, a: int, b: int, c: int, flags: int = 0
+    ) -> None:
         written = self._written
         at = _HEADER_BYTES + written % CAPACITY * RECORD.size
-        RECORD.pack_into(self._memory, at, kind, phase, 0, 0, at_ns, a, b, c)
+        RECORD.pack_into(self._memory, at, kind, phase, 0, flags, at_ns, a, b, c)
         self._written = written = written + 1
         _WRITTEN.pack_into(self._memory, _WRITTEN_AT, written)
 
@@ -93,7 +105,7 @@ class RingReader:
         self.lost = 0
 
     def records(self) -> Iterator[tuple[int, ...]]:
-        """New records as (kind, phase, name, monotonic ns, a, b, c), oldest first."""
+        """New records as (kind, phase, name or flags, monotonic ns, a, b, c), oldest first."""
         written = _WRITTEN.unpack_from(self._memory, _WRITTEN_AT)[0]
         if written - self._read > CAPACITY - _BEING_WRITTEN:
             oldest = written - CAPACITY + _BEING_WRITTEN
@@ -105,6 +117,10 @@ class RingReader:
             kind, phase, _, name, *rest = layout.unpack_from(self._memory, at)
             self._read += 1
             yield kind, phase, name, *rest
+
+    def skip(self) -> None:
+        """What has been written so far is somebody else's."""
+        self._read = _WRITTEN.unpack_from(self._memory, _WRITTEN_AT)[0]
 
     def name(self, number: int) -> str:
         if number >= len(self._names):

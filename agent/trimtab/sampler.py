@@ -68,6 +68,10 @@ class Sampler(threading.Thread):
         except Exception as error:
             self.problem = f"{type(error).__name__}: {error}"
 
+    def set_interval(self, seconds: float) -> None:
+        """From the next tick on; may be called from any thread."""
+        self._interval_ns = round(seconds * 1e9)
+
     def finish(self, events: list[tuple[str, dict[str, Any]]], at_most_seconds: float) -> None:
         """Take a last sample, seal with these events, and end the thread."""
         self._last_events = events

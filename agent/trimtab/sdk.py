@@ -1,4 +1,4 @@
-"""The three lines that a training script may add: what the loop itself knows best.
+"""The lines that a training script may add: what the loop itself knows best.
 
     for batch in trimtab.wrap(loader):
         ...
@@ -14,90 +14,23 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
+from pathlib import Path
 from time import monotonic_ns
 from types import TracebackType
 from typing import Any, TypeVar
 
-from trimtab.ring import (
-    EPOCH,
-    NOT_TOLD,
-    PHASE_BEGIN,
-    PHASE_END,
-    STEP,
-    UNTIMED_STEP,
-    RingWriter,
-)
+from trimtab import told
+from trimtab.ranks import Place, place
+from trimtab.recorder import PHASES, Recorder
+from trimtab.ring import NOT_TOLD, RingWriter
+from trimtab.told import Run
 
-PHASES = ("initialise", "train", "evaluate", "checkpoint", "finalise")
 _MOST_SAMPLES = 2**62
-_TRAIN = PHASES.index("train")
-_RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 
 Item = TypeVar("Item")
 
 
-class _Loop:
-    """One training or evaluation loop: when its last step ended and how long it waited since."""
-
-    __slots__ = ("began_ns", "phase", "wait_ns", "wait_of_no_wait_ns")
-
-    def __init__(self, phase: int, began_ns: int | None) -> None:
-        self.phase = phase
-        self.began_ns = began_ns
-        self.wait_ns = self.wait_of_no_wait_ns = NOT_TOLD
-
-
-class Recorder:
-    """Measures the loop and writes what it finds into the ring."""
-
-    def __init__(self, ring: RingWriter) -> None:
-        self._ring = ring
-        self._loop = _Loop(_TRAIN, None)
-        self._outer: list[tuple[_Loop, int]] = []
-
-    def step(self, samples: int) -> None:
-        now, loop = monotonic_ns(), self._loop
-        began = loop.began_ns
-        loop.began_ns = now
-        if began is None:
-            self._ring.write(UNTIMED_STEP, loop.phase, now, 0, NOT_TOLD, samples)
-        else:
-            self._ring.write(STEP, loop.phase, now, now - began, loop.wait_ns, samples)
-        loop.wait_ns = loop.wait_of_no_wait_ns
-
-    def loop_begins(self) -> None:
-        """What passed since the last step of an earlier epoch is no step's time."""
-        loop = self._loop
-        loop.began_ns = monotonic_ns()
-        loop.wait_ns = loop.wait_of_no_wait_ns = 0
-
-    def waited(self, since_ns: int) -> None:
-        self._loop.wait_ns += monotonic_ns() - since_ns
-
-    def phase_begins(self, phase: int) -> None:
-        now = monotonic_ns()
-        self._outer.append((self._loop, now))
-        self._loop = _Loop(phase, now)
-        self._ring.write(PHASE_BEGIN, phase, now, 0, 0, 0)
-
-    def phase_ends(self) -> None:
-        """The surrounding loop's running step doesn't count the pause."""
-        now, ended = monotonic_ns(), self._loop.phase
-        self._loop, began = self._outer.pop()
-        if self._loop.began_ns is not None:
-            self._loop.began_ns += now - began
-        self._ring.write(PHASE_END, ended, now, 0, 0, 0)
-
-    def epoch(self, number: int) -> None:
-        self._ring.write(EPOCH, self._loop.phase, monotonic_ns(), number, 0, 0)
-
-    def log(self, metrics: dict[str, float], step: int) -> None:
-        now = monotonic_ns()
-        for name, value in metrics.items():
-            self._ring.write_metric(name, now, value, step)
-
-
-class _Attachment:
+class Attachment:
     """Whether this process is watched, and its recorder once something was told."""
 
     def __init__(self) -> None:
@@ -106,28 +39,25 @@ class _Attachment:
             self.folder = ""
         self.recorder: Recorder | None = None
 
-    def open(self) -> Recorder | None:
+    def open(self, known: Place | None = None) -> Recorder | None:
+        """`known`: which process this is, where the framework can say it; else the launcher."""
         if self.recorder is None and self.folder:
             try:
-                self.recorder = Recorder(RingWriter(self.folder, _rank()))
+                where = known or place(os.environ)
+                self.recorder = Recorder(RingWriter(self.folder, where.rank), where)
             except Exception:
                 self.folder = ""
         return self.recorder
 
     def forked(self) -> None:
         """A forked worker is its own process: it must not write into its parent's ring."""
+        if self.recorder:
+            self.recorder.abandon()
         self.recorder = None
 
 
-def _rank() -> int:
-    for name in _RANKS:
-        if os.environ.get(name, "").isdecimal():
-            return min(int(os.environ[name]), 10_000_000)
-    return 0
-
-
-_attached = _Attachment()
-os.register_at_fork(after_in_child=_attached.forked)
+attached = Attachment()
+os.register_at_fork(after_in_child=attached.forked)
 _warned: set[str] = set()
 
 
@@ -150,7 +80,7 @@ def step(samples: int | None = None) -> None:
     Args:
         samples: training samples in this step, of this process only.
     """
-    recorder = _attached.recorder or _attached.open()
+    recorder = attached.recorder or attached.open()
     if recorder is None:
         return
     try:
@@ -173,9 +103,33 @@ def _count(samples: Any) -> int:
     return NOT_TOLD
 
 
+def run(**parameters: Any) -> Run:
+    """Which run this is; and, optionally, its parameters: `trimtab.run(lr=0.1, model="vit")`.
+
+    Parameters are text, numbers or booleans; what is named like a secret is not sent.
+
+    Returns:
+        Its id and address; outside of `trimtab run` an empty one, which is false.
+    """
+    if not attached.folder:
+        return Run()
+    try:
+        if parameters:
+            told.tell(Path(attached.folder), parameters)
+        return told.published(Path(attached.folder))
+    except Exception as error:
+        _warn_once(f"run() was not recorded: {error}")
+        return Run()
+
+
 def epoch(number: int) -> None:
     """Call at the beginning of each epoch."""
-    _told("epoch", lambda recorder: recorder.epoch(int(number)))
+
+    def record(recorder: Recorder) -> None:
+        recorder.script_tells_epochs = True
+        recorder.epoch(int(number), monotonic_ns())
+
+    _told("epoch", record)
 
 
 def log(*, step: int | None = None, **metrics: float) -> None:
@@ -189,7 +143,7 @@ def log(*, step: int | None = None, **metrics: float) -> None:
 
 
 def _told(name: str, record: Callable[[Recorder], None]) -> None:
-    recorder = _attached.recorder or _attached.open()
+    recorder = attached.recorder or attached.open()
     if recorder is None:
         return
     try:
@@ -203,7 +157,7 @@ def phase(name: str) -> AbstractContextManager[None]:
 
     Steps inside belong to the phase; its time doesn't count in the step around it.
     """
-    recorder = _attached.recorder or _attached.open()
+    recorder = attached.recorder or attached.open()
     if recorder is None:
         return nullcontext()
     if name not in PHASES:
@@ -219,6 +173,7 @@ class _Phase(AbstractContextManager[None]):
 
     def __enter__(self) -> None:
         with suppress(Exception):
+            self._recorder.evaluation_over()
             self._recorder.phase_begins(self._phase)
 
     def __exit__(
@@ -228,6 +183,7 @@ class _Phase(AbstractContextManager[None]):
         trace: TracebackType | None,
     ) -> None:
         with suppress(Exception):
+            self._recorder.evaluation_over()
             self._recorder.phase_ends()
 
 
@@ -236,7 +192,7 @@ def wrap(loader: Iterable[Item]) -> Iterable[Item]:
 
     Length and attributes are the loader's own. Outside of `trimtab run`, `loader` itself.
     """
-    recorder = _attached.recorder or _attached.open()
+    recorder = attached.recorder or attached.open()
     return loader if recorder is None else _Waiting(loader, recorder)
 
 
@@ -246,18 +202,24 @@ class _Waiting(Iterable[Item]):
         self._recorder = recorder
 
     def __iter__(self) -> Iterator[Item]:
-        waited = self._recorder.waited
-        self._recorder.loop_begins()
+        recorder = self._recorder
+        recorder.loop_begins()
         since = monotonic_ns()
-        following = iter(self._loader).__next__
-        while True:
-            try:
-                item = following()
-            except StopIteration:
-                return
-            waited(since)
-            yield item
-            since = monotonic_ns()
+        recorder.fetching = True
+        try:
+            following = iter(self._loader).__next__
+            while True:
+                try:
+                    item = following()
+                except StopIteration:
+                    return
+                recorder.fetching = False
+                recorder.waited(since)
+                yield item
+                since = monotonic_ns()
+                recorder.fetching = True
+        finally:
+            recorder.fetching = False
 
     def __len__(self) -> int:
         return len(self._loader)  # type: ignore[arg-type]

@@ -7,28 +7,35 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
-from trimtab import __version__, git, identity
+from trimtab import identity, profiles, told
+from trimtab.described import Target, add_git_state, describe
+from trimtab.directives import Directives, Hands
 from trimtab.draft import Draft
-from trimtab.hardware import node_facts
 from trimtab.loops import Sealed, TrainingLoops
-from trimtab.options import Options
-from trimtab.redaction import redacted, secrets_of
+from trimtab.options import Options, told_parameters
 from trimtab.sampler import Sampler
+from trimtab.sharing import Members, living, wait_for_others, worst_exit_code
 from trimtab.sources import ProcessTree, machine_sources
 from trimtab.spool import Spool, open_spool
 from trimtab.supervise import Ending
 from trimtab.timeline import Timeline
+from trimtab.told import Run, Told
 from trimtab.uploader import Uploader
-from trimtab.wire import Declaration, Segment, encode_declaration, encode_segment
+from trimtab.wire import Event, Segment, encode_declaration, encode_segment
 
 _LAST_SAMPLE_SECONDS = 2.0
+_OTHERS_SECONDS = 2.0
 _FOLDER_PREFIX = "trimtab-run-"
+
+Stop = Callable[[str, float], None]
+"""Ends the command for this rule, with so many seconds of grace."""
 
 
 class Session:
@@ -36,74 +43,118 @@ class Session:
 
     def __init__(
         self,
-        command: Sequence[str],
+        target: Target,
         options: Options,
-        environment: Mapping[str, str],
         say: Callable[[str], None],
+        folder: Path | None = None,
     ) -> None:
+        """`folder`: of an agent that measured this run before and is gone."""
         self.id = uuid4()
-        self.run_id: UUID = identity.run_id(options.server, environment)
+        self.run_id: UUID = identity.run_id(options.server, target.environment)
         self.spool: Spool = open_spool()
         _sweep_folders_of_killed_agents()
-        self.folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER_PREFIX}{os.getpid()}-"))
+        self._taken_over = folder is not None
+        self.folder = folder or Path(tempfile.mkdtemp(prefix=f"{_FOLDER_PREFIX}{os.getpid()}-"))
+        told.publish(self.folder, Run(str(self.run_id), options.server.page(self.run_id)))
+        if options.profile:
+            profiles.request(self.folder, options.profile)
         self.uploader: Uploader | None = None
-        self._options = options
-        self._say = say
-        self._repository = git.repository(Path.cwd())
-        self._declaration = self._declare(command, environment)
+        self._target, self._options, self._say = target, options, say
+        self._secrets = target.secrets(options)
+        self._declaration = describe(self.id, self.run_id, target, options)
+        self._told = Told(self.folder)
+        self._own_events: list[tuple[int, str, dict[str, Any]]] = []
+        self._interval_seconds = options.interval_seconds
         self._timeline = Timeline()
         self._clock = self._timeline.session_clock(self.id)
         self._next_seq = 0
         self._sampler: Sampler | None = None
         self._tree: ProcessTree | None = None
+        self._collector = threading.Thread(target=self._collect, daemon=True)
 
-    def start(self, pid: int) -> None:
-        """The command runs as `pid`: begin to sample and to upload."""
+    def start(self, pid: int | None, stop: Stop | None = None) -> None:
+        """Begin to sample and to upload.
+
+        Args:
+            pid: the root of what is watched; None: the machine only.
+            stop: how to end it, if a rule may.
+        """
         destination = self._options.server.destination
         self.spool.add_session(str(self.id), str(self.run_id), destination)
-        self.spool.declare(str(self.id), encode_declaration(self._declaration))
+        self._tell_declaration()
         sources = machine_sources()
-        with suppress(OSError):
-            self._tree = ProcessTree(pid)
-            sources.append(self._tree)
-        loops = TrainingLoops(self.folder, self._timeline)
-        interval = self._options.interval_seconds
-        self._sampler = Sampler(sources, loops, self._timeline, interval, self._seal)
+        if pid is not None:
+            with suppress(OSError):
+                self._tree = ProcessTree(pid)
+                sources += [Members(self.folder, self._tree), self._tree]
+        loops = TrainingLoops(self.folder, self._timeline, self._taken_over)
+        self._sampler = Sampler(sources, loops, self._timeline, self._interval_seconds, self._seal)
         self._sampler.start()
-        if self._options.server.url:
-            self.uploader = Uploader(self.spool, self._options.server, str(self.id), self._say)
-            self.uploader.start()
+        self._start_uploader(pid, stop)
         threading.Thread(target=self._add_git_state, daemon=True).start()
+
+    def _start_uploader(self, pid: int | None, stop: Stop | None) -> None:
+        if not self._options.server.url:
+            return
+        profile = None if pid is None else lambda asked: profiles.request(self.folder, asked)
+        hands = Hands(self._set_interval, profile, stop if self._options.allow_stop else None)
+        heed = Directives(hands, self._tell).heed
+        server, own = self._options.server, str(self.id)
+        self.uploader = Uploader(self.spool, server, own, self._say, heed)
+        self.uploader.start()
 
     def finish(self, ending: Ending, at_most_seconds: float) -> None:
         """Take the last sample, seal, and upload what is left, within the time given."""
         until = time.monotonic() + at_most_seconds
-        if self._tree:
+        wait_for_others(self.folder, min(_OTHERS_SECONDS, at_most_seconds / 2))
+        ending = _of_all(ending, self.folder)
+        if self._tree and ending.cpu_seconds is not None:
             self._tree.reaped(ending.cpu_seconds)
         facts: dict[str, Any] = {"state": ending.state, "exit_code": ending.exit_code}
+        if ending.rule:
+            facts["rule"] = ending.rule
         if self._sampler:
             exit_facts: dict[str, Any] = {"exit_code": ending.exit_code}
             events = [("process_exit", exit_facts), ("session_end", facts)]
             self._sampler.finish(events, _LAST_SAMPLE_SECONDS)
             if self._sampler.problem:
                 self._say(f"a sample was lost: {self._sampler.problem}")
+        if self._collector.is_alive():
+            self._collector.join(max(0.1, until - time.monotonic()))
         if self.uploader:
             self.uploader.flush(max(0.1, until - time.monotonic()))
         self.spool.release(str(self.id))
         self.clean_up()
 
     def clean_up(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Another command of the run may still tell into the folder; it cleans up then."""
+        if not living(self.folder):
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def job(self) -> str:
+        return self._declaration.job
+
+    @property
+    def uploaded(self) -> int:
+        """How many segments the service took from this process."""
+        return self.uploader.taken if self.uploader else 0
 
     @property
     def waiting(self) -> int:
-        """Segments and declarations of this session that the service hasn't taken."""
-        contents = self.spool.contents([str(self.id)])
-        return contents.waiting + contents.undeclared
+        """What of this session the service hasn't taken."""
+        return self.spool.contents([str(self.id)]).unsent
+
+    # On the sampler's thread
 
     def _seal(self, draft: Draft, loops: Sealed, ended_ns: int) -> None:
         seq, self._next_seq = self._next_seq, self._next_seq + 1
-        events = [*loops.events, *draft.events]
+        own, self._own_events = self._own_events, []
+        told_events = [
+            Event(max(0, at_ns - draft.start_ns) // 1_000_000, kind, data)
+            for at_ns, kind, data in own
+        ]
+        events = [*loops.events, *told_events, *draft.events]
         for event in events:
             if event.kind == "session_end":
                 event.data["final_seq"] = seq
@@ -116,54 +167,64 @@ class Session:
             seq=seq,
             start_ms=draft.start_ns // 1_000_000,
             duration_ms=(ended_ns - draft.start_ns) // 1_000_000,
-            resolution_ms=round(self._options.interval_seconds * 1000),
+            resolution_ms=round(self._interval_seconds * 1000),
             blocks=draft.blocks(),
             steps=loops.steps,
             step_summaries=loops.summaries,
             events=events,
         )
         self.spool.add(str(self.id), seq, encode_segment(segment))
+        self._heed_training()
         if self.uploader:
             self.uploader.wake()
 
-    def _declare(self, command: Sequence[str], environment: Mapping[str, str]) -> Declaration:
-        options = self._options
-        facts = node_facts(identity.machine_id(environment))
-        options.apply_to(facts)
-        secrets = [options.server.token, *secrets_of(environment)]
-        secrets = [secret for secret in secrets if secret]
-        entry_point = identity.shortened(redacted([identity.entry_point(command)], secrets)[0])
-        return Declaration(
-            run_id=self.run_id,
-            job=options.job or identity.job_name(command, self._repository),
-            attempt=identity.attempt(environment),
-            session_id=self.id,
-            node=facts,
-            owner=options.owner,
-            tags=options.tags,
-            parameters=dict(options.parameters),
-            command=redacted(command, secrets)[:500],
-            agent_version=__version__,
-            workload={"entry_point": entry_point, **options.workload},
-        )
+    def _heed_training(self) -> None:
+        """What the script told since the last segment, and traces that were asked for."""
+        if news := told_parameters(self._told.news(), self._secrets):
+            self._declaration.parameters |= news
+            self._tell_declaration()
+        if profiles.any_ready(self.folder) and not self._collector.is_alive():
+            self._collector = threading.Thread(target=self._collect, daemon=True)
+            self._collector.start()
+
+    def _collect(self) -> None:
+        """In a thread of its own: to hash and to move a large file takes longer than a tick."""
+        for problem in profiles.collect(self.folder, self.spool, str(self.id)):
+            self._say(problem)
+        if self.uploader:
+            self.uploader.wake()
+
+    # From any thread
+
+    def _tell(self, kind: str, data: dict[str, Any]) -> None:
+        self._own_events.append((self._timeline.now_ns(), kind, data))
+
+    def _set_interval(self, seconds: float) -> None:
+        self._interval_seconds = seconds
+        if self._sampler:
+            self._sampler.set_interval(seconds)
+
+    def _tell_declaration(self) -> None:
+        self.spool.declare(str(self.id), encode_declaration(self._declaration))
 
     def _add_git_state(self) -> None:
-        """In a thread of its own: in a large repository git takes seconds."""
         with suppress(Exception):
-            if self._repository:
-                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
-                state = git.state(self._repository.folder)
-                declaration = self._declaration
-                declaration.git_commit, declaration.git_branch = state.commit, state.branch
-                declaration.git_dirty = state.dirty
-                self.spool.declare(str(self.id), encode_declaration(declaration))
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
+            if add_git_state(self._declaration, self._target.place):
+                self._tell_declaration()
                 if self.uploader:
                     self.uploader.wake()
+
+
+def _of_all(ending: Ending, folder: Path) -> Ending:
+    """A run of several commands on this node has failed if one of them has."""
+    worst = worst_exit_code(folder)
+    return ending if ending.exit_code != 0 or not worst else replace(ending, exit_code=worst)
 
 
 def _sweep_folders_of_killed_agents() -> None:
     """A training that outlived its agent keeps its rings: they are mapped, so only names go."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER_PREFIX}*-*"):
         pid = folder.name.removeprefix(_FOLDER_PREFIX).partition("-")[0]
-        if pid.isdecimal() and not Path(f"/proc/{pid}").exists():
+        if pid.isdecimal() and not Path(f"/proc/{pid}").exists() and not living(folder):
             shutil.rmtree(folder, ignore_errors=True)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trimtab.timeline import process_started
+
+if TYPE_CHECKING:
+    import psutil
 
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
@@ -22,6 +30,8 @@ _FORWARDED = {
 }
 _STOPPING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
 _FROM_TERMINAL = {signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGCONT}
+_LEFT_SECONDS = 2.0
+_ASK_SECONDS = 0.5
 _IGNORED_BY_PYTHON = [signal.SIGPIPE, signal.SIGXFSZ]
 
 
@@ -29,12 +39,14 @@ _IGNORED_BY_PYTHON = [signal.SIGPIPE, signal.SIGXFSZ]
 class Ending:
     """How the command ended."""
 
-    exit_code: int
-    """As a shell gives it: 128 + n for signal n."""
+    exit_code: int | None
+    """As a shell gives it: 128 + n for signal n. None: it can't be known."""
     stopped: bool
     """Someone asked it to end."""
-    cpu_seconds: float
-    """Of the command and of all descendants that were waited for."""
+    cpu_seconds: float | None
+    """Of the command and of all descendants that were waited for; None: it can't be known."""
+    rule: str = ""
+    """The rule that asked for the end; empty if a person or a program did."""
 
     @property
     def state(self) -> str:
@@ -57,6 +69,9 @@ class Command:
         """Raises OSError where the command can't be started; `failure_code` says the exit code."""
         self._shares_group = _has_terminal()
         self._stop_asked = False
+        self._rule = ""
+        self._doomed: list[psutil.Process] = []
+        self._doomed_at = math.inf
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED | {signal.SIGCHLD})
         group = {} if self._shares_group else {"setpgroup": 0}
         try:
@@ -77,10 +92,62 @@ class Command:
         while True:
             pid, status, usage = os.wait4(self.pid, os.WNOHANG)
             if pid:
+                self._end_what_is_left()
                 return self._ending(status, usage.ru_utime + usage.ru_stime)
-            heard = signal.sigtimedwait(_FORWARDED | {signal.SIGCHLD}, 5)
+            if time.monotonic() >= self._doomed_at:
+                self._kill()
+            heard = signal.sigtimedwait(_FORWARDED | {signal.SIGCHLD}, self._patience())
             if heard and heard.si_signo != signal.SIGCHLD:
                 self._hear(heard)
+
+    def end(self, rule: str, grace_seconds: float) -> None:
+        """From another thread: SIGTERM to all that belongs to the command, SIGKILL later."""
+        if self._doomed:
+            return
+        self._stop_asked, self._rule = True, rule
+        self._doomed = self._tree()
+        self._doomed_at = time.monotonic() + grace_seconds
+        self._signal_all(signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGCHLD)  # wakes `wait`, which now has a deadline
+
+    def _tree(self) -> list[psutil.Process]:
+        """The command and its descendants; a launcher's workers may have groups of their own."""
+        import psutil  # megabytes that only a run which is stopped needs
+
+        with suppress(psutil.Error):
+            root = psutil.Process(self.pid)
+            return [root, *root.children(recursive=True)]
+        return []
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        """The group at once; where we are in it ourselves, each of its processes."""
+        if not self._shares_group:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, number)
+        for process in self._doomed:
+            with suppress(Exception):  # it has ended, or isn't ours
+                if self._shares_group or os.getpgid(process.pid) != self.pid:
+                    process.send_signal(number)
+
+    def _kill(self) -> None:
+        known = {process.pid for process in self._doomed}
+        self._doomed += [process for process in self._tree() if process.pid not in known]
+        self._doomed_at = math.inf
+        self._signal_all(signal.SIGKILL)
+
+    def _patience(self) -> float:
+        return max(0.01, min(5.0, self._doomed_at - time.monotonic()))
+
+    def _end_what_is_left(self) -> None:
+        """What was told to end and outlives the command gets a little of the grace time, then not.
+
+        Otherwise it would go on holding its GPU unwatched.
+        """
+        if self._rule and self._doomed_at < math.inf:
+            until = time.monotonic() + min(_LEFT_SECONDS, self._patience())
+            while time.monotonic() < until and any(p.is_running() for p in self._doomed[1:]):
+                time.sleep(0.05)
+            self._signal_all(signal.SIGKILL)
 
     def _hear(self, heard: signal.struct_siginfo) -> None:
         number = signal.Signals(heard.si_signo)
@@ -95,7 +162,36 @@ class Command:
         code = os.waitstatus_to_exitcode(status)
         by_signal = -code in {int(number) for number in _STOPPING}
         exit_code = 128 - code if code < 0 else code
-        return Ending(exit_code, self._stop_asked or by_signal, cpu_seconds)
+        return Ending(exit_code, self._stop_asked or by_signal, cpu_seconds, self._rule)
+
+
+class Stranger:
+    """A process that somebody else started, or None; waits until it or the user ends."""
+
+    def __init__(self, pid: int | None) -> None:
+        self._pid = pid
+
+    def wait(self) -> None:
+        """Asks twice a second: its parent is told of its end, and that isn't us."""
+        started = _started(self._pid)
+        while started == _started(self._pid):
+            if signal.sigtimedwait(_STOPPING, _ASK_SECONDS):
+                return
+
+
+@contextmanager
+def until_ended(pid: int | None) -> Iterator[Stranger]:
+    """Signals that ask for the end are blocked inside, also in the threads begun there."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
+    try:
+        yield Stranger(pid)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _started(pid: int | None) -> str:
+    """Changes when the process has ended, also if its number is another's by then."""
+    return "" if pid is None else process_started(pid)
 
 
 def failure_code(error: OSError) -> int:

@@ -63,3 +63,12 @@ def uuid7() -> UUID:
     value = value & ~(0xF << 76) | 0x7 << 76
     value = value & ~(0b11 << 62) | 0b10 << 62
     return UUID(int=value)
+
+
+def process_started(pid: int) -> str:
+    """When a process began, in clock ticks after boot; empty if it isn't there or has ended."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return ""
+    return "" if stat[0] in (b"Z", b"X") else stat[19].decode()

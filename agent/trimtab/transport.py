@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import enum
 import http.client
+import io
 import json
 import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
 from trimtab.identity import Server
@@ -19,6 +24,8 @@ class Verdict(enum.Enum):
     TAKEN = "taken"
     NEVER = "never"
     """The service will not take this one: set it apart and go on."""
+    TOO_LARGE = "too large"
+    """For the service or for a proxy before it: send it in parts."""
     NOT_ALLOWED = "not allowed"
     LATER = "later"
 
@@ -39,6 +46,8 @@ class Answer:
             return Verdict.TAKEN if "duplicate" in self.document else Verdict.LATER
         if self.status in (401, 403):
             return Verdict.NOT_ALLOWED
+        if self.status == 413:
+            return Verdict.TOO_LARGE
         if 400 <= self.status < 500 and self.status not in (408, 425, 429):
             return Verdict.NEVER
         return Verdict.LATER
@@ -60,9 +69,35 @@ class Connection:
 
     def put(self, path: str, body: bytes, content_type: str) -> Answer:
         """PUT a gzip'd body. A kept connection that the server has closed is opened once more."""
+        headers = {
+            "Content-Encoding": "gzip",
+            "Content-Type": content_type,
+            "X-Trimtab-Sent-At": str(time.time_ns()),
+        }
+        return self._sent("PUT", path, lambda: io.BytesIO(body), len(body), headers)
+
+    def put_file(self, path: str, file: Path, headers: Mapping[str, str]) -> Answer:
+        """PUT a file as it is, in pieces: it is never in memory as a whole."""
+        try:
+            return self._sent("PUT", path, lambda: file.open("rb"), file.stat().st_size, headers)
+        except OSError as error:
+            return Answer(0, f"{type(error).__name__}: {error}")
+
+    def get(self, path: str) -> Answer:
+        return self._sent("GET", path, io.BytesIO, 0, {})
+
+    def _sent(
+        self,
+        method: str,
+        path: str,
+        open_body: Callable[[], BinaryIO],
+        length: int,
+        headers: Mapping[str, str],
+    ) -> Answer:
         kept = self._http.sock is not None
         try:
-            return self._put(path, body, content_type)
+            with open_body() as body:
+                return self._send(method, path, body, length, headers)
         except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError) as error:
             self._http.close()
             if not kept:
@@ -70,16 +105,16 @@ class Connection:
         except (OSError, http.client.HTTPException, ValueError) as error:
             self._http.close()
             return Answer(0, f"{type(error).__name__}: {error}")
-        return self.put(path, body, content_type)
+        return self._sent(method, path, open_body, length, headers)
 
-    def _put(self, path: str, body: bytes, content_type: str) -> Answer:
-        headers = {
-            "Authorization": f"Bearer {self._token}",
-            "Content-Encoding": "gzip",
-            "Content-Type": content_type,
-            "X-Trimtab-Sent-At": str(time.time_ns()),
-        }
-        self._http.request("PUT", f"{self._base}/api/v1/{path}", body, headers)
+    def _send(
+        self, method: str, path: str, body: BinaryIO, length: int, headers: Mapping[str, str]
+    ) -> Answer:
+        more = {"Authorization": f"Bearer {self._token}"}
+        if method != "GET":
+            more["Content-Length"] = str(length)
+        address = f"{self._base}/api/v1/{path}"
+        self._http.request(method, address, body if length else None, {**more, **headers})
         response = self._http.getresponse()
         content = response.read(_MOST_ANSWER_BYTES)
         if response.length or response.will_close:
@@ -103,9 +138,14 @@ def _answer(response: http.client.HTTPResponse, content: bytes) -> Answer:
 def _retry_after_seconds(
     response: http.client.HTTPResponse, document: dict[str, Any]
 ) -> float | None:
-    """In the answer or its header, in seconds (a date in the header is taken as not said)."""
+    """In the answer or its header, in seconds, at most an hour."""
     asked = document.get("retry_after")
     if isinstance(asked, int | float) and asked > 0:
         return min(float(asked), 3600.0)
     header = response.getheader("Retry-After", "")
-    return min(float(header), 3600.0) if header.isdecimal() else None
+    if header.isdecimal():
+        return min(float(header), 3600.0)
+    with suppress(ValueError, TypeError):
+        until = parsedate_to_datetime(header).timestamp() - time.time()
+        return min(max(until, 0.0), 3600.0)
+    return None

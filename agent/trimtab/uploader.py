@@ -6,6 +6,8 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable
+from typing import Any
+from urllib.parse import quote
 
 from trimtab.identity import Server
 from trimtab.spool import Spool
@@ -18,19 +20,29 @@ _LONGEST_PAUSE_SECONDS = 60.0
 _IDLE_SECONDS = 15.0
 _CLAIM_SECONDS = 30.0
 _TIDY_SECONDS = 60.0
+_SETTLED = (Verdict.TAKEN, Verdict.NEVER, Verdict.TOO_LARGE)
 _JITTER = random.Random()  # noqa: S311 - spreads load, keeps no secret
 
 
 class Courier:
     """Carries segments from the spool to the service, one call of `send_one` at a time."""
 
-    def __init__(self, spool: Spool, server: Server, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        spool: Spool,
+        server: Server,
+        say: Callable[[str], None],
+        own: str = "",
+        heed: Callable[[Any], None] = lambda directives: None,
+    ) -> None:
+        """`heed` gets the directives that come with answers to segments of the session `own`."""
         self._spool = spool
+        self._own, self._heed = own, heed
         self._connection = Connection(server)
         self._say = say
         self._said: set[str] = set()
         self._failures = 0
-        self.taken = 0
+        self.taken = self.refused = 0
         self.problem = ""
         self.not_allowed = False
         self.not_before = 0.0
@@ -41,9 +53,9 @@ class Courier:
         sessions = list(sessions)
         for declared in self._spool.undeclared(sessions):
             answer = self._connection.put(f"runs/{declared.run}", declared.body, DECLARATION_TYPE)
-            if answer.verdict is Verdict.NEVER:
+            if answer.verdict in (Verdict.NEVER, Verdict.TOO_LARGE):
                 self._say_once(f"the service refused the declaration: {answer.problem}")
-            if answer.verdict in (Verdict.TAKEN, Verdict.NEVER):
+            if answer.verdict in _SETTLED:
                 self._spool.declared(declared.session, declared.body)
             return self._went(answer)
         return self._send_segment(sessions)
@@ -51,21 +63,48 @@ class Courier:
     def _send_segment(self, sessions: list[str]) -> bool | None:
         segment = self._spool.waiting(sessions)
         if segment is None:
-            return None
+            return self._send_artefact(sessions)
         path = f"runs/{segment.run}/segments/{segment.session}/{segment.seq}"
         answer = self._connection.put(path, segment.body, SEGMENT_TYPE)
         if answer.verdict is Verdict.TAKEN:
             self._spool.acknowledge(segment.session, segment.seq)
             self.taken += 1
-            self._heed(answer)
-        elif answer.verdict is Verdict.NEVER:
+            self._resend(answer)
+            if segment.session == self._own:
+                self._heed(answer.document.get("directives"))
+        elif answer.verdict is Verdict.TOO_LARGE and self._spool.split(
+            segment.session, segment.seq
+        ):
+            self.problem = answer.problem
+            return True
+        elif answer.verdict in (Verdict.NEVER, Verdict.TOO_LARGE):
             self._spool.bury(segment.session, segment.seq, answer.problem)
             self._say_once(f"the service refused a segment for good: {answer.problem}")
         else:
             self._spool.failed(segment.session, segment.seq, answer.problem)
         return self._went(answer)
 
-    def _heed(self, answer: Answer) -> None:
+    def _send_artefact(self, sessions: list[str]) -> bool | None:
+        artefact = self._spool.artefacts.waiting(sessions)
+        if artefact is None:
+            return None
+        path = f"runs/{artefact.run}/artefacts/{artefact.sha256}"
+        headers = {
+            "Content-Type": "application/octet-stream",
+            "X-Trimtab-Kind": artefact.kind,
+            "X-Trimtab-Name": quote(artefact.name),
+            "X-Trimtab-Job": quote(artefact.job),
+        }
+        answer = self._connection.put_file(path, artefact.path, headers)
+        if answer.verdict in _SETTLED:
+            self._spool.artefacts.settled(artefact.session, artefact.sha256)
+        else:
+            self._spool.artefacts.failed(artefact.session, artefact.sha256)
+        if answer.verdict in (Verdict.NEVER, Verdict.TOO_LARGE):
+            self._say_once(f"the service refused {artefact.name}: {answer.problem}")
+        return self._went(answer)
+
+    def _resend(self, answer: Answer) -> None:
         """A service that lost power asks for what it had taken."""
         again = answer.document.get("resend")
         for pair in again if isinstance(again, list) else []:
@@ -73,9 +112,10 @@ class Courier:
                 self._spool.asked_again(str(pair[0]), pair[1])
 
     def _went(self, answer: Answer) -> bool:
-        good = answer.verdict in (Verdict.TAKEN, Verdict.NEVER)
+        good = answer.verdict in _SETTLED
         self.problem = "" if good else answer.problem
         self.not_allowed = answer.verdict is Verdict.NOT_ALLOWED
+        self.refused += answer.verdict in (Verdict.NEVER, Verdict.TOO_LARGE)
         self._failures = 0 if good else self._failures + 1
         pause = 0.0
         if self.not_allowed:
@@ -83,7 +123,8 @@ class Courier:
             self._say_once(f"{answer.problem}. Samples are kept; check TRIMTAB_TOKEN.")
         elif not good:
             pause = _JITTER.uniform(0, min(_LONGEST_PAUSE_SECONDS, 2.0 ** (self._failures - 1)))
-        self.not_before = time.monotonic() + max(pause, answer.retry_after_seconds or 0.0)
+        # What all agents were told alike is spread by each one's own pause.
+        self.not_before = time.monotonic() + pause + (answer.retry_after_seconds or 0.0)
         return good
 
     def _say_once(self, problem: str) -> None:
@@ -95,12 +136,19 @@ class Courier:
 class Uploader(threading.Thread):
     """Sends one session's segments as they are sealed, and in between what was left behind."""
 
-    def __init__(self, spool: Spool, server: Server, session: str, say: Callable[[str], None]):
+    def __init__(
+        self,
+        spool: Spool,
+        server: Server,
+        session: str,
+        say: Callable[[str], None],
+        heed: Callable[[Any], None] = lambda directives: None,
+    ) -> None:
         super().__init__(name="trimtab-uploader", daemon=True)
         self._spool = spool
         self._own = session
         self._destination = server.destination
-        self._courier = Courier(spool, server, say)
+        self._courier = Courier(spool, server, say, session, heed)
         self._wake = threading.Event()
         self._flushing = False
         self._settled = threading.Event()

@@ -31,7 +31,11 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("TRIMTAB", "SLURM", "TORCH"))}
     temporary = tmp_path / "tmp"
     temporary.mkdir()
-    mine = {"TRIMTAB_STATE_DIR": str(tmp_path / "state"), "TMPDIR": str(temporary)}
+    mine = {
+        "TRIMTAB_STATE_DIR": str(tmp_path / "state"),
+        "TMPDIR": str(temporary),
+        "XDG_CONFIG_HOME": str(tmp_path / "config"),
+    }
     yield kept | mine
     for drainer in drainers_of(tmp_path):
         drainer.kill()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import ssl
@@ -10,9 +11,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import unquote
 
 from trimtab.wire import Declaration, Event, Segment, decode_declaration, decode_segment
 
+_ARTEFACT = re.compile(r".*/api/v1/runs/([0-9a-f-]+)/artefacts/([0-9a-f]{64})\Z")
+_DECLARATION = re.compile(r".*/api/v1/runs/[0-9a-f-]+\Z")
 _SEGMENT = re.compile(r".*/api/v1/runs/([0-9a-f-]+)/segments/([0-9a-f-]+)/(\d+)\Z")
 
 
@@ -22,6 +26,16 @@ class Request:
     headers: dict[str, str]
     body: bytes
     at: float
+    method: str = "PUT"
+
+
+@dataclass
+class Artefact:
+    run: str
+    kind: str
+    name: str
+    job: str
+    body: bytes
 
 
 @dataclass
@@ -83,8 +97,20 @@ class Service:
 
     @property
     def declarations(self) -> list[Declaration]:
-        bodies = [r.body for r in self.requests if "/segments/" not in r.path]
+        bodies = [r.body for r in self.requests if _DECLARATION.match(r.path) and r.method == "PUT"]
         return [decode_declaration(body) for body in bodies]
+
+    @property
+    def artefacts(self) -> list[Artefact]:
+        """What was sent under the hash of its content."""
+        found = []
+        for request in self.requests:
+            if match := _ARTEFACT.match(request.path):
+                assert hashlib.sha256(request.body).hexdigest() == match[2]
+                names = ("Kind", "Name", "Job")
+                texts = [unquote(request.headers[f"X-Trimtab-{name}"]) for name in names]
+                found.append(Artefact(match[1], *texts, request.body))
+        return found
 
     def events(self, kind: str) -> list[Event]:
         return [event for s in self.segments for event in s.events if event.kind == kind]
@@ -97,6 +123,18 @@ class Service:
             for value in block.columns.get(name, [])
         ]
 
+    def _answered(self, request: Request, handler: BaseHTTPRequestHandler) -> None:
+        self.requests.append(request)
+        reply = self.answer(request)
+        time.sleep(reply.delay_seconds)
+        content = reply.content()
+        handler.send_response(reply.status)
+        for name, value in reply.headers.items():
+            handler.send_header(name, value)
+        handler.send_header("Content-Length", str(len(content)))
+        handler.end_headers()
+        handler.wfile.write(content)
+
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         service = self
 
@@ -105,17 +143,14 @@ class Service:
 
             def do_PUT(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                request = Request(self.path, dict(self.headers), body, time.monotonic())
-                service.requests.append(request)
-                reply = service.answer(request)
-                time.sleep(reply.delay_seconds)
-                content = reply.content()
-                self.send_response(reply.status)
-                for name, value in reply.headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
+                service._answered(self._request(body), self)
+
+            def do_GET(self) -> None:
+                service._answered(self._request(b""), self)
+
+            def _request(self, body: bytes) -> Request:
+                headers = dict(self.headers)
+                return Request(self.path, headers, body, time.monotonic(), self.command)
 
             def log_message(self, *arguments: object) -> None:
                 """Tests read `requests` instead."""

@@ -154,6 +154,7 @@ def test_outside_of_a_run_the_calls_do_nothing():
     sdk.step(samples="nonsense")
     sdk.log(loss="nonsense")
     sdk.epoch("nonsense")
+    assert not sdk.run(anything=object())
     with sdk.phase("nonsense"):
         pass
 
@@ -207,3 +208,28 @@ def test_a_foreign_file_in_the_run_folder_is_ignored(tmp_path: Path):
     (tmp_path / "3.ring").write_bytes(ring.MAGIC + b"\0" * 100)
     sealed = TrainingLoops(tmp_path, Timeline()).seal(0)
     assert (sealed.steps, sealed.summaries, sealed.events) == ([], [], [])
+
+
+def test_a_script_knows_its_run_and_declares_its_parameters(trimtab, online, service):
+    script = """
+import trimtab
+run = trimtab.run(lr=0.1, model="vit", api_key="hunter2", sizes=[1, 2])
+assert run and trimtab.run() == run
+print(run.id, run.url)
+"""
+    done = _run(trimtab, online, script)
+    declared = service.declarations[-1]
+    assert declared.parameters == {
+        "lr": 0.1,
+        "model": "vit",
+        "api_key": "[redacted]",
+        "sizes": "[1, 2]",
+    }
+    assert done.stdout == f"{declared.run_id} {service.url}/runs/{declared.run_id}\n"
+
+
+def test_parameters_that_can_not_be_written_are_named_and_cost_nothing(trimtab, online, service):
+    script = "import trimtab; print(bool(trimtab.run(model=object())))"
+    done = _run(trimtab, online, script)
+    assert done.stdout == "False\n"
+    assert "run() was not recorded" in done.stderr

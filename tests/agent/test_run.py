@@ -307,3 +307,24 @@ def test_the_next_run_sweeps_what_a_killed_agent_left(trimtab, environment, tmp_
     (temporary / f"trimtab-run-{os.getpid()}-alive").mkdir()
     trimtab(environment, "run", "--", "true")
     assert [path.name for path in temporary.iterdir()] == [f"trimtab-run-{os.getpid()}-alive"]
+
+
+def test_a_tree_of_twenty_processes_is_followed(trimtab, online, service):
+    """Four parents with four children each: all are seen, and their CPU time is counted."""
+    child = "for i in 1 2 3 4; do (sleep 6; :) & done; wait"
+    script = f"for i in 1 2 3 4; do bash -c '{child}; :' & done; wait"
+    trimtab(online, "run", "--interval", "0.2", "--", "bash", "-c", script)
+    counts = [int(c) for c in service.series("tree.processes_count") if c]
+    assert max(counts) >= 1 + 4 + 16
+
+
+def test_the_hook_can_be_left_out(trimtab, online, service):
+    script = "import os; print('injected' in os.environ.get('PYTHONPATH', ''))"
+    assert trimtab(online, "run", "--", sys.executable, "-c", script).stdout == "True\n"
+    done = trimtab(online, "run", "--no-hook", "--", sys.executable, "-c", script)
+    assert done.stdout == "False\n"
+
+
+def test_a_wrong_variable_keeps_no_training_from_running(trimtab, online):
+    wrong = {"TRIMTAB_PROFILE_STEPS": "all", "TRIMTAB_SPOOL_MIB": "much", "TRIMTAB_TAGS": "=,=,"}
+    assert trimtab(online | wrong, "run", "--", "bash", "-c", "exit 7").returncode == 7

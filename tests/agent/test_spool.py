@@ -12,7 +12,8 @@ from uuid import UUID, uuid4
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trimtab.spool import Spool
+from trimtab.spool import CAP_BYTES, Spool, open_spool
+from trimtab.spool.filesystem import is_network
 from trimtab.spool.thinning import emptied, thinned
 from trimtab.wire import Block, Event, Segment, SessionClock, decode_segment, encode_segment
 
@@ -185,3 +186,38 @@ def test_numbers_of_one_session_are_not_those_of_another(tmp_path: Path):
     held = spool.contents([second])
     assert (held.waiting, held.waiting_bytes) == (1, 3)
     assert spool.contents().waiting == 2
+
+
+MOUNTS = {"/": "ext4", "/home": "nfs4", "/mnt/data": "lustre", "/mnt/data/local": "xfs"}
+
+
+@pytest.mark.parametrize(
+    ("path", "network"),
+    [
+        ("/home/ana/.local/state", True),
+        ("/homeless", False),
+        ("/mnt/data/x", True),
+        ("/mnt/data/local/x", False),
+        ("/var/lib", False),
+    ],
+)
+def test_a_home_on_the_network_is_recognised_by_its_mount(path, network):
+    assert is_network(Path(path), MOUNTS) == network
+
+
+def test_a_link_that_leads_to_the_network_is_followed(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "far")
+    mounts = {"/": "ext4", str(tmp_path / "far"): "fuse.sshfs"}
+    assert is_network(tmp_path / "link" / "state", mounts)
+    assert not is_network(tmp_path / "near", mounts)
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    assert not is_network(tmp_path / "loop", mounts)
+
+
+def test_a_small_disk_gives_a_small_cap(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRIMTAB_STATE_DIR", str(tmp_path))
+    free = os.statvfs(tmp_path)
+    expected = max(8 * 2**20, min(CAP_BYTES, free.f_bavail * free.f_frsize // 20))
+    assert open_spool()._cap_bytes == pytest.approx(expected, rel=0.05)
+    monkeypatch.setenv("TRIMTAB_SPOOL_MIB", "3")
+    assert open_spool()._cap_bytes == 3 * 2**20

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import email.utils
 import json
+import random
 import ssl
 import subprocess
 import time
@@ -13,6 +15,16 @@ import pytest
 from trimtab.identity import Server
 from trimtab.spool import Spool
 from trimtab.uploader import Courier, Uploader
+from trimtab.wire import (
+    Block,
+    Event,
+    Segment,
+    SessionClock,
+    StepBlock,
+    StepSummary,
+    decode_segment,
+    encode_segment,
+)
 
 from tests.agent.conftest import TOKEN, drainers_of, trimtab_command
 from tests.agent.service import Reply, Service
@@ -147,7 +159,7 @@ def test_a_taken_segment_is_kept_for_a_server_that_asks_again(spool, server, ser
     assert spool.contents().taken == 2
 
 
-@pytest.mark.parametrize("status", [400, 404, 409, 413, 422])
+@pytest.mark.parametrize("status", [400, 404, 409, 422])
 def test_what_the_service_will_never_take_is_set_apart_and_the_rest_goes_on(
     spool, server, service, status
 ):
@@ -159,6 +171,107 @@ def test_what_the_service_will_never_take_is_set_apart_and_the_rest_goes_on(
     held = spool.contents()
     assert (held.waiting, held.taken, held.dead) == (0, 1, 1)
     assert str(status) in said[0]
+
+
+def _large_segment() -> Segment:
+    clock = SessionClock(uuid4(), "boot", 10**18, 0)
+    chance = random.Random(3)
+    noise = {f"host.n{i}_pct": [chance.random() for _ in range(20)] for i in range(50)}
+    block = Block(list(range(0, 10_000, 500)), {"host.a_bytes": list(range(20)), **noise})
+    steps = StepBlock(0, "train", [i * 10**6 for i in range(10)], [10**6] * 10, [5] * 10, [1] * 10)
+    second = StepSummary(1, "train", 7_000, 3, 30, 9, 11, None, 6)
+    events = [Event(t, "epoch", {"number": t}) for t in (0, 4_999, 5_000)]
+    events.append(Event(9_999, "session_end", {"state": "finished", "final_seq": 4}))
+    return Segment(
+        uuid4(), "job", 0, "m", clock, 4, 40_000, 10_000, 500, [block], [steps], [second], events
+    )
+
+
+@pytest.mark.parametrize("narrow", [1, 0.6, 0.45])
+def test_what_is_too_large_is_sent_in_parts_that_hold_everything_once(
+    spool, server, service, narrow
+):
+    whole = _large_segment()
+    body = encode_segment(whole)
+    session = str(whole.clock.session_id)
+    spool.add_session(session, str(whole.run_id), "")
+    spool.add(session, 4, body)
+    most = int(len(body) * narrow)
+    service.answer = lambda r: Reply(status=413 if len(r.body) > most else 200)
+    courier, _ = _courier(spool, server)
+    while courier.send_one([session]):
+        pass
+    taken = {r.path: decode_segment(r.body) for r in service.requests if len(r.body) <= most}
+    parts = sorted(taken.values(), key=lambda s: s.start_ms)
+    assert (len(parts) > 1) == (narrow < 1)
+    assert len({p.seq for p in parts}) == len(parts)
+    ticks = [
+        (p.start_ms + t, v)
+        for p in parts
+        for b in p.blocks
+        for t, v in zip(b.times_ms, b.columns["host.a_bytes"], strict=True)
+    ]
+    assert ticks == [(40_000 + i * 500, i) for i in range(20)]
+    starts = [p.start_ms * 1000 + s for p in parts for b in p.steps for s in b.start_us]
+    assert sorted(starts) == [40_000_000 + i * 10**6 for i in range(10)]
+    times = [p.start_ms + e.time_ms for p in parts for e in p.events]
+    assert times == [40_000, 44_999, 45_000, 49_999]
+    seconds = [p.start_ms + s.start_ms for p in parts for s in p.step_summaries]
+    assert seconds == [47_000]
+    assert [p.seq for p in parts if any(e.kind == "session_end" for e in p.events)] == [4]
+    assert spool.contents().dead == 0
+
+
+def test_what_is_too_large_even_in_parts_is_set_apart(spool, server, service):
+    whole = _large_segment()
+    session = str(whole.clock.session_id)
+    spool.add_session(session, str(whole.run_id), "")
+    spool.add(session, 4, encode_segment(whole))
+    service.answer = lambda r: Reply(status=413)
+    courier, said = _courier(spool, server)
+    while courier.send_one([session]):
+        pass
+    assert spool.contents().waiting == 0
+    assert spool.contents().dead >= 4
+    assert "413" in said[0]
+
+
+def test_one_that_always_fails_does_not_keep_the_others_back(spool, server, service):
+    session = _session(spool, "", count=3)
+    service.answer = lambda r: Reply(status=500 if r.path.endswith("/2") else 200)
+    courier, _ = _courier(spool, server)
+    for _ in range(8):
+        courier.send_one([session])
+    assert (spool.contents().taken, spool.contents().waiting) == (2, 1)
+
+
+def test_the_time_to_come_back_may_be_a_date(spool, server, service):
+    session = _session(spool, "")
+    date = email.utils.formatdate(time.time() + 100, usegmt=True)
+    service.answer = lambda r: Reply(status=503, headers={"Retry-After": date})
+    courier, _ = _courier(spool, server)
+    courier.send_one([session])
+    assert 95 < courier.not_before - time.monotonic() <= 102
+
+
+def test_a_mad_service_gets_everything_once(spool, server, service):
+    """Every segment is answered 200 exactly once, whatever came before."""
+    session = _session(spool, "", count=30)
+    chance = random.Random(7)
+    taken: list[str] = []
+
+    def answer(request):
+        status = chance.choice([200, 429, 500, 503, 401, 408])
+        if status == 200:
+            taken.append(request.path)
+        return Reply(status=status)
+
+    service.answer = answer
+    courier, _ = _courier(spool, server)
+    while courier.send_one([session]) is not None:
+        pass
+    assert sorted(taken) == sorted(set(taken))
+    assert len(taken) == 30
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 503])

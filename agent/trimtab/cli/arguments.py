@@ -12,13 +12,23 @@ class Commands(Protocol):
     """Where a command adds its own parser."""
 
     def add_parser(
-        self, name: str, *, help: str, usage: str | None = None
+        self,
+        name: str,
+        *,
+        help: str,
+        usage: str | None = None,
+        epilog: str | None = None,
+        formatter_class: type[argparse.HelpFormatter] = argparse.HelpFormatter,
     ) -> argparse.ArgumentParser: ...
 
 
 def add_server_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--url", help="address of the service; default TRIMTAB_URL")
-    parser.add_argument("--token", help="token of the workspace; default TRIMTAB_TOKEN")
+    parser.add_argument(
+        "--url", help="address of the service; default TRIMTAB_URL, else `trimtab init`"
+    )
+    parser.add_argument(
+        "--token", help="token of the workspace; default TRIMTAB_TOKEN, else `trimtab init`"
+    )
 
 
 def say(text: str) -> None:

@@ -23,6 +23,7 @@ def status(arguments: argparse.Namespace) -> int:
     for destination, count in spool.destinations():
         print(f"           {count} for {destination.split(' ')[0] or 'no service yet'}")
     print(f"uploaded   {say_count(held.taken, 'segment')}, kept for up to 15 minutes more")
+    print(f"artefacts  {say_count(held.artefacts, 'file')} waiting")
     print(f"set apart  {say_count(held.dead, 'segment')} that the service refused")
     if held.last_error:
         print(f"last error {held.last_error}")

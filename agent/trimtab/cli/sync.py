@@ -57,10 +57,9 @@ def sync(arguments: argparse.Namespace) -> int:
         spool.release(session)
     spool.tidy()
     held = spool.contents()
-    waiting = held.waiting + held.undeclared
     if not quiet:
         _report(spool, courier, sessions, held.dead)
-    return 1 if waiting else 0
+    return 1 if held.unsent else 0
 
 
 def _destinations(server: Server, arguments: argparse.Namespace) -> list[str] | None:
@@ -85,7 +84,7 @@ def _drain(courier: Courier, sessions: list[str], patience_seconds: float, stubb
 
 def _report(spool: Spool, courier: Courier, sessions: list[str], dead: int) -> None:
     apart = f", {dead} refused and set apart" if dead else ""
-    left = spool.contents(sessions).waiting
+    left = spool.contents(sessions).unsent
     stuck = f", {left} left: {courier.problem}" if left else ""
     print(f"{say_count(courier.taken, 'segment')} uploaded{apart}{stuck}")
     for destination, count in spool.destinations() if not left else []:

@@ -149,6 +149,10 @@ class ProcessTree:
         self._threads = sum(usage.threads for usage in usages)
         return totals | _gauges(usages) if usages else totals
 
+    def follow(self, pid: int) -> None:
+        """One more root: another command of the same run."""
+        self._add(pid)
+
     def reaped(self, cpu_seconds: float) -> None:
         """The root ended; `cpu_seconds` is what the kernel counted for it and its children."""
         self._reaped_cpu_seconds = cpu_seconds

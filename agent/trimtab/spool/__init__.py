@@ -1,11 +1,15 @@
 """The spool: sealed segments on their way to the service."""
 
+from trimtab.spool.artefacts import MOST_BYTES as MOST_ARTEFACT_BYTES
+from trimtab.spool.artefacts import Artefact
 from trimtab.spool.place import open_spool, state_folder
 from trimtab.spool.spool import CAP_BYTES, KEPT_SECONDS, Contents, Declared, Spool, Waiting
 
 __all__ = [
     "CAP_BYTES",
     "KEPT_SECONDS",
+    "MOST_ARTEFACT_BYTES",
+    "Artefact",
     "Contents",
     "Declared",
     "Spool",

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
-from trimtab.timeline import boot_id
+from trimtab.timeline import boot_id, process_started
 
 NOBODY = ""
 _DRAINER = "drainer "
@@ -16,7 +15,7 @@ def own_name(drainer: bool = False) -> str:
 
     A drainer only repeats uploads until they succeed, so anyone who asks may take over from it.
     """
-    name = f"{boot_id()}:{os.getpid()}:{_started(os.getpid())}"
+    name = f"{boot_id()}:{os.getpid()}:{process_started(os.getpid())}"
     return _DRAINER + name if drainer else name
 
 
@@ -30,13 +29,4 @@ def is_alive(owner: str) -> bool:
     pid, _, started = process.partition(":")
     if boot != boot_id() or not pid.isdecimal() or not started:
         return False
-    return _started(int(pid)) == started
-
-
-def _started(pid: int) -> str:
-    """In clock ticks after boot; empty for a process that isn't there or has ended."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    except OSError:
-        return ""
-    return "" if stat[0] in (b"Z", b"X") else stat[19].decode()
+    return process_started(int(pid)) == started

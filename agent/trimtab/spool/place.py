@@ -9,8 +9,11 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from trimtab.spool.filesystem import is_network
 from trimtab.spool.rows import connect
 from trimtab.spool.spool import CAP_BYTES, Spool
+
+_LEAST_CAP_BYTES = 8 * 1024 * 1024
 
 
 def state_folder() -> Path:
@@ -25,18 +28,30 @@ def state_folder() -> Path:
 def open_spool() -> Spool:
     """Never raises: where no file can be kept, the spool is in memory and `problem` says why."""
     problem = ""
-    for folder in (state_folder(), Path(tempfile.gettempdir()) / f"trimtab-{os.getuid()}"):
+    for folder in _folders():
         try:
-            return Spool(_usable_file(folder), _cap_bytes(), problem)
+            return Spool(_usable_file(folder), _cap_bytes(folder), problem)
         except (OSError, sqlite3.Error) as error:
             problem = problem or f"{folder}: {error}"
     return Spool(None, problem=problem)
 
 
-def _cap_bytes() -> int:
-    """TRIMTAB_SPOOL_MIB, else 256 MiB."""
+def _folders() -> list[Path]:
+    """A home on the network is left for a folder of this machine, one that outlives a restart."""
+    name = f"trimtab-{os.getuid()}"
+    temporary = [Path(tempfile.gettempdir()) / name]
+    if is_network(state_folder()):
+        return [Path("/var/tmp") / name, *temporary]  # noqa: S108 - made 0700, owner checked
+    return [state_folder(), *temporary]
+
+
+def _cap_bytes(folder: Path) -> int:
+    """TRIMTAB_SPOOL_MIB, else 256 MiB, but no more than a twentieth of what is free."""
     chosen = os.environ.get("TRIMTAB_SPOOL_MIB", "")
-    return int(chosen) * 1024 * 1024 if chosen.isdecimal() and int(chosen) else CAP_BYTES
+    if chosen.isdecimal() and int(chosen):
+        return int(chosen) * 1024 * 1024
+    disk = os.statvfs(folder)
+    return max(_LEAST_CAP_BYTES, min(CAP_BYTES, disk.f_bavail * disk.f_frsize // 20))
 
 
 def _usable_file(folder: Path) -> Path:

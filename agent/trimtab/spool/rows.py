@@ -24,6 +24,11 @@ CREATE TABLE IF NOT EXISTS dead (
     session TEXT NOT NULL, seq INTEGER NOT NULL, body BLOB NOT NULL, created REAL NOT NULL,
     reason TEXT NOT NULL, PRIMARY KEY (session, seq)
 );
+CREATE TABLE IF NOT EXISTS artefacts (
+    session TEXT NOT NULL, sha256 TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL,
+    job TEXT NOT NULL, bytes INTEGER NOT NULL, created REAL NOT NULL,
+    attempts INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (session, sha256)
+);
 CREATE INDEX IF NOT EXISTS waiting ON segments (created) WHERE acknowledged IS NULL;
 """
 

@@ -10,12 +10,16 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from trimtab.spool.artefacts import Artefacts
 from trimtab.spool.ownership import NOBODY, is_alive, is_drainer, own_name
 from trimtab.spool.room import make_room
 from trimtab.spool.rows import Rows
+from trimtab.spool.splitting import halves
+from trimtab.wire import Segment, WireError, decode_segment, encode_segment
 
 CAP_BYTES = 256 * 1024 * 1024
 MEMORY_CAP_BYTES = 16 * 1024 * 1024
@@ -51,7 +55,13 @@ class Contents:
     taken: int
     dead: int
     undeclared: int
+    artefacts: int
     last_error: str
+
+    @property
+    def unsent(self) -> int:
+        """Whatever the service hasn't taken."""
+        return self.waiting + self.undeclared + self.artefacts
 
 
 class Spool:
@@ -65,6 +75,7 @@ class Spool:
         self._rows = Rows(path)
         self._cap_bytes = cap_bytes
         self._problem = problem
+        self.artefacts = Artefacts(self._rows)
 
     @property
     def path(self) -> Path | None:
@@ -135,6 +146,25 @@ class Spool:
             self._rows.write("DELETE FROM segments WHERE session = ? AND seq = ?", session, seq)
             self._rows.write(_BOUND_DEAD, DEAD_BYTES)
 
+    def split(self, session: str, seq: int) -> bool:
+        """The way is too narrow for this one: two halves take its place. False: it can't be."""
+        with self._rows.lock:
+            for body, created in self._rows.read(_BODY, session, seq):
+                with suppress(WireError):
+                    if parts := halves(decode_segment(body)):
+                        self._replace(session, seq, created, *parts)
+                        return True
+        return False
+
+    def _replace(
+        self, session: str, seq: int, created: float, first: Segment, second: Segment
+    ) -> None:
+        """The half with a new number first: a crash in between costs a repetition, not a loss."""
+        sql = "INSERT OR IGNORE INTO segments (session, seq, body, created) VALUES (?, ?, ?, ?)"
+        self._rows.write(sql, session, first.seq, encode_segment(first), created, repeat=True)
+        sql = "UPDATE segments SET body = ?, attempts = 0 WHERE session = ? AND seq = ?"
+        self._rows.write(sql, encode_segment(second), session, seq)
+
     # Who sends it
 
     def claim(
@@ -182,13 +212,15 @@ class Spool:
 
     def contents(self, sessions: Iterable[str] | None = None) -> Contents:
         """Of these sessions; of all by default."""
+        sessions = None if sessions is None else list(sessions)
         chosen = None if sessions is None else _json(sessions)
         waiting, waiting_bytes, taken = self._rows.read(_COUNTS, chosen)[0]
         dead = self._rows.read(_COUNT_DEAD, chosen)[0][0]
         undeclared = self._rows.read(_COUNT_UNDECLARED, chosen)[0][0]
         errors = self._rows.read(_LAST_ERROR, chosen)
         last_error = errors[0][0] if errors else ""
-        return Contents(waiting, waiting_bytes, taken, dead, undeclared, last_error)
+        files = self.artefacts.count(sessions)
+        return Contents(waiting, waiting_bytes, taken, dead, undeclared, files, last_error)
 
     def destinations(self) -> list[tuple[str, int]]:
         """Where waiting segments are meant to go, and how many."""
@@ -206,8 +238,10 @@ SELECT run, session, declaration FROM sessions
 _NEWEST = """
 SELECT run, session, seq, body FROM segments JOIN sessions USING (session)
     WHERE acknowledged IS NULL AND session IN (SELECT value FROM json_each(?))
-    ORDER BY segments.created DESC LIMIT 1
+    ORDER BY attempts >= 5, segments.created DESC LIMIT 1
 """
+"""One that fails again and again must not keep back what is behind it."""
+_BODY = "SELECT body, created FROM segments WHERE session = ? AND seq = ?"
 _COUNTS = """
 SELECT COUNT(*) FILTER (WHERE acknowledged IS NULL),
     COALESCE(SUM(LENGTH(body)) FILTER (WHERE acknowledged IS NULL), 0),
@@ -241,6 +275,7 @@ DELETE FROM dead WHERE rowid IN (SELECT rowid FROM (SELECT rowid,
 _DONE_SESSIONS = """
 SELECT session, owner FROM sessions WHERE created < ? AND declared
     AND NOT EXISTS (SELECT 1 FROM segments WHERE segments.session = sessions.session)
+    AND NOT EXISTS (SELECT 1 FROM artefacts WHERE artefacts.session = sessions.session)
 """
 
 

@@ -13,8 +13,9 @@ from trimtab.wire.declaration import (
     decode_declaration,
     encode_declaration,
 )
-from trimtab.wire.limits import LIMITS, Limits, WireError
+from trimtab.wire.limits import LIMITS, Limits, TooLargeError, WireError
 from trimtab.wire.segment import (
+    FIRST_PIECE,
     VERSION,
     Block,
     Event,
@@ -26,6 +27,7 @@ from trimtab.wire.segment import (
 )
 
 __all__ = [
+    "FIRST_PIECE",
     "LIMITS",
     "VERSION",
     "Block",
@@ -39,6 +41,7 @@ __all__ = [
     "SessionClock",
     "StepBlock",
     "StepSummary",
+    "TooLargeError",
     "WireError",
     "decode_declaration",
     "decode_segment",

@@ -11,16 +11,18 @@ from typing import Any
 from uuid import UUID
 
 from trimtab.wire.columns import declared_length, decode_column, encode_column
+from trimtab.wire.document import read_document, write_document
 from trimtab.wire.limits import (
     LIMITS,
     SERIES_NAME,
     Limits,
+    TooLargeError,
     WireError,
     integer,
     is_scalar,
-    read_document,
+    is_storable,
+    printable,
     text,
-    write_document,
 )
 from trimtab.wire.segment import (
     VERSION,
@@ -90,7 +92,7 @@ def _header(document: dict[str, Any], limits: Limits) -> Segment:
     clock = SessionClock(
         session_id=_uuid(document, "session_id"),
         boot_id=text(document, "boot_id", limits),
-        started_at_ns=integer(document, "session_started_at_ns", high=4 * 10**18),
+        started_at_ns=integer(document, "session_started_at_ns"),
         started_mono_ns=integer(document, "session_started_mono_ns"),
     )
     return Segment(
@@ -118,7 +120,7 @@ def _part(document: dict[str, Any], field: str, at_most: int) -> list[Any]:
     if not isinstance(part, list):
         raise WireError(field, "not a list", "Send a list.")
     if len(part) > at_most:
-        raise WireError(field, f"over {at_most} entries", "Send smaller segments.")
+        raise TooLargeError(field, f"over {at_most} entries")
     return part
 
 
@@ -143,7 +145,7 @@ def _read_blocks(document: dict[str, Any], segment: Segment, limits: Limits) -> 
             raise WireError("blocks", f"over {limits.series} series", "Send fewer series.")
         samples += len(columns) * len(times)
         if samples > limits.samples:
-            raise WireError("blocks", f"over {limits.samples} samples", "Send smaller segments.")
+            raise TooLargeError("blocks", f"over {limits.samples} samples")
         segment.blocks.append(_block(times, columns, segment, limits))
 
 
@@ -152,7 +154,9 @@ def _block(times: list[Any], columns: dict[str, Any], segment: Segment, limits: 
     for name, raw in columns.items():
         values = decode_column(raw, limits.ticks)
         if len(name) > limits.name_chars or not SERIES_NAME.match(name):
-            segment.refused.append(Refusal(name[:80], "not a series name (entity.metric_unit)"))
+            segment.refused.append(
+                Refusal(printable(name), "not a series name (entity.metric_unit)")
+            )
         elif values is None:
             segment.refused.append(Refusal(name, "not a column of numbers"))
         elif len(values) != len(times):
@@ -193,7 +197,7 @@ def _read_steps(document: dict[str, Any], segment: Segment, limits: Limits) -> N
         part for part in _part(document, "steps", limits.step_blocks) if isinstance(part, dict)
     ]
     if sum(declared_length(part.get("start_us")) for part in parts) > limits.steps:
-        raise WireError("steps", f"over {limits.steps} steps", "Send smaller segments.")
+        raise TooLargeError("steps", f"over {limits.steps} steps")
     _read_parts(document, "steps", _steps, segment.steps, segment, limits)
 
 
@@ -314,10 +318,9 @@ def _finite_value(value: Any) -> Any:
 def _event(raw: dict[str, Any], limits: Limits) -> Event:
     data = {key: value for key, value in raw.items() if key not in ("t", "kind")}
     for key, value in data.items():
-        if len(key) > limits.name_chars or not is_scalar(value, limits):
-            raise WireError(
-                key[:80], "not a short scalar", "Send text, a number, a boolean or null."
-            )
+        if len(key) > limits.name_chars or not is_storable(key) or not is_scalar(value, limits):
+            fix = "Send text, a number, a boolean or null."
+            raise WireError(printable(key), "not a short scalar", fix)
     if raw.get("kind") == "metric":
         data["value"] = _metric_value(data.get("value"))
     return Event(time_ms=integer(raw, "t", high=10**9), kind=text(raw, "kind", limits), data=data)

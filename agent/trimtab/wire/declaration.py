@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 from uuid import UUID
 
+from trimtab.wire.document import read_document, write_document
 from trimtab.wire.limits import (
     LIMITS,
     Limits,
@@ -14,9 +15,7 @@ from trimtab.wire.limits import (
     integer,
     is_scalar,
     is_storable,
-    read_document,
     text,
-    write_document,
 )
 from trimtab.wire.segment import VERSION
 

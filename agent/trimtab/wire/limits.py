@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
-import zlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,12 +19,25 @@ class WireError(ValueError):
         self.fix = fix
 
 
+class TooLargeError(WireError):
+    """What was sent at once is too much; in halves it may be taken."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(field, problem, "Send smaller segments.")
+
+
 @dataclass(frozen=True)
 class Limits:
     """Bounds that both sides know: the agent splits before them, the service refuses above them."""
 
     body_bytes: int = 2 * 1024 * 1024
-    document_bytes: int = 24 * 1024 * 1024
+    document_bytes: int = 8 * 1024 * 1024
+    depth: int = 32
+    """Of lists and objects in each other; a segment has 6."""
+    containers: int = 100_000
+    values: int = 750_000
+    texts: int = 200_000
+    """Names included. These three bound what parsing costs: all of a kind take below 100 MB."""
     name_chars: int = 120
     text_chars: int = 2_000
     series: int = 4_000
@@ -44,49 +54,6 @@ class Limits:
 LIMITS = Limits()
 
 
-def read_document(body: bytes, limits: Limits) -> dict[str, Any]:
-    """Decompress and parse one gzip'd JSON object.
-
-    Raises:
-        WireError: too large before or after decompression, not gzip, not a JSON object.
-    """
-    if len(body) > limits.body_bytes:
-        raise WireError("body", f"over {limits.body_bytes} bytes", "Send smaller segments.")
-    content = _decompress(body, limits)
-    try:
-        document = json.loads(content)
-    except RecursionError:
-        raise WireError("body", "nested too deep", "Send the documented shape.") from None
-    except ValueError as error:  # not UTF-8, not JSON, or a number of thousands of digits
-        raise WireError("body", f"not JSON: {error}", "Send gzip'd JSON in UTF-8.") from None
-    if not isinstance(document, dict):
-        raise WireError("body", "not a JSON object", "Send one object per upload.")
-    return document
-
-
-def write_document(document: dict[str, Any]) -> bytes:
-    """The inverse of `read_document`; equal documents give equal bytes."""
-    text = json.dumps(document, separators=(",", ":"), allow_nan=False)
-    return gzip.compress(text.encode(), compresslevel=6, mtime=0)
-
-
-def _decompress(body: bytes, limits: Limits) -> bytes:
-    stream = zlib.decompressobj(wbits=31)
-    try:
-        document = stream.decompress(body, limits.document_bytes)
-    except zlib.error as error:
-        raise WireError("body", f"not gzip: {error}", "Compress the JSON with gzip.") from None
-    if stream.unconsumed_tail:
-        raise WireError(
-            "body", f"over {limits.document_bytes} bytes decompressed", "Send smaller segments."
-        )
-    if not stream.eof:
-        raise WireError("body", "the gzip stream is cut off", "Send the whole body.")
-    if stream.unused_data:
-        raise WireError("body", "something follows the gzip stream", "Send one gzip stream.")
-    return document
-
-
 def text(document: dict[str, Any], field: str, limits: Limits, default: str | None = None) -> str:
     """A required (or defaulted) string field of at most `limits.name_chars` characters."""
     value = document.get(field, default)
@@ -97,6 +64,12 @@ def text(document: dict[str, Any], field: str, limits: Limits, default: str | No
     if not is_storable(value):
         raise WireError(field, "has a NUL or half a character", "Send plain Unicode text.")
     return value
+
+
+def printable(value: str) -> str:
+    """At most 80 characters of a name that came from outside, fit to be stored and shown."""
+    shown = value[:80].encode("utf-8", "backslashreplace").decode()
+    return shown.replace("\0", "\\x00")
 
 
 def is_storable(value: str) -> bool:

@@ -13,6 +13,8 @@ from typing import Any
 from uuid import UUID
 
 VERSION = 1
+FIRST_PIECE = 2**30
+"""Segment numbers from here on are pieces of one that was too large; `final_seq` ignores them."""
 
 Number = int | float | None
 
@@ -78,13 +80,17 @@ class StepSummary:
 class Event:
     """Something that happened once, `time_ms` after the start of the segment.
 
-    Kinds: `process_start`, `process_exit`, `session_end` (state, exit_code), `phase_begin`,
-    `phase_end` (phase, rank), `epoch` (number, rank), `checkpoint` (seconds, rank), `metric`
-    (name, value, step, rank), `loader` (workers, batch_size, pin_memory, prefetch_factor),
-    `gap` (from_ms, to_ms, both since the start of the session; reason), `step_untimed` (rank,
-    phase, samples: a first step whose beginning nobody told), `steps_lost` (rank, count),
-    `events_lost` (count), `clock_step` (seconds: the wall clock was set). `session_end` also
-    carries `final_seq`, the last number of its session.
+    Kinds: `process_start`, `process_exit`, `session_end` (state, exit_code, final_seq: the last
+    number of its session), `gap` (from_ms, to_ms, both since the start of the session; reason),
+    `clock_step` (seconds: the wall clock was set).
+
+    Of one rank, each with `rank`: `rank` (local_rank, world_size, pid), `phase_begin`,
+    `phase_end` (phase), `epoch` (number), `checkpoint` (seconds, bytes; told at its end), `metric`
+    (name, value, step), `loader` (phase, workers, batch_size, prefetch_factor, pin_memory,
+    persistent_workers), `precision` (amp, parameters: types; tf32, cudnn_tf32), `gpu_memory`
+    (peak_allocated_bytes, peak_reserved_bytes, total_bytes), `profile` (first_step, steps,
+    bytes; 0 steps or bytes: it failed), `step_untimed` (phase, samples: a first step whose
+    beginning nobody told), `steps_lost` (count), and `events_lost` (count) of the whole node.
     """
 
     time_ms: int

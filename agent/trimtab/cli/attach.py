@@ -1,0 +1,91 @@
+"""`trimtab attach PID` and `trimtab watch`: measure what runs already, or the machine alone."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from trimtab.cli import saying
+from trimtab.cli.arguments import Commands, say
+from trimtab.cli.ending import end
+from trimtab.described import Target
+from trimtab.session import Session
+from trimtab.supervise import Ending, until_ended
+
+_RUN_FOLDER = b"TRIMTAB_RUN_DIR="
+
+
+def add_to(commands: Commands) -> None:
+    attach_parser = commands.add_parser(
+        "attach",
+        help="measure a process that runs already, until it ends",
+        usage="trimtab attach [options] PID",
+        epilog="Ctrl-C ends the measuring only. The process's exit code can't be known; steps and\n"
+        "loaders aren't seen, as the training hook has to be there from the start.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    attach_parser.add_argument("pid", type=int, metavar="PID")
+    watch_parser = commands.add_parser(
+        "watch", help="measure this machine without a job, until Ctrl-C"
+    )
+    for parser, handler in ((attach_parser, attach), (watch_parser, watch)):
+        saying.add_identity_arguments(parser)
+        saying.add_measuring_arguments(parser)
+        parser.set_defaults(handler=handler)
+
+
+def attach(arguments: argparse.Namespace) -> int:
+    """0 when the process has ended or the user has; 1 where it can't be measured."""
+    process = Path(f"/proc/{arguments.pid}")
+    try:
+        words = [w.decode(errors="replace") for w in _pieces(process / "cmdline")]
+        variables = _pieces(process / "environ")
+        target = Target(words, _environment(variables, arguments), (process / "cwd").readlink())
+    except FileNotFoundError:
+        say(f"there is no process {arguments.pid}.")
+        return 1
+    except PermissionError:
+        say(f"process {arguments.pid} belongs to another user. Attach as that user, or as root.")
+        return 1
+    if any(variable.startswith(_RUN_FOLDER) for variable in variables):
+        say(f"process {arguments.pid} is measured already by `trimtab run`.")
+        return 1
+    return _measured(target, arguments.pid, arguments)
+
+
+def watch(arguments: argparse.Namespace) -> int:
+    return _measured(Target((), saying.environment(arguments)), None, arguments)
+
+
+def _measured(target: Target, pid: int | None, arguments: argparse.Namespace) -> int:
+    began = time.monotonic()
+    options = saying.options(arguments)
+    try:
+        session = Session(target, options, say)
+    except ValueError as error:
+        say(str(error))
+        return 2
+    with until_ended(pid) as ended:
+        session.start(pid)
+        if session.spool.path is None:
+            say(f"samples are kept in memory only: {session.spool.problem}")
+        what = "this machine" if pid is None else f"process {pid}"
+        say(f"measuring {what} as {session.job}; Ctrl-C ends it")
+        ended.wait()
+    seconds = time.monotonic() - began
+    end(session, Ending(None, False, None), seconds, options.server, arguments.result_file)
+    return 0
+
+
+def _pieces(path: Path) -> list[bytes]:
+    return [piece for piece in path.read_bytes().split(b"\0") if piece]
+
+
+def _environment(variables: list[bytes], arguments: argparse.Namespace) -> dict[str, str]:
+    """The process's own: its launcher says which run it belongs to."""
+    texts = (variable.decode(errors="replace").partition("=") for variable in variables)
+    found = {name: value for name, _, value in texts}
+    if arguments.run:
+        found["TRIMTAB_RUN"] = arguments.run
+    return found

@@ -1,0 +1,45 @@
+"""`trimtab doctor`: what can be seen from here, what can't, what that costs, and how to mend it."""
+
+from __future__ import annotations
+
+import argparse
+
+from trimtab.checkup import State, all_checks
+from trimtab.cli import payload, saying
+from trimtab.cli.arguments import Commands
+
+_MARKS = {State.FINE: "ok", State.PARTLY: "partly", State.MISSING: "missing", State.WRONG: "WRONG"}
+
+
+def add_to(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "doctor",
+        help="say what can be measured here, what can't, and how to mend it",
+        usage="trimtab doctor [--payload] [options] [-- CMD]",
+        epilog="exit code: 1 if something that was set up doesn't work, else 0: what a machine "
+        "doesn't have is no error.",
+    )
+    parser.add_argument(
+        "--payload",
+        action="store_true",
+        help="print exactly what `run -- CMD` would send first, as JSON, and send nothing",
+    )
+    saying.add_identity_arguments(parser)
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD")
+    parser.set_defaults(handler=doctor)
+
+
+def doctor(arguments: argparse.Namespace) -> int:
+    options = saying.options(arguments)
+    if arguments.payload:
+        words = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
+        payload.show(words, saying.environment(arguments), options)
+        return 0
+    checks = all_checks(options)
+    for check in checks:
+        print(f"{_MARKS[check.state]:8} {check.name:14} {check.seen}")
+        if check.lost:
+            print(f"{'':24}without it: {check.lost}")
+        if check.fix:
+            print(f"{'':24}to mend it: {check.fix}")
+    return 1 if any(check.state is State.WRONG for check in checks) else 0

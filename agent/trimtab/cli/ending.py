@@ -1,0 +1,123 @@
+"""The end of a watched run: what is left is uploaded, the user is told, a drainer stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from trimtab.cli.arguments import say, say_count
+from trimtab.identity import Server
+from trimtab.session import Session
+from trimtab.supervise import Ending
+from trimtab.transport import Connection
+
+UPLOAD_SECONDS = 5.0
+"""The longest that the end of a run may be held up."""
+_VERDICT_SECONDS = 3.0
+"""How long a person at a terminal waits for the service to have analysed the run."""
+
+
+def end(
+    session: Session, ending: Ending, seconds: float, server: Server, result_file: Path | None
+) -> None:
+    """Never raises: whatever is missing at the end, the exit code is the command's own."""
+    until = time.monotonic() + UPLOAD_SECONDS
+    try:
+        session.finish(ending, UPLOAD_SECONDS)
+        _write_result(session, ending, seconds, server, result_file)
+        waiting = session.waiting
+        if waiting and session.spool.path is None:
+            say(f"lost with the memory they were kept in: {say_count(waiting, 'upload')}")
+        elif waiting and server.url:
+            leave_drainer(server)
+        if sys.stderr.isatty():
+            say(_summary(session, ending, seconds, server, until))
+    except Exception as error:
+        say(f"the end of the run was not fully recorded: {error}")
+
+
+def _write_result(
+    session: Session, ending: Ending, seconds: float, server: Server, result_file: Path | None
+) -> None:
+    result = {
+        "run_id": str(session.run_id),
+        "url": server.page(session.run_id),
+        "exit_code": ending.exit_code,
+        "seconds": round(seconds, 3),
+        "uploaded": session.uploaded,
+        "spooled": session.spool.contents([str(session.id)]).waiting,
+    }
+    path = result_file or os.environ.get("TRIMTAB_RESULT_FILE")
+    if path:
+        with suppress(OSError):
+            Path(path).write_text(json.dumps(result) + "\n")
+
+
+def _summary(session: Session, ending: Ending, seconds: float, server: Server, until: float) -> str:
+    """One line: how it ended, what it cost, what to look at first, where."""
+    spooled = session.spool.contents([str(session.id)]).waiting
+    by_rule = f" by rule {ending.rule}" if ending.rule else ""
+    parts = [f"{ending.state}{by_rule} in {seconds:.1f} s"]
+    parts.append(f"{say_count(session.uploaded, 'segment')} uploaded")
+    if spooled:
+        parts.append(f"{spooled} kept for later")
+    elif server.url:
+        parts += _verdict(session, server, min(until, time.monotonic() + _VERDICT_SECONDS))
+    if server.url:
+        parts.append(server.page(session.run_id))
+    return ", ".join(parts)
+
+
+def _verdict(session: Session, server: Server, until: float) -> list[str]:
+    """Cost and top finding, if the service has them in time."""
+    run: dict[str, Any] = {}
+    while not run.get("analysis_is_final"):
+        left = until - time.monotonic()
+        if left <= 0:
+            break
+        run = Connection(server, timeout_seconds=left).get(f"runs/{session.run_id}").document
+        time.sleep(min(0.3, max(0.0, until - time.monotonic())))
+    return verdict(run)
+
+
+def verdict(run: dict[str, Any]) -> list[str]:
+    """From the service's description of a run: its cost, and the finding that wastes most."""
+    parts = []
+    with suppress(ValueError, TypeError):
+        cost = float(run["cost_usd"]) if run.get("cost_usd") else None
+        if cost is not None:
+            parts.append(f"${cost:.4f}" if cost < 1 else f"${cost:.2f}")
+    findings = [f for f in run.get("findings") or [] if isinstance(f, dict)]
+    if findings:
+        top = max(findings, key=_waste_usd)
+        waste = _waste_usd(top)
+        worth = f" (up to ${waste:.4f} wasted)" if waste else ""
+        parts.append(f"{str(top.get('title', ''))[:100]}{worth}")
+    return parts
+
+
+def _waste_usd(finding: dict[str, Any]) -> float:
+    try:
+        return float(finding.get("waste_usd_high") or 0)
+    except (ValueError, TypeError):
+        return 0.0
+
+
+def leave_drainer(server: Server) -> None:
+    """A process of its own goes on uploading for up to ten minutes after we have exited."""
+    environment = {**os.environ, "TRIMTAB_URL": server.url, "TRIMTAB_TOKEN": server.token}
+    subprocess.Popen(
+        [sys.executable, "-m", "trimtab.cli", "sync", "--detached"],
+        env=environment,
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )

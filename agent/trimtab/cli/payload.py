@@ -1,0 +1,63 @@
+"""The first uploads of a run as they would be, for a person to read."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from uuid import uuid4
+
+from trimtab import identity
+from trimtab.described import Target, add_git_state, describe
+from trimtab.draft import Draft
+from trimtab.options import Options
+from trimtab.sources import Source, machine_sources
+from trimtab.timeline import Timeline
+from trimtab.wire import Segment, encode_declaration, encode_segment
+
+
+def show(words: Sequence[str], environment: dict[str, str], options: Options) -> None:
+    """The declaration, and a segment with two samples of the machine."""
+    target, session, timeline = Target(words, environment), uuid4(), Timeline()
+    declaration = describe(session, identity.run_id(options.server, environment), target, options)
+    add_git_state(declaration, target.place)
+    draft = _sampled(timeline)
+    segment = Segment(
+        run_id=declaration.run_id,
+        job=declaration.job,
+        attempt=declaration.attempt,
+        machine_id=declaration.node.machine_id,
+        clock=timeline.session_clock(session),
+        seq=0,
+        start_ms=0,
+        duration_ms=timeline.now_ns() // 1_000_000,
+        resolution_ms=round(options.interval_seconds * 1000),
+        blocks=draft.blocks(),
+    )
+    _print("PUT /api/v1/runs/{run}", encode_declaration(declaration))
+    _print("PUT /api/v1/runs/{run}/segments/{session}/{seq}", encode_segment(segment))
+
+
+def _sampled(timeline: Timeline) -> Draft:
+    """Rates need two readings."""
+    sources, draft = machine_sources(), Draft(0)
+    for _ in range(2):
+        reading = {}
+        for source in sources:
+            reading.update(_read(source))
+        draft.add(timeline.now_ns(), reading)
+        time.sleep(0.2)
+    return draft
+
+
+def _read(source: Source) -> dict[str, int | float | None]:
+    with suppress(OSError, ValueError, IndexError, KeyError):
+        return source.read()
+    return {}
+
+
+def _print(request: str, body: bytes) -> None:
+    print(f"# {request}, {len(body)} bytes")
+    print(json.dumps(json.loads(gzip.decompress(body)), indent=2))

@@ -1,0 +1,120 @@
+"""What the user may say of a run, the same for every command that begins one."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from trimtab import options as chosen
+from trimtab.cli.arguments import add_server_arguments
+from trimtab.directives import LONGEST_INTERVAL_SECONDS, SHORTEST_INTERVAL_SECONDS
+from trimtab.identity import pairs, shortened
+
+
+def add_identity_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where to, which job and run, whose, and on what machine."""
+    add_server_arguments(parser)
+    run = parser.add_argument_group("the run")
+    run.add_argument("--job", help="name of the job; default git repository/script path")
+    run.add_argument("--run", help="run id, or any name that the nodes of one run share")
+    run.add_argument("--owner", help="who answers for the run; default TRIMTAB_OWNER")
+    run.add_argument(
+        "--tag", action="append", default=[], metavar="K=V", help="also TRIMTAB_TAGS=k=v,k2=v2"
+    )
+    run.add_argument(
+        "--param", action="append", default=[], metavar="K=V", help="a parameter of the run"
+    )
+    machine = parser.add_argument_group("the machine, as it is billed")
+    machine.add_argument("--instance-type", help="e.g. g5.2xlarge")
+    machine.add_argument("--region")
+    machine.add_argument("--zone")
+    machine.add_argument("--provider", help="aws, gcp, ...")
+    machine.add_argument("--service", help="EC2, SageMaker training, ...")
+    machine.add_argument("--purchase-option", choices=("on_demand", "spot", "reserved"))
+    machine.add_argument(
+        "--owns-machine", action="store_true", help="it was started for this run alone"
+    )
+
+
+def add_measuring_arguments(parser: argparse.ArgumentParser) -> None:
+    measuring = parser.add_argument_group("measuring")
+    measuring.add_argument(
+        "--interval",
+        type=_interval,
+        default=0.5,
+        metavar="SECONDS",
+        help="between two samples, 0.1 to 5; default 0.5",
+    )
+    measuring.add_argument(
+        "--result-file", type=Path, help="write what happened as JSON; default TRIMTAB_RESULT_FILE"
+    )
+
+
+def add_training_arguments(parser: argparse.ArgumentParser) -> None:
+    training = parser.add_argument_group("the training")
+    training.add_argument(
+        "--no-hook", action="store_true", help="measure from outside only: no steps, no loaders"
+    )
+    training.add_argument(
+        "--profile-steps",
+        type=_profile_steps,
+        metavar="FIRST:AFTER",
+        help="profile these steps of rank 0, e.g. 50:55; default TRIMTAB_PROFILE_STEPS",
+    )
+    training.add_argument(
+        "--allow-stop",
+        action="store_true",
+        default=os.environ.get("TRIMTAB_ALLOW_STOP") == "1",
+        help="let a rule of the service end the command; default TRIMTAB_ALLOW_STOP=1",
+    )
+
+
+def options(arguments: argparse.Namespace) -> chosen.Options:
+    environment = os.environ
+    return chosen.Options(
+        server=chosen.server(arguments.url, arguments.token, environment),
+        job=shortened(arguments.job or environment.get("TRIMTAB_JOB", "")),
+        owner=shortened(arguments.owner or environment.get("TRIMTAB_OWNER", "")),
+        tags=chosen.tags(arguments.tag, environment),
+        parameters=chosen.parameters(arguments.param),
+        workload=pairs(environment.get("TRIMTAB_WORKLOAD", "")),
+        node=chosen.node_texts(vars(arguments), environment),
+        owns_machine=arguments.owns_machine,
+        interval_seconds=getattr(arguments, "interval", 0.5),
+        allow_stop=getattr(arguments, "allow_stop", False),
+        profile=getattr(arguments, "profile_steps", None) or _profile_steps_of(environment),
+    )
+
+
+def environment(arguments: argparse.Namespace) -> dict[str, str]:
+    """The environment, with what the command line says of the run's identity."""
+    found = dict(os.environ)
+    if arguments.run:
+        found["TRIMTAB_RUN"] = arguments.run
+    return found
+
+
+def _profile_steps_of(environment: Mapping[str, str]) -> dict[str, Any] | None:
+    """A variable that is wrong must not keep a training from running."""
+    with suppress(ValueError):
+        return chosen.profile_steps(environment.get("TRIMTAB_PROFILE_STEPS", ""))
+    return None
+
+
+def _interval(text: str) -> float:
+    seconds = float(text)
+    if not SHORTEST_INTERVAL_SECONDS <= seconds <= LONGEST_INTERVAL_SECONDS:
+        limits = f"{SHORTEST_INTERVAL_SECONDS}..{LONGEST_INTERVAL_SECONDS}"
+        raise argparse.ArgumentTypeError(f"{text} is outside {limits} seconds")
+    return seconds
+
+
+def _profile_steps(text: str) -> dict[str, Any]:
+    try:
+        return chosen.profile_steps(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text}: {error}. Say e.g. 50:55.") from None

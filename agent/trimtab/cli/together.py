@@ -1,0 +1,89 @@
+"""A command whose run is measured on this node by another agent already."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from trimtab import hooks, identity, sharing
+from trimtab.cli import saying
+from trimtab.cli.arguments import say
+from trimtab.cli.ending import end
+from trimtab.described import Target
+from trimtab.session import Session
+from trimtab.sharing import Lock
+from trimtab.supervise import Command, Ending
+
+_ASK_SECONDS = 1.0
+_TOGETHER_SECONDS = 3.0
+"""Ranks that end within this time of each other end together."""
+
+
+def lock_for(arguments: argparse.Namespace) -> Lock | None:
+    """The lock of a run that several commands may share; None if nothing could make them meet."""
+    environment = saying.environment(arguments)
+    if not identity.is_shared(environment):
+        return None
+    run = identity.run_id(saying.options(arguments).server, environment)
+    with suppress(OSError):
+        return Lock(run, identity.attempt(environment))
+    return None
+
+
+class Follower:
+    """Runs the command beside the one who measures; takes over when that one is gone."""
+
+    def __init__(self, words: Sequence[str], lock: Lock, folder: Path) -> None:
+        self._words, self._lock, self._folder = words, lock, folder
+        self._over = threading.Event()
+        self._session: Session | None = None
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Raises OSError where the command can't be started."""
+        began = time.monotonic()
+        command = Command(self._words, _environment(self._folder, arguments))
+        with suppress(OSError):
+            sharing.join(self._folder, command.pid)
+        takeover = threading.Thread(target=self._take_over, args=(command, arguments), daemon=True)
+        takeover.start()
+        ending = command.wait()
+        self._over.set()
+        takeover.join(_TOGETHER_SECONDS)
+        sharing.leave(self._folder, command.pid, ending.exit_code)
+        self._end(ending, time.monotonic() - began, arguments)
+        return ending.exit_code or 0
+
+    def _take_over(self, command: Command, arguments: argparse.Namespace) -> None:
+        """Not at once: where all ranks end together there is nothing left to measure."""
+        while not self._over.wait(_ASK_SECONDS):
+            if self._lock.taken():
+                if not self._over.wait(_TOGETHER_SECONDS):
+                    self._measure(command, arguments)
+                return
+
+    def _measure(self, command: Command, arguments: argparse.Namespace) -> None:
+        try:
+            target = Target(self._words, saying.environment(arguments))
+            session = Session(target, saying.options(arguments), say, self._folder)
+            self._lock.tell(session.folder)
+            session.start(command.pid, command.end)
+            self._session = session
+        except Exception as error:
+            say(f"the rest of the run is not measured: {error}")
+
+    def _end(self, ending: Ending, seconds: float, arguments: argparse.Namespace) -> None:
+        if self._session:
+            server = saying.options(arguments).server
+            end(self._session, ending, seconds, server, arguments.result_file)
+        self._lock.release()
+
+
+def _environment(folder: Path, arguments: argparse.Namespace) -> dict[str, str]:
+    if arguments.no_hook:
+        return {**os.environ, "TRIMTAB_RUN_DIR": str(folder)}
+    return hooks.environment(os.environ, folder)

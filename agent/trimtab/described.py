@@ -1,0 +1,70 @@
+"""What is declared of a run and its node, before a single sample is taken."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import UUID
+
+from trimtab import __version__, git, identity
+from trimtab.hardware import node_facts
+from trimtab.options import Options
+from trimtab.redaction import redacted, secrets_of
+from trimtab.wire import Declaration
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is watched: a command, a running process, or (without words) the machine."""
+
+    words: Sequence[str] = ()
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    place: Path = field(default_factory=Path.cwd)
+    """Its working folder."""
+
+    def secrets(self, options: Options) -> list[str]:
+        """Texts that must not be written anywhere."""
+        known = [options.server.token, *secrets_of(self.environment), *secrets_of(os.environ)]
+        return [secret for secret in known if secret]
+
+
+def describe(session: UUID, run: UUID, target: Target, options: Options) -> Declaration:
+    """The declaration, redacted. What only git can tell isn't in it yet (`add_git_state`)."""
+    facts = node_facts(identity.machine_id(target.environment))
+    options.apply_to(facts)
+    secrets = target.secrets(options)
+    entry_point = redacted([identity.entry_point(target.words)], secrets)[0] if target.words else ""
+    workload = {"entry_point": identity.shortened(entry_point)} if entry_point else {}
+    return Declaration(
+        run_id=run,
+        job=options.job or _job_name(target, secrets),
+        attempt=identity.attempt(target.environment),
+        session_id=session,
+        node=facts,
+        owner=options.owner,
+        tags=options.tags,
+        parameters=dict(options.parameters),
+        command=redacted(target.words, secrets)[:500],
+        agent_version=__version__,
+        workload={**workload, **options.workload},
+    )
+
+
+def add_git_state(declaration: Declaration, place: Path) -> bool:
+    """In a large repository git takes seconds. False where there is none."""
+    repository = git.repository(place)
+    if repository is None:
+        return False
+    state = git.state(repository.folder)
+    declaration.git_commit, declaration.git_branch = state.commit, state.branch
+    declaration.git_dirty = state.dirty
+    return True
+
+
+def _job_name(target: Target, secrets: list[str]) -> str:
+    if not target.words:
+        return identity.shortened(f"machine/{os.uname().nodename}")
+    name = identity.job_name(target.words, git.repository(target.place), target.place)
+    return redacted([name], secrets)[0]

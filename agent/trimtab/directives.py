@@ -1,0 +1,105 @@
+"""What the service may ask of a running agent, and the bounds within which it is done."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from trimtab.spool import MOST_ARTEFACT_BYTES
+
+SHORTEST_INTERVAL_SECONDS = 0.1
+LONGEST_INTERVAL_SECONDS = 5.0
+MOST_PROFILE_STEPS = 100
+MOST_PROFILE_SECONDS = 120.0
+_MOST_GRACE_SECONDS = 600.0
+_MOST_HEARD = 1_000
+
+
+@dataclass(frozen=True)
+class Hands:
+    """What a session lets directives do; None: it can't, or mustn't."""
+
+    set_interval: Callable[[float], None] | None = None
+    profile: Callable[[dict[str, Any]], None] | None = None
+    stop: Callable[[str, float], None] | None = None
+    """The rule that asks for it, and the seconds between SIGTERM and SIGKILL."""
+
+
+class Directives:
+    """Each directive is done once, however often it is said, and answered by one event."""
+
+    def __init__(self, hands: Hands, tell: Callable[[str, dict[str, Any]], None]) -> None:
+        self._hands = hands
+        self._tell = tell
+        self._heard: set[str] = set()
+
+    def heed(self, said: Any) -> None:
+        """The `directives` of an answer: a list, of which anything may be wrong."""
+        for directive in said if isinstance(said, list) else []:
+            if not isinstance(directive, dict) or not isinstance(directive.get("id"), str):
+                continue
+            name = directive["id"][:100]
+            if name not in self._heard and len(self._heard) < _MOST_HEARD:
+                self._heard.add(name)
+                kind = str(directive.get("kind", ""))[:100]
+                outcome, reason = self._outcome(kind, directive)
+                answer = {"id": name, "directive": kind, "outcome": outcome, "reason": reason}
+                self._tell("directive", answer)
+
+    def _outcome(self, kind: str, directive: dict[str, Any]) -> tuple[str, str]:
+        known = {"interval": self._interval, "profile": self._profile, "stop": self._stop}
+        if kind not in known:
+            return "refused", f"this agent knows {', '.join(known)} only"
+        try:
+            return known[kind](directive)
+        except (ValueError, KeyError, TypeError, OSError) as error:
+            return "refused", f"{type(error).__name__}: {error}"[:500]
+
+    def _interval(self, directive: dict[str, Any]) -> tuple[str, str]:
+        if self._hands.set_interval is None:
+            return "refused", "not while this agent runs"
+        limits = SHORTEST_INTERVAL_SECONDS, LONGEST_INTERVAL_SECONDS
+        self._hands.set_interval(_number(directive, "seconds", *limits))
+        return "done", ""
+
+    def _profile(self, directive: dict[str, Any]) -> tuple[str, str]:
+        if self._hands.profile is None:
+            return "refused", "there is no hook in what this agent watches"
+        self._hands.profile(profile_request(directive))
+        return "passed_on", ""
+
+    def _stop(self, directive: dict[str, Any]) -> tuple[str, str]:
+        if self._hands.stop is None:
+            return "refused", "the run was started without --allow-stop"
+        grace = _number(directive, "grace_seconds", 0, _MOST_GRACE_SECONDS, 30)
+        self._hands.stop(str(directive["rule"])[:120], grace)
+        return "done", ""
+
+
+def profile_request(said: dict[str, Any]) -> dict[str, Any]:
+    """Which steps of which rank, bounded in steps, seconds and bytes.
+
+    Raises:
+        ValueError: a bound is broken; TypeError: not a number.
+    """
+    first = said.get("first_step")
+    return {
+        "rank": int(_number(said, "rank", 0, 10_000_000, 0)),
+        "first_step": None if first is None else int(_number(said, "first_step", 1, 2**53)),
+        "steps": int(_number(said, "steps", 1, MOST_PROFILE_STEPS, 5)),
+        "seconds": _number(said, "seconds", 0.1, MOST_PROFILE_SECONDS, 30),
+        "bytes": int(_number(said, "bytes", 1024, MOST_ARTEFACT_BYTES, MOST_ARTEFACT_BYTES)),
+    }
+
+
+def _number(
+    said: dict[str, Any], name: str, low: float, high: float, default: float | None = None
+) -> float:
+    value = said.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{name} is not a number")
+    if not low <= value <= high:
+        raise ValueError(f"{name} {value} is outside {low}..{high}")
+    return value

@@ -1,0 +1,70 @@
+"""What the hook tells of a training process besides its steps: from ring records to events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from trimtab import ring
+
+Fact = tuple[str, dict[str, Any]]
+
+
+def fact(kind: int, flags: int, fields: tuple[int, ...]) -> Fact | None:
+    """The event's kind and data (`wire.Event`); None for a record of no known kind."""
+    read = _READERS.get(kind)
+    return None if read is None else read(flags, *fields)
+
+
+def _checkpoint(flags: int, duration_ns: int, size_bytes: int, _: int) -> Fact:
+    return "checkpoint", {"seconds": round(duration_ns / 1e9, 6), "bytes": _told(size_bytes)}
+
+
+def _loader(flags: int, workers: int, batch_size: int, prefetch_factor: int) -> Fact:
+    return "loader", {
+        "phase": "evaluate" if flags & ring.EVALUATES else "train",
+        "workers": _told(workers),
+        "batch_size": _told(batch_size),
+        "prefetch_factor": _told(prefetch_factor),
+        "pin_memory": bool(flags & ring.PIN_MEMORY),
+        "persistent_workers": bool(flags & ring.PERSISTENT_WORKERS),
+    }
+
+
+def _precision(flags: int, amp: int, parameters: int, _: int) -> Fact:
+    return "precision", {
+        "amp": ring.DTYPES[amp],
+        "parameters": None if parameters < 0 else ring.DTYPES[parameters],
+        "tf32": bool(flags & ring.TF32_MATMUL),
+        "cudnn_tf32": bool(flags & ring.TF32_CUDNN),
+    }
+
+
+def _memory(flags: int, allocated: int, reserved: int, total: int) -> Fact:
+    return "gpu_memory", {
+        "peak_allocated_bytes": allocated,
+        "peak_reserved_bytes": reserved,
+        "total_bytes": _told(total),
+    }
+
+
+def _rank(flags: int, local_rank: int, world_size: int, pid: int) -> Fact:
+    return "rank", {"local_rank": local_rank, "world_size": world_size, "pid": pid}
+
+
+def _profile(flags: int, first_step: int, steps: int, size_bytes: int) -> Fact:
+    return "profile", {"first_step": first_step, "steps": steps, "bytes": size_bytes}
+
+
+def _told(value: int) -> int | None:
+    return None if value < 0 else value
+
+
+_READERS: dict[int, Callable[..., Fact]] = {
+    ring.CHECKPOINT: _checkpoint,
+    ring.LOADER: _loader,
+    ring.PRECISION: _precision,
+    ring.MEMORY: _memory,
+    ring.RANK: _rank,
+    ring.PROFILE: _profile,
+}

@@ -1,0 +1,1 @@
+"""A folder for PYTHONPATH; nothing in it is to be imported by name."""

@@ -1,0 +1,101 @@
+"""Runs at the start of every Python under `trimtab run`: waits for torch, and lets it be seen.
+
+Imports nothing that Python hasn't loaded by itself, so that a script without torch pays for one
+dictionary look-up an import. Whatever fails here must not be noticed by the script.
+"""
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `typing` isn't loaded yet, and costs milliseconds
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Any
+
+_HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib isn't loaded yet
+_AGENT = os.path.dirname(os.path.dirname(os.path.dirname(_HERE)))  # noqa: PTH120
+_SEEN = frozenset(
+    (
+        "torch.optim.optimizer",
+        "torch.utils.data.dataloader",
+        "torch.nn.modules.module",
+        "torch.amp.autocast_mode",
+        "torch.serialization",
+        "safetensors.torch",
+    )
+)
+
+
+class _Watcher:
+    """Lets the other finders find; tells the hook when one of these modules has been executed."""
+
+    def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "ModuleSpec | None":
+        if name not in _SEEN:
+            return None
+        for finder in sys.meta_path:
+            spec = None if finder is self else finder.find_spec(name, path, target)
+            if spec is not None:
+                _tell_after(spec.loader)
+                return spec
+        return None
+
+
+class _Agent:
+    """Finds the package `trimtab` beside this file where the script's own Python has none."""
+
+    def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "ModuleSpec | None":
+        if name != "trimtab":
+            return None
+        from importlib.machinery import PathFinder
+
+        return PathFinder.find_spec(name, [_AGENT], target)
+
+
+def _tell_after(loader: "Any") -> None:
+    """The loader stays what it is; only this one execution ends with a call of ours."""
+    try:
+        execute = loader.exec_module
+
+        def exec_module(module: "ModuleType") -> None:
+            del loader.exec_module
+            execute(module)
+            _tell(module)
+
+        loader.exec_module = exec_module
+    except Exception:
+        return
+
+
+def _tell(module: "ModuleType") -> None:
+    try:
+        from trimtab.hooks import pytorch
+
+        pytorch.patch(module)
+    except Exception:
+        return
+
+
+def _wait_for_torch() -> None:
+    environment = os.environ
+    if environment.get("TRIMTAB_DISABLE") == "1" or not environment.get("TRIMTAB_RUN_DIR"):
+        return
+    if sys.version_info >= (3, 9):  # noqa: UP036 - the training's Python may be older than ours
+        sys.meta_path.insert(0, _Watcher())
+        sys.meta_path.append(_Agent())
+
+
+def _let_the_hidden_one_run() -> None:
+    """Its errors are its own: `site` reports them as it would have without us."""
+    mine = sys.modules.pop("sitecustomize")
+    sys.path[:] = [part for part in sys.path if part != _HERE]
+    try:
+        import sitecustomize  # type: ignore[import-not-found]  # noqa: F401
+    except ImportError as error:
+        if error.name != "sitecustomize":
+            raise
+        sys.modules["sitecustomize"] = mine
+
+
+_wait_for_torch()
+_let_the_hidden_one_run()

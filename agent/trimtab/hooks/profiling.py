@@ -1,0 +1,105 @@
+"""A profile on demand: torch's own profiler in one rank, bounded in steps, time and bytes.
+
+The agent asks by a file in the run's folder and takes the trace that appears beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic_ns
+from typing import Any
+
+from trimtab import ring, sdk
+from trimtab.hooks.training import Training
+from trimtab.told import PROFILE_NAME, TRACE_SUFFIX
+
+
+class Profiling:
+    """Watches for a request, and follows it from step to step."""
+
+    def __init__(self, training: Training) -> None:
+        self._training = training
+        self._path = Path(sdk.attached.folder) / PROFILE_NAME
+        self._read_ns = 0
+        self._request: dict[str, Any] = {}
+        self._profiler: Any = None
+        self._first_step = 0
+        self._began_ns = 0
+
+    def look(self, steps: int) -> None:
+        """Is there a new request, and is it for this rank?"""
+        with suppress(FileNotFoundError):
+            changed_ns = os.stat(self._path).st_mtime_ns  # noqa: PTH116 - once a second, in the loop
+            if changed_ns == self._read_ns or self._profiler:
+                return
+            self._read_ns = changed_ns
+            request = json.loads(self._path.read_text())
+            recorder = sdk.attached.recorder
+            if recorder and recorder.rank == request["rank"]:
+                self._request = request
+                self._request["first_step"] = max(steps + 1, request["first_step"] or 0)
+                self._training.at_step = self._at_step
+                self._at_step(steps)
+
+    def _at_step(self, steps: int) -> None:
+        if self._profiler is None:
+            if steps + 1 >= self._request["first_step"]:
+                self._start(steps + 1)
+            return
+        over = monotonic_ns() - self._began_ns > self._request["seconds"] * 1e9
+        if over or steps + 1 >= self._first_step + self._request["steps"]:
+            self._training.at_step = None
+            self._finish(steps + 1 - self._first_step)
+
+    def _start(self, step: int) -> None:
+        began = monotonic_ns()
+        self._first_step, self._began_ns = step, began
+        try:
+            torch = sys.modules["torch"]
+            if torch.autograd._profiler_enabled():
+                raise RuntimeError(
+                    "the script profiles itself, and a second profile ends the first"
+                )
+            profiler = torch.profiler.profile()
+            profiler.start()
+            self._profiler = profiler
+        except Exception:
+            self._training.at_step = None
+            self._tell(0, 0)
+        self._resume(began)
+
+    def _finish(self, steps: int) -> None:
+        began = monotonic_ns()
+        profiler, self._profiler = self._profiler, None
+        size_bytes = 0
+        with suppress(Exception):
+            profiler.stop()
+            size_bytes = self._write(profiler)
+        self._tell(steps, size_bytes)
+        self._resume(began)
+
+    def _write(self, profiler: Any) -> int:
+        """The trace appears under its name when it is whole. 0 if it is larger than asked for."""
+        name = f"rank{self._request['rank']}-step{self._first_step}{TRACE_SUFFIX}"
+        draft = self._path.with_name(f"draft-{os.getpid()}.json.gz")
+        try:
+            profiler.export_chrome_trace(str(draft))
+            size_bytes = draft.stat().st_size
+            if size_bytes > self._request["bytes"]:
+                return 0
+            draft.rename(self._path.with_name(name))
+            return size_bytes
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def _tell(self, steps: int, size_bytes: int) -> None:
+        if recorder := sdk.attached.recorder:
+            recorder.fact(ring.PROFILE, self._first_step, steps, size_bytes)
+
+    def _resume(self, since_ns: int) -> None:
+        if recorder := sdk.attached.recorder:
+            recorder.paused(since_ns)

@@ -1,0 +1,219 @@
+"""Lets `training.py` see torch: a public hook for steps, and five small wrappers around the rest.
+
+Each module of torch is patched when it has just been imported. A part that another version of
+torch doesn't have stays unpatched, and the rest works. Nothing here initialises CUDA, synchronises
+a device, or keeps a tensor.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import os
+import sys
+import weakref
+from collections.abc import Callable
+from time import monotonic_ns
+from types import ModuleType
+from typing import Any
+
+from trimtab import sdk
+from trimtab.hooks.batches import Batches
+from trimtab.hooks.slowly import Slowly
+from trimtab.hooks.training import Training
+from trimtab.ranks import Place, place
+from trimtab.recorder import Recorder
+from trimtab.ring import NOT_TOLD
+
+
+def patch(module: ModuleType) -> None:
+    """Patch a module that has just been imported."""
+    patches[module.__name__](module)
+
+
+def _recorder() -> Recorder | None:
+    return sdk.attached.open(_place())
+
+
+def _place() -> Place | None:
+    """Processes that the script itself started have no launcher's variables, but a group."""
+    distributed = sys.modules.get("torch.distributed")
+    try:
+        if distributed and distributed.is_available() and distributed.is_initialized():
+            local = place(os.environ).local_rank
+            return Place(distributed.get_rank(), local, distributed.get_world_size())
+    except Exception:
+        return None
+    return None
+
+
+training = Training(_recorder)
+slowly = Slowly(training)
+
+
+def _patch_optimizer(module: ModuleType) -> None:
+    module.register_optimizer_step_post_hook(training.stepped)
+
+
+# Loaders
+
+_known: weakref.WeakKeyDictionary[Any, Batches] = weakref.WeakKeyDictionary()
+
+
+def _batches(loader: Any) -> Batches:
+    found = _known.get(loader)
+    if found is None:
+        found = _known[loader] = Batches(loader)
+    else:
+        found.measure(loader)
+    return found
+
+
+def _patch_loader(module: ModuleType) -> None:
+    torch_c = sys.modules["torch"]._C
+    loader_class, iterator_class = module.DataLoader, module._BaseDataLoaderIter
+    loader_class.__iter__ = _iter_told(loader_class.__iter__, torch_c.is_grad_enabled)
+    iterator_class.__next__ = _next_told(iterator_class.__next__, torch_c.is_grad_enabled)
+
+
+def _iter_told(original: Callable[..., Any], is_grad_enabled: Callable[[], bool]) -> Any:
+    @functools.wraps(original)
+    def __iter__(self: Any) -> Any:  # noqa: N807
+        batches, trains = None, False
+        try:
+            batches = _batches(self)
+            began = monotonic_ns()
+            trains = training.loop_begins(batches, not is_grad_enabled())
+        except Exception:
+            return original(self)
+        iterator = original(self)
+        try:
+            iterator._trimtab = batches
+            if trains and (recorder := sdk.attached.recorder):
+                recorder.waited(began)
+        except Exception:
+            return iterator
+        return iterator
+
+    return __iter__
+
+
+def _next_told(original: Callable[..., Any], is_grad_enabled: Callable[[], bool]) -> Any:
+    @functools.wraps(original)
+    def __next__(self: Any) -> Any:  # noqa: N807
+        recorder = sdk.attached.recorder
+        if recorder is None or recorder.fetching:
+            return original(self)
+        recorder.fetching = True
+        began = monotonic_ns()
+        try:
+            batch = original(self)
+        except StopIteration:
+            recorder.fetching = False
+            _ended(self)
+            raise
+        finally:
+            recorder.fetching = False
+        try:
+            batches = self._trimtab
+            if (
+                batches is recorder.usual_batches
+                and self._num_yielded <= batches.full_batches
+                and is_grad_enabled()
+            ):
+                loop = recorder.loop
+                loop.samples += batches.batch_size
+                loop.wait_ns += monotonic_ns() - began
+                return batch
+            samples = batches.samples(batch, self._num_yielded)
+            training.fetched(recorder, batches, began, samples, not is_grad_enabled())
+        except Exception:
+            return batch
+        return batch
+
+    return __next__
+
+
+def _ended(iterator: Any) -> None:
+    try:
+        training.loop_ends(iterator._trimtab)
+    except Exception:
+        return
+
+
+# Modes, precision, checkpoints
+
+
+def _patch_module(module: ModuleType) -> None:
+    original = module.Module.train
+
+    @functools.wraps(original)
+    def train(self: Any, mode: bool = True) -> Any:
+        training.mode_begins(self, bool(mode))
+        try:
+            return original(self, mode)
+        finally:
+            training.mode_ends()
+
+    module.Module.train = train
+
+
+def _patch_autocast(module: ModuleType) -> None:
+    original = module.autocast.__enter__
+
+    @functools.wraps(original)
+    def __enter__(self: Any) -> Any:  # noqa: N807
+        slowly.amp = self
+        return original(self)
+
+    module.autocast.__enter__ = __enter__
+
+
+def _patch_save(module: ModuleType) -> None:
+    original = module.save
+
+    @functools.wraps(original)
+    def save(obj: Any, f: Any, *arguments: Any, **named: Any) -> Any:
+        before = _position(f)
+        return training.saving(
+            lambda: original(obj, f, *arguments, **named), lambda: _written_bytes(f, before)
+        )
+
+    module.save = save  # type: ignore[attr-defined]
+
+
+def _patch_safetensors(module: ModuleType) -> None:
+    original = module.save_file
+
+    @functools.wraps(original)
+    def save_file(tensors: Any, filename: Any, *arguments: Any, **named: Any) -> Any:
+        return training.saving(
+            lambda: original(tensors, filename, *arguments, **named),
+            lambda: _written_bytes(filename, 0),
+        )
+
+    module.save_file = save_file  # type: ignore[attr-defined]
+
+
+def _position(file: Any) -> int:
+    try:
+        return int(file.tell())
+    except (AttributeError, OSError, ValueError, io.UnsupportedOperation):
+        return 0
+
+
+def _written_bytes(file: Any, before: int) -> int:
+    if isinstance(file, str | os.PathLike):
+        return os.path.getsize(file)  # noqa: PTH202
+    after = _position(file)
+    return after - before if after > before else NOT_TOLD
+
+
+patches: dict[str, Callable[[ModuleType], None]] = {
+    "torch.optim.optimizer": _patch_optimizer,
+    "torch.utils.data.dataloader": _patch_loader,
+    "torch.nn.modules.module": _patch_module,
+    "torch.amp.autocast_mode": _patch_autocast,
+    "torch.serialization": _patch_save,
+    "safetensors.torch": _patch_safetensors,
+}

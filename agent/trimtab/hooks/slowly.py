@@ -1,0 +1,66 @@
+"""What changes slowly in a torch process: precision, GPU memory. Looked at about once a second."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from typing import Any
+
+from trimtab import ring, sdk
+from trimtab.hooks.profiling import Profiling
+from trimtab.hooks.training import Training
+from trimtab.ring import DTYPES
+
+_MEMORY_NS = 10_000_000_000
+
+
+class Slowly:
+    """Tells a value when it is new, and the GPU memory's peak every ten seconds if it rose."""
+
+    def __init__(self, training: Training) -> None:
+        self.amp: Any = None
+        """The last autocast that was entered."""
+        self._precision: tuple[int, int, int] | None = None
+        self._peak = (0, 0)
+        self._memory_at_ns = 0
+        self._profiling = Profiling(training)
+        training.look = self._look
+
+    def _look(self, optimizer: Any, steps: int, now: int) -> None:
+        with suppress(Exception):
+            self._profiling.look(steps)
+        torch = sys.modules["torch"]
+        with suppress(Exception):
+            self._tell_precision(torch, optimizer)
+        if now >= self._memory_at_ns:
+            self._memory_at_ns = now + _MEMORY_NS
+            with suppress(Exception):
+                self._tell_memory(torch)
+
+    def _tell_precision(self, torch: Any, optimizer: Any) -> None:
+        amp = self.amp
+        autocast = (
+            _dtype(amp.fast_dtype) if amp is not None and amp._enabled else DTYPES.index("off")
+        )
+        parameters = _dtype(optimizer.param_groups[0]["params"][0].dtype)
+        flags = ring.TF32_MATMUL * (torch.get_float32_matmul_precision() != "highest")
+        flags |= ring.TF32_CUDNN * bool(torch.backends.cudnn.allow_tf32)
+        found = autocast, parameters, flags
+        if found != self._precision and (recorder := sdk.attached.recorder):
+            self._precision = found
+            recorder.fact(ring.PRECISION, autocast, parameters, flags=flags)
+
+    def _tell_memory(self, torch: Any) -> None:
+        """Never the first to touch the GPU: that alone would take memory on it."""
+        if not torch.cuda.is_initialized():
+            return
+        peak = torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
+        if peak != self._peak and (recorder := sdk.attached.recorder):
+            self._peak = peak
+            total = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
+            recorder.fact(ring.MEMORY, *peak, total)
+
+
+def _dtype(dtype: Any) -> int:
+    name = str(dtype).removeprefix("torch.")
+    return DTYPES.index(name) if name in DTYPES else DTYPES.index("other")

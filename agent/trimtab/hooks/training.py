@@ -1,0 +1,220 @@
+"""One process's training loop, pieced together from what its framework lets us see.
+
+Knows no framework: `pytorch.py` tells it of batches, optimizer steps, modes and checkpoints. Each
+call costs well below a microsecond unless there is something new to tell.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from threading import get_ident
+from time import monotonic_ns
+from typing import Any
+
+from trimtab import ring, sdk
+from trimtab.hooks.batches import Batches
+from trimtab.recorder import CHECKPOINT, Recorder
+
+_LOOK_NS = 1_000_000_000
+"""How often, at most, a step also looks at what changes slowly."""
+
+
+class Training:
+    """What is known of the loop so far. After a fork the child begins anew."""
+
+    def __init__(self, open_recorder: Callable[[], Recorder | None]) -> None:
+        self._open = open_recorder
+        self._begin()
+        os.register_at_fork(after_in_child=self._begin)
+        self.look: Callable[[Any, int, int], None] | None = None
+        """Called about once a second with the optimizer, steps so far and the time in ns."""
+        self.at_step: Callable[[int], None] | None = None
+        """Called after each step while somebody counts them (a profile is asked for)."""
+
+    def _begin(self) -> None:
+        self.steps = 0
+        self._evaluated: weakref.ref[Any] | None = None
+        """The module that was put into `eval()` last, unless `train()` came after."""
+        self._depth = 0
+        self._thread = 0
+        self._main: weakref.ref[Any] | None = None
+        self._other_steps = 0
+        self._epoch = -1
+        self._look_at_ns = 0
+        self._loader: Batches | None = None
+        """The one whose loop goes on, if it trains."""
+        self._fetched_from: Batches | None = None
+
+    def recorder(self) -> Recorder | None:
+        return sdk.attached.recorder or self._open()
+
+    # Batches
+
+    def loop_begins(self, batches: Batches, no_gradients: bool) -> bool:
+        """A loop over a loader begins. True if it is one that trains, as far as one can tell."""
+        recorder = self.recorder()
+        if recorder is None or not self._is_own_thread():
+            return False
+        evaluates = self._is_evaluation(batches, no_gradients)
+        if not batches.told:
+            batches.tell(recorder, evaluates)
+        batches.began_ns = monotonic_ns()
+        recorder.usual_optimizer, recorder.usual_batches = 0, None
+        if recorder.fetching or evaluates:
+            return False
+        recorder.evaluation_over()
+        if self._loader is None or self._loader is batches:
+            recorder.loop_begins()
+            self._loader = batches
+        return True
+
+    def loop_ends(self, batches: Batches) -> None:
+        """The loader has no more batches."""
+        recorder = sdk.attached.recorder
+        if recorder is None or not self._is_own_thread() or recorder.fetching:
+            return
+        if self._loader is batches:
+            self._loader = None
+        self._fetched_from = None
+        recorder.evaluation_over()
+
+    def fetched(
+        self, recorder: Recorder, batches: Batches, since_ns: int, samples: int, no_gradients: bool
+    ) -> None:
+        """A batch arrived that was asked for at `since_ns`."""
+        if not self._is_own_thread():
+            return
+        self._fetched_from = batches
+        if self._is_evaluation(batches, no_gradients):
+            recorder.evaluation_seen(since_ns)
+        else:
+            recorder.evaluation_over()
+            self._loader = self._loader or batches
+            recorder.usual_batches = batches if batches.train else None
+        if not batches.train:
+            recorder.usual_optimizer = 0
+        recorder.hook_sees_batches = True
+        recorder.fetched(since_ns, samples)
+
+    def _is_evaluation(self, batches: Batches, no_gradients: bool) -> bool:
+        """A part of the model may be frozen by `eval()`: a loader that has led to steps trains."""
+        if no_gradients or self._evaluated is None or batches.train:
+            return no_gradients
+        module = self._evaluated()
+        return module is not None and not module.training
+
+    def _is_own_thread(self) -> bool:
+        """Batches that another thread prefetches are waited for in nobody's step."""
+        if not self._thread:
+            self._thread = get_ident()
+        return self._thread == get_ident()
+
+    # Steps
+
+    def stepped(self, optimizer: Any, arguments: Any = (), named: Any = None) -> None:
+        """An optimizer made a step. The usual case stays within this function: a call is dear."""
+        try:
+            recorder = sdk.attached.recorder
+            if recorder is None or recorder.usual_optimizer != id(optimizer):
+                self._stepped(optimizer)
+                return
+            now, loop = monotonic_ns(), recorder.loop
+            recorder.held.append(
+                (ring.STEP, loop.phase, now, now - loop.began_ns, loop.wait_ns, loop.samples)  # type: ignore[operator]
+            )
+            loop.began_ns = now
+            loop.wait_ns = loop.wait_of_no_wait_ns
+            loop.samples = loop.samples_of_no_fetch
+            if now >= recorder.flush_at_ns:
+                self._look_around(recorder, optimizer, now)
+        except Exception:
+            return
+
+    def _stepped(self, optimizer: Any) -> None:
+        """A step that may have something new to it."""
+        main = self._main
+        if (main is None or main() is not optimizer) and not self._becomes_main(optimizer):
+            return
+        recorder = self.recorder()
+        if recorder is None:
+            return
+        self._other_steps = 0
+        if self._thread != get_ident():
+            self._thread = get_ident()
+            recorder.waits_elsewhere()
+        if self._fetched_from and not self._fetched_from.train:
+            self._trains(recorder, self._fetched_from)
+        recorder.evaluation_over()
+        if self._loader and self._loader.began_ns:
+            self._tell_epoch(recorder, self._loader)
+        self._look_around(recorder, optimizer, recorder.step_seen())
+
+    def _look_around(self, recorder: Recorder, optimizer: Any, now: int) -> None:
+        self.steps += recorder.flush()
+        if self.at_step:
+            self.at_step(self.steps)
+        if self.look and now >= self._look_at_ns:
+            self._look_at_ns = now + _LOOK_NS
+            self.look(optimizer, self.steps, now)
+        usual = self.at_step is None and not recorder.script_tells_steps
+        recorder.usual_optimizer = id(optimizer) if usual else 0
+
+    def _becomes_main(self, optimizer: Any) -> bool:
+        """Of several optimizers the one that steps most counts: the loop goes round once a step."""
+        self._other_steps += 1
+        if recorder := sdk.attached.recorder:
+            recorder.usual_optimizer = 0  # the main one's next step is to be looked at
+        if self._main is not None and self._main() is not None and self._other_steps < 2:
+            return False
+        self._main = weakref.ref(optimizer)
+        return True
+
+    def _trains(self, recorder: Recorder, batches: Batches) -> None:
+        batches.train = True
+        if recorder.in_seen_evaluation:
+            recorder.evaluation_was_training()
+            self._loader = batches
+
+    def _tell_epoch(self, recorder: Recorder, batches: Batches) -> None:
+        """Only now is it known that the loop which began then is one that trains."""
+        self._epoch += 1
+        if not recorder.script_tells_epochs:
+            recorder.epoch(self._epoch, batches.began_ns)
+        batches.began_ns = 0
+
+    # Modes and checkpoints
+
+    def mode_begins(self, module: Any, training: bool) -> None:
+        """`train()` or `eval()` of a module; those of its parts follow before `mode_ends`."""
+        self._depth += 1
+        if self._depth > 1 or self._thread not in (0, get_ident()):
+            return
+        self._evaluated = None if training else weakref.ref(module)
+        recorder = sdk.attached.recorder
+        if training and recorder is not None:
+            recorder.evaluation_over()
+
+    def mode_ends(self) -> None:
+        self._depth -= 1
+
+    def saving(self, save: Callable[[], Any], written_bytes: Callable[[], int]) -> Any:
+        """Runs `save()`. Its time is a checkpoint's and no step's, if the loop waits for it."""
+        recorder = self.recorder()
+        if recorder is None or recorder.loop.phase == CHECKPOINT:
+            return save()
+        waits = self._is_own_thread()
+        began = monotonic_ns()
+        if waits:
+            recorder.phase_begins(CHECKPOINT)
+        try:
+            result = save()
+            seconds_ns = monotonic_ns() - began
+            with suppress(Exception):
+                recorder.fact(ring.CHECKPOINT, seconds_ns, written_bytes())
+        finally:
+            if waits:
+                recorder.phase_ends()
+        return result

@@ -1,0 +1,73 @@
+"""Keras: `model.fit(..., callbacks=[TrimtabCallback(batch_size=32)])`."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from trimtab.integrations.told import ToldLoop
+
+
+def __getattr__(name: str) -> Any:
+    if name == "TrimtabCallback":
+        return _callback()
+    raise AttributeError(name)
+
+
+@cache
+def _callback() -> Any:
+    """Made when it is asked for: only then a Keras is needed, and it is the script's own."""
+    keras: Any = sys.modules.get("keras") or _imported()
+    base = keras.callbacks.Callback
+    fetches_before = _fetches_before_the_batch_begins(keras)
+
+    class TrimtabCallback(base):  # type: ignore[misc, valid-type]
+        """Tells steps, epochs, evaluations and the metrics of each epoch.
+
+        Args:
+            batch_size: samples of one step in this process; None: not known.
+        """
+
+        def __init__(self, batch_size: int | None = None) -> None:
+            super().__init__()
+            self._samples = batch_size
+            self._loop = ToldLoop()
+
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            self._loop.epoch_begins(epoch, waits_are_told=fetches_before)
+
+        def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+            if fetches_before:
+                self._loop.batch_begins()
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            self._loop.step_ends(self._samples)
+
+        def on_test_begin(self, logs: Any = None) -> None:
+            self._loop.phase_begins("evaluate")
+
+        def on_test_end(self, logs: Any = None) -> None:
+            self._loop.phase_ends()
+
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            self._loop.log(logs)
+
+    TrimtabCallback.__qualname__ = "TrimtabCallback"  # found again when it is unpickled
+    return TrimtabCallback
+
+
+def _imported() -> Any:
+    try:
+        return import_module("keras")
+    except ImportError:
+        return import_module("tensorflow").keras
+
+
+def _fetches_before_the_batch_begins(keras: Any) -> bool:
+    """On TensorFlow the step itself takes its batch, so the wait can't be told from the work."""
+    try:
+        return str(keras.backend.backend()) != "tensorflow"
+    except AttributeError:
+        return False

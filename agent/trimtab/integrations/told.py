@@ -1,0 +1,60 @@
+"""What all callbacks share: a loop told by a framework's events, beside what the hook sees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
+from time import monotonic_ns
+from typing import Any
+
+from trimtab import sdk
+from trimtab.ring import NOT_TOLD
+
+
+class ToldLoop:
+    """Steps, waits and phases by event; steps and waits only where the hook doesn't see them."""
+
+    def __init__(self) -> None:
+        self._since_ns = 0
+        self._phase: AbstractContextManager[None] | None = None
+
+    def epoch_begins(self, number: int, waits_are_told: bool = True) -> None:
+        sdk.epoch(number)
+        self._since_ns = monotonic_ns()
+        recorder = sdk.attached.recorder
+        if recorder and not recorder.hook_sees_batches:
+            recorder.loop_begins(waits_are_told)
+
+    def batch_begins(self) -> None:
+        """A batch is here; the time since the last step was spent waiting for it."""
+        recorder = sdk.attached.recorder
+        if recorder and self._since_ns and not recorder.hook_sees_batches:
+            with suppress(Exception):
+                recorder.fetched(self._since_ns, NOT_TOLD)
+
+    def step_ends(self, samples: int | None = None) -> None:
+        recorder = sdk.attached.recorder
+        if recorder is None or not recorder.hook_sees_steps:
+            sdk.step(samples)
+        self._since_ns = monotonic_ns()
+
+    def phase_begins(self, name: str) -> None:
+        if self._phase is None:
+            self._phase = sdk.phase(name)
+            self._phase.__enter__()
+
+    def phase_ends(self) -> None:
+        if self._phase is not None:
+            self._phase.__exit__(None, None, None)
+            self._phase = None
+            self._since_ns = monotonic_ns()
+
+    def log(self, values: Mapping[str, Any] | None, step: int | None = None) -> None:
+        """The numbers among them."""
+        numbers: dict[str, float] = {}
+        for name, value in (values or {}).items():
+            with suppress(Exception):
+                numbers[str(name)] = float(value)
+        with suppress(Exception):
+            numbers.pop("step", None)
+            sdk.log(step=step, **numbers)

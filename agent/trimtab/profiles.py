@@ -1,0 +1,37 @@
+"""The agent's side of a profile on demand: asks the hook for it, and takes the trace away."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from trimtab.spool import Spool
+from trimtab.told import PROFILE_NAME, TRACE_SUFFIX
+
+KIND = "profile"
+
+
+def request(folder: Path, asked: dict[str, Any]) -> None:
+    """Ask the rank that `asked` names (`directives.profile_request`). A new request replaces."""
+    draft = folder / f"{PROFILE_NAME}.draft"
+    draft.write_text(json.dumps(asked))
+    draft.replace(folder / PROFILE_NAME)
+
+
+def any_ready(folder: Path) -> bool:
+    return any(folder.glob(f"*{TRACE_SUFFIX}"))
+
+
+def collect(folder: Path, spool: Spool, session: str) -> list[str]:
+    """Move the traces that are there into the spool; what went wrong, to be said."""
+    problems = []
+    for trace in folder.glob(f"*{TRACE_SUFFIX}"):
+        try:
+            kept = spool.artefacts.add(session, KIND, trace, trace.name)
+        except OSError as error:
+            kept = False
+            problems.append(f"{trace.name} was not kept: {error.strerror}")
+        if not kept:
+            trace.unlink(missing_ok=True)
+    return problems

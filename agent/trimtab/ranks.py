@@ -1,0 +1,66 @@
+"""Which of the training processes this one is, as its launcher tells it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_MOST = 10_000_000
+_RANKS = (
+    "RANK",
+    "SLURM_PROCID",
+    "OMPI_COMM_WORLD_RANK",
+    "HOROVOD_RANK",
+    "PMIX_RANK",
+    "PMI_RANK",
+)
+_LOCAL_RANKS = (
+    "LOCAL_RANK",
+    "SLURM_LOCALID",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "HOROVOD_LOCAL_RANK",
+    "MPI_LOCALRANKID",
+)
+_WORLD_SIZES = (
+    "WORLD_SIZE",
+    "SLURM_NTASKS",
+    "OMPI_COMM_WORLD_SIZE",
+    "HOROVOD_SIZE",
+    "PMI_SIZE",
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """0 of 1 where no launcher says anything."""
+
+    rank: int = 0
+    local_rank: int = 0
+    world_size: int = 1
+
+
+def place(environment: Mapping[str, str]) -> Place:
+    """torchrun, Slurm, Open MPI, Horovod, MPICH; else SageMaker's list of hosts."""
+    rank = _first(environment, _RANKS)
+    if rank is None:
+        return _of_sagemaker(environment)
+    local = _first(environment, _LOCAL_RANKS)
+    size = _first(environment, _WORLD_SIZES)
+    return Place(rank, local or 0, max(size or 1, rank + 1))
+
+
+def _first(environment: Mapping[str, str], names: tuple[str, ...]) -> int | None:
+    for name in names:
+        if environment.get(name, "").isdecimal():
+            return min(int(environment[name]), _MOST)
+    return None
+
+
+def _of_sagemaker(environment: Mapping[str, str]) -> Place:
+    """Without torchrun or MPI, SageMaker starts one process a host and names the hosts."""
+    try:
+        hosts = json.loads(environment.get("SM_HOSTS", "[]"))
+        return Place(hosts.index(environment.get("SM_CURRENT_HOST", "")), 0, len(hosts))
+    except (ValueError, AttributeError):
+        return Place()

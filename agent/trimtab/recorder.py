@@ -1,0 +1,231 @@
+"""What one training process tells of its loop: steps, waits, pauses, facts, into its ring.
+
+Both the script's own calls (`sdk.py`) and the hook (`hooks/`) tell the same recorder, so that a
+step which both of them see is counted once.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from time import monotonic_ns
+from typing import Any
+
+from trimtab import ring as layout
+from trimtab.ranks import Place
+from trimtab.ring import NOT_TOLD, RingWriter
+
+PHASES = ("initialise", "train", "evaluate", "checkpoint", "finalise")
+TRAIN, EVALUATE, CHECKPOINT = (
+    PHASES.index("train"),
+    PHASES.index("evaluate"),
+    PHASES.index("checkpoint"),
+)
+_UNKNOWN = -(2**62)
+"""Added to a sum of samples of which one part isn't known."""
+_HELD_NS = 200_000_000
+
+
+class Loop:
+    """One training or evaluation loop: when its last step ended, and what came since."""
+
+    __slots__ = (
+        "began_ns",
+        "phase",
+        "samples",
+        "samples_of_no_fetch",
+        "wait_ns",
+        "wait_of_no_wait_ns",
+    )
+
+    def __init__(self, phase: int, began_ns: int | None) -> None:
+        self.phase = phase
+        self.began_ns = began_ns
+        self.wait_ns = self.wait_of_no_wait_ns = NOT_TOLD
+        self.samples = self.samples_of_no_fetch = NOT_TOLD
+
+
+class Recorder:
+    """Measures the loop and writes what it finds into the ring.
+
+    Fast steps are held for up to 0.2 s and written together: in a loop that has the caches to
+    itself, one record written alone costs ten times what it costs among others. A process that
+    dies of a signal loses those; one that ends takes them along.
+    """
+
+    __slots__ = (
+        "_outer",
+        "_ring",
+        "fetching",
+        "flush_at_ns",
+        "held",
+        "hook_sees_batches",
+        "hook_sees_steps",
+        "in_seen_evaluation",
+        "loop",
+        "rank",
+        "script_tells_epochs",
+        "script_tells_steps",
+        "usual_batches",
+        "usual_optimizer",
+    )
+
+    def __init__(self, ring: RingWriter, place: Place) -> None:
+        self.rank = place.rank
+        self.loop = Loop(TRAIN, None)
+        """The innermost one."""
+        self.fetching = False
+        """Somebody up the stack is measuring this very wait already."""
+        self.script_tells_steps = self.script_tells_epochs = False
+        self.hook_sees_steps = self.hook_sees_batches = self.in_seen_evaluation = False
+        self.usual_optimizer = 0
+        """The id of the one whose next step has nothing new to it; 0: it has to be looked at."""
+        self.usual_batches: Any = None
+        """The loader of which the same holds for its next batch."""
+        self.flush_at_ns = 0
+        self._ring = ring
+        self.held: list[tuple[int, int, int, int, int, int]] = []
+        """Kind, phase, time, and three fields of steps that aren't in the ring yet."""
+        self._outer: list[tuple[Loop, int]] = []
+        ring.write(layout.RANK, 0, monotonic_ns(), place.local_rank, place.world_size, os.getpid())
+        self._flush_at_exit()
+
+    def _flush_at_exit(self) -> None:
+        """Processes that `multiprocessing` began leave by another door."""
+        atexit.register(self.flush)
+        if util := sys.modules.get("multiprocessing.util"):
+            util.Finalize(None, self.flush, exitpriority=0)
+
+    def abandon(self) -> None:
+        """In a forked child: what is held is the parent's to write."""
+        self.held.clear()
+
+    # Steps and waits
+
+    def step(self, samples: int) -> None:
+        """The script says that a step ended; from now on the hook counts none."""
+        if not self.script_tells_steps:
+            self.script_tells_steps = True
+            self.usual_optimizer = 0
+            loop = self.loop
+            if self.hook_sees_steps and loop.wait_ns == loop.wait_of_no_wait_ns:
+                return  # no batch came since the hook counted: it was this very step
+        now = monotonic_ns()
+        self._step(now, samples)
+        if now >= self.flush_at_ns:
+            self.flush()
+
+    def step_seen(self) -> int:
+        """The hook saw a step end. Returns the time, monotonic ns."""
+        now = monotonic_ns()
+        if not self.script_tells_steps:
+            self.hook_sees_steps = True
+            self._step(now, NOT_TOLD)
+        return now
+
+    def flush(self) -> int:
+        """Write what is held. Returns how many steps that were."""
+        held, self.held = self.held, []
+        for kind, phase, at_ns, duration_ns, wait_ns, samples in held:
+            told = samples if samples >= 0 else NOT_TOLD
+            self._ring.write(kind, phase, at_ns, duration_ns, wait_ns, told)
+        self.flush_at_ns = monotonic_ns() + _HELD_NS
+        return len(held)
+
+    def _step(self, now: int, samples: int) -> None:
+        loop = self.loop
+        began = loop.began_ns
+        loop.began_ns = now
+        if samples < 0:
+            samples = loop.samples
+        if began is None:
+            self.held.append((layout.UNTIMED_STEP, loop.phase, now, 0, NOT_TOLD, samples))
+        else:
+            self.held.append((layout.STEP, loop.phase, now, now - began, loop.wait_ns, samples))
+        loop.wait_ns = loop.wait_of_no_wait_ns
+        loop.samples = loop.samples_of_no_fetch
+
+    def loop_begins(self, waits_are_told: bool = True) -> None:
+        """What passed since the last step of an earlier epoch is no step's time."""
+        loop = self.loop
+        loop.began_ns = monotonic_ns()
+        loop.wait_ns = loop.wait_of_no_wait_ns = 0 if waits_are_told else NOT_TOLD
+
+    def waited(self, since_ns: int) -> None:
+        self.loop.wait_ns += monotonic_ns() - since_ns
+
+    def fetched(self, since_ns: int, samples: int) -> None:
+        """The hook saw a batch arrive; `samples` is NOT_TOLD where they can't be counted."""
+        loop = self.loop
+        if loop.wait_of_no_wait_ns:
+            loop.wait_ns = loop.wait_of_no_wait_ns = 0
+        if loop.samples_of_no_fetch:
+            loop.samples = loop.samples_of_no_fetch = 0
+        if loop.began_ns is None:
+            loop.began_ns = since_ns
+        loop.samples += samples if samples >= 0 else _UNKNOWN
+        loop.wait_ns += monotonic_ns() - since_ns
+
+    def waits_elsewhere(self) -> None:
+        """Batches are fetched by another thread than the one that steps: its wait is unknown."""
+        self.usual_batches = None
+        loop = self.loop
+        loop.wait_ns = loop.wait_of_no_wait_ns = NOT_TOLD
+        loop.samples = loop.samples_of_no_fetch = NOT_TOLD
+
+    def paused(self, since_ns: int) -> None:
+        """The loop was held up since then by us, which is no step's time."""
+        if self.loop.began_ns is not None:
+            self.loop.began_ns += monotonic_ns() - since_ns
+
+    # Phases
+
+    def phase_begins(self, phase: int, at_ns: int = 0) -> None:
+        self.flush()
+        began = at_ns or monotonic_ns()
+        self._outer.append((self.loop, began))
+        self.loop = Loop(phase, began)
+        self._ring.write(layout.PHASE_BEGIN, phase, began, 0, 0, 0)
+
+    def phase_ends(self) -> None:
+        """The surrounding loop's running step doesn't count the pause."""
+        self.flush()
+        now, ended = monotonic_ns(), self.loop.phase
+        self.loop, began = self._outer.pop()
+        if self.loop.began_ns is not None:
+            self.loop.began_ns += now - began
+        self._ring.write(layout.PHASE_END, ended, now, 0, 0, 0)
+
+    def evaluation_seen(self, since_ns: int) -> None:
+        """The hook saw a batch fetched for evaluation; a phase that the script told goes first."""
+        if self.loop.phase == TRAIN and not self.in_seen_evaluation:
+            self.phase_begins(EVALUATE, since_ns)
+            self.in_seen_evaluation = True
+            self.usual_optimizer, self.usual_batches = 0, None
+
+    def evaluation_over(self) -> None:
+        if self.in_seen_evaluation:
+            self.in_seen_evaluation = False
+            self.phase_ends()
+
+    def evaluation_was_training(self) -> None:
+        """A step came of it: what was seen as evaluation is the beginning of that step."""
+        seen = self.loop
+        self.evaluation_over()
+        seen.phase, self.loop = self.loop.phase, seen
+
+    # Facts
+
+    def epoch(self, number: int, at_ns: int) -> None:
+        self.flush()
+        self._ring.write(layout.EPOCH, self.loop.phase, at_ns, number, 0, 0)
+
+    def log(self, metrics: dict[str, float], step: int) -> None:
+        now = monotonic_ns()
+        for name, value in metrics.items():
+            self._ring.write_metric(name, now, value, step)
+
+    def fact(self, kind: int, a: int, b: int = NOT_TOLD, c: int = NOT_TOLD, flags: int = 0) -> None:
+        """A record whose fields its kind explains (`ring.py`)."""
+        self._ring.write(kind, self.loop.phase, monotonic_ns(), a, b, c, flags)

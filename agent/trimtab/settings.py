@@ -1,0 +1,37 @@
+"""What `trimtab init` remembers: one service, for one user."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from trimtab.identity import Server
+
+
+def path() -> Path:
+    """$XDG_CONFIG_HOME/trimtab/service.json, else ~/.config/trimtab/service.json."""
+    home = os.environ.get("HOME") or "/nonexistent"
+    base = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    return Path(base) / "trimtab" / "service.json"
+
+
+def remember(server: Server) -> Path:
+    """Readable by the user alone from its first byte. Raises OSError."""
+    place = path()
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = place.with_suffix(f".{os.getpid()}.draft")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        json.dump({"url": server.url, "token": server.token}, file)
+    draft.replace(place)
+    return place
+
+
+def remembered() -> Server:
+    """An empty one where nothing is remembered or nothing can be read."""
+    try:
+        found = json.loads(path().read_text())
+        return Server(str(found["url"]), str(found["token"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return Server()

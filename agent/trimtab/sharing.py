@@ -1,0 +1,123 @@
+"""Several commands of one run on one node (srun, mpirun) share one sampler.
+
+The first agent that holds the run's lock measures; the others run their command, let its hook tell
+into the first one's folder, and name its process there. When the first one ends before the others,
+whoever then gets the lock goes on measuring, in the same folder.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from uuid import UUID
+
+from trimtab.sources import ProcessTree, Reading
+from trimtab.timeline import process_started
+
+_MEMBER_SUFFIX = ".member"
+_TELL_SECONDS = 2.0
+_ASK_SECONDS = 0.05
+
+
+class Lock:
+    """Held by the agent that measures this run on this node; the kernel lets go when it dies."""
+
+    def __init__(self, run: UUID, attempt: int) -> None:
+        folder = Path(tempfile.gettempdir()) / f"trimtab-{os.getuid()}-shared"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if folder.stat().st_uid != os.getuid():
+            raise PermissionError(f"{folder} belongs to another user")
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        self._file = os.open(folder / f"{run}-{attempt}.lock", flags, 0o600)
+
+    def taken(self) -> bool:
+        """True: it is ours now."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def tell(self, folder: Path) -> None:
+        """Where the others find us."""
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, os.fsencode(folder), 0)
+
+    def told(self) -> Path | None:
+        """Where the one who measures is; None if it doesn't say so soon."""
+        until = time.monotonic() + _TELL_SECONDS
+        while time.monotonic() < until:
+            folder = Path(os.fsdecode(os.pread(self._file, 4096, 0)))
+            if folder.name and folder.is_dir():
+                return folder
+            time.sleep(_ASK_SECONDS)
+        return None
+
+    def release(self) -> None:
+        """Others may be waiting for it, so the file stays; it is empty, and the next boot's."""
+        with suppress(OSError):
+            os.close(self._file)
+
+
+def join(folder: Path, pid: int) -> None:
+    """This command belongs to the run that is measured in `folder`."""
+    _write(folder, pid, f"{process_started(pid)} ")
+
+
+def leave(folder: Path, pid: int, exit_code: int | None) -> None:
+    with suppress(OSError):
+        _write(folder, pid, f"ended {exit_code or 0}")
+
+
+def living(folder: Path) -> list[int]:
+    """The processes that have joined and run still."""
+    return [pid for pid, started, _ in _members(folder) if process_started(pid) == started]
+
+
+def worst_exit_code(folder: Path) -> int:
+    """Of those that joined and have left; 0 if all went well, or none has."""
+    codes = [code for _, _, code in _members(folder)]
+    return max(codes, default=0)
+
+
+def wait_for_others(folder: Path, at_most_seconds: float) -> None:
+    """Ranks end together, or nearly so."""
+    until = time.monotonic() + at_most_seconds
+    while time.monotonic() < until and living(folder):
+        time.sleep(_ASK_SECONDS)
+
+
+class Members:
+    """A source without series: shows the tree those who have joined since the last tick."""
+
+    def __init__(self, folder: Path, tree: ProcessTree) -> None:
+        self._folder = folder
+        self._tree = tree
+        self._seen: set[str] = set()
+
+    def read(self) -> Reading:
+        for name in os.listdir(self._folder):  # noqa: PTH208 - runs at every tick
+            if name.endswith(_MEMBER_SUFFIX) and name not in self._seen:
+                self._seen.add(name)
+                self._tree.follow(int(name.removesuffix(_MEMBER_SUFFIX)))
+        return {}
+
+
+def _write(folder: Path, pid: int, text: str) -> None:
+    draft = folder / f"{pid}.member-draft"
+    draft.write_text(text)
+    draft.replace(folder / f"{pid}{_MEMBER_SUFFIX}")
+
+
+def _members(folder: Path) -> list[tuple[int, str, int]]:
+    """Process, when it began ("ended" once it has left), and its exit code."""
+    found = []
+    for path in folder.glob(f"*{_MEMBER_SUFFIX}"):
+        with suppress(OSError, ValueError):
+            started, _, code = path.read_text().partition(" ")
+            found.append((int(path.name.removesuffix(_MEMBER_SUFFIX)), started, int(code or 0)))
+    return found

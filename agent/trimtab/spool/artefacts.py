@@ -1,0 +1,107 @@
+"""Files that wait for the service beside the segments: traces of profiles, imported folders."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from trimtab.spool.rows import Rows
+
+MOST_BYTES = 64 * 1024 * 1024
+"""Of one artefact; the service takes no more."""
+_SHELF_BYTES = 4 * MOST_BYTES
+_FOLDER = "artefacts"
+
+
+@dataclass(frozen=True, slots=True)
+class Artefact:
+    """One file, known by its content."""
+
+    run: str
+    session: str
+    sha256: str
+    kind: str
+    name: str
+    job: str
+    path: Path
+
+
+class Artefacts:
+    """The files are in a folder beside the spool's own; its rows say what they are."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def add(self, session: str, kind: str, source: Path, name: str, job: str = "") -> bool:
+        """Take the file over. False where there is no folder to keep it in, or it is too large."""
+        if self._rows.path is None or source.stat().st_size > MOST_BYTES:
+            return False
+        folder = self._rows.path.parent / _FOLDER
+        folder.mkdir(mode=0o700, exist_ok=True)
+        with source.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        shutil.move(source, folder / sha256)
+        row = session, sha256, kind, name, job, os.path.getsize(folder / sha256), time.time()  # noqa: PTH202
+        self._rows.write(_ADD, *row)
+        self._bound()
+        return True
+
+    def waiting(self, sessions: Iterable[str]) -> Artefact | None:
+        """The one that failed least often, oldest first."""
+        for *texts, sha256 in self._rows.read(_NEXT, json.dumps(list(sessions))):
+            run, session, kind, name, job = texts
+            path = self._path(sha256)
+            if path and path.exists():
+                return Artefact(run, session, sha256, kind, name, job, path)
+            self.settled(session, sha256)
+        return None
+
+    def settled(self, session: str, sha256: str) -> None:
+        """The service has it, or will never take it."""
+        delete = "DELETE FROM artefacts WHERE session = ? AND sha256 = ?"
+        self._rows.write(delete, session, sha256)
+        shared = self._rows.read("SELECT 1 FROM artefacts WHERE sha256 = ?", sha256)
+        path = self._path(sha256)
+        if path and not shared:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+
+    def failed(self, session: str, sha256: str) -> None:
+        sql = "UPDATE artefacts SET attempts = attempts + 1 WHERE session = ? AND sha256 = ?"
+        self._rows.write(sql, session, sha256)
+
+    def count(self, sessions: Iterable[str] | None = None) -> int:
+        chosen = None if sessions is None else json.dumps(list(sessions))
+        return int(self._rows.read(_COUNT, chosen)[0][0])
+
+    def _path(self, sha256: str) -> Path | None:
+        return self._rows.path.parent / _FOLDER / sha256 if self._rows.path else None
+
+    def _bound(self) -> None:
+        for session, sha256 in self._rows.read(_TOO_MUCH, _SHELF_BYTES):
+            self.settled(session, sha256)
+
+
+_ADD = """
+INSERT OR IGNORE INTO artefacts (session, sha256, kind, name, job, bytes, created)
+    VALUES (?, ?, ?, ?, ?, ?, ?)
+"""
+_NEXT = """
+SELECT run, session, kind, name, job, sha256 FROM artefacts JOIN sessions USING (session)
+    WHERE session IN (SELECT value FROM json_each(?))
+    ORDER BY attempts, artefacts.created LIMIT 10
+"""
+_COUNT = """
+SELECT COUNT(*) FROM artefacts WHERE ?1 IS NULL OR session IN (SELECT value FROM json_each(?1))
+"""
+_TOO_MUCH = """
+SELECT session, sha256 FROM (SELECT session, sha256,
+    SUM(bytes) OVER (ORDER BY created DESC, rowid DESC) AS held FROM artefacts) WHERE held > ?
+"""

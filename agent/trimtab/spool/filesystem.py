@@ -1,0 +1,54 @@
+"""Whether a folder is on this machine's own disk: SQLite's WAL and its locks need that.
+
+Found by the names of mount points alone: to look into a dead network mount may hang for ever.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+_NETWORK = re.compile(
+    r"nfs4?|cifs|smb3|smbfs|lustre|beegfs|gpfs|ceph|afs|9p|glusterfs|orangefs|pvfs2|wekafs|panfs"
+    r"|vboxsf|virtiofs|fuse\..+"
+)
+_MOST_LINKS = 40
+
+
+def is_network(path: Path, mounts: dict[str, str] | None = None) -> bool:
+    """Follows symbolic links, but none that lies on a network mount already."""
+    mounts = _mounts() if mounts is None else mounts
+    rest = list(Path(os.path.abspath(path)).parts[1:])  # noqa: PTH100 - resolve() would look
+    place, links = Path("/"), 0
+    while rest:
+        place /= rest.pop(0)
+        if _is_on_network(place, mounts):
+            if _is_on_network(place.joinpath(*rest), mounts):
+                return True
+        elif links < _MOST_LINKS and place.is_symlink():
+            links += 1
+            target = Path(os.path.normpath(place.parent / place.readlink()))
+            rest = [*target.parts[1:], *rest]
+            place = Path("/")
+    return False
+
+
+def _is_on_network(place: Path, mounts: dict[str, str]) -> bool:
+    held = (mounts[str(folder)] for folder in (place, *place.parents) if str(folder) in mounts)
+    return bool(_NETWORK.fullmatch(next(held, "")))
+
+
+def _mounts() -> dict[str, str]:
+    """Mount point -> type; of several at one point the last one is seen."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        return {}
+    found = {}
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        words = before.split(" ")
+        if len(words) > 4 and after:
+            found[words[4].replace("\\040", " ")] = after.split(" ")[0]
+    return found

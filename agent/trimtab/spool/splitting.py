@@ -1,0 +1,77 @@
+"""Halves a segment that the way to the service is too narrow for."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from trimtab.wire import FIRST_PIECE, Block, Segment, StepBlock
+
+_CHANCE = random.SystemRandom()
+
+
+def halves(segment: Segment) -> tuple[Segment, Segment] | None:
+    """The first half under a number of its own, and the second, which keeps the old one.
+
+    The second may hold `session_end`, whose segment's number says how many there are. None where
+    half of it wouldn't be less.
+    """
+    middle_ms = segment.duration_ms // 2
+    first = replace(
+        segment,
+        seq=FIRST_PIECE + _CHANCE.randrange(2**30),
+        duration_ms=middle_ms,
+        blocks=_blocks(segment, 0, middle_ms),
+        steps=[_steps(block, 0, middle_ms) for block in segment.steps],
+        step_summaries=[s for s in segment.step_summaries if s.start_ms < middle_ms],
+        events=[event for event in segment.events if event.time_ms < middle_ms],
+    )
+    second = replace(
+        segment,
+        start_ms=segment.start_ms + middle_ms,
+        duration_ms=segment.duration_ms - middle_ms,
+        blocks=_blocks(segment, middle_ms, 10**9),
+        steps=[_steps(block, middle_ms, 10**9) for block in segment.steps],
+        step_summaries=[
+            replace(s, start_ms=s.start_ms - middle_ms)
+            for s in segment.step_summaries
+            if s.start_ms >= middle_ms
+        ],
+        events=[
+            replace(event, time_ms=event.time_ms - middle_ms)
+            for event in segment.events
+            if event.time_ms >= middle_ms
+        ],
+    )
+    parts = [replace(s, steps=[b for b in s.steps if b.start_us]) for s in (first, second)]
+    return (parts[0], parts[1]) if all(map(_weight, parts)) else None
+
+
+def _weight(segment: Segment) -> int:
+    steps = len(segment.steps) + len(segment.step_summaries)
+    return len(segment.blocks) + steps + len(segment.events)
+
+
+def _blocks(segment: Segment, from_ms: int, to_ms: int) -> list[Block]:
+    found = []
+    for block in segment.blocks:
+        ticks = [i for i, time in enumerate(block.times_ms) if from_ms <= time < to_ms]
+        if ticks:
+            times = [block.times_ms[i] - from_ms for i in ticks]
+            columns = {n: [values[i] for i in ticks] for n, values in block.columns.items()}
+            found.append(Block(times, columns))
+    return found
+
+
+def _steps(block: StepBlock, from_ms: int, to_ms: int) -> StepBlock:
+    """By when they ended."""
+    ends = [s + d for s, d in zip(block.start_us, block.duration_us, strict=True)]
+    chosen = [i for i, end in enumerate(ends) if from_ms * 1000 <= end < to_ms * 1000]
+    return StepBlock(
+        rank=block.rank,
+        phase=block.phase,
+        start_us=[block.start_us[i] - from_ms * 1000 for i in chosen],
+        duration_us=[block.duration_us[i] for i in chosen],
+        data_wait_us=[block.data_wait_us[i] for i in chosen],
+        samples=[block.samples[i] for i in chosen],
+    )

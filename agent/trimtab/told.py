@@ -1,0 +1,74 @@
+"""What a script says of its run, and what it may know of it: small files in the run's folder."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PROFILE_NAME = "profile.json"
+"""What the agent asks of the hook."""
+TRACE_SUFFIX = ".trace.json.gz"
+_RUN_NAME = "run.json"
+_TOLD_SUFFIX = ".told.json"
+_MOST_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True)
+class Run:
+    """The run that this process belongs to; both empty outside of `trimtab run`."""
+
+    id: str = ""
+    url: str = ""
+    """Its page; empty while no service is known."""
+
+    def __bool__(self) -> bool:
+        return bool(self.id)
+
+
+def publish(folder: Path, run: Run) -> None:
+    """The agent's side: which run this is."""
+    _write(folder / _RUN_NAME, {"id": run.id, "url": run.url})
+
+
+def published(folder: Path) -> Run:
+    """The script's side; raises OSError or ValueError where nothing was published."""
+    found = json.loads((folder / _RUN_NAME).read_text())
+    return Run(str(found["id"]), str(found["url"]))
+
+
+def tell(folder: Path, parameters: Mapping[str, Any]) -> None:
+    """Replaces what this process told before. Raises OSError, TypeError or ValueError."""
+    text = json.dumps(parameters)
+    if len(text) > _MOST_BYTES:
+        raise ValueError(f"{len(text)} bytes of parameters, at most {_MOST_BYTES}")
+    _write(folder / f"{os.getpid()}{_TOLD_SUFFIX}", json.loads(text))
+
+
+class Told:
+    """The agent's side: parameters of all processes, when a file has changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._seen_ns: dict[str, int] = {}
+
+    def news(self) -> dict[str, Any]:
+        """What is new since the last call."""
+        found: dict[str, Any] = {}
+        for path in sorted(self._folder.glob(f"*{_TOLD_SUFFIX}")):
+            with suppress(OSError, ValueError):
+                changed_ns = path.stat().st_mtime_ns
+                if self._seen_ns.get(path.name) != changed_ns:
+                    self._seen_ns[path.name] = changed_ns
+                    found |= json.loads(path.read_text())
+        return found
+
+
+def _write(path: Path, document: Mapping[str, Any]) -> None:
+    draft = path.with_suffix(f".{os.getpid()}.draft")
+    draft.write_text(json.dumps(document))
+    draft.replace(path)

@@ -1,0 +1,113 @@
+"""A body as a JSON object: unpacked in pieces, its shape bounded before anything is made of it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from array import array
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import Any
+
+from trimtab.wire.limits import Limits, TooLargeError, WireError
+
+_PIECE_BYTES = 256 * 1024
+_BRACKETS = b"[{]}"
+_ALL_BUT_BRACKETS = bytes(set(range(256)) - set(_BRACKETS))
+# As signed bytes: one level up, one level down.
+_LEVELS = bytes.maketrans(_BRACKETS, b"\x01\x01\xff\xff")
+
+
+def read_document(body: bytes, limits: Limits) -> dict[str, Any]:
+    """Decompress and parse one gzip'd JSON object, in less than 100 MB whatever it holds.
+
+    Raises:
+        WireError: too large before or after decompression, too deep, too many parts, not gzip,
+            not a JSON object in UTF-8.
+    """
+    if len(body) > limits.body_bytes:
+        raise TooLargeError("body", f"over {limits.body_bytes} bytes")
+    try:
+        document = json.loads(_bounded_text(body, limits))
+    except WireError:
+        raise
+    except ValueError as error:  # not UTF-8, not JSON, or a number of thousands of digits
+        raise WireError("body", f"not JSON: {error}", "Send gzip'd JSON in UTF-8.") from None
+    if not isinstance(document, dict):
+        raise WireError("body", "not a JSON object", "Send one object per upload.")
+    return document
+
+
+def write_document(document: dict[str, Any]) -> bytes:
+    """The inverse of `read_document`; equal documents give equal bytes."""
+    text = json.dumps(document, separators=(",", ":"), allow_nan=False)
+    return gzip.compress(text.encode(), compresslevel=6, mtime=0)
+
+
+def _bounded_text(body: bytes, limits: Limits) -> str:
+    content, shape = bytearray(), _Shape(limits)
+    for piece in _unpacked(body):
+        content += piece
+        if len(content) > limits.document_bytes:
+            raise TooLargeError("body", f"over {limits.document_bytes} bytes unpacked")
+        shape.add(piece)
+    return content.decode()
+
+
+def _unpacked(body: bytes) -> Iterator[bytes]:
+    stream, left = zlib.decompressobj(wbits=31), body
+    while not stream.eof:
+        try:
+            piece = stream.decompress(left, _PIECE_BYTES)
+        except zlib.error as error:
+            raise WireError("body", f"not gzip: {error}", "Compress the JSON with gzip.") from None
+        left = stream.unconsumed_tail
+        if not piece and not left and not stream.eof:
+            raise WireError("body", "the gzip stream is cut off", "Send the whole body.")
+        yield piece
+    if stream.unused_data:
+        raise WireError("body", "something follows the gzip stream", "Send one gzip stream.")
+
+
+class _Shape:
+    """Counts levels and parts of a JSON text, piece by piece, without parsing it.
+
+    It is right up to the first mistake in the text, and a parser builds nothing beyond that.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._depth = self._lists = self._values = self._quotes = 0
+        self._held_back = b""
+
+    def add(self, piece: bytes) -> None:
+        """Raises WireError as soon as a bound is broken."""
+        bare = self._outside_texts(piece)
+        levels = array("b", bare.translate(_LEVELS, _ALL_BUT_BRACKETS))
+        deepest = max(accumulate(levels, initial=self._depth))
+        self._depth += sum(levels)
+        self._lists += levels.count(1)
+        self._values += bare.count(b",")
+        most = self._limits
+        if deepest > most.depth:
+            problem, fix = f"over {most.depth} levels deep", "Send the documented shape."
+            raise WireError("body", problem, fix)
+        _hold(self._lists, most.containers, "lists and objects")
+        _hold(self._values, most.values, "values")
+        _hold(self._quotes // 2, most.texts, "texts and names")
+
+    def _outside_texts(self, piece: bytes) -> bytes:
+        """The piece without what stands in quotes; without escapes each quote is a border."""
+        text = (self._held_back + piece).replace(b"\\\\", b"")
+        # A lone backslash at the end belongs to what comes next.
+        self._held_back = text[len(text.rstrip(b"\\")) :]
+        parts = text.replace(b'\\"', b"").split(b'"')
+        bare = b"".join(parts[self._quotes % 2 :: 2])
+        self._quotes += len(parts) - 1
+        return bare
+
+
+def _hold(found: int, most: int, what: str) -> None:
+    if found > most:
+        raise TooLargeError("body", f"over {most} {what}")

@@ -1,0 +1,210 @@
+"""`attach`, `watch`, `init`, `import` and the summary at a terminal, with real processes."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.agent.conftest import TOKEN, trimtab_command
+from tests.agent.service import Reply
+
+
+def _begun(environment: dict[str, str], *words: str) -> subprocess.Popen[str]:
+    """A command that measures until it is told to end; returns when it has begun."""
+    agent = subprocess.Popen(
+        trimtab_command(*words),
+        env=environment,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    assert "measuring" in agent.stderr.readline()
+    return agent
+
+
+def test_attach_measures_a_running_process_until_it_ends(online, service, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("import time; time.sleep(2.5)")
+    mine = {"SLURM_JOB_ID": "77", "MY_TOKEN": "hunter2hunter2"}
+    words = [sys.executable, str(script), "--name", "hunter2hunter2"]
+    training = subprocess.Popen(words, env={**os.environ, **mine}, cwd=tmp_path)
+    agent = _begun(online, "attach", str(training.pid))
+    assert training.wait(20) == 0
+    assert agent.wait(20) == 0
+    declared = service.declarations[0]
+    assert declared.job == f"{tmp_path.name}/train.py"
+    assert declared.run_id.version == 5, "the process's own launcher names the run"
+    assert declared.command == [sys.executable, str(script), "--name", "[redacted]"]
+    assert max(filter(None, service.series("tree.rss_bytes"))) > 1_000_000
+    ended = service.events("session_end")[0].data
+    assert (ended["state"], ended["exit_code"]) == ("finished", None)
+
+
+def test_ctrl_c_detaches_and_leaves_the_process_alone(online, service):
+    training = subprocess.Popen(["sleep", "30"])
+    agent = _begun(online, "attach", str(training.pid))
+    agent.send_signal(signal.SIGINT)
+    assert agent.wait(20) == 0
+    assert training.poll() is None
+    training.kill()
+    training.wait()
+    assert len(service.events("session_end")) == 1
+
+
+def test_attach_says_why_it_can_not(trimtab, environment):
+    gone = trimtab(environment, "attach", "4194303")
+    assert (gone.returncode, "there is no process" in gone.stderr) == (1, True)
+    script = f"exec {' '.join(trimtab_command('attach', '$$'))}"
+    twice = trimtab(environment, "run", "--", "bash", "-c", script)
+    assert twice.returncode == 1
+    assert "measured already" in twice.stderr
+    assert trimtab(environment, "attach", "me").returncode == 2
+
+
+def test_watch_measures_the_machine_without_a_job(online, service):
+    agent = _begun(online, "watch", "--interval", "0.1", "--tag", "rack=7")
+    time.sleep(1)
+    agent.terminate()
+    assert agent.wait(20) == 0
+    declared = service.declarations[0]
+    assert declared.job == f"machine/{os.uname().nodename}"
+    assert (declared.tags, declared.command) == ({"rack": "7"}, [])
+    assert any(value is not None for value in service.series("host.cpu_busy_pct"))
+    assert service.series("tree.rss_bytes") == []
+
+
+def test_init_remembers_what_the_service_takes(trimtab, environment, service, tmp_path):
+    service.answer = lambda r: Reply(status=400 if r.body == b"" else 200)
+    done = trimtab(environment, "init", "--url", f"{service.url}/", "--token", TOKEN)
+    assert (done.returncode, done.stderr) == (0, "")
+    kept = tmp_path / "config" / "trimtab" / "service.json"
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert json.loads(kept.read_text()) == {"url": service.url, "token": TOKEN}
+    trimtab(environment, "run", "--", "true")
+    assert service.requests[-1].headers["Authorization"] == f"Bearer {TOKEN}"
+    assert len(service.segments) == 1
+
+
+def test_a_remembered_token_goes_to_no_other_address(trimtab, environment, service):
+    trimtab(environment, "init", "--force", "--url", "http://127.0.0.1:9", "--token", TOKEN)
+    service.requests.clear()
+    trimtab(environment | {"TRIMTAB_URL": service.url}, "run", "--", "true")
+    assert service.requests
+    assert all(TOKEN not in r.headers["Authorization"] for r in service.requests)
+
+
+@pytest.mark.parametrize(
+    ("status", "text"), [(401, "token"), (404, "Trimtab's address"), (200, "Trimtab's address")]
+)
+def test_init_remembers_nothing_that_does_not_work(
+    trimtab, environment, service, tmp_path, status, text
+):
+    service.answer = lambda r: Reply(status=status)
+    done = trimtab(environment, "init", "--url", service.url, "--token", TOKEN)
+    assert done.returncode == 1
+    assert text in done.stderr
+    assert not (tmp_path / "config").exists()
+    assert trimtab(environment, "init", "--url", "ftp://x", "--token", "t").returncode == 2
+    assert trimtab(environment, "init").returncode == 2
+
+
+def _folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "old-run"
+    (folder / "system").mkdir(parents=True)
+    (folder / "system" / "a.json").write_text("{}")
+    (folder / "b.csv").write_text("t,v\n")
+    (folder / "secret-link").symlink_to("/etc/passwd")
+    return folder
+
+
+def test_a_folder_is_imported_as_one_artefact_and_again_as_the_same(
+    trimtab, online, service, tmp_path
+):
+    folder = _folder(tmp_path)
+    first = trimtab(online, "import", str(folder), "--job", "vision")
+    assert (first.returncode, first.stderr) == (0, "")
+    os.utime(folder)
+    assert trimtab(online, "import", str(folder), "--job", "vision").returncode == 0
+    one, two = service.artefacts
+    assert one == two
+    assert (one.kind, one.name, one.job) == ("import", "old-run.tar.gz", "vision")
+    assert f"{service.url}/runs/{one.run}" in first.stdout
+    with tarfile.open(fileobj=io.BytesIO(one.body)) as archive:
+        assert archive.getnames() == ["b.csv", "system/a.json"]
+        assert {m.uname for m in archive.getmembers()} == {""}
+
+
+def test_an_import_without_a_service_waits_for_sync(
+    trimtab, environment, online, service, tmp_path
+):
+    kept = trimtab(environment, "import", str(_folder(tmp_path)))
+    assert kept.returncode == 1
+    assert "sync" in kept.stderr
+    assert trimtab(online, "sync").returncode == 0
+    assert [a.job for a in service.artefacts] == ["old-run"]
+    assert trimtab(environment, "import", "/nowhere").returncode == 2
+
+
+def test_an_import_that_is_refused_says_so(trimtab, online, service, tmp_path):
+    service.answer = lambda r: Reply(status=400, document={"detail": "no known format"})
+    done = trimtab(online, "import", str(_folder(tmp_path)))
+    assert done.returncode == 1
+    assert "no known format" in done.stderr
+
+
+def _at_a_terminal(environment: dict[str, str], *words: str) -> str:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execvpe(sys.executable, trimtab_command(*words), environment)  # noqa: S606
+    output = b""
+    while True:
+        try:
+            piece = os.read(terminal, 4096)
+        except OSError:
+            break
+        if not piece:
+            break
+        output += piece
+    os.waitpid(pid, 0)
+    return output.decode()
+
+
+def test_a_person_at_a_terminal_reads_the_cost_and_the_top_finding(online, service):
+    finding = {"title": "Waiting for data", "waste_usd_high": "0.0042"}
+    small = {"title": "Too many cores", "waste_usd_high": None}
+    run = {"analysis_is_final": True, "cost_usd": "0.0123", "findings": [small, finding]}
+    service.answer = lambda r: Reply(document=run if r.method == "GET" else {})
+    output = _at_a_terminal(online, "run", "--", "true")
+    (line,) = [line for line in output.splitlines() if line.startswith("trimtab:")]
+    assert "$0.0123, Waiting for data (up to $0.0042 wasted)" in line
+    assert line.endswith(f"{service.url}/runs/{service.declarations[0].run_id}")
+
+
+@pytest.mark.parametrize("answer", [{}, {"cost_usd": None, "findings": "none"}, {"cost_usd": "x"}])
+def test_a_service_that_has_no_verdict_yet_holds_nobody_up(online, service, answer):
+    service.answer = lambda r: Reply(document=answer)
+    began = time.monotonic()
+    output = _at_a_terminal(online, "run", "--", "true")
+    assert "finished in" in output
+    assert time.monotonic() - began < 6.5
+
+
+def test_every_command_has_help(trimtab, environment):
+    listed = trimtab(environment, "--help").stdout
+    for name in ("run", "attach", "watch", "doctor", "init", "import", "sync", "status"):
+        assert f"    {name} " in listed
+        done = trimtab(environment, name, "--help")
+        assert (done.returncode, done.stderr) == (0, "")
+    assert trimtab(environment, "rum").returncode == 2
+    assert trimtab(environment).returncode == 2

@@ -1,0 +1,52 @@
+"""Secrets stay on the machine, whichever way they come near the spool."""
+
+from __future__ import annotations
+
+import gzip
+import sqlite3
+import sys
+from pathlib import Path
+
+SECRETS = {
+    "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI-K7MDENG-bPxRfiCYEXAMPLE",
+    "HF_TOKEN": "hf_abcdefghijklmnopqrstuvwx",
+    "DB_PASSWORD": "correct horse battery",
+    "WANDB_API_KEY": "0123456789abcdef0123456789abcdef01234567",
+}
+ORDINARY = {"MY_SETTING": "plainly-visible-value-9317", "USER_NAME_IN_FULL": "Ana Example-9317"}
+
+SCRIPT = """
+import os, trimtab
+trimtab.run(key=os.environ["WANDB_API_KEY"], note=f"using {os.environ['DB_PASSWORD']}", lr=0.1)
+trimtab.log(loss=1.0)
+"""
+
+
+def _kept(state: Path) -> bytes:
+    """Everything in the spool, unpacked."""
+    found = b"".join(path.read_bytes() for path in state.iterdir() if path.is_file())
+    with sqlite3.connect(state / "spool.sqlite3") as rows:
+        for table, column in (("segments", "body"), ("sessions", "declaration")):
+            for (body,) in rows.execute(f"SELECT {column} FROM {table}"):  # noqa: S608
+                found += gzip.decompress(body)
+    return found
+
+
+def test_secrets_in_arguments_and_environment_never_reach_the_spool(trimtab, environment, tmp_path):
+    words = [sys.executable, "-c", SCRIPT, *SECRETS.values()]
+    words += ["--password", "hunter2-9317", "--url=https://me:hunter3-9317@host/x"]
+    words += ["--param", f"token={SECRETS['HF_TOKEN']}"]
+    options = ["--param", f"api_key={SECRETS['HF_TOKEN']}", "--param", "lr=0.1"]
+    done = trimtab(environment | SECRETS | ORDINARY, "run", *options, "--", *words)
+    assert done.returncode == 0, done.stderr
+    kept = _kept(tmp_path / "state")
+    assert b'"lr":0.1' in kept
+    for secret in (*SECRETS.values(), "hunter2-9317", "hunter3-9317"):
+        assert secret.encode() not in kept
+    for value in ORDINARY.values():
+        assert value.encode() not in kept, "the environment isn't sent at all"
+
+
+def test_the_spool_of_one_user_is_closed_to_others(trimtab, environment, tmp_path):
+    trimtab(environment, "run", "--", "true")
+    assert (tmp_path / "state").stat().st_mode & 0o077 == 0

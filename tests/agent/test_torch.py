@@ -1,0 +1,274 @@
+"""Unmodified PyTorch scripts under the real `trimtab run`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.agent.torch_python import NEEDS_TORCH, PYTHON
+
+pytestmark = NEEDS_TORCH
+
+TRAINING = """
+import os, sys, time, torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+class Slow(Dataset):
+    def __len__(self): return 10
+    def __getitem__(self, i):
+        time.sleep(0.005)
+        return torch.randn(8), i % 3
+torch.set_num_threads(1)
+"""
+LOOP = """
+loader = DataLoader(Slow(), batch_size=4, shuffle=True, **SETTINGS)
+held = DataLoader(TensorDataset(torch.randn(6, 8)), batch_size=2)
+model = nn.Linear(8, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(2):
+    model.train()
+    for x, y in loader:
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad(); loss.backward(); optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        for (x,) in held: model(x); time.sleep(0.01)
+    torch.save(model.state_dict(), "model.pt")
+print("trained")
+"""
+
+
+@pytest.fixture
+def training(trimtab, online, service):
+    """Runs a script as `python script.py` would and gives the one segment that arrived."""
+
+    def run(body: str, settings: str = "{}"):
+        script = TRAINING + body.replace("SETTINGS", settings)
+        quiet = {"TORCH_LOGS": "-all"}  # torch warns of its own profiler when it compiles a step
+        done = trimtab(online | quiet, "run", "--", PYTHON, "-W", "ignore", "-c", script)
+        assert (done.stdout, done.stderr, done.returncode) == ("trained\n", "", 0)
+        (segment,) = service.segments
+        assert segment.refused == []
+        return segment
+
+    return run
+
+
+def test_an_unmodified_training_yields_steps_waits_and_samples(training):
+    (steps,) = training(LOOP).steps
+    assert (steps.rank, steps.phase, steps.samples) == (0, "train", [4, 4, 2] * 2)
+    for duration, wait, samples in zip(
+        steps.duration_us, steps.data_wait_us, steps.samples, strict=True
+    ):
+        assert 5_000 * samples <= wait <= duration
+
+
+def test_epochs_evaluation_and_checkpoints_are_told(training, service):
+    training(LOOP)
+    assert [e.data["number"] for e in service.events("epoch")] == [0, 1]
+    phases = [e.data["phase"] for e in service.events("phase_begin")]
+    assert phases == ["evaluate", "checkpoint"] * 2
+    begins, ends = service.events("phase_begin"), service.events("phase_end")
+    assert ends[0].time_ms - begins[0].time_ms >= 30
+    saved = [event.data for event in service.events("checkpoint")]
+    assert [data["bytes"] > 500 and data["seconds"] > 0 for data in saved] == [True, True]
+
+
+def test_the_settings_of_the_loaders_are_told_once_each(training, service):
+    settings = "dict(num_workers=1, prefetch_factor=3, persistent_workers=True)"
+    training(LOOP, settings)
+    train, held = (event.data for event in service.events("loader"))
+    assert train == {
+        "rank": 0,
+        "phase": "train",
+        "workers": 1,
+        "batch_size": 4,
+        "prefetch_factor": 3,
+        "pin_memory": False,
+        "persistent_workers": True,
+    }
+    assert (held["phase"], held["workers"], held["prefetch_factor"]) == ("evaluate", 0, None)
+
+
+def test_precision_is_told(training, service):
+    body = LOOP.replace(
+        "loss = nn", "with torch.autocast('cpu', dtype=torch.bfloat16): model(x)\n        loss = nn"
+    )
+    training("torch.set_float32_matmul_precision('high')\n" + body)
+    (told,) = (event.data for event in service.events("precision"))
+    assert (told["amp"], told["parameters"], told["tf32"]) == ("bfloat16", "float32", True)
+
+
+def test_a_pause_for_evaluation_in_mid_epoch_is_no_part_of_a_step(training):
+    body = """
+loader = DataLoader(TensorDataset(torch.randn(12, 8)), batch_size=4)
+held = DataLoader(TensorDataset(torch.randn(6, 8)), batch_size=2)
+model = nn.Linear(8, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for number, (x,) in enumerate(loader):
+    model(x).sum().backward(); optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        for i, (x,) in enumerate(held):
+            time.sleep(0.1)
+            if number == 0 and i == 1: break
+    model.train()
+print("trained")
+"""
+    segment = training(body)
+    (steps,) = segment.steps
+    assert steps.samples == [4, 4, 4]
+    assert max(steps.duration_us[1:]) < 80_000
+    kinds = [e.kind for e in segment.events if e.kind.startswith("phase")]
+    assert kinds == ["phase_begin", "phase_end"] * 3
+
+
+def test_a_frozen_part_in_eval_mode_does_not_make_a_training_an_evaluation(training):
+    body = """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.frozen, self.head = nn.Linear(8, 8), nn.Linear(8, 3)
+    def train(self, mode=True):
+        super().train(mode)
+        self.frozen.eval()
+        return self
+    def forward(self, x): return self.head(self.frozen(x))
+loader = DataLoader(TensorDataset(torch.randn(12, 8)), batch_size=4)
+model = Model()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(2):
+    model.train()
+    for (x,) in loader:
+        model(x).sum().backward(); optimizer.step()
+print("trained")
+"""
+    (steps,) = training(body).steps
+    assert (steps.phase, steps.samples) == ("train", [4] * 6)
+
+
+def test_accumulated_gradients_and_two_optimizers_make_one_step_a_round(training):
+    body = """
+loader = DataLoader(TensorDataset(torch.randn(16, 8)), batch_size=2)
+model, critic = nn.Linear(8, 3), nn.Linear(8, 1)
+optimizers = [torch.optim.Adam(m.parameters()) for m in (model, critic)]
+for number, (x,) in enumerate(loader):
+    (model(x).sum() + critic(x).sum()).backward()
+    if number % 2:
+        for optimizer in optimizers: optimizer.step()
+print("trained")
+"""
+    (steps,) = training(body).steps
+    assert steps.samples == [4] * 4
+
+
+def test_steps_that_the_script_tells_are_not_counted_twice(training):
+    body = """
+import trimtab
+loader = DataLoader(Slow(), batch_size=2)
+model = nn.Linear(8, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in trimtab.wrap(loader):
+    model(x).sum().backward(); optimizer.step()
+    trimtab.step(samples=2)
+print("trained")
+"""
+    (steps,) = training(body).steps
+    assert len(steps.duration_us) == 5
+    assert all(10_000 <= wait < 20_000 for wait in steps.data_wait_us)
+
+
+def test_batches_that_another_thread_fetches_are_not_called_a_wait(training):
+    body = """
+import queue, threading
+ready = queue.Queue(2)
+def fetch():
+    for batch in DataLoader(Slow(), batch_size=2): ready.put(batch)
+    ready.put(None)
+threading.Thread(target=fetch).start()
+model = nn.Linear(8, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+while (batch := ready.get()) is not None:
+    model(batch[0]).sum().backward(); optimizer.step()
+print("trained")
+"""
+    (steps,) = training(body).steps
+    assert steps.data_wait_us == [None] * len(steps.data_wait_us)
+
+
+def test_iterable_datasets_count_what_arrives(training):
+    body = """
+from torch.utils.data import IterableDataset
+class Stream(IterableDataset):
+    def __iter__(self): return iter(torch.randn(7, 8))
+model = nn.Linear(8, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in DataLoader(Stream(), batch_size=3):
+    model(x).sum().backward(); optimizer.step()
+print("trained")
+"""
+    (steps,) = training(body).steps
+    assert steps.samples == [3, 3, 1]
+
+
+def test_a_compiled_optimizer_and_a_copied_loader_work_as_ever(training):
+    body = """
+import copy, pickle
+loader = DataLoader(TensorDataset(torch.randn(8, 8)), batch_size=4)
+list(loader)
+loader = pickle.loads(pickle.dumps(copy.copy(loader)))
+pickle.loads(pickle.dumps((torch.save, nn.Module.train, DataLoader)))
+model = nn.Linear(8, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+step = torch.compile(optimizer.step, backend="eager")
+for (x,) in loader:
+    torch.compile(model, backend="eager")(x).sum().backward(); step()
+print("trained")
+"""
+    training(body)
+
+
+def test_two_ranks_of_torchrun_are_one_run(trimtab, online, service, tmp_path):
+    script = tmp_path / "train.py"
+    loop = LOOP.replace("SETTINGS", "{}").replace('"model.pt"', "os.devnull")
+    begin = "import torch.distributed as dist\ndist.init_process_group('gloo')\n"
+    script.write_text(TRAINING + begin + loop + "dist.destroy_process_group()\n")
+    launcher = [PYTHON, "-W", "ignore", "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    done = trimtab(online | {"OMP_NUM_THREADS": "1"}, "run", "--", *launcher, str(script))
+    assert (done.stdout, done.returncode) == ("trained\n" * 2, 0), done.stderr
+    assert len({d.run_id for d in service.declarations}) == 1
+    counted: dict[int, int] = {}
+    for steps in (steps for segment in service.segments for steps in segment.steps):
+        counted[steps.rank] = counted.get(steps.rank, 0) + len(steps.duration_us)
+    assert counted == {0: 6, 1: 6}
+    ranks = {e.data["rank"]: e.data for e in service.events("rank")}
+    assert [ranks[0]["world_size"], ranks[1]["world_size"], ranks[1]["local_rank"]] == [2, 2, 1]
+
+
+def test_processes_that_the_script_spawns_know_their_rank_from_their_group(
+    trimtab, online, service, tmp_path
+):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch, torch.distributed as dist, torch.multiprocessing as mp\n"
+        "def train(rank, path):\n"
+        "    meet = 'file://' + path\n"
+        "    dist.init_process_group('gloo', init_method=meet, rank=rank, world_size=2)\n"
+        "    w = torch.nn.Parameter(torch.ones(1)); o = torch.optim.SGD([w])\n"
+        "    for _ in range(3): w.sum().backward(); o.step()\n"
+        "    dist.destroy_process_group()\n"
+        "if __name__ == '__main__':\n"
+        f"    mp.spawn(train, ({str(tmp_path / 'meet')!r},), nprocs=2)\n"
+    )
+    done = trimtab(online, "run", "--", PYTHON, "-W", "ignore", str(script))
+    assert done.returncode == 0, done.stderr
+    assert sorted({e.data["rank"] for e in service.events("rank")}) == [0, 1]
+
+
+def test_a_hook_that_breaks_costs_the_steps_only(trimtab, online, tmp_path: Path):
+    """A run folder that vanishes under way, as when a second user cleans /tmp."""
+    body = "import shutil; shutil.rmtree(os.environ['TRIMTAB_RUN_DIR'])\n" + LOOP
+    script = TRAINING + body.replace("SETTINGS", "{}")
+    done = trimtab(online, "run", "--", PYTHON, "-W", "ignore", "-c", script)
+    assert (done.stdout, done.stderr, done.returncode) == ("trained\n", "", 0)
