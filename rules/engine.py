@@ -66,7 +66,9 @@ def _evaluate_one(rule: Rule, frame: RunFrame, overrides: Values) -> Judgement:
     try:
         values = rule.values(overrides)
         measured = rule.measure(frame, values)
-        lacks = (need.replace("|", " or ") for need in lacking(frame, rule.needs))
+        lacks = [need.replace("|", " or ") for need in lacking(frame, rule.needs)]
+        if rule.awaits_end and not frame.final:
+            lacks.append("the end of the run")
         missing = dict.fromkeys((*measured.missing, *lacks))
         numbers = replace(measured, missing=tuple(missing))
     except Exception as error:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
+import numpy as np
 import pandas as pd
 
 STEP_COLUMNS = (
@@ -100,10 +102,25 @@ class RunFrame:
     """The run has ended and nothing is known to be missing."""
     nodes: Mapping[str, NodeFrame] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def steps(self) -> pd.DataFrame:
         """The steps of all nodes and ranks, with their node's key as column `node`."""
         parts = [node.steps.assign(node=key) for key, node in self.nodes.items() if len(node.steps)]
         if not parts:
             return pd.DataFrame(columns=[*STEP_COLUMNS, "node"])
         return pd.concat(parts, ignore_index=True)
+
+    @cached_property
+    def training_steps(self) -> pd.DataFrame:
+        """The training steps after each rank's first, which is warm-up.
+
+        With `time` and `data_wait`, in seconds of all the steps of a row.
+        """
+        steps = self.steps
+        steps = steps[(steps["phase"] == "train") & (steps["duration_seconds"] > 0)]
+        first = steps.groupby(["node", "rank"])["start_seconds"].idxmin()
+        steps = steps.drop(index=first.dropna())
+        duration = steps["duration_seconds"].to_numpy(dtype=float)
+        count = np.nan_to_num(steps["count"].to_numpy(dtype=float), nan=1.0)
+        wait = np.clip(steps["data_wait_seconds"].to_numpy(dtype=float), 0.0, duration)
+        return steps.assign(time=duration * count, data_wait=wait * count, count=count)

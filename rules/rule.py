@@ -10,25 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rules.frame import RunFrame
+from rules.parameter import Parameter, Values, complete
+
+__all__ = ["Numbers", "Parameter", "Rule", "Values", "Verdict", "Window", "values_hash"]
 
 State = Literal["fired", "passed", "not_applicable", "insufficient_data"]
 Scope = Literal["window", "run"]
-Values = Mapping[str, float]
-"""Parameter name -> value, complete (defaults filled in)."""
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One threshold that a workspace or job may set."""
-
-    name: str
-    unit: str
-    default: float
-    low: float
-    high: float
-    help: str
-    source: str
-    sagemaker_name: str = ""
 
 
 @dataclass(frozen=True)
@@ -91,6 +78,11 @@ class Verdict:
     severity: Literal["low", "medium", "high"] = "low"
     dedupe_key: str = ""
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.waste_seconds_low <= self.waste_seconds_high < math.inf:
+            low, high = self.waste_seconds_low, self.waste_seconds_high
+            raise ValueError(f"a waste of {low} to {high} s is no range")
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -107,27 +99,22 @@ class Rule:
     measure: Callable[[RunFrame, Values], Numbers]
     judge: Callable[[Numbers, Values], Verdict]
     scope: Scope = "run"
+    """`window`: what it finds in one stretch doesn't depend on the rest of the run, so it may be
+    judged on each new stretch alone. `run`: it needs the whole run so far."""
+    awaits_end: bool = False
+    """It depends on what is still to come: before the run's end it can't fire."""
     sagemaker_name: str = ""
     documentation: str = field(default="", repr=False)
 
     def values(self, overrides: Values | None = None) -> dict[str, float]:
-        """The rule's parameters, defaults first, then `overrides` by our or SageMaker's name.
+        """The rule's parameters: defaults, then `overrides` by our or SageMaker's name.
+
+        By our name a value is in our unit; by SageMaker's name in SageMaker's.
 
         Raises:
             ValueError: an unknown parameter or a value out of bounds; names it.
         """
-        found = {p.name: p.default for p in self.parameters}
-        by_name = {name: p for p in self.parameters for name in (p.name, p.sagemaker_name) if name}
-        for name, value in (overrides or {}).items():
-            parameter = by_name.get(name)
-            if parameter is None:
-                raise ValueError(f"{self.id} has no parameter {name!r}")
-            if not parameter.low <= value <= parameter.high:
-                raise ValueError(
-                    f"{self.id}.{name} = {value} is outside {parameter.low}..{parameter.high}"
-                )
-            found[parameter.name] = float(value)
-        return found
+        return complete(self.id, self.parameters, overrides or {})
 
 
 def values_hash(values: Values) -> str:

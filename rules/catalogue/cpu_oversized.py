@@ -42,7 +42,8 @@ import math
 
 import pandas as pd
 
-from rules.evidence import after, percentile, rate, within
+from rules.activity import cores, cpu_pct
+from rules.evidence import after, percentile, within
 from rules.frame import GPU_IN_USE_PCT, NodeFrame, RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
 
@@ -125,13 +126,13 @@ def _waste_seconds(needed: float, run_seconds: float) -> tuple[float, float]:
 def _node_numbers(node: NodeFrame, resolution_seconds: float) -> dict[str, float | None]:
     """What was measured of a node, by name; None is missing."""
     hardware = node.hardware
-    cpu = after(_cpu_pct(node, resolution_seconds), node.warm_up_end_seconds())
+    cpu = after(cpu_pct(node, resolution_seconds), node.warm_up_end_seconds())
     cpu_p95 = percentile(cpu, 95)
     memory_p99 = percentile(_memory_bytes(node), 99)
-    cores, total = _cores(node), float(hardware.memory_bytes)
+    held, total = cores(node), float(hardware.memory_bytes)
     found = {
         "cpu_p95_pct": cpu_p95,
-        "cores_p95": cpu_p95 / 100 * cores if cpu_p95 is not None and cores else None,
+        "cores_p95": cpu_p95 / 100 * held if cpu_p95 is not None and held else None,
         "memory_p99_bytes": memory_p99,
         "memory_p99_pct": 100 * memory_p99 / total if memory_p99 is not None and total else None,
         "vcpus": float(hardware.vcpus) or None,
@@ -152,26 +153,6 @@ def _gpu_numbers(node: NodeFrame) -> dict[str, float | None]:
     return {"gpu_busy_max_pct": highest if in_use or len(known) == len(busy) else None}
 
 
-def _cores(node: NodeFrame) -> float:
-    """The cores that `_cpu_pct` is a share of; 0 is unknown."""
-    return node.hardware.effective_cpus if _has_part(node) else float(node.hardware.vcpus)
-
-
-def _has_part(node: NodeFrame) -> bool:
-    """The run was given some of the node's cores only, and its own use of them is known."""
-    given, all_cores = node.hardware.effective_cpus, node.hardware.vcpus
-    only_own = node.series("host.cpu_busy_pct") is None
-    known = given > 0 and node.series("tree.cpu_seconds_total") is not None
-    return known and (only_own or given < 0.99 * all_cores)
-
-
-def _cpu_pct(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | None:
-    if not _has_part(node):
-        return node.series("host.cpu_busy_pct")
-    cores = rate(node.series("tree.cpu_seconds_total"), resolution_seconds)
-    return None if cores is None else 100 * cores / node.hardware.effective_cpus
-
-
 def _memory_bytes(node: NodeFrame) -> pd.Series[float] | None:
     return next((s for name in MEMORY if (s := node.series(name)) is not None), None)
 
@@ -181,7 +162,7 @@ RULE = Rule(
     title="More cores and memory than the run uses",
     category="sizing",
     version=1,
-    needs=("host.cpu_busy_pct|tree.cpu_seconds_total", "|".join(MEMORY)),
+    needs=("host.cpu_busy_pct|cpu*.busy_pct|tree.cpu_seconds_total", "|".join(MEMORY)),
     parameters=(
         Parameter("cpu_p95_pct", "%", 30, 0, 100, "CPU p95 must be below", "TraceML, 30 %"),
         Parameter("memory_p99_pct", "%", 35, 0, 100, "Memory p99 must be below", "JDS, 0.35"),

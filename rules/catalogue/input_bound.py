@@ -45,6 +45,7 @@ import pandas as pd
 
 from rules.evidence import after, merged, percentile, within
 from rules.frame import NodeFrame, RunFrame
+from rules.loop import share_pct
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.6, 0.9
@@ -54,14 +55,14 @@ CORES_FULL_PCT = 90.0
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
-    steps = _training_steps(frame)
+    steps = frame.training_steps
     waited = steps[steps["data_wait"].notna()]
     ranks = max(steps.groupby(["node", "rank"]).ngroups, 1)
     step_seconds, waited_seconds = float(steps["time"].sum()), float(waited["time"].sum())
     wait_seconds = float(waited["data_wait"].sum())
     numbers = {
-        "wait_share_pct": _share_pct(wait_seconds, waited_seconds),
-        "measured_share_pct": _share_pct(waited_seconds, step_seconds),
+        "wait_share_pct": share_pct(wait_seconds, waited_seconds),
+        "measured_share_pct": share_pct(waited_seconds, step_seconds),
         "wait_seconds": within(wait_seconds / ranks, frame.duration_seconds),
         "step_seconds": step_seconds / ranks,
         "steps_count": float(steps["count"].sum()) / ranks,
@@ -96,23 +97,6 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         severity="high" if share >= values["high_share_pct"] else "medium",
         dedupe_key="input_bound",
     )
-
-
-def _training_steps(frame: RunFrame) -> pd.DataFrame:
-    """The training steps after each rank's first; `time` and `data_wait` in s of all of a row."""
-    steps = frame.steps
-    steps = steps[(steps["phase"] == "train") & (steps["duration_seconds"] > 0)]
-    order = steps.groupby(["node", "rank"])["start_seconds"].rank(method="first")
-    steps = steps[(order > 1).to_numpy(dtype=bool)]
-    duration = steps["duration_seconds"].to_numpy(dtype=float)
-    count = np.nan_to_num(steps["count"].to_numpy(dtype=float), nan=1.0)
-    wait = np.clip(steps["data_wait_seconds"].to_numpy(dtype=float), 0.0, duration)
-    return steps.assign(time=duration * count, data_wait=wait * count, count=count)
-
-
-def _share_pct(part: float, whole: float) -> float | None:
-    """Rounded, so that the sum of a thousand equal shares meets its threshold."""
-    return round(100 * part / whole, 6) if whole > 0 else None
 
 
 def _windows(waited: pd.DataFrame) -> tuple[Window, ...]:

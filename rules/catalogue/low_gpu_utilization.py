@@ -30,9 +30,10 @@ machine without it.
 
 ## Parameters
 `threshold_p95` and `threshold_p5` as in SageMaker. `window_seconds` and `patience_seconds` answer
-to SageMaker's `window` and `patience`, but count **seconds**: SageMaker counts samples, so 500
-and 1000 there are 250 s and 500 s at its usual two samples a second, and 8.3 h and 16.7 h at one
-a minute. `patience_share_pct` makes short runs judgeable.
+to SageMaker's `window` and `patience`, but count **seconds**. SageMaker counts samples; by its
+names they are taken at two samples a second, so its 500 and 1000 are 250 s and 500 s here, always,
+and not 8.3 h and 16.7 h where samples come once a minute. `patience_share_pct` makes short runs
+judgeable.
 
 ## Sources
 SageMaker Debugger's LowGPUUtilization: threshold_p95 70, threshold_p5 10, window 500, patience
@@ -45,15 +46,15 @@ to 1 for an unused GPU) is our estimate.
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 
+from rules.activity import UNUSED_PCT
 from rules.evidence import after, merged, percentile, within
 from rules.frame import NodeFrame, RunFrame
+from rules.parameter import SAGEMAKER_SAMPLE_SECONDS
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.windows import needed_seconds, window_percentiles
 
-UNUSED_PCT = 2.0
-LEAST_SECONDS = 20.0
 EVIDENCE_P95_PCT, EVIDENCE_P5_PCT = 70.0, 10.0
 RECOVERABLE = {"low": (0.3, 0.7), "fluctuating": (0.3, 0.7), "unused": (0.5, 1.0)}
 
@@ -66,7 +67,9 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
         numbers["gpus_count"] = (numbers["gpus_count"] or 0.0) + len(gpus)
         for number in gpus:
             entity = f"{node.key}/gpu{number}"
-            table = _windows(node, number, values["window_seconds"])
+            table = window_percentiles(
+                node, node.gpu_busy_pct(number), values["window_seconds"], {"p95": 95, "p5": 5}
+            )
             found = _gpu_numbers(node, number, table, frame.resolution_seconds)
             numbers |= {f"{name}@{entity}": value for name, value in found.items()}
             windows += _evidence(table, entity, frame.resolution_seconds)
@@ -82,7 +85,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         return _fired(numbers, bad, count)
     if len(kinds) < count:
         unjudged = f"{count - len(kinds):.0f} of {count:.0f} GPUs"
-        needed = _needed_seconds(numbers, values)
+        needed = needed_seconds(values, numbers.known("run_seconds") or 0.0)
         problem = f"the utilisation of {unjudged} is unknown, or known for less than {needed:.0f} s"
         return Verdict("insufficient_data", f"Not judged: {problem} after warm-up.")
     lowest = min(numbers.by_entity("p95_pct").values(), default=0.0)
@@ -93,7 +96,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 
 def _kinds(numbers: Numbers, values: Values) -> dict[str, str]:
     """How each GPU with enough evidence was used, by entity."""
-    needed = _needed_seconds(numbers, values)
+    needed = needed_seconds(values, numbers.known("run_seconds") or 0.0)
     p99, p95 = numbers.by_entity("whole_run_p99_pct"), numbers.by_entity("p95_pct")
     p5, seen = numbers.by_entity("p5_pct"), numbers.by_entity("seen_seconds")
     kinds = {}
@@ -109,11 +112,6 @@ def _kind(whole_run_p99: float, p95: float, p5: float, values: Values) -> str:
     if p95 < values["threshold_p95"]:
         return "low"
     return "fluctuating" if p5 < values["threshold_p5"] else "well used"
-
-
-def _needed_seconds(numbers: Numbers, values: Values) -> float:
-    share = values["patience_share_pct"] / 100 * (numbers.known("run_seconds") or 0.0)
-    return max(min(values["patience_seconds"], share), LEAST_SECONDS)
 
 
 def _fired(numbers: Numbers, bad: dict[str, str], count: float) -> Verdict:
@@ -182,25 +180,6 @@ def _gpu_numbers(
     }
 
 
-def _windows(node: NodeFrame, number: int, window_seconds: float) -> pd.DataFrame:
-    """`start`, `end`, `p95`, `p5` of each window after warm-up that is at least half known."""
-    work = after(node.gpu_busy_pct(number), node.warm_up_end_seconds())
-    if work is None:
-        return pd.DataFrame(columns=["start", "end", "p95", "p5"])
-    since = work.index.to_numpy(dtype=float) - float(work.index[0])
-    last = max(int(since[-1] // window_seconds) - 1, 0)
-    cells = pd.Series(work.to_numpy(), index=work.index).groupby(
-        np.minimum(since // window_seconds, last)
-    )
-    rows = [
-        (float(part.index[0]), float(part.index[-1]), *np.percentile(part, [95, 5]), len(part))
-        for _, part in cells
-    ]
-    table = pd.DataFrame(rows, columns=["start", "end", "p95", "p5", "known"])
-    known: pd.DataFrame = table[table["known"] >= 0.5 * table["known"].max()]
-    return known
-
-
 def _evidence(table: pd.DataFrame, entity: str, resolution_seconds: float) -> list[Window]:
     bad = table[(table["p95"] < EVIDENCE_P95_PCT) | (table["p5"] < EVIDENCE_P5_PCT)]
     ends = bad["end"] + resolution_seconds
@@ -244,6 +223,7 @@ RULE = Rule(
             help="Length of a window",
             source="SageMaker, 500 samples at 0.5 s",
             sagemaker_name="window",
+            sagemaker_factor=SAGEMAKER_SAMPLE_SECONDS,
         ),
         Parameter(
             name="patience_seconds",
@@ -254,6 +234,7 @@ RULE = Rule(
             help="Known seconds after warm-up that it takes to judge",
             source="SageMaker, 1000 samples at 0.5 s",
             sagemaker_name="patience",
+            sagemaker_factor=SAGEMAKER_SAMPLE_SECONDS,
         ),
         Parameter(
             name="patience_share_pct",

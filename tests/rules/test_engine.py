@@ -91,6 +91,25 @@ def test_missing_needs_do_not_hide_that_a_rule_does_not_apply() -> None:
     assert states["low_gpu_utilization"] == "not_applicable"
 
 
+def test_a_rule_that_depends_on_the_rest_of_the_run_waits_for_its_end() -> None:
+    waiting = replace(CONTENT, awaits_end=True)
+    [live] = evaluate(replace(FRAME, final=False), {}, [waiting])
+    [ended] = evaluate(FRAME, {}, [waiting])
+    assert (live.verdict.state, ended.verdict.state) == ("insufficient_data", "passed")
+    assert "the end of the run" in live.verdict.summary
+
+
+@pytest.mark.parametrize("waste", [(2.0, 1.0), (-1.0, 1.0), (0.0, float("inf")), (f.GAP, 1.0)])
+def test_a_waste_that_is_no_range_is_a_fault_of_its_rule_alone(waste: tuple[float, float]) -> None:
+    def boasts(numbers: Numbers, values: Values) -> Verdict:
+        return Verdict("fired", "Much.", waste_seconds_low=waste[0], waste_seconds_high=waste[1])
+
+    first, second = evaluate(FRAME, {}, [replace(CONTENT, judge=boasts), CONTENT])
+    assert first.verdict.state == "insufficient_data"
+    assert "is no range" in first.verdict.summary
+    assert second.verdict.state == "passed"
+
+
 def test_judging_stored_numbers_again_needs_no_samples() -> None:
     rule = all_rules()["input_bound"]
     frame = f.run(f.node(step_tables=[f.steps(101, wait=0.2)]))

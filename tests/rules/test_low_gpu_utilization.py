@@ -127,5 +127,6 @@ def test_windows_are_seconds_whatever_the_resolution() -> None:
 def test_it_answers_to_the_names_of_sagemaker() -> None:
     rule = all_rules()[RULE]
     assert rule.sagemaker_name == "LowGPUUtilization"
-    assert rule.values({"window": 100})["window_seconds"] == 100
+    assert rule.values({"window": 500, "patience": 1000})["window_seconds"] == 250
+    assert rule.values({"window_seconds": 100})["window_seconds"] == 100
     assert judged(RULE, f.run(gpus(60)), {"threshold_p95": 50}).verdict.state == "passed"

@@ -1,0 +1,115 @@
+"""What a node did: its cores and its GPUs in use, from whichever series it has."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+
+from rules.evidence import percentile, rate
+from rules.frame import GPU_IN_USE_PCT, NodeFrame
+
+UNUSED_PCT = 2.0
+"""A GPU whose 99th percentile is at most this was never used (Princeton's GPU reports)."""
+_CORE_BUSY = re.compile(r"cpu\d+\.busy_pct")
+
+
+def has_part(node: NodeFrame) -> bool:
+    """The run was given some of the node's cores only, and its own use of them is known."""
+    given, all_cores = node.hardware.effective_cpus, node.hardware.vcpus
+    known = given > 0 and node.series("tree.cpu_seconds_total") is not None
+    return known and (host_cpu_pct(node) is None or given < 0.99 * all_cores)
+
+
+def cores(node: NodeFrame) -> float:
+    """The cores that `cpu_pct` is a share of; 0 is unknown."""
+    return node.hardware.effective_cpus if has_part(node) else float(node.hardware.vcpus)
+
+
+def cpu_pct(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | None:
+    """0..100 of the cores that the run was given: the host's, or its own processes' on a part."""
+    if not has_part(node):
+        return host_cpu_pct(node)
+    busy = rate(node.series("tree.cpu_seconds_total"), resolution_seconds)
+    return None if busy is None else 100 * busy / node.hardware.effective_cpus
+
+
+def host_cpu_pct(node: NodeFrame) -> pd.Series[float] | None:
+    """All cores of the machine together: as measured, else the mean of its single cores."""
+    whole = node.series("host.cpu_busy_pct")
+    if whole is not None:
+        return whole
+    single = [name for name in node.samples.columns if _CORE_BUSY.fullmatch(str(name))]
+    mean = node.samples[single].mean(axis=1).dropna() if single else pd.Series(dtype=float)
+    return mean if len(mean) else None
+
+
+def own_cores(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | None:
+    """Cores that the run keeps busy: its processes, else its container, else the whole machine."""
+    for name in ("tree.cpu_seconds_total", "container.cpu_seconds_total"):
+        busy = rate(node.series(name), resolution_seconds)
+        if busy is not None:
+            return busy
+    whole = host_cpu_pct(node)
+    return whole / 100 * node.hardware.vcpus if whole is not None and node.hardware.vcpus else None
+
+
+def gpu_table(node: NodeFrame) -> pd.DataFrame:
+    """The allocated GPUs' utilisation, a column a GPU that is known at all; NaN is unknown."""
+    known = {n: node.gpu_busy_pct(n) for n in node.allocated_gpus()}
+    columns = {n: node.samples[f"gpu{n}.busy_pct"] for n, busy in known.items() if busy is not None}
+    return pd.DataFrame(columns, index=node.samples.index)
+
+
+def used_gpus(node: NodeFrame) -> list[int]:
+    """Those that did anything in the whole run."""
+    table = gpu_table(node)
+    highest = {int(str(n)): percentile(table[n].dropna(), 99) or 0.0 for n in table}
+    return [number for number, pct in highest.items() if pct > UNUSED_PCT]
+
+
+def used_gpu_pct(node: NodeFrame) -> pd.Series[float] | None:
+    """The mean over the GPUs that were used; None where none was or none is known."""
+    used = used_gpus(node)
+    mean = gpu_table(node)[used].mean(axis=1).dropna() if used else pd.Series(dtype=float)
+    return mean if len(mean) else None
+
+
+def busiest_gpu_pct(node: NodeFrame) -> pd.Series[float] | None:
+    """The most that any allocated GPU was used, where all of them are known."""
+    table = gpu_table(node)
+    if not len(table.columns) or len(table.columns) < len(node.allocated_gpus()):
+        return None
+    highest = table.max(axis=1, skipna=False).dropna()
+    return highest if len(highest) else None
+
+
+def last_step_end_seconds(node: NodeFrame) -> float | None:
+    """When the last step of any phase ended; None: no steps."""
+    if not len(node.steps):
+        return None
+    steps = node.steps
+    ends = steps["start_seconds"] + steps["duration_seconds"] * steps["count"]
+    last = float(ends.max())
+    return last if np.isfinite(last) else None
+
+
+def work_began(node: NodeFrame) -> bool:
+    """A training step or the use of a GPU was seen, so its warm-up has an end."""
+    table = gpu_table(node)
+    used = bool((table > GPU_IN_USE_PCT).any(axis=None)) if len(table.columns) else False
+    return used or bool((node.steps["phase"] == "train").any())
+
+
+def working(node: NodeFrame, series: pd.Series[float] | None) -> pd.Series[float] | None:
+    """The part of a series between warm-up and the last step (the end, where none is known)."""
+    if series is None:
+        return None
+    end = last_step_end_seconds(node)
+    times = series.index
+    inside = times >= node.warm_up_end_seconds()
+    if end is not None and end > node.warm_up_end_seconds():
+        inside &= times < end
+    part = series[inside]
+    return part if len(part) else None

@@ -1,0 +1,122 @@
+"""What CPUBottleneck and IOBottleneck share: the time in which a host is busy and its GPUs idle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from rules.activity import used_gpu_pct, working
+from rules.evidence import within
+from rules.frame import NodeFrame, RunFrame
+from rules.gpus import gpu_counts, unfit
+from rules.parameter import SAGEMAKER_SAMPLE_SECONDS, Parameter
+from rules.rule import Numbers, Values, Verdict, Window
+from rules.spells import spells
+from rules.windows import needed_seconds
+
+BRIDGE_SECONDS = 5.0
+RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 0.9
+HostLoad = Callable[[NodeFrame, float], "pd.Series[float] | None"]
+"""How loaded a node's host is, 0..100, from a node and the resolution in seconds."""
+
+
+@dataclass(frozen=True)
+class Wording:
+    key: str
+    what: str
+    advice: str
+
+
+def measure_bottleneck(frame: RunFrame, load: HostLoad, load_pct: float, gpu_pct: float) -> Numbers:
+    """The known seconds of work, and those with the host above `load_pct` and GPUs below
+    `gpu_pct`; node-seconds over the number of nodes."""
+    found = {node.key: _node_ticks(node, load, frame) for node in frame.nodes.values()}
+    ticks = {key: table for key, table in found.items() if table is not None}
+    resolution, nodes = frame.resolution_seconds, max(len(frame.nodes), 1)
+    seen = low = stuck = 0.0
+    windows: list[Window] = []
+    for key, table in ticks.items():
+        is_low = table["gpu"] < gpu_pct
+        is_stuck = is_low & (table["load"] > load_pct)
+        seen, low = seen + len(table) * resolution, low + float(is_low.sum()) * resolution
+        stuck += float(is_stuck.sum()) * resolution
+        parts = spells(is_stuck, resolution, BRIDGE_SECONDS, BRIDGE_SECONDS)
+        windows += [Window(w.start_seconds, w.end_seconds, key) for w in parts]
+    numbers = gpu_counts(frame) | {
+        "run_seconds": frame.duration_seconds,
+        "seen_seconds": seen / nodes,
+        "low_gpu_seconds": low / nodes,
+        "bottleneck_seconds": stuck / nodes,
+        "bottleneck_share_pct": round(100 * stuck / seen, 6) if seen else None,
+    }
+    return Numbers(numbers, tuple(windows))
+
+
+def judge_bottleneck(numbers: Numbers, values: Values, wording: Wording) -> Verdict:
+    if reason := unfit(numbers):
+        return reason
+    if numbers.missing:
+        return Verdict("insufficient_data", f"Missing: {', '.join(numbers.missing)}.")
+    run_seconds, seen = numbers.known("run_seconds") or 0.0, numbers.known("seen_seconds") or 0.0
+    share, needed = numbers.known("bottleneck_share_pct"), needed_seconds(values, run_seconds)
+    if share is None or seen < needed:
+        seen_of = f"{seen:.0f} s of work with both host and GPUs known; it takes {needed:.0f} s"
+        return Verdict("insufficient_data", f"Too little to judge: {seen_of}.")
+    stuck = within(numbers.known("bottleneck_seconds") or 0.0, run_seconds)
+    summary = f"In {share:.1f} % of {seen:.0f} s of work {wording.what} while the GPUs idled."
+    if not share > values["threshold"]:
+        return Verdict("passed", summary)
+    return Verdict(
+        "fired",
+        summary,
+        advice=wording.advice,
+        waste_seconds_low=RECOVERABLE_LOW * stuck,
+        waste_seconds_high=RECOVERABLE_HIGH * stuck,
+        severity="high" if share >= 75 else "medium",
+        dedupe_key=wording.key,
+    )
+
+
+def bottleneck_parameters() -> tuple[Parameter, ...]:
+    """`threshold`, `gpu_threshold` and patience, as both rules have them."""
+    return (
+        Parameter(
+            "threshold", "%", 50, 0, 100, "Fires above this share", "SageMaker, 50", "threshold"
+        ),
+        Parameter(
+            "gpu_threshold", "%", 10, 0, 100, "GPUs idle below", "SageMaker, 10", "gpu_threshold"
+        ),
+        *patience_parameters(),
+    )
+
+
+def patience_parameters() -> tuple[Parameter, ...]:
+    """How much evidence it takes, as `windows.needed_seconds` reads it."""
+    return (
+        Parameter(
+            "patience_seconds",
+            "s",
+            500,
+            20,
+            86_400,
+            "Known seconds of work that it takes to judge",
+            "SageMaker, 1000 samples at 0.5 s",
+            sagemaker_name="patience",
+            sagemaker_factor=SAGEMAKER_SAMPLE_SECONDS,
+        ),
+        Parameter(
+            "patience_share_pct", "%", 25, 0, 100, "In a short run this share is enough", "ours"
+        ),
+    )
+
+
+def _node_ticks(node: NodeFrame, load: HostLoad, frame: RunFrame) -> pd.DataFrame | None:
+    """`load` and `gpu` at the ticks of work at which both are known."""
+    gpu = working(node, used_gpu_pct(node))
+    loaded = load(node, frame.resolution_seconds)
+    if gpu is None or loaded is None:
+        return None
+    table = pd.DataFrame({"gpu": gpu, "load": loaded}).dropna()
+    return table if len(table) else None

@@ -1,0 +1,204 @@
+"""Batches too small to fill the GPU: cores, GPU and its memory all have room.
+
+## What it checks
+For each GPU that was used, in the work after warm-up cut into windows of `window_seconds`: the
+95th percentile of the typical window (the median over the windows) of the node's CPU use, of the
+GPU's use, and of its memory in use, as a share of what it has.
+
+## Why it costs money
+A small batch leaves most of the GPU idle, and each step pays its fixed costs (launches,
+synchronisation, logging) for few samples.
+
+## When it fires
+When at least one GPU has the three percentiles below `cpu_threshold_p95`, `gpu_threshold_p95` and
+`gpu_memory_threshold_p95`. Enough to judge is `patience_seconds` of known samples after warm-up, in
+a short run `patience_share_pct` of its duration, and never less than 20 s.
+
+## When it is wrong
+Frameworks that reserve all memory at once (TensorFlow, JAX) look full whatever the batch. A loop
+that waits for data leaves the same trace; where the wait is known and large it is named, and the
+lower end of the waste is 0. A larger batch may change what the model learns.
+
+## How to fix it
+Raise the batch size up to nine tenths of the memory, and the learning rate with it. Where the
+batch must stay, take a smaller GPU.
+
+## Parameters
+The three thresholds as in SageMaker. `window_seconds` and `patience_seconds` answer to its `window`
+and `patience`, at two samples a second; `patience_share_pct` makes short runs judgeable.
+
+## Sources
+SageMaker Debugger's BatchSize: cpu_threshold_p95, gpu_threshold_p95, gpu_memory_threshold_p95 all
+70, window 500, patience 1000. Differences: memory is what is in use, while there it is the
+activity of the memory controller; without it the rule is silent and doesn't fail; a GPU that was
+never used is unused and no matter of its batch; the typical window counts once, while there the
+last window counts again at each scan; warm-up is really left out. What a larger batch gives back
+(1.1 to 1.8 times the throughput, never more than the idle time) is our estimate.
+"""
+
+from __future__ import annotations
+
+from rules.activity import cpu_pct, used_gpus
+from rules.bottleneck import patience_parameters
+from rules.compatible import gpu_memory_table
+from rules.evidence import after, merged, within
+from rules.frame import NodeFrame, RunFrame
+from rules.gpus import gpu_counts, unfit
+from rules.loop import wait_share_pct
+from rules.parameter import SAGEMAKER_SAMPLE_SECONDS
+from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.windows import needed_seconds, window_percentiles
+
+GAIN_LOW, GAIN_HIGH = 1.1, 1.8
+WAITS_PCT = 15.0
+"""From here on `input_bound` fires, and the batch may not be the cause."""
+
+
+def measure(frame: RunFrame, values: Values) -> Numbers:
+    numbers: dict[str, float | None] = gpu_counts(frame) | {
+        "run_seconds": frame.duration_seconds,
+        "wait_share_pct": wait_share_pct(frame),
+    }
+    windows: list[Window] = []
+    for node in frame.nodes.values():
+        numbers[f"cpu_p95_pct@{node.key}"] = _cpu_p95(node, frame, values)
+        for number in used_gpus(node):
+            found, work = _gpu_numbers(node, number, frame, values)
+            numbers |= {f"{name}@{node.key}/gpu{number}": value for name, value in found.items()}
+            windows += [work] if work else []
+    return Numbers(numbers, merged(windows))
+
+
+def judge(numbers: Numbers, values: Values) -> Verdict:
+    if reason := unfit(numbers):
+        return reason
+    run_seconds = numbers.known("run_seconds") or 0.0
+    needed = needed_seconds(values, run_seconds)
+    judged = _judged(numbers, needed)
+    if not judged:
+        return Verdict("insufficient_data", _what_lacks(numbers, needed))
+    bad = [gpu for gpu, found in judged.items() if _is_small(found, values)]
+    if not bad:
+        return Verdict("passed", f"None of {len(judged)} GPUs had room in all three.")
+    return _fired(numbers, judged, bad, run_seconds)
+
+
+def _fired(
+    numbers: Numbers, judged: dict[str, tuple[float, float, float]], bad: list[str], run: float
+) -> Verdict:
+    cpu, gpu, memory = (max(judged[each][i] for each in bad) for i in range(3))
+    wait = numbers.known("wait_share_pct")
+    waits = wait is not None and wait >= WAITS_PCT
+    held_up = f" But {wait:.0f} % of the step time it waited for data." if waits else ""
+    low, high = _waste_seconds(numbers, bad, run)
+    return Verdict(
+        "fired",
+        f"{len(bad)} of {len(judged)} GPUs had room: p95 of use at most {gpu:.0f} %, of memory "
+        f"{memory:.0f} %, of the cores {cpu:.0f} %.{held_up}",
+        advice="First cure the wait for data. Then raise the batch size, or take a smaller GPU."
+        if waits
+        else "Raise the batch size (and the learning rate with it), or take a smaller GPU.",
+        waste_seconds_low=0.0 if waits else low,
+        waste_seconds_high=high,
+        severity="medium",
+        dedupe_key="batch_size",
+    )
+
+
+def _judged(numbers: Numbers, needed: float) -> dict[str, tuple[float, float, float]]:
+    """CPU, GPU and memory percentiles of each GPU of which all are known for long enough."""
+    cpu, gpu = numbers.by_entity("cpu_p95_pct"), numbers.by_entity("gpu_p95_pct")
+    memory, seen = numbers.by_entity("gpu_memory_p95_pct"), numbers.by_entity("seen_seconds")
+    both = sorted(gpu.keys() & memory.keys())
+    nodes = {entity: entity.rpartition("/")[0] for entity in both}
+    known = [e for e in both if nodes[e] in cpu and seen.get(e, 0.0) >= needed]
+    return {e: (cpu[nodes[e]], gpu[e], memory[e]) for e in known}
+
+
+def _is_small(found: tuple[float, float, float], values: Values) -> bool:
+    names = ("cpu_threshold_p95", "gpu_threshold_p95", "gpu_memory_threshold_p95")
+    return all(pct < values[name] for pct, name in zip(found, names, strict=True))
+
+
+def _what_lacks(numbers: Numbers, needed: float) -> str:
+    if not numbers.by_entity("gpu_memory_p95_pct"):
+        return "Missing: the GPUs' memory in use, as a share of what they have."
+    if not numbers.by_entity("cpu_p95_pct"):
+        return "Missing: the CPU use."
+    return f"Too little to judge: it takes {needed:.0f} s of samples of each GPU after warm-up."
+
+
+def _waste_seconds(numbers: Numbers, bad: list[str], run: float) -> tuple[float, float]:
+    """Of each bad GPU's share of the run; a gain in throughput can't exceed the idle time."""
+    idle, seen = numbers.by_entity("idle_seconds"), numbers.by_entity("seen_seconds")
+    count = max(numbers.known("gpus_count") or 0.0, float(len(bad)))
+    low = sum(min((1 - 1 / GAIN_LOW) * seen.get(g, 0.0), idle.get(g, 0.0)) for g in bad)
+    high = sum(min((1 - 1 / GAIN_HIGH) * seen.get(g, 0.0), idle.get(g, 0.0)) for g in bad)
+    return within(min(low, high) / count, run), within(high / count, run)
+
+
+def _cpu_p95(node: NodeFrame, frame: RunFrame, values: Values) -> float | None:
+    cpu = cpu_pct(node, frame.resolution_seconds)
+    table = window_percentiles(node, cpu, values["window_seconds"], {"p95": 95})
+    return float(table["p95"].median()) if len(table) else None
+
+
+def _gpu_numbers(
+    node: NodeFrame, number: int, frame: RunFrame, values: Values
+) -> tuple[dict[str, float | None], Window | None]:
+    memory = gpu_memory_table(node)
+    used = memory[number].dropna() if number in memory else None
+    length, busy = values["window_seconds"], node.gpu_busy_pct(number)
+    tables = [window_percentiles(node, each, length, {"p95": 95}) for each in (busy, used)]
+    gpu_p95, memory_p95 = (float(t["p95"].median()) if len(t) else None for t in tables)
+    work = after(busy, node.warm_up_end_seconds())
+    found: dict[str, float | None] = {"gpu_p95_pct": gpu_p95, "gpu_memory_p95_pct": memory_p95}
+    if work is None:
+        return found, None
+    resolution = frame.resolution_seconds
+    found["seen_seconds"] = len(work) * resolution
+    found["idle_seconds"] = float((1 - work.clip(0, 100) / 100).sum()) * resolution
+    entity = f"{node.key}/gpu{number}"
+    return found, Window(float(work.index[0]), float(work.index[-1]) + resolution, entity)
+
+
+RULE = Rule(
+    id="batch_size",
+    title="Batches leave room on the GPU",
+    category="gpu",
+    version=1,
+    needs=("gpu*.busy_pct",),
+    parameters=(
+        Parameter(
+            "cpu_threshold_p95", "%", 70, 0, 100, "CPU below", "SageMaker, 70", "cpu_threshold_p95"
+        ),
+        Parameter(
+            "gpu_threshold_p95", "%", 70, 0, 100, "GPU below", "SageMaker, 70", "gpu_threshold_p95"
+        ),
+        Parameter(
+            "gpu_memory_threshold_p95",
+            "%",
+            70,
+            0,
+            100,
+            "GPU memory below",
+            "SageMaker, 70",
+            "gpu_memory_threshold_p95",
+        ),
+        Parameter(
+            "window_seconds",
+            "s",
+            250,
+            10,
+            86_400,
+            "Length of a window",
+            "SageMaker, 500 samples at 0.5 s",
+            sagemaker_name="window",
+            sagemaker_factor=SAGEMAKER_SAMPLE_SECONDS,
+        ),
+        *patience_parameters(),
+    ),
+    measure=measure,
+    judge=judge,
+    sagemaker_name="BatchSize",
+)

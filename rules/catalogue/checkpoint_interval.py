@@ -1,0 +1,108 @@
+"""Checkpoints far more often, or far more rarely, than pays.
+
+## What it checks
+The median time between the checkpoints that the run told, and the median time that one takes,
+against the interval that costs least: the square root of twice the time of one checkpoint times the
+mean time between failures (`mtbf_hours` over the number of nodes).
+
+## Why it costs money
+Saving too often stops the training; saving too rarely loses much when a machine fails. Both costs
+are small near the best interval and grow away from it.
+
+## When it fires
+When the interval is less than a third or more than three times (`factor`) the best one, and costs
+at least `least_excess_pct` of the time more than the best would. It takes `fewest` checkpoints.
+
+## When it is wrong
+Checkpoints are kept for other reasons too: to choose the best model, to evaluate, to resume by
+hand. Saving in the background costs less than it lasts.
+
+## How to fix it
+Set the interval that the finding names, or make saving cheaper (`checkpoint_stalls`).
+
+## Parameters
+`factor`, `least_excess_pct`, `mtbf_hours` and `fewest`.
+
+## Sources
+Young (1974) and Daly (2006) for the best interval, sqrt(2 C M), and the cost of any other one, C/t
++ t/(2M). A third and three times: ours; so is 1 %, which keeps quiet where the sum is right and the
+money isn't worth a look. One failure in 30 days and node: ours; on spot, set it lower.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rules.evidence import within
+from rules.frame import RunFrame
+from rules.loop import checkpoint_spans
+from rules.rule import Numbers, Parameter, Rule, Values, Verdict
+
+SHORTEST_SECONDS = 1e-3
+
+
+def measure(frame: RunFrame, values: Values) -> Numbers:
+    told = [checkpoint_spans(node, frame.duration_seconds) for node in frame.nodes.values()]
+    spans = max(told, key=len, default=[])
+    ends = [span.end_seconds for span in spans]
+    lengths = [span.end_seconds - span.start_seconds for span in spans]
+    numbers = {
+        "run_seconds": frame.duration_seconds,
+        "nodes_count": float(len(frame.nodes)),
+        "checkpoints_count": float(len(spans)),
+        "interval_seconds": float(np.median(np.diff(ends))) if len(ends) > 1 else None,
+        "checkpoint_seconds": float(np.median(lengths)) if lengths else None,
+    }
+    return Numbers(numbers)
+
+
+def judge(numbers: Numbers, values: Values) -> Verdict:
+    interval, cost = numbers.known("interval_seconds"), numbers.known("checkpoint_seconds")
+    count, run = numbers.known("checkpoints_count") or 0.0, numbers.known("run_seconds") or 0.0
+    if interval is None or cost is None or count < values["fewest"]:
+        needs = f"{count:.0f} checkpoints were told; it takes {values['fewest']:.0f}"
+        return Verdict("insufficient_data", f"Too few to judge: {needs}.")
+    if interval < SHORTEST_SECONDS or cost < SHORTEST_SECONDS:
+        return Verdict("passed", "Saving takes no time.")
+    nodes = min(max(numbers.known("nodes_count") or 1.0, 1.0), 1e6)
+    between = values["mtbf_hours"] * 3600 / nodes
+    best = math.sqrt(2 * cost * between)
+    excess = _overhead(interval, cost, between) - _overhead(best, cost, between)
+    summary = f"A checkpoint of {cost:.3g} s every {interval:.0f} s; best is every {best:.0f} s."
+    often, rare = interval < best / values["factor"], interval > best * values["factor"]
+    if not (often or rare) or 100 * excess < values["least_excess_pct"]:
+        return Verdict("passed", summary)
+    lost = within(excess * run, run)
+    return Verdict(
+        "fired",
+        f"{summary} That costs {100 * excess:.1f} % of the time more.",
+        advice=f"Save every {best:.0f} s or so.",
+        waste_seconds_low=0.5 * lost,
+        waste_seconds_high=lost,
+        severity="medium" if excess > 0.05 else "low",
+        dedupe_key="checkpoint_interval:often" if often else "checkpoint_interval:rare",
+    )
+
+
+def _overhead(interval: float, cost: float, between_failures: float) -> float:
+    """The share of time for saving, and for computing again after a failure; at most all."""
+    return min(cost / interval + interval / (2 * between_failures), 1.0)
+
+
+RULE = Rule(
+    id="checkpoint_interval",
+    title="Checkpoints too often or too rarely",
+    category="time",
+    version=1,
+    needs=(),
+    parameters=(
+        Parameter("factor", "times", 3, 1, 1000, "Away from the best interval", "ours"),
+        Parameter("least_excess_pct", "%", 1, 0, 100, "And costs at least", "ours"),
+        Parameter("mtbf_hours", "h", 720, 1, 1e6, "A node fails once in", "30 days: ours"),
+        Parameter("fewest", "checkpoints", 3, 2, 1e6, "Fewer: not judged", "ours", whole=True),
+    ),
+    measure=measure,
+    judge=judge,
+)

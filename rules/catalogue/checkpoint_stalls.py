@@ -1,0 +1,100 @@
+"""Training stands still while checkpoints are written.
+
+## What it checks
+The time that each node spends in writing checkpoints, as told (the phase `checkpoint`, or its
+event's seconds), without those in which the GPUs went on working; where nothing was told, bursts of
+writing (five times the median and 20 MB/s) while the GPUs are below 10 %.
+
+## Why it costs money
+The GPUs wait for a disk or an upload that could go on beside them.
+
+## When it fires
+When at least `fewest` savings make up `share_pct` of the run or more. Runs shorter than
+`minimum_seconds` are not judged.
+
+## When it is wrong
+A telling loop that saves in the background inside the phase looks like one that waits, if its GPUs
+are not known. A dataset that is unpacked between epochs is a burst of writing as well.
+
+## How to fix it
+Save in the background (`torch.distributed.checkpoint.async_save`), in shards, to local NVMe first;
+save less often: see `checkpoint_interval`.
+
+## Parameters
+`share_pct`, `fewest` and `minimum_seconds`.
+
+## Sources
+5 %: ours, after CheckFreq (FAST 2021), which holds the overhead of saving below 3.5 %. That 0.7 to
+0.95 of the time can be given back is our estimate. SageMaker has no such rule.
+"""
+
+from __future__ import annotations
+
+from rules.evidence import within
+from rules.frame import RunFrame
+from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.saving import stalls
+from rules.spells import total_seconds
+
+RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.7, 0.95
+
+
+def measure(frame: RunFrame, values: Values) -> Numbers:
+    found = {node.key: stalls(node, frame) for node in frame.nodes.values()}
+    known = {key: stalled for key, stalled in found.items() if stalled is not None}
+    worst = max((windows for windows, _ in known.values()), key=total_seconds, default=[])
+    numbers = {
+        "run_seconds": frame.duration_seconds,
+        "stall_seconds": total_seconds(worst) if known else None,
+        "stalls_count": float(len(worst)),
+        "is_told": float(any(told for _, told in known.values())),
+    }
+    windows = [
+        Window(w.start_seconds, w.end_seconds, key)
+        for key, (each, _) in known.items()
+        for w in each
+    ]
+    return Numbers(numbers, tuple(windows))
+
+
+def judge(numbers: Numbers, values: Values) -> Verdict:
+    stalled, run = numbers.known("stall_seconds"), numbers.known("run_seconds") or 0.0
+    if stalled is None:
+        return Verdict(
+            "insufficient_data",
+            'No checkpoint was told: call trimtab.phase("checkpoint"). Nor are both the writing '
+            "and the GPUs' use known.",
+        )
+    if run < values["minimum_seconds"]:
+        return Verdict("insufficient_data", f"Too little to judge: {run:.0f} s.")
+    count, share = numbers.known("stalls_count") or 0.0, 100 * stalled / run
+    how = "told" if numbers.known("is_told") else "seen by their writing"
+    summary = f"{count:.0f} checkpoints ({how}) held the run up for {stalled:.0f} s, {share:.1f} %."
+    if count < values["fewest"] or share < values["share_pct"]:
+        return Verdict("passed", summary)
+    lost = within(stalled, run)
+    return Verdict(
+        "fired",
+        summary,
+        advice="Save in the background, in shards, to local NVMe first; or less often.",
+        waste_seconds_low=RECOVERABLE_LOW * lost,
+        waste_seconds_high=RECOVERABLE_HIGH * lost,
+        severity="high" if share >= 15 else "medium",
+        dedupe_key="checkpoint_stalls",
+    )
+
+
+RULE = Rule(
+    id="checkpoint_stalls",
+    title="Training waits for its checkpoints",
+    category="time",
+    version=1,
+    needs=(),
+    parameters=(
+        Parameter("share_pct", "%", 5, 0, 100, "Fires from this share of the run on", "ours"),
+        Parameter("fewest", "checkpoints", 3, 1, 1e6, "And so many", "ours", whole=True),
+        Parameter("minimum_seconds", "s", 300, 10, 86_400, "Shorter runs: not judged", "ours"),
+    ),
+    measure=measure,
+    judge=judge,
+)

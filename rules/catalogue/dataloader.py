@@ -1,0 +1,152 @@
+"""Far fewer or far more loader processes than cores, and the loop feels it.
+
+## What it checks
+The data-loader processes on each node, as the agent counted them (the median while there was work)
+or as the loops declared them (the sum over the node's ranks), against the cores that the run was
+given; and whether it matters: how much of the step time the loop waits for data, and how full the
+cores are.
+
+## Why it costs money
+With too few the GPU waits while cores idle; with too many the loaders take the cores from each
+other and from the training, and memory as well.
+
+## When it fires
+Too few: below `min_threshold` percent of the cores. Too many: above `max_threshold`. In both cases
+only if nothing shows that the number does: the loop's wait for data is unknown or at least
+`wait_share_pct`, or, with too many, the cores are full (90 % and more).
+
+## When it is wrong
+A loader may prepare data in threads inside one process, which nobody counts; then few processes
+are enough. On machines with very many cores, fewer workers than 70 % of them are plenty, as long
+as the loop doesn't wait.
+
+## How to fix it
+Set `num_workers` to about one a core and rank; measure; stop where the wait ends. `pin_memory` and
+`persistent_workers` cost nothing.
+
+## Parameters
+`min_threshold` and `max_threshold` as in SageMaker; `wait_share_pct` is what makes it matter.
+
+## Sources
+SageMaker Debugger's Dataloader: min_threshold 70, max_threshold 200. Differences: a number of
+workers that the loop is happy with doesn't fire, while there a job that never waits fires as well;
+the cores are those that the run was given, not all of the machine; the processes are counted, not
+the distinct ids of events in a second. 10 % of wait: ours, between the 5 % at which TensorFlow and
+the PyTorch profiler remark on it and the 15 % at which `input_bound` fires. That a fix gives back
+0.3 to 0.9 of the wait is our estimate.
+"""
+
+from __future__ import annotations
+
+from rules.activity import cores, cpu_pct, working
+from rules.evidence import percentile, within
+from rules.frame import NodeFrame, RunFrame
+from rules.loop import events_of, wait_share_pct
+from rules.rule import Numbers, Parameter, Rule, Values, Verdict
+
+CORES_FULL_PCT = 90.0
+RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.3, 0.9
+
+
+def measure(frame: RunFrame, values: Values) -> Numbers:
+    numbers: dict[str, float | None] = {
+        "run_seconds": frame.duration_seconds,
+        "wait_share_pct": wait_share_pct(frame),
+        "step_seconds": _step_seconds(frame),
+    }
+    for node in frame.nodes.values():
+        given = node.hardware.effective_cpus or cores(node)
+        workers = _workers(node)
+        numbers[f"workers@{node.key}"] = workers
+        numbers[f"cores@{node.key}"] = given or None
+        known = workers is not None and given > 0
+        numbers[f"workers_pct@{node.key}"] = 100 * (workers or 0.0) / given if known else None
+        busy = working(node, cpu_pct(node, frame.resolution_seconds))
+        numbers[f"cpu_p50_pct@{node.key}"] = percentile(busy, 50)
+    return Numbers(numbers)
+
+
+def judge(numbers: Numbers, values: Values) -> Verdict:
+    shares = numbers.by_entity("workers_pct")
+    if not shares:
+        if numbers.by_entity("workers"):
+            return Verdict("insufficient_data", "Missing: the number of cores.")
+        return Verdict("insufficient_data", "Missing: the number of data-loader processes.")
+    few = {node: pct for node, pct in shares.items() if pct < values["min_threshold"]}
+    many = {node: pct for node, pct in shares.items() if pct > values["max_threshold"]}
+    if not few and not many:
+        return Verdict("passed", f"{_words(numbers, max(shares, key=lambda n: shares[n]))}.")
+    node = min(few, key=lambda n: few[n]) if few else max(many, key=lambda n: many[n])
+    wait = numbers.known("wait_share_pct")
+    crowded = bool(many) and _cores_are_full(numbers, many)
+    if wait is not None and wait < values["wait_share_pct"] and not crowded:
+        well = f"the loop waits for data only {wait:.1f} % of the time"
+        return Verdict("passed", f"{_words(numbers, node)}, but {well}.")
+    return _fired(numbers, node, bool(few), wait)
+
+
+def _fired(numbers: Numbers, node: str, is_few: bool, wait: float | None) -> Verdict:
+    lost = (wait or 0.0) / 100 * (numbers.known("step_seconds") or 0.0)
+    lost = within(lost, numbers.known("run_seconds") or 0.0)
+    waits = "" if wait is None else f"; the loop waits for data {wait:.1f} % of the time"
+    return Verdict(
+        "fired",
+        f"{_words(numbers, node)}, too {'few' if is_few else 'many'}{waits}.",
+        advice="Set num_workers to about one a core and rank, and stop where the wait ends.",
+        waste_seconds_low=RECOVERABLE_LOW * lost,
+        waste_seconds_high=RECOVERABLE_HIGH * lost,
+        severity="medium" if lost else "low",
+        dedupe_key="dataloader:few" if is_few else "dataloader:many",
+    )
+
+
+def _words(numbers: Numbers, node: str) -> str:
+    workers, given = numbers.by_entity("workers"), numbers.by_entity("cores")
+    return f"{workers.get(node, 0.0):.0f} loader processes for {given.get(node, 0.0):.3g} cores"
+
+
+def _cores_are_full(numbers: Numbers, nodes: dict[str, float]) -> bool:
+    busy = numbers.by_entity("cpu_p50_pct")
+    return any(busy.get(node, 0.0) >= CORES_FULL_PCT for node in nodes)
+
+
+def _workers(node: NodeFrame) -> float | None:
+    """Counted, else declared: each rank's largest loader, since others may be for evaluation."""
+    counted = percentile(working(node, node.series("workers.processes")), 50)
+    if counted is not None:
+        return counted
+    told: dict[object, float] = {}
+    for _, data in events_of(node, "loader"):
+        workers = data.get("workers")
+        if isinstance(workers, int | float) and workers >= 0:
+            rank = data.get("rank")
+            told[rank] = max(told.get(rank, 0.0), float(workers))
+    return sum(told.values()) if told else None
+
+
+def _step_seconds(frame: RunFrame) -> float | None:
+    """Step time of one rank, where steps were told."""
+    steps = frame.training_steps
+    ranks = steps.groupby(["node", "rank"]).ngroups
+    return float(steps["time"].sum()) / ranks if ranks else None
+
+
+RULE = Rule(
+    id="dataloader",
+    title="The number of loader processes doesn't fit the cores",
+    category="data",
+    version=1,
+    needs=(),
+    parameters=(
+        Parameter(
+            "min_threshold", "%", 70, 0, 1000, "Too few below", "SageMaker, 70", "min_threshold"
+        ),
+        Parameter(
+            "max_threshold", "%", 200, 0, 10_000, "Too many above", "SageMaker", "max_threshold"
+        ),
+        Parameter("wait_share_pct", "%", 10, 0, 100, "Matters from this wait for data on", "ours"),
+    ),
+    measure=measure,
+    judge=judge,
+    sagemaker_name="Dataloader",
+)

@@ -1,0 +1,193 @@
+"""The GPU's memory in use rises all the time.
+
+## What it checks
+For each GPU, the memory in use as a share of what it has, averaged over twenty equal parts (10 to
+300 s) of the work after warm-up and its first minute (5 % of a short run), up to the last step:
+the rise from the first part to the last, and whether the parts rise one after the other (their
+rank correlation with time).
+
+## Why it costs money
+Memory that is never given back ends in an out-of-memory error, and everything since the last
+checkpoint is computed again.
+
+## When it fires
+When a GPU's rise is more than `increase` percentage points and its rank correlation with time is
+at least `steadiness`. It takes eight known parts and `patience_seconds` of known samples, in a
+short run `patience_share_pct` of its duration.
+
+## When it is wrong
+An allocator that keeps what it got (PyTorch's) rises with the largest batch seen so far, and then
+stays; that is one rise and no leak. A second model loaded on purpose late in the run is one as
+well.
+
+## How to fix it
+Keep no tensors of past steps (`loss.item()`, `detach()`), limit caches, pad batches to few sizes
+(`expandable_segments`). If the memory is nearly full, take a GPU with more, or checkpoint more
+often.
+
+## Parameters
+`increase` as in SageMaker, in percentage points. `patience_seconds` answers to its `patience`, at
+two samples a second; `patience_share_pct` makes short runs judgeable; `steadiness` tells a rise
+from ups and downs.
+
+## Sources
+SageMaker Debugger's GPUMemoryIncrease: increase 5, patience 1000 (its guide says 10, 100 and 500).
+Differences: memory is what is in use, while there it is the activity of the memory controller; the
+rise of the whole run counts, while there two averages are compared that share 8 of their 9 or 10
+samples, which sees any flicker and no slow leak; ups and downs don't count. So SageMaker's `window`
+has no meaning here. At risk is the time since the last checkpoint, and only where the rise would
+fill the memory within another such run; a run that ended well lost nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from rules.activity import working
+from rules.bottleneck import patience_parameters
+from rules.compatible import gpu_memory_table
+from rules.evidence import within
+from rules.frame import NodeFrame, RunFrame
+from rules.loop import checkpoint_spans
+from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.windows import needed_seconds
+
+PARTS, FEWEST_PARTS = 20, 8
+SHORTEST_PART_SECONDS, LONGEST_PART_SECONDS = 10.0, 300.0
+SETTLING_SECONDS, SETTLING_SHARE = 60.0, 0.05
+
+
+def measure(frame: RunFrame, values: Values) -> Numbers:
+    numbers: dict[str, float | None] = {
+        "run_seconds": frame.duration_seconds,
+        "unsaved_seconds": _unsaved_seconds(frame),
+    }
+    windows: list[Window] = []
+    count = 0
+    for node in frame.nodes.values():
+        count += len(node.allocated_gpus())
+        memory = gpu_memory_table(node)
+        for number in memory.columns:
+            entity = f"{node.key}/gpu{number}"
+            # What is freed after the last step says nothing of the steps before.
+            part = working(node, memory[number].dropna())
+            if part is None:
+                continue
+            found, window = _gpu_numbers(node, part, frame.resolution_seconds, entity)
+            numbers |= {f"{name}@{entity}": value for name, value in found.items()}
+            windows += [window] if window else []
+    return Numbers(numbers | {"gpus_count": float(count)}, tuple(windows))
+
+
+def judge(numbers: Numbers, values: Values) -> Verdict:
+    if not (numbers.known("gpus_count") or 0.0):
+        return Verdict("not_applicable", "The run was given no GPU.")
+    run = numbers.known("run_seconds") or 0.0
+    needed, seen = needed_seconds(values, run), numbers.by_entity("seen_seconds")
+    rises = {g: rise for g, rise in _rises(numbers).items() if seen.get(g, 0.0) >= needed}
+    if not rises:
+        needs = f"{needed:.0f} s of the memory in use, as a share of what the GPU has"
+        return Verdict("insufficient_data", f"Too little to judge: it takes {needs}.")
+    steady = numbers.by_entity("steadiness")
+    bad = {
+        g: rise
+        for g, rise in rises.items()
+        if rise > values["increase"] and steady.get(g, 0.0) >= values["steadiness"]
+    }
+    if not bad:
+        highest = max(0.0, *rises.values())
+        return Verdict("passed", f"No steady rise; the most was {highest:.1f} percentage points.")
+    worst = max(bad, key=lambda g: bad[g])
+    last = numbers.by_entity("last_pct").get(worst, 0.0)
+    fills = last + bad[worst] >= 100
+    return Verdict(
+        "fired",
+        f"The memory in use of {len(bad)} of {len(rises)} GPUs rose all the time, on {worst} by "
+        f"{bad[worst]:.1f} percentage points to {last:.0f} %.",
+        advice="Keep no tensors of past steps. If the memory is nearly full, take a GPU with more.",
+        waste_seconds_high=within(numbers.known("unsaved_seconds") or 0.0, run) if fills else 0.0,
+        severity="high" if fills else "low",
+        dedupe_key="gpu_memory_increase",
+    )
+
+
+def _rises(numbers: Numbers) -> dict[str, float]:
+    return numbers.by_entity("rise_points")
+
+
+def _gpu_numbers(
+    node: NodeFrame, used_pct: pd.Series[float], resolution_seconds: float, entity: str
+) -> tuple[dict[str, float | None], Window | None]:
+    parts, seen = _parts(node, used_pct, resolution_seconds)
+    if len(parts) < FEWEST_PARTS:
+        return {"seen_seconds": seen}, None
+    means = parts.to_numpy(dtype=float)
+    rise = min(_rise(means, 1), _rise(means, 3))
+    found: dict[str, float | None] = {
+        "seen_seconds": seen,
+        "rise_points": rise,
+        "last_pct": float(means[-1]),
+        "steadiness": _rank_correlation(means),
+    }
+    return found, Window(float(parts.index[0]), float(used_pct.index[-1]), entity)
+
+
+def _rise(means: np.ndarray, ends: int) -> float:
+    """From the first to the last `ends` parts; their centres are so many parts less than all
+    apart. One part alone sees ups and downs, three alone make too much of a single stair."""
+    across = len(means) / (len(means) - ends)
+    return float((means[-ends:].mean() - means[:ends].mean()) * across)
+
+
+def _parts(
+    node: NodeFrame, used_pct: pd.Series[float], resolution_seconds: float
+) -> tuple[pd.Series[float], float]:
+    """The mean of each equal part, by its start, and the known seconds in all of them."""
+    begin, end = node.warm_up_end_seconds(), float(used_pct.index[-1])
+    begin += min(SETTLING_SECONDS, SETTLING_SHARE * max(end - begin, 0.0))
+    rest = used_pct[used_pct.index >= begin]
+    span = end - begin + resolution_seconds
+    length = float(np.clip(span / PARTS, SHORTEST_PART_SECONDS, LONGEST_PART_SECONDS))
+    number = np.floor((rest.index.to_numpy(dtype=float) - begin) / length)
+    cells = pd.Series(rest.to_numpy(), index=begin + number * length).groupby(level=0)
+    counts = cells.size()
+    enough = counts >= 0.5 * counts.max() if len(counts) else counts.astype(bool)
+    return cells.mean()[enough], len(rest) * resolution_seconds
+
+
+def _rank_correlation(values: np.ndarray) -> float:
+    """Spearman's, of the values with their order; 0 where they are all alike."""
+    ranks = pd.Series(values).rank().to_numpy()
+    if np.ptp(ranks) == 0:
+        return 0.0
+    return float(np.corrcoef(ranks, np.arange(len(ranks)))[0, 1])
+
+
+def _unsaved_seconds(frame: RunFrame) -> float:
+    """How long ago, at the end, a checkpoint was saved; the whole run where none was told."""
+    ends = [
+        span.end_seconds
+        for node in frame.nodes.values()
+        for span in checkpoint_spans(node, frame.duration_seconds)
+    ]
+    return within(frame.duration_seconds - max(ends, default=0.0), frame.duration_seconds)
+
+
+RULE = Rule(
+    id="gpu_memory_increase",
+    title="GPU memory keeps rising",
+    category="gpu",
+    version=1,
+    needs=("gpu*.memory_used_bytes",),
+    parameters=(
+        Parameter(
+            "increase", "points", 5, 0, 100, "Fires above this rise", "SageMaker, 5", "increase"
+        ),
+        *patience_parameters(),
+        Parameter("steadiness", "of 1", 0.6, 0, 1, "Rank correlation with time", "ours"),
+    ),
+    measure=measure,
+    judge=judge,
+    sagemaker_name="GPUMemoryIncrease",
+)

@@ -1,0 +1,98 @@
+"""The machines stay after the work is done.
+
+## What it checks
+How long, at the run's end, none of the GPUs of any node did anything (at most `idle_gpu_pct`), by
+the running median over 10 s. In a run without GPUs: how long its own processes used at most
+`idle_cores`.
+
+## Why it costs money
+All nodes are paid for until the run ends, whatever they do.
+
+## When it fires
+When that time is at least `idle_seconds`, or at least `share_pct` of the run and `least_seconds`.
+It is judged when the run has ended; before, nobody knows whether work goes on.
+
+## When it is wrong
+Where the GPUs idle, the cores may still do what the run is for: an evaluation, an export, an
+upload. It is true all the same that it needs no GPU. Gaps in the samples are not counted as idle.
+
+## How to fix it
+Upload in the background or from another machine; end the process when training ends; let the
+machine stop itself.
+
+## Parameters
+`idle_seconds`, `share_pct` and `least_seconds` say how long is too long; `idle_gpu_pct` and
+`idle_cores` what is idle.
+
+## Sources
+Princeton's Job Defense Shield warns of GPUs at 0 % after 60 minutes, which is long for a tail; 5
+minutes, 3 % and 30 s are ours. SageMaker shows the same time as finalisation and has no rule for
+it. That 0.9 to all of it can be given back is our estimate.
+"""
+
+from __future__ import annotations
+
+from rules.evidence import within
+from rules.frame import RunFrame
+from rules.idle import idle, tail_seconds
+from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+
+RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.9, 1.0
+
+
+def measure(frame: RunFrame, values: Values) -> Numbers:
+    limits = values["idle_gpu_pct"], values["idle_cores"]
+    tail = tail_seconds(frame, *limits)
+    resting = idle(frame, *limits)
+    numbers = {
+        "run_seconds": frame.duration_seconds,
+        "tail_seconds": tail[1] if tail else None,
+        "is_known": float(resting is not None and len(resting) > 0),
+        "never_worked": float(resting is not None and len(resting) > 0 and bool(resting.all())),
+    }
+    has_tail = tail is not None and tail[1] > 0
+    windows = (Window(tail[0], frame.duration_seconds),) if tail and has_tail else ()
+    return Numbers(numbers, windows)
+
+
+def judge(numbers: Numbers, values: Values) -> Verdict:
+    if not numbers.known("is_known"):
+        return Verdict("insufficient_data", "Missing: the use of all GPUs, or of the run's cores.")
+    if numbers.known("never_worked"):
+        return Verdict("not_applicable", "Nothing was used in this run: it has no tail.")
+    tail, run = numbers.known("tail_seconds"), numbers.known("run_seconds") or 0.0
+    if tail is None:
+        return Verdict("insufficient_data", "Most of the time after the last work is unknown.")
+    summary = f"For the last {tail:.0f} s nothing worked."
+    enough = max(values["share_pct"] / 100 * run, values["least_seconds"])
+    if tail < min(values["idle_seconds"], enough):
+        return Verdict("passed", summary)
+    lost = within(tail, run)
+    return Verdict(
+        "fired",
+        summary,
+        advice="Upload in the background, end the process with its training, stop the machine.",
+        waste_seconds_low=RECOVERABLE_LOW * lost,
+        waste_seconds_high=RECOVERABLE_HIGH * lost,
+        severity="high" if lost > 0.1 * run else "medium",
+        dedupe_key="idle_tail",
+    )
+
+
+RULE = Rule(
+    id="idle_tail",
+    title="The machines stay after the work",
+    category="time",
+    version=1,
+    needs=(),
+    parameters=(
+        Parameter("idle_seconds", "s", 300, 10, 86_400, "At least so long", "ours, 5 minutes"),
+        Parameter("share_pct", "%", 3, 0, 100, "Or this share of the run", "ours"),
+        Parameter("least_seconds", "s", 30, 1, 86_400, "And never less than this", "ours"),
+        Parameter("idle_gpu_pct", "%", 1, 0, 50, "GPUs idle up to", "JDS, 0 %; 1 for noise"),
+        Parameter("idle_cores", "cores", 0.2, 0, 1000, "Without GPUs: idle up to", "ours"),
+    ),
+    measure=measure,
+    judge=judge,
+    awaits_end=True,
+)

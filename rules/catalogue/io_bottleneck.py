@@ -1,0 +1,97 @@
+"""The host waits for its disks while the GPUs idle.
+
+## What it checks
+At each sample between warm-up and the last step: how much the host waits for storage, and the
+mean use of the node's GPUs that were used at all. The wait is the share of its cores' time spent
+in I/O wait, or, where the kernel tells it (PSI), the share of time in which all of its tasks
+waited for I/O, whichever is more. A sample with the wait above `io_threshold` and the GPUs below
+`gpu_threshold` is a bottleneck.
+
+## Why it costs money
+The GPUs are most of the price of their machine, and they wait for a disk that costs a fraction of
+them.
+
+## When it fires
+When bottlenecks are more than `threshold` percent of the time for which both are known. Enough to
+judge is `patience_seconds` of such time, in a short run `patience_share_pct` of its duration, and
+never less than 20 s.
+
+## When it is wrong
+I/O wait is idle time of a core on which a task waits for a disk: on a machine with many cores two
+waiting readers are a few percent, and where the other cores compute it vanishes. PSI has neither
+fault, but older kernels don't tell it. Reading from the network (object stores, NFS over user
+space) is often no I/O wait at all; `input_bound` sees that.
+
+## How to fix it
+Read ahead; pack small files into few large ones (WebDataset, TFRecord, Parquet); keep the data on
+local NVMe; raise the volume's throughput.
+
+## Parameters
+`threshold`, `io_threshold` and `gpu_threshold` as in SageMaker. `patience_seconds` answers to its
+`patience`, at two samples a second; `patience_share_pct` makes short runs judgeable.
+
+## Sources
+SageMaker Debugger's IOBottleneck: threshold 50, io_threshold 50, gpu_threshold 10 (its guide says
+70, its rules run with 10), patience 1000. Differences: the machine's I/O wait and PSI instead of
+any one core's I/O wait; the mean of a node's GPUs must be low, not any one GPU; GPUs that were
+never used are left out; warm-up is really left out, and so is what follows the last step; each
+sample counts once. What a fix gives back (0.5 to 0.9 of the time) is our estimate.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from rules.bottleneck import (
+    Wording,
+    bottleneck_parameters,
+    judge_bottleneck,
+    measure_bottleneck,
+)
+from rules.evidence import rate
+from rules.frame import NodeFrame, RunFrame
+from rules.rule import Numbers, Parameter, Rule, Values, Verdict
+
+PRESSURES = ("container.psi_io_full_us_total", "host.psi_io_full_us_total")
+WORDING = Wording(
+    key="io_bottleneck",
+    what="the host waited for storage",
+    advice="Read ahead, pack small files into few large ones, keep the data on local NVMe, or "
+    "raise the volume's throughput.",
+)
+
+
+def measure(frame: RunFrame, values: Values) -> Numbers:
+    return measure_bottleneck(frame, io_wait_pct, values["io_threshold"], values["gpu_threshold"])
+
+
+def judge(numbers: Numbers, values: Values) -> Verdict:
+    return judge_bottleneck(numbers, values, WORDING)
+
+
+def io_wait_pct(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | None:
+    """0..100: the more of the cores' I/O wait and the tasks' I/O pressure; None: neither known."""
+    waits = [node.series("host.cpu_iowait_pct")]
+    for name in PRESSURES:
+        stalled_us = rate(node.series(name), resolution_seconds)
+        waits.append(None if stalled_us is None else (stalled_us / 1e4).clip(upper=100.0))
+    known = [series for series in waits if series is not None]
+    return pd.concat(known, axis=1).max(axis=1) if known else None
+
+
+RULE = Rule(
+    id="io_bottleneck",
+    title="Storage holds up the GPUs",
+    category="data",
+    version=1,
+    needs=("gpu*.busy_pct", "|".join(("host.cpu_iowait_pct", *PRESSURES))),
+    parameters=(
+        Parameter(
+            "io_threshold", "%", 50, 0, 100, "Waits for I/O above", "SageMaker, 50", "io_threshold"
+        ),
+        *bottleneck_parameters(),
+    ),
+    measure=measure,
+    judge=judge,
+    sagemaker_name="IOBottleneck",
+)

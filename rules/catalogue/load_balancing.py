@@ -1,0 +1,155 @@
+"""One GPU works while another one idles.
+
+## What it checks
+Among the GPUs that were used, the one with the most and the one with the least mean use while
+there was work: how far the histograms of their use are apart (square root of the Jensen-Shannon
+divergence, natural logarithm, 0 to 0.833), and how far their means are.
+
+## Why it costs money
+GPUs that train together go at the pace of the most loaded one; the others are paid for waiting.
+
+## When it fires
+When the distance is more than `threshold` and the means differ by at least
+`minimum_difference_pct` points. Enough to judge is `patience_seconds` of known samples of both, in
+a short run `patience_share_pct` of its duration, and never less than 20 s.
+
+## When it is wrong
+Utilisation is the share of time in which a kernel ran. A GPU that waits for the others inside a
+collective operation looks busy, so a straggler may hide. A pipeline of unequal stages on purpose
+looks the same as a bad one.
+
+## How to fix it
+DistributedDataParallel rather than DataParallel, equal shards, gathering off the first GPU; equal
+pipeline stages.
+
+## Parameters
+`threshold` as in SageMaker. `patience_seconds` answers to its `patience`, at two samples a second;
+`patience_share_pct` makes short runs judgeable; `minimum_difference_pct` is what must be at stake.
+
+## Sources
+SageMaker Debugger's LoadBalancing: threshold 0.2 (its guide and its open package say 0.5), patience
+1000. Differences: all samples count, while there those above 98 % are in no bin and a busy GPU is
+invisible; the most and the least busy GPU are compared, of all nodes, and not each two of a node;
+a GPU that was never used is unused and not unbalanced; two narrow histograms side by side (95 and
+97 %) are far apart and cost nothing, so the means must differ too (5 points: ours, half of
+TraceML's 10 % skew); the distance that chance alone gives to that many samples is taken off;
+warm-up and what follows the last step are left out. What balance gives back (half to all of what
+the busiest GPU does above the mean) is our estimate.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from rules.activity import used_gpus, working
+from rules.bottleneck import patience_parameters
+from rules.compatible import distance
+from rules.evidence import within
+from rules.frame import RunFrame
+from rules.gpus import gpu_counts, unfit
+from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.windows import needed_seconds
+
+EDGES = np.arange(0.0, 101.0, 2.0)
+RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 1.0
+
+
+def measure(frame: RunFrame, values: Values) -> Numbers:
+    work = {
+        f"{node.key}/gpu{number}": busy
+        for node in frame.nodes.values()
+        for number in used_gpus(node)
+        if (busy := working(node, node.gpu_busy_pct(number))) is not None
+    }
+    numbers: dict[str, float | None] = gpu_counts(frame) | {"run_seconds": frame.duration_seconds}
+    numbers |= {f"mean_pct@{gpu}": float(busy.mean()) for gpu, busy in work.items()}
+    if len(work) < 2:
+        return Numbers(numbers)
+    most = max(work, key=lambda gpu: float(work[gpu].mean()))
+    least = min(work, key=lambda gpu: float(work[gpu].mean()))
+    numbers |= _compared(work[most], work[least], frame.resolution_seconds)
+    means = [float(busy.mean()) for busy in work.values()]
+    numbers["lost_share_pct"] = 100 * (1 - float(np.mean(means)) / max(means))
+    end = float(work[least].index[-1]) + frame.resolution_seconds
+    return Numbers(numbers, (Window(float(work[least].index[0]), end, least),))
+
+
+def judge(numbers: Numbers, values: Values) -> Verdict:
+    if (numbers.known("gpus_count") or 0.0) < 2:
+        return Verdict("not_applicable", "The run was given fewer than two GPUs.")
+    if reason := unfit(numbers):
+        return reason
+    known, given = numbers.known("known_gpus_count") or 0.0, numbers.known("gpus_count") or 0.0
+    if (numbers.known("used_gpus_count") or 0.0) < 2:
+        if known < given:
+            return Verdict("insufficient_data", "Missing: the use of some of the GPUs.")
+        return Verdict("not_applicable", "Only one GPU is used; the others are unused.")
+    run = numbers.known("run_seconds") or 0.0
+    seen, needed = numbers.known("seen_seconds") or 0.0, needed_seconds(values, run)
+    apart, difference = numbers.known("distance"), numbers.known("difference_pct")
+    if apart is None or difference is None or seen < needed:
+        has = f"{seen:.0f} s of work with both GPUs known; it takes {needed:.0f} s"
+        return Verdict("insufficient_data", f"Too little to judge: {has}.")
+    summary = (
+        f"The most and the least busy of the GPUs in use are {difference:.0f} points of mean use "
+        f"apart; the distance of their histograms is {apart:.2f}."
+    )
+    if not (apart > values["threshold"] and difference >= values["minimum_difference_pct"]):
+        return Verdict("passed", summary)
+    lost = within((numbers.known("lost_share_pct") or 0.0) / 100 * seen, min(seen, run))
+    return Verdict(
+        "fired",
+        summary,
+        advice="Share the work evenly: DistributedDataParallel, equal shards, equal stages.",
+        waste_seconds_low=RECOVERABLE_LOW * lost,
+        waste_seconds_high=RECOVERABLE_HIGH * lost,
+        severity="high" if difference >= 30 else "medium",
+        dedupe_key="load_balancing",
+    )
+
+
+def _compared(
+    most: pd.Series[float], least: pd.Series[float], resolution_seconds: float
+) -> dict[str, float | None]:
+    counts = [np.histogram(busy.clip(0, 100), bins=EDGES)[0] for busy in (most, least)]
+    return {
+        "seen_seconds": min(len(most), len(least)) * resolution_seconds,
+        "distance": _beyond_chance(counts[0], counts[1]),
+        "difference_pct": float(most.mean() - least.mean()),
+    }
+
+
+def _beyond_chance(first: np.ndarray, second: np.ndarray) -> float | None:
+    """The distance without what two samples of one distribution would be apart.
+
+    By Miller's and Madow's first-order bias of entropies: (k - 1) / 8 (1/n + 1/m) for k bins in
+    use and n and m samples.
+    """
+    apart = distance(first, second)
+    if apart is None:
+        return None
+    bins = int(((first + second) > 0).sum())
+    chance = (bins - 1) / 8 * (1 / first.sum() + 1 / second.sum())
+    return float(np.sqrt(max(apart**2 - chance, 0.0)))
+
+
+RULE = Rule(
+    id="load_balancing",
+    title="The work is unevenly shared among the GPUs",
+    category="gpu",
+    version=1,
+    needs=("gpu*.busy_pct",),
+    parameters=(
+        Parameter(
+            "threshold", "of 0.833", 0.2, 0, 0.833, "Fires above", "SageMaker, 0.2", "threshold"
+        ),
+        Parameter(
+            "minimum_difference_pct", "points", 5, 0, 100, "Means at least so far apart", "ours"
+        ),
+        *patience_parameters(),
+    ),
+    measure=measure,
+    judge=judge,
+    sagemaker_name="LoadBalancing",
+)

@@ -1,0 +1,152 @@
+"""The model stopped getting better long before the end.
+
+## What it checks
+Of the metrics that the run logged, the one that says best how good the model is: a validation
+metric before a training one, a loss, error or perplexity (less is better) or an accuracy, score
+or the like (more is better). When it was first as good as it ever got, but for
+`least_improvement_pct` of all its improvement.
+
+## Why it costs money
+Training beyond the best model costs as much as training towards it.
+
+## When it fires
+When the time since the best value is at least `share_pct` of the run, with at least `fewest` values
+since. Runs shorter than `minimum_seconds` are not judged.
+
+## When it is wrong
+Some models get better again after a long plateau (a change of the learning rate, "grokking"). A
+metric with a name that says neither is not looked at.
+
+## How to fix it
+Stop early when the metric hasn't improved for so many evaluations; keep the best checkpoint.
+
+## Parameters
+`share_pct`, `fewest`, `least_improvement_pct` and `minimum_seconds`.
+
+## Sources
+Early stopping as in Keras and Lightning (patience in evaluations). 20 %, five values and 1 % are
+ours; so is that half to 0.9 of the time since the best value can be given back. SageMaker's
+LossNotDecreasing needs the tensors.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+
+from rules.evidence import within
+from rules.frame import RunFrame
+from rules.loop import events_of
+from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+
+
+def _words(words: str) -> re.Pattern[str]:
+    """One of the words within a name like `val/top1_acc`, and not within a longer word."""
+    return re.compile(rf"(^|[^a-z])({'|'.join(words.split())})([^a-z]|$)")
+
+
+_VALIDATION = _words("val valid validation eval test dev")
+_LESS = _words("loss error err perplexity ppl mae mse rmse wer cer nll fid")
+_MORE = _words(
+    "acc accuracy top f1 auc auroc map iou miou score bleu rouge reward return psnr ssim precision "
+    "recall r2"
+)
+RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 0.9
+Points = list[tuple[float, float]]
+"""Seconds and value, in order."""
+
+
+def measure(frame: RunFrame, values: Values) -> Numbers:
+    numbers: dict[str, float | None] = {"run_seconds": frame.duration_seconds}
+    logged = _logged(frame)
+    name = _chosen(logged)
+    if name is None:
+        return Numbers(numbers)
+    points = logged[name]
+    best_at = _best_at(points, _less_is_better(name), values["least_improvement_pct"] / 100)
+    since = [value for at, value in points if at > best_at]
+    numbers |= {
+        "values_count": float(len(points)),
+        "values_since_best_count": float(len(since)),
+        "best_at_seconds": best_at,
+        "since_best_seconds": within(frame.duration_seconds - best_at, frame.duration_seconds),
+    }
+    window = (Window(best_at, frame.duration_seconds),) if since else ()
+    return Numbers(numbers, window)
+
+
+def judge(numbers: Numbers, values: Values) -> Verdict:
+    since, run = numbers.known("since_best_seconds"), numbers.known("run_seconds") or 0.0
+    if since is None:
+        return Verdict("insufficient_data", "No loss or accuracy was logged: call trimtab.log().")
+    if run <= 0 or run < values["minimum_seconds"]:
+        return Verdict("insufficient_data", f"Too little to judge: {run:.0f} s.")
+    count, share = numbers.known("values_since_best_count") or 0.0, 100 * since / run
+    summary = f"The best value came {since:.0f} s before the end, {count:.0f} values earlier."
+    if share < values["share_pct"] or count < values["fewest"]:
+        return Verdict("passed", summary)
+    lost = within(since, run)
+    return Verdict(
+        "fired",
+        summary,
+        advice="Stop early when the metric has not improved for so many evaluations.",
+        waste_seconds_low=RECOVERABLE_LOW * lost,
+        waste_seconds_high=RECOVERABLE_HIGH * lost,
+        severity="medium" if share >= 40 else "low",
+        dedupe_key="no_progress",
+    )
+
+
+def _logged(frame: RunFrame) -> dict[str, Points]:
+    """The finite values of each metric of the first rank that logs it."""
+    found: dict[str, dict[object, Points]] = {}
+    for node in frame.nodes.values():
+        for at, data in events_of(node, "metric"):
+            name, value = data.get("name"), data.get("value")
+            if isinstance(name, str) and isinstance(value, int | float) and math.isfinite(value):
+                ranks = found.setdefault(name, {})
+                ranks.setdefault(data.get("rank"), []).append((at, float(value)))
+    return {name: sorted(next(iter(ranks.values()))) for name, ranks in found.items()}
+
+
+def _chosen(names: Iterable[str]) -> str | None:
+    """Validation before training, then losses before the others, then by name."""
+    known = [name for name in names if _LESS.search(name.lower()) or _MORE.search(name.lower())]
+    ranked = sorted(
+        known, key=lambda name: (not _is_validation(name), not _less_is_better(name), name)
+    )
+    return ranked[0] if ranked else None
+
+
+def _is_validation(name: str) -> bool:
+    return _VALIDATION.search(name.lower()) is not None
+
+
+def _less_is_better(name: str) -> bool:
+    return _LESS.search(name.lower()) is not None
+
+
+def _best_at(points: Points, less_is_better: bool, least_share: float) -> float:
+    """When it was first as good as it ever got, but for that share of all improvement."""
+    signed = [(at, -value if less_is_better else value) for at, value in points]
+    first, best = signed[0][1], max(value for _, value in signed)
+    enough = best - least_share * (best - first)
+    return next(at for at, value in signed if value >= enough)
+
+
+RULE = Rule(
+    id="no_progress",
+    title="No longer getting better",
+    category="time",
+    version=1,
+    needs=(),
+    parameters=(
+        Parameter("share_pct", "%", 20, 0, 100, "Without improvement for this share", "ours"),
+        Parameter("fewest", "values", 5, 1, 1e6, "And so many values", "ours", whole=True),
+        Parameter("least_improvement_pct", "%", 1, 0, 100, "Less is no improvement", "ours"),
+        Parameter("minimum_seconds", "s", 600, 10, 86_400, "Shorter runs: not judged", "ours"),
+    ),
+    measure=measure,
+    judge=judge,
+)

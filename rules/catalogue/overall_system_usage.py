@@ -1,0 +1,90 @@
+"""How much the run used of what it had, node by node.
+
+## What it checks
+Of each node: the maximum, the 99th, 95th and 50th percentile and the minimum of its network
+traffic, GPU use, CPU use, CPU memory, GPU memory and I/O wait, over the whole run.
+
+## Why it costs money
+It is the summary in which a machine that is too large shows first.
+
+## When it fires
+Never. It says in a sentence how well the GPUs and cores were used.
+
+## When it is wrong
+Start-up and the time after the last step are part of it, as in SageMaker: so a short run looks
+less used than its training was.
+
+## How to fix it
+See the rules that fire: `low_gpu_utilization`, `cpu_bottleneck`, `batch_size`, `cpu_oversized`.
+
+## Parameters
+None.
+
+## Sources
+SageMaker Debugger's OverallSystemUsage, and its sentence (70 % at the 95th percentile).
+Differences: GPU memory is what is in use, while there it is the activity of the memory controller;
+ticks at which a series is unknown are left out, and don't count as 0; a node without GPUs gets no
+row for them; the sentence counts all nodes.
+"""
+
+from __future__ import annotations
+
+from rules.compatible import STATISTICS, percentile_table
+from rules.frame import RunFrame
+from rules.rule import Numbers, Rule, Values, Verdict
+
+NAMES = {
+    "Network": "network_bytes_per_second",
+    "GPU": "gpu_pct",
+    "CPU": "cpu_pct",
+    "CPU memory": "cpu_memory_pct",
+    "GPU memory": "gpu_memory_pct",
+    "I/O": "io_wait_pct",
+}
+USED_WELL_PCT = 70.0
+
+
+def measure(frame: RunFrame, values: Values) -> Numbers:
+    """`<metric>_<statistic>@<node>`, as `compatible.percentile_table` has them."""
+    rows = percentile_table(frame).to_dict("records")
+    return Numbers(
+        {
+            f"{NAMES[row['metric']]}_{name}@{row['node']}": float(row[name])
+            for row in rows
+            for name in STATISTICS
+        }
+    )
+
+
+def judge(numbers: Numbers, values: Values) -> Verdict:
+    cpu, gpu = numbers.by_entity("cpu_pct_p95"), numbers.by_entity("gpu_pct_p95")
+    if not cpu and not gpu:
+        return Verdict("insufficient_data", "Missing: the use of CPU and GPU.")
+    parts = [
+        f"{name} p95 {min(found.values()):.0f} to {max(found.values()):.0f} %"
+        for name, found in (("GPU", gpu), ("CPU", cpu))
+        if found
+    ]
+    return Verdict("passed", f"{', '.join(parts)}: {_sentence(cpu, gpu)}.")
+
+
+def _sentence(cpu: dict[str, float], gpu: dict[str, float]) -> str:
+    if gpu and max(gpu.values()) < USED_WELL_PCT:
+        busy = max(cpu.values(), default=0.0)
+        return "GPUs underused while the cores are busy" if busy > USED_WELL_PCT else "underused"
+    if not gpu:
+        return "well used" if max(cpu.values()) > USED_WELL_PCT else "underused"
+    return "well used" if min(gpu.values()) > USED_WELL_PCT else "unevenly used"
+
+
+RULE = Rule(
+    id="overall_system_usage",
+    title="What the run used of its machines",
+    category="overview",
+    version=1,
+    needs=(),
+    parameters=(),
+    measure=measure,
+    judge=judge,
+    sagemaker_name="OverallSystemUsage",
+)

@@ -1,0 +1,136 @@
+"""What the time before the first step went into.
+
+## What it checks
+The time from the run's start to the first training step (or first use of a GPU), and in it, second
+by second: receiving from the network (10 MB/s and more), reading from disks (10 MB/s and more),
+computing (half a core and more), waiting (the rest). Where nothing of it is known it is unknown.
+
+## Why it costs money
+All nodes are paid for while packages are installed, data is copied and code is compiled.
+
+## When it fires
+When that time is at least `long_seconds`; or, in a run that has ended, at least `share_pct` of the
+run and `least_seconds`. How large a share it will be isn't known before the end.
+
+## When it is wrong
+A short trial run is mostly start-up by nature. Data that is prepared on purpose on this machine is
+counted as start-up.
+
+## How to fix it
+Receiving: keep data and packages on a volume or in the image, or stream the data. Reading: fewer
+and larger files. Computing: cache what is compiled, import less, prepare the data once. Waiting:
+look for locks, slow name resolution, nodes that wait for the last one.
+
+## Parameters
+`long_seconds`, `share_pct` and `least_seconds`.
+
+## Sources
+SageMaker's MaxInitializationTime looks at 20 minutes only (see `max_initialization_time`; both may
+fire for the same time, which doesn't add up). 10 minutes, 10 %, one minute and the limits of what
+counts as receiving, reading and computing are ours; so is that 0.5 to 0.9 can be given back.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from rules.activity import own_cores, work_began
+from rules.evidence import rate, within
+from rules.frame import NodeFrame, RunFrame
+from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+
+BYTES_PER_SECOND = 10e6
+COMPUTING_CORES = 0.5
+KINDS = ("receiving", "reading", "computing", "waiting")
+ADVICE = {
+    "receiving": "Keep data and packages on a volume or in the image, or stream the data.",
+    "reading": "Read fewer and larger files, or stream the data.",
+    "computing": "Cache what is compiled, import less, prepare the data once and keep it.",
+    "waiting": "Look what it waits for: locks, name resolution, the last of the nodes.",
+}
+RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 0.9
+
+
+def measure(frame: RunFrame, values: Values) -> Numbers:
+    began = {n.key: n.warm_up_end_seconds() for n in frame.nodes.values() if work_began(n)}
+    numbers: dict[str, float | None] = {
+        "run_seconds": frame.duration_seconds,
+        "is_final": float(frame.final),
+        "startup_seconds": None,
+    }
+    if not began:
+        return Numbers(numbers)
+    first = min(began, key=lambda key: began[key])
+    end = max(began[first], 0.0)
+    parts = _parts(frame.nodes[first], end, frame.resolution_seconds)
+    numbers |= {"startup_seconds": end} | {f"{kind}_seconds": s for kind, s in parts.items()}
+    return Numbers(numbers, (Window(0.0, end, first),) if end > 0 else ())
+
+
+def judge(numbers: Numbers, values: Values) -> Verdict:
+    startup, run = numbers.known("startup_seconds"), numbers.known("run_seconds") or 0.0
+    if startup is None:
+        return Verdict("insufficient_data", "No training step was seen, and no use of a GPU.")
+    share = 100 * startup / run if run > 0 else 0.0
+    parts = {kind: numbers.known(f"{kind}_seconds") or 0.0 for kind in KINDS}
+    into = ", ".join(f"{kind} {s:.0f} s" for kind, s in parts.items() if s >= 1)
+    summary = f"Start-up took {startup:.0f} s{f' ({into})' if into else ''}."
+    is_long = startup >= values["long_seconds"]
+    is_large = share >= values["share_pct"] and startup >= values["least_seconds"]
+    if is_large and not is_long and not numbers.known("is_final"):
+        soon = "What share of the run that is, only its end will tell."
+        return Verdict("insufficient_data", f"{summary} {soon}")
+    if not (is_long or is_large):
+        return Verdict("passed", summary)
+    lost = within(startup, run)
+    return Verdict(
+        "fired",
+        f"{summary} That is {share:.0f} % of the run.",
+        advice=ADVICE[max(parts, key=lambda kind: parts[kind])],
+        waste_seconds_low=RECOVERABLE_LOW * lost,
+        waste_seconds_high=RECOVERABLE_HIGH * lost,
+        severity="high" if share >= 30 else "medium",
+        dedupe_key="startup_breakdown",
+    )
+
+
+def _parts(node: NodeFrame, end: float, resolution_seconds: float) -> dict[str, float]:
+    """Seconds of each kind before `end`; a tick counts for the first kind that it is."""
+    received = rate(node.series("net.received_bytes_total"), resolution_seconds)
+    read = rate(node.series("disk.read_bytes_total"), resolution_seconds)
+    busy = own_cores(node, resolution_seconds)
+    series = {"receiving": received, "reading": read, "computing": busy}
+    known = {kind: each for kind, each in series.items() if each is not None}
+    if not known:
+        return {}
+    table = pd.DataFrame(known)
+    table = table[table.index < end].dropna(how="all")
+    limits = {"receiving": BYTES_PER_SECOND, "reading": BYTES_PER_SECOND}
+    flags = [
+        (table[kind] >= limits.get(kind, COMPUTING_CORES)).to_numpy()
+        if kind in table
+        else np.zeros(len(table), dtype=bool)
+        for kind in KINDS[:3]
+    ]
+    chosen = np.select(flags, [0, 1, 2], default=3)
+    return {
+        kind: float((chosen == number).sum()) * resolution_seconds
+        for number, kind in enumerate(KINDS)
+    }
+
+
+RULE = Rule(
+    id="startup_breakdown",
+    title="Start-up takes long",
+    category="time",
+    version=1,
+    needs=(),
+    parameters=(
+        Parameter("long_seconds", "s", 600, 10, 86_400, "Fires from here on", "ours, 10 minutes"),
+        Parameter("share_pct", "%", 10, 0, 100, "Or from this share of the run on", "ours"),
+        Parameter("least_seconds", "s", 60, 1, 86_400, "And never below", "ours"),
+    ),
+    measure=measure,
+    judge=judge,
+)

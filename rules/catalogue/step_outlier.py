@@ -1,0 +1,180 @@
+"""Some steps take much longer than the others.
+
+## What it checks
+Of each rank and phase (training, evaluation), the durations of all steps but the first. An outlier
+is longer than the median by more than `stddev` standard deviations and by at least
+`least_excess_pct`. The deviation is the robust one: 1.4826 times the median distance from the
+median, which the outliers themselves don't inflate.
+
+## Why it costs money
+In an outlier everything waits: for a disk, a full queue, a collection of garbage, a recompilation,
+another node.
+
+## When it fires
+When the worst rank has more than `n_outliers` outliers, beyond those that normal noise gives to as
+many steps (one in 740 beyond 3 deviations). It takes more than `minimum_steps` steps, and most of
+them told one by one: above 500 in ten seconds they come summed up by second.
+
+## When it is wrong
+Batches of very different size have steps of very different length by nature. Steps that are slow
+on purpose and at a beat (accumulation, logging every so many steps) count as outliers.
+
+## How to fix it
+See what happens at the same moments: writing, evaluation, memory, other nodes. Pad batches to few
+sizes against recompilation; freeze the garbage collector; log less often.
+
+## Parameters
+`stddev`, `n_outliers` and `mode` as in SageMaker; `mode` is `None` (all), `TRAIN` or `EVAL`.
+`minimum_steps` is its fixed 100; `least_excess_pct` keeps the very regular runs quiet.
+
+## Sources
+SageMaker Debugger's StepOutlier: stddev 3 (its guide says 5), n_outliers 10, mode None, more than
+100 steps. Differences: the first step is left out, which there inflates the deviation; median and
+robust deviation instead of mean and deviation of all; chance is counted off, so that long runs
+don't fire by their length; each step counts once, while there a step at the edge of two scans
+counts twice; both phases are shown, while there the last one overwrites the other. That a fix
+gives back half to all of the excess is our estimate; the 10 % are ours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from rules.evidence import merged, within
+from rules.frame import RunFrame
+from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+
+MODES = ("None", "TRAIN", "EVAL")
+PHASES = (("train", "evaluate"), ("train",), ("evaluate",))
+ROBUST = 1.4826
+MOST_WINDOWS = 200
+RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 1.0
+
+
+@dataclass(frozen=True)
+class _Found:
+    """One rank and phase."""
+
+    node: str
+    steps: int
+    median_seconds: float
+    outliers: pd.DataFrame
+    """Its outlying steps."""
+    by_chance: float
+    """How many there would be in normal noise."""
+
+    @property
+    def beyond_chance(self) -> float:
+        return len(self.outliers) - self.by_chance
+
+    @property
+    def excess_seconds(self) -> float:
+        return float((self.outliers["duration_seconds"] - self.median_seconds).sum())
+
+
+def measure(frame: RunFrame, values: Values) -> Numbers:
+    steps = frame.steps
+    steps = steps[
+        steps["phase"].isin(PHASES[int(values["mode"])]) & (steps["duration_seconds"] > 0)
+    ]
+    counts = steps["count"].fillna(1)
+    single = steps[counts == 1]
+    numbers: dict[str, float | None] = {
+        "run_seconds": frame.duration_seconds,
+        "single_share_pct": 100 * len(single) / float(counts.sum()) if len(steps) else None,
+        "steps_count": 0.0,
+    }
+    ranks = list(_ranks(single, values))
+    if not ranks:
+        return Numbers(numbers)
+    worst = max(ranks, key=lambda rank: rank.beyond_chance)
+    numbers |= {
+        "steps_count": float(max(rank.steps for rank in ranks)),
+        "outliers_count": float(len(worst.outliers)),
+        "outliers_beyond_chance_count": worst.beyond_chance,
+        "median_seconds": worst.median_seconds,
+        "excess_seconds": max(rank.excess_seconds for rank in ranks),
+    }
+    return Numbers(numbers, _windows(worst))
+
+
+def judge(numbers: Numbers, values: Values) -> Verdict:
+    steps, single = numbers.known("steps_count") or 0.0, numbers.known("single_share_pct")
+    if single is not None and single < 50:
+        summed = f"{100 - single:.0f} % of the steps were too many to be told one by one"
+        return Verdict("insufficient_data", f"Not judged: {summed}.")
+    if steps <= values["minimum_steps"]:
+        needs = f"more than {values['minimum_steps']:.0f} of a rank"
+        return Verdict(
+            "insufficient_data", f"Too few to judge: {steps:.0f} steps; it takes {needs}."
+        )
+    count = numbers.known("outliers_count") or 0.0
+    beyond = numbers.known("outliers_beyond_chance_count") or 0.0
+    median, excess = numbers.known("median_seconds") or 0.0, numbers.known("excess_seconds") or 0.0
+    summary = f"{count:.0f} outliers among {steps:.0f} steps of {median:.3g} s (median) of a rank."
+    if not beyond > values["n_outliers"]:
+        return Verdict("passed", summary)
+    lost = within(excess, numbers.known("run_seconds") or 0.0)
+    return Verdict(
+        "fired",
+        f"{summary} They took {excess:.1f} s more than as many median steps.",
+        advice="See what happens at the same moments: writing, evaluation, memory, other nodes.",
+        waste_seconds_low=RECOVERABLE_LOW * lost,
+        waste_seconds_high=RECOVERABLE_HIGH * lost,
+        severity="medium" if lost > 0.05 * (numbers.known("run_seconds") or 0.0) else "low",
+        dedupe_key="step_outlier",
+    )
+
+
+def _ranks(steps: pd.DataFrame, values: Values) -> Iterator[_Found]:
+    for (node, _, _), part in steps.groupby(["node", "rank", "phase"], sort=False):
+        rest = part.drop(index=part["start_seconds"].idxmin())
+        if len(rest) <= values["minimum_steps"]:
+            continue
+        durations = rest["duration_seconds"].to_numpy(dtype=float)
+        median = float(np.median(durations))
+        deviation = ROBUST * float(np.median(np.abs(durations - median)))
+        excess = max(values["stddev"] * deviation, values["least_excess_pct"] / 100 * median)
+        chance = math.erfc(excess / deviation / math.sqrt(2)) / 2 if deviation > 0 else 0.0
+        outliers = rest[durations > median + excess]
+        yield _Found(str(node), len(rest), median, outliers, chance * len(rest))
+
+
+def _windows(worst: _Found) -> tuple[Window, ...]:
+    """Of the longest outliers."""
+    slowest = worst.outliers.nlargest(MOST_WINDOWS, "duration_seconds")
+    pairs = zip(slowest["start_seconds"], slowest["duration_seconds"], strict=True)
+    return merged([Window(float(at), float(at + long), worst.node) for at, long in pairs], 0.5)
+
+
+RULE = Rule(
+    id="step_outlier",
+    title="Some steps take much longer than others",
+    category="steps",
+    version=1,
+    needs=("steps",),
+    parameters=(
+        Parameter("stddev", "deviations", 3, 0.5, 100, "Outlier beyond", "SageMaker, 3", "stddev"),
+        Parameter(
+            "n_outliers",
+            "steps",
+            10,
+            0,
+            1e6,
+            "Fires above",
+            "SageMaker, 10",
+            sagemaker_name="n_outliers",
+        ),
+        Parameter("mode", "phase", 0, 0, 2, "Which steps", "SageMaker", "mode", choices=MODES),
+        Parameter("minimum_steps", "steps", 100, 10, 1e6, "Fewer: not judged", "SageMaker, 100"),
+        Parameter("least_excess_pct", "%", 10, 0, 1000, "And so much above the median", "ours"),
+    ),
+    measure=measure,
+    judge=judge,
+    sagemaker_name="StepOutlier",
+)

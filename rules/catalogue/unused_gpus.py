@@ -1,0 +1,137 @@
+"""GPUs that the run was given and never used.
+
+## What it checks
+The 99th percentile of each allocated GPU's use over the whole run: at most `unused_pct` is unused.
+
+## Why it costs money
+A GPU costs the same used or not, and the machine's price counts all of them.
+
+## When it fires
+When some GPUs are unused while another one is in use (a 99th percentile above 10 %), and both are
+known for `minimum_seconds`; while the run goes on, since the first use of any GPU. When all of
+them are unused, once the run has ended.
+
+## When it is wrong
+A GPU that is kept for a late phase (evaluation, export) looks unused until then. Utilisation that
+can't be read (MIG) is unknown and not unused.
+
+## How to fix it
+Start a process a GPU (`torchrun --nproc-per-node`), use DistributedDataParallel, or take a machine
+with fewer GPUs. If none is used, check that the framework finds CUDA, or take one without.
+
+## Parameters
+`unused_pct` says what is unused; `minimum_seconds` how long it must be known.
+
+## Sources
+2 %: Princeton's GPU reports. A study of Perlmutter found 12 % of its jobs on four GPUs to use one.
+SageMaker has no such rule: there an unused GPU is a CPU bottleneck or a small batch.
+`low_gpu_utilization` names unused GPUs as well; their waste is the same time and doesn't add up.
+That half to all of it can be given back is our estimate: machines come in sizes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rules.activity import UNUSED_PCT, gpu_table
+from rules.evidence import percentile, within
+from rules.frame import GPU_IN_USE_PCT, NodeFrame, RunFrame
+from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+
+RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 1.0
+
+
+def measure(frame: RunFrame, values: Values) -> Numbers:
+    began = min(_first_uses(frame), default=None)
+    numbers: dict[str, float | None] = {
+        "run_seconds": frame.duration_seconds,
+        "is_final": float(frame.final),
+        "gpus_count": float(sum(len(n.allocated_gpus()) for n in frame.nodes.values())),
+    }
+    windows = []
+    for node in frame.nodes.values():
+        table = gpu_table(node)
+        for number in table.columns:
+            entity, busy = f"{node.key}/gpu{number}", table[number].dropna()
+            from_start = frame.final or began is None
+            since = busy if from_start else busy[busy.index >= began]
+            numbers[f"p99_pct@{entity}"] = percentile(busy, 99)
+            numbers[f"seen_seconds@{entity}"] = len(since) * frame.resolution_seconds
+            if (percentile(busy, 99) or 0.0) <= values["unused_pct"]:
+                windows.append(Window(0.0, frame.duration_seconds, entity))
+    return Numbers(numbers, tuple(windows))
+
+
+def judge(numbers: Numbers, values: Values) -> Verdict:
+    count = numbers.known("gpus_count") or 0.0
+    if count <= 0:
+        return Verdict("not_applicable", "The run was given no GPU.")
+    p99, seen = numbers.by_entity("p99_pct"), numbers.by_entity("seen_seconds")
+    known = {g: pct for g, pct in p99.items() if seen.get(g, 0.0) >= values["minimum_seconds"]}
+    unused = [gpu for gpu, pct in known.items() if pct <= values["unused_pct"]]
+    in_use = [gpu for gpu, pct in p99.items() if pct > GPU_IN_USE_PCT]
+    if unused and not in_use:
+        return _none_in_use(numbers, known, unused, count)
+    if not unused and len(known) < count:
+        needed = f"{values['minimum_seconds']:.0f} s of work"
+        few = f"{len(known)} of {count:.0f} GPUs are known for {needed}"
+        return Verdict("insufficient_data", f"Only {few}.")
+    if not unused:
+        return Verdict("passed", f"All {count:.0f} GPUs were used.")
+    return _fired(numbers, len(unused), count)
+
+
+def _none_in_use(
+    numbers: Numbers, known: dict[str, float], unused: list[str], count: float
+) -> Verdict:
+    """Only a run that has ended can't begin to use them any more."""
+    if not numbers.known("is_final"):
+        return Verdict("insufficient_data", "No GPU has been used so far.")
+    if len(known) < count or len(unused) < len(known):
+        return Verdict("insufficient_data", "The GPUs are hardly used, or unknown in part.")
+    return _fired(numbers, len(unused), count)
+
+
+def _fired(numbers: Numbers, unused: int, count: float) -> Verdict:
+    run = numbers.known("run_seconds") or 0.0
+    share = unused / max(count, float(unused))
+    every = unused >= count
+    advice = "Start a process for each GPU, or take a machine with fewer."
+    return Verdict(
+        "fired",
+        f"{unused} of {count:.0f} GPUs were never used.",
+        advice="Check that the framework finds the GPUs, or take a machine without."
+        if every
+        else advice,
+        waste_seconds_low=within(RECOVERABLE_LOW * share * run, run),
+        waste_seconds_high=within(RECOVERABLE_HIGH * share * run, run),
+        severity="high" if share >= 0.5 else "medium",
+        dedupe_key="unused_gpus",
+    )
+
+
+def _first_uses(frame: RunFrame) -> list[float]:
+    return [first for node in frame.nodes.values() if (first := _first_use(node)) is not None]
+
+
+def _first_use(node: NodeFrame) -> float | None:
+    table = gpu_table(node)
+    if not len(table.columns):
+        return None
+    used = np.flatnonzero((table > GPU_IN_USE_PCT).any(axis=1).to_numpy())
+    return float(table.index[used[0]]) if len(used) else None
+
+
+RULE = Rule(
+    id="unused_gpus",
+    title="GPUs that were never used",
+    category="gpu",
+    version=1,
+    needs=("gpu*.busy_pct",),
+    parameters=(
+        Parameter("unused_pct", "%", UNUSED_PCT, 0, 10, "Unused up to this p99", "Princeton, 2 %"),
+        Parameter("minimum_seconds", "s", 300, 20, 86_400, "Less known: not judged", "ours"),
+    ),
+    measure=measure,
+    judge=judge,
+)

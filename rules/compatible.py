@@ -1,0 +1,247 @@
+"""SageMaker Debugger's own numbers by its documented definitions, so that one can check the other.
+
+Nothing is judged here. Percentiles are NumPy's (linear), standard deviations are of the
+population, distances use the natural logarithm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from rules.activity import gpu_table, host_cpu_pct
+from rules.evidence import rate
+from rules.frame import NodeFrame, RunFrame
+from rules.loop import loop_span
+
+Floats = NDArray[np.float64]
+STATISTICS = ("max", "p99", "p95", "p50", "min")
+SYSTEM_METRICS = ("Network", "GPU", "CPU", "CPU memory", "GPU memory", "I/O")
+WORKLOAD_EDGES = np.arange(0.0, 100.0, 2.0)
+"""49 bins to 98 %; what is above is not counted, as it is there."""
+STEP_BINS = 100
+
+
+@dataclass(frozen=True)
+class StepStatistics:
+    """Of step durations in seconds; an outlier is longer than mean + `stddev` deviations."""
+
+    count: int
+    mean: float
+    max: float
+    p99: float
+    p95: float
+    p50: float
+    min: float
+    deviation: float
+    threshold: float
+    outliers: int
+
+
+@dataclass(frozen=True)
+class Box:
+    """A box plot: quartiles and whiskers of 1.5 times the quartiles' distance, within the data."""
+
+    lower: float
+    p25: float
+    p50: float
+    p75: float
+    p95: float
+    upper: float
+
+
+def percentile_table(frame: RunFrame) -> pd.DataFrame:
+    """OverallSystemUsage: `node`, `metric` and `STATISTICS`, a row for each that is known.
+
+    Percentages of all cores, of all allocated GPUs, of the memory; network in bytes a second,
+    both directions. Negative values count as 0; two decimals.
+    """
+    rows = [
+        (node.key, metric, *statistics(values))
+        for node in frame.nodes.values()
+        for metric in SYSTEM_METRICS
+        if len(values := system_metric(node, metric, frame.resolution_seconds))
+    ]
+    return pd.DataFrame(rows, columns=["node", "metric", *STATISTICS])
+
+
+def statistics(values: Floats) -> tuple[float, ...]:
+    """`STATISTICS` of values that are known and at least one."""
+    found = np.percentile(np.clip(values, 0.0, None), [100, 99, 95, 50, 0])
+    return tuple(float(value) for value in np.round(found, 2))
+
+
+def system_metric(node: NodeFrame, metric: str, resolution_seconds: float) -> Floats:
+    """The known values of one of `SYSTEM_METRICS`, one a tick; empty where it wasn't measured."""
+    if metric == "Network":
+        found = _network(node, resolution_seconds)
+    elif metric == "GPU":
+        found = _mean_of_all(gpu_table(node), len(node.allocated_gpus()))
+    elif metric == "GPU memory":
+        found = _mean_of_all(gpu_memory_table(node), len(node.allocated_gpus()))
+    elif metric == "CPU":
+        found = host_cpu_pct(node)
+    elif metric == "CPU memory":
+        found = _memory_pct(node)
+    else:
+        found = node.series("host.cpu_iowait_pct")
+    return np.asarray([] if found is None else found, dtype=np.float64)
+
+
+def gpu_memory_table(node: NodeFrame) -> pd.DataFrame:
+    """Memory in use of the allocated GPUs in percent, a column a GPU that is known."""
+    columns = {}
+    for number in node.allocated_gpus():
+        used = node.series(f"gpu{number}.memory_used_bytes")
+        cards = node.hardware.gpus
+        total = cards[number].memory_bytes if number < len(cards) else 0
+        if used is not None and total > 0:
+            columns[number] = 100 * node.samples[f"gpu{number}.memory_used_bytes"] / total
+    return pd.DataFrame(columns, index=node.samples.index)
+
+
+def step_statistics(durations_seconds: Floats, stddev: float = 3.0) -> StepStatistics:
+    """StepOutlier's table of at least one step, the first one and all others alike."""
+    mean, deviation = float(np.mean(durations_seconds)), float(np.std(durations_seconds))
+    # The mean of equal durations may come out a bit below them.
+    threshold = max(mean + stddev * deviation, float(np.min(durations_seconds)))
+    p99, p95, p50 = np.percentile(durations_seconds, [99, 95, 50])
+    return StepStatistics(
+        count=len(durations_seconds),
+        mean=mean,
+        max=float(np.max(durations_seconds)),
+        p99=float(p99),
+        p95=float(p95),
+        p50=float(p50),
+        min=float(np.min(durations_seconds)),
+        deviation=deviation,
+        threshold=threshold,
+        outliers=int((durations_seconds > threshold).sum()),
+    )
+
+
+def step_histogram(durations_seconds: Floats, stddev: float = 3.0) -> tuple[Floats, Floats]:
+    """The shares and the 101 edges of the 100 bins over the steps that are no outliers.
+
+    Durations are whole microseconds: nearer to each other they would have no room for 100 bins.
+    """
+    threshold = step_statistics(durations_seconds, stddev).threshold
+    normal = durations_seconds[durations_seconds <= threshold]
+    counts, edges = np.histogram(normal, bins=STEP_BINS)
+    return counts / counts.sum(), edges
+
+
+def workload_histogram(busy_pct: Floats) -> NDArray[np.int64]:
+    """LoadBalancing's 49 counts of utilisation; samples above 98 % are in none of them."""
+    counts: NDArray[np.int64] = np.histogram(busy_pct, bins=WORKLOAD_EDGES)[0]
+    return counts
+
+
+def distance(first: NDArray[Any], second: NDArray[Any]) -> float | None:
+    """The root of the Jensen-Shannon divergence of two histograms, 0 to 0.833.
+
+    None where one of them is empty.
+    """
+    if not (first.sum() > 0 and second.sum() > 0):
+        return None
+    p, q = first / first.sum(), second / second.sum()
+    middle = (p + q) / 2
+    divergence = (_relative_entropy(p, middle) + _relative_entropy(q, middle)) / 2
+    return float(np.sqrt(max(divergence, 0.0)))
+
+
+def workload_distances(node: NodeFrame) -> dict[tuple[int, int], float]:
+    """The distance between each two of the node's GPUs, where both have a histogram."""
+    table = gpu_table(node)
+    counts = {int(str(n)): workload_histogram(table[n].dropna().to_numpy()) for n in table}
+    pairs = [(a, b) for a in counts for b in counts if a < b]
+    found = {(a, b): distance(counts[a], counts[b]) for a, b in pairs}
+    return {pair: value for pair, value in found.items() if value is not None}
+
+
+def box(values: Floats) -> Box:
+    """Of at least one known value."""
+    p25, p50, p75, p95 = (float(value) for value in np.percentile(values, [25, 50, 75, 95]))
+    reach = 1.5 * (p75 - p25)
+    lower, upper = max(p25 - reach, float(np.min(values))), min(p75 + reach, float(np.max(values)))
+    return Box(lower, p25, p50, p75, p95, upper)
+
+
+def step_durations(frame: RunFrame, phases: Iterable[str] = ("train",)) -> dict[str, Floats]:
+    """`node/rank` -> the durations in s of its steps in the order of time; summed up ones repeat
+    their mean."""
+    steps = frame.steps
+    steps = steps[steps["phase"].isin(list(phases)) & (steps["duration_seconds"] > 0)]
+    found = {}
+    for (node, rank), part in steps.groupby(["node", "rank"]):
+        ordered = part.sort_values("start_seconds")
+        counts = ordered["count"].fillna(1).to_numpy(dtype=np.int64)
+        found[f"{node}/{rank}"] = np.repeat(ordered["duration_seconds"].to_numpy(float), counts)
+    return found
+
+
+def framework_seconds(frame: RunFrame) -> dict[str, float]:
+    """OverallFrameworkMetrics: seconds in training and evaluation steps and between steps.
+
+    Of each rank from its first to its last step; `others` is what no step covers. The mean over
+    the ranks; empty without steps.
+    """
+    steps = frame.steps
+    steps = steps[steps["duration_seconds"] > 0]
+    if not len(steps):
+        return {}
+    time = steps["duration_seconds"] * steps["count"].fillna(1)
+    timed = steps.assign(time=time, end=steps["start_seconds"] + time)
+    ranks = timed.groupby(["node", "rank"])
+    whole = float((ranks["end"].max() - ranks["start_seconds"].min()).sum()) / ranks.ngroups
+    found = {
+        phase: float(timed.loc[timed["phase"] == phase, "time"].sum()) / ranks.ngroups
+        for phase in sorted(set(timed["phase"]))
+    }
+    return {**found, "others": max(whole - sum(found.values()), 0.0)}
+
+
+def job_seconds(frame: RunFrame) -> dict[str, float]:
+    """The report's summary: `initialisation`, `loop`, `finalisation`; empty without steps.
+
+    The last step may end after the last sample: finalisation is 0 then and not negative.
+    """
+    span = loop_span(frame)
+    if span is None:
+        return {}
+    end = min(span.end_seconds, frame.duration_seconds)
+    return {
+        "initialisation": max(span.start_seconds, 0.0),
+        "loop": max(end - span.start_seconds, 0.0),
+        "finalisation": max(frame.duration_seconds - end, 0.0),
+    }
+
+
+def _relative_entropy(p: Floats, q: Floats) -> float:
+    some = p > 0
+    return float(np.sum(p[some] * np.log(p[some] / q[some])))
+
+
+def _network(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | None:
+    names = ("net.received_bytes_total", "net.sent_bytes_total")
+    found = [rate(node.series(name), resolution_seconds) for name in names]
+    known = [series for series in found if series is not None]
+    return (known[0] + known[1]).dropna() if len(known) == len(names) else None
+
+
+def _mean_of_all(table: pd.DataFrame, count: int) -> pd.Series[float] | None:
+    """The mean over the columns at the ticks at which all of `count` are known."""
+    if not count or len(table.columns) < count:
+        return None
+    return table.mean(axis=1, skipna=False).dropna()
+
+
+def _memory_pct(node: NodeFrame) -> pd.Series[float] | None:
+    told = node.series("host.memory_used_pct")
+    used, total = node.series("host.memory_used_bytes"), node.hardware.memory_bytes
+    return 100 * used / total if told is None and used is not None and total > 0 else told

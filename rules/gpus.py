@@ -1,0 +1,33 @@
+"""Whether a run has GPUs at all and uses them: asked by every rule about how they are used."""
+
+from __future__ import annotations
+
+from rules.activity import used_gpus
+from rules.frame import RunFrame
+from rules.rule import Numbers, Verdict
+
+
+def gpu_counts(frame: RunFrame) -> dict[str, float | None]:
+    """How many GPUs the run was given, of how many the use is known, and how many were used."""
+    nodes = frame.nodes.values()
+    known = [n.gpu_busy_pct(number) for n in nodes for number in n.allocated_gpus()]
+    return {
+        "is_final": float(frame.final),
+        "gpus_count": float(len(known)),
+        "known_gpus_count": float(sum(series is not None for series in known)),
+        "used_gpus_count": float(sum(len(used_gpus(node)) for node in nodes)),
+    }
+
+
+def unfit(numbers: Numbers) -> Verdict | None:
+    """The verdict on a run without GPUs in use, by `gpu_counts`; None: there is one in use."""
+    given, known = numbers.known("gpus_count") or 0.0, numbers.known("known_gpus_count") or 0.0
+    if given <= 0:
+        return Verdict("not_applicable", "The run was given no GPU.")
+    if numbers.known("used_gpus_count"):
+        return None
+    if known < given:
+        return Verdict("insufficient_data", "Missing: the use of the GPUs.")
+    if numbers.known("is_final"):
+        return Verdict("not_applicable", "No GPU was ever used: see unused_gpus.")
+    return Verdict("insufficient_data", "No GPU has been used so far.")

@@ -1,0 +1,80 @@
+"""When nothing works: the GPUs of all nodes, or where there are none the run's own cores."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from rules.activity import busiest_gpu_pct, cores, own_cores
+from rules.frame import NodeFrame, RunFrame
+
+BLIP_SECONDS = 10.0
+"""Shorter stirrings don't end an idle spell, and shorter rests don't make one."""
+BACKGROUND_SHARE = 0.02
+"""What a machine does by itself, of all its cores, where the run's own use isn't known."""
+
+
+def smoothed(series: pd.Series[float], resolution_seconds: float) -> pd.Series[float]:
+    """The running median over 10 s: blips vanish and edges stay where they are."""
+    width = round(BLIP_SECONDS / resolution_seconds) | 1
+    return series.rolling(width, center=True, min_periods=1).median()
+
+
+def has_gpus(frame: RunFrame) -> bool:
+    return any(node.allocated_gpus() for node in frame.nodes.values())
+
+
+def gpus_idle(frame: RunFrame, idle_pct: float) -> pd.Series[bool] | None:
+    """At the ticks at which the GPUs of all nodes are known: whether none of them works.
+
+    None: there are none, or of some node they are not known.
+    """
+    with_gpus = [node for node in frame.nodes.values() if node.allocated_gpus()]
+    busy = [busiest_gpu_pct(node) for node in with_gpus]
+    known = [series for series in busy if series is not None]
+    if not known or len(known) < len(busy):
+        return None
+    highest = pd.concat(known, axis=1).dropna().max(axis=1)
+    return smoothed(highest, frame.resolution_seconds) <= idle_pct
+
+
+def cores_idle(frame: RunFrame, idle_cores: float) -> pd.Series[bool] | None:
+    """At the ticks at which it is known of all nodes: whether each uses at most `idle_cores`."""
+    known = [
+        smoothed(busy, frame.resolution_seconds) <= _allowed_cores(node, idle_cores)
+        for node in frame.nodes.values()
+        if (busy := own_cores(node, frame.resolution_seconds)) is not None
+    ]
+    if not known or len(known) < len(frame.nodes):
+        return None
+    together = pd.concat(known, axis=1).dropna()
+    return together.astype(bool).all(axis=1)
+
+
+def idle(frame: RunFrame, gpu_pct: float, idle_cores: float) -> pd.Series[bool] | None:
+    """Whether the run's GPUs do nothing; of a run without GPUs, whether its cores do nothing."""
+    if has_gpus(frame):
+        return gpus_idle(frame, gpu_pct)
+    return cores_idle(frame, idle_cores)
+
+
+def tail_seconds(frame: RunFrame, gpu_pct: float, idle_cores: float) -> tuple[float, float] | None:
+    """When the last work ended, and the known idle seconds from there to the run's end.
+
+    None: it isn't known, no work was ever seen, or most of the time after it is unknown.
+    """
+    resting = idle(frame, gpu_pct, idle_cores)
+    if resting is None or resting.all():
+        return None
+    busy = resting.index[~resting.to_numpy(dtype=bool)]
+    begin = float(busy[-1]) + frame.resolution_seconds
+    seconds = float((resting.index >= begin).sum()) * frame.resolution_seconds
+    if seconds < 0.5 * (frame.duration_seconds - begin):
+        return None
+    return begin, seconds
+
+
+def _allowed_cores(node: NodeFrame, idle_cores: float) -> float:
+    names = ("tree.cpu_seconds_total", "container.cpu_seconds_total")
+    if any(node.series(name) is not None for name in names):
+        return idle_cores
+    return max(idle_cores, BACKGROUND_SHARE * cores(node))

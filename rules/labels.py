@@ -1,0 +1,192 @@
+"""What each moment of a node and GPU went into: seconds of each cell of a grid, by label."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from rules.activity import UNUSED_PCT, cpu_pct, gpu_table, work_began
+from rules.evidence import percentile, rate
+from rules.frame import GPU_IN_USE_PCT, NodeFrame, RunFrame
+from rules.idle import tail_seconds
+from rules.loop import phase_spans
+from rules.rule import Window
+from rules.saving import stalls
+from rules.stalls import hangs, untold_gaps
+
+Floats = NDArray[np.float64]
+IDLE_GPU_PCT, IDLE_CORES = 1.0, 0.2
+HANG_SECONDS, SPIN_SECONDS = 600.0, 300.0
+GAP_SECONDS, GAP_STEPS = 1.0, 3.0
+BUSY_PCT, LOW_SM_PCT, GOOD_SM_PCT = 80.0, 50.0, 80.0
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Cells `first`, `first + 1`, ... of equal width; cell 0 begins with the run."""
+
+    first: int
+    count: int
+    width_seconds: float
+
+    @property
+    def edges(self) -> Floats:
+        cells = np.arange(self.first, self.first + self.count + 1, dtype=np.float64)
+        return np.asarray(cells * self.width_seconds)
+
+    def of_series(self, series: pd.Series[float] | None) -> Floats:
+        """A value a cell; NaN where it isn't known."""
+        found = np.full(self.count, np.nan)
+        if series is None:
+            return found
+        places = np.round(series.index.to_numpy(dtype=float) / self.width_seconds).astype(np.int64)
+        inside = (places >= self.first) & (places < self.first + self.count)
+        found[places[inside] - self.first] = series.to_numpy(dtype=float)[inside]
+        return found
+
+    def covered(self, windows: list[Window]) -> Floats:
+        """Seconds of each cell that the windows cover, which don't overlap."""
+        starts = np.array([w.start_seconds for w in windows])
+        ends = np.array([w.end_seconds for w in windows])
+        return self.spread(starts, ends, np.ones(len(windows)))
+
+    def spread(self, starts: Floats, ends: Floats, density: Floats) -> Floats:
+        """Seconds in each cell of stretches that count `density` a second."""
+        found: Floats = np.diff(_ramps(self.edges, starts, density))
+        found -= np.diff(_ramps(self.edges, ends, density))
+        return np.clip(found, 0.0, None)
+
+
+@dataclass(frozen=True)
+class RunSpans:
+    """What concerns all nodes alike."""
+
+    tail: list[Window]
+    hung: list[Window]
+    some_gpu_used: bool
+
+
+def run_spans(frame: RunFrame) -> RunSpans:
+    """The idle tail of a run that has ended, its hangs, and whether any GPU was in use."""
+    tail = tail_seconds(frame, IDLE_GPU_PCT, IDLE_CORES) if frame.final else None
+    hung = hangs(frame, HANG_SECONDS, SPIN_SECONDS) or []
+    tables = [gpu_table(node) for node in frame.nodes.values()]
+    used = any(bool((t > GPU_IN_USE_PCT).any(axis=None)) for t in tables if len(t.columns))
+    spans = [Window(tail[0], frame.duration_seconds)] if tail and tail[1] > 0 else []
+    return RunSpans(spans, hung, used)
+
+
+def node_seconds(
+    node: NodeFrame, frame: RunFrame, spans: RunSpans, grid: Grid
+) -> dict[str, Floats]:
+    """Seconds of each cell by label, as far as all of the node's GPUs have them in common."""
+    end = frame.duration_seconds
+    saved = stalls(node, frame)
+    return {
+        "gap": _unknown(node, grid),
+        "initialise": grid.covered([Window(min(grid.edges[0], 0.0), _began(node, frame))]),
+        "idle_tail": grid.covered(spans.tail),
+        "hung": grid.covered(spans.hung),
+        "checkpoint": grid.covered(saved[0] if saved else []),
+        "evaluation": grid.covered(phase_spans(node, "evaluate", end)),
+        "epoch_gap": grid.covered(untold_gaps(node, frame, GAP_SECONDS, GAP_STEPS) or []),
+        "data_stall": _data_waits(node, grid),
+        "communication": grid.covered(phase_spans(node, "communication", end)),
+    }
+
+
+def gpu_seconds(
+    node: NodeFrame, number: int, frame: RunFrame, spans: RunSpans, grid: Grid
+) -> dict[str, Floats]:
+    """What of the labels depends on the GPU, in seconds of each cell.
+
+    `data_stall_at_most`: a wait during which the GPU works stalls nothing.
+    """
+    width = grid.width_seconds
+    busy = grid.of_series(node.gpu_busy_pct(number))
+    sm = grid.of_series(node.series(f"gpu{number}.sm_active_pct"))
+    known = ~np.isnan(busy)
+    low_sm = known & (np.nan_to_num(busy) >= BUSY_PCT) & (np.nan_to_num(sm, nan=100) < LOW_SM_PCT)
+    unused = _is_unused(node, number, frame, spans)
+    return {
+        "unused_gpu": np.full(grid.count, width if unused else 0.0),
+        "data_stall_at_most": np.where(known, 1 - np.clip(np.nan_to_num(busy), 0, 100) / 100, 1)
+        * width,
+        "throttled": _throttled(node, number, frame, grid) * width,
+        "low_sm": np.where(low_sm, 1 - np.nan_to_num(sm) / GOOD_SM_PCT, 0.0) * width,
+        "effective": np.where(known & (np.nan_to_num(busy) > GPU_IN_USE_PCT), width, 0.0),
+    }
+
+
+def cpu_seconds(node: NodeFrame, frame: RunFrame, grid: Grid) -> dict[str, Floats]:
+    """For a node without GPUs: the part of its cores that worked, and the part that didn't."""
+    share = grid.of_series(cpu_pct(node, frame.resolution_seconds)) / 100
+    known = ~np.isnan(share)
+    used = np.where(known, np.clip(np.nan_to_num(share), 0.0, 1.0), 0.0)
+    width = grid.width_seconds
+    return {"effective": used * width, "unused_cores": np.where(known, 1 - used, 0.0) * width}
+
+
+def _ramps(edges: Floats, starts: Floats, density: Floats) -> Floats:
+    """At each edge: the sum of `density * (edge - start)` over the starts before it."""
+    order = np.argsort(starts, kind="stable")
+    ordered = starts[order]
+    weights = np.concatenate([[0.0], np.cumsum(density[order])])
+    moments = np.concatenate([[0.0], np.cumsum(density[order] * ordered)])
+    before = np.searchsorted(ordered, edges, side="left")
+    found: Floats = weights[before] * edges - moments[before]
+    return found
+
+
+def _unknown(node: NodeFrame, grid: Grid) -> Floats:
+    """Cells in which nothing of the node was measured; of a node without any series, none."""
+    samples = node.samples
+    if not len(samples.columns):
+        return np.zeros(grid.count)
+    known = samples.notna().any(axis=1)
+    seen = grid.of_series(known.astype(float))
+    return np.where(np.nan_to_num(seen) > 0, 0.0, grid.width_seconds)
+
+
+def _began(node: NodeFrame, frame: RunFrame) -> float:
+    """When the node's work began; a running one with GPUs that has not begun yet is starting."""
+    if work_began(node):
+        return node.warm_up_end_seconds()
+    is_starting = bool(node.allocated_gpus()) and not frame.final
+    return frame.duration_seconds if is_starting else 0.0
+
+
+def _data_waits(node: NodeFrame, grid: Grid) -> Floats:
+    """The mean over the ranks; a single step waits at its beginning, summed up ones throughout."""
+    steps = node.steps
+    steps = steps[(steps["duration_seconds"] > 0) & (steps["data_wait_seconds"] > 0)]
+    ranks = max(node.steps["rank"].nunique(), 1)
+    start = steps["start_seconds"].to_numpy(dtype=float)
+    duration = steps["duration_seconds"].to_numpy(dtype=float)
+    wait = np.minimum(steps["data_wait_seconds"].to_numpy(dtype=float), duration)
+    count = np.nan_to_num(steps["count"].to_numpy(dtype=float), nan=1.0)
+    single = count <= 1
+    ends = start + np.where(single, wait, duration * count)
+    density = np.where(single, 1.0, wait / duration) / ranks
+    return grid.spread(start, ends, density)
+
+
+def _is_unused(node: NodeFrame, number: int, frame: RunFrame, spans: RunSpans) -> bool:
+    highest = percentile(node.gpu_busy_pct(number), 99)
+    return highest is not None and highest <= UNUSED_PCT and (frame.final or spans.some_gpu_used)
+
+
+def _throttled(node: NodeFrame, number: int, frame: RunFrame, grid: Grid) -> Floats:
+    """The share of each cell in which heat or the power brake held the clocks down.
+
+    Not the power cap: running at it is normal.
+    """
+    total = np.zeros(grid.count)
+    for reason in ("thermal", "power_brake"):
+        series = node.series(f"gpu{number}.throttled_{reason}_ns_total")
+        nanoseconds = rate(series, frame.resolution_seconds)
+        total += np.nan_to_num(grid.of_series(nanoseconds)) / 1e9
+    return np.clip(total, 0.0, 1.0)

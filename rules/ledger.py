@@ -1,0 +1,155 @@
+"""The waste ledger: every moment of every GPU has one label, and the labels add up exactly.
+
+Money isn't known here. Labels are whole microseconds of each GPU (of each node, where it has no
+GPU); of one GPU they add up to the time for which its node was held. A node's price times the
+share of a label in its GPUs' time is the label's cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rules.frame import NodeFrame, RunFrame
+from rules.labels import Grid, cpu_seconds, gpu_seconds, node_seconds, run_spans
+
+LABELS = (
+    "gap",
+    "unused_gpu",
+    "initialise",
+    "idle_tail",
+    "hung",
+    "checkpoint",
+    "evaluation",
+    "epoch_gap",
+    "data_stall",
+    "communication",
+    "throttled",
+    "low_sm",
+    "effective",
+    "unused_cores",
+    "unclassified",
+)
+"""By priority: where two hold at once, the first has the time."""
+NO_WASTE = frozenset({"gap", "effective", "unclassified"})
+"""Cost all the same: of a gap and of the unclassified nobody can say what it went into."""
+Microseconds = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The time of one label on one GPU, or on a node without GPUs (`gpu` is None)."""
+
+    node: str
+    gpu: int | None
+    label: str
+    microseconds: int
+
+
+@dataclass(frozen=True)
+class Ledger:
+    entries: tuple[Entry, ...]
+    """None with 0."""
+
+    @cached_property
+    def nodes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(entry.node for entry in self.entries))
+
+    def shares(self, node: str) -> dict[str, Fraction]:
+        """Each label's share of the node's time, over all of its GPUs; they add up to 1 exactly."""
+        mine = [entry for entry in self.entries if entry.node == node]
+        whole = sum(entry.microseconds for entry in mine)
+        return {
+            label: Fraction(sum(e.microseconds for e in mine if e.label == label), whole)
+            for label in LABELS
+            if any(e.label == label for e in mine)
+        }
+
+    def node_microseconds(self, node: str) -> int:
+        """For how long the node was held; the same for each of its GPUs."""
+        by_gpu: dict[int | None, int] = {}
+        for entry in self.entries:
+            if entry.node == node:
+                by_gpu[entry.gpu] = by_gpu.get(entry.gpu, 0) + entry.microseconds
+        return max(by_gpu.values(), default=0)
+
+    def node_seconds(self) -> dict[str, float]:
+        """By label, over all nodes: the time of whole nodes that went into it."""
+        found = dict.fromkeys(LABELS, Fraction(0))
+        for node in self.nodes:
+            held = self.node_microseconds(node)
+            for label, share in self.shares(node).items():
+                found[label] += share * held
+        return {label: float(us / 1_000_000) for label, us in found.items() if us}
+
+
+def ledger(frame: RunFrame) -> Ledger:
+    """Of the run as far as it has arrived. What only its end can tell (its idle tail) is open
+    until then."""
+    spans = run_spans(frame)
+    entries: list[Entry] = []
+    for node in frame.nodes.values():
+        held = held_microseconds(node, frame)
+        if not held:
+            continue
+        grid, widths = _cells(held, frame)
+        shared = node_seconds(node, frame, spans, grid)
+        for number in node.allocated_gpus():
+            own = gpu_seconds(node, number, frame, spans, grid)
+            own["data_stall"] = np.minimum(shared["data_stall"], own.pop("data_stall_at_most"))
+            entries += _entries(node.key, number, {**shared, **own}, widths)
+        if not node.allocated_gpus():
+            cores = cpu_seconds(node, frame, grid)
+            entries += _entries(node.key, None, {**shared, **cores}, widths)
+    return Ledger(tuple(entries))
+
+
+def held_microseconds(node: NodeFrame, frame: RunFrame) -> list[tuple[int, int]]:
+    """When the node was held, overlaps once; the whole run where that was never told."""
+    spans = node.intervals or ((0.0, frame.duration_seconds),)
+    edges = sorted((round(start * 1e6), round(end * 1e6)) for start, end in spans)
+    found: list[tuple[int, int]] = []
+    for start, end in edges:
+        if end <= start:
+            continue
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    return found
+
+
+def _cells(held: list[tuple[int, int]], frame: RunFrame) -> tuple[Grid, Microseconds]:
+    """A grid over all of the time that the node was held, and how much of each cell it was."""
+    width_us = round(frame.resolution_seconds * 1e6)
+    first = held[0][0] // width_us
+    count = -(-held[-1][1] // width_us) - first
+    edges = (first + np.arange(count + 1, dtype=np.int64)) * width_us
+    widths = np.zeros(count, dtype=np.int64)
+    for start, end in held:
+        overlap = np.minimum(edges[1:], end) - np.maximum(edges[:-1], start)
+        widths += np.clip(overlap, 0, None)
+    return Grid(first, count, frame.resolution_seconds), widths
+
+
+def _entries(
+    node: str, gpu: int | None, seconds: dict[str, NDArray[np.float64]], widths: Microseconds
+) -> Iterator[Entry]:
+    """Fills each cell label by label; what is left is unclassified."""
+    filled = np.zeros(len(widths), dtype=np.int64)
+    wanted = np.zeros(len(widths))
+    for label in LABELS[:-1]:
+        if label not in seconds:
+            continue
+        wanted = np.minimum(wanted + seconds[label] * 1e6, widths)
+        now = np.maximum(np.rint(wanted).astype(np.int64), filled)
+        if total := int((now - filled).sum()):
+            yield Entry(node, gpu, label, total)
+        filled = now
+    if rest := int((widths - filled).sum()):
+        yield Entry(node, gpu, LABELS[-1], rest)

@@ -1,0 +1,143 @@
+"""The training loop as it told itself: steps, their waits, phases, checkpoints, gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rules.evidence import merged
+from rules.frame import NodeFrame, RunFrame
+from rules.rule import Window
+from rules.spells import total_seconds
+
+
+def share_pct(part: float, whole: float) -> float | None:
+    """Rounded, so that the sum of a thousand equal shares meets its threshold."""
+    return round(100 * part / whole, 6) if whole > 0 else None
+
+
+def wait_share_pct(frame: RunFrame) -> float | None:
+    """The share of step time spent waiting for data; None: not measured for half of it."""
+    steps = frame.training_steps
+    waited = steps[steps["data_wait"].notna()]
+    measured, whole = float(waited["time"].sum()), float(steps["time"].sum())
+    return share_pct(float(waited["data_wait"].sum()), measured) if measured >= whole / 2 else None
+
+
+def loop_span(frame: RunFrame) -> Window | None:
+    """From the first training step to the end of the last one; None: there is none."""
+    steps = frame.steps
+    train = steps[(steps["phase"] == "train") & (steps["duration_seconds"] > 0)]
+    if not len(train):
+        return None
+    ends = train["start_seconds"] + train["duration_seconds"] * train["count"].fillna(1)
+    return Window(float(train["start_seconds"].min()), float(ends.max()))
+
+
+def events_of(node: NodeFrame, kind: str) -> list[tuple[float, dict[str, Any]]]:
+    """Time and data of each event of a kind, in order."""
+    found = node.events[node.events["kind"] == kind]
+    pairs = zip(found["time_seconds"], found["data"], strict=True)
+    return [(float(at), data if isinstance(data, dict) else {}) for at, data in pairs]
+
+
+def phase_spans(node: NodeFrame, name: str, end_seconds: float) -> list[Window]:
+    """When any rank of the node was in a phase; one that hasn't ended lasts to `end_seconds`.
+
+    Where no phase was told, the steps of that phase.
+    """
+    found: list[Window] = []
+    since: dict[Any, float] = {}
+    for at, data, begins in _phase_edges(node, name):
+        rank = data.get("rank")
+        if begins:
+            since.setdefault(rank, at)
+        elif rank in since:
+            found.append(Window(since.pop(rank), at))
+    found += [Window(at, max(end_seconds, at)) for at in since.values()]
+    return list(merged(found)) if found else _step_spans(node, name)
+
+
+def checkpoint_spans(node: NodeFrame, end_seconds: float) -> list[Window]:
+    """Each saving of a checkpoint: as phase, or `seconds` before its event."""
+    told = [
+        Window(max(at - seconds, 0.0), at)
+        for at, data in events_of(node, "checkpoint")
+        if (seconds := _number(data.get("seconds"))) is not None
+    ]
+    return list(merged([*told, *phase_spans(node, "checkpoint", end_seconds)], 0.5))
+
+
+def step_gaps(
+    node: NodeFrame, at_least_seconds: float, at_least_steps: float
+) -> tuple[list[Window], float] | None:
+    """The times between the steps of the node's first rank, and its median training step in s.
+
+    Steps of any phase count as work. A gap is at least `at_least_seconds` and so many median
+    steps long. None: fewer than three steps.
+    """
+    steps = node.steps[node.steps["duration_seconds"] > 0]
+    steps = steps[steps["rank"] == steps["rank"].min()].sort_values("start_seconds")
+    train = (steps["phase"] == "train").to_numpy(dtype=bool)
+    if len(steps) < 3 or not train.any():
+        return None
+    starts = steps["start_seconds"].to_numpy(dtype=float)
+    counts = np.nan_to_num(steps["count"].to_numpy(dtype=float), nan=1.0)
+    lengths = steps["duration_seconds"].to_numpy(dtype=float)
+    ends = np.maximum.accumulate(starts + lengths * counts)
+    median = weighted_median(lengths[train], counts[train])
+    long = starts[1:] - ends[:-1] >= max(at_least_seconds, at_least_steps * median) - 1e-9
+    pairs = zip(ends[:-1][long], starts[1:][long], strict=True)
+    return [Window(float(a), float(b)) for a, b in pairs], median
+
+
+def weighted_median(values: NDArray[Any], weights: NDArray[Any]) -> float:
+    """The value at half of the weight."""
+    order = np.argsort(values, kind="stable")
+    total = np.cumsum(weights[order])
+    return float(values[order][int(np.searchsorted(total, total[-1] / 2))])
+
+
+def without(windows: Iterable[Window], others: Iterable[Window]) -> list[Window]:
+    """The windows with every part that one of `others` covers taken out."""
+    rest = list(windows)
+    for other in others:
+        rest = [piece for window in rest for piece in _cut(window, other)]
+    return rest
+
+
+def covered_seconds(windows: Iterable[Window], span: Window) -> float:
+    """How much of `span` the windows cover, overlaps once."""
+    return total_seconds([span]) - total_seconds(without([span], windows))
+
+
+def _cut(window: Window, other: Window) -> list[Window]:
+    if other.end_seconds <= window.start_seconds or other.start_seconds >= window.end_seconds:
+        return [window]
+    parts = (
+        Window(window.start_seconds, other.start_seconds, window.entity),
+        Window(other.end_seconds, window.end_seconds, window.entity),
+    )
+    return [part for part in parts if part.end_seconds > part.start_seconds]
+
+
+def _phase_edges(node: NodeFrame, name: str) -> list[tuple[float, dict[str, Any], bool]]:
+    begins = [(at, data, True) for at, data in events_of(node, "phase_begin")]
+    ends = [(at, data, False) for at, data in events_of(node, "phase_end")]
+    edges = [edge for edge in (*begins, *ends) if edge[1].get("phase") == name]
+    return sorted(edges, key=lambda edge: (edge[0], edge[2]))
+
+
+def _step_spans(node: NodeFrame, name: str) -> list[Window]:
+    steps = node.steps[(node.steps["phase"] == name) & (node.steps["duration_seconds"] > 0)]
+    ends = steps["start_seconds"] + steps["duration_seconds"] * steps["count"].fillna(1)
+    pairs = zip(steps["start_seconds"], ends, strict=True)
+    return list(merged([Window(float(a), float(b)) for a, b in pairs], slack_seconds=1.0))
+
+
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and np.isfinite(value) and value >= 0 else None

@@ -1,0 +1,50 @@
+"""Parameters as people write them: `low_gpu_utilization.threshold_p95=60`, or as in SageMaker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from rules.parameter import Parameter
+from rules.registry import all_rules
+from rules.rule import Rule
+
+
+def parse_overrides(assignments: Iterable[str]) -> dict[str, dict[str, float]]:
+    """Rule id -> parameter -> value, from `<rule id>.<parameter>=value` or SageMaker's spelling.
+
+    SageMaker's is `<RuleName>_<parameter>=value`, in any case, and its values are in SageMaker's
+    units (samples, minutes): `LowGPUUtilization_window=500` sets `window_seconds` to 250.
+
+    Raises:
+        ValueError: an assignment that names no rule or parameter, or a value that isn't allowed.
+    """
+    found: dict[str, dict[str, float]] = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals:
+            raise ValueError(f"{assignment!r} has no value: write name=value")
+        rule, word = _rule_of(name.strip(), all_rules())
+        parameter = _parameter_of(rule, word)
+        mine = found.setdefault(rule.id, {})
+        mine[parameter.name] = rule.values({word: parameter.parsed(text)})[parameter.name]
+    return found
+
+
+def _rule_of(name: str, rules: Mapping[str, Rule]) -> tuple[Rule, str]:
+    """The rule that a name begins with, and the rest of the name."""
+    rule_id, dot, word = name.partition(".")
+    if dot and rule_id in rules:
+        return rules[rule_id], word
+    for rule in rules.values():
+        prefix = f"{rule.sagemaker_name}_".lower()
+        if rule.sagemaker_name and name.lower().startswith(prefix):
+            return rule, name[len(prefix) :]
+    raise ValueError(f"{name!r} names no rule: write <rule id>.<parameter> or <RuleName>_<param>")
+
+
+def _parameter_of(rule: Rule, word: str) -> Parameter:
+    for parameter in rule.parameters:
+        if word == parameter.name or word.lower() == parameter.sagemaker_name.lower() != "":
+            return parameter
+    names = ", ".join(parameter.name for parameter in rule.parameters)
+    raise ValueError(f"{rule.id} has no parameter {word!r}; it has {names}")

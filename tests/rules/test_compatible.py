@@ -1,0 +1,170 @@
+"""The compatible view: equal to NumPy's own results, computed another way, to the last bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+
+from rules import compatible
+from rules.frame import GpuHardware, Hardware, NodeFrame
+from tests.rules import frames as f
+
+Floats = NDArray[np.float64]
+PERCENT = st.floats(0, 100, allow_subnormal=False)
+BUSY = arrays(np.float64, st.integers(1, 200), elements=PERCENT)
+# As they are told: whole microseconds.
+MICROSECONDS = arrays(np.int64, st.integers(2, 200), elements=st.integers(1_000, 10**8))
+DURATIONS = MICROSECONDS.map(lambda whole: whole / 1e6)
+COUNTS = arrays(np.int64, 49, elements=st.integers(0, 1000)).filter(lambda c: c.sum() > 0)
+
+
+def by_hand(values: Floats) -> list[float]:
+    """Linear percentiles from the order statistics."""
+    ordered = np.sort(np.maximum(values, 0))
+    found = []
+    for percent in (100, 99, 95, 50, 0):
+        place = percent / 100 * (len(ordered) - 1)
+        below = int(np.floor(place))
+        above = min(below + 1, len(ordered) - 1)
+        share = place - below
+        # As NumPy: from the nearer end, so that both ends are met exactly.
+        gap = ordered[above] - ordered[below]
+        value = ordered[below] + gap * share if share < 0.5 else ordered[above] - gap * (1 - share)
+        found.append(float(np.round(value, 2)))
+    return found
+
+
+@given(values=arrays(np.float64, st.integers(1, 300), elements=st.floats(-50, 1e6)))
+def test_the_percentile_table_is_numpys(values: Floats) -> None:
+    found = compatible.statistics(values)
+    assert list(found) == pytest.approx(by_hand(values), abs=0.011)
+    independent = [np.percentile(np.where(values < 0, 0, values), q) for q in (100, 99, 95, 50, 0)]
+    assert list(found) == [round(float(value), 2) for value in np.round(independent, 2)]
+
+
+@given(durations=DURATIONS, stddev=st.floats(0.5, 5))
+def test_step_statistics_are_numpys(durations: Floats, stddev: float) -> None:
+    found = compatible.step_statistics(durations, stddev)
+    threshold = max(durations.mean() + stddev * durations.std(ddof=0), durations.min())
+    assert (found.mean, found.deviation) == (durations.mean(), durations.std(ddof=0))
+    assert (found.max, found.min) == (durations.max(), durations.min())
+    assert (found.p99, found.p95, found.p50) == tuple(np.quantile(durations, [0.99, 0.95, 0.5]))
+    assert found.outliers == np.count_nonzero(durations > threshold)
+    normal = durations[durations <= threshold]
+    shares, edges = compatible.step_histogram(durations, stddev)
+    counts, expected = np.histogram(normal, 100)
+    assert np.array_equal(shares, counts / len(normal))
+    assert np.array_equal(edges, expected)
+
+
+@given(busy=BUSY)
+def test_the_workload_histogram_has_49_bins_and_drops_what_is_above_98(busy: Floats) -> None:
+    counts = compatible.workload_histogram(busy)
+    expected = [np.count_nonzero((busy >= b) & (busy < b + 2)) for b in range(0, 96, 2)]
+    expected.append(np.count_nonzero((busy >= 96) & (busy <= 98)))
+    assert counts.tolist() == expected
+
+
+@given(first=COUNTS, second=COUNTS)
+def test_the_distance_is_the_root_of_the_divergence(
+    first: NDArray[Any], second: NDArray[Any]
+) -> None:
+    p, q = first / first.sum(), second / second.sum()
+    m = (p + q) / 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = [np.where(x > 0, x * np.log(x / m), 0).sum() for x in (p, q)]
+    found = compatible.distance(first, second)
+    assert found == pytest.approx(np.sqrt(max(sum(terms) / 2, 0)), abs=1e-7)
+    assert compatible.distance(second, first) == pytest.approx(found, abs=1e-12)
+    assert found is not None
+    assert 0 <= found <= np.sqrt(np.log(2)) + 1e-12
+
+
+def test_the_distance_of_nothing_in_common_is_the_greatest_and_of_nothing_is_unknown() -> None:
+    first, second = np.array([5, 0]), np.array([0, 7])
+    assert compatible.distance(first, second) == pytest.approx(np.sqrt(np.log(2)), rel=1e-15)
+    assert compatible.distance(first, first) == 0
+    assert compatible.distance(first, np.zeros(2)) is None
+
+
+@given(values=BUSY)
+def test_a_box_stays_within_its_data(values: Floats) -> None:
+    box = compatible.box(values)
+    quartiles = np.quantile(values, [0.25, 0.5, 0.75, 0.95])
+    assert (box.p25, box.p50, box.p75, box.p95) == tuple(quartiles)
+    reach = 1.5 * (quartiles[2] - quartiles[0])
+    assert box.lower == max(quartiles[0] - reach, values.min())
+    assert box.upper == min(quartiles[2] + reach, values.max())
+
+
+RANDOM = np.random.default_rng(7)
+BUSY_0, BUSY_1 = RANDOM.uniform(0, 100, 300), RANDOM.uniform(0, 100, 300)
+RECEIVED, SENT = (np.cumsum(RANDOM.integers(0, 10**6, 300)) for _ in range(2))
+
+
+def two_gpus() -> NodeFrame:
+    series = f.samples(
+        300,
+        host__cpu_busy_pct=BUSY_0,
+        host__cpu_iowait_pct=BUSY_1 / 10,
+        host__memory_used_bytes=BUSY_1 / 100 * 32 * f.GIB,
+        gpu0__busy_pct=np.where(np.arange(300) == 7, f.GAP, BUSY_0),
+        gpu1__busy_pct=BUSY_1,
+        gpu0__memory_used_bytes=BUSY_0 / 100 * 16 * f.GIB,
+        gpu1__memory_used_bytes=BUSY_1 / 100 * 8 * f.GIB,
+        net__received_bytes_total=RECEIVED,
+        net__sent_bytes_total=SENT,
+    )
+    cards = (GpuHardware("V100", 16 * f.GIB), GpuHardware("T4", 8 * f.GIB))
+    return f.node(series=series, of=Hardware(vcpus=8, memory_bytes=32 * f.GIB, gpus=cards))
+
+
+def test_every_metric_is_that_of_all_cores_and_gpus_of_its_node() -> None:
+    table = compatible.percentile_table(f.run(two_gpus())).set_index("metric")
+    known = np.delete(np.arange(300), 7)
+    expected = {
+        "CPU": BUSY_0,
+        "I/O": BUSY_1 / 10,
+        "CPU memory": BUSY_1,
+        "GPU": ((BUSY_0 + BUSY_1) / 2)[known],
+        "GPU memory": (BUSY_0 + BUSY_1) / 2,
+        "Network": np.diff(RECEIVED) + np.diff(SENT),
+    }
+    assert sorted(table.index) == sorted(expected)
+    for metric, values in expected.items():
+        percentiles = np.percentile(values, [100, 99, 95, 50, 0])
+        found = table.loc[metric, list(compatible.STATISTICS)].to_numpy(dtype=float)
+        assert found == pytest.approx(np.round(percentiles, 2), abs=1e-9)
+
+
+def test_the_distances_between_gpus_are_those_of_their_histograms() -> None:
+    edges = list(range(0, 100, 2))
+    first, second = (np.histogram(b, edges)[0] for b in (np.delete(BUSY_0, 7), BUSY_1))
+    found = compatible.workload_distances(two_gpus())
+    assert found == {(0, 1): compatible.distance(first, second)}
+
+
+def test_steps_that_came_summed_up_count_as_often_as_they_were() -> None:
+    table = f.steps(3).assign(count=[1, 40, 1], duration_seconds=[1.0, 0.5, 2.0])
+    evaluation = f.steps(2, phase="evaluate")
+    durations = compatible.step_durations(f.run(f.node(step_tables=[table, evaluation])))
+    assert list(durations) == ["n1/0"]
+    assert durations["n1/0"].tolist() == [1.0, *[0.5] * 40, 2.0]
+
+
+def test_the_job_is_start_loop_and_end_and_the_end_is_never_negative() -> None:
+    frame = f.run(f.node(step_tables=[f.steps(100, start=40)]), duration=160)
+    assert compatible.job_seconds(frame) == {
+        "initialisation": 40,
+        "loop": 100,
+        "finalisation": 20,
+    }
+    late = f.run(f.node(step_tables=[f.steps(100, start=40)]), duration=138)
+    assert compatible.job_seconds(late)["finalisation"] == 0
+    assert compatible.job_seconds(f.run()) == compatible.framework_seconds(f.run()) == {}

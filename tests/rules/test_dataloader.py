@@ -1,0 +1,84 @@
+"""`dataloader`: a number of workers that doesn't fit, and one that does no harm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rules.frame import NodeFrame, RunFrame
+from tests.rules import frames as f
+from tests.rules.cases import judged
+
+RULE = "dataloader"
+
+
+def loader(
+    workers: float | None,
+    wait: float = 0.3,
+    counted: f.Values | None = None,
+    cpu: float = 50.0,
+    cores: float = 8.0,
+    ranks: int = 1,
+    key: str = "n1",
+) -> NodeFrame:
+    series: dict[str, Any] = {"host__cpu_busy_pct": cpu}
+    if counted is not None:
+        series["workers__processes"] = counted
+    events = [
+        (1.0, "loader", {"workers": workers, "rank": rank})
+        for rank in range(ranks)
+        if workers is not None
+    ]
+    steps = [f.steps(300, wait=wait, rank=rank) for rank in range(ranks)]
+    hardware = f.hardware(vcpus=8, effective_cpus=cores)
+    return f.node(key, f.samples(300, **series), steps, events, of=hardware)
+
+
+@pytest.mark.parametrize(
+    ("frame", "state"),
+    [
+        pytest.param(f.run(loader(2)), "fired", id="too few"),
+        pytest.param(f.run(loader(0)), "fired", id="none at all"),
+        pytest.param(f.run(loader(5.6)), "passed", id="at the lower boundary"),
+        pytest.param(f.run(loader(5)), "fired", id="just below"),
+        pytest.param(f.run(loader(16)), "passed", id="at the upper boundary"),
+        pytest.param(f.run(loader(17)), "fired", id="just above"),
+        pytest.param(f.run(loader(2, wait=0.05)), "passed", id="few, but the loop is happy"),
+        pytest.param(f.run(loader(2, wait=0.1)), "fired", id="few, and it waits"),
+        pytest.param(f.run(loader(2, wait=f.GAP)), "fired", id="few, wait unknown"),
+        pytest.param(f.run(loader(32, wait=0.01)), "passed", id="many, nobody minds"),
+        pytest.param(f.run(loader(32, wait=0.01, cpu=95.0)), "fired", id="many, cores full"),
+        pytest.param(f.run(loader(2, wait=0.01, cpu=95.0)), "passed", id="few, cores full"),
+        pytest.param(f.run(loader(2, ranks=4)), "passed", id="two a rank, eight in all"),
+        pytest.param(f.run(loader(2, cores=2.0)), "passed", id="fits the cores it was given"),
+        pytest.param(f.run(loader(8, counted=2.0)), "fired", id="counted before declared"),
+        pytest.param(f.run(loader(8), loader(1, key="n2")), "fired", id="two nodes, one bad"),
+        pytest.param(f.run(loader(None)), "insufficient_data", id="nobody tells"),
+        pytest.param(f.run(), "insufficient_data", id="nothing at all"),
+        pytest.param(
+            f.run(f.node(events=[(0.0, "loader", {"workers": 2})], of=f.hardware(vcpus=0))),
+            "insufficient_data",
+            id="cores unknown",
+        ),
+    ],
+)
+def test_it_judges(frame: RunFrame, state: str) -> None:
+    assert judged(RULE, frame).verdict.state == state
+
+
+def test_the_waste_is_a_part_of_the_wait() -> None:
+    verdict = judged(RULE, f.run(loader(2, wait=0.5))).verdict
+    assert verdict.waste_seconds_low == pytest.approx(0.3 * 0.5 * 299)
+    assert verdict.waste_seconds_high == pytest.approx(0.9 * 0.5 * 299)
+
+
+def test_few_and_many_are_two_findings() -> None:
+    few, many = (judged(RULE, f.run(loader(n))).verdict.dedupe_key for n in (1, 40))
+    assert few != many
+
+
+def test_it_answers_to_the_names_of_sagemaker() -> None:
+    values = {"min_threshold": 20, "max_threshold": 120}
+    assert judged(RULE, f.run(loader(2)), values).verdict.state == "passed"
+    assert judged(RULE, f.run(loader(12)), values).verdict.state == "fired"

@@ -1,0 +1,78 @@
+"""`epoch_gaps`: pauses between epochs that nobody explained."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from rules.frame import NodeFrame, RunFrame
+from tests.rules import frames as f
+from tests.rules.cases import judged
+
+RULE = "epoch_gaps"
+EPOCH_STEPS = 95
+
+
+def epochs(
+    gap: float, count: int = 10, told: str = "", gpu: float | None = None, rank: int = 0
+) -> NodeFrame:
+    """Epochs of 95 s with a gap of so many seconds after each."""
+    tables: list[pd.DataFrame] = []
+    events: list[tuple[float, str, dict[str, Any]]] = []
+    at, length = 0.0, count * (EPOCH_STEPS + gap)
+    busy = np.full(round(length), 90.0)
+    for _ in range(count):
+        tables.append(f.steps(EPOCH_STEPS, start=at, rank=rank))
+        end = at + EPOCH_STEPS
+        if told:
+            data = {"phase": told, "rank": 0}
+            events += [(end, "phase_begin", data), (end + gap, "phase_end", data)]
+        if gpu is not None:
+            busy[round(end) : round(end + gap)] = gpu
+        at = end + gap
+    series = f.samples(len(busy), gpu0__busy_pct=busy) if gpu is not None else None
+    return f.node("n1", series, tables, events, of=f.hardware(gpus=1 if gpu is not None else 0))
+
+
+def run(node: NodeFrame, duration: float = 1000) -> RunFrame:
+    return f.run(node, duration=duration)
+
+
+@pytest.mark.parametrize(
+    ("frame", "state"),
+    [
+        pytest.param(run(epochs(5)), "fired", id="4.5 %"),
+        pytest.param(run(epochs(3)), "fired", id="three steps long"),
+        pytest.param(run(epochs(2.9)), "passed", id="shorter than three steps"),
+        pytest.param(run(epochs(5), duration=2250), "fired", id="2 % of the run"),
+        pytest.param(run(epochs(5), duration=2260), "passed", id="not quite"),
+        pytest.param(run(epochs(20, count=3)), "passed", id="two gaps are too few"),
+        pytest.param(run(epochs(20, count=4)), "fired", id="three gaps"),
+        pytest.param(run(epochs(5, told="evaluate")), "passed", id="told as evaluation"),
+        pytest.param(run(epochs(5, told="checkpoint")), "passed", id="told as checkpoint"),
+        pytest.param(run(epochs(5, gpu=0.0)), "fired", id="the GPU idles"),
+        pytest.param(run(epochs(5, gpu=60.0)), "passed", id="the GPU works"),
+        pytest.param(run(epochs(5), duration=290), "insufficient_data", id="a short run"),
+        pytest.param(run(f.node()), "insufficient_data", id="no steps"),
+        pytest.param(f.run(), "insufficient_data", id="nothing at all"),
+    ],
+)
+def test_it_judges(frame: RunFrame, state: str) -> None:
+    assert judged(RULE, frame).verdict.state == state
+
+
+def test_the_waste_is_part_of_the_gaps_and_the_windows_are_the_gaps() -> None:
+    judgement = judged(RULE, run(epochs(5)))
+    assert judgement.verdict.waste_seconds_low == pytest.approx(0.6 * 45)
+    assert judgement.verdict.waste_seconds_high == pytest.approx(0.9 * 45)
+    assert len(judgement.numbers.windows) == 9
+
+
+def test_steps_of_another_rank_do_not_fill_the_gaps() -> None:
+    both = epochs(5)
+    other = f.steps(900, rank=1)
+    node = f.node(step_tables=[both.steps, other])
+    assert judged(RULE, run(node)).verdict.state == "fired"

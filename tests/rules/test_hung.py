@@ -1,0 +1,118 @@
+"""`hung`: no progress, by rest or by spinning; and the pauses that are none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rules.frame import NodeFrame, RunFrame
+from tests.rules import frames as f
+from tests.rules.cases import judged
+
+RULE = "hung"
+TICKS = np.arange(4000)
+
+
+def stands(
+    start: float = 1000,
+    end: float = 2000,
+    busy: float = 0.0,
+    watts: float = 60.0,
+    cores: float = 0.5,
+    with_steps: bool = True,
+    events: Any = (),
+    key: str = "n1",
+) -> NodeFrame:
+    """Works for 4000 s, but not between `start` and `end`."""
+    inside = (start <= TICKS) & (end > TICKS)
+    series = f.samples(
+        4000,
+        gpu0__busy_pct=np.where(inside, busy, 90.0),
+        gpu0__power_watts=np.where(inside, watts, 250.0) - 190 * (TICKS < 60),
+        tree__cpu_seconds_total=np.cumsum(np.where(inside, cores, 6.0)),
+    )
+    steps = []
+    if with_steps:
+        steps = [f.steps(int(start)), f.steps(max(int(4000 - end), 0), start=end)]
+    return f.node(key, series, [s for s in steps if len(s)], events, of=f.hardware(gpus=1))
+
+
+def run(*nodes: NodeFrame) -> RunFrame:
+    return f.run(*nodes, duration=4000)
+
+
+def told(phase: str) -> list[tuple[float, str, dict[str, Any]]]:
+    data = {"phase": phase, "rank": 0}
+    return [(1000.0, "phase_begin", data), (2000.0, "phase_end", data)]
+
+
+FAILED = [(4000.0, "session_end", {"state": "failed", "exit_code": 1})]
+FINISHED = [(4000.0, "session_end", {"state": "finished", "exit_code": 0})]
+ON_CORES = np.where((TICKS >= 1000) & (TICKS < 2000), 0.02, 4.0)
+
+
+def without_gpus(with_steps: bool) -> NodeFrame:
+    series = f.samples(4000, tree__cpu_seconds_total=np.cumsum(ON_CORES))
+    steps = [f.steps(1000), f.steps(2000, start=2000)] if with_steps else []
+    return f.node(series=series, step_tables=steps)
+
+
+@pytest.mark.parametrize(
+    ("frame", "state"),
+    [
+        pytest.param(run(stands()), "fired", id="1000 s of nothing"),
+        pytest.param(run(stands(end=1600)), "fired", id="ten minutes"),
+        pytest.param(run(stands(end=1599)), "passed", id="not quite"),
+        pytest.param(run(stands(cores=3.0)), "passed", id="the cores work meanwhile"),
+        pytest.param(run(stands(cores=1.0)), "fired", id="one thread waits in a loop"),
+        pytest.param(run(stands(with_steps=False)), "fired", id="no steps told"),
+        pytest.param(run(stands(busy=99.0, watts=65.0)), "fired", id="spins"),
+        pytest.param(run(stands(busy=99.0, watts=65.0, end=1300)), "fired", id="spins 5 min"),
+        pytest.param(run(stands(busy=99.0, watts=65.0, end=1299)), "passed", id="not quite 5"),
+        pytest.param(run(stands(busy=99.0, watts=200.0, with_steps=False)), "passed", id="works"),
+        pytest.param(run(stands(events=told("checkpoint"))), "passed", id="a long checkpoint"),
+        pytest.param(run(stands(events=told("evaluate"))), "fired", id="evaluation that rests"),
+        pytest.param(
+            run(stands(events=told("evaluate"), cores=6.0)), "passed", id="evaluation on the cores"
+        ),
+        pytest.param(run(stands(), stands(4001, 4001, key="n2")), "passed", id="a node works"),
+        pytest.param(run(stands(), stands(key="n2")), "fired", id="both stand"),
+        pytest.param(run(stands(end=4000, events=FINISHED)), "passed", id="its tail"),
+        pytest.param(run(stands(end=4000, events=FAILED)), "fired", id="until it was killed"),
+        pytest.param(
+            replace(run(stands(end=4000)), final=False), "fired", id="still going, hangs now"
+        ),
+        pytest.param(run(without_gpus(True)), "fired", id="without GPUs, by steps and cores"),
+        pytest.param(run(without_gpus(False)), "insufficient_data", id="no GPU, no steps"),
+        pytest.param(run(f.node()), "insufficient_data", id="nothing known"),
+        pytest.param(f.run(), "insufficient_data", id="nothing at all"),
+    ],
+)
+def test_it_judges(frame: RunFrame, state: str) -> None:
+    assert judged(RULE, frame).verdict.state == state
+
+
+def test_steps_of_an_hour_are_no_hang() -> None:
+    node = stands(end=1900)
+    slow = replace(node, steps=f.steps(3, duration=1200))
+    assert judged(RULE, run(slow)).verdict.state == "passed"
+
+
+def test_a_short_gap_doesnt_end_it_and_work_does() -> None:
+    node = stands()
+    gap = node.samples.copy()
+    gap.loc[1500:1600] = f.GAP
+    assert judged(RULE, run(replace(node, samples=gap))).verdict.waste_seconds_high > 950
+    works = node.samples.copy()
+    works.loc[1450:1550, "gpu0.busy_pct"] = 90.0
+    assert judged(RULE, run(replace(node, samples=works))).verdict.state == "passed"
+
+
+def test_it_names_how_long_and_when() -> None:
+    judgement = judged(RULE, run(stands()))
+    assert "1000 s" in judgement.verdict.summary
+    [window] = judgement.numbers.windows
+    assert (window.start_seconds, window.end_seconds) == pytest.approx((1000, 2000), abs=1)

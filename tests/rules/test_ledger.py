@@ -1,0 +1,202 @@
+"""The waste ledger: exact sums, one label at a time, and the published case to the cent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rules.frame import NodeFrame, RunFrame
+from rules.ledger import LABELS, NO_WASTE, Ledger, held_microseconds, ledger
+from tests.rules import frames as f
+from tests.rules.scenarios.labelled import SCENARIOS, Scenario, labelled
+from tests.rules.test_properties import QUICK, runs
+from tests.sample_data.received import frame_of, received
+from webapp.sample_data.histories import sample_runs
+
+TICKS = np.arange(1000)
+Events = list[tuple[float, str, dict[str, Any]]]
+
+
+def gpu_node(
+    *busy: f.Values,
+    steps: pd.DataFrame | None = None,
+    events: Events | None = None,
+    key: str = "n1",
+    **more: Any,
+) -> NodeFrame:
+    series: dict[str, Any] = {f"gpu{n}__busy_pct": values for n, values in enumerate(busy)}
+    table = f.samples(1000, **series, **more)
+    tables = [steps] if steps is not None else []
+    return f.node(key, table, tables, events or [], of=f.hardware(gpus=len(busy)))
+
+
+def seconds(*nodes: NodeFrame, final: bool = True) -> dict[str, float]:
+    return ledger(replace(f.run(*nodes, duration=1000), final=final)).node_seconds()
+
+
+def phase(name: str, start: float, end: float) -> Events:
+    data = {"phase": name, "rank": 0}
+    return [(start, "phase_begin", data), (end, "phase_end", data)]
+
+
+def check_sums(frame: RunFrame, found: Ledger) -> None:
+    for node in frame.nodes.values():
+        held = sum(end - start for start, end in held_microseconds(node, frame))
+        by_gpu: dict[int | None, int] = {}
+        for entry in found.entries:
+            assert entry.label in LABELS
+            assert entry.microseconds > 0
+            if entry.node == node.key:
+                by_gpu[entry.gpu] = by_gpu.get(entry.gpu, 0) + entry.microseconds
+        expected: list[int | None] = [*node.allocated_gpus()] or [None]
+        assert by_gpu == (dict.fromkeys(expected, held) if held else {})
+        assert sum(found.shares(node.key).values()) == (1 if held else 0)
+
+
+HELD = st.lists(st.tuples(st.floats(0, 200), st.floats(0, 200)), max_size=3)
+
+
+@given(frame=runs(), held=HELD)
+@QUICK
+def test_labels_add_up_to_the_time_that_each_node_was_held_to_the_microsecond(
+    frame: RunFrame, held: list[tuple[float, float]]
+) -> None:
+    nodes = {key: replace(n, intervals=tuple(held)) for key, n in frame.nodes.items()}
+    for each in (frame, replace(frame, nodes=nodes), replace(frame, final=False)):
+        check_sums(each, ledger(each))
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.rule_id)
+def test_labels_add_up_for_every_kind_of_run(scenario: Scenario) -> None:
+    for run in labelled(scenario, seed=5, count=1):
+        check_sums(run.frame, ledger(run.frame))
+
+
+def test_good_work_is_effective_and_nothing_else() -> None:
+    assert seconds(gpu_node(90.0, steps=f.steps(1000))) == {"effective": 1000}
+
+
+def test_each_label_has_its_time() -> None:
+    events = [
+        *phase("evaluate", 400, 480),
+        *phase("checkpoint", 480, 500),
+    ]
+    steps = pd.concat(
+        [
+            f.steps(300, start=100),
+            f.steps(100, start=500, wait=0.25),
+            f.steps(50, start=620),
+            f.steps(50, start=690),
+            f.steps(50, start=760),
+            f.steps(90, start=830),
+        ]
+    )
+    gaps = ((600, 620), (670, 690), (740, 760), (810, 830))
+    busy = np.where(TICKS < 100, 0.0, 90.0)
+    busy[400:480], busy[480:500], busy[500:600] = 60.0, 0.0, 60.0
+    for start, end in gaps:
+        busy[start:end] = 0.0
+    busy[920:], busy[350:360] = 0.0, f.GAP
+    assert seconds(gpu_node(busy, steps=steps, events=events)) == pytest.approx(
+        {
+            "gap": 10,
+            "initialise": 100,
+            "idle_tail": 80,
+            "checkpoint": 20,
+            "evaluation": 80,
+            "epoch_gap": 80,
+            "data_stall": 25,
+            "effective": 605,
+        }
+    )
+
+
+def test_an_unused_gpu_is_unused_all_along_and_only_itself() -> None:
+    busy = np.where(TICKS < 200, 0.0, 90.0)
+    found = seconds(gpu_node(busy, 0.0, steps=f.steps(800, start=200)))
+    assert found == {"unused_gpu": 500, "initialise": 100, "effective": 400}
+
+
+def test_a_gpu_that_works_while_the_loop_waits_is_not_stalled() -> None:
+    steps = f.steps(1000, wait=0.4)
+    assert seconds(gpu_node(95.0, steps=steps))["data_stall"] == pytest.approx(50)
+    assert seconds(gpu_node(30.0, steps=steps))["data_stall"] == pytest.approx(400)
+
+
+def test_steps_that_came_summed_up_stall_throughout_their_second() -> None:
+    summed = f.steps(1000).assign(duration_seconds=0.02, data_wait_seconds=0.008, count=50)
+    assert seconds(gpu_node(50.0, steps=summed))["data_stall"] == pytest.approx(400)
+
+
+def test_throttling_and_empty_kernels_have_labels_of_their_own() -> None:
+    hot = gpu_node(90.0, gpu0__throttled_thermal_ns_total=np.cumsum(np.full(1000, 3e8)))
+    assert seconds(hot)["throttled"] == pytest.approx(300, rel=0.01)
+    empty = gpu_node(95.0, gpu0__sm_active_pct=20.0)
+    assert seconds(empty) == pytest.approx({"low_sm": 750, "effective": 250})
+
+
+def test_a_hang_is_hung_and_a_gap_comes_before_everything() -> None:
+    busy = np.where((TICKS >= 200) & (TICKS < 900), 0.0, 90.0)
+    steps = pd.concat([f.steps(200), f.steps(100, start=900)])
+    node = gpu_node(busy, steps=steps, host__cpu_busy_pct=2.0)
+    assert seconds(node)["hung"] == pytest.approx(700, abs=1)
+    samples = node.samples.copy()
+    samples.loc[:49] = f.GAP
+    assert seconds(replace(node, samples=samples))["gap"] == 50
+
+
+def test_without_gpus_idle_cores_are_unused() -> None:
+    node = f.node(series=f.samples(1000, host__cpu_busy_pct=25.0), step_tables=[f.steps(1000)])
+    assert seconds(node) == pytest.approx({"effective": 250, "unused_cores": 750})
+
+
+def test_what_is_not_known_is_a_gap_or_unclassified_and_never_waste() -> None:
+    nothing = f.node(of=f.hardware(gpus=2))
+    assert seconds(nothing) == {"unclassified": 1000}
+    ends_early = gpu_node(90.0)
+    early = replace(ends_early, samples=ends_early.samples[ends_early.samples.index < 700])
+    assert seconds(early) == {"gap": 300, "effective": 700}
+    assert {"gap", "effective", "unclassified"} == NO_WASTE
+
+
+def test_a_running_run_that_has_not_begun_is_starting_and_has_no_tail_yet() -> None:
+    assert seconds(gpu_node(0.0), final=False) == {"initialise": 1000}
+    assert seconds(gpu_node(0.0), final=True) == {"unused_gpu": 1000}
+    busy = np.where(TICKS < 700, 90.0, 0.0)
+    live = seconds(gpu_node(busy, host__cpu_busy_pct=40.0), final=False)
+    assert live == {"effective": 700, "unclassified": 300}
+
+
+def test_only_the_time_counts_for_which_a_node_was_held() -> None:
+    node = replace(gpu_node(90.0), intervals=((100.25, 300.5), (250.0, 400.0), (600.0, 650.125)))
+    found = ledger(f.run(node, duration=1000))
+    held = 299_750_000 + 50_125_000
+    assert found.node_microseconds("n1") == held
+    assert sum(entry.microseconds for entry in found.entries) == held
+    assert found.shares("n1") == {"effective": Fraction(1)}
+
+
+def test_the_published_case_costs_what_it_cost_label_by_label(tmp_path: Any) -> None:
+    run = sample_runs(datetime(2026, 3, 14, 15, 9, tzinfo=UTC))[0]
+    found = ledger(frame_of(received(run), tmp_path, 1.0))
+    usd = dict.fromkeys(LABELS, Decimal(0))
+    for node in found.nodes:
+        held = Decimal(found.node_microseconds(node)) / 1_000_000
+        cost = held / 3600 * Decimal("14.688")
+        for label, share in found.shares(node).items():
+            usd[label] += cost * share.numerator / share.denominator
+    assert sum(usd.values(), Decimal(0)).quantize(Decimal("1e-9")) == Decimal("6.15672")
+    assert usd["unused_gpu"].quantize(Decimal("1e-9")) == Decimal("6.15672") / 4
+    # Nine of twelve GPUs, 44 % of the time, to the second in which the first step began.
+    initialise = Decimal("6.15672") * 9 / 12 * Decimal("0.44")
+    assert usd["initialise"] == pytest.approx(initialise, rel=Decimal("1e-6"))
+    assert usd["data_stall"] > usd["effective"] / 4

@@ -1,0 +1,67 @@
+"""`startup_breakdown`: how long start-up took, and what it went into."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rules.frame import NodeFrame, RunFrame
+from tests.rules import frames as f
+from tests.rules.cases import judged
+
+RULE = "startup_breakdown"
+
+
+def starts(at: float, seconds: float = 2000, **series: Any) -> NodeFrame:
+    table = f.samples(seconds, **series) if series else None
+    return f.node(series=table, step_tables=[f.steps(100, start=at)])
+
+
+def run(node: NodeFrame, duration: float = 2000) -> RunFrame:
+    return f.run(node, duration=duration)
+
+
+def live(node: NodeFrame, duration: float) -> RunFrame:
+    return replace(run(node, duration), final=False)
+
+
+@pytest.mark.parametrize(
+    ("frame", "state"),
+    [
+        pytest.param(run(starts(200)), "fired", id="a tenth of the run"),
+        pytest.param(run(starts(199)), "passed", id="not quite"),
+        pytest.param(run(starts(59), duration=200), "passed", id="below a minute"),
+        pytest.param(run(starts(60), duration=200), "fired", id="a minute of a short run"),
+        pytest.param(run(starts(600), duration=80_000), "fired", id="ten minutes"),
+        pytest.param(run(starts(599), duration=80_000), "passed", id="not quite ten minutes"),
+        pytest.param(live(starts(200), 500), "insufficient_data", id="live: who knows the share"),
+        pytest.param(live(starts(650), 700), "fired", id="live: long is long"),
+        pytest.param(live(starts(20), 700), "passed", id="live: short"),
+        pytest.param(run(f.node()), "insufficient_data", id="nobody tells"),
+        pytest.param(f.run(), "insufficient_data", id="nothing at all"),
+    ],
+)
+def test_it_judges(frame: RunFrame, state: str) -> None:
+    assert judged(RULE, frame).verdict.state == state
+
+
+def test_it_says_what_the_time_went_into_and_advises_on_the_largest_part() -> None:
+    ticks = np.arange(2000)
+    downloads, reads = ticks < 150, (ticks >= 150) & (ticks < 200)
+    computes = (ticks >= 200) & (ticks < 280)
+    node = starts(
+        300,
+        net__received_bytes_total=np.cumsum(np.where(downloads, 5e7, 1e4)),
+        disk__read_bytes_total=np.cumsum(np.where(reads, 5e7, 1e4)),
+        tree__cpu_seconds_total=np.cumsum(np.where(computes, 1.0, 0.1)),
+    )
+    verdict = judged(RULE, run(node)).verdict
+    assert "receiving 149 s, reading 50 s, computing 80 s, waiting 20 s" in verdict.summary
+    assert "stream the data" in verdict.advice
+
+
+def test_what_was_not_measured_is_not_made_up() -> None:
+    assert "Start-up took 300 s." in judged(RULE, run(starts(300))).verdict.summary

@@ -1,0 +1,103 @@
+"""`step_outlier`: the steps that take too long, beyond what chance gives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from rules.frame import NodeFrame, RunFrame
+from rules.registry import all_rules
+from tests.rules import frames as f
+from tests.rules.cases import judged
+
+RULE = "step_outlier"
+
+
+def loop(
+    count: int = 600,
+    outliers: int = 0,
+    factor: float = 3.0,
+    noise: float = 0.03,
+    first: float = 1.0,
+    rank: int = 0,
+    phase: str = "train",
+) -> pd.DataFrame:
+    """Noisy steps of a second, some of them `factor` times as long."""
+    random = np.random.default_rng(count + outliers)
+    durations = np.clip(random.normal(1, noise, count), 0.5, 1 + 2.9 * noise)
+    durations[random.choice(np.arange(1, count), outliers, replace=False)] = factor
+    durations[0] = first
+    table = f.steps(count, rank=rank, phase=phase)
+    starts = np.concatenate([[0], np.cumsum(durations[:-1])])
+    return table.assign(duration_seconds=durations, start_seconds=starts)
+
+
+def run(*tables: pd.DataFrame) -> RunFrame:
+    return f.run(f.node(step_tables=list(tables)), duration=2000)
+
+
+def summed(table: pd.DataFrame) -> pd.DataFrame:
+    return table.assign(count=60, duration_seconds=1 / 60)
+
+
+LONG = 20_000
+CHANCE = loop(LONG, noise=0.1).assign(
+    duration_seconds=np.random.default_rng(3).normal(1, 0.1, LONG)
+)
+BEAT = loop().assign(duration_seconds=np.where(np.arange(600) % 20 == 0, 2.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("frame", "state"),
+    [
+        pytest.param(run(loop(outliers=20)), "fired", id="twenty outliers"),
+        pytest.param(run(loop(outliers=11)), "fired", id="eleven"),
+        pytest.param(run(loop(outliers=10)), "passed", id="ten, not more"),
+        pytest.param(run(loop()), "passed", id="none"),
+        pytest.param(run(loop(outliers=20, factor=1.09, noise=0.005)), "passed", id="9 % longer"),
+        pytest.param(run(loop(outliers=20, factor=1.11, noise=0.005)), "fired", id="11 % longer"),
+        pytest.param(run(loop(first=500.0)), "passed", id="the first step is warm-up"),
+        pytest.param(run(loop(outliers=30, count=150)), "fired", id="so many that sigma grows"),
+        pytest.param(run(CHANCE), "passed", id="20,000 steps of noise"),
+        pytest.param(run(BEAT), "fired", id="at a beat"),
+        pytest.param(run(loop(count=101, outliers=20)), "insufficient_data", id="100 steps"),
+        pytest.param(run(loop(count=102, outliers=20)), "fired", id="101 steps"),
+        pytest.param(run(summed(loop(outliers=20))), "insufficient_data", id="summed up"),
+        pytest.param(run(loop(), loop(outliers=20, rank=1)), "fired", id="one of two ranks"),
+        pytest.param(run(loop(), loop(outliers=20, phase="evaluate")), "fired", id="evaluation"),
+        pytest.param(f.run(f.node()), "insufficient_data", id="no steps"),
+        pytest.param(f.run(), "insufficient_data", id="nothing at all"),
+    ],
+)
+def test_it_judges(frame: RunFrame, state: str) -> None:
+    assert judged(RULE, frame).verdict.state == state
+
+
+def test_the_waste_is_what_the_outliers_took_more_than_the_median() -> None:
+    judgement = judged(RULE, run(loop(outliers=20, noise=0.001)))
+    assert judgement.verdict.waste_seconds_high == pytest.approx(40, rel=0.01)
+    assert judgement.verdict.waste_seconds_low == pytest.approx(20, rel=0.01)
+    assert sum(w.end_seconds - w.start_seconds for w in judgement.numbers.windows) >= 60
+
+
+def test_the_mode_chooses_the_phase() -> None:
+    frame = run(loop(), loop(outliers=20, phase="evaluate"))
+    parse = all_rules()[RULE].parameters
+    mode = next(p for p in parse if p.name == "mode")
+    assert judged(RULE, frame, {"mode": mode.parsed("TRAIN")}).verdict.state == "passed"
+    assert judged(RULE, frame, {"mode": mode.parsed("eval")}).verdict.state == "fired"
+
+
+def test_it_counts_one_rank_and_not_all_of_them_together() -> None:
+    nodes: list[NodeFrame] = [
+        f.node(f"n{n}", step_tables=[loop(outliers=6, count=400 + n)]) for n in range(4)
+    ]
+    assert judged(RULE, f.run(*nodes)).verdict.state == "passed"
+
+
+def test_a_running_run_is_judged_alike() -> None:
+    live = replace(run(loop(outliers=20)), final=False)
+    assert judged(RULE, live).verdict == judged(RULE, run(loop(outliers=20))).verdict

@@ -1,0 +1,60 @@
+"""`unused_gpus`: given and never used, which is neither low nor a bottleneck."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rules.frame import NodeFrame, RunFrame
+from tests.rules import frames as f
+from tests.rules.cases import judged
+
+RULE = "unused_gpus"
+SHORT_USE = np.where(np.arange(600) < 10, 50.0, 0.0)
+LATE = np.where(np.arange(600) < 400, 0.0, 90.0)
+
+
+def gpus(*busy: f.Values, key: str = "n1") -> NodeFrame:
+    series: dict[str, Any] = {f"gpu{n}__busy_pct": values for n, values in enumerate(busy)}
+    return f.node(key, f.samples(600, **series), of=f.hardware(gpus=len(busy)))
+
+
+def live(node: NodeFrame) -> RunFrame:
+    return replace(f.run(node), final=False)
+
+
+@pytest.mark.parametrize(
+    ("frame", "state"),
+    [
+        pytest.param(f.run(gpus(90.0, 0.0)), "fired", id="one of two"),
+        pytest.param(f.run(gpus(90.0, 2.0)), "fired", id="at the boundary"),
+        pytest.param(f.run(gpus(90.0, 2.1)), "passed", id="just above"),
+        pytest.param(f.run(gpus(90.0, SHORT_USE)), "passed", id="used for ten seconds"),
+        pytest.param(f.run(gpus(90.0, 15.0)), "passed", id="low is not unused"),
+        pytest.param(f.run(gpus(90.0), gpus(0.0, key="n2")), "fired", id="a whole node"),
+        pytest.param(f.run(gpus(0.0, 0.0)), "fired", id="all of them, at the end"),
+        pytest.param(live(gpus(0.0, 0.0)), "insufficient_data", id="all of them, so far"),
+        pytest.param(live(gpus(90.0, 0.0)), "fired", id="one of two, so far"),
+        pytest.param(live(gpus(LATE, 0.0)), "insufficient_data", id="200 s since the first use"),
+        pytest.param(f.run(gpus(90.0, f.GAP)), "insufficient_data", id="one unknown"),
+        pytest.param(f.run(gpus(f.GAP, f.GAP)), "insufficient_data", id="all unknown"),
+        pytest.param(f.run(f.node()), "not_applicable", id="no GPU"),
+        pytest.param(f.run(), "not_applicable", id="nothing at all"),
+    ],
+)
+def test_it_judges(frame: RunFrame, state: str) -> None:
+    assert judged(RULE, frame).verdict.state == state
+
+
+def test_the_waste_is_half_to_all_of_their_share_of_the_run() -> None:
+    verdict = judged(RULE, f.run(gpus(90.0, 90.0, 90.0, 0.0))).verdict
+    assert (verdict.waste_seconds_low, verdict.waste_seconds_high) == (75, 150)
+    assert "1 of 4 GPUs were never used" in verdict.summary
+
+
+def test_it_shows_each_unused_gpu_over_the_whole_run() -> None:
+    windows = judged(RULE, f.run(gpus(90.0, 0.0, 0.0))).numbers.windows
+    assert [(w.entity, w.end_seconds) for w in windows] == [("n1/gpu1", 600), ("n1/gpu2", 600)]
