@@ -3,18 +3,27 @@
 LMDI-I (Ang, "Decomposition analysis for policymaking in energy", Energy Policy 32, 2004): for a
 cost that is a product of factors, factor k changed it by `L(b, a) * ln(b_k / a_k)`, where L is the
 logarithmic mean of both costs. Unlike "one factor after the other" it depends on no order and
-leaves no rest.
+leaves no rest. What duration changed is then split by phases, which add up: a second of any phase
+costs the same, so phases may be absent or take no time.
+
+Where a factor is 0 in one of the runs (an own machine that costs nothing), the limit of the formula
+holds: the factors that are 0 account for the whole difference (Ang, Liu, "Handling zero values in
+the logarithmic mean Divisia index decomposition approach", Energy Policy 35, 2007).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 
 DIGITS = 50
 NANO_USD = Decimal(1).scaleb(-9)
+DURATION = "duration"
+OTHER_TIME = "other time"
 _SECONDS_PER_HOUR = 3600
 _SAME = Decimal("1e-6")
+_Exact = dict[str, Decimal]
 
 
 @dataclass(frozen=True)
@@ -25,6 +34,8 @@ class CostFactors:
     usd_per_hour: Decimal
     node_count: int
     duration_seconds: Decimal
+    phase_seconds: Mapping[str, Decimal] = field(default_factory=dict)
+    """Parts of the duration; empty: not known."""
 
 
 @dataclass(frozen=True)
@@ -33,52 +44,97 @@ class Term:
 
     name: str
     """`instance type`, `node count`, `duration`, or `other`: shares of machines, nodes that came
-    and went, prices that changed, a provider's minimum."""
+    and went, prices that changed, a provider's minimum. Of a part the phase."""
     usd: Decimal
+    parts: tuple[Term, ...] = ()
+    """Of the duration by phases, where both runs have some; they sum to `usd`."""
 
 
 def attribute(a: CostFactors, b: CostFactors) -> tuple[Term, ...] | None:
     """The terms of `b`'s cost minus `a`'s in whole nano-USD; they sum to it exactly.
 
-    None where any cost, price, count or duration is 0: a ratio to nothing says nothing. `other` is
-    there only where it isn't the same in both.
+    None where something is below 0, where a cost is 0 but no factor of it, or a factor but not the
+    cost: such figures don't belong together. `other` is there only where it isn't the same in both.
     """
-    if min(*_numbers(a), *_numbers(b)) <= 0:
+    if min(*_numbers(a), *_numbers(b)) < 0 or not (_agrees(a) and _agrees(b)):
         return None
+    difference = b.cost_usd - a.cost_usd
     with localcontext() as context:
         context.prec = DIGITS
-        before, after = _factors(a), _factors(b)
-        mean = _logarithmic_mean(b.cost_usd, a.cost_usd)
-        exact = {name: mean * (after[name] / before[name]).ln() for name in before}
-        difference = b.cost_usd - a.cost_usd
+        exact = _with_zeros(a, b) if not (a.cost_usd and b.cost_usd) else _terms(a, b)
+        terms = _rounded(exact, difference)
+        return tuple(_with_phases(term, a, b) if term.name == DURATION else term for term in terms)
+
+
+def _agrees(run: CostFactors) -> bool:
+    """A cost is 0 if and only if one of its factors is."""
+    return (min(_factors(run).values()) == 0) == (run.cost_usd == 0)
+
+
+def _numbers(run: CostFactors) -> tuple[Decimal, ...]:
+    return run.cost_usd, *_factors(run).values(), *run.phase_seconds.values()
+
+
+def _factors(run: CostFactors) -> _Exact:
+    return {
+        "instance type": run.usd_per_hour,
+        "node count": Decimal(run.node_count),
+        DURATION: run.duration_seconds / _SECONDS_PER_HOUR,
+    }
+
+
+def _terms(a: CostFactors, b: CostFactors) -> _Exact:
+    before, after = _with_other(a), _with_other(b)
+    mean = _logarithmic_mean(b.cost_usd, a.cost_usd)
+    exact = {name: mean * (after[name] / before[name]).ln() for name in before}
     # Costs are whole nano-dollars, so `other` is seldom the very same.
     rounding = NANO_USD / min(a.cost_usd, b.cost_usd)
     ratio = after["other"] / before["other"]
     if max(ratio, 1 / ratio) - 1 <= max(_SAME, rounding):
         del exact["other"]
-    return _rounded(exact, difference)
+    return exact
 
 
-def _numbers(run: CostFactors) -> tuple[Decimal, ...]:
-    return run.cost_usd, run.usd_per_hour, Decimal(run.node_count), run.duration_seconds
+def _with_other(run: CostFactors) -> _Exact:
+    factors = _factors(run)
+    whole = Decimal(1)
+    for factor in factors.values():
+        whole *= factor
+    return {**factors, "other": run.cost_usd / whole}
 
 
-def _factors(run: CostFactors) -> dict[str, Decimal]:
-    hours = run.duration_seconds / _SECONDS_PER_HOUR
-    whole = run.usd_per_hour * run.node_count * hours
-    return {
-        "instance type": run.usd_per_hour,
-        "node count": Decimal(run.node_count),
-        "duration": hours,
-        "other": run.cost_usd / whole,
-    }
+def _with_zeros(a: CostFactors, b: CostFactors) -> _Exact:
+    """All of it to the factors that became 0, or came from it; nothing to the others."""
+    before, after = _factors(a), _factors(b)
+    turned = [name for name in before if (before[name] == 0) != (after[name] == 0)]
+    each = (b.cost_usd - a.cost_usd) / len(turned) if turned else Decimal(0)
+    return {name: each if name in turned else Decimal(0) for name in before}
 
 
 def _logarithmic_mean(x: Decimal, y: Decimal) -> Decimal:
     return x if x == y else (x - y) / (x / y).ln()
 
 
-def _rounded(exact: dict[str, Decimal], difference: Decimal) -> tuple[Term, ...]:
+def _with_phases(term: Term, a: CostFactors, b: CostFactors) -> Term:
+    if not a.phase_seconds or not b.phase_seconds or not (a.cost_usd and b.cost_usd):
+        return term
+    before, after = _all_time(a), _all_time(b)
+    costs = _logarithmic_mean(b.cost_usd, a.cost_usd)
+    usd_per_second = costs / _logarithmic_mean(b.duration_seconds, a.duration_seconds)
+    moved = {
+        name: usd_per_second * (after.get(name, Decimal(0)) - before.get(name, Decimal(0)))
+        for name in dict.fromkeys([*before, *after])
+    }
+    return Term(term.name, term.usd, _rounded(moved, term.usd))
+
+
+def _all_time(run: CostFactors) -> _Exact:
+    """The phases, and what is left of the duration."""
+    rest = run.duration_seconds - sum(run.phase_seconds.values(), Decimal(0))
+    return {**run.phase_seconds, OTHER_TIME: rest} if rest else dict(run.phase_seconds)
+
+
+def _rounded(exact: _Exact, difference: Decimal) -> tuple[Term, ...]:
     """In nano-USD; the largest term takes what rounding left over."""
     rounded = {name: usd.quantize(NANO_USD) for name, usd in exact.items()}
     largest = max(rounded, key=lambda name: abs(rounded[name]))

@@ -46,6 +46,11 @@ class Comparison:
     saving_usd: Decimal | None
     """`a`'s cost minus `b`'s, signed; None where no saving can be claimed."""
 
+    @property
+    def why(self) -> str:
+        """What made the difference in cost, in one sentence; empty: not known."""
+        return wording.why(self.attribution)
+
     def markdown(self) -> str:
         """For a pull request or an issue: the sentence, the changes, and the figures folded."""
         return markdown(self)
@@ -107,7 +112,8 @@ def _cost_factors(run: RunFacts) -> CostFactors | None:
     if run.cost_usd is None or run.usd_per_hour is None or run.duration_seconds is None:
         return None
     seconds = Decimal(str(run.duration_seconds))
-    return CostFactors(run.cost_usd, run.usd_per_hour, run.node_count, seconds)
+    phases = {name: Decimal(str(round(s, 6))) for name, s in run.phase_seconds.items()}
+    return CostFactors(run.cost_usd, run.usd_per_hour, run.node_count, seconds, phases)
 
 
 def _warnings(a: RunFacts, b: RunFacts, work: SharedWork, changes: tuple[Change, ...]) -> list[str]:

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from advisor.cost import display_usd
+from advisor.metric_cost import Trained, metric_costs
 from advisor.run_facts import RunFacts
 from advisor.wording import (
     change_pct,
@@ -105,9 +106,18 @@ def _all_rows(a: RunFacts, b: RunFacts, work: SharedWork) -> Iterator[MetricRow 
     for phase in dict.fromkeys([*a.phase_seconds, *b.phase_seconds]):
         figure = _Figure(f"phase {phase}", display_seconds, is_less_better=True)
         yield figure.row(a.phase_seconds.get(phase), b.phase_seconds.get(phase))
+    for reached in metric_costs(_trained(a), _trained(b)):
+        yield _Figure(f"cost until {reached.goal}", display_usd, True).row(
+            reached.a_usd, reached.b_usd
+        )
     qualities = a.quality or {}, b.quality or {}
     for name in sorted({*qualities[0], *qualities[1]}):
         yield _Figure(name, _metric).row(qualities[0].get(name), qualities[1].get(name))
+
+
+def _trained(run: RunFacts) -> Trained:
+    progress = getattr(run.figures, "metric_progress", None) or {}
+    return Trained(progress, run.cost_usd, run.duration_seconds)
 
 
 def _wait_pct(run: RunFacts) -> float | None:

@@ -40,6 +40,7 @@ class NodeUse:
             with different shares; they must not overlap.
         intervals: aware times, start and end; those of one use may overlap and are merged.
         share: allocated over total GPUs (cores where there are none), above 0 and at most 1.
+        units: how many of what is priced the machine has: its GPUs where an hour of a GPU is.
         owns_machine: it was started for this run, so the provider's minimum applies.
     """
 
@@ -48,6 +49,7 @@ class NodeUse:
     intervals: tuple[Interval, ...]
     share: Fraction = Fraction(1)
     owns_machine: bool = False
+    units: int = 1
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,8 @@ class _Piece:
     """A time on one node under one price and share, within one UTC day."""
 
     span: Span
-    share: Fraction
+    units: Fraction
+    """Of what is priced: the machine's by the run's share."""
 
     @property
     def day(self) -> date:
@@ -94,7 +97,7 @@ class _Piece:
         return (self.span.end - self.span.start) // _MICROSECOND
 
     def usd(self, row: PriceRow) -> Fraction:
-        return Fraction(row.usd_per_hour) * self.microseconds * self.share / _MICROSECONDS_PER_HOUR
+        return Fraction(row.usd_per_hour) * self.microseconds * self.units / _MICROSECONDS_PER_HOUR
 
 
 def cost_of_run(
@@ -134,6 +137,8 @@ def _is_priced(uses: list[NodeUse], book: PriceBook) -> bool:
 def _checked(use: NodeUse) -> NodeUse:
     if not 0 < use.share <= 1:
         raise ValueError(f"node {use.node_key}: share is {use.share}; it must be in 0..1, not 0")
+    if use.units < 1:
+        raise ValueError(f"node {use.node_key}: {use.units} units; it must be at least 1")
     for start, end in use.intervals:
         if start.tzinfo is None or end.tzinfo is None:
             raise ValueError(f"node {use.node_key}: intervals need a time zone; give them in UTC")
@@ -188,7 +193,7 @@ def merged(intervals: Iterable[Interval]) -> list[Interval]:
 
 def _pieces(held: list[tuple[datetime, datetime, NodeUse]], book: PriceBook) -> list[_Piece]:
     return [
-        _Piece(span, use.share)
+        _Piece(span, use.units * use.share)
         for start, end, use in held
         for day_start, day_end in _days(start, end)
         for span in book.spans(use.price_key, day_start, day_end)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from advisor.metric_cost import improvements
 from rules.frame import NodeFrame, RunFrame
 
 _WORK_COLUMNS = ["node", "rank", "samples", "count"]
+MOST_METRICS = 20
+"""Of whose progress is kept: it is read with every list of runs."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,8 @@ class Figures:
     gpu_busy_p95_pct: float | None
     work: dict[str, float]
     metrics: dict[str, float]
+    metric_progress: dict[str, list[list[float]]]
+    """See `metric_cost.improvements`."""
     phase_seconds: dict[str, float]
 
 
@@ -42,6 +48,7 @@ def figures(frame: RunFrame) -> Figures:
         gpu_busy_p95_pct=_gpu_busy(frame),
         work=_work(frame, training),
         metrics=_metrics(frame),
+        metric_progress=_metric_progress(frame),
         phase_seconds=_phase_seconds(frame, training),
     )
 
@@ -137,6 +144,16 @@ def _metrics(frame: RunFrame) -> dict[str, float]:
         if isinstance(name, str) and isinstance(value, float) and np.isfinite(value):
             found[name] = value
     return found
+
+
+def _metric_progress(frame: RunFrame) -> dict[str, list[list[float]]]:
+    points: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for node in frame.nodes.values():
+        for seconds, data in _events_of(node, "metric").itertuples(index=False):
+            if isinstance(data.get("name"), str) and isinstance(data.get("value"), float):
+                points[data["name"]].append((float(seconds), data["value"]))
+    found = {name: improvements(name, points[name]) for name in sorted(points)[:MOST_METRICS]}
+    return {name: told for name, told in found.items() if told}
 
 
 def _event_data(frame: RunFrame, kind: str) -> list[dict[str, Any]]:

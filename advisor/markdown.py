@@ -27,6 +27,8 @@ class _Compared(Protocol):
     @property
     def sentence(self) -> str: ...
     @property
+    def why(self) -> str: ...
+    @property
     def configuration_changes(self) -> Sequence[_Changed]: ...
     @property
     def metrics(self) -> Sequence[MetricRow]: ...
@@ -35,12 +37,13 @@ class _Compared(Protocol):
 
 
 def markdown(found: _Compared) -> str:
-    """The sentence, what was changed, warnings, and the figures folded away."""
+    """The sentence, why, what was changed, warnings, and the figures folded away."""
     runs = [f"#{found.a.number}", f"#{found.b.number}"]
     changes = [[c.name, plain(c.a), plain(c.b)] for c in found.configuration_changes]
     figures = [[row.name, row.a, row.b, row.change] for row in found.metrics]
     blocks = [
         f"**{_text(found.sentence)}**",
+        _text(found.why),
         _table(["changed", *runs], changes) if changes else "",
         "\n".join(f"- {_text(warning)}" for warning in found.warnings),
         "<details><summary>Figures</summary>",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
+from advisor.attribution import Term
 from advisor.cost import display_usd
 from advisor.run_facts import FINISHED, RunFacts
 from advisor.work import WHOLE_RUN, SharedWork
@@ -39,6 +41,25 @@ def sentence(a: RunFacts, b: RunFacts, work: SharedWork, *, is_same_workload: bo
             f"{display_usd(a.cost_usd)}, but they are different workloads, so no saving is claimed."
         )
     return _per_unit(a, b, work, work.a_usd, work.b_usd)
+
+
+def why(terms: Sequence[Term] | None) -> str:
+    """What made the difference in cost, the largest part first; empty: not known."""
+    told = sorted(terms or (), key=lambda term: -abs(term.usd))
+    parts = [f"{_change(term.usd)} {term.name}{_by_phase(term)}" for term in told if term.usd]
+    if not parts:
+        return ""
+    difference = sum((term.usd for term in told), Decimal(0))
+    return f"{_change(difference)} in all: {', '.join(parts)}."
+
+
+def _by_phase(term: Term) -> str:
+    moved = [f"{part.name} {_change(part.usd)}" for part in term.parts if part.usd]
+    return f" ({', '.join(moved)})" if moved else ""
+
+
+def _change(usd: Decimal) -> str:
+    return f"+{display_usd(usd)}" if usd > 0 else display_usd(usd)
 
 
 def _run(run: RunFacts, *, start: bool = True) -> str:

@@ -1,9 +1,9 @@
 """Builds the bundled price and hardware tables from a folder of dated figures.
 
 `python tools/build_bundled_tables.py --facts DIR [--out DIR]`. DIR holds `aws_instances.csv`,
-`aws_price_history.csv` and `sagemaker_prices.csv`. The same input gives the same output, byte
-for byte. Where sources disagree about one date the price is left out and named on stderr: a
-missing price says "no price", a doubtful one would be a wrong cost.
+`aws_price_history.csv`, `sagemaker_prices.csv` and `gpu_models.csv`. The same input gives the same
+output, byte for byte. Where sources disagree about one date the price is left out and named on
+stderr: a missing price says "no price", a doubtful one would be a wrong cost.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from datetime import date
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 OUT = Path(__file__).resolve().parent.parent / "advisor" / "pricing" / "tables"
-REGIONS = ("us-east-1", "us-west-2")
+REGIONS = ("us-east-1", "us-west-2", "eu-west-1", "ap-northeast-1")
 CPU_FAMILIES = re.compile(r"t3a?|[cmr][5-8][a-z]*(-flex)?")
 SAME_PRICE = Decimal("0.001")
 """Sources that differ by less only round differently (21.95764 and 21.957642)."""
@@ -39,13 +40,26 @@ PRICE_COLUMNS = (
 )  # fmt: skip
 HARDWARE_COLUMNS = (
     "instance_type", "vcpus", "physical_cores", "memory_gib", "arch", "cpu_vendor", "clock_ghz",
-    "gpu_vendor", "gpu_model", "gpu_count", "gpu_memory_gib_each", "gpu_partition",
-    "network_gbps", "network_baseline_gbps", "local_nvme_gb", "first_seen", "last_seen",
-    "retired", "source",
+    "gpu_vendor", "gpu_model", "gpu_key", "gpu_count", "gpu_memory_gib_each", "gpu_partition",
+    "network_gbps", "network_baseline_gbps", "efa", "local_nvme_gb", "ebs_baseline_mbps",
+    "ebs_max_mbps", "first_seen", "last_seen", "retired", "source",
 )  # fmt: skip
 _SAME_NAME = ("vcpus", "physical_cores", "memory_gib", "arch", "cpu_vendor", "clock_ghz",
-              "gpu_model", "gpu_count", "gpu_memory_gib_each", "gpu_partition", "network_gbps",
-              "network_baseline_gbps", "local_nvme_gb")  # fmt: skip
+              "gpu_model", "gpu_key", "gpu_count", "gpu_memory_gib_each", "gpu_partition",
+              "network_gbps", "network_baseline_gbps", "efa", "local_nvme_gb",
+              "ebs_baseline_mbps", "ebs_max_mbps")  # fmt: skip
+GPU_COLUMNS = {
+    "key": "gpu_key", "vendor": "vendor", "product": "product", "architecture": "architecture",
+    "compute_capability": "compute_capability", "multiprocessors": "sm_or_cu",
+    "fp32_tflops": "fp32_tflops", "tf32_tensor_tflops": "tf32_tensor_tflops",
+    "fp16_tensor_tflops": "fp16_tensor_tflops", "bf16_tflops": "bf16_tflops",
+    "fp8_tflops": "fp8_tflops", "memory_gb": "memory_gb", "memory_kind": "mem_type",
+    "bandwidth_gb_per_second": "mem_bw_gbs", "nvlink_gb_per_second": "nvlink_gbs",
+    "tdp_watts": "tdp_w", "mig_profiles": "mig_profiles", "aws_name": "aws_name", "note": "note",
+    "source": "source",
+}  # fmt: skip
+"""Column of `gpus.csv` -> column of the facts."""
+RATIO_COLUMNS = ("scope", "name", "ratio", "points", "source")
 
 
 @dataclass(frozen=True)
@@ -74,6 +88,9 @@ def main() -> None:
     prices = [row for subject in sorted(seen) for row in _price_rows(subject, seen[subject])]
     _write(arguments.out / "prices.csv", PRICE_COLUMNS, prices)
     _write(arguments.out / "hardware.csv", HARDWARE_COLUMNS, _hardware_rows(instances))
+    _write(arguments.out / "gpus.csv", tuple(GPU_COLUMNS), _gpu_rows(arguments.facts))
+    ratios = _ratio_rows(_read(arguments.facts / "sagemaker_prices.csv"), instances)
+    _write(arguments.out / "sagemaker_ratios.csv", RATIO_COLUMNS, ratios)
 
 
 def _bundled(instance: dict[str, str]) -> bool:
@@ -203,6 +220,35 @@ def _hardware_rows(instances: list[dict[str, str]]) -> list[dict[str, object]]:
         }
         for row in sorted(instances, key=lambda row: row["instance_type"])
     ]
+
+
+def _gpu_rows(facts: Path) -> list[dict[str, object]]:
+    return [
+        {column: row[name] for column, name in GPU_COLUMNS.items()}
+        for row in _read(facts / "gpu_models.csv")
+    ]
+
+
+def _ratio_rows(
+    rows: list[dict[str, str]], instances: list[dict[str, str]]
+) -> list[dict[str, object]]:
+    """What SageMaker asks over EC2, as the median of what was seen: of a type, of its family, and
+    of all CPU or all accelerated types."""
+    category = {row["instance_type"]: row["category"] for row in instances}
+    seen: dict[tuple[str, str], list[tuple[Decimal, str]]] = defaultdict(list)
+    for row in rows:
+        name = row["sagemaker_instance"].removeprefix("ml.")
+        observed = Decimal(row["ratio_sagemaker_over_ec2"]), row["as_of"]
+        for place in (("type", name), ("family", name.split(".")[0]), ("class", category[name])):
+            seen[place].append(observed)
+    return [_ratio_row(scope, name, seen[scope, name]) for scope, name in sorted(seen)]
+
+
+def _ratio_row(scope: str, name: str, seen: list[tuple[Decimal, str]]) -> dict[str, object]:
+    days = sorted(day for _, day in seen)
+    ratio = median(ratio for ratio, _ in seen).quantize(Decimal("0.0001"))
+    source = f"list prices of SageMaker training and EC2, {days[0]} to {days[-1]}"
+    return dict(zip(RATIO_COLUMNS, (scope, name, ratio, len(seen), source), strict=True))
 
 
 def _spot_source(sources: str) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
-from itertools import pairwise
+from itertools import pairwise, product
 
+from advisor.pricing import sagemaker
+from advisor.pricing.discounts import Discount, discounted
 from advisor.pricing.price import OWN_RATE, PriceKey, PriceRow
 
 
@@ -31,16 +33,32 @@ class Span:
 
 
 class PriceBook:
-    """Looks prices up. An own rate goes before a refreshed price and that before a bundled one;
-    then the exact zone before the region, then the latest `valid_from`.
+    """Looks prices up. An own rate goes before a discount of a family, that before a flat one, and
+    that before the list, where a refreshed price goes before a bundled one; then what names the
+    type, the region or the zone before what holds for any; then the latest `valid_from`.
+
+    Where no price of a SageMaker training type is known, one is estimated from EC2's.
     """
 
-    def __init__(self, rows: Iterable[PriceRow]) -> None:
+    def __init__(self, rows: Iterable[PriceRow], discounts: Iterable[Discount] = ()) -> None:
         """Raises ValueError for a row without a time zone, of no duration, or not above 0."""
         self._rows: dict[PriceKey, list[PriceRow]] = defaultdict(list)
+        self._discounts = tuple(discounts)
+        self._found: dict[PriceKey, list[PriceRow]] = {}
         for row in rows:
             _check(row)
             self._rows[row.key].append(row)
+
+    def at_list(self) -> PriceBook:
+        """The same book before discounts and own rates."""
+        return PriceBook(row for rows in self._rows.values() for row in rows if row.is_list)
+
+    @property
+    def has_own_rates(self) -> bool:
+        """Whether "your rate" can be another than the list."""
+        return bool(self._discounts) or any(
+            not row.is_list for rows in self._rows.values() for row in rows
+        )
 
     def price_at(self, key: PriceKey, when: datetime) -> PricedAt | None:
         """The price at `when`; None is "no price", which is never the same as 0.
@@ -80,19 +98,36 @@ class PriceBook:
             {
                 key.instance_type
                 for key in self._rows
-                if replace(key, instance_type="") in (wanted, anywhere)
+                if key.instance_type and replace(key, instance_type="") in (wanted, anywhere)
             }
         )
 
     def _rows_of(self, key: PriceKey) -> list[PriceRow]:
-        in_zone = self._rows.get(key, []) if key.zone else []
-        return in_zone + self._rows.get(replace(key, zone=""), [])
+        if key not in self._found:
+            known = list(self._known(key)) or list(self._estimated(key))
+            self._found[key] = [*known, *discounted(known, self._discounts)]
+        return self._found[key]
+
+    def _known(self, key: PriceKey) -> Iterator[PriceRow]:
+        """Of the key itself, and of those that leave zone, region or type open."""
+        for type_, region, zone in product(
+            {key.instance_type, ""}, {key.region, ""}, {key.zone, ""}
+        ):
+            wider = replace(key, instance_type=type_, region=region, zone=zone)
+            yield from self._rows.get(wider, ())
+
+    def _estimated(self, key: PriceKey) -> Iterator[PriceRow]:
+        on_ec2 = sagemaker.ec2_key(key)
+        if on_ec2 is not None:
+            yield from sagemaker.estimates(key, self._known(on_ec2))
 
 
-def _rank(row: PriceRow) -> tuple[int, bool, datetime, int, str, Decimal, str]:
-    """The first three decide; the others keep the choice the same in whatever order rows come."""
-    place = (row.precedence, bool(row.key.zone), row.valid_from)
-    return (*place, row.id or 0, row.source, row.usd_per_hour, str(row.valid_to))
+def _rank(row: PriceRow) -> tuple[int, bool, bool, bool, datetime, int, str, Decimal, str]:
+    """All up to `valid_from` decide; the others keep the choice the same in whatever order rows
+    come."""
+    key = row.key
+    place = (row.precedence, bool(key.instance_type), bool(key.region), bool(key.zone))
+    return (*place, row.valid_from, row.id or 0, row.source, row.usd_per_hour, str(row.valid_to))
 
 
 def _check(row: PriceRow) -> None:

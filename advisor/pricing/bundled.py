@@ -35,6 +35,7 @@ def _row(line: dict[str, str]) -> PriceRow:
         source=line["source"],
         precedence=BUNDLED,
         estimated=line["estimated"] == "1",
+        seen_at=_midnight(line["last_seen"]),
     )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date
 from functools import cache
+from typing import Any
 
 from advisor.pricing.bundled import TABLES
 
@@ -30,6 +31,9 @@ class InstanceType:
     clock_ghz: float | None
     gpu_vendor: str
     gpu_model: str
+    """As the provider names it."""
+    gpu_key: str
+    """In `advisor.pricing.gpus`; empty: no GPU, or one that isn't known."""
     gpu_count: int
     gpu_memory_bytes: int
     """Of each GPU."""
@@ -37,7 +41,12 @@ class InstanceType:
     """1 for whole GPUs, less where the type has a slice of one."""
     network_gbps: float | None
     network_baseline_gbps: float | None
+    efa: bool
+    """Elastic Fabric Adapter: collectives between nodes bypass the kernel."""
     local_nvme_bytes: int
+    ebs_baseline_mbps: float | None
+    """Megabits per second to its volumes."""
+    ebs_max_mbps: float | None
     first_seen: date
     last_seen: date
     retired: bool
@@ -49,9 +58,25 @@ class InstanceType:
         return self.name.partition(".")[0]
 
     @property
+    def local_nvme_gb(self) -> float:
+        """As providers count: billions of bytes."""
+        return self.local_nvme_bytes / 1000**3
+
+    @property
     def is_burstable(self) -> bool:
         """Full speed is not for ever: CPU credits (t3), or 40 % of each core (flex)."""
         return bool(_BURSTABLE.fullmatch(self.family))
+
+    def to_document(self) -> dict[str, Any]:
+        """For a JSON column; days as text."""
+        days = {"first_seen": self.first_seen, "last_seen": self.last_seen}
+        return asdict(self) | {name: day.isoformat() for name, day in days.items()}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> InstanceType:
+        days = ("first_seen", "last_seen")
+        read = {name: date.fromisoformat(document[name]) for name in days}
+        return cls(**{**document, **read})
 
     def available_at(self, day: date) -> bool:
         """Whether it could be started on `day`, as far as the provider's lists tell."""
@@ -92,12 +117,16 @@ def _type(line: dict[str, str]) -> InstanceType:
         clock_ghz=_number(line["clock_ghz"]),
         gpu_vendor=line["gpu_vendor"],
         gpu_model=line["gpu_model"],
+        gpu_key=line["gpu_key"],
         gpu_count=int(_number(line["gpu_count"]) or 0),
         gpu_memory_bytes=int((_number(line["gpu_memory_gib_each"]) or 0) * GIB),
         gpu_fraction=_number(line["gpu_partition"]) or 1.0,
         network_gbps=_number(line["network_gbps"]),
         network_baseline_gbps=_number(line["network_baseline_gbps"]),
+        efa=line["efa"] == "1",
         local_nvme_bytes=int((_number(line["local_nvme_gb"]) or 0) * 1000**3),
+        ebs_baseline_mbps=_number(line["ebs_baseline_mbps"]),
+        ebs_max_mbps=_number(line["ebs_max_mbps"]),
         first_seen=date.fromisoformat(line["first_seen"]),
         last_seen=date.fromisoformat(line["last_seen"]),
         retired=line["retired"] == "1",

@@ -6,20 +6,27 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-BUNDLED, REFRESHED, OWN_RATE = 0, 10, 20
-"""Precedence of a row; the higher wins."""
+BUNDLED, REFRESHED = 0, 10
+FLAT_DISCOUNT, FAMILY_DISCOUNT = 20, 40
+"""Added to the precedence of the list price that a discount is taken from."""
+OWN_RATE = 100
+"""Precedence of a row; the higher wins. Below a flat discount it is a list price."""
 
 
 @dataclass(frozen=True, order=True)
 class PriceKey:
-    """What is priced. An empty zone is "any zone of the region"."""
+    """What is priced. An empty zone is "any zone of the region".
+
+    A workspace's own rate may also leave the region or the instance type empty, for "any".
+    """
 
     provider: str
     """`aws`, `gcp`, `azure`, `on_premises`."""
     service: str
-    """`ec2`, `sagemaker_training`, ..."""
+    """`ec2`, `sagemaker_training`, `gpu_hour` (a GPU of an own machine), ..."""
     region: str
     instance_type: str
+    """Of `gpu_hour` the GPU model."""
     purchase_option: str = "on_demand"
     zone: str = ""
     operating_system: str = "linux"
@@ -27,7 +34,10 @@ class PriceKey:
 
 @dataclass(frozen=True)
 class PriceRow:
-    """USD per hour of one machine, from `valid_from` (inclusive) to `valid_to` (exclusive)."""
+    """USD per hour of one machine, from `valid_from` (inclusive) to `valid_to` (exclusive).
+
+    Of one GPU where the service is `gpu_hour`.
+    """
 
     key: PriceKey
     usd_per_hour: Decimal
@@ -38,6 +48,13 @@ class PriceRow:
     estimated: bool = False
     id: int | None = None
     """The database row it came from, so that a cost can name it."""
+    seen_at: datetime | None = None
+    """When its source last said so; None: not told, or nobody but ourselves says so."""
 
     def holds_at(self, when: datetime) -> bool:
         return self.valid_from <= when and (self.valid_to is None or when < self.valid_to)
+
+    @property
+    def is_list(self) -> bool:
+        """The provider's price, before anything that was agreed on."""
+        return self.precedence < FLAT_DISCOUNT

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
-from advisor.store.objects import ObjectMissingError, checked
+from advisor.store.objects import ObjectMissingError, StoredObject, checked
 
 _TEMPORARY = ".tmp-"
 
@@ -20,6 +21,12 @@ class FolderStore:
 
     def put(self, key: str, body: bytes) -> None:
         path = self.folder / checked(key)
+        try:
+            self._write(path, body)
+        except FileNotFoundError:  # `tidy` took the empty folder at this very moment
+            self._write(path, body)
+
+    def _write(self, path: Path, body: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=_TEMPORARY, delete=False) as file:
             try:
@@ -44,13 +51,34 @@ class FolderStore:
     def delete(self, key: str) -> None:
         (self.folder / checked(key)).unlink(missing_ok=True)
 
-    def list(self, prefix: str) -> Iterator[str]:
+    def list(self, prefix: str) -> Iterator[StoredObject]:
         top = self.folder / prefix.rpartition("/")[0]
-        files = (p for p in sorted(top.rglob("*")) if p.is_file())
-        for path in files:
+        for path in sorted(top.rglob("*")):
             key = path.relative_to(self.folder).as_posix()
             if key.startswith(prefix) and not path.name.startswith(_TEMPORARY):
-                yield key
+                yield from _described(path, key)
+
+    def tidy(self, before: datetime) -> None:
+        for path in sorted(self.folder.rglob("*"), reverse=True):
+            if _changed_at(path) >= before:
+                continue
+            if path.name.startswith(_TEMPORARY):
+                path.unlink(missing_ok=True)
+            elif path.is_dir() and not any(path.iterdir()):
+                path.rmdir()
+
+
+def _described(path: Path, key: str) -> Iterator[StoredObject]:
+    """Nothing for a folder, or for an object that somebody deletes at this moment."""
+    try:
+        if path.is_file():
+            yield StoredObject(key, path.stat().st_size, _changed_at(path))
+    except FileNotFoundError:
+        return
+
+
+def _changed_at(path: Path) -> datetime:
+    return datetime.fromtimestamp(path.stat().st_mtime, UTC)
 
 
 def _sync_folder(folder: Path) -> None:

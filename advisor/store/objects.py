@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 _KEY = re.compile(r"[A-Za-z0-9_\-]+([./][A-Za-z0-9_\-]+)*\Z")
@@ -11,6 +13,15 @@ _KEY = re.compile(r"[A-Za-z0-9_\-]+([./][A-Za-z0-9_\-]+)*\Z")
 
 class ObjectMissingError(KeyError):
     """No object has this key."""
+
+
+@dataclass(frozen=True)
+class StoredObject:
+    """What a listing tells of an object; `changed_at` is UTC, by the store's clock."""
+
+    key: str
+    size_bytes: int
+    changed_at: datetime
 
 
 class ObjectStore(Protocol):
@@ -27,8 +38,14 @@ class ObjectStore(Protocol):
     def delete(self, key: str) -> None:
         """Deleting what isn't there is fine."""
 
-    def list(self, prefix: str) -> Iterator[str]:
-        """The keys that begin with `prefix`, in order."""
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        """The objects whose keys begin with `prefix`, in order."""
+
+    def tidy(self, before: datetime) -> None:
+        """Delete what interrupted writes and deleted objects left behind, if older than `before`.
+
+        It was never an object: halves of writes, folders without a file.
+        """
 
 
 def checked(key: str) -> str:

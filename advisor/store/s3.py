@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import boto3
 from botocore.exceptions import ClientError
 
-from advisor.store.objects import ObjectMissingError, checked
+from advisor.store.objects import ObjectMissingError, StoredObject, checked
 
 _MISSING = {"404", "NoSuchKey"}
 
@@ -44,11 +45,15 @@ class S3Store:
     def delete(self, key: str) -> None:
         self._client.delete_object(Bucket=self.bucket, Key=self._name(key))
 
-    def list(self, prefix: str) -> Iterator[str]:
+    def list(self, prefix: str) -> Iterator[StoredObject]:
         pages = self._client.get_paginator("list_objects_v2")
         for page in pages.paginate(Bucket=self.bucket, Prefix=self.prefix + prefix):
             for entry in page.get("Contents", ()):
-                yield entry["Key"].removeprefix(self.prefix)
+                key = entry["Key"].removeprefix(self.prefix)
+                yield StoredObject(key, entry["Size"], entry["LastModified"])
+
+    def tidy(self, before: datetime) -> None:
+        """A bucket has neither halves nor folders."""
 
     def _name(self, key: str) -> str:
         return self.prefix + checked(key)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.attribution import CostFactors, attribute
+from advisor.wording import why
 
 RUN_1 = CostFactors(Decimal("6.15672"), Decimal("14.688"), 3, Decimal(503))
 RUN_2 = CostFactors(Decimal("1.06675"), Decimal("3.825"), 2, Decimal(502))
@@ -83,12 +85,77 @@ def test_what_the_bill_did_beyond_price_count_and_time_has_its_own_term():
     }
 
 
-def test_a_ratio_to_nothing_is_not_attributed():
-    for nothing in (
+def test_what_duration_changed_is_split_by_phases_which_may_be_absent():
+    a = replace(RUN_1, phase_seconds={"initialise": Decimal(100), "train": Decimal(400)})
+    b = replace(RUN_2, phase_seconds={"train": Decimal(300), "evaluate": Decimal(200)})
+    found = attribute(a, b)
+    assert found is not None
+    duration = next(term for term in found if term.name == "duration")
+    assert terms(a, b) == terms(RUN_1, RUN_2)
+    parts = {part.name: part.usd for part in duration.parts}
+    assert parts.keys() == {"initialise", "train", "evaluate", "other time"}
+    assert sum(parts.values()) == duration.usd
+    assert parts["initialise"] == pytest.approx(parts["train"])
+    assert parts["evaluate"] == pytest.approx(-2 * parts["train"])
+
+
+phases = st.dictionaries(
+    st.sampled_from("abc"), st.integers(0, 10**9).map(lambda n: Decimal(n).scaleb(-6)), max_size=3
+)
+
+
+@given(any_factors, any_factors, phases, phases)
+def test_the_phases_sum_to_what_duration_changed(a, b, before, after):
+    found = attribute(replace(a, phase_seconds=before), replace(b, phase_seconds=after))
+    assert found is not None
+    assert sum(term.usd for term in found) == b.cost_usd - a.cost_usd
+    for term in found:
+        if term.parts:
+            assert sum(part.usd for part in term.parts) == term.usd
+
+
+def test_equal_durations_still_tell_which_phase_took_from_which():
+    a = replace(RUN_1, phase_seconds={"initialise": Decimal(103), "train": Decimal(400)})
+    b = replace(RUN_1, phase_seconds={"initialise": Decimal(3), "train": Decimal(500)})
+    found = attribute(a, b)
+    assert found is not None
+    duration = next(term for term in found if term.name == "duration")
+    assert [(part.name, round(part.usd, 3)) for part in duration.parts] == [
+        ("initialise", Decimal("-1.224")),
+        ("train", Decimal("1.224")),
+    ]
+
+
+def test_a_machine_that_costs_nothing_accounts_for_the_whole_difference():
+    free = CostFactors(Decimal(0), Decimal(0), 2, Decimal(900))
+    assert terms(RUN_1, free) == {
+        "instance type": -RUN_1.cost_usd, "node count": 0, "duration": 0,
+    }  # fmt: skip
+    assert terms(free, RUN_1)["instance type"] == RUN_1.cost_usd
+    assert set(terms(free, free).values()) == {Decimal(0)}
+
+
+@given(any_factors, st.sets(st.sampled_from(["usd_per_hour", "node_count", "duration_seconds"])))
+def test_zero_factors_leave_no_rest_either(a, zeros):
+    b = replace(
+        a, **dict.fromkeys(zeros, Decimal(0)), **({"cost_usd": Decimal(0)} if zeros else {})
+    )
+    assert sum(terms(a, b).values()) == b.cost_usd - a.cost_usd
+
+
+def test_figures_that_dont_belong_together_are_not_attributed():
+    for odd in (
         replace(RUN_2, cost_usd=Decimal(0)),
         replace(RUN_2, node_count=0),
         replace(RUN_2, duration_seconds=Decimal(0)),
-        replace(RUN_2, usd_per_hour=Decimal(0)),
+        replace(RUN_2, usd_per_hour=Decimal(-1)),
     ):
-        assert attribute(RUN_1, nothing) is None
-        assert attribute(nothing, RUN_1) is None
+        assert attribute(RUN_1, odd) is None
+        assert attribute(odd, RUN_1) is None
+
+
+def test_it_says_in_words_what_made_the_difference():
+    assert why(attribute(RUN_1, RUN_2)) == (
+        "−$5.09 in all: −$3.91 instance type, −$1.18 node count, −$0.0058 duration."
+    )
+    assert why(None) == why(attribute(RUN_1, RUN_1)) == ""

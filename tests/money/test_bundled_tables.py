@@ -122,15 +122,16 @@ def _build(folder: Path, history: str) -> subprocess.CompletedProcess[str]:
         "accel_vendor": "NVIDIA", "first_seen_describe": "2023-01-01",
         "last_seen_describe": "2026-08-02", "hw_source": "h", "price_source": "s",
         **{f"{kind}_{region}": "" for kind in ("spot_usd", "spot_asof")
-           for region in ("us-east-1", "us-west-2")},
+           for region in ("us-east-1", "us-west-2", "eu-west-1", "ap-northeast-1")},
     }  # fmt: skip
     lines = [",".join(facts), ",".join(facts.values())]
     (folder / "aws_instances.csv").write_text("\n".join(lines))
     columns = "instance_type,region,price_kind,usd_per_hour,first_seen,last_seen,source\n"
     (folder / "aws_price_history.csv").write_text(columns + history)
     (folder / "sagemaker_prices.csv").write_text(
-        "sagemaker_instance,region,usage,usd_per_hour,as_of,source\n"
+        "sagemaker_instance,region,usage,usd_per_hour,as_of,ratio_sagemaker_over_ec2,source\n"
     )
+    (folder / "gpu_models.csv").write_text("gpu_key\n")
     command = [sys.executable, str(TOOL), "--facts", str(folder), "--out", str(folder / "out")]
     return subprocess.run(command, capture_output=True, text=True, check=True)
 

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import asdict
+from typing import Any
 
 from django.db.models import Q
 
 from advisor.pricing.book import PriceBook
+from advisor.pricing.discounts import Discount as PlainDiscount
 from advisor.pricing.price import PriceKey, PriceRow
 from webapp.accounts.models import Workspace
-from webapp.prices.models import Price
+from webapp.prices.models import Discount, Price
 
 
 def price_book(workspace: Workspace, regions: Collection[str]) -> PriceBook:
-    """Everybody's rows and the workspace's own rates, in `regions`."""
+    """Everybody's rows and the workspace's own rates in `regions`, and its discounts."""
     ours = Q(workspace=None) | Q(workspace=workspace)
-    rows = Price.objects.filter(ours, region__in=regions)
-    return PriceBook([_plain(row) for row in rows])
+    rows = Price.objects.filter(ours, region__in={*regions, ""})
+    discounts = Discount.objects.filter(workspace=workspace)
+    return PriceBook([plain(row) for row in rows], [plain_discount(row) for row in discounts])
 
 
-def _plain(row: Price) -> PriceRow:
+def plain(row: Price) -> PriceRow:
+    """The row as the advisor reads it."""
     key = PriceKey(
         provider=row.provider,
         service=row.service,
@@ -38,4 +43,33 @@ def _plain(row: Price) -> PriceRow:
         precedence=row.precedence,
         estimated=row.estimated,
         id=row.pk,
+        seen_at=row.seen_at,
+    )
+
+
+def columns(price: PriceRow) -> dict[str, Any]:
+    """The columns of the row that keeps `price`, without its id and workspace."""
+    values = {name: getattr(price, name) for name in _SAME_NAME}
+    return values | asdict(price.key)
+
+
+_SAME_NAME = (
+    "usd_per_hour",
+    "valid_from",
+    "valid_to",
+    "source",
+    "precedence",
+    "estimated",
+    "seen_at",
+)
+
+
+def plain_discount(row: Discount) -> PlainDiscount:
+    return PlainDiscount(
+        percent=row.percent,
+        valid_from=row.valid_from,
+        valid_to=row.valid_to,
+        family=row.family,
+        service=row.service,
+        purchase_option=row.purchase_option,
     )

@@ -8,10 +8,11 @@ from django.db import transaction
 
 from advisor.pricing.bundled import bundled_prices
 from advisor.pricing.price import PriceRow
+from webapp.prices.book import columns
 from webapp.prices.models import PRICE_IDENTITY, Price
 
 _BATCH = 500
-_MAY_CHANGE = ("usd_per_hour", "valid_to", "source", "estimated")
+_MAY_CHANGE = ("usd_per_hour", "valid_to", "source", "estimated", "seen_at")
 
 
 @transaction.atomic
@@ -39,19 +40,4 @@ def _mended(known: Price, wanted: Price) -> Price | None:
 
 
 def _row(price: PriceRow) -> Price:
-    key = price.key
-    return Price(
-        provider=key.provider,
-        service=key.service,
-        region=key.region,
-        zone=key.zone,
-        instance_type=key.instance_type,
-        purchase_option=key.purchase_option,
-        operating_system=key.operating_system,
-        usd_per_hour=price.usd_per_hour,
-        valid_from=price.valid_from,
-        valid_to=price.valid_to,
-        source=price.source,
-        precedence=price.precedence,
-        estimated=price.estimated,
-    )
+    return Price(**columns(price))

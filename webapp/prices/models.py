@@ -1,8 +1,10 @@
-"""Price rows: the workspace's own, refreshed ones, and the bundled table."""
+"""Price rows (the workspace's own, refreshed ones, the bundled table), discounts, and what AWS
+said when it was last asked."""
 
 from __future__ import annotations
 
 from django.db import models
+from django.utils import timezone
 
 from webapp.accounts.models import Workspace
 from webapp.money import UsdField
@@ -39,6 +41,8 @@ class Price(models.Model):
     source = models.CharField(max_length=200)
     precedence = models.IntegerField(default=0)
     estimated = models.BooleanField(default=False)
+    seen_at = models.DateTimeField(null=True, blank=True)
+    """When the source last said so. None: an own rate."""
 
     class Meta:
         # Two, since NULLs are distinct in an SQLite index.
@@ -58,3 +62,69 @@ class Price(models.Model):
 
     def __str__(self) -> str:
         return f"{self.instance_type} {self.region} {self.usd_per_hour}/h"
+
+
+class Discount(models.Model):
+    """What a workspace pays less than the list; what is empty is "any". Ended, never deleted."""
+
+    workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="discounts")
+    percent = models.DecimalField(max_digits=5, decimal_places=2)
+    family = models.CharField(max_length=32, blank=True)
+    service = models.CharField(max_length=32, blank=True)
+    purchase_option = models.CharField(max_length=32, blank=True)
+    valid_from = models.DateTimeField()
+    valid_to = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(percent__gt=0, percent__lt=100), name="discount_is_a_part"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.percent.normalize():f} % off {self.family or 'everything'}"
+
+
+class PriceRefresh(models.Model):
+    """Asking one source for one region: how far it came, so that it can go on after a kill."""
+
+    name = models.CharField(max_length=64, unique=True)
+    """`ec2/us-east-1`, `spot/eu-west-1`, ..."""
+    token = models.TextField(blank=True)
+    """Of the next page; empty: from the beginning."""
+    pages = models.PositiveIntegerField(default=0)
+    rows_read = models.PositiveIntegerField(default=0)
+    rows_new = models.PositiveIntegerField(default=0)
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    """None while it goes on, or after it was interrupted."""
+    error = models.TextField(blank=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Machine(models.Model):
+    """An instance type in a region: whether it can be started there is a fact of its own."""
+
+    provider = models.CharField(max_length=32)
+    region = models.CharField(max_length=64)
+    instance_type = models.CharField(max_length=64)
+    hardware = models.JSONField()
+    """The fields of `advisor.pricing.catalogue.InstanceType`."""
+    first_seen_at = models.DateTimeField()
+    last_seen_at = models.DateTimeField()
+    gone_at = models.DateTimeField(null=True, blank=True)
+    """When it was first missing from a complete list of the region."""
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["provider", "region", "instance_type"], name="one_machine_a_region"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.instance_type} in {self.region}"

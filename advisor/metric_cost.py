@@ -1,0 +1,103 @@
+"""What it cost until a metric reached a value: the fairest comparison of two trainings."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+Progress = Sequence[Sequence[float]]
+"""(seconds since the start of the run, value) each time that it was better than ever."""
+MOST_POINTS = 100
+
+LESS_IS_BETTER = frozenset(
+    ["loss", "error", "err", "perplexity", "ppl", "mae", "mse", "rmse", "wer", "cer", "fid"]
+)
+MORE_IS_BETTER = frozenset(
+    ["acc", "accuracy", "auc", "f1", "score", "map", "bleu", "rouge", "reward", "dice", "iou",
+     "precision", "recall", "top1", "top5", "r2"]
+)  # fmt: skip
+_NANO_USD = Decimal(1).scaleb(-9)
+
+
+@dataclass(frozen=True)
+class MetricCost:
+    """Until `name` was at `target`, or better, for the first time; None: no price."""
+
+    name: str
+    target: float
+    is_less_better: bool
+    a_seconds: float
+    b_seconds: float
+    a_usd: Decimal | None
+    b_usd: Decimal | None
+
+    @property
+    def goal(self) -> str:
+        return f"{self.name} {'≤' if self.is_less_better else '≥'} {self.target:.4g}"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Of a run: its metrics over time, and what it cost."""
+
+    progress: Mapping[str, Progress]
+    cost_usd: Decimal | None
+    duration_seconds: float | None
+
+
+def metric_costs(a: Trained, b: Trained) -> Iterator[MetricCost]:
+    """For each metric that both runs logged and whose good direction its name tells: the cost
+    until the best value that both of them reached."""
+    for name in sorted({*a.progress} & {*b.progress}):
+        is_less_better = less_is_better(name)
+        both = [a.progress[name], b.progress[name]]
+        if is_less_better is None or not all(both):
+            continue
+        best = [points[-1][1] for points in both]
+        target = max(best) if is_less_better else min(best)
+        seconds = [_first(points, target, is_less_better) for points in both]
+        usd = _usd(a, seconds[0]), _usd(b, seconds[1])
+        yield MetricCost(name, target, is_less_better, seconds[0], seconds[1], *usd)
+
+
+def improvements(name: str, points: Iterable[tuple[float, float]]) -> list[list[float]]:
+    """When a metric became better than ever, in order of time, at most `MOST_POINTS` of them with
+    the first and the last; empty where the name doesn't tell what is better."""
+    is_less_better = less_is_better(name)
+    if is_less_better is None:
+        return []
+    found: list[list[float]] = []
+    for seconds, value in sorted(points):
+        if math.isfinite(value) and (
+            not found or (value < found[-1][1] if is_less_better else value > found[-1][1])
+        ):
+            found.append([seconds, value])
+    if len(found) <= MOST_POINTS:
+        return found
+    step = (len(found) - 1) / (MOST_POINTS - 1)
+    return [found[round(n * step)] for n in range(MOST_POINTS)]
+
+
+def less_is_better(name: str) -> bool | None:
+    """By the words of its name; None: they don't tell."""
+    words = set(re.split(r"[^a-z0-9]+", name.lower()))
+    lower, higher = bool(words & LESS_IS_BETTER), bool(words & MORE_IS_BETTER)
+    return None if lower == higher else lower
+
+
+def _first(progress: Progress, target: float, is_less_better: bool) -> float:
+    return next(
+        time for time, value in progress if (value <= target if is_less_better else value >= target)
+    )
+
+
+def _usd(run: Trained, seconds: float) -> Decimal | None:
+    if run.cost_usd is None or not run.duration_seconds:
+        return None
+    share = min(Fraction(str(seconds)) / Fraction(str(run.duration_seconds)), Fraction(1))
+    exact = Fraction(run.cost_usd) * share
+    return (Decimal(exact.numerator) / Decimal(exact.denominator)).quantize(_NANO_USD)

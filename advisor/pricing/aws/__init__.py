@@ -1,0 +1,1 @@
+"""Prices and machines as AWS itself tells them."""

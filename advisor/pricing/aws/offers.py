@@ -1,0 +1,108 @@
+"""An entry of the AWS Price List as a price, from the query API and from the bulk files alike.
+
+The schema is that of `GetProducts` (botocore's service model `pricing/2017-10-15`) and of the bulk
+offer files: https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/reading-service-price-list-file-for-services.html
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from advisor.pricing.price import PriceKey
+
+EC2, SAGEMAKER = "ec2", "sagemaker_training"
+SERVICE_CODES = {EC2: "AmazonEC2", SAGEMAKER: "AmazonSageMaker"}
+_TRAINING = "training"
+_SUFFIX = "-Training"
+"""Which older entries put behind the type."""
+
+LINUX_ON_DEMAND = {
+    "tenancy": "Shared",
+    "operatingSystem": "Linux",
+    "preInstalledSw": "NA",
+    "capacitystatus": "Used",
+    "marketoption": "OnDemand",
+}
+"""The attributes that leave one on-demand price of a Linux machine for each instance type."""
+_EC2_FAMILIES = ("Compute Instance", "Compute Instance (bare metal)")
+
+
+@dataclass(frozen=True)
+class Offer:
+    """An on-demand price, and since when the provider asks it."""
+
+    key: PriceKey
+    usd_per_hour: Decimal
+    effective_from: datetime
+
+
+def filters(service: str, region: str) -> list[dict[str, str]]:
+    """What `GetProducts` is asked for; the two families of EC2 can't be told in one filter."""
+    wanted = {"regionCode": region} | (LINUX_ON_DEMAND if service == EC2 else {})
+    if service == SAGEMAKER:
+        wanted["productFamily"] = "ML Instance"
+    return [
+        {"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in wanted.items()
+    ]
+
+
+def offer(service: str, document: str | Mapping[str, Any]) -> Offer | None:
+    """The on-demand price of a training machine; None: the entry is about something else.
+
+    Args:
+        document: `{product, terms}`, as text or read already (the API gives either).
+    """
+    entry = json.loads(document) if isinstance(document, str) else document
+    product = entry.get("product") or {}
+    name = instance_type(service, product)
+    terms = list(((entry.get("terms") or {}).get("OnDemand") or {}).values())
+    priced = {price for term in terms for price in _hourly_prices(term)}
+    if name is None or len(priced) != 1:
+        return None
+    key = PriceKey("aws", service, product["attributes"]["regionCode"], name)
+    return Offer(key, priced.pop(), max(_effective(term) for term in terms))
+
+
+def instance_type(service: str, product: Mapping[str, Any]) -> str | None:
+    """The type that a product is an hour of; None: it is no machine for training."""
+    attributes = product.get("attributes") or {}
+    if not attributes.get("regionCode"):
+        return None
+    return (_ec2 if service == EC2 else _sagemaker)(product, attributes)
+
+
+def _ec2(product: Mapping[str, Any], attributes: Mapping[str, str]) -> str | None:
+    is_wanted = all(attributes.get(name) == value for name, value in LINUX_ON_DEMAND.items())
+    if product.get("productFamily") not in _EC2_FAMILIES or not is_wanted:
+        return None
+    return attributes.get("instanceType") or None
+
+
+def _sagemaker(_product: Mapping[str, Any], attributes: Mapping[str, str]) -> str | None:
+    """Hosting, notebooks and processing have prices of their own, under the same instance name."""
+    if attributes.get("component", "").lower() != _TRAINING:
+        return None
+    name = attributes.get("instanceName") or attributes.get("instanceType") or ""
+    return name.removesuffix(_SUFFIX) if name.startswith("ml.") else None
+
+
+def _hourly_prices(term: Mapping[str, Any]) -> Iterator[Decimal]:
+    """In USD and above 0: free tiers and reserved capacity are listed at 0."""
+    for dimension in (term.get("priceDimensions") or {}).values():
+        if dimension.get("unit", "").lower() not in ("hrs", "hours", "hour"):
+            continue
+        try:
+            price = Decimal((dimension.get("pricePerUnit") or {}).get("USD", "0"))
+        except InvalidOperation:
+            continue
+        if price.is_finite() and price > 0:
+            yield price
+
+
+def _effective(term: Mapping[str, Any]) -> datetime:
+    return datetime.fromisoformat(term["effectiveDate"]).astimezone(UTC)

@@ -1,0 +1,115 @@
+"""AWS asked page by page. A page says where the next begins, so that a killed refresh goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, Generic, TypeVar
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from advisor.pricing.aws.machines import described
+from advisor.pricing.aws.offers import SERVICE_CODES, Offer, filters, offer
+from advisor.pricing.catalogue import InstanceType
+from advisor.pricing.price import PriceKey
+
+PRICE_LIST_REGION = "us-east-1"
+"""The Price List answers for all regions from three of them; this is the first."""
+MOST_PRODUCTS = 100
+MOST_SPOT_PRICES = 1000
+LINUX = "Linux/UNIX"
+_RETRIES = Config(retries={"mode": "standard", "max_attempts": 10})
+"""Throttling and lost connections are tried again with a growing pause, by botocore."""
+_STALE_TOKENS = ("ExpiredNextTokenException", "InvalidNextTokenException", "InvalidNextToken")
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Page(Generic[Item]):
+    """What one answer held, and the token of the next; empty at the end."""
+
+    items: tuple[Item, ...]
+    next_token: str
+
+
+@dataclass(frozen=True)
+class SpotPrice:
+    """What a spot machine cost in a zone from `since` on."""
+
+    key: PriceKey
+    usd_per_hour: Decimal
+    since: datetime
+
+
+class TokenRefusedError(Exception):
+    """A page can't be gone on from any more; begin again."""
+
+
+def offers(service: str, region: str, token: str = "") -> Iterator[Page[Offer]]:
+    """On-demand prices of one service in one region."""
+    client: Any = boto3.client("pricing", region_name=PRICE_LIST_REGION, config=_RETRIES)
+    question = {
+        "ServiceCode": SERVICE_CODES[service],
+        "Filters": filters(service, region),
+        "FormatVersion": "aws_v1",
+        "MaxResults": MOST_PRODUCTS,
+    }
+    for answer in _answers(client.get_products, question, token):
+        found = (offer(service, entry) for entry in answer["PriceList"])
+        yield Page(tuple(each for each in found if each), answer.get("NextToken") or "")
+
+
+def spot_prices(
+    region: str, instance_types: Sequence[str], since: datetime, token: str = ""
+) -> Iterator[Page[SpotPrice]]:
+    """Every change of spot prices since a time; AWS keeps 90 days of them."""
+    question = {
+        "InstanceTypes": list(instance_types),
+        "ProductDescriptions": [LINUX],
+        "StartTime": since,
+        "MaxResults": MOST_SPOT_PRICES,
+    }
+    for answer in _answers(_ec2(region).describe_spot_price_history, question, token):
+        found = (_spot(region, entry) for entry in answer["SpotPriceHistory"])
+        yield Page(tuple(each for each in found if each), answer.get("NextToken") or "")
+
+
+def machines(region: str, token: str = "") -> Iterator[Page[InstanceType]]:
+    """What can be started in a region, and what it is."""
+    today = datetime.now(UTC).date()
+    for answer in _answers(_ec2(region).describe_instance_types, {"MaxResults": 100}, token):
+        found = tuple(described(entry, today) for entry in answer["InstanceTypes"])
+        yield Page(found, answer.get("NextToken") or "")
+
+
+def _ec2(region: str) -> Any:
+    return boto3.client("ec2", region_name=region, config=_RETRIES)
+
+
+def _spot(region: str, entry: dict[str, Any]) -> SpotPrice | None:
+    price = Decimal(entry["SpotPrice"])
+    zone, name = entry.get("AvailabilityZone", ""), entry["InstanceType"]
+    if price <= 0 or not zone:
+        return None
+    return SpotPrice(PriceKey("aws", "ec2", region, name, "spot", zone), price, entry["Timestamp"])
+
+
+def _answers(
+    ask: Callable[..., dict[str, Any]], question: dict[str, Any], token: str
+) -> Iterator[dict[str, Any]]:
+    while True:
+        try:
+            answer = ask(**question, **({"NextToken": token} if token else {}))
+        except ClientError as error:
+            if token and error.response.get("Error", {}).get("Code") in _STALE_TOKENS:
+                raise TokenRefusedError(token) from error
+            raise
+        yield answer
+        token = answer.get("NextToken") or ""
+        if not token:
+            return

@@ -1,0 +1,178 @@
+"""Prices as CSV: what a workspace pays, in and out, and whatever else is exported."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from typing import TextIO
+
+from advisor.pricing.gpus import gpu_model
+from advisor.pricing.price import OWN_RATE, PriceKey, PriceRow
+
+COLUMNS = (
+    "provider", "service", "region", "zone", "instance_type", "purchase_option",
+    "operating_system", "usd_per_hour", "valid_from", "valid_to", "source", "estimated",
+)  # fmt: skip
+REQUIRED = ("provider", "service", "usd_per_hour", "valid_from")
+DEFAULTS = {"purchase_option": "on_demand", "operating_system": "linux"}
+MOST_ROWS = 10_000
+MOST_CHARACTERS = {"source": 200, "region": 64, "zone": 64, "instance_type": 64}
+_SHORT = 32
+MOST_USD = Decimal(1_000_000)
+"""An hour of a machine above this is a slip of the keyboard."""
+GPU_HOUR = "gpu_hour"
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A line that can't be read, with the field and what it should be. The header is line 1."""
+
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.reason}"
+
+
+def read(file: TextIO) -> tuple[list[PriceRow], list[Refused]]:
+    """Own rates from CSV with a header; lines that can't be read are named, the others are kept.
+
+    Needed are `provider`, `service`, `usd_per_hour` and `valid_from`; see `COLUMNS` for the rest.
+    """
+    reader = csv.DictReader(file, skipinitialspace=True)
+    missing = [name for name in REQUIRED if name not in (reader.fieldnames or ())]
+    unknown = [name for name in reader.fieldnames or () if name not in COLUMNS]
+    if missing or unknown:
+        return [], [Refused(1, _wrong_header(missing, unknown))]
+    rows: list[PriceRow] = []
+    refused: list[Refused] = []
+    for line in reader:
+        if len(rows) + len(refused) >= MOST_ROWS:
+            return rows, [*refused, Refused(reader.line_num, f"more than {MOST_ROWS:,} lines")]
+        try:
+            rows.append(own_rate(line))
+        except ValueError as error:
+            refused.append(Refused(reader.line_num, str(error)))
+    return rows, refused
+
+
+def _wrong_header(missing: list[str], unknown: list[str]) -> str:
+    parts = [f"the column {name} is missing" for name in missing]
+    parts += [f"there is no column {name}; known are {', '.join(COLUMNS)}" for name in unknown[:1]]
+    return "; ".join(parts)
+
+
+def own_rate(fields: Mapping[str, str | None]) -> PriceRow:
+    """A workspace's own price from text fields.
+
+    Raises:
+        ValueError: names the field and what it should be.
+    """
+    told = {name: _plain((fields.get(name) or "").strip()) for name in COLUMNS}
+    told |= {name: told[name] or default for name, default in DEFAULTS.items()}
+    for name, value in told.items():
+        if not value.isprintable():
+            raise ValueError(f"{name} has a character that can't be shown")
+        if len(value) > MOST_CHARACTERS.get(name, _SHORT):
+            raise ValueError(f"{name} is longer than {MOST_CHARACTERS.get(name, _SHORT)} letters")
+    for name in ("provider", "service"):
+        if not told[name]:
+            raise ValueError(f"{name} is empty")
+    start = _day("valid_from", told["valid_from"])
+    end = _day("valid_to", told["valid_to"]) if told["valid_to"] else None
+    if end is not None and end <= start:
+        raise ValueError("valid_to must be after valid_from")
+    return PriceRow(
+        key=_key(told),
+        usd_per_hour=_usd(told["usd_per_hour"]),
+        valid_from=start,
+        valid_to=end,
+        source=told["source"] or "your rate",
+        precedence=OWN_RATE,
+        estimated=told["estimated"].lower() in ("1", "true", "yes"),
+    )
+
+
+def _key(told: Mapping[str, str]) -> PriceKey:
+    name = told["instance_type"]
+    if told["service"] == GPU_HOUR:
+        known = gpu_model(name)
+        name = known.key if known else name
+    if told["provider"] == "aws" and not name:
+        raise ValueError("instance_type is empty; on AWS a price is of one type")
+    if told["zone"] and not told["region"]:
+        raise ValueError("a zone needs its region")
+    return PriceKey(
+        provider=told["provider"],
+        service=told["service"],
+        region=told["region"],
+        instance_type=name,
+        purchase_option=told["purchase_option"],
+        zone=told["zone"],
+        operating_system=told["operating_system"],
+    )
+
+
+def _usd(text: str) -> Decimal:
+    try:
+        price = Decimal(text.removeprefix("$"))
+    except InvalidOperation:
+        raise ValueError(f"usd_per_hour is {text!r}; write it as 1.25") from None
+    if not price.is_finite() or not 0 <= price <= MOST_USD:
+        raise ValueError(f"usd_per_hour is {text}; it must be between 0 and {MOST_USD:,}")
+    if price != price.quantize(Decimal("1e-9")):
+        raise ValueError("usd_per_hour has more than nine decimals")
+    return price
+
+
+def _day(name: str, text: str) -> datetime:
+    """Midnight UTC of a day, or a moment; without a time zone it is UTC."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{name} is {text!r}; write it as 2026-01-31") from None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def lines(rows: Iterable[PriceRow]) -> Iterator[str]:
+    """CSV with a header, one line at a time; `read` takes it back."""
+    yield _line(COLUMNS)
+    for row in rows:
+        key = asdict(row.key)
+        price = f"{row.usd_per_hour.normalize():f}"
+        times = (_moment(row.valid_from), _moment(row.valid_to))
+        own = (price, *times, row.source, int(row.estimated))
+        yield _line((*(key[name] for name in COLUMNS[: len(key)]), *own))
+
+
+def _moment(when: datetime | None) -> str:
+    if when is None:
+        return ""
+    when = when.astimezone(UTC)
+    return when.date().isoformat() if when.time() == datetime.min.time() else when.isoformat()
+
+
+class _Line:
+    """What the csv module writes to: keeps the one line."""
+
+    def write(self, text: str) -> str:
+        return text
+
+
+def _line(values: Iterable[object]) -> str:
+    written: str = csv.writer(_Line(), lineterminator="\n").writerow(map(_harmless, values))
+    return written
+
+
+def _harmless(value: object) -> object:
+    """A text that a spreadsheet would take for a formula is quoted by an apostrophe."""
+    is_formula = isinstance(value, str) and value.startswith(_FORMULA)
+    return f"'{value}" if is_formula else value
+
+
+def _plain(text: str) -> str:
+    return text[1:] if text.startswith(tuple(f"'{sign}" for sign in _FORMULA)) else text

@@ -1,0 +1,103 @@
+"""What moved along with the cost: hints at a cause, never a proof."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+MOST_CAUSES = 4
+LEAST_CHANGE = 0.05
+LEAST_POINTS = 5.0
+SHARES = {
+    "data_wait_share": ("data wait", 100.0),
+    "gpu_busy_p95_pct": ("GPU busy, p95", 1.0),
+    "cpu_busy_p95_pct": ("CPU busy, p95", 1.0),
+}
+"""Figure -> its name, and what makes percent of it. They change by points."""
+RATIOS = {"step_seconds_p50": "step time, median", "memory_p99_bytes": "memory in use, p99"}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Of one run: seconds of each phase per unit of work, and the figures of its summary."""
+
+    phase_seconds: Mapping[str, float]
+    figures: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Something that is not as it was. `weight` orders them: the larger, the likelier."""
+
+    what: str
+    words: str
+    weight: float
+
+
+def causes(before: Sequence[Measured], now: Measured) -> list[Cause]:
+    """What of `now` differs most from the median of the runs before it, the weightiest first.
+
+    Phases weigh by their part of the whole change of time; figures by their change.
+    """
+    if not before:
+        return []
+    found = [*_phases(before, now), *_shares(before, now), *_ratios(before, now)]
+    return sorted(found, key=lambda cause: -cause.weight)[:MOST_CAUSES]
+
+
+def _phases(before: Sequence[Measured], now: Measured) -> list[Cause]:
+    names = {name for run in (*before, now) for name in run.phase_seconds}
+    usual = {name: median(run.phase_seconds.get(name, 0.0) for run in before) for name in names}
+    whole = sum(usual.values())
+    if whole <= 0:
+        return []
+    found = []
+    for name in sorted(names):
+        share = (now.phase_seconds.get(name, 0.0) - usual[name]) / whole
+        if abs(share) >= LEAST_CHANGE / 2:
+            longer = "longer" if share > 0 else "shorter"
+            words = f"{name} was {longer} by {_pct(100 * share)} % of a run's usual time"
+            found.append(Cause(f"phase {name}", words, 1 + abs(share)))
+    return found
+
+
+def _shares(before: Sequence[Measured], now: Measured) -> list[Cause]:
+    found = []
+    for key, (name, percent) in SHARES.items():
+        usual, value = _usual(before, key), _number(now.figures.get(key))
+        if usual is None or value is None:
+            continue
+        points = (value - usual) * percent
+        if abs(points) >= LEAST_POINTS:
+            words = f"{name} went from {usual * percent:.0f} to {value * percent:.0f} %"
+            found.append(Cause(name, words, abs(points) / 100))
+    return found
+
+
+def _ratios(before: Sequence[Measured], now: Measured) -> list[Cause]:
+    found = []
+    for key, name in RATIOS.items():
+        usual, value = _usual(before, key), _number(now.figures.get(key))
+        if not usual or not value or min(usual, value) <= 0:
+            continue
+        change = value / usual - 1
+        if abs(change) >= LEAST_CHANGE:
+            words = f"{name} is {_pct(100 * change)} % {'higher' if change > 0 else 'lower'}"
+            found.append(Cause(name, words, abs(math.log(value / usual))))
+    return found
+
+
+def _usual(before: Sequence[Measured], key: str) -> float | None:
+    known = [n for run in before if (n := _number(run.figures.get(key))) is not None]
+    return median(known) if known else None
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _pct(percent: float) -> str:
+    return f"{abs(percent):.0f}"

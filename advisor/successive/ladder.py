@@ -1,0 +1,94 @@
+"""How sure one may be that a run is dearer: by how many comparable runs there were before it.
+
+| runs before | rung |
+|---|---|
+| 0 | the baseline is recorded |
+| 1, 2 | the difference, with the caveat that nobody knows the noise |
+| 3 to 9 | outside of the prediction interval of the runs before, and by at least 5 % |
+| 10 and more | that, and change points (`changes`) |
+
+The replicate is the run, never the step: steps of one run are correlated, and two identical runs
+differ "significantly" in their steps nine times out of ten. All is done on the logarithm of the
+cost per unit of work, so a change is a ratio.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from scipy import stats
+
+BASELINE, CAVEAT, INTERVAL, CHANGE_POINTS = "baseline", "caveat", "interval", "change_points"
+LEAST_FOR_INTERVAL, LEAST_FOR_CHANGE_POINTS = 3, 10
+CONFIDENCE = 0.975
+"""Of each side: one in forty would be outside by chance, if not for the gate."""
+GATE = 0.05
+"""A smaller change is not worth anybody's time, however sure."""
+POWER = 0.8
+"""The smallest detectable change is one that is seen in four of five cases."""
+BETTER, WORSE, SAME = "better", "worse", "same"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Of one run against those before it. Values are in the unit that was given (not logs).
+
+    `low`, `high`: where the run was expected; None on the first rungs. `change` is the ratio to
+    the baseline less 1. `detects`: the smallest change that this history would see, as a ratio
+    less 1; None: none yet.
+    """
+
+    rung: str
+    direction: str
+    baseline_runs: int
+    change: float | None = None
+    expected: float | None = None
+    low: float | None = None
+    high: float | None = None
+    detects: float | None = None
+
+    @property
+    def is_significant(self) -> bool:
+        return self.direction != SAME
+
+
+def verdict(baseline: Sequence[float], value: float) -> Verdict:
+    """`value` against the values before it, all above 0, in the same unit."""
+    count = len(baseline)
+    if count == 0:
+        return Verdict(BASELINE, SAME, 0)
+    logs = np.log(np.asarray(baseline, dtype=float))
+    mean = float(logs.mean())
+    change = math.log(value) - mean
+    if count < LEAST_FOR_INTERVAL:
+        return Verdict(CAVEAT, SAME, count, math.expm1(change), math.exp(mean))
+    spread = float(logs.std(ddof=1)) * math.sqrt(1 + 1 / count)
+    margin = _quantile(CONFIDENCE, count - 1) * spread
+    least = max(margin, math.log1p(GATE))
+    return Verdict(
+        rung=INTERVAL if count < LEAST_FOR_CHANGE_POINTS else CHANGE_POINTS,
+        direction=_direction(change, least),
+        baseline_runs=count,
+        change=math.expm1(change),
+        expected=math.exp(mean),
+        low=math.exp(mean - margin),
+        high=math.exp(mean + margin),
+        detects=math.expm1(least + _quantile(POWER, count - 1) * spread),
+    )
+
+
+def _direction(change: float, least: float) -> str:
+    """An improvement has to be as large a ratio as a regression."""
+    if change >= least:
+        return WORSE
+    return BETTER if change <= -least else SAME
+
+
+@cache
+def _quantile(probability: float, freedom: int) -> float:
+    """Of Student's t."""
+    return float(stats.t.ppf(probability, freedom))

@@ -1,0 +1,40 @@
+"""A verdict in words: what is likely, how far off, and what this history can see."""
+
+from __future__ import annotations
+
+from advisor.successive.history import CLEARED, CONFIRMED, SUSPECTED, Judged
+from advisor.successive.ladder import BASELINE, CAVEAT, WORSE
+
+NOTABLE = 0.1
+"""With one or two runs before, a smaller difference is not even worth a colour."""
+
+
+def sentence(held: Judged, unit: str) -> str:
+    """One or two sentences; `unit` as in "cost per epoch"."""
+    verdict = held.verdict
+    if verdict.rung == BASELINE or verdict.change is None:
+        return "The first run of this workload in this configuration: its baseline is recorded."
+    change = f"{_signed(verdict.change)} cost per {unit}"
+    before = f"{verdict.baseline_runs} comparable run{'' if verdict.baseline_runs == 1 else 's'}"
+    if verdict.rung == CAVEAT:
+        return f"{change} against {before} before: too few to tell a change from noise."
+    sees = "" if verdict.detects is None else f" This history sees {_percent(verdict.detects)} %."
+    return f"{_found(held)}{change} against {before}.{sees}"
+
+
+def _found(held: Judged) -> str:
+    kind = "regression" if held.verdict.direction == WORSE else "improvement"
+    since = f" since run #{held.since}" if held.since is not None else ""
+    return {
+        SUSPECTED: f"Suspected {kind}, until the next run confirms it: ",
+        CONFIRMED: f"Confirmed {kind}{since}: ",
+        CLEARED: "An odd run, not confirmed by the next: ",
+    }.get(held.status, "As expected: ")
+
+
+def _signed(ratio: float) -> str:
+    return f"{'−' if ratio < 0 else '+'}{abs(100 * ratio):.1f} %"
+
+
+def _percent(ratio: float) -> str:
+    return f"changes of {100 * ratio:.0f}"

@@ -1,0 +1,108 @@
+"""What a workspace pays, as its owners enter it."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time
+from typing import Any
+
+from django import forms
+
+from advisor.pricing.csv_rows import own_rate
+from advisor.pricing.price import PriceRow
+from webapp.prices.models import Discount
+
+SERVICES = {
+    "ec2": "EC2",
+    "sagemaker_training": "SageMaker training",
+    "gpu_hour": "a GPU of our own",
+    "machine": "a machine of our own, or of another cloud",
+}
+OPTIONS = {"on_demand": "On demand", "spot": "Spot"}
+PROVIDERS = {"ec2": "aws", "sagemaker_training": "aws", "gpu_hour": "on_premises"}
+"""Of a service; where it isn't told, the person chooses."""
+_CLOUDS = (("on_premises", "our own"), ("gcp", "Google Cloud"), ("azure", "Azure"), ("aws", "AWS"))
+MOST_FILE_BYTES = 2_000_000
+
+
+class RateForm(forms.Form):
+    """A price of one machine, or of an hour of a GPU."""
+
+    service = forms.ChoiceField(label="Of", choices=list(SERVICES.items()))
+    provider = forms.ChoiceField(label="Provider", choices=_CLOUDS, required=False)
+    instance_type = forms.CharField(label="Instance type or GPU model", required=False)
+    region = forms.CharField(label="Region", required=False)
+    purchase_option = forms.ChoiceField(label="Bought", choices=list(OPTIONS.items()))
+    usd_per_hour = forms.CharField(label="USD per hour")
+    valid_from = forms.DateField(label="From (UTC)")
+    valid_to = forms.DateField(label="Until (UTC)", required=False)
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if self.errors:
+            return cleaned
+        service = cleaned["service"]
+        told = {name: str(value or "") for name, value in cleaned.items()}
+        told["provider"] = PROVIDERS.get(service) or told["provider"]
+        try:
+            self.rate = own_rate(told)
+        except ValueError as error:
+            raise forms.ValidationError(str(error)) from None
+        return cleaned
+
+    rate: PriceRow
+
+
+class DiscountForm(forms.Form):
+    """A percentage off the list."""
+
+    percent = forms.DecimalField(
+        label="Percent off", min_value=0, max_value=100, max_digits=5, decimal_places=2
+    )
+    family = forms.CharField(label="Family", required=False, max_length=32)
+    service = forms.ChoiceField(
+        label="Of", required=False, choices=[("", "everything"), *list(SERVICES.items())[:2]]
+    )
+    purchase_option = forms.ChoiceField(
+        label="Bought", required=False, choices=[("", "either way"), *OPTIONS.items()]
+    )
+    valid_from = forms.DateField(label="From (UTC)")
+    valid_to = forms.DateField(label="Until (UTC)", required=False)
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        start, end = cleaned.get("valid_from"), cleaned.get("valid_to")
+        if start and end and end <= start:
+            self.add_error("valid_to", "It must be after the first day.")
+        if cleaned.get("percent") in (0, 100):
+            self.add_error("percent", "It must be between 0 and 100.")
+        return cleaned
+
+    def discount(self) -> Discount:
+        values = self.cleaned_data
+        return Discount(
+            percent=values["percent"],
+            family=values["family"].strip().lower().removeprefix("ml.").partition(".")[0],
+            service=values["service"],
+            purchase_option=values["purchase_option"],
+            valid_from=_midnight(values["valid_from"]),
+            valid_to=_midnight(values["valid_to"]) if values["valid_to"] else None,
+        )
+
+
+class ImportForm(forms.Form):
+    """A CSV file of own rates."""
+
+    file = forms.FileField(label="CSV file")
+
+    def clean_file(self) -> Any:
+        file = self.cleaned_data["file"]
+        if file.size > MOST_FILE_BYTES:
+            raise forms.ValidationError("The file is larger than 2 MB.")
+        try:
+            return file.read().decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise forms.ValidationError("The file is not UTF-8 text.") from None
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time(), UTC)

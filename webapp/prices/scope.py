@@ -1,0 +1,34 @@
+"""What the members of a workspace may see of prices: everybody's rows and their own."""
+
+from __future__ import annotations
+
+from django.db.models import Q, QuerySet
+
+from advisor.pricing.price import OWN_RATE
+from webapp.accounts.models import Workspace
+from webapp.prices.models import Discount, Machine, Price, PriceRefresh
+
+
+def prices_of(workspace: Workspace) -> QuerySet[Price]:
+    return Price.objects.filter(Q(workspace=None) | Q(workspace=workspace))
+
+
+def own_rates_of(workspace: Workspace) -> QuerySet[Price]:
+    """What it pays for a machine by agreement, the newest first."""
+    own = Price.objects.filter(workspace=workspace, precedence__gte=OWN_RATE)
+    return own.order_by("-valid_from", "instance_type", "region")
+
+
+def discounts_of(workspace: Workspace) -> QuerySet[Discount]:
+    """The newest first."""
+    return Discount.objects.filter(workspace=workspace).order_by("-valid_from", "family", "pk")
+
+
+def refreshes() -> QuerySet[PriceRefresh]:
+    """What AWS was asked, for everybody."""
+    return PriceRefresh.objects.order_by("name")
+
+
+def machines() -> QuerySet[Machine]:
+    """Which types AWS has where, for everybody."""
+    return Machine.objects.order_by("instance_type", "region")

@@ -1,0 +1,169 @@
+"""The price explorer: what each machine costs on a day, by the list and by the workspace's rate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from advisor.pricing.book import PriceBook, PricedAt
+from advisor.pricing.catalogue import InstanceType, catalogue
+from advisor.pricing.price import PriceKey
+from advisor.pricing.staleness import Staleness, staleness
+from webapp.accounts.models import Workspace
+from webapp.prices import scope
+from webapp.prices.book import plain, plain_discount
+from webapp.prices.models import Machine, Price
+
+KEY = (
+    "instance_type",
+    "region",
+    "zone",
+    "service",
+    "purchase_option",
+    "provider",
+    "operating_system",
+)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is looked for; empty is "any"."""
+
+    text: str = ""
+    region: str = ""
+    service: str = ""
+    option: str = ""
+    day: date | None = None
+    """None: now."""
+
+    @property
+    def moment(self) -> datetime:
+        """The end of the day, or now."""
+        if self.day is None or self.day >= timezone.now().date():
+            return timezone.now()
+        return datetime.combine(self.day, time(), UTC) + timedelta(days=1, microseconds=-1)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One machine of the list."""
+
+    key: PriceKey
+    listed: PricedAt | None
+    yours: PricedAt | None
+    machine: InstanceType | None
+    age: Staleness | None
+    is_gone: bool
+
+    @property
+    def has_own_rate(self) -> bool:
+        return self.yours is not None and not self.yours.row.is_list
+
+    @property
+    def shown(self) -> PricedAt | None:
+        """The price whose source and dates are told."""
+        return self.listed or self.yours
+
+    @property
+    def list_usd_per_gpu_hour(self) -> Decimal | None:
+        if self.listed is None or self.machine is None or not self.machine.gpu_count:
+            return None
+        gpus = Decimal(self.machine.gpu_count) * Decimal(str(self.machine.gpu_fraction))
+        return self.listed.row.usd_per_hour / gpus
+
+
+def keys(workspace: Workspace, question: Question) -> QuerySet[Price, dict[str, Any]]:
+    """What has a price at that time, each once, in order."""
+    moment = question.moment
+    rows: QuerySet[Price] = scope.prices_of(workspace).filter(
+        Q(valid_to=None) | Q(valid_to__gt=moment), valid_from__lte=moment
+    )
+    if question.text:
+        rows = rows.filter(instance_type__icontains=question.text)
+    for name, value in (
+        ("region", question.region),
+        ("service", question.service),
+        ("purchase_option", question.option),
+    ):
+        if value:
+            rows = rows.filter(**{name: value})
+    found: QuerySet[Price, dict[str, Any]] = rows.values(*KEY).distinct().order_by(*KEY)
+    return found
+
+
+def rows(workspace: Workspace, found: Sequence[dict[str, Any]], moment: datetime) -> list[Row]:
+    """The page's keys with their prices: three queries, however many."""
+    wanted = [PriceKey(**key) for key in found]
+    names = {key.instance_type for key in wanted}
+    prices = scope.prices_of(workspace).filter(Q(instance_type__in=names) | Q(instance_type=""))
+    discounts = [plain_discount(row) for row in scope.discounts_of(workspace)]
+    book = PriceBook([plain(row) for row in prices], discounts)
+    at_list, gone = book.at_list(), _gone(wanted)
+    return [_row(key, book, at_list, gone, moment) for key in wanted]
+
+
+def _row(
+    key: PriceKey,
+    book: PriceBook,
+    at_list: PriceBook,
+    gone: set[tuple[str, str]],
+    moment: datetime,
+) -> Row:
+    listed = at_list.price_at(key, moment)
+    return Row(
+        key=key,
+        listed=listed,
+        yours=book.price_at(key, moment),
+        machine=catalogue().get(key.instance_type),
+        age=staleness(listed.row, timezone.now()) if listed else None,
+        is_gone=is_gone(key, gone),
+    )
+
+
+def _gone(wanted: Sequence[PriceKey]) -> set[tuple[str, str]]:
+    """(type, region) that AWS no longer offers."""
+    names = {key.instance_type.removeprefix("ml.") for key in wanted}
+    told = scope.machines().filter(instance_type__in=names, gone_at__isnull=False)
+    return set(told.values_list("instance_type", "region"))
+
+
+def is_gone(key: PriceKey, gone: set[tuple[str, str]]) -> bool:
+    """By what AWS said when it was last asked, or by the bundled catalogue."""
+    name = key.instance_type.removeprefix("ml.")
+    machine = catalogue().get(name)
+    return (name, key.region) in gone or (machine is not None and machine.retired)
+
+
+def choices(workspace: Workspace) -> dict[str, list[str]]:
+    """What may be asked for: the regions and so on that have prices."""
+    known = scope.prices_of(workspace)
+    return {
+        name: sorted(filter(None, known.values_list(name, flat=True).distinct()))
+        for name in ("region", "service", "purchase_option")
+    }
+
+
+def machines_of(instance_type: str) -> list[Machine]:
+    """The regions in which AWS was seen to have a type."""
+    return list(scope.machines().filter(instance_type=instance_type.removeprefix("ml.")))
+
+
+def hardware(instance_type: str) -> InstanceType | None:
+    """As bundled; of a newer type as AWS last described it."""
+    bundled = catalogue().get(instance_type)
+    told = machines_of(instance_type)
+    return bundled or (InstanceType.from_document(told[0].hardware) if told else None)
+
+
+def last_asked() -> tuple[datetime | None, list[str]]:
+    """When AWS was last asked, and what went wrong since."""
+    found = list(scope.refreshes())
+    finished = [each.finished_at for each in found if each.finished_at]
+    errors = [f"{each.name}: {each.error}" for each in found if each.error]
+    return max(finished, default=None), errors

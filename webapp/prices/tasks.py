@@ -1,0 +1,44 @@
+"""Celery's door to the price refresh. What a run of it doesn't manage, the next goes on with."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import boto3
+from celery import shared_task
+from django.utils import timezone
+
+from webapp.prices import refresh as refreshing
+from webapp.prices import sources
+from webapp.prices.models import PriceRefresh
+
+LONGEST_SECONDS = 300
+"""Of one task, well below the limit at which Celery stops it."""
+
+logger = logging.getLogger(__name__)
+
+
+@shared_task(name="prices.refresh")
+def refresh() -> None:
+    """Ask AWS for what is due, where credentials are known; without them nothing is asked."""
+    if boto3.Session().get_credentials() is None:
+        return
+    began = time.monotonic()
+    for part in sources.parts(sources.regions(), list(sources.SOURCES)):
+        if time.monotonic() - began > LONGEST_SECONDS:
+            refresh.apply_async(queue="maintain")
+            return
+        if refreshing.is_due(part, timezone.now()):
+            _one(part)
+
+
+def _one(part: sources.Part) -> None:
+    try:
+        refreshing.refresh(part, _told)
+    except refreshing.RefreshError as error:
+        logger.warning("price refresh failed", extra={"part": part.name, "error": str(error)})
+
+
+def _told(state: PriceRefresh) -> None:
+    logger.debug("prices", extra={"part": state.name, "rows": state.rows_read})

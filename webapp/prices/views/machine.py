@@ -1,0 +1,35 @@
+"""One instance type: what it is, where it can be had, and every price that is known of it."""
+
+from __future__ import annotations
+
+from django.http import Http404, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from advisor.pricing.catalogue import catalogue
+from advisor.pricing.gpus import gpu_models
+from webapp.accounts.access import PersonRequest
+from webapp.prices import scope
+from webapp.prices.selectors import explorer
+
+MOST_ROWS = 200
+
+
+@require_safe
+def machine(request: PersonRequest, instance_type: str) -> HttpResponse:
+    """404 for a type that has no price here and is in no catalogue."""
+    instance_type = instance_type.replace("\0", "")
+    found = explorer.hardware(instance_type)
+    known = scope.prices_of(request.workspace).filter(instance_type=instance_type)
+    prices = known.order_by("region", "service", "purchase_option", "zone", "-valid_from")
+    if found is None and not prices:
+        raise Http404("No price and no description of this instance type is known.")
+    context = {
+        "name": instance_type,
+        "machine": found,
+        "gpu": gpu_models().get(found.gpu_key) if found else None,
+        "regions": explorer.machines_of(instance_type),
+        "prices": prices[:MOST_ROWS],
+        "is_bundled": instance_type in catalogue(),
+    }
+    return render(request, "prices/machine.html", context)

@@ -1,0 +1,152 @@
+"""Writes what AWS told. A price that has changed closes its row and gets a new one, so that an old
+run keeps the price of its date; no row is ever deleted."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+from advisor.pricing.aws.offers import Offer
+from advisor.pricing.aws.pages import SpotPrice
+from advisor.pricing.catalogue import InstanceType
+from advisor.pricing.price import REFRESHED, PriceKey, PriceRow
+from advisor.pricing.succession import starts_at
+from webapp.prices.book import columns
+from webapp.prices.models import Machine, Price
+
+AWS = "aws"
+PRICE_LIST = "AWS Price List"
+SPOT_HISTORY = "AWS spot price history"
+_BATCH = 500
+
+
+def write_offers(offers: Sequence[Offer], now: datetime) -> int:
+    """On-demand prices; how many are new."""
+    known = _open_rows(offers)
+    new: list[Price] = []
+    for offer in {offer.key: offer for offer in offers}.values():
+        row = known.get(offer.key)
+        start = offer.effective_from if row is None else _follows(row, offer, now)
+        if row is not None and start is None:
+            row.seen_at = now
+        elif start is not None:
+            new.append(_row(offer.key, offer.usd_per_hour, start, PRICE_LIST, now))
+            if row is not None:
+                row.valid_to = start
+    Price.objects.bulk_update(known.values(), ["seen_at", "valid_to"], batch_size=_BATCH)
+    Price.objects.bulk_create(new, batch_size=_BATCH)
+    return len(new)
+
+
+def _follows(row: Price, offer: Offer, now: datetime) -> datetime | None:
+    seen_at = row.seen_at or row.valid_from
+    return starts_at(
+        row.usd_per_hour, row.valid_from, seen_at, offer.usd_per_hour, offer.effective_from, now
+    )
+
+
+def _open_rows(offers: Iterable[Offer]) -> dict[PriceKey, Price]:
+    """The refreshed rows that hold until further notice, by what they price."""
+    keys = [offer.key for offer in offers]
+    rows = _refreshed(keys).filter(valid_to=None, purchase_option="on_demand")
+    return {_key(row): row for row in rows if _key(row) in set(keys)}
+
+
+def write_spot(prices: Sequence[SpotPrice], now: datetime) -> int:
+    """Spot prices, each until the next change in its zone; how many changes are new."""
+    seen: dict[PriceKey, list[SpotPrice]] = defaultdict(list)
+    for price in prices:
+        seen[price.key].append(price)
+    known: dict[PriceKey, list[Price]] = defaultdict(list)
+    for row in _refreshed(seen).filter(purchase_option="spot"):
+        known[_key(row)].append(row)
+    new = [row for key, told in seen.items() for row in _new_spot(key, known[key], told, now)]
+    Price.objects.bulk_create(new, batch_size=_BATCH)
+    for row in new:
+        known[_key(row)].append(row)
+    _link(known, now)
+    return len(new)
+
+
+def _new_spot(
+    key: PriceKey, known: Iterable[Price], told: Iterable[SpotPrice], now: datetime
+) -> list[Price]:
+    """Also a price that is the same as before: what lies between may be told later."""
+    times = {row.valid_from for row in known}
+    changes = {price.since: price.usd_per_hour for price in told if price.since not in times}
+    return [_row(key, usd, since, SPOT_HISTORY, now) for since, usd in changes.items()]
+
+
+def _link(known: dict[PriceKey, list[Price]], now: datetime) -> None:
+    """Each row holds until the next one; the last was seen just now."""
+    touched = []
+    for rows in known.values():
+        rows.sort(key=lambda row: row.valid_from)
+        for row, following in pairwise(rows):
+            if row.valid_to != following.valid_from:
+                row.valid_to = following.valid_from
+                touched.append(row)
+        rows[-1].seen_at = now
+        touched.append(rows[-1])
+    Price.objects.bulk_update(touched, ["seen_at", "valid_to"], batch_size=_BATCH)
+
+
+def write_machines(machines: Sequence[InstanceType], region: str, now: datetime) -> int:
+    """What can be started in a region; how many types are new there."""
+    before = Machine.objects.filter(provider=AWS, region=region).count()
+    rows = [
+        Machine(
+            provider=AWS,
+            region=region,
+            instance_type=machine.name,
+            hardware=machine.to_document(),
+            first_seen_at=now,
+            last_seen_at=now,
+        )
+        for machine in machines
+    ]
+    Machine.objects.bulk_create(
+        rows,
+        batch_size=_BATCH,
+        update_conflicts=True,
+        unique_fields=["provider", "region", "instance_type"],
+        update_fields=["hardware", "last_seen_at", "gone_at"],
+    )
+    return Machine.objects.filter(provider=AWS, region=region).count() - before
+
+
+def mark_gone(region: str, began_at: datetime, now: datetime) -> None:
+    """Types that a complete list, begun at `began_at`, no longer names. Their prices stay."""
+    kept = Machine.objects.filter(provider=AWS, region=region, gone_at=None)
+    kept.filter(last_seen_at__lt=began_at).update(gone_at=now)
+
+
+def _refreshed(keys: Iterable[PriceKey]) -> Any:
+    keys = list(keys)
+    return Price.objects.filter(
+        workspace=None,
+        precedence=REFRESHED,
+        service__in={key.service for key in keys},
+        region__in={key.region for key in keys},
+        instance_type__in={key.instance_type for key in keys},
+    )
+
+
+def _key(row: Price) -> PriceKey:
+    return PriceKey(
+        row.provider,
+        row.service,
+        row.region,
+        row.instance_type,
+        row.purchase_option,
+        row.zone,
+        row.operating_system,
+    )
+
+
+def _row(key: PriceKey, usd: Any, start: datetime, source: str, now: datetime) -> Price:
+    price = PriceRow(key, usd, start, None, source, REFRESHED, seen_at=now)
+    return Price(**columns(price))
