@@ -78,6 +78,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("base_url")
     parser.add_argument("sign_in_link")
     parser.add_argument("--workspace", help="switch to this one first")
+    parser.add_argument("--page", action="append", default=[], help="another one, by its path")
     parser.add_argument("--to", type=Path, default=Path("pictures"))
     return parser.parse_args()
 
@@ -101,7 +102,8 @@ def _pictures(
 ) -> None:
     page = context.new_page()
     complaints.watch(page)
-    for name, address in _pages(page, arguments.base_url):
+    named = [(path.strip("/").replace("/", "-"), path) for path in arguments.page]
+    for name, address in [*_pages(page, arguments.base_url), *named]:
         page.goto(arguments.base_url + address)
         page.wait_for_load_state("networkidle")
         page.wait_for_timeout(300)

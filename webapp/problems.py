@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
+from django.core.exceptions import RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from ninja import NinjaAPI
-from ninja.errors import AuthenticationError, ValidationError
+from ninja.errors import AuthenticationError, HttpError, ValidationError
+
+API_PATH = "/api/"
+CONTENT_TYPE = "application/problem+json"
+SCHEMA = {
+    "title": "Problem",
+    "description": "Why the answer is not 2xx (RFC 9457).",
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string", "description": "What is wrong."},
+        "field": {"type": "string", "description": "Where: a field, parameter or header."},
+        "fix": {"type": "string", "description": "What to do about it."},
+    },
+}
 
 
 class Problem(Exception):  # noqa: N818 - the standard's own word
@@ -38,9 +57,36 @@ class Problem(Exception):  # noqa: N818 - the standard's own word
         return JsonResponse(
             body,
             status=self.status,
-            content_type="application/problem+json",
+            content_type=CONTENT_TYPE,
             headers=self.headers,
         )
+
+
+class ApiProblemsMiddleware:
+    """Answers of the API that never reached an operation (no such address, wrong method, a crash)
+    are problems like those of operations."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        answer = self.get_response(request)
+        plain = answer.status_code < 400 or answer.headers.get("Content-Type") == CONTENT_TYPE
+        if plain or not request.path_info.startswith(API_PATH):
+            return answer
+        allowed = {"Allow": answer.headers["Allow"]} if "Allow" in answer.headers else {}
+        return _general(answer.status_code, allowed).response()
+
+
+def _general(status: int, headers: dict[str, str]) -> Problem:
+    details = {
+        404: "There is nothing at this address.",
+        405: f"This address takes {headers.get('Allow', 'other methods')} only.",
+        500: "Something broke on our side. It was noted.",
+    }
+    fix = "See /api/v1/openapi.json." if status < 500 else ""
+    detail = details.get(status, "This request can't be understood.")
+    return Problem(status, detail, fix=fix, headers=headers)
 
 
 def handle_in(api: NinjaAPI) -> None:
@@ -58,6 +104,14 @@ def handle_in(api: NinjaAPI) -> None:
     @api.exception_handler(Http404)
     def _missing(_request: HttpRequest, _error: Any) -> HttpResponse:
         return Problem(404, "There is no such thing in this workspace.").response()
+
+    @api.exception_handler(RequestDataTooBig)
+    def _too_big(_request: HttpRequest, error: Any) -> HttpResponse:
+        return Problem(413, str(error), "body", "Send less at once.").response()
+
+    @api.exception_handler(HttpError)
+    def _unreadable(_request: HttpRequest, error: HttpError) -> HttpResponse:
+        return Problem(error.status_code, str(error), "body", "See the API description.").response()
 
     @api.exception_handler(ValidationError)
     def _invalid(_request: HttpRequest, error: ValidationError) -> HttpResponse:

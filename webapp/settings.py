@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -41,6 +42,7 @@ SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_AGE = 14 * 86_400
+SESSION_COOKIE_HTTPONLY = True
 SECURE_HSTS_SECONDS = env.integer("SECURE_HSTS_SECONDS", 3600 if HTTPS else 0)
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
@@ -64,16 +66,20 @@ INSTALLED_APPS = [
     "whitenoise.runserver_nostatic",
     "django.contrib.staticfiles",
     "csp",
+    "axes",
     "webapp",
     "webapp.accounts",
     "webapp.runs",
     "webapp.prices",
     "webapp.analysis",
     "webapp.advice",
+    "webapp.retention",
+    "webapp.notify",
     "webapp.ingest",
     "webapp.api",
 ]
 MIDDLEWARE = [
+    "webapp.problems.ApiProblemsMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -84,6 +90,8 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "webapp.accounts.middleware.CurrentWorkspaceMiddleware",
+    "webapp.accounts.middleware.AccessMiddleware",
+    "axes.middleware.AxesMiddleware",
 ]
 ROOT_URLCONF = "webapp.urls"
 WSGI_APPLICATION = "webapp.wsgi.application"
@@ -107,8 +115,32 @@ DATABASES = {"default": env.database("DATABASE_URL", DATA_DIR / "trimtab.sqlite3
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 AUTH_USER_MODEL = "accounts.User"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
+_validators = "django.contrib.auth.password_validation"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"{_validators}.UserAttributeSimilarityValidator"},
+    {"NAME": f"{_validators}.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": f"{_validators}.CommonPasswordValidator"},
+    {"NAME": f"{_validators}.NumericPasswordValidator"},
+]
+PASSWORD_RESET_TIMEOUT = 3600
 LOGIN_URL = "accounts:sign_in"
 LOGIN_REDIRECT_URL = "runs:jobs"
+
+# Sign-ins are slowed by address and account together, so that nobody can lock somebody else out.
+# Counted in the database: they hold when Redis starts afresh.
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "django.contrib.auth.backends.ModelBackend",
+]
+AXES_FAILURE_LIMIT = env.integer("TRIMTAB_SIGN_IN_FAILURES", 8, low=1)
+AXES_COOLOFF_TIME = timedelta(minutes=15)
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_CLIENT_IP_CALLABLE = "webapp.accounts.passwords.attempting_address"
+AXES_USERNAME_CALLABLE = "webapp.accounts.passwords.attempted_name"
+AXES_LOCKOUT_CALLABLE = "webapp.accounts.views.sign_in.locked_out"
+AXES_RESET_ON_SUCCESS = True
+AXES_ENABLE_ADMIN = False
+AXES_VERBOSE = False
 
 # Samples
 OBJECTS_URL = env.text("OBJECTS_URL") or str(DATA_DIR / "objects")
@@ -124,6 +156,13 @@ CACHES = {
         "KEY_PREFIX": "trimtab",
     }
 }
+
+# Requests to the API that one token and one address may make a minute; 0: any number.
+TOKEN_REQUESTS_A_MINUTE = env.integer("TRIMTAB_TOKEN_REQUESTS_A_MINUTE", 30_000)
+ADDRESS_REQUESTS_A_MINUTE = env.integer("TRIMTAB_ADDRESS_REQUESTS_A_MINUTE", 60_000)
+WRONG_TOKENS_A_MINUTE = env.integer("TRIMTAB_WRONG_TOKENS_A_MINUTE", 300)
+# How many proxies of ours stand before the service and add to X-Forwarded-For
+TRUSTED_PROXIES = env.integer("TRIMTAB_TRUSTED_PROXIES", 0)
 
 # Celery carries ids; the rows are the truth.
 # Why each value is what it is: docs/decisions/0003-rows-are-the-truth.md
@@ -148,7 +187,10 @@ CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_CREATE_MISSING_QUEUES = False
 CELERY_TASK_DEFAULT_QUEUE = "evaluate"
 CELERY_TASK_QUEUES: dict[str, dict[str, str]] = {"evaluate": {}, "maintain": {}}
-CELERY_TASK_ROUTES = {"analysis.compact": {"queue": "maintain"}}
+CELERY_TASK_ROUTES = {
+    "analysis.compact": {"queue": "maintain"},
+    "notify.send": {"queue": "maintain"},
+}
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
@@ -156,16 +198,31 @@ CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat-schedule")
 # The queue is named here: beat knows the schedule only, not the tasks.
 CELERY_BEAT_SCHEDULE = {
     name: {
-        "task": f"analysis.{task}",
+        "task": task,
         "schedule": float(seconds),
         "options": {"expires": seconds, "queue": "maintain"},
     }
     for name, task, seconds in (
-        ("sweep", "sweep", 5),
-        ("mark-lost", "mark_lost", 30),
-        ("compact", "compact_due", 60),
+        ("sweep", "analysis.sweep", 5),
+        ("mark-lost", "analysis.mark_lost", 30),
+        ("compact", "analysis.compact_due", 60),
+        ("retention", "retention.carry_out", 86_400),
+        ("notify", "notify.sweep", 15),
+        ("prices", "prices.refresh", 86_400),
     )
 }
+
+# Mail. Certificates are verified against the system's authorities (or SSL_CERT_FILE).
+_mail = env.mail("EMAIL_URL")
+EMAIL_BACKEND = _mail.backend
+EMAIL_HOST, EMAIL_PORT = _mail.host, _mail.port
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = _mail.user, _mail.password
+EMAIL_USE_TLS, EMAIL_USE_SSL = _mail.uses_starttls, _mail.uses_tls
+EMAIL_TIMEOUT = _mail.timeout_seconds
+EMAIL_FILE_PATH = _mail.folder
+_name = _base.hostname or ""
+_domain = _name if _name.strip("0123456789.") and ":" not in _name else "localhost"
+DEFAULT_FROM_EMAIL = SERVER_EMAIL = env.sender("EMAIL_FROM", f"Trimtab <trimtab@{_domain}>")
 
 # Static files: ours, and the browser libraries that npm's lock file names
 STATIC_URL = "static/"

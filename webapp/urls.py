@@ -1,14 +1,14 @@
 """Every door of the service."""
 
 from django.urls import include, path
-from ninja import NinjaAPI
 
 from webapp import health, problems
 from webapp.api import read
+from webapp.api.description import Api
 from webapp.ingest import doors
 from webapp.runs import resource
 
-api = NinjaAPI(
+api = Api(
     title="Trimtab",
     version="1",
     docs_url=None,
@@ -27,4 +27,7 @@ urlpatterns = [
     path("api/v1/", api.urls),
     path("", include("webapp.accounts.urls")),
     path("", include("webapp.runs.urls")),
+    path("", include("webapp.prices.urls")),
+    path("", include("webapp.retention.urls")),
+    path("", include("webapp.notify.urls")),
 ]

@@ -49,6 +49,25 @@ def test_it_counts_the_cost_of_a_finished_run_to_the_nano_dollar(agent):
     assert run.work == {"samples": 6 * 50 * 64, "steps": 300}
 
 
+def test_two_runs_on_one_machine_at_once_pay_it_once(agent, token):
+    """The first is counted again once the second is known; shares sum to the machine's price."""
+    send(agent, 6)
+    alone = analysed(agent).cost_usd
+    assert alone is not None
+    other = FakeAgent(agent.client, token, job="other", started_at_ns=agent.started_at_ns)
+    send(other, 3)
+    shared = analysed(other).cost_usd
+    first = Analysis.objects.get(run_id=agent.run_id)
+    assert first.wanted > first.done
+    total = analysed(agent).cost_usd
+    assert total is not None
+    assert shared is not None
+    assert abs(shared * 4 - alone) <= Decimal("1e-8")
+    assert abs(total + shared - alone) <= Decimal("1e-8")
+    second = Analysis.objects.get(run_id=other.run_id)
+    assert second.wanted == second.done, "they don't count each other for ever"
+
+
 def test_it_finds_the_input_pipeline_and_recommends_to_fix_it(agent):
     send(agent, 6)
     run = analysed(agent)
@@ -153,7 +172,13 @@ def test_it_is_the_same_with_the_samples_in_s3(agent, token, settings, bucket_ur
     send(agent, 3)
     analysed(agent)
     settings.OBJECTS_URL = bucket_url
-    elsewhere = FakeAgent(agent.client, token, job="elsewhere", started_at_ns=agent.started_at_ns)
+    elsewhere = FakeAgent(
+        agent.client,
+        token,
+        job="elsewhere",
+        started_at_ns=agent.started_at_ns,
+        machine_id="machine-2",
+    )
     send(elsewhere, 3)
     analysed(elsewhere)
     assert snapshot(elsewhere) == snapshot(agent)
@@ -168,7 +193,7 @@ def node_of(agent: FakeAgent) -> int:
 
 
 def snapshot(agent: FakeAgent) -> dict[str, object]:
-    """Every total that people see."""
+    """Every total that people see; the key of a workload names its job."""
     run = Run.objects.get(pk=agent.run_id)
     judged = Judgement.objects.filter(run=run)
     return {
@@ -177,7 +202,7 @@ def snapshot(agent: FakeAgent) -> dict[str, object]:
         "seconds": run.duration,
         "state": run.state,
         "work": run.work,
-        "summary": run.summary,
+        "summary": {k: v for k, v in run.summary.items() if k != "workload_key"},
         "judgements": list(judged.values_list("rule", "state", "summary", "numbers")),
         "recommended": list(run.job.recommendations.values_list("dedupe_key", "saving_usd")),
     }
@@ -188,7 +213,13 @@ def snapshot(agent: FakeAgent) -> dict[str, object]:
 def test_any_order_replays_lateness_and_skew_give_the_same_totals(token, data, skew_days):
     """Also with NaN metrics and a series that is refused: nothing is refused whole."""
     straight, shaken = (
-        FakeAgent(Client(), token, job=f"job-{uuid4()}", started_at_ns=STARTED_AT_NS)
+        FakeAgent(
+            Client(),
+            token,
+            job=f"job-{uuid4()}",
+            started_at_ns=STARTED_AT_NS,
+            machine_id=f"machine-{uuid4()}",
+        )
         for _ in range(2)
     )
     send(straight, 4)
@@ -259,7 +290,7 @@ def test_advice_stays_open_while_a_later_run_is_too_short_to_tell(agent, token):
 
 def test_a_months_saving_counts_only_runs_that_had_something_to_save(agent, token):
     def one_run(wait_us: int) -> Run:
-        each = FakeAgent(agent.client, token)
+        each = FakeAgent(agent.client, token, machine_id=f"machine-{uuid4()}")
         each.declare()
         for segment in each.segments(6):
             segment.steps[0].data_wait_us = [wait_us] * 50

@@ -67,6 +67,12 @@ class FakeAgent:
         return [self.segment(seq, last=seq == count - 1) for seq in range(count)]
 
     def declare(self, **changes: object):  # type: ignore[no-untyped-def]
+        return self.declare_body(self.declaration_body(**changes))
+
+    def declare_body(self, body: bytes):  # type: ignore[no-untyped-def]
+        return self._put(f"/api/v1/runs/{self.run_id}", body)
+
+    def declaration_body(self, **changes: object) -> bytes:
         declaration = Declaration(
             run_id=self.run_id,
             job=self.job,
@@ -87,7 +93,7 @@ class FakeAgent:
         )
         for name, value in changes.items():
             setattr(declaration, name, value)
-        return self._put(f"/api/v1/runs/{self.run_id}", encode_declaration(declaration))
+        return encode_declaration(declaration)
 
     def put(self, segment: Segment):  # type: ignore[no-untyped-def]
         return self.put_body(segment.seq, encode_segment(segment))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from advisor.store.folder import FolderStore
-from advisor.store.objects import ObjectMissingError
+from advisor.store.objects import ObjectMissingError, ObjectStore
 from advisor.store.opening import open_store
 from advisor.store.series import read_series
 from tests.store.runs import CPU, START, compacted, frame_of, segment, store_segments
@@ -23,6 +23,10 @@ store = FolderStore(sys.argv[1])
 for number in range(10**9):
     store.put("a/object", bytes([number % 256]) * {BODY_BYTES})
 """
+
+
+def keys(store: ObjectStore, prefix: str) -> list[str]:
+    return [found.key for found in store.list(prefix)]
 
 
 def test_it_gives_back_what_was_put(either_store):
@@ -48,10 +52,31 @@ def test_it_says_which_object_is_missing(either_store):
 def test_it_lists_by_prefix_in_order(either_store):
     for key in ("runs/2/b", "runs/1/z", "runs/1/a", "other"):
         either_store.put(key, b"x")
-    assert list(either_store.list("runs/1/")) == ["runs/1/a", "runs/1/z"]
-    assert list(either_store.list("runs/")) == ["runs/1/a", "runs/1/z", "runs/2/b"]
-    assert list(either_store.list("run")) == ["runs/1/a", "runs/1/z", "runs/2/b"]
-    assert list(either_store.list("nothing/here/")) == []
+    assert keys(either_store, "runs/1/") == ["runs/1/a", "runs/1/z"]
+    assert keys(either_store, "runs/") == ["runs/1/a", "runs/1/z", "runs/2/b"]
+    assert keys(either_store, "run") == ["runs/1/a", "runs/1/z", "runs/2/b"]
+    assert keys(either_store, "nothing/here/") == []
+
+
+def test_a_listing_tells_size_and_age(either_store):
+    before = datetime.now(UTC) - timedelta(seconds=2)
+    either_store.put("runs/1/a", b"12345")
+    (found,) = either_store.list("")
+    assert found.size_bytes == 5
+    assert before <= found.changed_at <= datetime.now(UTC) + timedelta(seconds=2)
+
+
+def test_tidying_takes_old_halves_and_empty_folders_and_no_object(tmp_path):
+    store = FolderStore(tmp_path)
+    store.put("runs/kept/a", b"1")
+    store.put("runs/gone/a", b"1")
+    store.delete("runs/gone/a")
+    (tmp_path / "runs" / "kept" / ".tmp-half").write_bytes(b"half")
+    store.tidy(before=datetime.now(UTC) - timedelta(hours=1))
+    assert (tmp_path / "runs" / "kept" / ".tmp-half").exists()
+    store.tidy(before=datetime.now(UTC) + timedelta(hours=1))
+    left = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*"))
+    assert left == ["runs", "runs/kept", "runs/kept/a"]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +102,7 @@ def test_a_folder_never_lists_a_half_written_object(tmp_path):
     store = FolderStore(tmp_path)
     store.put("a/b", b"1")
     (tmp_path / "a" / ".tmp-half").write_bytes(b"half")
-    assert list(store.list("")) == ["a/b"]
+    assert keys(store, "") == ["a/b"]
 
 
 def test_a_writer_that_is_killed_leaves_a_whole_object(tmp_path):
@@ -92,7 +117,7 @@ def test_a_writer_that_is_killed_leaves_a_whole_object(tmp_path):
         writer.wait()
         body = store.get("a/object")
         assert body == body[:1] * BODY_BYTES
-        assert list(store.list("")) == ["a/object"]
+        assert keys(store, "") == ["a/object"]
 
 
 def test_a_put_that_fails_leaves_nothing_behind(tmp_path):

@@ -95,7 +95,67 @@ def test_the_link_of_a_blocked_person_is_refused(link, anonymous, owner):
     assert anonymous.get("/").status_code == 302
 
 
-def test_the_sign_in_page_offers_no_mail_that_is_not_there(anonymous):
-    text = anonymous.get("/sign-in/").content.decode()
-    assert "manage.py welcome" in text
-    assert 'type="email"' not in text
+PASSWORD = "a long enough secret"
+
+
+@pytest.fixture
+def ada(owner):  # type: ignore[no-untyped-def]
+    owner.user.set_password(PASSWORD)
+    owner.user.save()
+    return owner.user
+
+
+def sign_in(client: Client, email: str, password: str = PASSWORD, **more):  # type: ignore[no-untyped-def]
+    return client.post("/sign-in/", {"email": email, "password": password}, **more)
+
+
+def test_a_password_signs_in_whatever_the_case_of_the_address(ada, anonymous):
+    assert sign_in(anonymous, "ADA@Example.org")["Location"] == "/"
+    assert anonymous.get("/").status_code == 200
+
+
+def test_the_session_gets_a_new_key_at_the_sign_in(ada, anonymous):
+    anonymous.get("/sign-in/?next=/account/")
+    before = anonymous.session.session_key
+    assert sign_in(anonymous, ada.email)["Location"] == "/account/"
+    assert anonymous.session.session_key != before
+
+
+def test_a_wrong_password_and_an_unknown_address_look_the_same(ada, anonymous):
+    wrong = sign_in(anonymous, ada.email, "not this one").content.decode()
+    unknown = sign_in(anonymous, "nobody@example.org", "not this one").content.decode()
+    told = "Address and password don&#x27;t belong together."
+    assert told in wrong
+    assert told in unknown
+
+
+def test_somebody_without_a_password_has_none_that_works(owner, anonymous):
+    for password in ("", "!", "None"):
+        sign_in(anonymous, owner.user.email, password)
+        assert anonymous.get("/").status_code == 302
+
+
+def test_guessing_is_stopped_for_this_account_from_this_address_only(ada, anonymous, settings):
+    guesser, elsewhere = "10.0.0.1", "10.0.0.2"
+    for _ in range(settings.AXES_FAILURE_LIMIT):
+        answer = sign_in(anonymous, ada.email, "wrong", REMOTE_ADDR=guesser)
+    assert answer.status_code == 429
+    assert answer["Retry-After"] == "900"
+    refused = sign_in(Client(), ada.email, REMOTE_ADDR=guesser)
+    assert refused.status_code == 429
+    assert "Try again in 15 minutes" in refused.content.decode()
+    assert sign_in(Client(), ada.email, REMOTE_ADDR=elsewhere).status_code == 302
+    other = factories.member(email="ben@example.org")
+    other.set_password(PASSWORD)
+    other.save()
+    assert sign_in(Client(), other.email, REMOTE_ADDR=guesser).status_code == 302
+
+
+def test_cookies_are_out_of_reach_of_scripts_and_other_sites(ada, anonymous):
+    cookie = sign_in(anonymous, ada.email).cookies["sessionid"]
+    assert cookie["httponly"]
+    assert cookie["samesite"] == "Lax"
+
+
+def test_the_sign_in_page_says_how_the_first_owner_gets_in(anonymous, db):
+    assert "manage.py welcome" in anonymous.get("/sign-in/").content.decode()

@@ -8,7 +8,9 @@ from django.http import HttpRequest
 from django.utils import timezone
 from ninja.security import HttpBearer
 
+from webapp import rate_limits
 from webapp.accounts.models import Token, digest
+from webapp.address import client_address
 from webapp.problems import Problem
 
 _TOUCH_EVERY = timedelta(minutes=1)
@@ -17,19 +19,38 @@ _TOUCH_EVERY = timedelta(minutes=1)
 class Bearer(HttpBearer):
     """Accepts a valid token with one of `scopes`; sets `request.auth` to it."""
 
+    openapi_description = "A token of the workspace, as its settings show it once."
+
     def __init__(self, *scopes: str) -> None:
         super().__init__()
         self.scopes = scopes
 
+    def __call__(self, request: HttpRequest) -> Token | None:
+        rate_limits.address_asks(client_address(request))
+        return super().__call__(request)
+
     def authenticate(self, request: HttpRequest, token: str) -> Token | None:
-        found = Token.objects.select_related("workspace").filter(digest=digest(token)).first()
-        if found is None or not found.is_valid:
+        found = _valid(client_address(request), digest(token))
+        if found is None:
             return None
+        rate_limits.token_asks(found.pk)
         if not any(found.allows(scope) for scope in self.scopes):
             fix = f"Use a token with the scope {' or '.join(self.scopes)}."
             raise Problem(403, "This token may not do that.", "Authorization", fix)
         _touch(found)
         return found
+
+
+def _valid(address: str, token_digest: str) -> Token | None:
+    """The token, unless there is none or its address has guessed too often (Problem 429)."""
+    rate_limits.guesses.refuse(address, token_digest)
+    held = Token.objects.filter(workspace__deleted_at=None).select_related("workspace")
+    found = held.filter(digest=token_digest).first()
+    if found is None or not found.is_valid:
+        rate_limits.guesses.was_wrong(address)
+        return None
+    rate_limits.guesses.was_right(address, token_digest)
+    return found
 
 
 def _touch(token: Token) -> None:

@@ -1,28 +1,83 @@
-"""Which workspace a signed-in person is looking at."""
+"""Which workspace a person looks at, and whether the page is for them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 
-from webapp.accounts.models import Workspace
+from webapp.accounts import access, scope
+from webapp.accounts.access import Audience
+from webapp.accounts.models import Membership, Workspace
+
+API = "api"
+"""The namespace whose operations authenticate bearer tokens instead."""
 
 
 class CurrentWorkspaceMiddleware:
-    """Sets `request.workspace`: the chosen one if the person is a member, else their first."""
+    """Sets `request.membership` and `request.workspace`: the chosen one, else their first."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        request.workspace = self._workspace(request)  # type: ignore[attr-defined]
+        found = self._membership(request)
+        request.membership = found  # type: ignore[attr-defined]
+        request.workspace = found.workspace if found else None  # type: ignore[attr-defined]
+        request.workspaces = _own(request)  # type: ignore[attr-defined]
+        request.may_change = access.belongs(found, Audience.MEMBERS)  # type: ignore[attr-defined]
+        request.is_owner = access.belongs(found, Audience.OWNERS)  # type: ignore[attr-defined]
         return self.get_response(request)
 
-    def _workspace(self, request: HttpRequest) -> Workspace | None:
+    def _membership(self, request: HttpRequest) -> Membership | None:
         if not request.user.is_authenticated:
             return None
-        own = Workspace.objects.filter(members=request.user).order_by("is_sample_data", "pk")
+        own = scope.memberships_held_by(request.user)
         chosen = request.session.get("workspace")
-        found = own.filter(pk=chosen).first() if chosen else None
-        return found or own.first()
+        found = own.filter(workspace=chosen).first() if chosen else None
+        return found or own.order_by("workspace__is_sample_data", "workspace").first()
+
+
+def _own(request: HttpRequest) -> QuerySet[Workspace]:
+    user = request.user
+    return scope.workspaces_of(user) if user.is_authenticated else Workspace.objects.none()
+
+
+class AccessMiddleware:
+    """Turns away whoever a view is not for; see `access`."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_view(
+        self, request: HttpRequest, view: Callable[..., Any], _args: Any, _kwargs: Any
+    ) -> HttpResponse | None:
+        wanted = access.audience(view, request.method or "GET")
+        if wanted == Audience.EVERYBODY or _is_operation(request):
+            return None
+        if not request.user.is_authenticated:
+            return redirect_to_login(request.get_full_path())
+        membership: Membership | None = request.membership  # type: ignore[attr-defined]
+        if access.belongs(membership, wanted):
+            return None
+        if membership is None:
+            return redirect("accounts:no_workspace")
+        raise PermissionDenied(_reason(wanted))
+
+
+def _is_operation(request: HttpRequest) -> bool:
+    match = request.resolver_match
+    return match is not None and API in match.namespaces
+
+
+def _reason(wanted: Audience) -> str:
+    who = "owners" if wanted == Audience.OWNERS else "members"
+    return f"This is for the {who} of the workspace. Ask an owner to change your role."

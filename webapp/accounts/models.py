@@ -14,15 +14,19 @@ from django.utils import timezone
 
 class UserManager(BaseUserManager["User"]):
     def create_user(self, email: str, password: str | None = None, **extra: Any) -> User:
-        user = self.model(email=self.normalize_email(email).lower(), **extra)
+        user = self.model(email=self.model.normalised(email), **extra)
         user.set_password(password)
         user.save(using=self._db)
         return user
+
+    def get_by_natural_key(self, username: str | None) -> User:
+        return self.get(email=self.model.normalised(username or ""))
 
 
 class User(AbstractBaseUser):
     """A person. Known by the address; a password is optional (links sign in as well)."""
 
+    EMAIL_FIELD = "email"
     email = models.EmailField(unique=True)
     name = models.CharField(max_length=120, blank=True)
     is_active = models.BooleanField(default=True)
@@ -33,6 +37,11 @@ class User(AbstractBaseUser):
 
     def __str__(self) -> str:
         return self.name or self.email
+
+    @classmethod
+    def normalised(cls, email: str) -> str:
+        """How an address is stored: lower case, as mail hosts read it."""
+        return cls.objects.normalize_email(email).strip().lower()
 
 
 class Workspace(models.Model):
@@ -48,6 +57,14 @@ class Workspace(models.Model):
         choices=[("save", "Save"), ("balanced", "Balanced"), ("safe", "Safe")],
     )
     created_at = models.DateTimeField(default=timezone.now)
+    keep_raw_days = models.PositiveIntegerField(null=True, blank=True, default=30)
+    """How long single samples are kept; None: for ever. So for the other two."""
+    keep_tiers_days = models.PositiveIntegerField(null=True, blank=True, default=365)
+    """How long 10 s and 60 s means, steps, events and artefacts are kept."""
+    keep_runs_days = models.PositiveIntegerField(null=True, blank=True, default=None)
+    """How long runs are kept with all that was found."""
+    deleted_at = models.DateTimeField(null=True, blank=True)
+    """Set: nobody gets in any more; it goes for good after a time to undo it."""
     members: models.ManyToManyField[User, Membership] = models.ManyToManyField(
         User, through="Membership", related_name="workspaces"
     )
@@ -60,12 +77,13 @@ class Membership(models.Model):
     """One person in one workspace."""
 
     OWNER, MEMBER, VIEWER = "owner", "member", "viewer"
+    ROLES: ClassVar = [(OWNER, "Owner"), (MEMBER, "Member"), (VIEWER, "Viewer")]
     workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="memberships")
     user = models.ForeignKey(User, models.CASCADE, related_name="memberships")
     role = models.CharField(
         max_length=16,
         default=MEMBER,
-        choices=[(OWNER, "Owner"), (MEMBER, "Member"), (VIEWER, "Viewer")],
+        choices=ROLES,
     )
 
     class Meta:
@@ -75,6 +93,31 @@ class Membership(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user} in {self.workspace}"
+
+
+class Invitation(models.Model):
+    """A seat that is offered to an address. Only the digest of its link is kept."""
+
+    workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="invitations")
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    email = models.EmailField()
+    role = models.CharField(max_length=16, default=Membership.MEMBER, choices=Membership.ROLES)
+    digest = models.CharField(max_length=64, unique=True)
+    invited_by = models.ForeignKey(User, models.SET_NULL, null=True, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+    expires_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["workspace", "email"], name="one_invitation_an_address")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.email} to {self.workspace}"
+
+    @property
+    def has_expired(self) -> bool:
+        return self.expires_at <= timezone.now()
 
 
 def digest(secret: str) -> str:
@@ -121,8 +164,11 @@ class Token(models.Model):
 
     @property
     def is_valid(self) -> bool:
-        expired = self.expires_at is not None and self.expires_at <= timezone.now()
-        return self.revoked_at is None and not expired
+        return self.revoked_at is None and not self.has_expired
+
+    @property
+    def has_expired(self) -> bool:
+        return self.expires_at is not None and self.expires_at <= timezone.now()
 
 
 class SignInLink(models.Model):
@@ -135,3 +181,23 @@ class SignInLink(models.Model):
 
     def __str__(self) -> str:
         return f"sign-in link of {self.user}"
+
+
+class AuditEntry(models.Model):
+    """A change that touched money, access or rules: who, what, when, before and after."""
+
+    workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="audit_entries")
+    at = models.DateTimeField(default=timezone.now)
+    actor = models.ForeignKey(User, models.SET_NULL, null=True, blank=True)
+    actor_name = models.CharField(max_length=300)
+    """Outlives the person or token."""
+    action = models.CharField(max_length=64)
+    subject = models.CharField(max_length=300)
+    change = models.JSONField(default=dict, blank=True)
+    """Field -> [before, after]."""
+
+    class Meta:
+        indexes = [models.Index(fields=["workspace", "-at"])]
+
+    def __str__(self) -> str:
+        return f"{self.actor_name}: {self.action} {self.subject}"

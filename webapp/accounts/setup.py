@@ -29,11 +29,18 @@ def sample_workspace() -> Workspace:
 
 
 def _workspace(name: str, is_sample_data: bool) -> Workspace:
-    found = Workspace.objects.filter(is_sample_data=is_sample_data).order_by("pk").first()
+    kept = Workspace.objects.filter(is_sample_data=is_sample_data, deleted_at=None)
+    found = kept.order_by("pk").first()
     if found is not None:
         return found
+    return new_workspace(name, _owner(), is_sample_data=is_sample_data)
+
+
+@transaction.atomic
+def new_workspace(name: str, owner: User, is_sample_data: bool = False) -> Workspace:
+    """A workspace with its first owner."""
     workspace = Workspace.objects.create(name=name, is_sample_data=is_sample_data)
-    Membership.objects.create(workspace=workspace, user=_owner(), role=Membership.OWNER)
+    Membership.objects.create(workspace=workspace, user=owner, role=Membership.OWNER)
     return workspace
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from django.utils import timezone
@@ -53,12 +53,16 @@ def save(run: Run, found: list[Recommendation], is_final: bool) -> None:
 
     Once the newest finished run gives no reason for it any more, advice was followed ("claimed")
     if what it asked to change has changed, and has expired if not. Too little evidence is no
-    reason to give it up.
+    reason to give it up. A deleted run advises nothing.
     """
+    if run.deleted_at is not None:
+        return
     for advised in found:
         _save_one(run, advised, is_final)
     if is_final and run.state == Run.FINISHED and _is_newest(run):
-        open_ones = run.job.recommendations.filter(state=rows.Recommendation.ACTIVE)
+        open_ones = run.job.recommendations.filter(
+            state=rows.Recommendation.ACTIVE, run__deleted_at=None
+        )
         keys = [advised.dedupe_key for advised in found]
         for gone in open_ones.exclude(dedupe_key__in=keys).select_related("run"):
             _settle(gone, run)
@@ -115,15 +119,19 @@ def _save_one(run: Run, advised: Recommendation, is_final: bool) -> None:
 
 def _may_be_renewed(known: rows.Recommendation, run: Run) -> bool:
     """By a newer run, or by its own again; but never against what a person decided."""
-    if known.run.number > run.number:
+    if known.run.deleted_at is None and _order(known.run) > _order(run):
         return False
     if known.state == rows.Recommendation.CLAIMED:
-        return known.claimed_by is None or run.number > known.claimed_by.number
+        return known.claimed_by is None or _order(run) > _order(known.claimed_by)
     return known.state in (rows.Recommendation.ACTIVE, rows.Recommendation.EXPIRED)
 
 
+def _order(run: Run) -> tuple[datetime, int]:
+    return run.began_at, run.number
+
+
 def _is_newest(run: Run) -> bool:
-    return not run.job.runs.filter(number__gt=run.number, state=Run.FINISHED).exists()
+    return not run.job.present_runs.after(run).filter(state=Run.FINISHED).exists()
 
 
 def _demand(run: Run, nodes: Sequence[Node], measured: Figures) -> Demand | None:
@@ -160,7 +168,7 @@ def _recent_costs_usd(
     runs that had nothing to save would be a promise that can't be kept.
     """
     since = timezone.now() - RECENT
-    others = run.job.runs.filter(
+    others = run.job.present_runs.filter(
         started_at__gte=since,
         cost_usd__isnull=False,
         configuration__instance_type=pricing.instance_types(nodes),

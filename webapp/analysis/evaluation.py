@@ -15,7 +15,7 @@ from advisor.store.frames import load_frame
 from advisor.store.opening import open_store
 from rules import engine
 from rules.frame import RunFrame
-from webapp.analysis import advising, pricing, queue
+from webapp.analysis import advising, queue, sharing
 from webapp.prices.book import price_book
 from webapp.runs import progress
 from webapp.runs.history import node_histories
@@ -27,35 +27,55 @@ RESOLUTIONS_SECONDS = (1, 2, 5, 10, 30, 60, 300, 900)
 
 
 @dataclass(frozen=True)
+class Measured:
+    """What was found in the samples."""
+
+    judgements: list[engine.Judgement]
+    figures: Figures
+    recommendations: list[Recommendation]
+    unreadable: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What an analysis found. Nothing is written yet."""
 
     run: Run
     nodes: Sequence[Node]
     is_final: bool
-    judgements: list[engine.Judgement]
     cost: RunCost
-    figures: Figures
     book: PriceBook
-    recommendations: list[Recommendation]
-    unreadable: tuple[str, ...]
+    measured: Measured | None
+    """None: samples of the run were deleted; what was found in them stays as it is."""
 
 
 def evaluate(held: queue.Claim) -> Outcome:
     """Analyse a run as far as it has arrived. Writes nothing but the lease."""
     run = Run.objects.select_related("job", "workspace").get(pk=held.run_id)
     progress.derive(run)
-    is_final = run.has_ended and progress.missing_segments(run) == 0
-    frame, unreadable = _frame(run, is_final)
-    queue.renew(held)
-    judgements = engine.evaluate(frame, {})
+    is_final = _is_final(run)
     nodes = list(Node.objects.filter(attempt__run=run).prefetch_related("sessions"))
     book = price_book(run.workspace, {node.region for node in nodes})
-    cost = cost_of_run([pricing.node_use(node) for node in nodes], book)
-    measured = figures(frame)
+    cost = cost_of_run(sharing.uses(run, nodes), book)
+    if run.raw_deleted_at is not None:
+        return Outcome(run, nodes, is_final, cost, book, measured=None)
+    return Outcome(run, nodes, is_final, cost, book, _measure(held, run, nodes, cost, book))
+
+
+def _measure(
+    held: queue.Claim, run: Run, nodes: Sequence[Node], cost: RunCost, book: PriceBook
+) -> Measured:
+    frame, unreadable = _frame(run, _is_final(run))
     queue.renew(held)
-    advice = advising.recommendations(run, nodes, judgements, cost, measured, book)
-    return Outcome(run, nodes, is_final, judgements, cost, measured, book, advice, unreadable)
+    judgements = engine.evaluate(frame, {})
+    found = figures(frame)
+    queue.renew(held)
+    advice = advising.recommendations(run, nodes, judgements, cost, found, book)
+    return Measured(judgements, found, advice, unreadable)
+
+
+def _is_final(run: Run) -> bool:
+    return run.has_ended and progress.missing_segments(run) == 0
 
 
 def _frame(run: Run, is_final: bool) -> tuple[RunFrame, tuple[str, ...]]:

@@ -6,19 +6,46 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from advisor.cost import NodeUse
+from advisor.pricing.aws.offers import EC2, SAGEMAKER
+from advisor.pricing.gpus import gpu_model
 from advisor.pricing.price import PriceKey
 from webapp.runs.models import Node
 
+AWS = "aws"
+GPU_HOUR, MACHINE = "gpu_hour", "machine"
+ON_PREMISES = "on_premises"
+
 
 def price_key(node: Node) -> PriceKey:
+    """What the node is priced as: its instance type; of an own machine its GPUs, by the hour."""
+    provider, service, name = _priced_as(node)
     return PriceKey(
-        provider=node.provider,
-        service=node.service or "ec2",
+        provider=provider,
+        service=service,
         region=node.region,
-        instance_type=node.instance_type,
+        instance_type=name,
         purchase_option=node.purchase_option,
         zone=node.zone,
     )
+
+
+def _priced_as(node: Node) -> tuple[str, str, str]:
+    """Provider, service, and type or GPU model."""
+    if node.instance_type:
+        provider = node.provider or AWS
+        return provider, node.service or _service(provider, node.instance_type), node.instance_type
+    provider = node.provider or ON_PREMISES
+    if node.gpus:
+        told = node.gpus[0]
+        known = gpu_model(told.get("model", ""), told.get("memory_bytes", 0))
+        return provider, node.service or GPU_HOUR, known.key if known else told.get("model", "")
+    return provider, node.service or MACHINE, ""
+
+
+def _service(provider: str, instance_type: str) -> str:
+    if provider != AWS:
+        return MACHINE
+    return SAGEMAKER if instance_type.startswith("ml.") else EC2
 
 
 def instance_types(nodes: Sequence[Node]) -> str:
@@ -34,6 +61,7 @@ def node_use(node: Node) -> NodeUse:
         intervals=tuple(session.interval for session in node.sessions.all()),
         share=share(node),
         owns_machine=node.owns_machine,
+        units=units(node),
     )
 
 
@@ -45,3 +73,8 @@ def share(node: Node) -> Fraction:
     if not node.vcpus or not node.effective_cpus:
         return Fraction(1)
     return min(Fraction(str(round(node.effective_cpus, 3))) / node.vcpus, Fraction(1))
+
+
+def units(node: Node) -> int:
+    """How many of what is priced the node has."""
+    return len(node.gpus) if price_key(node).service == GPU_HOUR else 1

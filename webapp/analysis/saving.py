@@ -7,9 +7,11 @@ from typing import Any
 
 from django.utils import timezone
 
+from advisor.cost import cost_of_run
+from advisor.spend import projection, usd_by_phase
 from rules.engine import Judgement as RuleJudgement
-from webapp.analysis import advising, pricing
-from webapp.analysis.evaluation import Outcome
+from webapp.analysis import advising, pricing, sharing, verdicts
+from webapp.analysis.evaluation import Measured, Outcome
 from webapp.analysis.models import CostPart, Judgement
 from webapp.runs import progress
 from webapp.runs.models import Node, Run
@@ -18,11 +20,25 @@ from webapp.runs.models import Node, Run
 def save(outcome: Outcome) -> None:
     """Judgements, cost, the run's figures and its recommendations; call in a transaction."""
     run = Run.objects.select_for_update(of=("self",)).get(pk=outcome.run.pk)
-    for judgement in outcome.judgements:
-        _save_judgement(run, judgement, outcome)
     _save_cost(run, outcome)
     _save_figures(run, outcome)
-    advising.save(run, outcome.recommendations, outcome.is_final)
+    sharing.count_neighbours_again(run, outcome.nodes)
+    if outcome.is_final and run.state == Run.FINISHED:
+        verdicts.judge(run)
+    if outcome.measured is None:
+        _price_waste_again(run, outcome)
+        return
+    for judgement in outcome.measured.judgements:
+        _save_judgement(run, judgement, outcome)
+    advising.save(run, outcome.measured.recommendations, outcome.is_final)
+
+
+def _price_waste_again(run: Run, outcome: Outcome) -> None:
+    """The seconds were measured when there were samples; their dollars follow the cost."""
+    for row in run.judgements.all():
+        row.waste_usd_low = _waste_usd(outcome, row.waste_seconds_low)
+        row.waste_usd_high = _waste_usd(outcome, row.waste_seconds_high)
+        row.save(update_fields=["waste_usd_low", "waste_usd_high"])
 
 
 def _save_judgement(run: Run, judged: RuleJudgement, outcome: Outcome) -> None:
@@ -86,10 +102,13 @@ def _save_cost(run: Run, outcome: Outcome) -> None:
 
 
 def _save_figures(run: Run, outcome: Outcome) -> None:
-    run.work = outcome.figures.work
-    run.metrics = outcome.figures.metrics
+    if outcome.measured is not None:
+        run.work = outcome.measured.figures.work
+        run.metrics = outcome.measured.figures.metrics
+        kept = {name: run.summary[name] for name in ("verdict",) if name in run.summary}
+        run.summary = kept | _found(outcome.measured)
     run.configuration = _configuration(outcome)
-    run.summary = _summary(run, outcome)
+    run.summary = run.summary | _priced(run, outcome) | verdicts.keys(run)
     progress.derive(run)
     run.save()
 
@@ -105,10 +124,9 @@ def _configuration(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _summary(run: Run, outcome: Outcome) -> dict[str, Any]:
-    """What lists and headlines show; see `Run.summary`."""
-    found, cost = outcome.figures, outcome.cost
-    parts = cost.parts
+def _found(measured: Measured) -> dict[str, Any]:
+    """What lists and headlines show of the samples; see `Run.summary`."""
+    found = measured.figures
     return {
         "steps": found.steps,
         "step_seconds_p50": found.step_seconds_p50,
@@ -118,16 +136,50 @@ def _summary(run: Run, outcome: Outcome) -> dict[str, Any]:
         "memory_p99_bytes": found.memory_p99_bytes,
         "gpu_busy_p95_pct": found.gpu_busy_p95_pct,
         "phase_seconds": found.phase_seconds,
+        "metric_progress": found.metric_progress,
+        "unreadable": len(measured.unreadable),
+    }
+
+
+def _priced(run: Run, outcome: Outcome) -> dict[str, Any]:
+    """What lists and headlines show of machines and prices."""
+    parts = outcome.cost.parts
+    rows = [row for part in parts for row in part.price_rows]
+    return {
         "usd_per_hour": _usd_per_hour(outcome),
-        "price_source": ", ".join(sorted({row.source for p in parts for row in p.price_rows})),
+        "basis": "list" if all(row.is_list for row in rows) else "your rate",
+        "list_usd": _list_usd(outcome),
+        "phase_usd": _phase_usd(run, outcome),
+        "projected": _projected(run, outcome),
+        "price_source": ", ".join(sorted({row.source for row in rows})),
         "is_later_price": any(part.later_price for part in parts),
         "is_estimated": any(part.estimated for part in parts),
         "missing": _missing(outcome),
         "node_count": len(outcome.nodes),
         "instance_types": sorted({node.instance_type for node in outcome.nodes} - {""}),
         "missing_segments": progress.missing_segments(run),
-        "unreadable": len(outcome.unreadable),
     }
+
+
+def _phase_usd(run: Run, outcome: Outcome) -> dict[str, str]:
+    """What each phase cost; empty: no price, or no phases."""
+    phases, total = run.summary.get("phase_seconds") or {}, outcome.cost.total_usd
+    length = outcome.run.duration
+    if total is None or length is None or not phases:
+        return {}
+    parts = usd_by_phase(total, phases, length.total_seconds())
+    return {name: str(usd) for name, usd in parts.items()}
+
+
+def _projected(run: Run, outcome: Outcome) -> dict[str, Any] | None:
+    """What a running run will cost, where it says how much it will do."""
+    total, length = outcome.cost.total_usd, outcome.run.duration
+    if outcome.run.has_ended or total is None or length is None:
+        return None
+    train_seconds = (run.summary.get("phase_seconds") or {}).get("train", 0.0)
+    planned = run.parameters
+    found = projection(total, length.total_seconds(), train_seconds, run.work, planned)
+    return found.to_document() if found else None
 
 
 def _missing(outcome: Outcome) -> list[str]:
@@ -138,7 +190,7 @@ def _missing(outcome: Outcome) -> list[str]:
 
 def _why_unpriced(node: Node) -> str:
     if not node.instance_type:
-        return "its instance type was not declared"
+        return "its instance type was not declared, and no rate of your own covers it"
     option = node.purchase_option.replace("_", "-")
     where = node.region or "a region that was not declared"
     return f"no {option} price of {node.instance_type} in {where}"
@@ -146,8 +198,18 @@ def _why_unpriced(node: Node) -> str:
 
 def _usd_per_hour(outcome: Outcome) -> str | None:
     """The price of one node at the start of the run, where all nodes are alike."""
-    keys = {pricing.price_key(node) for node in outcome.nodes}
-    if len(keys) != 1 or outcome.run.started_at is None:
+    kinds = {(pricing.price_key(node), pricing.units(node)) for node in outcome.nodes}
+    if len(kinds) != 1 or outcome.run.started_at is None:
         return None
-    priced = outcome.book.price_at(keys.pop(), outcome.run.started_at)
-    return None if priced is None else str(priced.row.usd_per_hour)
+    key, units = kinds.pop()
+    priced = outcome.book.price_at(key, outcome.run.started_at)
+    return None if priced is None else str(priced.row.usd_per_hour * units)
+
+
+def _list_usd(outcome: Outcome) -> str | None:
+    """The run's cost before discounts and own rates; None: no list price."""
+    total = outcome.cost.total_usd
+    if outcome.book.has_own_rates:
+        uses = sharing.uses(outcome.run, outcome.nodes)
+        total = cost_of_run(uses, outcome.book.at_list()).total_usd
+    return None if total is None else str(total)

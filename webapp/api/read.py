@@ -6,23 +6,24 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Count, OuterRef, Subquery
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.urls import reverse
 from ninja import Query, Router
 
 from rules.registry import all_rules
+from webapp.accounts.access import TokenRequest
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
 from webapp.advice.models import Recommendation
 from webapp.analysis.models import Analysis, Judgement
 from webapp.api.schemas import JobsOut, RunOut, money
-from webapp.problems import Problem
 from webapp.runs import resource, scope
 from webapp.runs.models import Job, Run
+from webapp.runs.selectors.jobs import in_order_of_appearance
 from webapp.runs.views import series
 
 router = Router(tags=["read"], auth=Bearer(Token.READ))
+_CURSOR = "`next_cursor` of the page before."
 
 
 @resource.router.get(
@@ -32,31 +33,29 @@ router = Router(tags=["read"], auth=Bearer(Token.READ))
     auth=Bearer(Token.READ, Token.INGEST),
     summary="One run: state, cost, findings, recommendations",
 )
-def get_run(request: HttpRequest, run_id: UUID) -> dict[str, Any]:
+def get_run(request: TokenRequest, run_id: UUID) -> dict[str, Any]:
     """404 for a run of another workspace."""
-    run = scope.run_or_404(request.auth.workspace, run_id)  # type: ignore[attr-defined]
-    analysis = Analysis.objects.filter(run=run).first()
-    fired = Judgement.objects.filter(run=run, state=Judgement.FIRED)
+    run = scope.run_or_404(request.auth.workspace, run_id)
+    analysis: Analysis | None = getattr(run, "analysis", None)
+    fired = run.judgements.filter(state=Judgement.FIRED)
     return {
         **_run(run),
         "analysis_is_final": analysis is not None and analysis.is_final,
         "analysis_error": analysis.error if analysis else "",
         "findings": [_finding(judgement) for judgement in fired],
-        "recommendations": [_recommendation(r) for r in Recommendation.objects.filter(run=run)],
+        "recommendations": [_recommendation(r) for r in run.recommendations.all()],
     }
 
 
 @router.get("/jobs", response=JobsOut, summary="The workspace's jobs")
 def get_jobs(
-    request: HttpRequest,
-    cursor: str = "",
+    request: TokenRequest,
+    cursor: str = Query("", pattern="^[0-9]{0,18}$", description=_CURSOR),  # type: ignore[type-arg]
     limit: int = Query(100, ge=1, le=1000),  # type: ignore[type-arg]
 ) -> dict[str, Any]:
     """In the order in which they were first seen."""
-    jobs = scope.jobs_of(request.auth.workspace)  # type: ignore[attr-defined]
-    last_run = Run.objects.filter(job=OuterRef("pk")).order_by("-number").values("pk")[:1]
-    jobs = jobs.annotate(run_count=Count("runs"), last_run=Subquery(last_run)).order_by("pk")
-    found = list(jobs.filter(pk__gt=_place(cursor))[: limit + 1])
+    jobs = in_order_of_appearance(scope.jobs_of(request.auth.workspace))
+    found = list(jobs.filter(pk__gt=int(cursor or 0))[: limit + 1])
     shown = found[:limit]
     return {
         "jobs": [_job(job) for job in shown],
@@ -67,9 +66,10 @@ def get_jobs(
 @router.get(
     "/runs/{run_id}/series",
     summary="Samples of a run: least, mean and greatest value by bucket of time",
+    openapi_extra={"responses": {304: {"description": "As the ETag that was sent"}}},
 )
 def get_series(
-    request: HttpRequest,
+    request: TokenRequest,
     run_id: UUID,
     names: str,
     start: float | None = Query(None, alias="from", description="Seconds since the run's start."),  # type: ignore[type-arg]
@@ -77,17 +77,8 @@ def get_series(
     buckets: int = series.DEFAULT_BUCKETS,
 ) -> HttpResponse:
     """`names` are separated by commas. With an ETag; null: not known."""
-    run = scope.run_or_404(request.auth.workspace, run_id)  # type: ignore[attr-defined]
+    run = scope.run_or_404(request.auth.workspace, run_id)
     return series.answer(request, run, series.json_answer)
-
-
-def _place(cursor: str) -> int:
-    if cursor == "":
-        return 0
-    if not cursor.isdecimal() or len(cursor) > 18:
-        fix = "Send `next_cursor` of the page before, or leave it out."
-        raise Problem(422, "This is not a cursor.", "cursor", fix)
-    return int(cursor)
 
 
 def _run(run: Run) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import hashlib
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
@@ -20,6 +21,8 @@ from webapp.runs import progress, registration
 
 # Below this, the difference between the clocks is the time an upload takes.
 SKEW_NOISE_SECONDS = 5
+MOST_LABELS = 500
+"""Of each kind on one run, however many declarations brought them."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +44,21 @@ class Upload:
         return f"runs/{self.segment.run_id}/{clock.session_id}/{name}"
 
     @property
+    def measured_until_ns(self) -> int:
+        """The end of the segment by the machine's clock, since the Unix epoch."""
+        segment = self.segment
+        return segment.clock.started_at_ns + (segment.start_ms + segment.duration_ms) * 1_000_000
+
+    @property
     def clock_offset_ms(self) -> int:
-        """What to add to the machine's clock; whole seconds, 0 within the noise."""
-        if self.sent_at_ns is None:
-            return 0
-        offset_seconds = round((time.time_ns() - self.sent_at_ns) / 1e9)
+        """What to add to the machine's clock; whole seconds, 0 within the noise.
+
+        It is told by when the agent says that it sent. Nothing arrives before it was measured, so
+        a clock that is ahead of ours is found out without being told.
+        """
+        now_ns = time.time_ns()
+        told_ns = 0 if self.sent_at_ns is None else now_ns - self.sent_at_ns
+        offset_seconds = round(min(told_ns, now_ns - self.measured_until_ns) / 1e9)
         return offset_seconds * 1000 if abs(offset_seconds) > SKEW_NOISE_SECONDS else 0
 
 
@@ -53,10 +66,12 @@ def declaration(workspace: Workspace, declared: Declaration) -> None:
     """Make or update the run and its node as declared.
 
     Raises:
-        Problem: 404 if the run belongs to another workspace.
+        Problem: 404 if the run belongs to another workspace; 400 if it would have too many tags,
+            parameters or parts of its workload.
     """
     with transaction.atomic():
         run = _run(workspace, declared.run_id, declared.job)
+        _bound_labels(run, declared)
         registration.declare(run, declared)
         queue.want(run)
     queue.enqueue_on_commit(run)
@@ -71,6 +86,7 @@ def segment(workspace: Workspace, upload: Upload) -> bool:
     """
     if _is_known(workspace, upload):
         return True
+    _refuse_foreign(workspace, upload.segment.run_id)
     open_store(settings.OBJECTS_URL).put(upload.object_key, upload.body)
     with transaction.atomic():
         run = _run(workspace, upload.segment.run_id, upload.segment.job)
@@ -100,11 +116,28 @@ def _same(known: rows.Segment, upload: Upload) -> bool:
     raise Problem(409, detail, "seq", "Number segments once; never change one that was sent.")
 
 
-def _run(workspace: Workspace, run_id, job_name: str) -> rows.Run:  # type: ignore[no-untyped-def]
+def _run(workspace: Workspace, run_id: UUID, job_name: str) -> rows.Run:
     run = registration.run(workspace, run_id, job_name)
     if run.workspace_id != workspace.pk:
-        raise Problem(404, "This run is not in your workspace.", "run_id", "Make a new run id.")
+        raise _foreign()
     return run
+
+
+def _refuse_foreign(workspace: Workspace, run_id: UUID) -> None:
+    """Before the object is written: nothing may come to lie beside another workspace's."""
+    if rows.Run.objects.filter(pk=run_id).exclude(workspace=workspace).exists():
+        raise _foreign()
+
+
+def _foreign() -> Problem:
+    return Problem(404, "This run is not in your workspace.", "run_id", "Make a new run id.")
+
+
+def _bound_labels(run: rows.Run, declared: Declaration) -> None:
+    for field in ("tags", "parameters", "workload"):
+        if len({*getattr(run, field), *getattr(declared, field)}) > MOST_LABELS:
+            detail = f"Over {MOST_LABELS} {field} with those that the run has."
+            raise Problem(400, detail, field, "Send fewer, under names that stay the same.")
 
 
 def _session(run: rows.Run, upload: Upload) -> rows.Session:

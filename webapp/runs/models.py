@@ -3,33 +3,87 @@
 from __future__ import annotations
 
 import uuid
-from datetime import timedelta
-from typing import ClassVar
+from datetime import datetime, timedelta
+from typing import Any, ClassVar
 
 from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from webapp.accounts.models import User, Workspace
 from webapp.money import UsdField
 
+UNDO_DAYS = 30
+"""How long the deletion of a job or run can be undone."""
+
 
 class Job(models.Model):
-    """A training job that is run again and again, known by its name within a workspace."""
+    """A training job that is run again and again. Names and keys share one space: no job has
+    another's key for a name."""
 
     workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="jobs")
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    key = models.CharField(max_length=200, editable=False)
+    """The name that agents send; never changed."""
     name = models.CharField(max_length=200)
+    """The name that people see."""
     owner = models.CharField(max_length=120, blank=True)
+    """Of the runs that name none; so are the tags."""
     tags = models.JSONField(default=dict, blank=True)
     runs_made = models.PositiveIntegerField(default=0)
     """How many run numbers were given out; a number is never given twice."""
+    deleted_at = models.DateTimeField(null=True, blank=True)
+    """Gone from every page, with all of its runs; can be undone for a time."""
+    merged_into = models.ForeignKey(
+        "self", models.CASCADE, null=True, blank=True, related_name="merged_jobs"
+    )
+    """Gone from every page; its runs are the other job's, and so is what agents send under its
+    key."""
     created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["workspace", "name"], name="one_job_a_name")]
+        constraints = [
+            models.UniqueConstraint(fields=["workspace", "name"], name="one_job_a_name"),
+            models.UniqueConstraint(fields=["workspace", "key"], name="one_job_a_key"),
+        ]
 
     def __str__(self) -> str:
         return self.name
+
+    def save(self, *args: Any, **more: Any) -> None:
+        self.key = self.key or self.name
+        super().save(*args, **more)
+
+    @property
+    def present_runs(self) -> RunQuerySet:
+        """Those that nobody deleted."""
+        return Run.objects.filter(job=self).present()
+
+
+def began() -> Coalesce:
+    """When a run began, or else was first heard of: what runs of a job are put in order by.
+
+    Their numbers tell in which order they came in: old runs can be imported or merged.
+    """
+    return Coalesce("started_at", "created_at")
+
+
+class RunQuerySet(models.QuerySet["Run"]):
+    def present(self) -> RunQuerySet:
+        """Those that nobody deleted: everything that is shown, summed or compared."""
+        return self.filter(deleted_at=None)
+
+    def newest_first(self) -> RunQuerySet:
+        return self.order_by(began().desc(), "-number")
+
+    def before(self, run: Run) -> RunQuerySet:
+        earlier = Q(began__lt=run.began_at) | Q(began=run.began_at, number__lt=run.number)
+        return self.alias(began=began()).filter(earlier)
+
+    def after(self, run: Run) -> RunQuerySet:
+        later = Q(began__gt=run.began_at) | Q(began=run.began_at, number__gt=run.number)
+        return self.alias(began=began()).filter(later)
 
 
 class Run(models.Model):
@@ -69,13 +123,46 @@ class Run(models.Model):
     """None: no price, or not counted yet."""
     summary = models.JSONField(default=dict, blank=True)
     """Figures of the last analysis that lists show: p95s, data wait, step seconds."""
+    note = models.TextField(blank=True, max_length=2000)
+    owner_is_edited = models.BooleanField(default=False)
+    """A person has set or emptied the owner: no declaration changes it any more."""
+    edited_tags = models.JSONField(default=list, blank=True)
+    """Keys that a person has set or removed: no declaration changes these tags any more."""
+    is_excluded = models.BooleanField(default=False)
+    """Never part of a baseline."""
+    is_pinned = models.BooleanField(default=False)
+    """The baseline is made of the job's pinned runs alone, where there are some."""
+    billed_usd = UsdField(null=True, blank=True)
+    """What the provider billed, as somebody entered it; None: not entered."""
+    billed_by = models.CharField(max_length=300, blank=True)
+    billed_at = models.DateTimeField(null=True, blank=True)
+    """When it was entered."""
+    deleted_at = models.DateTimeField(null=True, blank=True)
+    """Gone from every page; can be undone for a time."""
+    raw_deleted_at = models.DateTimeField(null=True, blank=True)
+    """When retention took single samples: what was found from them is no longer measured anew."""
+    samples_deleted_at = models.DateTimeField(null=True, blank=True)
+    """When retention took the rest, so that no chart can be drawn."""
+
+    objects = RunQuerySet.as_manager()
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["job", "number"], name="one_run_a_number")]
-        indexes = [models.Index(fields=["workspace", "-created_at"])]
+        constraints = [
+            models.UniqueConstraint(fields=["job", "number"], name="one_run_a_number"),
+        ]
+        indexes = [
+            models.Index(fields=["workspace", "-created_at"]),
+            models.Index(
+                F("job"), began().desc(), F("number").desc(), name="runs_of_a_job_newest_first"
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.job} #{self.number}"
+
+    @property
+    def began_at(self) -> datetime:
+        return self.started_at or self.created_at
 
     @property
     def has_ended(self) -> bool:
@@ -86,6 +173,24 @@ class Run(models.Model):
         if self.started_at is None or self.ended_at is None:
             return None
         return self.ended_at - self.started_at
+
+
+class MovedRun(models.Model):
+    """Where a run was before its job was merged into another, so that it can go back."""
+
+    run = models.ForeignKey(Run, models.CASCADE, related_name="moves")
+    came_from = models.ForeignKey(Job, models.CASCADE, related_name="lent_runs")
+    number_before = models.PositiveIntegerField(null=True, blank=True)
+    """None: it came in under the key of the merged job afterwards, and never had one there."""
+    number_after = models.PositiveIntegerField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "came_from"], name="one_move_a_run_and_job")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.run} from {self.came_from}"
 
 
 class Attempt(models.Model):
@@ -126,6 +231,11 @@ class Node(models.Model):
     cpu_model = models.CharField(max_length=120, blank=True)
     gpus = models.JSONField(default=list, blank=True)
     """[{model, memory_bytes, uuid, allocated}], in the order of the `gpuN` series."""
+    declared = models.JSONField(default=dict, blank=True)
+    """What the agent says of the fields that a person has corrected; it changes no more than
+    this."""
+    corrected_by = models.CharField(max_length=300, blank=True)
+    corrected_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         constraints = [

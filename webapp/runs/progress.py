@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.utils import timezone
-from trimtab.wire import Segment
+from trimtab.wire import FIRST_PIECE, Segment
 
 from webapp.runs.models import Run, Session
 
@@ -48,7 +48,11 @@ def mark_lost(now: datetime) -> int:
 def missing_segments(run: Run) -> int:
     """How many segments of ended sessions are known to exist and have not arrived."""
     ended = Session.objects.filter(node__attempt__run=run, final_seq__isnull=False)
-    return sum((session.final_seq or 0) + 1 - session.segments.count() for session in ended)
+    return sum((session.final_seq or 0) + 1 - _own_segments(session) for session in ended)
+
+
+def _own_segments(session: Session) -> int:
+    return session.segments.filter(seq__lt=FIRST_PIECE).count()
 
 
 def _deciding(sessions: Iterable[Session]) -> list[Session]:

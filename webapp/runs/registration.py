@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from uuid import UUID
 
-from django.db.models import F
+from django.db.models import F, Q
 from trimtab.wire import Declaration, NodeFacts
 
 from webapp.accounts.models import Workspace
-from webapp.runs.models import Attempt, Job, Node, Run
+from webapp.runs.models import Attempt, Job, MovedRun, Node, Run
 
 
 def run(workspace: Workspace, run_id: UUID, job_name: str) -> Run:
@@ -20,10 +20,12 @@ def run(workspace: Workspace, run_id: UUID, job_name: str) -> Run:
     found = Run.objects.select_for_update(of=("self",)).filter(pk=run_id).first()
     if found is not None:
         return found
-    job = _locked_job(workspace, job_name)
-    made, _ = Run.objects.get_or_create(
+    called, job = _named(workspace, job_name)
+    made, is_new = Run.objects.get_or_create(
         pk=run_id, defaults={"workspace": workspace, "job": job, "number": _next_number(job)}
     )
+    if is_new:
+        _arrived(made, called)
     return made
 
 
@@ -37,12 +39,13 @@ def node(run: Run, attempt_number: int, machine_id: str) -> Node:
 
 
 def declare(run: Run, declared: Declaration) -> None:
-    """Write what was declared; empty fields leave what is known."""
+    """Write what was declared; empty fields leave what is known; what a person has set stays."""
     _declare_node(node(run, declared.attempt, declared.node.machine_id), declared.node)
-    if run.job.name != declared.job:
-        _move(run, declared.job)
-    run.owner = declared.owner or run.owner
-    run.tags = {**run.tags, **declared.tags}
+    _place(run, declared.job)
+    if not run.owner_is_edited:
+        run.owner = declared.owner or run.owner
+    free = {key: value for key, value in declared.tags.items() if key not in run.edited_tags}
+    run.tags = {**run.tags, **free}
     run.parameters = {**run.parameters, **declared.parameters}
     run.workload = {**run.workload, **declared.workload}
     run.command = declared.command or run.command
@@ -59,22 +62,54 @@ def declare(run: Run, declared: Declaration) -> None:
 def _declare_node(node: Node, facts: NodeFacts) -> None:
     known = {name: value for name, value in asdict(facts).items() if value}
     for name, value in known.items():
-        setattr(node, name, value)
+        if name in node.declared:
+            node.declared[name] = value
+        else:
+            setattr(node, name, value)
     node.save()
 
 
-def _locked_job(workspace: Workspace, name: str) -> Job:
-    job, _ = Job.objects.get_or_create(workspace=workspace, name=name)
-    return Job.objects.select_for_update().get(pk=job.pk)
+def _place(run: Run, job_name: str) -> None:
+    """A declaration knows the job better than a segment that came first. A deleted run stays where
+    it is: nothing that is late brings a job back."""
+    if run.deleted_at is not None or job_name in (run.job.name, run.job.key):
+        return
+    called, job = _named(run.workspace, job_name)
+    if job.pk != run.job_id:
+        run.job, run.number = job, _next_number(job)
+        MovedRun.objects.filter(run=run).delete()
+        _arrived(run, called)
+
+
+def _named(workspace: Workspace, name: str) -> tuple[Job, Job]:
+    """The job of this name or key, made if there is none, and, locked, the one that it was merged
+    into, if it was: where runs of that name go. A deleted one is back, without its runs."""
+    called = Job.objects.filter(Q(name=name) | Q(key=name), workspace=workspace).first()
+    if called is None:
+        called, _ = Job.objects.get_or_create(
+            workspace=workspace, key=name, defaults={"name": name}
+        )
+    job = locked(called)
+    if job.deleted_at is not None:
+        job.deleted_at = None
+        job.save(update_fields=["deleted_at"])
+    return called, job
+
+
+def locked(job: Job) -> Job:
+    """The job, or what it was merged into, locked until the transaction ends."""
+    held = Job.objects.select_for_update(of=("self",)).select_related("merged_into").get(pk=job.pk)
+    return held if held.merged_into is None else locked(held.merged_into)
+
+
+def _arrived(run: Run, called: Job) -> None:
+    """A run under the key of a merged job goes with it, should the merge be undone."""
+    while called.pk != run.job_id:
+        MovedRun.objects.create(run=run, came_from=called)
+        called = Job.objects.get(merged_jobs=called)
 
 
 def _next_number(job: Job) -> int:
     Job.objects.filter(pk=job.pk).update(runs_made=F("runs_made") + 1)
     job.refresh_from_db(fields=["runs_made"])
     return job.runs_made
-
-
-def _move(run: Run, job_name: str) -> None:
-    """The declaration knows the job better than a segment that came first."""
-    job = _locked_job(run.workspace, job_name)
-    run.job, run.number = job, _next_number(job)

@@ -12,14 +12,26 @@ from webapp.runs.models import Job, Run
 
 
 def jobs_of(workspace: Workspace | None) -> QuerySet[Job]:
-    """The jobs of a workspace; none without one."""
-    return Job.objects.filter(workspace=workspace) if workspace else Job.objects.none()
+    """The jobs of a workspace; none without one. Not the deleted and the merged ones."""
+    if workspace is None:
+        return Job.objects.none()
+    return Job.objects.filter(workspace=workspace, deleted_at=None, merged_into=None)
 
 
 def runs_of(workspace: Workspace | None) -> QuerySet[Run]:
-    """The runs of a workspace with their jobs; none without one."""
+    """The runs of a workspace with their jobs; none without one. Not the deleted ones."""
     if workspace is None:
         return Run.objects.none()
+    return Run.objects.filter(workspace=workspace).present().select_related("job")
+
+
+def every_job_of(workspace: Workspace) -> QuerySet[Job]:
+    """The deleted and merged ones as well, whose deletion or merge may be undone."""
+    return Job.objects.filter(workspace=workspace)
+
+
+def every_run_of(workspace: Workspace) -> QuerySet[Run]:
+    """The deleted ones as well."""
     return Run.objects.filter(workspace=workspace).select_related("job")
 
 

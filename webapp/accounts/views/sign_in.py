@@ -1,76 +1,90 @@
-"""Signing in by a one-time link, and out."""
+"""Signing in, by password or by a one-time link, and out."""
 
 from __future__ import annotations
 
-from django.contrib.auth import login, logout
-from django.db import transaction
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import authenticate, login, logout
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST
 
-from webapp.accounts.models import SignInLink, User, digest
+from webapp.accounts import links
+from webapp.accounts.access import open_to_everybody, signed_in_only
+from webapp.accounts.forms import SignInForm
+from webapp.accounts.models import User
 
 NEXT = "sign_in_next"
 """Session key: the page that asked for the sign-in."""
+WRONG = "Address and password don't belong together."
+"""Says the same whether or not there is such an account."""
 
 
-@require_safe
+@open_to_everybody
+@require_http_methods(["GET", "POST"])
 @never_cache
+@sensitive_post_parameters("password")
 def sign_in(request: HttpRequest) -> HttpResponse:
-    """Says how to get in; remembers the page to go back to."""
+    """By password; says how else to get in. Remembers the page to go back to."""
     if request.user.is_authenticated:
         return redirect("runs:jobs")
-    wanted = request.GET.get("next", "")
-    if _is_ours(request, wanted):
-        request.session[NEXT] = wanted
-    return render(request, "accounts/sign_in.html")
+    remember(request, request.GET.get("next", ""))
+    form = SignInForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        user = authenticate(
+            request, username=form.cleaned_data["email"], password=form.cleaned_data["password"]
+        )
+        if isinstance(user, User):
+            return enter(request, user)
+        form.add_error(None, WRONG)
+    return render(request, "accounts/sign_in.html", {"form": form})
 
 
+def locked_out(request: HttpRequest, _credentials: dict[str, Any], **_: Any) -> HttpResponse:
+    """After too many wrong passwords for one account from one address."""
+    minutes = int(settings.AXES_COOLOFF_TIME.total_seconds() // 60)
+    context = {"form": SignInForm(), "locked_minutes": minutes}
+    answer = render(request, "accounts/sign_in.html", context, status=429)
+    answer["Retry-After"] = str(minutes * 60)
+    return answer
+
+
+@open_to_everybody
 @require_http_methods(["GET", "POST"])
 @never_cache
 def use_link(request: HttpRequest, secret: str) -> HttpResponse:
     """GET asks, POST signs in and burns the link: programs that preview links must not use it."""
-    link = SignInLink.objects.filter(digest=digest(secret)).first()
-    problem = _problem(link)
+    link = links.find(secret)
+    problem = links.problem(link)
     if request.method == "GET" or problem:
         context = {"problem": problem, "user_name": link.user if link else ""}
         return render(request, "accounts/use_link.html", context, status=410 if problem else 200)
-    user = _burn(secret)
+    user = links.burn(secret)
     if user is None:
         context = {"problem": "used"}
         return render(request, "accounts/use_link.html", context, status=410)
-    wanted = request.session.pop(NEXT, "")
-    login(request, user, backend="django.contrib.auth.backends.ModelBackend")
-    return redirect(wanted or "runs:jobs")
+    return enter(request, user)
 
 
+@signed_in_only
 @require_POST
 def sign_out(request: HttpRequest) -> HttpResponse:
     logout(request)
     return redirect("accounts:sign_in")
 
 
-def _problem(link: SignInLink | None) -> str:
-    """Why this link doesn't sign in; empty: it does."""
-    if link is None or not link.user.is_active:
-        return "unknown"
-    if link.used_at is not None:
-        return "used"
-    return "expired" if link.expires_at <= timezone.now() else ""
+def remember(request: HttpRequest, address: str) -> None:
+    """The page of ours to go to after the sign-in."""
+    if url_has_allowed_host_and_scheme(address, allowed_hosts={request.get_host()}):
+        request.session[NEXT] = address
 
 
-@transaction.atomic
-def _burn(secret: str) -> User | None:
-    """The person, exactly once: of two clicks at the same moment one finds the link used."""
-    now = timezone.now()
-    unused = SignInLink.objects.filter(digest=digest(secret), used_at=None, expires_at__gt=now)
-    if unused.update(used_at=now) != 1:
-        return None
-    return SignInLink.objects.select_related("user").get(digest=digest(secret)).user
-
-
-def _is_ours(request: HttpRequest, address: str) -> bool:
-    return url_has_allowed_host_and_scheme(address, allowed_hosts={request.get_host()})
+def enter(request: HttpRequest, user: User) -> HttpResponse:
+    """Begin a session under a new key, and go where the person wanted to."""
+    wanted = request.session.pop(NEXT, "")
+    login(request, user, backend="django.contrib.auth.backends.ModelBackend")
+    return redirect(wanted or "runs:jobs")

@@ -1,25 +1,67 @@
-"""Which workspace a person looks at."""
+"""The workspaces of a person, and the settings of the one they look at."""
 
 from __future__ import annotations
 
 from uuid import UUID
 
-from django.contrib.auth.decorators import login_required
+from django.contrib import messages
+from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect
-from django.views.decorators.http import require_POST
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from webapp.accounts.models import Workspace
+from webapp.accounts import audit, scope, setup
+from webapp.accounts.access import PersonRequest, changed_by_owners, signed_in_only
+from webapp.accounts.forms import NewWorkspaceForm, WorkspaceForm
 
 
+@signed_in_only
 @require_POST
-@login_required
-def switch(request: HttpRequest) -> HttpResponse:
+def switch(request: PersonRequest) -> HttpResponse:
     """Look at another workspace of one's own; 404 for any other."""
-    own = Workspace.objects.filter(members=request.user)  # type: ignore[misc]
+    own = scope.workspaces_of(request.user)
     chosen = get_object_or_404(own, uuid=_uuid(request.POST.get("workspace", "")))
     request.session["workspace"] = chosen.pk
     return redirect("runs:jobs")
+
+
+@signed_in_only
+@require_safe
+def no_workspace(request: HttpRequest) -> HttpResponse:
+    """Where a person lands who is a member of nothing (any more)."""
+    return render(request, "accounts/no_workspace.html")
+
+
+@signed_in_only
+@require_http_methods(["GET", "POST"])
+def new_workspace(request: PersonRequest) -> HttpResponse:
+    """Whoever makes one owns it."""
+    form = NewWorkspaceForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        made = setup.new_workspace(form.cleaned_data["name"], request.user)
+        request.session["workspace"] = made.pk
+        return redirect("runs:jobs")
+    return render(request, "accounts/new_workspace.html", {"form": form})
+
+
+@changed_by_owners
+@require_http_methods(["GET", "POST"])
+def general(request: PersonRequest) -> HttpResponse:
+    """Name, time zone, and how eagerly rules fire."""
+    workspace = request.workspace
+    before = {name: getattr(workspace, name) for name in WorkspaceForm.Meta.fields}
+    form = WorkspaceForm(request.POST or None, instance=workspace)
+    if request.method == "POST" and form.is_valid():
+        with transaction.atomic():
+            form.save()
+            change = {name: (before[name], form.cleaned_data[name]) for name in form.changed_data}
+            audit.record(workspace, request.user, "workspace.changed", workspace.name, change)
+        messages.success(request, "Saved.")
+        return redirect("accounts:general")
+    if request.method == "POST":
+        workspace.refresh_from_db()
+    context = {"form": form, "is_read_only": not request.is_owner}
+    return render(request, "accounts/general.html", context)
 
 
 def _uuid(text: str) -> UUID:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
-from django.db.models import Count, Q, QuerySet, Sum
+from django.db.models import Count, Q, Sum
 from django.urls import reverse
 
 from webapp.runs.models import Job, Run
+from webapp.runs.selectors.baseline import baseline_of
 from webapp.runs.selectors.work import WorkUnit, common_unit
 
 CHART_RUNS = 120
@@ -22,6 +25,8 @@ class JobPage:
     job: Job
     charted: list[Run]
     unit: WorkUnit | None
+    before: Run | None
+    """What the last run is compared with."""
     run_count: int
     total_usd: Decimal | None
     unpriced_count: int
@@ -30,12 +35,6 @@ class JobPage:
     @property
     def last(self) -> Run | None:
         return self.charted[-1] if self.charted else None
-
-    @property
-    def before(self) -> Run | None:
-        """The finished run before the last: what the last is compared with."""
-        done = [run for run in self.charted[:-1] if run.state == Run.FINISHED]
-        return done[-1] if done else None
 
     @property
     def change_pct(self) -> float | None:
@@ -68,25 +67,29 @@ class JobPage:
 
 
 def job_page(job: Job) -> JobPage:
-    charted = list(job.runs.order_by("-number")[:CHART_RUNS])[::-1]
-    sums = job.runs.aggregate(
+    charted = list(job.present_runs.newest_first()[:CHART_RUNS])[::-1]
+    sums = job.present_runs.aggregate(
         count=Count("pk"), usd=Sum("cost_usd"), unpriced=Count("pk", filter=Q(cost_usd=None))
     )
     return JobPage(
         job=job,
         charted=charted,
         unit=common_unit(charted),
+        before=baseline_of(charted[-1]) if charted else None,
         run_count=sums["count"],
         total_usd=sums["usd"],
         unpriced_count=sums["unpriced"],
-        recommendations=list(job.recommendations.filter(state="active").select_related("run")),
+        recommendations=list(
+            job.recommendations.filter(state="active", run__deleted_at=None).select_related("run")
+        ),
     )
 
 
-def listed_runs(job: Job) -> QuerySet[Run]:
-    """The job's runs, newest first, each with `finding_count`."""
+def finding_counts(runs: Iterable[Run]) -> dict[UUID, int]:
+    """How many rules fired on each."""
     fired = Count("judgements", filter=Q(judgements__state="fired"))
-    return job.runs.annotate(finding_count=fired).order_by("-number")
+    shown = Run.objects.filter(pk__in=[run.pk for run in runs])
+    return dict(shown.order_by().values("pk").annotate(fired=fired).values_list("pk", "fired"))
 
 
 def _plain(usd: Decimal | None) -> float | None:

@@ -9,11 +9,11 @@ from datetime import timedelta
 from decimal import Decimal
 
 from django.db.models import Count, F, Max, OuterRef, Q, QuerySet, Subquery, Sum, Window
-from django.db.models.functions import Coalesce, RowNumber
+from django.db.models.functions import RowNumber
 from django.utils import timezone
 
 from webapp.money import UsdField
-from webapp.runs.models import Job, Run
+from webapp.runs.models import Job, Run, began
 
 SPEND_DAYS = 30
 TREND_RUNS = 20
@@ -57,16 +57,19 @@ def listed(jobs: QuerySet[Job], text: str, sort: str) -> QuerySet[Job]:
     found = jobs.filter(Q(name__icontains=text) | Q(owner__icontains=text)) if text else jobs
     order = [_nulls_last(name) for name in SORTS.get(sort, SORTS["last"])]
     # When it ran, not when it was uploaded: old runs can be imported.
-    recent_runs = Run.objects.annotate(began=_began()).filter(
-        began__gte=timezone.now() - timedelta(days=SPEND_DAYS)
+    recent_runs = (
+        Run.objects.present()
+        .annotate(began=began())
+        .filter(began__gte=timezone.now() - timedelta(days=SPEND_DAYS))
     )
     return found.annotate(
-        run_count=_per_job(Run.objects.all(), Count("pk")),
+        run_count=_per_job(Run.objects.present(), Count("pk")),
         unpriced_count=_per_job(recent_runs.filter(cost_usd=None), Count("pk")),
         spend_usd=_per_job(recent_runs, Sum("cost_usd"), UsdField()),
-        last_at=_per_job(Run.objects.all(), Max(_began())),
+        last_at=_per_job(Run.objects.present(), Max(began())),
         saving_usd=Max(
-            "recommendations__monthly_saving_usd", filter=Q(recommendations__state="active")
+            "recommendations__monthly_saving_usd",
+            filter=Q(recommendations__state="active", recommendations__run__deleted_at=None),
         ),
     ).order_by(*order)
 
@@ -76,6 +79,13 @@ def rows(jobs: Iterable[Job]) -> list[JobRow]:
     jobs = list(jobs)
     latest = _latest_runs(jobs)
     return [_row(job, latest[job.pk]) for job in jobs]
+
+
+def in_order_of_appearance(jobs: QuerySet[Job]) -> QuerySet[Job]:
+    """Each with `run_count` and `last_run`, the id of its newest run."""
+    newest = Run.objects.filter(job=OuterRef("pk")).present().newest_first().values("pk")[:1]
+    present = Count("runs", filter=Q(runs__deleted_at=None))
+    return jobs.annotate(run_count=present, last_run=Subquery(newest)).order_by("pk")
 
 
 def totals(jobs: QuerySet[Job]) -> Totals:
@@ -110,10 +120,11 @@ def _row(job: Job, runs: list[Run]) -> JobRow:
 
 def _latest_runs(jobs: list[Job]) -> dict[int, list[Run]]:
     """Each job's latest runs, newest first, in one query."""
-    newest = Window(RowNumber(), partition_by=F("job_id"), order_by=F("number").desc())
-    runs = Run.objects.filter(job__in=jobs).annotate(place=newest).filter(place__lte=TREND_RUNS)
+    order = (began().desc(), F("number").desc())
+    newest = Window(RowNumber(), partition_by=F("job_id"), order_by=order)
+    runs = Run.objects.present().filter(job__in=jobs).annotate(place=newest)
     found: dict[int, list[Run]] = defaultdict(list)
-    for run in runs.order_by("job_id", "-number"):
+    for run in runs.filter(place__lte=TREND_RUNS).order_by("job_id", "place"):
         found[run.job_id].append(run)
     return found
 
@@ -122,10 +133,6 @@ def _per_job(runs: QuerySet[Run], figure, output_field=None) -> Subquery:  # typ
     """One figure of a job's runs. A subquery: two joins would count each run many times."""
     own = runs.filter(job=OuterRef("pk")).order_by().values("job").annotate(figure=figure)
     return Subquery(own.values("figure"), output_field=output_field)
-
-
-def _began() -> Coalesce:
-    return Coalesce("started_at", "created_at")
 
 
 def _nulls_last(name: str):  # type: ignore[no-untyped-def]

@@ -11,6 +11,7 @@ from django.core.exceptions import ObjectDoesNotExist
 from rules.registry import all_rules
 from webapp.runs.models import Node, Run
 from webapp.runs.selectors.advice import Advice, advice
+from webapp.runs.selectors.baseline import baseline_of
 from webapp.runs.selectors.charts import charts
 
 STATES = ("fired", "insufficient_data", "passed", "not_applicable")
@@ -55,6 +56,8 @@ class RunPage:
     analysis: Any | None
     before: Run | None
     after: Run | None
+    baseline: Run | None
+    """What it is compared with."""
 
     @property
     def findings(self) -> list[Judged]:
@@ -113,7 +116,7 @@ class RunPage:
 
 
 def run_page(run: Run) -> RunPage:
-    siblings = run.job.runs
+    siblings = run.job.present_runs
     return RunPage(
         run=run,
         nodes=list(Node.objects.filter(attempt__run=run).select_related("attempt")),
@@ -124,8 +127,9 @@ def run_page(run: Run) -> RunPage:
         ],
         recommendations=advice(run.recommendations.all(), run.summary.get("instance_types") or ()),
         analysis=_analysis(run),
-        before=siblings.filter(number__lt=run.number).order_by("-number").first(),
-        after=siblings.filter(number__gt=run.number).order_by("number").first(),
+        before=siblings.before(run).newest_first().first(),
+        after=siblings.after(run).newest_first().last(),
+        baseline=baseline_of(run),
     )
 
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from webapp.accounts.access import PersonRequest
 from webapp.runs import scope
 from webapp.runs.models import Run
 from webapp.runs.selectors.comparison import compare_page
 
 
-@login_required
 @require_safe
-def compare(request: HttpRequest) -> HttpResponse:
+def compare(request: PersonRequest) -> HttpResponse:
     """`?a=RUN&b=RUN` compares `b` with `a`; `?run=RUN&run=RUN` puts the earlier one first."""
     chosen = request.GET.getlist("run")
     if chosen:
@@ -30,7 +29,7 @@ def compare(request: HttpRequest) -> HttpResponse:
     return render(request, "runs/compare.html", context)
 
 
-def _in_order(request: HttpRequest, chosen: list[str]) -> HttpResponse:
+def _in_order(request: PersonRequest, chosen: list[str]) -> HttpResponse:
     if len(set(chosen)) != 2:
         count = len(set(chosen))
         return _unchosen(request, f"{count} run{'s' if count != 1 else ''} chosen; two are needed.")
@@ -42,9 +41,9 @@ def _age(run: Run) -> tuple[object, int]:
     return run.started_at or run.created_at, run.number
 
 
-def _run(request: HttpRequest, run_id: str) -> Run:
-    return scope.run_or_404(request.workspace, run_id)  # type: ignore[attr-defined]
+def _run(request: PersonRequest, run_id: str) -> Run:
+    return scope.run_or_404(request.workspace, run_id)
 
 
-def _unchosen(request: HttpRequest, why: str) -> HttpResponse:
+def _unchosen(request: PersonRequest, why: str) -> HttpResponse:
     return render(request, "runs/compare_unchosen.html", {"why": why}, status=400)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from django.conf import settings
-from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from webapp.accounts.access import PersonRequest
 from webapp.runs import scope
 from webapp.runs.selectors import jobs as selector
 from webapp.runs.selectors.sparkline import sparkline
@@ -25,11 +25,10 @@ COLUMNS = (
 )
 
 
-@login_required
 @require_safe
-def jobs(request: HttpRequest) -> HttpResponse:
+def jobs(request: PersonRequest) -> HttpResponse:
     """Every job of the workspace with what it spends and could save."""
-    own = scope.jobs_of(request.workspace)  # type: ignore[attr-defined]
+    own = scope.jobs_of(request.workspace)
     text, sort = request.GET.get("q", "").strip(), request.GET.get("sort", "last")
     if not text and not own.exists():
         return render(request, "runs/no_jobs.html", {"base_url": settings.BASE_URL})

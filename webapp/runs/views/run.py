@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from webapp.accounts.access import PersonRequest
 from webapp.runs import scope
 from webapp.runs.selectors.run import run_page
 
 
-@login_required
 @require_safe
-def run(request: HttpRequest, run_id: UUID) -> HttpResponse:
-    found = scope.run_or_404(request.workspace, run_id)  # type: ignore[attr-defined]
+def run(request: PersonRequest, run_id: UUID) -> HttpResponse:
+    found = scope.run_or_404(request.workspace, run_id)
     page = run_page(found)
     context = {"run": found, "page": page, "chart": page.chart_document()}
     return render(request, "runs/run.html", context)

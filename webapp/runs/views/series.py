@@ -14,7 +14,6 @@ from uuid import UUID
 
 import numpy as np
 from django.conf import settings
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils.cache import get_conditional_response
 from django.views.decorators.gzip import gzip_page
@@ -22,6 +21,7 @@ from django.views.decorators.http import require_safe
 
 from advisor.store.opening import open_store
 from advisor.store.series import SeriesView, read_series
+from webapp.accounts.access import PersonRequest
 from webapp.problems import Problem
 from webapp.runs import scope
 from webapp.runs.history import node_histories
@@ -48,24 +48,22 @@ class Asked:
         return f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
 
 
-@login_required
 @require_safe
 @gzip_page
-def as_json(request: HttpRequest, run_id: UUID) -> HttpResponse:
+def as_json(request: PersonRequest, run_id: UUID) -> HttpResponse:
     """`{start, from, to, series: [{node, name, unit, t, min, mean, max}]}`; null: not known."""
     return answer(request, _run(request, run_id), json_answer)
 
 
-@login_required
 @require_safe
 @gzip_page
-def as_csv(request: HttpRequest, run_id: UUID) -> HttpResponse:
+def as_csv(request: PersonRequest, run_id: UUID) -> HttpResponse:
     """One line for each node, series and bucket; an empty field is not known."""
     return answer(request, _run(request, run_id), _csv)
 
 
-def _run(request: HttpRequest, run_id: UUID) -> Run:
-    return scope.run_or_404(request.workspace, run_id)  # type: ignore[attr-defined]
+def _run(request: PersonRequest, run_id: UUID) -> Run:
+    return scope.run_or_404(request.workspace, run_id)
 
 
 def answer(

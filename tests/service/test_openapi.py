@@ -1,0 +1,199 @@
+"""The API's description and the API agree: every operation, every scope, right and wrong input."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+import pytest
+import schemathesis
+from django.db import transaction
+from hypothesis import HealthCheck, Phase, given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+from trimtab.wire import LIMITS, encode_segment
+
+from tests.service import hostile
+from tests.service.uploads import FakeAgent
+from webapp.accounts.models import Token, Workspace
+from webapp.ingest.bodies import DECLARATION_TYPE, SEGMENT_TYPE
+from webapp.runs.models import Job
+from webapp.urls import api
+from webapp.wsgi import application
+
+pytestmark = pytest.mark.django_db
+
+AGENT = FakeAgent(None, "", run_id=UUID(int=11), session_id=UUID(int=12))  # type: ignore[arg-type]
+JOB_ID = UUID(int=13)
+# What is there, by the name of the parameter that names it. Other parameters are made up.
+THERE: dict[str, list[Any]] = {
+    "run_id": [str(AGENT.run_id)],
+    "session_id": [str(AGENT.session_id)],
+    "seq": [0, 1],
+    "job_id": [str(JOB_ID)],
+}
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
+TOKENS = {
+    "each scope": [Token.INGEST, Token.READ, Token.WRITE],
+    "ingest": [Token.INGEST],
+    "read": [Token.READ],
+    "write": [Token.WRITE],
+    "another workspace's": [Token.INGEST, Token.READ, Token.WRITE],
+    "wrong": None,
+    "none": None,
+}
+EVERYWHERE = {"400", "401", "403", "422", "429"}
+
+UPLOADS = {
+    SEGMENT_TYPE: [encode_segment(hostile.whole_segment(AGENT, seq)) for seq in THERE["seq"]],
+    DECLARATION_TYPE: [AGENT.declaration_body()],
+}
+for _type, _bodies in UPLOADS.items():
+    _changed = [hostile.bodies_like(body) for body in _bodies]
+    schemathesis.openapi.media_type(_type, st.sampled_from(_bodies) | st.one_of(_changed))
+
+description: dict[str, Any] = json.loads(json.dumps(api.get_openapi_schema()))
+schema = schemathesis.openapi.from_dict(description)
+schema.app = application
+OPERATIONS = {
+    f"{found.ok().method.upper()} {found.ok().path}": found.ok()
+    for found in schema.get_all_operations()
+}
+
+
+@pytest.fixture
+def tokens(workspace, settings) -> dict[str, str | None]:
+    """A token of each kind; a run and its job are in the workspace."""
+    settings.TOKEN_REQUESTS_A_MINUTE = settings.ADDRESS_REQUESTS_A_MINUTE = 0
+    settings.WRONG_TOKENS_A_MINUTE = 0
+    other = Workspace.objects.create(name="Elsewhere")
+    owners = {"another workspace's": other}
+    made: dict[str, str | None] = {
+        name: Token.make(owners.get(name, workspace), name, scopes)[1]
+        for name, scopes in TOKENS.items()
+        if scopes
+    }
+    return made | {"wrong": "tt_wrong", "none": None}
+
+
+@pytest.fixture
+def run(tokens, client):
+    AGENT.client, AGENT.token = client, tokens["each scope"]
+    assert AGENT.put(hostile.whole_segment(AGENT)).status_code == 200
+    Job.objects.update(uuid=JOB_ID)
+
+
+@st.composite
+def _calls(draw: st.DrawFn, name: str) -> tuple[schemathesis.Case, str]:
+    """A call of an operation, right or wrong, about what is there or not, and whose token."""
+    mode = draw(st.sampled_from(list(schemathesis.GenerationMode)))
+    case = draw(OPERATIONS[name].as_strategy(mode))
+    for parameter, value in dict(case.path_parameters or {}).items():
+        there = [st.sampled_from(THERE[parameter])] if parameter in THERE else []
+        case.path_parameters[parameter] = draw(st.one_of(*there, st.just(value)))
+    return case, draw(st.sampled_from(["each scope"] * 4 + list(TOKENS)))
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operation_answers_as_it_is_described(name, tokens, run):
+    answered = set()
+
+    @given(_calls(name))
+    @examples(
+        max_examples=150,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+    def each(call):
+        case, whose = call
+        headers = {"Authorization": f"Bearer {tokens[whose]}"} if tokens[whose] else {}
+        with transaction.atomic():
+            answer = case.call(headers=headers)
+            transaction.set_rollback(True)
+        case.validate_response(answer, checks=CHECKS)
+        answered.add(answer.status_code)
+
+    each()
+    assert {401, 403} <= answered
+    assert any(200 <= status < 300 for status in answered), "say in THERE what its parameters name"
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operation_says_who_may_call_it_and_each_way_in_which_it_can_go_wrong(name):
+    method, _, path = name.partition(" ")
+    operation = description["paths"][path][method.lower()]
+    (security,) = operation["security"]
+    assert security["Bearer"]
+    assert set(security["Bearer"]) <= {Token.INGEST, Token.READ, Token.WRITE}
+    wanted = EVERYWHERE | ({"404"} if "{" in path else set())
+    wanted |= {"413"} if "requestBody" in operation else set()
+    wanted |= {"409"} if method != "GET" else set()
+    assert wanted <= set(operation["responses"])
+    for status in wanted:
+        (content_type,) = operation["responses"][status]["content"]
+        assert content_type == "application/problem+json"
+
+
+def test_the_description_says_how_to_authenticate(client):
+    published = client.get("/api/v1/openapi.json").json()
+    (bearer,) = published["components"]["securitySchemes"].values()
+    assert (bearer["type"], bearer["scheme"]) == ("http", "bearer")
+    assert bearer["description"]
+
+
+def test_uploads_are_described_as_binary_of_a_bounded_size():
+    for path in ("/api/v1/runs/{run_id}", "/api/v1/runs/{run_id}/segments/{session_id}/{seq}"):
+        (content,) = description["paths"][path]["put"]["requestBody"]["content"].values()
+        assert content["schema"]["format"] == "binary"
+        assert content["schema"]["maxLength"] == LIMITS.body_bytes
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("get", "/api/v1/nothing", 404),
+        ("get", "/api/v2/jobs", 404),
+        ("delete", "/api/v1/jobs", 405),
+        ("put", "/api/v1/runs/%00", 422),
+        ("put", f"/api/v1/runs/{UUID(int=1)}/segments/{UUID(int=2)}/{'9' * 5000}", 422),
+    ],
+)
+def test_an_address_or_method_that_is_not_there_is_a_problem_too(
+    method, path, status, client, tokens
+):
+    bearer = {"Authorization": f"Bearer {tokens['each scope']}"}
+    answer = getattr(client, method)(path, headers=bearer)
+    assert answer.status_code == status
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert answer.json()["detail"]
+    assert answer.json()["fix"]
+    assert status != 405 or answer.headers["Allow"] == "GET"
+
+
+def test_a_crash_inside_the_api_is_a_problem_and_shows_nothing(client, tokens, monkeypatch):
+    def broken(*_: object) -> None:
+        raise RuntimeError("secret of the insides")
+
+    monkeypatch.setattr("webapp.runs.scope.jobs_of", broken)
+    client.raise_request_exception = False
+    bearer = {"Authorization": f"Bearer {tokens['each scope']}"}
+    answer = client.get("/api/v1/jobs", headers=bearer)
+    assert answer.status_code == 500
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert b"secret" not in answer.content

@@ -1,0 +1,85 @@
+"""Which job an upload lands in, and what of a declaration a person's word outweighs."""
+
+from __future__ import annotations
+
+import pytest
+from django.utils import timezone
+
+from webapp.runs.models import Job, MovedRun, Node, Run
+
+
+@pytest.fixture
+def uploaded(agent) -> Run:
+    agent.declare(owner="ada", tags={"team": "vision", "sweep": "3"})
+    return Run.objects.select_related("job").get()
+
+
+def another(agent, job: str = "digits") -> Run:  # type: ignore[no-untyped-def]
+    """One more run of the same agent."""
+    again = type(agent)(agent.client, agent.token, job=job)
+    assert again.declare().status_code == 200
+    return Run.objects.select_related("job").get(pk=again.run_id)
+
+
+def test_a_renamed_job_gets_the_runs_of_its_key_and_of_its_name(agent, uploaded):
+    Job.objects.update(name="Digits, nightly")
+    assert another(agent).job == another(agent, "Digits, nightly").job == uploaded.job
+    assert Job.objects.get().key == "digits"
+    agent.put(agent.segment(0))
+    assert Run.objects.get(pk=uploaded.pk).job == uploaded.job
+
+
+def test_runs_under_the_key_of_a_merged_job_go_where_it_went(agent, uploaded):
+    target = another(agent, "digits, all").job
+    further = another(agent, "everything").job
+    Job.objects.filter(pk=uploaded.job_id).update(merged_into=target)
+    late = another(agent)
+    assert (late.job, late.number) == (target, 2)
+    assert MovedRun.objects.get(run=late).came_from == uploaded.job
+    Job.objects.filter(pk=target.pk).update(merged_into=further)
+    later = another(agent)
+    assert later.job == further
+    came_from = set(MovedRun.objects.filter(run=later).values_list("came_from", flat=True))
+    assert came_from == {uploaded.job_id, target.pk}
+
+
+def test_a_new_run_brings_a_deleted_job_back_without_its_deleted_runs(agent, uploaded):
+    Job.objects.update(deleted_at=timezone.now())
+    Run.objects.update(deleted_at=timezone.now())
+    new = another(agent)
+    assert Job.objects.get().deleted_at is None
+    assert list(new.job.present_runs) == [new]
+    assert new.number == 2
+
+
+def test_late_segments_of_a_deleted_run_are_taken_and_bring_nothing_back(agent, uploaded):
+    Job.objects.update(deleted_at=timezone.now())
+    Run.objects.update(deleted_at=timezone.now())
+    for segment in agent.segments(2):
+        assert agent.put(segment).status_code == 200
+    assert agent.declare(job="elsewhere").status_code == 200
+    run = Run.objects.get()
+    assert run.state == "finished"
+    assert run.deleted_at is not None
+    assert Job.objects.get().deleted_at is not None
+
+
+def test_what_a_person_has_set_outlives_a_declaration(agent, uploaded):
+    uploaded.owner, uploaded.owner_is_edited = "grace", True
+    uploaded.tags, uploaded.edited_tags = {"team": "speech"}, ["team", "sweep"]
+    uploaded.save()
+    agent.declare(owner="ada", tags={"team": "vision", "sweep": "3", "new": "1"})
+    run = Run.objects.get()
+    assert (run.owner, run.tags) == ("grace", {"team": "speech", "new": "1"})
+
+
+def test_a_corrected_machine_outlives_a_declaration_and_keeps_what_was_declared(agent, uploaded):
+    node = Node.objects.get()
+    node.instance_type, node.declared = "g5.xlarge", {"instance_type": node.instance_type}
+    node.save()
+    agent.instance_type = "m5.large"
+    agent.declare()
+    node.refresh_from_db()
+    assert node.instance_type == "g5.xlarge"
+    assert node.declared == {"instance_type": "m5.large"}
+    assert node.region == "us-east-1"

@@ -1,0 +1,383 @@
+"""A walk through every door of the service, as everybody who might try it.
+
+The doors are found from the URL configuration itself. `AUDIENCES` says who each page is for and
+`SCOPES` which tokens may call an operation: a new route fails the walk until it is named there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import uuid4
+
+from django.http import HttpResponse
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+from django.utils import timezone
+
+from tests.web import factories
+from webapp.accounts.access import Audience
+from webapp.accounts.models import Invitation, Membership, Token, User, Workspace
+from webapp.notify.addresses import unsubscribe_token
+from webapp.notify.models import Mail
+from webapp.prices.models import Discount, Price
+from webapp.runs.models import Run
+
+SECRET = "zephyr-secret"
+"""Every text of the walked workspace holds it: nobody outside may ever be sent it."""
+
+METHODS = ("get", "post", "put", "patch", "delete")
+EVERYBODY, SIGNED_IN, VIEWERS, MEMBERS, OWNERS = Audience
+
+AUDIENCES: dict[str, dict[str, Audience]] = {
+    "healthz": {"get": EVERYBODY},
+    "readyz": {"get": EVERYBODY},
+    "api:openapi-json": dict.fromkeys(METHODS, EVERYBODY),
+    "api:api-root": {},
+    "accounts:sign_in": {"get": EVERYBODY, "post": EVERYBODY},
+    "accounts:use_link": {"get": EVERYBODY, "post": EVERYBODY},
+    "accounts:sign_out": {"post": SIGNED_IN},
+    "accounts:forgot_password": {"get": EVERYBODY, "post": EVERYBODY},
+    "accounts:new_password": {"get": EVERYBODY, "post": EVERYBODY},
+    "accounts:accept_invitation": {"get": EVERYBODY, "post": EVERYBODY},
+    "accounts:switch_workspace": {"post": VIEWERS},
+    "accounts:account": {"get": SIGNED_IN, "post": SIGNED_IN},
+    "accounts:change_password": {"post": SIGNED_IN},
+    "accounts:new_workspace": {"get": SIGNED_IN, "post": SIGNED_IN},
+    "accounts:general": {"get": VIEWERS, "post": OWNERS},
+    "accounts:members": {"get": VIEWERS, "post": OWNERS},
+    "accounts:leave": {"post": VIEWERS},
+    "accounts:change_role": {"post": OWNERS},
+    "accounts:remove_member": {"post": OWNERS},
+    "accounts:withdraw_invitation": {"post": OWNERS},
+    "accounts:tokens": {"get": VIEWERS, "post": MEMBERS},
+    "accounts:revoke_token": {"post": OWNERS},
+    "accounts:history": {"get": OWNERS},
+    "accounts:history_csv": {"get": OWNERS},
+    "accounts:no_workspace": {"get": SIGNED_IN},
+    "runs:jobs": {"get": VIEWERS},
+    "runs:job": {"get": VIEWERS},
+    "runs:run": {"get": VIEWERS},
+    "runs:series_json": {"get": VIEWERS},
+    "runs:series_csv": {"get": VIEWERS},
+    "runs:compare": {"get": VIEWERS},
+    "prices:prices": {"get": VIEWERS},
+    "prices:prices_csv": {"get": VIEWERS},
+    "prices:machine": {"get": VIEWERS},
+    "prices:rates": {"get": VIEWERS},
+    "prices:rates_csv": {"get": VIEWERS},
+    "prices:add_rate": {"post": OWNERS},
+    "prices:import_rates": {"post": OWNERS},
+    "prices:add_discount": {"post": OWNERS},
+    "prices:end_rate": {"post": OWNERS},
+    "prices:end_discount": {"post": OWNERS},
+    "notify:notifications": {"get": VIEWERS, "post": VIEWERS},
+    "notify:send_test_mail": {"post": VIEWERS},
+    "notify:send_again": {"post": VIEWERS},
+    "notify:unsubscribe": {"get": EVERYBODY, "post": EVERYBODY},
+    "retention:retention": {"get": VIEWERS, "post": OWNERS},
+    "retention:delete_workspace": {"get": OWNERS, "post": OWNERS},
+    "retention:deleted_workspaces": {"get": SIGNED_IN},
+    "retention:restore_workspace": {"post": OWNERS},
+}
+"""Page -> method -> who it is for. Any other method must be refused to everybody."""
+
+SCOPES: dict[tuple[str, str], set[str]] = {
+    ("get", "/api/v1/runs/{run_id}"): {Token.INGEST, Token.READ},
+    ("put", "/api/v1/runs/{run_id}"): {Token.INGEST},
+    ("get", "/api/v1/runs/{run_id}/series"): {Token.READ},
+    ("put", "/api/v1/runs/{run_id}/segments/{session_id}/{seq}"): {Token.INGEST},
+    ("get", "/api/v1/jobs"): {Token.READ},
+}
+"""Operation of the API -> the token scopes that may call it."""
+TOKEN_SCOPES = (Token.INGEST, Token.READ, Token.WRITE)
+
+QUERIES = {
+    "runs:series_json": "?names=host.cpu_busy_pct",
+    "runs:series_csv": "?names=host.cpu_busy_pct",
+    "runs:compare": "?a={run_id}&b={other_run_id}",
+    "/api/v1/runs/{run_id}/series": "?names=host.cpu_busy_pct",
+}
+DATA = {"accounts:switch_workspace": {"workspace": "{workspace_uuid}"}}
+"""What is posted; nothing where a page isn't named."""
+LISTS = {
+    "runs:jobs",
+    "accounts:general",
+    "accounts:members",
+    "accounts:leave",
+    "accounts:tokens",
+    "accounts:history",
+    "accounts:history_csv",
+    "prices:prices",
+    "prices:prices_csv",
+    "prices:machine",
+    "prices:rates",
+    "prices:rates_csv",
+    "prices:add_rate",
+    "prices:import_rates",
+    "prices:add_discount",
+    "notify:notifications",
+    "notify:send_test_mail",
+    "notify:send_again",
+    "retention:retention",
+    "retention:delete_workspace",
+}
+"""They name no row of the workspace in their address: a member of another one sees their own."""
+
+
+@dataclass(frozen=True)
+class World:
+    """One workspace full of secrets, and everybody who might look at it."""
+
+    workspace: Workspace
+    arguments: dict[str, Any]
+    """What the converters of the routes are filled with: rows of that workspace."""
+    people: dict[str, Client] = field(default_factory=dict)
+
+    def address(self, name: str, route: str) -> str:
+        """The route's address with this world's rows in it."""
+        path = "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda m: str(self.arguments[m[1]]), route)
+        return path + QUERIES.get(name, "").format(**self.arguments)
+
+    def data(self, name: str, method: str) -> dict[str, str] | None:
+        """The form that is posted to a page."""
+        form = DATA.get(name, {}) if method == "post" else {}
+        return {field: value.format(**self.arguments) for field, value in form.items()} or None
+
+
+def world() -> World:
+    workspace = factories.workspace(f"{SECRET} team")
+    run = _secret_run(workspace)
+    elsewhere = factories.workspace("Elsewhere")
+    deleted = factories.workspace(f"{SECRET} of old", deleted_at=timezone.now())
+    arguments = {
+        "run_id": run.pk,
+        "other_run_id": factories.run(run.job).pk,
+        "workspace_uuid": workspace.uuid,
+        "deleted_uuid": deleted.uuid,
+        "membership_id": _colleague(workspace).pk,
+        "invitation_uuid": _invitation(workspace).uuid,
+        "token_id": Token.make(workspace, SECRET, [Token.READ])[0].pk,
+        "user_key": "MQ",
+        "reset_token": "no-such-token",
+        "job_uuid": run.job.uuid,
+        "secret": "no-such-secret",
+        "unsubscribe_token": _mailed_to_somebody(workspace),
+        "session_id": uuid4(),
+        "seq": 0,
+        "instance_type": "c5.large",
+        "price_id": _secret_rate(workspace).pk,
+        "discount_id": _secret_discount(workspace).pk,
+    }
+    people = {
+        "anonymous": Client(),
+        "newcomer": _person("newcomer"),
+        "outsider": _person("outsider", (elsewhere, Membership.OWNER)),
+        "viewer": _person("viewer", *((w, Membership.VIEWER) for w in (workspace, deleted))),
+        "member": _person("member", *((w, Membership.MEMBER) for w in (workspace, deleted))),
+        "owner": _person("owner", *((w, Membership.OWNER) for w in (workspace, deleted))),
+    }
+    return World(workspace, arguments, people)
+
+
+HELD = {
+    "anonymous": EVERYBODY,
+    "newcomer": SIGNED_IN,
+    "outsider": SIGNED_IN,
+    "viewer": VIEWERS,
+    "member": MEMBERS,
+    "owner": OWNERS,
+}
+TURNED_AWAY = {"anonymous": (302,), "newcomer": (302, 404), "outsider": (403, 404)}
+"""The answers that let somebody in no further."""
+
+
+def _colleague(workspace: Workspace) -> Membership:
+    user = User.objects.create_user("colleague@example.org", name=SECRET)
+    return Membership.objects.create(workspace=workspace, user=user, role=Membership.VIEWER)
+
+
+def _invitation(workspace: Workspace) -> Invitation:
+    until = timezone.now() + timedelta(days=1)
+    email = f"{SECRET}@example.org"
+    return Invitation.objects.create(
+        workspace=workspace, email=email, digest="0" * 64, expires_at=until
+    )
+
+
+def _secret_run(workspace: Workspace) -> Run:
+    job = factories.job(workspace, f"{SECRET}/train.py", owner=SECRET, tags={"team": SECRET})
+    run = factories.costed(factories.run(job, owner=SECRET, tags={"team": SECRET}))
+    factories.judgement(run, summary=SECRET)
+    factories.recommendation(run, title=SECRET)
+    return run
+
+
+def _mailed_to_somebody(workspace: Workspace) -> str:
+    """The token of the link in a mail from that workspace."""
+    reader = factories.member(workspace, email="reader@example.org")
+    return unsubscribe_token(Mail(user=reader, workspace=workspace, kind="recommendation"))
+
+
+def _secret_rate(workspace: Workspace) -> Price:
+    return Price.objects.create(
+        workspace=workspace,
+        provider="aws",
+        service="ec2",
+        region="us-east-1",
+        instance_type="c5.large",
+        usd_per_hour=Decimal("0.05"),
+        valid_from=timezone.now(),
+        source=SECRET,
+        precedence=100,
+    )
+
+
+def _secret_discount(workspace: Workspace) -> Discount:
+    return Discount.objects.create(
+        workspace=workspace, percent=5, family=SECRET, valid_from=timezone.now()
+    )
+
+
+def _person(name: str, *memberships: tuple[Workspace, str]) -> Client:
+    user = User.objects.create_user(f"{name}@example.org")
+    for workspace, role in memberships:
+        Membership.objects.create(workspace=workspace, user=user, role=role)
+    client = Client(raise_request_exception=False)
+    client.force_login(user)
+    return client
+
+
+def pages() -> dict[str, str]:
+    """Name -> route of every page; operations of the API are not among them."""
+    return {name: route for name, route in _routes() if not _is_operation(name)}
+
+
+def operations() -> set[tuple[str, str]]:
+    """(method, path) of every operation of the API, found from its routes."""
+    found = set()
+    for name, route in _routes():
+        if _is_operation(name):
+            path = "/" + re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", route)
+            found |= {(method, path) for method in _methods(route)}
+    return found
+
+
+def _is_operation(name: str) -> bool:
+    return name.startswith("api:") and name not in AUDIENCES
+
+
+def _methods(route: str) -> set[str]:
+    from webapp.urls import api
+
+    return {
+        method.lower()
+        for prefix, router in api._routers
+        for path, view in router.path_operations.items()
+        for operation in view.operations
+        for method in operation.methods
+        if _same(route, f"api/v1/{prefix}{path}")
+    }
+
+
+def _same(route: str, path: str) -> bool:
+    return re.sub(r"[<{][^>}]*[>}]", "*", route) == re.sub(r"[<{][^>}]*[>}]", "*", path).replace(
+        "//", "/"
+    )
+
+
+def _routes() -> list[tuple[str, str]]:
+    return sorted(set(_found(get_resolver().url_patterns, "", "")))
+
+
+def _found(patterns: list[Any], prefix: str, namespace: str) -> Iterator[tuple[str, str]]:
+    for each in patterns:
+        path = f"{prefix}{each.pattern}"
+        if isinstance(each, URLResolver):
+            inner = f"{namespace}{each.namespace}:" if each.namespace else namespace
+            yield from _found(each.url_patterns, path, inner)
+        elif isinstance(each, URLPattern):
+            yield f"{namespace}{each.name}", path
+
+
+def page_problems(world: World, name: str, route: str) -> list[str]:
+    """What is wrong with who may use a page; empty: nothing."""
+    found = []
+    for method in METHODS:
+        wanted = AUDIENCES[name].get(method)
+        for person, client in world.people.items():
+            answer = getattr(client, method)(world.address(name, route), world.data(name, method))
+            wrong = _wrong(name, wanted, person, answer)
+            found += [f"{method.upper()} {name} as {person}: {problem}" for problem in wrong]
+            _sign_in_again(client, person)
+    return found
+
+
+def _sign_in_again(client: Client, person: str) -> None:
+    """A walk that meets the door out goes on as before."""
+    if person != "anonymous":
+        client.force_login(User.objects.get(email=f"{person}@example.org"))
+
+
+def _wrong(name: str, wanted: Audience | None, person: str, answer: HttpResponse) -> Iterator[str]:
+    status = answer.status_code
+    if status >= 500:
+        yield f"broke with {status}"
+    if HELD[person] < VIEWERS and SECRET.encode() in _sent(answer):
+        yield "was sent what belongs to the workspace"
+    if wanted is None:
+        if status not in (302, 403, 404, 405):
+            yield f"answered {status} to a method that the table doesn't name"
+    elif HELD[person] < wanted or (person == "outsider" and wanted >= VIEWERS):
+        yield from _let_in(name, wanted, person, status)
+    elif status in (401, 403, 404, 405):
+        yield f"was turned away with {status}"
+
+
+def _let_in(name: str, wanted: Audience, person: str, status: int) -> Iterator[str]:
+    """Somebody for whom the page is not."""
+    expected: tuple[int, ...] = TURNED_AWAY.get(person, (403, 404))
+    if person == "outsider" and name in LISTS:
+        expected = (200, 302)
+    if status not in expected:
+        yield f"got {status} instead of {' or '.join(map(str, expected))}; it is for {wanted.name}"
+
+
+def _sent(answer: HttpResponse) -> bytes:
+    body = b"".join(answer.streaming_content) if answer.streaming else answer.content
+    return bytes(body) + repr(sorted(answer.headers.items())).encode()
+
+
+def operation_problems(world: World, method: str, path: str) -> list[str]:
+    """What is wrong with which tokens may call an operation; empty: nothing."""
+    address = world.address(path, path.lstrip("/").replace("{", "<").replace("}", ">"))
+    own = {
+        scope: _token(world.workspace, scope) for scope in (Token.INGEST, Token.READ, Token.WRITE)
+    }
+    other = factories.workspace("Elsewhere too")
+    foreign = Token.make(other, "all", [Token.INGEST, Token.READ, Token.WRITE])[1]
+    client = Client(raise_request_exception=False)
+
+    def call(token: str | None) -> HttpResponse:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        return getattr(client, method)(address, headers=headers)
+
+    found = []
+    if call(None).status_code != 401:
+        found.append("answers without a token")
+    for scope, token in own.items():
+        refused = call(token).status_code == 403
+        if refused == (scope in SCOPES[method, path]):
+            found.append(f"{'refuses' if refused else 'accepts'} the scope {scope}")
+    answer = call(foreign)
+    if SECRET.encode() in _sent(answer) or ("{" in path and answer.status_code < 400):
+        found.append(f"answers {answer.status_code} to another workspace's token")
+    return [f"{method.upper()} {path} {problem}" for problem in found]
+
+
+def _token(workspace: Workspace, scope: str) -> str:
+    return Token.make(workspace, scope, [scope])[1]

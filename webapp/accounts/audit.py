@@ -1,0 +1,41 @@
+"""Who changed what touches money, access or rules. Written in the transaction of the change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from webapp.accounts.models import AuditEntry, Token, User, Workspace
+
+Change = Mapping[str, tuple[Any, Any]]
+"""Field -> (before, after); plain JSON values."""
+
+
+def record(
+    workspace: Workspace,
+    actor: User | Token | None,
+    action: str,
+    subject: str,
+    change: Change | None = None,
+) -> AuditEntry:
+    """Remember one change.
+
+    Args:
+        actor: a person, a token, or None for the service itself.
+        action: `thing.verb`, as in `token.created`.
+        subject: what was changed, in words that outlive it.
+    """
+    return AuditEntry.objects.create(
+        workspace=workspace,
+        actor=actor if isinstance(actor, User) else None,
+        actor_name=_name(actor),
+        action=action,
+        subject=subject[:300],
+        change={field: list(pair) for field, pair in (change or {}).items()},
+    )
+
+
+def _name(actor: User | Token | None) -> str:
+    if actor is None:
+        return "Trimtab"
+    return actor.email if isinstance(actor, User) else f"token {actor}"

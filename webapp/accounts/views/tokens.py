@@ -1,0 +1,59 @@
+"""The tokens of agents and scripts."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST
+
+from webapp.accounts import scope, tokens
+from webapp.accounts.access import PersonRequest
+from webapp.accounts.forms import TokenForm
+from webapp.accounts.models import Token
+
+MAY = (
+    (Token.INGEST, "Send runs", "for agents; reads back the summary of its own run"),
+    (Token.READ, "Read", "jobs, runs, costs and findings, by the API"),
+)
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+def list_tokens(request: PersonRequest) -> HttpResponse:
+    """Everybody sees which there are; members make new ones, each shown this once."""
+    form = TokenForm(request.POST or None, initial={"scopes": [Token.INGEST], "days": "365"})
+    plain = _make(request, form) if request.method == "POST" and form.is_valid() else ""
+    listed = scope.tokens_of(request.workspace).select_related("created_by")
+    context = {
+        "form": form,
+        "plain": plain,
+        "may": MAY,
+        "chosen": form["scopes"].value() or [],
+        "base_url": settings.BASE_URL,
+        "tokens": [
+            (t, tokens.may_revoke(request.membership, t))
+            for t in listed.order_by("revoked_at", "-created_at")[: tokens.MOST_TOKENS]
+        ],
+    }
+    return render(request, "accounts/tokens.html", context)
+
+
+def _make(request: PersonRequest, form: TokenForm) -> str:
+    data = form.cleaned_data
+    return tokens.make(
+        request.workspace, request.user, data["name"], data["scopes"], form.lifetime_days()
+    )[1]
+
+
+@require_POST
+def revoke_token(request: PersonRequest, token_id: int) -> HttpResponse:
+    found = get_object_or_404(scope.tokens_of(request.workspace), pk=token_id)
+    if not tokens.may_revoke(request.membership, found):
+        raise PermissionDenied("Owners revoke the tokens of others.")
+    tokens.revoke(found, request.user)
+    messages.success(request, f"{found} is revoked: whoever uses it is refused from now on.")
+    return redirect("accounts:tokens")

@@ -1,0 +1,58 @@
+"""Machines that several runs of a workspace held at the same time: none is paid more than once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from django.db.models import Q
+
+from advisor.cost import NodeUse, shares_on_machine
+from webapp.analysis import pricing, queue
+from webapp.runs.models import Node, Run
+
+
+def uses(run: Run, nodes: Sequence[Node]) -> list[NodeUse]:
+    """What the run held, with its share scaled down wherever the shares of all runs on a machine
+    sum above 1."""
+    on_machine: dict[str, list[Node]] = defaultdict(list)
+    for node in [*nodes, *_neighbours(run, nodes)]:
+        on_machine[node.machine_id].append(node)
+    own = {str(node.pk): node.key for node in nodes}
+    found: list[NodeUse] = []
+    for together in on_machine.values():
+        held = [replace(pricing.node_use(node), node_key=str(node.pk)) for node in together]
+        scaled = shares_on_machine(held) if len(held) > 1 else held
+        found += [replace(u, node_key=own[u.node_key]) for u in scaled if u.node_key in own]
+    return found
+
+
+def count_neighbours_again(run: Run, nodes: Sequence[Node]) -> None:
+    """Runs that share an overfull machine with this one cost less than they did without it. Those
+    that were counted before its latest data are counted again. Call in a transaction."""
+    neighbours = _neighbours(run, nodes) if _is_crowded(uses(run, nodes), nodes) else []
+    for other in {node.attempt.run for node in neighbours}:
+        analysis = getattr(other, "analysis", None)
+        if analysis and analysis.finished_at and analysis.finished_at < run.last_received_at:
+            queue.want(other)
+
+
+def _is_crowded(held: Iterable[NodeUse], nodes: Iterable[Node]) -> bool:
+    whole: dict[str, Fraction] = {node.key: pricing.share(node) for node in nodes}
+    return any(use.share < whole[use.node_key] for use in held)
+
+
+def _neighbours(run: Run, nodes: Sequence[Node]) -> list[Node]:
+    """The nodes of other runs of the workspace that are the same machines, at that time."""
+    if run.started_at is None or run.ended_at is None:
+        return []
+    at_that_time = Q(attempt__run__started_at__lt=run.ended_at) & Q(
+        attempt__run__ended_at__gt=run.started_at
+    )
+    machines = {node.machine_id for node in nodes} - {""}
+    found = Node.objects.filter(
+        at_that_time, attempt__run__workspace=run.workspace_id, machine_id__in=machines
+    ).exclude(attempt__run=run)
+    return list(found.select_related("attempt__run__analysis").prefetch_related("sessions"))

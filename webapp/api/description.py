@@ -1,0 +1,72 @@
+"""The API as it describes itself: with each operation, what any operation may answer."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from ninja import NinjaAPI
+from ninja.openapi.schema import OpenAPISchema
+from ninja.operation import Operation
+
+from webapp import problems
+
+_ALWAYS = (400, 401, 403, 422, 429)
+_RETRY_AFTER = {
+    "Retry-After": {
+        "description": "Seconds to wait.",
+        "required": True,
+        "schema": {"type": "integer", "minimum": 1},
+    }
+}
+
+
+class Api(NinjaAPI):
+    """Ninja's, described whole."""
+
+    def get_openapi_schema(
+        self, *, path_prefix: str | None = None, path_params: dict[str, Any] | None = None
+    ) -> OpenAPISchema:
+        prefix = self.get_root_path(path_params or {}) if path_prefix is None else path_prefix
+        return Description(self, prefix)
+
+
+class Description(OpenAPISchema):
+    def operation_details(self, operation: Operation) -> dict[str, Any]:
+        details: dict[str, Any] = super().operation_details(operation)
+        for status in _statuses(operation, details):
+            details["responses"].setdefault(status, _problem(status))
+        return details
+
+    def operation_security(self, operation: Operation) -> list[dict[str, Any]] | None:
+        """One of the named scopes is enough."""
+        found: list[dict[str, Any]] | None = super().operation_security(operation)
+        for named, auth in zip(found or (), operation.auth_callbacks, strict=True):
+            for name in named:
+                named[name] = list(getattr(auth, "scopes", ()))
+        return found
+
+    def get_components(self) -> dict[str, Any]:
+        components: dict[str, Any] = super().get_components()
+        components["schemas"]["Problem"] = problems.SCHEMA
+        return components
+
+
+def _statuses(operation: Operation, details: dict[str, Any]) -> list[int]:
+    found = list(_ALWAYS)
+    if "{" in operation.path:
+        found.append(404)
+    if set(operation.methods) - {"GET", "HEAD"}:
+        found.append(409)
+    if "requestBody" in details:
+        found.append(413)
+    return sorted(found)
+
+
+def _problem(status: int) -> dict[str, Any]:
+    schema = {"$ref": "#/components/schemas/Problem"}
+    described: dict[str, Any] = {
+        "description": HTTPStatus(status).phrase,
+        "content": {problems.CONTENT_TYPE: {"schema": schema}},
+    }
+    return described | {"headers": _RETRY_AFTER} if status == 429 else described

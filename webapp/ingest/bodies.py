@@ -1,0 +1,70 @@
+"""The body of an upload: what its headers may say, and its decoding."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from django.http import HttpRequest
+from django.http.request import UnreadablePostError
+from trimtab.wire import LIMITS, TooLargeError, WireError
+
+from webapp.problems import Problem
+
+SEGMENT_TYPE = "application/vnd.trimtab.segment+json"
+DECLARATION_TYPE = "application/vnd.trimtab.declaration+json"
+TYPES = (SEGMENT_TYPE, DECLARATION_TYPE, "application/json", "application/octet-stream", "")
+ENCODINGS = ("gzip", "x-gzip", "")
+"""The bytes say it as well, so both headers may be left out."""
+
+Decoded = TypeVar("Decoded")
+# Decoding is bound by the interpreter's lock anyway; one at a time, its memory is needed once.
+_one_at_a_time = threading.Lock()
+
+
+def decoded(decode: Callable[[bytes], Decoded], request: HttpRequest) -> Decoded:
+    """What an upload carries.
+
+    Raises:
+        Problem: 400, 411, 413 or 415, naming the field or header.
+    """
+    _check_length(request)
+    _check_kind(request)
+    body = _read(request)
+    try:
+        with _one_at_a_time:
+            return decode(body)
+    except WireError as error:
+        status = 413 if isinstance(error, TooLargeError) else 400
+        raise Problem(status, error.problem, error.field, error.fix) from None
+
+
+def _check_length(request: HttpRequest) -> None:
+    """Before a byte of the body is read."""
+    length = request.META.get("CONTENT_LENGTH") or ""
+    if not length and request.META.get("HTTP_TRANSFER_ENCODING"):
+        detail, fix = "A body in chunks has no length.", "Send the whole body with its length."
+        raise Problem(411, detail, "Content-Length", fix)
+    if length and not (length.isascii() and length.isdecimal()):
+        fix = "Send the number of bytes."
+        raise Problem(400, "Not a whole number.", "Content-Length", fix)
+    if len(length) > 18 or int(length or 0) > LIMITS.body_bytes:
+        raise Problem(413, f"Over {LIMITS.body_bytes} bytes.", "body", "Send smaller segments.")
+
+
+def _check_kind(request: HttpRequest) -> None:
+    encoding = request.headers.get("Content-Encoding", "").strip().lower()
+    if encoding not in ENCODINGS:
+        detail, fix = "Only gzip is understood.", "Compress the JSON with gzip."
+        raise Problem(415, detail, "Content-Encoding", fix)
+    if (request.content_type or "").lower() not in TYPES:
+        detail = "Only a segment or a declaration is understood."
+        raise Problem(415, detail, "Content-Type", f"Send {SEGMENT_TYPE} or {DECLARATION_TYPE}.")
+
+
+def _read(request: HttpRequest) -> bytes:
+    try:
+        return request.body
+    except UnreadablePostError:
+        raise Problem(400, "The body ended early.", "body", "Send the whole body.") from None

@@ -1,0 +1,43 @@
+"""`manage.py retention`: delete what is past its time now, or only say what that is."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from collections.abc import Iterable
+from typing import Any
+
+from django.core.management.base import BaseCommand
+from django.template.defaultfilters import filesizeformat
+from django.utils import timezone
+
+from webapp.retention import carrying_out
+from webapp.retention.plan import Doomed
+
+
+class Command(BaseCommand):
+    help = "Deletes samples, runs and orphan objects that are past their time (docs/retention.md)."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--dry-run", action="store_true", help="list only; delete nothing")
+        parser.add_argument("--json", action="store_true", help="one JSON object a line")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        now = timezone.now()
+        is_dry = options["dry_run"]
+        found = carrying_out.planned(now) if is_dry else carrying_out.everything(now)
+        for item in found:
+            self.stdout.write(json.dumps(item.document()) if options["json"] else _line(item))
+        if not options["json"]:
+            self.stdout.write(_sum("Would delete" if is_dry else "Deleted", found))
+
+
+def _line(item: Doomed) -> str:
+    size = f"  {filesizeformat(item.size_bytes)}" if item.size_bytes else ""
+    return f"{item.kind:<10}{item.name}{size}"
+
+
+def _sum(verb: str, found: Iterable[Doomed]) -> str:
+    found = list(found)
+    size = filesizeformat(sum(item.size_bytes for item in found))
+    return f"{verb} {len(found)} thing{'' if len(found) == 1 else 's'}, {size}."

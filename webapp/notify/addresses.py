@@ -1,0 +1,43 @@
+"""Addresses that stand in mails."""
+
+from __future__ import annotations
+
+from email.utils import parseaddr
+
+from django.conf import settings
+from django.core import signing
+from django.urls import reverse
+from django.utils.encoding import punycode
+
+from webapp.accounts.models import Membership
+from webapp.notify.models import Mail
+
+_signer = signing.Signer(salt="webapp.notify.unsubscribe")
+
+
+def absolute(path: str) -> str:
+    return f"{settings.BASE_URL}{path}"
+
+
+def sender_domain() -> str:
+    """What stands behind the @ of the sender and of every Message-ID."""
+    return punycode(parseaddr(settings.DEFAULT_FROM_EMAIL)[1].rpartition("@")[2])
+
+
+def unsubscribe_url(mail: Mail) -> str:
+    return absolute(reverse("notify:unsubscribe", args=[unsubscribe_token(mail)]))
+
+
+def unsubscribe_token(mail: Mail) -> str:
+    """Ends this kind of mail from this workspace for this person, whoever has it, at any time."""
+    return _signer.sign(f"{mail.user_id}.{mail.workspace_id}.{mail.kind}")
+
+
+def membership_and_kind(token: str) -> tuple[Membership | None, str]:
+    """What an unsubscribe token names; None: they aren't a member any more.
+
+    Raises signing.BadSignature for what we haven't signed.
+    """
+    user_id, workspace_id, kind = _signer.unsign(token).split(".", 2)
+    held = Membership.objects.filter(user=int(user_id), workspace=int(workspace_id))
+    return held.first(), kind

@@ -1,0 +1,5 @@
+"""The kinds of mail that there are."""
+
+from webapp.notify import recommendation
+
+KINDS = {kind.id: kind for kind in (recommendation.KIND,)}

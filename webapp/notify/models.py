@@ -1,0 +1,90 @@
+"""Who wants which mail, and every mail: due, leased to a worker, sent or not. The row is the truth.
+
+A row is written before its mail is sent, and there is one a person, kind and subject: that's what
+keeps a mail from being sent twice.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from django.db import models
+from django.utils import timezone
+
+from webapp.accounts.models import Membership, User, Workspace
+
+
+class Subscription(models.Model):
+    """Whether a person wants one kind of mail from one workspace."""
+
+    membership = models.ForeignKey(Membership, models.CASCADE, related_name="subscriptions")
+    kind = models.CharField(max_length=32)
+    is_on = models.BooleanField(null=True, blank=True)
+    """What the person chose; None: as is usual in their role."""
+    since = models.DateTimeField(default=timezone.now)
+    """When they joined or switched it on: what was found before is never mailed."""
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["membership", "kind"], name="one_subscription_a_member_and_kind"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} for {self.membership}"
+
+    @property
+    def is_wanted(self) -> bool:
+        if self.is_on is not None:
+            return self.is_on
+        return self.membership.role in (Membership.OWNER, Membership.MEMBER)
+
+
+class Mail(models.Model):
+    """One mail to one person about one subject, sent or to be sent."""
+
+    WAITING, SENT, FAILED, WITHDRAWN = "waiting", "sent", "failed", "withdrawn"
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    user = models.ForeignKey(User, models.CASCADE, related_name="mails")
+    workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="mails")
+    kind = models.CharField(max_length=32)
+    subject_key = models.CharField(max_length=100)
+    """What the mail is about, for its kind: a recommendation's uuid."""
+    about = models.CharField(max_length=300)
+    """The same in words, which outlive it."""
+    message_id = models.CharField(max_length=300, unique=True)
+    """Of every attempt the same, so that a mail server can tell a repetition."""
+    state = models.CharField(
+        max_length=16,
+        default=WAITING,
+        choices=[
+            (WAITING, "Waiting"),
+            (SENT, "Sent"),
+            (FAILED, "Failed"),
+            (WITHDRAWN, "Not sent"),
+        ],
+    )
+    error = models.TextField(blank=True)
+    """Why the last attempt failed, or why it was withdrawn."""
+    attempts = models.PositiveIntegerField(default=0)
+    due_at = models.DateTimeField(default=timezone.now)
+    queued_at = models.DateTimeField(null=True, blank=True)
+    """When its id was last handed to the broker."""
+    leased_until = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+    sent_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["user", "kind", "subject_key"], name="one_mail_a_person_and_subject"
+            )
+        ]
+        indexes = [
+            models.Index(fields=["state", "due_at"]),
+            models.Index(fields=["user", "workspace", "-created_at"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} to {self.user}: {self.about}"

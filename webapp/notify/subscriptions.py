@@ -1,0 +1,46 @@
+"""Who wants which kind of mail."""
+
+from __future__ import annotations
+
+from django.db.models import Exists, OuterRef
+from django.utils import timezone
+
+from webapp.accounts.models import Membership
+from webapp.notify.models import Mail, Subscription
+
+
+def enrol(kind: str) -> None:
+    """Give every member who has none a subscription from now on.
+
+    So whoever joins isn't sent what was found before, and an upgrade mails no history.
+    """
+    held = Subscription.objects.filter(membership=OuterRef("pk"), kind=kind)
+    new = Membership.objects.filter(~Exists(held))
+    Subscription.objects.bulk_create(
+        [Subscription(membership=membership, kind=kind) for membership in new],
+        ignore_conflicts=True,
+    )
+
+
+def switch(membership: Membership, kind: str, is_on: bool) -> Subscription:
+    """Switch a kind on or off; again the same changes nothing."""
+    held, _ = Subscription.objects.get_or_create(membership=membership, kind=kind)
+    if held.is_on is not is_on:
+        if is_on and not held.is_wanted:
+            held.since = timezone.now()
+        held.is_on = is_on
+        held.save(update_fields=["is_on", "since"])
+    return held
+
+
+def still_wants(mail: Mail) -> bool:
+    """Whether the person is still there and hasn't switched it off since it was written."""
+    held = Subscription.objects.filter(
+        kind=mail.kind,
+        membership__user=mail.user_id,
+        membership__user__is_active=True,
+        membership__workspace=mail.workspace_id,
+        membership__workspace__deleted_at=None,
+    )
+    found = held.select_related("membership").first()
+    return found is not None and found.is_wanted

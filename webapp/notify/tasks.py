@@ -1,0 +1,25 @@
+"""Celery's doors to mail."""
+
+from __future__ import annotations
+
+from celery import shared_task
+from django.utils import timezone
+
+from webapp.notify import delivery, queue, subscriptions
+from webapp.notify.addresses import sender_domain
+from webapp.notify.kinds import KINDS
+
+
+@shared_task(name="notify.sweep")
+def sweep() -> None:
+    """Write a row for each mail that is due, and hand out what lies with nobody."""
+    for kind in KINDS.values():
+        subscriptions.enrol(kind.id)
+        queue.write(kind.id, kind.due(timezone.now()), sender_domain())
+    queue.give_up()
+    queue.hand_out()
+
+
+@shared_task(name=queue.TASK)
+def send(mail_ids: list[int]) -> None:
+    delivery.send(mail_ids)

@@ -1,0 +1,13 @@
+"""The settings of mail, and the link that ends it."""
+
+from django.urls import path
+
+from webapp.notify.views import settings, unsubscribe
+
+app_name = "notify"
+urlpatterns = [
+    path("settings/notifications/", settings.notifications, name="notifications"),
+    path("settings/notifications/test/", settings.send_test_mail, name="send_test_mail"),
+    path("settings/notifications/send-again/", settings.send_again, name="send_again"),
+    path("unsubscribe/<str:unsubscribe_token>/", unsubscribe.unsubscribe, name="unsubscribe"),
+]

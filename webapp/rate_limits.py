@@ -1,0 +1,150 @@
+"""How often one token and one address may ask, counted in Redis over a sliding minute.
+
+Uploads matter more than the count: while Redis is down nobody is refused.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import math
+import time
+from functools import cache
+from typing import NoReturn
+
+from django.conf import settings
+from limits import RateLimitItemPerMinute
+from limits.storage import RedisStorage
+from limits.strategies import SlidingWindowCounterRateLimiter
+from redis import RedisError
+
+from webapp.problems import Problem
+
+# A Redis that hangs must cost uploads nothing: after a failure it is left alone for a while.
+PATIENCE_SECONDS, LEFT_ALONE_SECONDS, LOGGED_EVERY_SECONDS = 1, 10, 60
+# What one process remembers of addresses; then it starts afresh, which only refuses later.
+MOST_REMEMBERED = 10_000
+
+logger = logging.getLogger(__name__)
+
+
+def address_asks(address: str) -> None:
+    """Count a request of an address, whatever its token. Raises Problem 429."""
+    wait = _outage.seconds_to_wait("address", _network(address), settings.ADDRESS_REQUESTS_A_MINUTE)
+    if wait:
+        _refuse("Too many requests from this address.", wait)
+
+
+def token_asks(token_id: int) -> None:
+    """Count a request of a valid token. Raises Problem 429."""
+    wait = _outage.seconds_to_wait("token", str(token_id), settings.TOKEN_REQUESTS_A_MINUTE)
+    if wait:
+        _refuse("Too many requests with this token.", wait)
+
+
+def seconds_until_person_may(what: str, user_id: int, per_minute: int) -> int:
+    """Count something that a signed-in person does; 0: they may."""
+    return _outage.seconds_to_wait(what, str(user_id), per_minute)
+
+
+class Guesses:
+    """Wrong tokens by address. An address that sent too many is refused before any look-up.
+
+    Only the count is in Redis. Who is refused until when, and who was right before (agents behind
+    the same address as the guesser), is remembered by each process, so that asking costs nothing.
+    """
+
+    def __init__(self) -> None:
+        self._refused_until: dict[str, float] = {}
+        self._were_right: set[tuple[str, str]] = set()
+
+    def refuse(self, address: str, digest: str) -> None:
+        """Before a token is looked up. Raises Problem 429."""
+        wait = self._refused_until.get(_network(address), 0.0) - time.monotonic()
+        if wait > 0 and (_network(address), digest) not in self._were_right:
+            _refuse_guess(math.ceil(wait))
+
+    def was_right(self, address: str, digest: str) -> None:
+        if len(self._were_right) >= MOST_REMEMBERED:
+            self._were_right.clear()
+        self._were_right.add((_network(address), digest))
+
+    def was_wrong(self, address: str) -> None:
+        """Raises Problem 429 once there were too many."""
+        network = _network(address)
+        wait = _outage.seconds_to_wait("wrong-token", network, settings.WRONG_TOKENS_A_MINUTE)
+        if not wait:
+            return
+        if len(self._refused_until) >= MOST_REMEMBERED:
+            self._refused_until.clear()
+        self._refused_until[network] = time.monotonic() + wait
+        _refuse_guess(wait)
+
+
+class _Outage:
+    """Asks Redis unless it failed a moment ago, and says once a minute that it does."""
+
+    def __init__(self) -> None:
+        self._over_at = self._logged_at = -math.inf
+
+    def seconds_to_wait(self, kind: str, who: str, per_minute: int) -> int:
+        """Counts one; 0 if there was room for it, or no limit, or no Redis."""
+        if not per_minute or time.monotonic() < self._over_at:
+            return 0
+        try:
+            return _seconds_to_wait(kind, who, per_minute)
+        except RedisError as error:
+            self._begin(error)
+            return 0
+
+    def _begin(self, error: RedisError) -> None:
+        now = time.monotonic()
+        self._over_at = now + LEFT_ALONE_SECONDS
+        if now - self._logged_at >= LOGGED_EVERY_SECONDS:
+            self._logged_at = now
+            name = type(error).__name__
+            logger.warning("rate limits are off: Redis does not answer", extra={"error": name})
+
+
+_outage = _Outage()
+guesses = Guesses()
+
+
+def _seconds_to_wait(kind: str, who: str, per_minute: int) -> int:
+    limiter, item = _limiter(settings.REDIS_URL), RateLimitItemPerMinute(per_minute)
+    if limiter.hit(item, kind, who):
+        return 0
+    free_at = limiter.get_window_stats(item, kind, who).reset_time
+    return max(1, math.ceil(free_at - time.time()))
+
+
+@cache
+def _limiter(redis_url: str) -> SlidingWindowCounterRateLimiter:
+    # By its class: the library's factory knows Unix sockets by another scheme.
+    storage = RedisStorage(
+        redis_url,
+        key_prefix=f"{settings.CACHES['default']['KEY_PREFIX']}:limits",
+        socket_timeout=PATIENCE_SECONDS,
+        socket_connect_timeout=PATIENCE_SECONDS,
+    )
+    return SlidingWindowCounterRateLimiter(storage)
+
+
+def _network(address: str) -> str:
+    """Who holds one IPv6 address holds its /64."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if parsed.version == 4:
+        return address
+    return str(ipaddress.ip_network(f"{address.partition('%')[0]}/64", strict=False))
+
+
+def _refuse_guess(wait_seconds: int) -> NoReturn:
+    _refuse("Too many wrong tokens from this address.", wait_seconds)
+
+
+def _refuse(detail: str, wait_seconds: int) -> NoReturn:
+    fix = f"Ask again in {wait_seconds} s."
+    raise Problem(429, detail, fix=fix, headers={"Retry-After": str(wait_seconds)})

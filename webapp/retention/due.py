@@ -1,0 +1,98 @@
+"""What is past its time, as rows. Nothing is deleted or read here."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from django.db.models import Exists, F, Model, OuterRef, Q, QuerySet
+
+from webapp.accounts.models import Workspace
+from webapp.advice.models import Recommendation
+from webapp.analysis.models import Analysis
+from webapp.runs.models import Artefact, Chunk, Job, Run, Segment
+
+Row = TypeVar("Row", bound=Model)
+
+UNDO_WORKSPACE = timedelta(days=7)
+"""How long the deletion of a workspace can be undone."""
+UNDO_RUN = timedelta(days=30)
+"""How long the deletion of a job or run can be undone."""
+
+
+def settled_runs(workspace: Workspace) -> QuerySet[Run]:
+    """Runs that have ended or fell silent, and whose analysis has nothing left to do."""
+    pending = Q(analysis__wanted__gt=F("analysis__done")) & Q(
+        analysis__attempts__lt=Analysis.MAX_ATTEMPTS
+    )
+    return Run.objects.filter(workspace=workspace).exclude(state=Run.RUNNING).exclude(pending)
+
+
+def raw_chunks(workspace: Workspace, now: datetime) -> QuerySet[Chunk]:
+    """Single samples past their time, where 60 s means of the same hour are kept."""
+    tier = Chunk.objects.filter(
+        node=OuterRef("node"),
+        kind="samples",
+        tier_seconds=60,
+        starts_at=OuterRef("starts_at"),
+        replaced_at=None,
+    )
+    raw = _chunks(workspace, now, workspace.keep_raw_days).filter(kind="samples", tier_seconds=0)
+    return raw.filter(Exists(tier))
+
+
+def tier_chunks(workspace: Workspace, now: datetime) -> QuerySet[Chunk]:
+    """Everything compacted that is past the time of tiers: tiers, steps, events, single samples."""
+    return _chunks(workspace, now, workspace.keep_tiers_days)
+
+
+def left_segments(workspace: Workspace, now: datetime) -> QuerySet[Segment]:
+    """Uploads that were never compacted, since something of their hour can't be read."""
+    found = Segment.objects.exclude(object_key="").filter(
+        session__node__attempt__run__in=settled_runs(workspace)
+    )
+    return _older(found, "received_at", now, workspace.keep_tiers_days)
+
+
+def artefacts(workspace: Workspace, now: datetime) -> QuerySet[Artefact]:
+    found = Artefact.objects.filter(run__in=settled_runs(workspace))
+    return _older(found, "created_at", now, workspace.keep_tiers_days)
+
+
+def old_runs(workspace: Workspace, now: datetime) -> QuerySet[Run]:
+    """Runs past their time, but for those that a followed recommendation rests on."""
+    followed = Recommendation.objects.exclude(
+        state__in=(Recommendation.ACTIVE, Recommendation.EXPIRED)
+    )
+    evidence = followed.filter(Q(run=OuterRef("pk")) | Q(claimed_by=OuterRef("pk")))
+    old = _older(settled_runs(workspace), "ended_at", now, workspace.keep_runs_days)
+    return old.exclude(Exists(evidence))
+
+
+def deleted_runs(workspace: Workspace, now: datetime) -> QuerySet[Run]:
+    """Deleted by a person, or with their job, longer ago than it can be undone."""
+    since = now - UNDO_RUN
+    gone = Q(deleted_at__lt=since) | Q(job__deleted_at__lt=since)
+    return Run.objects.filter(gone, workspace=workspace)
+
+
+def deleted_jobs(workspace: Workspace, now: datetime) -> QuerySet[Job]:
+    return Job.objects.filter(workspace=workspace, deleted_at__lt=now - UNDO_RUN)
+
+
+def deleted_workspaces(now: datetime) -> QuerySet[Workspace]:
+    return Workspace.objects.filter(deleted_at__lt=now - UNDO_WORKSPACE)
+
+
+def _chunks(workspace: Workspace, now: datetime, days: int | None) -> QuerySet[Chunk]:
+    kept = Chunk.objects.filter(
+        replaced_at=None, node__attempt__run__in=settled_runs(workspace)
+    ).select_related("node__attempt")
+    return _older(kept, "ends_at", now, days)
+
+
+def _older(rows: QuerySet[Row], field: str, now: datetime, days: int | None) -> QuerySet[Row]:
+    """Those whose `field` is more than `days` ago; none where things are kept for ever."""
+    if days is None:
+        return rows.none()
+    return rows.filter(**{f"{field}__lt": now - timedelta(days=days)})

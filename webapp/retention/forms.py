@@ -1,0 +1,49 @@
+"""How long a workspace keeps what."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from django import forms
+
+from webapp.accounts.models import Workspace
+
+MOST_DAYS = 36_500
+FIELDS = {
+    "keep_raw_days": "Single samples",
+    "keep_tiers_days": "Means, steps, events and artefacts",
+    "keep_runs_days": "Runs with cost and findings",
+}
+
+
+class RetentionForm(forms.ModelForm):  # type: ignore[type-arg]
+    """Days from 1 up; empty is for ever. What is found later is never kept for less time."""
+
+    class Meta:
+        model = Workspace
+        fields = list(FIELDS)
+        labels = FIELDS
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        for name in FIELDS:
+            self.fields[name] = forms.IntegerField(
+                label=FIELDS[name], min_value=1, max_value=MOST_DAYS, required=False
+            )
+            self.fields[name].widget.attrs["placeholder"] = "for ever"
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        found: dict[str, str] = {}
+        names = [name for name in FIELDS if name in cleaned]
+        for shorter, longer in pairwise(names):
+            if _days(cleaned[shorter]) > _days(cleaned[longer]):
+                found[longer] = f"This can't be kept for less time than “{FIELDS[shorter]}”."
+        for name, why in found.items():
+            self.add_error(name, why)
+        return cleaned
+
+
+def _days(value: int | None) -> float:
+    return float("inf") if value is None else value

@@ -1,0 +1,36 @@
+"""Objects that no row speaks of: what an interrupted upload or deletion left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import islice
+
+from advisor.store.objects import ObjectStore, StoredObject
+from webapp.retention.plan import Doomed
+from webapp.runs.models import Artefact, Chunk, Segment
+
+YOUNG = timedelta(days=1)
+"""An object is written before its row: a young one may belong to an upload under way."""
+PAGE = 500
+
+
+def orphans(store: ObjectStore, now: datetime) -> Iterator[Doomed]:
+    """Every object older than `YOUNG` without a row, of all workspaces, page by page."""
+    listing = iter(store.list("runs/"))
+    while page := list(islice(listing, PAGE)):
+        old = [found for found in page if found.changed_at < now - YOUNG]
+        known = _known([found.key for found in old])
+        yield from (_doomed(found) for found in old if found.key not in known)
+
+
+def _known(keys: list[str]) -> set[str]:
+    return {
+        key
+        for model in (Segment, Chunk, Artefact)
+        for key in model.objects.filter(object_key__in=keys).values_list("object_key", flat=True)
+    }
+
+
+def _doomed(found: StoredObject) -> Doomed:
+    return Doomed("orphan", found.key, found.size_bytes)

@@ -1,0 +1,98 @@
+"""What the next round would delete, thing by thing. Looking changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from advisor.store.objects import ObjectStore
+from webapp.accounts.models import Workspace
+from webapp.retention import due
+from webapp.runs.models import Job, Run
+
+Kind = Literal["raw", "tiers", "artefact", "run", "job", "workspace", "orphan"]
+
+
+@dataclass(frozen=True)
+class Doomed:
+    """One thing that goes: an object of the store, or a row with all that hangs on it.
+
+    Attributes:
+        name: the object's key, or what people call the row.
+        run_id: the run, or whose samples they are.
+        row: primary key of a job or workspace.
+    """
+
+    kind: Kind
+    name: str
+    size_bytes: int = 0
+    run_id: UUID | None = None
+    row: int | None = None
+
+    def document(self) -> dict[str, object]:
+        return {"kind": self.kind, "name": self.name, "size_bytes": self.size_bytes}
+
+
+def plan(workspace: Workspace, store: ObjectStore, now: datetime) -> list[Doomed]:
+    """Everything of one workspace that is past its time at `now`, each thing once."""
+    runs = list(_runs(workspace, store, now))
+    whole = {doomed.run_id for doomed in runs}
+    samples = [item for item in _samples(workspace, store, now) if item.run_id not in whole]
+    jobs = [Doomed("job", job.name, row=job.pk) for job in due.deleted_jobs(workspace, now)]
+    return [*samples, *runs, *jobs]
+
+
+def whole_workspace(workspace: Workspace, store: ObjectStore) -> list[Doomed]:
+    """Everything of a workspace, and the workspace itself at the end."""
+    runs = [
+        _run(run, store) for run in Run.objects.filter(workspace=workspace).select_related("job")
+    ]
+    jobs = [Doomed("job", job.name, row=job.pk) for job in Job.objects.filter(workspace=workspace)]
+    return [*runs, *jobs, Doomed("workspace", workspace.name, row=workspace.pk)]
+
+
+def _runs(workspace: Workspace, store: ObjectStore, now: datetime) -> Iterator[Doomed]:
+    old, deleted = due.old_runs(workspace, now), due.deleted_runs(workspace, now)
+    found = Run.objects.filter(pk__in=[*_ids(old), *_ids(deleted)]).select_related("job")
+    for run in found.order_by("job", "number"):
+        yield _run(run, store)
+
+
+def _ids(runs: Iterable[Run]) -> list[UUID]:
+    return [run.pk for run in runs]
+
+
+def _run(run: Run, store: ObjectStore) -> Doomed:
+    size_bytes = sum(found.size_bytes for found in store.list(prefix(run.pk)))
+    return Doomed("run", str(run), size_bytes, run_id=run.pk)
+
+
+def prefix(run_id: UUID) -> str:
+    """Where all objects of a run lie."""
+    return f"runs/{run_id}/"
+
+
+def _samples(workspace: Workspace, store: ObjectStore, now: datetime) -> Iterator[Doomed]:
+    """Objects with a row of their own: single samples, tiers and the rest, artefacts."""
+    found: dict[str, tuple[Kind, UUID]] = {}
+    for chunk in due.raw_chunks(workspace, now):
+        found[chunk.object_key] = ("raw", chunk.node.attempt.run_id)
+    for chunk in due.tier_chunks(workspace, now):
+        found[chunk.object_key] = ("tiers", chunk.node.attempt.run_id)
+    for segment in due.left_segments(workspace, now):
+        found[segment.object_key] = ("tiers", segment.session.node.attempt.run_id)
+    for artefact in due.artefacts(workspace, now):
+        found[artefact.object_key] = ("artefact", artefact.run_id)
+    sizes = _sizes(store, {run_id for _, run_id in found.values()})
+    for key in sorted(found):
+        kind, run_id = found[key]
+        yield Doomed(kind, key, sizes.get(key, 0), run_id)
+
+
+def _sizes(store: ObjectStore, run_ids: Iterable[UUID]) -> dict[str, int]:
+    """Key -> bytes, by one listing a run."""
+    listings = (store.list(prefix(run_id)) for run_id in run_ids)
+    return {found.key: found.size_bytes for listing in listings for found in listing}
