@@ -119,7 +119,7 @@ class RunFrame:
         steps = self.steps
         steps = steps[(steps["phase"] == "train") & (steps["duration_seconds"] > 0)]
         first = steps.groupby(["node", "rank"])["start_seconds"].idxmin()
-        steps = steps.drop(index=first.dropna())
+        steps = steps.drop(index=first.dropna().to_list())
         duration = steps["duration_seconds"].to_numpy(dtype=float)
         count = np.nan_to_num(steps["count"].to_numpy(dtype=float), nan=1.0)
         wait = np.clip(steps["data_wait_seconds"].to_numpy(dtype=float), 0.0, duration)

@@ -126,6 +126,14 @@ PASSWORD_RESET_TIMEOUT = 3600
 LOGIN_URL = "accounts:sign_in"
 LOGIN_REDIRECT_URL = "runs:jobs"
 
+# Sign-in by an OpenID Connect provider, beside passwords; off without an issuer.
+OIDC_ISSUER = env.text("OIDC_ISSUER")
+OIDC_CLIENT_ID = env.text("OIDC_CLIENT_ID")
+OIDC_CLIENT_SECRET = env.text("OIDC_CLIENT_SECRET")
+OIDC_NAME = env.text("OIDC_NAME", "your organisation")
+# Whose verified addresses become viewers without an invitation; empty: nobody's.
+OIDC_ALLOWED_DOMAINS = [name.lower() for name in env.names("OIDC_ALLOWED_DOMAINS")]
+
 # Sign-ins are slowed by address and account together, so that nobody can lock somebody else out.
 # Counted in the database: they hold when Redis starts afresh.
 AUTHENTICATION_BACKENDS = [

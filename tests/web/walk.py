@@ -39,6 +39,8 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "api:openapi-json": dict.fromkeys(METHODS, EVERYBODY),
     "api:api-root": {},
     "accounts:sign_in": {"get": EVERYBODY, "post": EVERYBODY},
+    "accounts:oidc_begin": {"get": EVERYBODY},
+    "accounts:oidc_return": {"get": EVERYBODY},
     "accounts:use_link": {"get": EVERYBODY, "post": EVERYBODY},
     "accounts:sign_out": {"post": SIGNED_IN},
     "accounts:forgot_password": {"get": EVERYBODY, "post": EVERYBODY},

@@ -57,18 +57,26 @@ def open_invitation(secret: str) -> Invitation | None:
 
 
 @transaction.atomic
-def accept(invitation: Invitation, user: User) -> None:
-    """The person takes the seat; the link is used up."""
-    workspace = invitation.workspace
-    if Invitation.objects.filter(pk=invitation.pk).delete()[0] == 0:
-        return
+def accept(invitation: Invitation, user: User) -> bool:
+    """The person takes the seat; the link is used up. False: it was, or was withdrawn."""
+    if not claim(invitation):
+        return False
+    join(invitation.workspace, user, invitation.role)
+    return True
+
+
+def claim(invitation: Invitation) -> bool:
+    """Use the link up. False: somebody was faster. Call in a transaction, then `join`."""
+    return Invitation.objects.filter(pk=invitation.pk).delete()[0] > 0
+
+
+def join(workspace: Workspace, user: User, role: str) -> None:
+    """A new member; whoever is one already keeps the role."""
     _, is_new = Membership.objects.get_or_create(
-        workspace=workspace, user=user, defaults={"role": invitation.role}
+        workspace=workspace, user=user, defaults={"role": role}
     )
     if is_new:
-        audit.record(
-            workspace, user, "member.joined", user.email, {"role": (None, invitation.role)}
-        )
+        audit.record(workspace, user, "member.joined", user.email, {"role": (None, role)})
 
 
 @transaction.atomic

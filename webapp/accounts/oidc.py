@@ -27,18 +27,14 @@ class ProviderError(Exception):
     """The provider vouches for nobody; the message is for the person."""
 
 
-def name() -> str:
-    """What people know the provider by; empty: none is set up."""
-    return settings.OIDC_NAME if settings.OIDC_ISSUER else ""
-
-
 def begin(request: HttpRequest) -> HttpResponse:
     """Send the person to the provider. Raises ProviderError when it doesn't answer."""
     back = settings.BASE_URL + reverse("accounts:oidc_return")
     try:
-        return _provider().authorize_redirect(request, back)
+        answer: HttpResponse = _provider().authorize_redirect(request, back)
     except (AuthlibBaseError, requests.RequestException, ValueError, RuntimeError) as error:
         raise _no_answer() from error
+    return answer
 
 
 def verified_claims(request: HttpRequest) -> dict[str, Any]:
@@ -56,7 +52,7 @@ def verified_claims(request: HttpRequest) -> dict[str, Any]:
     except requests.RequestException as error:
         raise _no_answer() from error
     except (AuthlibBaseError, JoseError, ValueError, RuntimeError) as error:
-        said = f"{name()} did not confirm who you are. Try again, or ask whoever runs it."
+        said = f"{settings.OIDC_NAME} did not confirm who you are. Try again, or ask its operators."
         raise ProviderError(said) from error
     return claims | {"email": _verified_address(claims)}
 
@@ -92,13 +88,14 @@ def _verified_address(claims: dict[str, Any]) -> str:
     """Anybody can claim an address: only one that the provider has verified is linked."""
     email = claims.get("email")
     # Some send the text "true" here (Amazon Cognito's userinfo does).
-    if not isinstance(email, str) or claims.get("email_verified") not in (True, "true"):
-        raise ProviderError(f"{name()} has no verified address of yours.")
+    verified = claims.get("email_verified")
+    if not isinstance(email, str) or not (verified is True or verified == "true"):
+        raise ProviderError(f"{settings.OIDC_NAME} has no verified address of yours.")
     return User.normalised(email)
 
 
 def _no_answer() -> ProviderError:
-    return ProviderError(f"{name()} doesn't answer. Try again in a minute.")
+    return ProviderError(f"{settings.OIDC_NAME} doesn't answer. Try again in a minute.")
 
 
 def _provider() -> DjangoOAuth2App:

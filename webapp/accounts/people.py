@@ -6,9 +6,10 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
-from webapp.accounts import audit, members
+from webapp.accounts import members
 from webapp.accounts.models import Invitation, Membership, User, Workspace
 
 
@@ -25,7 +26,7 @@ def join(invitation: Invitation, given: dict[str, Any]) -> User | None:
     if not members.claim(invitation):
         return None
     user = User.objects.create_user(invitation.email, given["password"], name=given["name"])
-    members.seat(invitation, user)
+    members.join(invitation.workspace, user, invitation.role)
     return user
 
 
@@ -50,7 +51,7 @@ def vouched_for(email: str, name: str) -> User | None:
     return user
 
 
-def _offered(email: str) -> Any:
+def _offered(email: str) -> QuerySet[Invitation]:
     still_open = Invitation.objects.filter(
         email=email, expires_at__gt=timezone.now(), workspace__deleted_at=None
     )
@@ -62,9 +63,8 @@ def _is_of_an_allowed_domain(email: str) -> bool:
 
 
 def _let_in_as_viewer(user: User) -> None:
-    """Of the named workspace, else of the oldest."""
-    kept = Workspace.objects.filter(is_sample_data=False, deleted_at=None).order_by("pk")
-    named = settings.OIDC_WORKSPACE
-    workspace = (kept.filter(uuid=named) if named else kept).first()
+    """Of the oldest workspace that isn't the sample's."""
+    kept = Workspace.objects.filter(is_sample_data=False, deleted_at=None)
+    workspace = kept.order_by("pk").first()
     if workspace is not None:
         members.join(workspace, user, Membership.VIEWER)

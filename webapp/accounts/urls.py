@@ -7,6 +7,7 @@ from webapp.accounts.views import (
     history,
     invitations,
     members,
+    oidc,
     passwords,
     sign_in,
     tokens,
@@ -16,6 +17,8 @@ from webapp.accounts.views import (
 app_name = "accounts"
 urlpatterns = [
     path("sign-in/", sign_in.sign_in, name="sign_in"),
+    path("sign-in/provider/", oidc.oidc_begin, name="oidc_begin"),
+    path("sign-in/provider/return/", oidc.oidc_return, name="oidc_return"),
     path("sign-in/<str:secret>/", sign_in.use_link, name="use_link"),
     path("sign-out/", sign_in.sign_out, name="sign_out"),
     path("password/", passwords.forgot_password, name="forgot_password"),

@@ -23,14 +23,14 @@ def accept_invitation(request: HttpRequest, secret: str) -> HttpResponse:
     """A new person makes an account; one who has it signs in first, with the invited address."""
     invitation = members.open_invitation(secret)
     if invitation is None:
-        return _page(request, None, {}, status=410)
+        return _page(request, None, {}, 410)
     invited = people.known(invitation.email)
     if request.user.is_authenticated or invited is not None:
         return _join(request, invitation, invited)
     form = JoinForm(User(email=invitation.email), request.POST or None)
     if request.method == "POST" and form.is_valid():
-        user = people.join(invitation.email, form.cleaned_data)
-        return _enter(request, invitation, user)
+        user = people.join(invitation, form.cleaned_data)
+        return _enter(request, invitation, user) if user else _page(request, None, {}, 410)
     return _page(request, invitation, {"form": form})
 
 
@@ -41,12 +41,12 @@ def _join(request: HttpRequest, invitation: Invitation, invited: User | None) ->
     if invited is None or invited.pk != request.user.pk:
         return _page(request, invitation, {"is_somebody_else": True}, status=403)
     if request.method == "POST":
-        return _enter(request, invitation, invited)
+        is_in = members.accept(invitation, invited)
+        return _enter(request, invitation, invited) if is_in else _page(request, None, {}, 410)
     return _page(request, invitation, {"is_ready": True})
 
 
 def _enter(request: HttpRequest, invitation: Invitation, user: User) -> HttpResponse:
-    members.accept(invitation, user)
     answer = enter(request, user)
     request.session["workspace"] = invitation.workspace_id
     return answer

@@ -41,14 +41,22 @@ def sign_in(request: HttpRequest) -> HttpResponse:
         if isinstance(user, User):
             return enter(request, user)
         form.add_error(None, WRONG)
-    return render(request, "accounts/sign_in.html", {"form": form})
+    return sign_in_page(request, form)
+
+
+def sign_in_page(
+    request: HttpRequest, form: SignInForm | None = None, status: int = 200, **more: object
+) -> HttpResponse:
+    """All the ways in. `more` has `problem`, what went wrong elsewhere, or `locked_minutes`."""
+    provider = settings.OIDC_NAME if settings.OIDC_ISSUER else ""
+    context = {"form": form or SignInForm(), "provider": provider, **more}
+    return render(request, "accounts/sign_in.html", context, status=status)
 
 
 def locked_out(request: HttpRequest, _credentials: dict[str, Any], **_: Any) -> HttpResponse:
     """After too many wrong passwords for one account from one address."""
     minutes = int(settings.AXES_COOLOFF_TIME.total_seconds() // 60)
-    context = {"form": SignInForm(), "locked_minutes": minutes}
-    answer = render(request, "accounts/sign_in.html", context, status=429)
+    answer = sign_in_page(request, status=429, locked_minutes=minutes)
     answer["Retry-After"] = str(minutes * 60)
     return answer
 

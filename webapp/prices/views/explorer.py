@@ -52,7 +52,7 @@ def as_csv(request: PersonRequest) -> StreamingHttpResponse:
 
 def asked(request: HttpRequest) -> Question:
     """The question in the address, without NUL, which PostgreSQL refuses."""
-    told = {name: value.replace("\0", "") for name, value in request.GET.items()}
+    told = {name: str(value).replace("\0", "") for name, value in request.GET.items()}
     return Question(
         text=told.get("q", "").strip(),
         region=told.get("region", ""),
