@@ -64,6 +64,7 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "runs:jobs": {"get": VIEWERS},
     "runs:job": {"get": VIEWERS},
     "runs:run": {"get": VIEWERS},
+    "runs:edit_run": {"get": MEMBERS, "post": MEMBERS},
     "runs:series_json": {"get": VIEWERS},
     "runs:series_csv": {"get": VIEWERS},
     "runs:compare": {"get": VIEWERS},
@@ -91,6 +92,7 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
 SCOPES: dict[tuple[str, str], set[str]] = {
     ("get", "/api/v1/runs/{run_id}"): {Token.INGEST, Token.READ},
     ("put", "/api/v1/runs/{run_id}"): {Token.INGEST},
+    ("patch", "/api/v1/runs/{run_id}"): {Token.WRITE},
     ("get", "/api/v1/runs/{run_id}/series"): {Token.READ},
     ("put", "/api/v1/runs/{run_id}/segments/{session_id}/{seq}"): {Token.INGEST},
     ("get", "/api/v1/jobs"): {Token.READ},

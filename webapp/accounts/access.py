@@ -69,6 +69,11 @@ def open_to_viewers(view: View) -> View:
     return _marked(view, Audience.VIEWERS, Audience.VIEWERS)
 
 
+def members_only(view: View) -> View:
+    """A form that only they may send."""
+    return _marked(view, Audience.MEMBERS, Audience.MEMBERS)
+
+
 def owners_only(view: View) -> View:
     """Access, money settings, deletion."""
     return _marked(view, Audience.OWNERS, Audience.OWNERS)

@@ -118,7 +118,7 @@ class TokenForm(forms.Form):
     name = forms.CharField(label="Name", max_length=120)
     scopes = forms.MultipleChoiceField(
         label="May",
-        choices=[(scope, scope) for scope in (Token.INGEST, Token.READ)],
+        choices=[(scope, scope) for scope in (Token.INGEST, Token.READ, Token.WRITE)],
         error_messages={"required": "Choose what it may do."},
     )
     days = forms.ChoiceField(label="Expires", choices=EXPIRIES, required=False)

@@ -7,6 +7,9 @@ class AnalysisConfig(AppConfig):
 
     def ready(self) -> None:
         from webapp.analysis.repricing import price_what_had_no_price
+        from webapp.analysis.verdicts import judge_again
         from webapp.prices.signals import rates_changed
+        from webapp.runs.signals import history_changed
 
         rates_changed.connect(price_what_had_no_price)
+        history_changed.connect(judge_again)

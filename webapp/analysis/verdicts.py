@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +13,7 @@ from advisor.successive.history import Judged, Observation, judged
 from advisor.successive.keys import configuration_key, workload_key
 from advisor.successive.wording import sentence
 from advisor.work import UNITS
-from webapp.runs.models import Run
+from webapp.runs.models import Job, Run
 
 LOOKED_AT = 300
 """So many of the job's newest runs are searched for comparable ones."""
@@ -28,30 +30,47 @@ def keys(run: Run) -> dict[str, str]:
 def judge(run: Run) -> None:
     """Write the verdict on a finished run, on the one before it, which it confirms or clears, and
     on those after it, if it came late. Call in a transaction, once its figures are saved."""
-    comparable = _comparable(run)
-    unit = next((u for u in UNITS if comparable and all(r.work.get(u) for r in comparable)), None)
-    if unit is None or run not in comparable:
+    comparable = [each for each in _comparable(run.job) if _keys(each) == _keys(run)]
+    if run in comparable:
+        _judge_from(comparable, comparable.index(run))
+
+
+def judge_again(job: Job, since: datetime, **_: Any) -> None:
+    """Write the verdicts on the runs of a job that began at `since` or later, once it has changed
+    which runs are compared. A run that is compared no more has none. Call in a transaction."""
+    alike: dict[tuple[str | None, ...], list[Run]] = defaultdict(list)
+    for run in _comparable(job):
+        alike[_keys(run)].append(run)
+    for runs in alike.values():
+        _judge_from(runs, sum(run.began_at < since for run in runs))
+    for run in job.present_runs.filter(is_excluded=True, summary__has_key="verdict"):
+        _write(run, None)
+
+
+def _judge_from(comparable: Sequence[Run], first: int) -> None:
+    """Runs of the same keys in order: the verdicts on those at `first` and after it, and on the
+    one before, which they confirm or clear."""
+    unit = next((u for u in UNITS if all(run.work.get(u) for run in comparable)), None)
+    if unit is None:
         return
     price = _price(comparable[-1])
     found = judged(_observation(each, unit, price) for each in comparable)
-    first = max(comparable.index(run) - 1, 0)
     judgements = {held.number: held for held in found}
-    for at in range(first, len(comparable)):
+    for at in range(max(first - 1, 0), len(comparable)):
         each = comparable[at]
         if each.number in judgements:
             held = judgements[each.number]
             _write(each, _document(held, unit, each, comparable[:at]))
 
 
-def _comparable(run: Run) -> list[Run]:
-    """Finished, priced runs of the same keys up to the newest, in order; not the excluded ones."""
-    own = {name: run.summary.get(name) for name in ("workload_key", "configuration_key")}
-    done = run.job.present_runs.filter(state=Run.FINISHED, cost_usd__gt=0, is_excluded=False)
-    return [
-        each
-        for each in reversed(done.newest_first().defer("command", "git")[:LOOKED_AT])
-        if all(each.summary.get(name) == key for name, key in own.items())
-    ]
+def _comparable(job: Job) -> list[Run]:
+    """The newest finished, priced runs, in order; not the excluded ones."""
+    done = job.present_runs.filter(state=Run.FINISHED, cost_usd__gt=0, is_excluded=False)
+    return list(reversed(done.newest_first().defer("command", "git")[:LOOKED_AT]))
+
+
+def _keys(run: Run) -> tuple[str | None, ...]:
+    return tuple(run.summary.get(name) for name in ("workload_key", "configuration_key"))
 
 
 def _price(run: Run) -> Decimal | None:
@@ -92,9 +111,12 @@ def _measured(run: Run, unit: str) -> Measured:
     return Measured({name: s / run.work[unit] for name, s in phases.items()}, run.summary)
 
 
-def _write(run: Run, document: dict[str, Any]) -> None:
+def _write(run: Run, document: dict[str, Any] | None) -> None:
     """`Run.summary` is what lists show; the row may be another than the one just analysed."""
+    if run.summary.get("verdict") == document:
+        return
     row = Run.objects.select_for_update(of=("self",)).get(pk=run.pk)
-    if row.summary.get("verdict") != document:
+    row.summary = {name: value for name, value in row.summary.items() if name != "verdict"}
+    if document is not None:
         row.summary["verdict"] = document
-        row.save(update_fields=["summary"])
+    row.save(update_fields=["summary"])

@@ -35,16 +35,7 @@ _CURSOR = "`next_cursor` of the page before."
 )
 def get_run(request: TokenRequest, run_id: UUID) -> dict[str, Any]:
     """404 for a run of another workspace."""
-    run = scope.run_or_404(request.auth.workspace, run_id)
-    analysis: Analysis | None = getattr(run, "analysis", None)
-    fired = run.judgements.filter(state=Judgement.FIRED)
-    return {
-        **_run(run),
-        "analysis_is_final": analysis is not None and analysis.is_final,
-        "analysis_error": analysis.error if analysis else "",
-        "findings": [_finding(judgement) for judgement in fired],
-        "recommendations": [_recommendation(r) for r in run.recommendations.all()],
-    }
+    return run_document(scope.run_or_404(request.auth.workspace, run_id))
 
 
 @router.get("/jobs", response=JobsOut, summary="The workspace's jobs")
@@ -81,12 +72,27 @@ def get_series(
     return series.answer(request, run, series.json_answer)
 
 
+def run_document(run: Run) -> dict[str, Any]:
+    """As `RunOut` has it."""
+    analysis: Analysis | None = getattr(run, "analysis", None)
+    fired = run.judgements.filter(state=Judgement.FIRED)
+    return {
+        **_run(run),
+        "analysis_is_final": analysis is not None and analysis.is_final,
+        "analysis_error": analysis.error if analysis else "",
+        "findings": [_finding(judgement) for judgement in fired],
+        "recommendations": [_recommendation(r) for r in run.recommendations.all()],
+    }
+
+
 def _run(run: Run) -> dict[str, Any]:
     copied = ("id", "number", "state", "owner", "tags", "started_at", "ended_at", "work", "metrics")
-    return {name: getattr(run, name) for name in copied} | {
+    said = ("note", "is_excluded", "is_pinned")
+    return {name: getattr(run, name) for name in (*copied, *said)} | {
         "job": {"id": run.job.uuid, "name": run.job.name},
         "duration_seconds": run.duration.total_seconds() if run.duration else None,
         "cost_usd": money(run.cost_usd),
+        "billed_usd": money(run.billed_usd),
         "cost_is_at_least": run.state in (Run.RUNNING, Run.LOST),
         "missing_prices": run.summary.get("missing", []),
         "summary": run.summary,

@@ -51,11 +51,15 @@ class RunOut(Schema):
     state: str
     owner: str
     tags: dict[str, Any]
+    note: str
+    is_excluded: bool = Field(description="No run is compared with it.")
+    is_pinned: bool = Field(description="Later runs are compared with pinned runs alone.")
     started_at: datetime | None
     ended_at: datetime | None
     duration_seconds: float | None
     cost_usd: str | None = Field(description="USD; null: no price, or not counted yet.")
     cost_is_at_least: bool = Field(description="The run goes on or was lost: counted so far.")
+    billed_usd: str | None = Field(description="What the provider billed; null: not entered.")
     missing_prices: list[str]
     work: dict[str, Any]
     metrics: dict[str, Any]

@@ -18,6 +18,7 @@ from webapp.accounts.models import Token
 MAY = (
     (Token.INGEST, "Send runs", "for agents; reads back the summary of its own run"),
     (Token.READ, "Read", "jobs, runs, costs and findings, by the API"),
+    (Token.WRITE, "Change", "what is said of jobs and runs, their machines and bills; delete them"),
 )
 
 

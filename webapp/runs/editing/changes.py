@@ -1,0 +1,36 @@
+"""What an edit changes, as the history of the workspace keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Model
+
+from webapp.accounts.models import Token, User
+
+Actor = User | Token
+Change = dict[str, tuple[Any, Any]]
+"""Field -> (before, after), of the fields that differ."""
+
+
+def changes(row: Model, values: Mapping[str, Any]) -> Change:
+    """What setting `values` on the row would change."""
+    found = {name: (getattr(row, name), value) for name, value in values.items()}
+    return {name: pair for name, pair in found.items() if pair[0] != pair[1]}
+
+
+def apply(row: Model, change: Change) -> None:
+    """Set what is to change; the caller saves."""
+    for name, (_, after) in change.items():
+        setattr(row, name, after)
+
+
+def plain(change: Change) -> Change:
+    """With amounts as text, which JSON keeps exactly."""
+    return {name: (_plain(before), _plain(after)) for name, (before, after) in change.items()}
+
+
+def _plain(value: Any) -> Any:
+    return f"{value.normalize():f}" if isinstance(value, Decimal) else value

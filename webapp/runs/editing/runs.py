@@ -1,0 +1,62 @@
+"""What people say of a run: a note, whose it is, whether it counts, what was billed for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from webapp.accounts import audit
+from webapp.runs.editing.changes import Actor, Change, apply, changes, plain
+from webapp.runs.models import Run
+from webapp.runs.signals import history_changed
+
+FIELDS = ("note", "owner", "tags", "is_excluded", "is_pinned")
+COUNTS = {"is_excluded", "is_pinned"}
+
+
+@transaction.atomic
+def edit(run: Run, by: Actor, values: Mapping[str, Any]) -> Run:
+    """Set those of `FIELDS` that `values` names. What an agent declares afterwards leaves an owner
+    or tag as it was set here; the runs after this one are judged again if it counts or not."""
+    held = locked(run)
+    change = changes(held, values)
+    if not change:
+        return held
+    apply(held, change)
+    held.owner_is_edited = held.owner_is_edited or "owner" in change
+    held.edited_tags = sorted({*held.edited_tags, *_touched(change)})
+    held.save(update_fields=[*change, "owner_is_edited", "edited_tags"])
+    audit.record(held.workspace, by, "run.edited", str(held), change)
+    if COUNTS & change.keys():
+        history_changed.send(sender=Run, job=held.job, since=held.began_at)
+    return held
+
+
+@transaction.atomic
+def bill(run: Run, by: Actor, usd: Decimal | None) -> Run:
+    """Keep what the provider billed for the run; None: nothing is known of it any more."""
+    held = locked(run)
+    change = changes(held, {"billed_usd": usd})
+    if not change:
+        return held
+    apply(held, change)
+    name = audit.record(held.workspace, by, "run.billed", str(held), plain(change)).actor_name
+    held.billed_by, held.billed_at = ("", None) if usd is None else (name, timezone.now())
+    held.save(update_fields=["billed_usd", "billed_by", "billed_at"])
+    return held
+
+
+def locked(run: Run) -> Run:
+    """The run as it is now, until the transaction ends."""
+    rows = Run.objects.select_for_update(of=("self",)).select_related("job", "workspace")
+    return rows.get(pk=run.pk)
+
+
+def _touched(change: Change) -> set[str]:
+    """Keys of the tags that were set or removed."""
+    before, after = change.get("tags", ({}, {}))
+    return {key for key in {*before, *after} if before.get(key) != after.get(key)}

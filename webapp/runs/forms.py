@@ -1,0 +1,84 @@
+"""What people fill in about runs and jobs."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from django import forms
+
+from webapp.runs import tags
+from webapp.runs.models import Job, Run
+
+USUAL, PINNED, EXCLUDED = "usual", "pinned", "excluded"
+BASELINE = (
+    (USUAL, "Counts as any other run"),
+    (PINNED, "Pinned: later runs are compared with pinned runs alone"),
+    (EXCLUDED, "Excluded: no run is compared with it"),
+)
+MOST_USD = Decimal(1_000_000_000)
+
+
+class TagsField(forms.CharField):
+    """A line each, `key=value`, as a dict."""
+
+    widget = forms.Textarea
+
+    def prepare_value(self, value: Any) -> Any:
+        return tags.as_lines(value) if isinstance(value, dict) else value
+
+    def clean(self, value: Any) -> Any:
+        text: str = super().clean(value)
+        try:
+            return tags.from_lines(text)
+        except ValueError as error:
+            raise forms.ValidationError(str(error)) from None
+
+
+class RunForm(forms.Form):
+    """Of a run, what people may say of it that no sample tells."""
+
+    note = forms.CharField(
+        label="Note", required=False, max_length=2000, widget=forms.Textarea, strip=True
+    )
+    owner = forms.CharField(label="Owner", required=False, max_length=120)
+    tags = TagsField(label="Tags", required=False)
+    baseline = forms.ChoiceField(label="As a baseline", choices=BASELINE)
+
+    @classmethod
+    def of(cls, run: Run) -> RunForm:
+        """Filled in with what is known."""
+        usual = EXCLUDED if run.is_excluded else USUAL
+        known = {"note": run.note, "owner": run.owner, "tags": run.tags}
+        return cls(initial=known | {"baseline": PINNED if run.is_pinned else usual})
+
+    def clean_note(self) -> str:
+        """Browsers send lines with a carriage return, the API doesn't."""
+        return str(self.cleaned_data["note"]).replace("\r\n", "\n")
+
+    def values(self) -> dict[str, Any]:
+        """As fields of a run."""
+        said = dict(self.cleaned_data)
+        baseline = said.pop("baseline")
+        return said | {"is_pinned": baseline == PINNED, "is_excluded": baseline == EXCLUDED}
+
+
+class BillForm(forms.Form):
+    """What the provider billed; empty: not known."""
+
+    billed_usd = forms.DecimalField(
+        label="Billed, in USD", required=False, min_value=0, max_value=MOST_USD, decimal_places=9
+    )
+
+
+class JobForm(forms.Form):
+    """The name that people see, and of the runs that name none, owner and tags."""
+
+    name = forms.CharField(label="Name", max_length=200)
+    owner = forms.CharField(label="Owner", required=False, max_length=120)
+    tags = TagsField(label="Tags", required=False)
+
+    @classmethod
+    def of(cls, job: Job) -> JobForm:
+        """Filled in with what is known."""
+        return cls(initial={"name": job.name, "owner": job.owner, "tags": job.tags})

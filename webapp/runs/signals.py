@@ -1,0 +1,9 @@
+"""What others may want to know of runs. Sent in the transaction of the change."""
+
+from django.dispatch import Signal
+
+history_changed = Signal()
+"""Which runs of a job are compared has changed; `job`, and `since`: when the first run began that
+this may matter to."""
+machine_corrected = Signal()
+"""A person said what a run really ran on; `run` is given."""

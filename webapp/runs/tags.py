@@ -1,0 +1,40 @@
+"""Tags as people write them: a line each, `key=value`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trimtab.wire import LIMITS
+
+MOST_TAGS = 100
+
+
+def as_lines(tags: Mapping[str, object]) -> str:
+    return "\n".join(f"{key}={value}" if value != "" else key for key, value in tags.items())
+
+
+def from_lines(text: str) -> dict[str, str]:
+    """The tags of a text; a line without `=` is a key with an empty value.
+
+    Raises:
+        ValueError: too many of them, a line without a key, or one that is too long.
+    """
+    found: dict[str, str] = {}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        key, _, value = line.partition("=")
+        found[key.strip()] = value.strip()
+    check(found)
+    return found
+
+
+def check(tags: Mapping[str, str]) -> None:
+    """Raises:
+    ValueError: too many of them, an empty key, or text that is too long.
+    """
+    if len(tags) > MOST_TAGS:
+        raise ValueError(f"These are {len(tags)} tags; {MOST_TAGS} are possible.")
+    for key, value in tags.items():
+        if not key:
+            raise ValueError(f"“{value[:40]}” has no key before it.")
+        if max(len(key), len(value)) > LIMITS.name_chars:
+            raise ValueError(f"“{key[:40]}” is longer than {LIMITS.name_chars} characters.")
