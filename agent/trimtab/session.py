@@ -22,13 +22,13 @@ from trimtab.loops import Sealed, TrainingLoops
 from trimtab.options import Options, told_parameters
 from trimtab.sampler import Sampler
 from trimtab.sharing import Members, living, wait_for_others, worst_exit_code
-from trimtab.sources import ProcessTree, machine_sources
+from trimtab.sources import Gpus, ProcessTree, machine_sources
 from trimtab.spool import Spool, open_spool
 from trimtab.supervise import Ending
 from trimtab.timeline import Timeline
 from trimtab.told import Run, Told
 from trimtab.uploader import Uploader
-from trimtab.wire import Event, Segment, encode_declaration, encode_segment
+from trimtab.wire import Event, Gpu, Segment, encode_declaration, encode_segment
 
 _LAST_SAMPLE_SECONDS = 2.0
 _OTHERS_SECONDS = 2.0
@@ -62,6 +62,7 @@ class Session:
         self._target, self._options, self._say = target, options, say
         self._secrets = target.secrets(options)
         self._declaration = describe(self.id, self.run_id, target, options)
+        self._declaring = threading.Lock()
         self._told = Told(self.folder)
         self._own_events: list[tuple[int, str, dict[str, Any]]] = []
         self._interval_seconds = options.interval_seconds
@@ -87,6 +88,9 @@ class Session:
             with suppress(OSError):
                 self._tree = ProcessTree(pid)
                 sources += [Members(self.folder, self._tree), self._tree]
+        with suppress(OSError):
+            pids = self._tree.pids if self._tree else None
+            sources.append(Gpus(self._tell, self._add_gpus, self._target.environment, pids))
         loops = TrainingLoops(self.folder, self._timeline, self._taken_over)
         self._sampler = Sampler(sources, loops, self._timeline, self._interval_seconds, self._seal)
         self._sampler.start()
@@ -205,15 +209,20 @@ class Session:
             self._sampler.set_interval(seconds)
 
     def _tell_declaration(self) -> None:
-        self.spool.declare(str(self.id), encode_declaration(self._declaration))
+        with self._declaring:
+            self.spool.declare(str(self.id), encode_declaration(self._declaration))
+        if self.uploader:
+            self.uploader.wake()
+
+    def _add_gpus(self, gpus: list[Gpu]) -> None:
+        self._declaration.node.gpus = gpus
+        self._tell_declaration()
 
     def _add_git_state(self) -> None:
         with suppress(Exception):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
             if add_git_state(self._declaration, self._target.place):
                 self._tell_declaration()
-                if self.uploader:
-                    self.uploader.wake()
 
 
 def _of_all(ending: Ending, folder: Path) -> Ending:

@@ -7,13 +7,14 @@ from contextlib import suppress
 
 from trimtab.sources.container import Container
 from trimtab.sources.disk import Disks
+from trimtab.sources.gpu import Gpus
 from trimtab.sources.host import HostCpu, HostMemory
 from trimtab.sources.network import Network
 from trimtab.sources.own import OwnCost
 from trimtab.sources.procfile import Reading, Source
 from trimtab.sources.tree import ProcessTree
 
-__all__ = ["ProcessTree", "Reading", "Source", "machine_sources"]
+__all__ = ["Gpus", "ProcessTree", "Reading", "Source", "machine_sources"]
 
 
 def machine_sources() -> list[Source]:

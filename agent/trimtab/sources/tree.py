@@ -149,6 +149,10 @@ class ProcessTree:
         self._threads = sum(usage.threads for usage in usages)
         return totals | _gauges(usages) if usages else totals
 
+    def pids(self) -> set[int]:
+        """As of the last look; may be called from any thread."""
+        return set(self._known)
+
     def follow(self, pid: int) -> None:
         """One more root: another command of the same run."""
         self._add(pid)

@@ -1,0 +1,78 @@
+"""The GPUs, by NVML, at arm's length: a driver that hangs costs GPU samples and nothing else.
+
+NVML is asked in a thread of its own (`reader.py`) at each tick. The sampler waits for its answer
+25 ms at most, and not at all once an answer was late: it comes with the next tick then. A thread
+that hasn't answered for five seconds is left to itself, and another one takes over, without the
+GPU that it hangs on. That GPU, one that is lost, and a driver that refuses are tried again after
+10 s, then after twice as long each time. Each such stretch is told as `gpu_gap` and `gpu_back`.
+
+`pynvml` is loaded where there is a driver only: it takes as much memory as all else here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Collection, Mapping
+
+from trimtab.sources.gpu.inventory import Inventory
+from trimtab.sources.gpu.reader import Reader
+from trimtab.sources.gpu.troubles import Tell, Troubles
+from trimtab.sources.procfile import Reading
+from trimtab.wire import Gpu
+
+_PATIENCE_SECONDS = 0.025
+_SILENT_SECONDS = 5.0
+_OPENING_SECONDS = 60.0
+"""Without persistence mode the driver wakes each GPU first."""
+_MOST_LEFT_HANGING = 8
+
+Found = Callable[[list[Gpu]], None]
+
+
+class Gpus:
+    """`gpu<N>.*` of every GPU that this process may ask, N counting those in the driver's order.
+
+    Raises OSError where no NVIDIA driver is installed.
+    """
+
+    def __init__(
+        self,
+        tell: Tell,
+        found: Found,
+        environment: Mapping[str, str],
+        pids: Callable[[], Collection[int]] | None = None,
+    ) -> None:
+        """`found` is called from another thread. `pids`: the run's processes, if it has some."""
+        ctypes.CDLL("libnvidia-ml.so.1")
+        self._troubles = Troubles(tell)
+        self._inventory = Inventory(found, environment)
+        self._pids = pids
+        self._reader: Reader | None = None
+        self._left_hanging = 0
+
+    def read(self) -> Reading:
+        if self._reader is None or not self._reader.is_alive():
+            self._start()
+        if self._reader is None:
+            return {}
+        self._leave_if_silent(self._reader)
+        return self._reader.ask(_PATIENCE_SECONDS)
+
+    def _start(self) -> None:
+        """Unless the one before has ended because there is nothing to read, or not yet again."""
+        if self._reader is not None and self._reader.has_nothing_to_read:
+            return
+        self._reader = None
+        if self._left_hanging < _MOST_LEFT_HANGING and self._troubles.may_try(None):
+            self._reader = Reader(self._troubles, self._inventory, self._pids)
+            self._reader.start()
+
+    def _leave_if_silent(self, reader: Reader) -> None:
+        busy_with, since = reader.busy_with
+        limit = _OPENING_SECONDS if busy_with is None else _SILENT_SECONDS
+        if since and time.monotonic() - since > limit:
+            reader.abandon()
+            self._left_hanging += 1
+            self._troubles.began(busy_with, "no_answer")
+            self._reader = None

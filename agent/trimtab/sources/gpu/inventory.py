@@ -1,0 +1,93 @@
+"""Which GPUs this machine has, and which of them the run was given."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from trimtab.wire import Gpu
+
+_OLD_SLICE = re.compile(r"MIG-(GPU-[0-9a-f-]+)/\d+/\d+", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Card:
+    model: str
+    memory_bytes: int
+    uuid: str
+    slices: tuple[str, ...] = ()
+    """The UUIDs of its MIG slices."""
+
+
+class Inventory:
+    """The node's GPUs by number; tells `found` the whole list when it has grown.
+
+    One that may not be asked (another job's, kept apart by a device group) is in the list as well,
+    as not allocated and of the others' model: the run's share of the machine counts it.
+    """
+
+    def __init__(self, found: Callable[[list[Gpu]], None], environment: Mapping[str, str]) -> None:
+        self._found = found
+        self._visible = environment.get("CUDA_VISIBLE_DEVICES")
+        self._cards: dict[int, Card | None] = {}
+        self._said: list[Gpu] = []
+
+    def expect(self, number: int) -> None:
+        self._cards.setdefault(number, None)
+
+    def add(self, number: int, card: Card) -> None:
+        self._cards[number] = card
+
+    def say(self) -> None:
+        gpus = self._gpus()
+        if gpus and gpus != self._said:
+            self._said = gpus
+            self._found(gpus)
+
+    def _gpus(self) -> list[Gpu]:
+        known = {number: card for number, card in self._cards.items() if card}
+        if not known:
+            return []
+        ours = allocated(self._visible, list(known.values()))
+        is_ours = dict(zip(known, ours, strict=True))
+        other = next(iter(known.values()))
+        unknown = Card(other.model, other.memory_bytes, "")
+        cards = [self._cards.get(number) or unknown for number in range(max(self._cards) + 1)]
+        return [
+            Gpu(card.model, card.memory_bytes, card.uuid, is_ours.get(number, False))
+            for number, card in enumerate(cards)
+        ]
+
+
+def allocated(visible: str | None, cards: Sequence[Card]) -> list[bool]:
+    """Which of the cards CUDA_VISIBLE_DEVICES (None: not set) leaves to a program.
+
+    As CUDA reads it: numbers, UUIDs or beginnings of them, MIG slices; what comes after a word
+    that names no device is ignored. Numbers are taken in the driver's order, which is CUDA's too
+    where all GPUs are of one model, or with CUDA_DEVICE_ORDER=PCI_BUS_ID.
+    """
+    if visible is None:
+        return [True] * len(cards)
+    chosen = set()
+    for word in visible.split(","):
+        number = _number(word.strip(), cards)
+        if number is None:
+            break
+        chosen.add(number)
+    return [number in chosen for number in range(len(cards))]
+
+
+def _number(word: str, cards: Sequence[Card]) -> int | None:
+    if word.isdecimal():
+        return int(word) if int(word) < len(cards) else None
+    old = _OLD_SLICE.fullmatch(word)
+    wanted = (old[1] if old else word).lower()
+    if not wanted.startswith(("gpu-", "mig-")):
+        return None
+    matching = [
+        number
+        for number, card in enumerate(cards)
+        if any(uuid.lower().startswith(wanted) for uuid in (card.uuid, *card.slices))
+    ]
+    return matching[0] if len(matching) == 1 else None

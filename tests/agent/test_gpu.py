@@ -1,0 +1,274 @@
+"""GPUs, through the real command line and the real nvidia-ml-py, by a driver that we script."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from trimtab.sources.gpu.inventory import Card, Inventory, allocated
+from trimtab.sources.gpu.troubles import Troubles
+from trimtab.wire import Gpu
+
+from tests.agent import fake_nvml
+from tests.agent.conftest import trimtab_command
+from tests.agent.fake_nvml import Driver
+
+GIB, MIB = 2**30, 2**20
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory):
+    return fake_nvml.compiled(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture
+def driver(library, tmp_path) -> Driver:
+    return Driver(library, tmp_path / "gpus")
+
+
+def _run(environment: dict[str, str], seconds: float) -> subprocess.Popen[bytes]:
+    words = ["run", "--interval", "0.1", "--", "sleep", str(seconds)]
+    return subprocess.Popen(
+        trimtab_command(*words),
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def _known(service, name: str) -> list[int | float]:
+    return [value for value in service.series(name) if value is not None]
+
+
+def test_what_the_driver_says_arrives_under_the_names_that_rules_ask_for(online, service, driver):
+    driver.says(
+        "gpus 2",
+        "gpu0.busy 63",
+        "gpu0.memory 4096",
+        "gpu0.controller 31",
+        "gpu0.power 412",
+        "gpu0.temperature 71",
+        "gpu0.sm_active 22.25",
+        "gpu0.reasons 4",
+        "gpu0.software_thermal_ns 250e6",
+        "gpu0.hardware_thermal_ns 250e6",
+        "gpu0.pcie_received 1e9",
+    )
+    assert _run(online | driver.environment, 1.5).wait(20) == 0
+    assert set(_known(service, "gpu0.busy_pct")) == {63}
+    assert set(_known(service, "gpu0.memory_used_bytes")) == {4 * GIB}
+    assert set(_known(service, "gpu0.memory_controller_busy_pct")) == {31}
+    assert set(_known(service, "gpu0.power_watts")) == {412}
+    assert set(_known(service, "gpu0.temperature_celsius")) == {71}
+    assert set(_known(service, "gpu0.sm_active_pct")) == {22.2}
+    assert set(_known(service, "gpu0.throttle_reasons_bits")) == {4}
+    assert set(_known(service, "gpu1.busy_pct")) == {0}
+    received = _known(service, "gpu0.pcie_received_bytes_total")
+    assert len(received) >= 8
+    assert received == sorted(received)
+    hot = _known(service, "gpu0.throttled_thermal_ns_total")
+    share = (hot[-1] - hot[0]) / ((received[-1] - received[0]) / 1e9) / 1e9
+    assert share == pytest.approx(0.5, abs=0.01)
+    assert service.events("gpu_gap") == []
+
+
+def test_the_node_says_which_gpus_it_has_and_which_were_given(online, service, driver):
+    driver.says("gpus 3", "gpu2.handle 0", "gpu2.answer 4")
+    given_one = online | driver.environment | {"CUDA_VISIBLE_DEVICES": "1"}
+    assert _run(given_one, 0.8).wait(20) == 0
+    gpus = service.declarations[-1].node.gpus
+    assert [gpu.model for gpu in gpus] == ["NVIDIA H100 80GB HBM3"] * 3
+    assert [gpu.memory_bytes for gpu in gpus] == [80 * GIB] * 3
+    assert [gpu.allocated for gpu in gpus] == [False, True, False]
+    assert gpus[1].uuid == "GPU-000000a1-0000-0000-0000-000000000000"
+    assert _known(service, "gpu0.busy_pct")
+    assert not _known(service, "gpu2.busy_pct")
+
+
+def test_a_gpu_that_hangs_costs_its_own_samples_only(online, service, driver):
+    driver.says("gpus 2", "gpu*.busy 50")
+    agent = _run(online | driver.environment, 9)
+    time.sleep(1.5)
+    driver.says("gpus 2", "gpu*.busy 50", "gpu0.hang 1")
+    assert agent.wait(30) == 0
+    (gap,) = [event.data for event in service.events("gpu_gap")]
+    assert gap == {"gpu": 0, "reason": "no_answer"}
+    assert len(_known(service, "host.memory_used_bytes")) >= 80
+    late = _known(service, "agent.tick_late_ms")
+    assert sum(late) / len(late) < 20
+    hung, other = service.series("gpu0.busy_pct"), service.series("gpu1.busy_pct")
+    assert hung[-5:] == [None] * 5
+    assert all(value == 50 for value in other[-5:])
+
+
+def test_a_driver_that_hangs_at_its_opening_never_holds_up_the_command(online, service, driver):
+    driver.says("init.hang 1")
+    began = time.monotonic()
+    assert _run(online | driver.environment, 0.5).wait(20) == 0
+    assert time.monotonic() - began < 5
+    assert _known(service, "host.memory_used_bytes")
+
+
+@pytest.mark.long
+def test_a_lost_gpu_is_a_gap_and_comes_back(online, service, driver):
+    driver.says("gpus 2", "gpu*.busy 50")
+    agent = _run(online | driver.environment, 13.5)
+    time.sleep(1.2)
+    driver.says("gpus 2", "gpu*.busy 50", "gpu1.answer 15", "gpu1.xid 79")
+    time.sleep(3)
+    driver.says("gpus 2", "gpu*.busy 70", "gpu1.xid 79")
+    assert agent.wait(30) == 0
+    assert [e.data for e in service.events("gpu_gap")] == [{"gpu": 1, "reason": "gpu_is_lost"}]
+    (back,) = [event.data for event in service.events("gpu_back")]
+    assert back["gpu"] == 1
+    assert back["seconds"] == pytest.approx(10, abs=1)
+    assert [e.data for e in service.events("gpu_xid")] == [{"gpu": 1, "xid": 79}]
+    series = service.series("gpu1.busy_pct")
+    assert None in series[10:]
+    assert series[-2] == 70
+    assert len(_known(service, "gpu0.busy_pct")) > len(_known(service, "gpu1.busy_pct")) + 70
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [(9, "driver_not_loaded"), (4, "no_permission"), (18, "lib_rm_version_mismatch")],
+)
+def test_a_driver_that_refuses_is_named_once(online, service, driver, code, reason):
+    driver.says(f"init {code}")
+    assert _run(online | driver.environment, 0.6).wait(20) == 0
+    (gap,) = [event.data for event in service.events("gpu_gap")]
+    assert gap == {"gpu": None, "reason": reason}
+    assert _known(service, "host.memory_used_bytes")
+
+
+def test_what_a_gpu_does_not_offer_is_missing_and_never_zero(online, service, driver):
+    missing = ("samples", "utilization", "fields", "gpm", "power", "temperature", "reasons", "link")
+    driver.says("gpus 1", *(f"gpu0.no.{name} 1" for name in missing), "gpu0.memory 100")
+    assert _run(online | driver.environment, 0.8).wait(20) == 0
+    names = {n for s in service.segments for b in s.blocks for n in b.columns if "gpu" in n}
+    assert names == {
+        "gpu0.memory_used_bytes",
+        "gpu0.sm_clock_mhz",
+        "gpu0.memory_clock_mhz",
+    } | ({"gpu0.tree_memory_used_bytes"} if _is_first_namespace() else set())
+
+
+def test_slices_have_memory_and_activity_and_the_whole_has_no_made_up_use(online, service, driver):
+    driver.says("gpus 1", "gpu0.mig 2", "gpu0.mig_memory 2048", "gpu0.sm_active 35")
+    ours = "MIG-000000a0-0000-0000-0000-000000000002"
+    environment = online | driver.environment | {"CUDA_VISIBLE_DEVICES": ours}
+    assert _run(environment, 0.8).wait(20) == 0
+    assert not _known(service, "gpu0.busy_pct")
+    for number in (0, 1):
+        assert set(_known(service, f"gpu0.mig{number}.memory_used_bytes")) == {2 * GIB}
+        assert set(_known(service, f"gpu0.mig{number}.sm_active_pct")) == {35}
+    assert [gpu.allocated for gpu in service.declarations[-1].node.gpus] == [True]
+
+
+def test_memory_of_the_runs_own_processes_is_told_apart(online, service, driver):
+    """The agent's command names its process to the driver, which says what it holds."""
+    driver.says("gpus 1")
+    script = (
+        "import os, sys, time; f = open(sys.argv[1], 'a');"
+        "f.write(f'gpu0.pid {os.getpid()}\\ngpu0.pid_memory 640\\n'); f.close(); time.sleep(6.5)"
+    )
+    words = ["run", "--interval", "0.1", "--", sys.executable, "-c", script]
+    path = driver.environment["TRIMTAB_FAKE_NVML"]
+    agent = subprocess.run(
+        [*trimtab_command(*words), path], env=online | driver.environment, timeout=20
+    )
+    assert agent.returncode == 0
+    assert _known(service, "gpu0.tree_memory_used_bytes")[-1] == 640 * MIB
+
+
+def test_without_a_driver_nothing_of_nvidia_is_loaded(environment):
+    script = (
+        "import sys; from trimtab.sources import Gpus\n"
+        "try: Gpus(print, print, {})\n"
+        "except OSError: print('pynvml' in sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True
+    )
+    assert done.stdout == "False\n"
+
+
+def _is_first_namespace() -> bool:
+    return str(Path("/proc/self/ns/pid").readlink()) == "pid:[4026531836]"
+
+
+CARDS = [
+    Card("H100", 1, "GPU-8932f937-d72c", ("MIG-11aa-0", "MIG-22bb-0")),
+    Card("H100", 1, "GPU-1111f937-d72c"),
+    Card("H100", 1, "GPU-1122f937-d72c"),
+]
+
+
+@pytest.mark.parametrize(
+    ("visible", "ours"),
+    [
+        (None, [0, 1, 2]),
+        ("", []),
+        ("-1", []),
+        ("NoDevFiles", []),
+        ("2,0", [0, 2]),
+        (" 1 , 2", [1, 2]),
+        ("0,7,1", [0]),
+        ("0,-1,1", [0]),
+        ("GPU-8932", [0]),
+        ("gpu-1122F937-d72c,GPU-1111", [1, 2]),
+        ("GPU-11", []),
+        ("MIG-22bb-0", [0]),
+        ("MIG-GPU-1111f937-d72c/3/0", [1]),
+        ("MIG-unknown,1", []),
+    ],
+)
+def test_visible_devices_are_read_as_cuda_reads_them(visible, ours):
+    assert allocated(visible, CARDS) == [number in ours for number in range(3)]
+
+
+@given(st.text(alphabet="0123456789,-GPUMIGabcdef /"))
+def test_no_value_of_visible_devices_breaks_the_agent(visible):
+    assert len(allocated(visible, CARDS)) == 3
+
+
+def test_the_list_is_told_when_it_has_grown_and_not_again():
+    told: list[list[Gpu]] = []
+    inventory = Inventory(told.append, {"CUDA_VISIBLE_DEVICES": "0"})
+    inventory.say()
+    inventory.expect(0)
+    inventory.expect(1)
+    inventory.say()
+    assert told == []
+    inventory.add(1, CARDS[1])
+    inventory.say()
+    inventory.say()
+    inventory.add(0, CARDS[0])
+    inventory.say()
+    assert [[gpu.uuid for gpu in gpus] for gpus in told] == [
+        ["", CARDS[1].uuid],
+        [CARDS[0].uuid, CARDS[1].uuid],
+    ]
+
+
+def test_pauses_grow_and_each_trouble_is_told_once(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("trimtab.sources.gpu.troubles.time.monotonic", lambda: now[0])
+    told: list[tuple[str, dict]] = []
+    troubles = Troubles(lambda kind, data: told.append((kind, data)))
+    tried = []
+    while now[0] < 3600:
+        if troubles.may_try(0):
+            tried.append(now[0])
+            troubles.began(0, "gpu_is_lost")
+        now[0] += 1
+    assert tried[:5] == [0, 10, 30, 70, 150]
+    assert tried[-1] - tried[-2] == 600
+    troubles.ended(0)
+    assert [kind for kind, _ in told] == ["gpu_gap", "gpu_back"]
+    assert told[-1][1] == {"gpu": 0, "seconds": 3600.0}
