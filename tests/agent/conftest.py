@@ -48,7 +48,8 @@ def drainers_of(tmp_path: Path) -> list[psutil.Process]:
         with suppress(psutil.Error):
             process = psutil.Process(pid)
             if process.cmdline()[-1:] == ["--detached"]:
-                found += [process] if str(tmp_path) in process.environ().get("TMPDIR", "") else []
+                told = process.environ().get("XDG_CONFIG_HOME", "")
+                found += [process] if str(tmp_path) in told else []
     return found
 
 

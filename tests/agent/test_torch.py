@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,10 @@ def training(trimtab, online, service):
     def run(body: str, settings: str = "{}"):
         script = TRAINING + body.replace("SETTINGS", settings)
         quiet = {"TORCH_LOGS": "-all"}  # torch warns of its own profiler when it compiles a step
-        done = trimtab(online | quiet, "run", "--", PYTHON, "-W", "ignore", "-c", script)
+        # Loader workers make a Unix socket in it, whose path may have 107 bytes.
+        with tempfile.TemporaryDirectory(prefix="tt-", dir="/tmp") as short:
+            here = online | quiet | {"TMPDIR": short}
+            done = trimtab(here, "run", "--", PYTHON, "-W", "ignore", "-c", script)
         assert (done.stdout, done.stderr, done.returncode) == ("trained\n", "", 0)
         (segment,) = service.segments
         assert segment.refused == []
