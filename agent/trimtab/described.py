@@ -12,6 +12,7 @@ from trimtab import __version__, git, identity
 from trimtab.hardware import node_facts
 from trimtab.options import Options
 from trimtab.redaction import redacted, secrets_of
+from trimtab.whereabouts import slurm
 from trimtab.wire import Declaration
 
 
@@ -33,6 +34,7 @@ class Target:
 def describe(session: UUID, run: UUID, target: Target, options: Options) -> Declaration:
     """The declaration, redacted. What only git can tell isn't in it yet (`add_git_state`)."""
     facts = node_facts(identity.machine_id(target.environment))
+    slurm.limit(facts, target.environment)
     options.apply_to(facts)
     secrets = target.secrets(options)
     entry_point = redacted([identity.entry_point(target.words)], secrets)[0] if target.words else ""
@@ -44,7 +46,7 @@ def describe(session: UUID, run: UUID, target: Target, options: Options) -> Decl
         session_id=session,
         node=facts,
         owner=options.owner,
-        tags=options.tags,
+        tags={**slurm.tags(target.environment), **options.tags},
         parameters=dict(options.parameters),
         command=redacted(target.words, secrets)[:500],
         agent_version=__version__,

@@ -6,6 +6,7 @@ import hashlib
 import os
 import socket
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -74,11 +75,19 @@ def attempt(environment: Mapping[str, str]) -> int:
 
 
 def machine_id(environment: Mapping[str, str]) -> str:
-    """The instance id if declared, else a hash of this boot and host name."""
-    declared = environment.get("TRIMTAB_MACHINE_ID", "").strip()
-    if declared:
-        return shortened(declared)
+    """The instance id as declared or as the firmware bears it, else a hash of boot and host."""
+    known = environment.get("TRIMTAB_MACHINE_ID", "").strip() or _instance_id()
+    if known:
+        return shortened(known)
     return hashlib.sha256(f"{boot_id()}|{socket.gethostname()}".encode()).hexdigest()[:32]
+
+
+def _instance_id() -> str:
+    """Of an EC2 instance on Nitro, which has it in its firmware; else empty."""
+    with suppress(OSError, UnicodeDecodeError):
+        tag = Path("/sys/class/dmi/id/board_asset_tag").read_text().strip()
+        return tag if tag.startswith("i-") else ""
+    return ""
 
 
 def entry_point(command: Sequence[str]) -> str:

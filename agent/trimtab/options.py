@@ -30,6 +30,8 @@ class Options:
     workload: dict[str, str] = field(default_factory=dict)
     node: dict[str, str] = field(default_factory=dict)
     owns_machine: bool = False
+    ask_metadata: bool = True
+    """Where the machine is, of the cloud that it is in."""
     interval_seconds: float = 0.5
     allow_stop: bool = False
     """A rule may end the training."""

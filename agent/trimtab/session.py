@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
-from trimtab import identity, profiles, told
+from trimtab import identity, profiles, told, whereabouts
 from trimtab.described import Target, add_git_state, describe
 from trimtab.directives import Directives, Hands
 from trimtab.draft import Draft
@@ -95,7 +95,7 @@ class Session:
         self._sampler = Sampler(sources, loops, self._timeline, self._interval_seconds, self._seal)
         self._sampler.start()
         self._start_uploader(pid, stop)
-        threading.Thread(target=self._add_git_state, daemon=True).start()
+        threading.Thread(target=self._learn, daemon=True).start()
 
     def _start_uploader(self, pid: int | None, stop: Stop | None) -> None:
         if not self._options.server.url:
@@ -218,10 +218,15 @@ class Session:
         self._declaration.node.gpus = gpus
         self._tell_declaration()
 
-    def _add_git_state(self) -> None:
+    def _learn(self) -> None:
+        """What may take seconds to find out: told as soon as it is known."""
         with suppress(Exception):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
             if add_git_state(self._declaration, self._target.place):
+                self._tell_declaration()
+        with suppress(Exception):
+            if self._options.ask_metadata and (place := whereabouts.find(os.environ)):
+                whereabouts.add_to(self._declaration.node, place, self._options.node)
                 self._tell_declaration()
 
 

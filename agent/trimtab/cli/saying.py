@@ -36,6 +36,11 @@ def add_identity_arguments(parser: argparse.ArgumentParser) -> None:
     machine.add_argument("--service", help="EC2, SageMaker training, ...")
     machine.add_argument("--purchase-option", choices=("on_demand", "spot", "reserved"))
     machine.add_argument(
+        "--no-metadata",
+        action="store_true",
+        help="don't ask the cloud what this machine is; default TRIMTAB_METADATA=off",
+    )
+    machine.add_argument(
         "--owns-machine", action="store_true", help="it was started for this run alone"
     )
 
@@ -84,6 +89,7 @@ def options(arguments: argparse.Namespace) -> chosen.Options:
         workload=pairs(environment.get("TRIMTAB_WORKLOAD", "")),
         node=chosen.node_texts(vars(arguments), environment),
         owns_machine=arguments.owns_machine,
+        ask_metadata=not arguments.no_metadata,
         interval_seconds=getattr(arguments, "interval", 0.5),
         allow_stop=getattr(arguments, "allow_stop", False),
         profile=getattr(arguments, "profile_steps", None) or _profile_steps_of(environment),

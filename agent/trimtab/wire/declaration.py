@@ -43,6 +43,8 @@ class NodeFacts:
     instance_type: str = ""
     purchase_option: str = "on_demand"
     owns_machine: bool = False
+    instance_started_at_ns: int = 0
+    """When the machine itself was started, as its cloud says; 0: not known."""
     vcpus: int = 0
     effective_cpus: float = 0.0
     """min(affinity, cgroup quota, cpuset): the cores this run may use."""
@@ -116,6 +118,7 @@ def _node(document: dict[str, Any], limits: Limits) -> NodeFacts:
         machine_id=text(document, "machine_id", limits),
         purchase_option=text(document, "purchase_option", limits, default="on_demand"),
         owns_machine=bool(document.get("owns_machine")),
+        instance_started_at_ns=integer(document, "instance_started_at_ns", default=0),
         vcpus=integer(document, "vcpus", high=100_000, default=0),
         effective_cpus=_positive(document, "effective_cpus"),
         memory_bytes=integer(document, "memory_bytes", default=0),

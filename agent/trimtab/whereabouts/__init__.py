@@ -1,0 +1,72 @@
+"""Where this machine is and how it is billed, as far as nobody has said so.
+
+SageMaker says it in a file. Of the clouds only the one whose name the machine's firmware bears is
+asked; where there is no firmware to look at (some containers), all three are. A question takes at
+most a second, in a thread that nobody waits for. Only what is billed is kept: no account, no
+project, no address, no user data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from trimtab.identity import shortened
+from trimtab.whereabouts import clouds, sagemaker
+from trimtab.whereabouts.asking import MetadataService, UnansweredError
+from trimtab.whereabouts.place import Place
+from trimtab.wire import NodeFacts
+
+__all__ = ["Place", "UnansweredError", "add_to", "find"]
+
+_DMI = Path("/sys/class/dmi/id")
+_FIRMWARE_NAMES = ("sys_vendor", "bios_vendor", "bios_version", "product_name", "chassis_asset_tag")
+
+
+def add_to(facts: NodeFacts, place: Place, declared: Mapping[str, str]) -> None:
+    """Fill in what wasn't declared; a machine declared to be elsewhere stays as it was declared."""
+    if declared.get("provider", place.provider) != place.provider:
+        return
+    for name, value in asdict(place).items():
+        if value and not declared.get(name):
+            setattr(facts, name, shortened(value) if isinstance(value, str) else value)
+
+
+def find(environment: Mapping[str, str]) -> Place | None:
+    """None where nothing says so.
+
+    Raises:
+        UnansweredError: the firmware names a cloud, but its metadata service doesn't answer; or it is
+            switched off.
+    """
+    place = sagemaker.place(environment)
+    if place is not None:
+        return place
+    named = _named(environment)
+    service = MetadataService(environment)
+    for ask in named or clouds.ALL.values():
+        try:
+            return ask(service, environment)
+        except UnansweredError:
+            if named:
+                raise
+    return None
+
+
+def _named(environment: Mapping[str, str], dmi: Path = _DMI) -> list[clouds.Ask]:
+    """The clouds that the firmware names. Raises UnansweredError where it names none of them."""
+    if environment.get("TRIMTAB_METADATA_URL") or not dmi.is_dir():
+        return []
+    firmware = " ".join(_text(dmi / name) for name in _FIRMWARE_NAMES).lower()
+    named = [ask for word, ask in clouds.ALL.items() if word in firmware]
+    if firmware.strip() and not named:
+        raise UnansweredError("no cloud: the firmware names none that we know")
+    return named
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,19 @@
+"""What a bill needs to know of a machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Place:
+    """Named as in `wire.NodeFacts`; empty or 0 is not known."""
+
+    provider: str
+    service: str
+    region: str = ""
+    zone: str = ""
+    instance_type: str = ""
+    purchase_option: str = ""
+    owns_machine: bool = False
+    instance_started_at_ns: int = 0

@@ -1,0 +1,38 @@
+"""What a SageMaker training container is told of its machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from trimtab.whereabouts.place import Place
+
+_RESOURCES = Path("/opt/ml/input/config/resourceconfig.json")
+
+
+def place(environment: Mapping[str, str], resources: Path = _RESOURCES) -> Place | None:
+    """None outside of SageMaker, or where its file is of another form.
+
+    Whether a job runs on spot capacity is not told to its container.
+    """
+    try:
+        instance_type = json.loads(resources.read_bytes())["current_instance_type"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    if not isinstance(instance_type, str):
+        return None
+    return Place(
+        provider="aws",
+        service="sagemaker_training",
+        region=_region(environment),
+        instance_type=instance_type,
+        owns_machine=True,
+    )
+
+
+def _region(environment: Mapping[str, str]) -> str:
+    """arn:aws:sagemaker:us-east-1:..."""
+    told = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+    arn = environment.get("TRAINING_JOB_ARN", "").split(":")
+    return told or (arn[3] if len(arn) > 3 else "")
