@@ -7,7 +7,7 @@ from django.test import Client
 
 from tests.web import factories
 from webapp.accounts.models import AuditEntry, Token, Workspace
-from webapp.runs.models import Run
+from webapp.runs.models import Job, Run
 
 
 @pytest.fixture
@@ -77,8 +77,45 @@ def test_what_cannot_be_is_refused_with_its_field_and_changes_nothing(run, body,
     assert not AuditEntry.objects.exists()
 
 
-def test_another_workspaces_run_is_missing(run):
+def test_a_job_is_renamed_and_its_tags_change_one_by_one(run):
+    job = f"/jobs/{run.job.uuid}"
+    call(run.workspace, "patch", job, {"tags": {"a": "1", "b": "2"}})
+    answer = call(run.workspace, "patch", job, {"name": " Vision ", "tags": {"a": None}}).json()
+    assert (answer["name"], answer["tags"], answer["run_count"]) == ("Vision", {"b": "2"}, 1)
+    factories.job(run.workspace, "speech")
+    answer = call(run.workspace, "patch", job, {"name": "speech", "owner": "x"})
+    assert (answer.status_code, answer.json()["field"]) == (409, "name")
+    assert "There is a job speech" in answer.json()["detail"]
+    assert Job.objects.get(uuid=run.job.uuid).owner == ""
+
+
+def test_what_is_deleted_is_gone_until_it_is_restored(run):
+    other = factories.run(run.job)
+    for path in (f"/runs/{run.pk}", f"/jobs/{run.job.uuid}"):
+        for _ in range(2):
+            assert call(run.workspace, "delete", path).status_code == 204
+    assert call(run.workspace, "get", f"/runs/{run.pk}", scope="read").status_code == 404
+    assert call(run.workspace, "get", "/jobs", scope="read").json()["jobs"] == []
+    assert call(run.workspace, "patch", f"/jobs/{run.job.uuid}", {"owner": "x"}).status_code == 404
+    answer = call(run.workspace, "post", f"/jobs/{run.job.uuid}/restore").json()
+    assert (answer["run_count"], answer["last_run"]) == (1, str(other.pk))
+    answer = call(run.workspace, "post", f"/runs/{run.pk}/restore").json()
+    assert answer["id"] == str(run.pk)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("patch", "/runs/{run}"),
+        ("delete", "/runs/{run}"),
+        ("post", "/runs/{run}/restore"),
+        ("patch", "/jobs/{job}"),
+        ("delete", "/jobs/{job}"),
+        ("post", "/jobs/{job}/restore"),
+    ],
+)
+def test_what_is_another_workspaces_is_missing(run, method, path):
     other = Workspace.objects.create(name="Elsewhere")
-    answer = call(other, "patch", f"/runs/{run.pk}", {"owner": "eve"})
-    assert answer.status_code == 404
-    assert Run.objects.get().owner == "ada"
+    address = path.format(run=run.pk, job=run.job.uuid)
+    assert call(other, method, address, {"owner": "eve"}).status_code == 404
+    assert Run.objects.present().get().owner == "ada"

@@ -65,6 +65,12 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "runs:job": {"get": VIEWERS},
     "runs:run": {"get": VIEWERS},
     "runs:edit_run": {"get": MEMBERS, "post": MEMBERS},
+    "runs:edit_job": {"get": MEMBERS, "post": MEMBERS},
+    "runs:delete_run": {"post": MEMBERS},
+    "runs:restore_run": {"post": MEMBERS},
+    "runs:delete_job": {"post": MEMBERS},
+    "runs:restore_job": {"post": MEMBERS},
+    "runs:deleted": {"get": VIEWERS},
     "runs:series_json": {"get": VIEWERS},
     "runs:series_csv": {"get": VIEWERS},
     "runs:compare": {"get": VIEWERS},
@@ -95,7 +101,12 @@ SCOPES: dict[tuple[str, str], set[str]] = {
     ("patch", "/api/v1/runs/{run_id}"): {Token.WRITE},
     ("get", "/api/v1/runs/{run_id}/series"): {Token.READ},
     ("put", "/api/v1/runs/{run_id}/segments/{session_id}/{seq}"): {Token.INGEST},
+    ("delete", "/api/v1/runs/{run_id}"): {Token.WRITE},
+    ("post", "/api/v1/runs/{run_id}/restore"): {Token.WRITE},
     ("get", "/api/v1/jobs"): {Token.READ},
+    ("patch", "/api/v1/jobs/{job_id}"): {Token.WRITE},
+    ("delete", "/api/v1/jobs/{job_id}"): {Token.WRITE},
+    ("post", "/api/v1/jobs/{job_id}/restore"): {Token.WRITE},
 }
 """Operation of the API -> the token scopes that may call it."""
 TOKEN_SCOPES = (Token.INGEST, Token.READ, Token.WRITE)
@@ -106,10 +117,14 @@ QUERIES = {
     "runs:compare": "?a={run_id}&b={other_run_id}",
     "/api/v1/runs/{run_id}/series": "?names=host.cpu_busy_pct",
 }
-DATA = {"accounts:switch_workspace": {"workspace": "{workspace_uuid}"}}
+DATA = {
+    "accounts:switch_workspace": {"workspace": "{workspace_uuid}"},
+    "runs:restore_job": {"deleted_at": "2026-01-01T00:00:00+00:00"},
+}
 """What is posted; nothing where a page isn't named."""
 LISTS = {
     "runs:jobs",
+    "runs:deleted",
     "accounts:general",
     "accounts:members",
     "accounts:leave",
@@ -169,6 +184,7 @@ def world() -> World:
         "user_key": "MQ",
         "reset_token": "no-such-token",
         "job_uuid": run.job.uuid,
+        "job_id": run.job.uuid,
         "secret": "no-such-secret",
         "unsubscribe_token": _mailed_to_somebody(workspace),
         "session_id": uuid4(),

@@ -59,3 +59,13 @@ class RunIn(ChangeIn):
         if self.is_excluded and self.is_pinned:
             raise ValueError("A run is excluded or pinned, not both.")
         return self
+
+
+class JobIn(ChangeIn):
+    name: Annotated[
+        str,
+        StringConstraints(strip_whitespace=True, min_length=1, max_length=200),
+        AfterValidator(_storable),
+    ] = Field("", description="Agents may go on sending the old one.")
+    owner: Name = Field("", description="Of the runs that name none; so are the tags.")
+    tags: Tags = {}

@@ -120,6 +120,11 @@ def _recommendation(recommendation: Recommendation) -> dict[str, Any]:
     }
 
 
+def job_document(job: Job) -> dict[str, Any]:
+    """As `JobOut` has it."""
+    return _job(in_order_of_appearance(scope.jobs_of(job.workspace)).get(pk=job.pk))
+
+
 def _job(job: Job) -> dict[str, Any]:
     copied = ("name", "owner", "tags", "run_count", "last_run", "created_at")
     return {name: getattr(job, name) for name in copied} | {

@@ -7,17 +7,18 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from ninja import Router
+from django.shortcuts import get_object_or_404
+from ninja import Router, Status
 
 from webapp.accounts.access import TokenRequest
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
-from webapp.api.changes import RunIn
-from webapp.api.read import run_document
-from webapp.api.schemas import RunOut
+from webapp.api.changes import JobIn, RunIn
+from webapp.api.read import job_document, run_document
+from webapp.api.schemas import JobOut, RunOut
 from webapp.problems import Problem
 from webapp.runs import resource, scope, tags
-from webapp.runs.editing import runs
+from webapp.runs.editing import deletion, jobs, runs
 
 _writers = Bearer(Token.WRITE)
 router = Router(tags=["write"], auth=_writers)
@@ -39,6 +40,59 @@ def patch_run(request: TokenRequest, run_id: UUID, change: RunIn) -> dict[str, A
             runs.bill(run, request.auth, said.pop("billed_usd"))
         runs.edit(run, request.auth, _whole(said, run.tags) | _one_baseline(said))
     return run_document(scope.run_or_404(request.auth.workspace, run_id))
+
+
+@resource.router.delete(
+    resource.ADDRESS,
+    response={204: None},
+    tags=["write"],
+    auth=_writers,
+    summary="Delete a run",
+)
+def delete_run(request: TokenRequest, run_id: UUID) -> Status[None]:
+    """It can be restored for 30 days."""
+    run = get_object_or_404(scope.every_run_of(request.auth.workspace), pk=run_id)
+    deletion.delete_run(run, request.auth)
+    return Status(204, None)
+
+
+@router.post("/runs/{run_id}/restore", response=RunOut, summary="Undo the deletion of a run")
+def restore_run(request: TokenRequest, run_id: UUID) -> dict[str, Any]:
+    """Its job is restored as well, without its other runs."""
+    run = get_object_or_404(scope.every_run_of(request.auth.workspace), pk=run_id)
+    deletion.restore_run(run, request.auth)
+    return run_document(scope.run_or_404(request.auth.workspace, run_id))
+
+
+@router.patch("/jobs/{job_id}", response=JobOut, summary="Change what people say of a job")
+def patch_job(request: TokenRequest, job_id: UUID, change: JobIn) -> dict[str, Any]:
+    """Only what is sent changes. 409 for the name of another job."""
+    with transaction.atomic():
+        found = get_object_or_404(scope.jobs_of(request.auth.workspace), uuid=job_id)
+        job = jobs.locked(found)
+        try:
+            jobs.edit(job, request.auth, _whole(change.said(), job.tags))
+        except jobs.NameTakenError as error:
+            raise Problem(409, str(error), "name", "Choose another name.") from None
+    return job_document(job)
+
+
+@router.delete("/jobs/{job_id}", response={204: None}, summary="Delete a job with its runs")
+def delete_job(request: TokenRequest, job_id: UUID) -> Status[None]:
+    """It can be restored for 30 days."""
+    job = get_object_or_404(scope.every_job_of(request.auth.workspace), uuid=job_id)
+    deletion.delete_job(job, request.auth)
+    return Status(204, None)
+
+
+@router.post("/jobs/{job_id}/restore", response=JobOut, summary="Undo the deletion of a job")
+def restore_job(request: TokenRequest, job_id: UUID) -> dict[str, Any]:
+    """The runs that were deleted with it come back."""
+    unmerged = scope.every_job_of(request.auth.workspace).filter(merged_into=None)
+    job = get_object_or_404(unmerged, uuid=job_id)
+    if job.deleted_at is not None:
+        deletion.restore_job(job, request.auth, job.deleted_at)
+    return job_document(job)
 
 
 def _whole(said: dict[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:

@@ -161,6 +161,16 @@ class Run(models.Model):
         return f"{self.job} #{self.number}"
 
     @property
+    def whose(self) -> str:
+        """Its owner, or else its job's."""
+        return self.owner or self.job.owner
+
+    @property
+    def all_tags(self) -> dict[str, str]:
+        """Its own, and those of its job that it doesn't name."""
+        return {**self.job.tags, **self.tags}
+
+    @property
     def began_at(self) -> datetime:
         return self.started_at or self.created_at
 

@@ -30,6 +30,12 @@ def every_job_of(workspace: Workspace) -> QuerySet[Job]:
     return Job.objects.filter(workspace=workspace)
 
 
+def merged_jobs_of(workspace: Workspace) -> QuerySet[Job]:
+    """With the jobs that they went into."""
+    merged = every_job_of(workspace).exclude(merged_into=None)
+    return merged.select_related("merged_into").order_by("name")
+
+
 def every_run_of(workspace: Workspace) -> QuerySet[Run]:
     """The deleted ones as well."""
     return Run.objects.filter(workspace=workspace).select_related("job")

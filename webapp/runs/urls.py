@@ -2,14 +2,20 @@
 
 from django.urls import path
 
-from webapp.runs.views import compare, job, jobs, run, run_edit, series
+from webapp.runs.views import compare, deletion, job, job_edit, jobs, run, run_edit, series
 
 app_name = "runs"
 urlpatterns = [
     path("", jobs.jobs, name="jobs"),
     path("jobs/<uuid:job_uuid>/", job.job, name="job"),
+    path("jobs/<uuid:job_uuid>/edit/", job_edit.edit_job, name="edit_job"),
+    path("jobs/<uuid:job_uuid>/delete/", deletion.delete_job, name="delete_job"),
+    path("jobs/<uuid:job_uuid>/restore/", deletion.restore_job, name="restore_job"),
     path("runs/<uuid:run_id>/", run.run, name="run"),
     path("runs/<uuid:run_id>/edit/", run_edit.edit_run, name="edit_run"),
+    path("runs/<uuid:run_id>/delete/", deletion.delete_run, name="delete_run"),
+    path("runs/<uuid:run_id>/restore/", deletion.restore_run, name="restore_run"),
+    path("settings/deleted/", deletion.deleted, name="deleted"),
     path("runs/<uuid:run_id>/series.json", series.as_json, name="series_json"),
     path("runs/<uuid:run_id>/series.csv", series.as_csv, name="series_csv"),
     path("compare/", compare.compare, name="compare"),

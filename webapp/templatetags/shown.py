@@ -94,9 +94,9 @@ def percent(value: float | None) -> str:
 
 
 @register.filter
-def share(value: float | None) -> str:
-    """0..1 -> `43 %`."""
-    return NOTHING if value is None else f"{value * 100:.0f} %"
+def share(value: float | str | None) -> str:
+    """0..1 -> `43 %`. Empty text is what a template finds where a summary lacks the figure."""
+    return NOTHING if value is None or isinstance(value, str) else f"{value * 100:.0f} %"
 
 
 @register.filter

@@ -37,6 +37,11 @@ class JobPage:
         return self.charted[-1] if self.charted else None
 
     @property
+    def tags(self) -> dict[str, str]:
+        """As the last run has them."""
+        return {**self.job.tags, **(self.last.tags if self.last else {})}
+
+    @property
     def change_pct(self) -> float | None:
         """Cost of the last finished run against the one before it, per unit of work if counted."""
         last, before = self.last, self.before

@@ -47,6 +47,13 @@ def common_unit(runs: Sequence[Run]) -> WorkUnit | None:
     return None
 
 
+def counted_units(run: Run) -> list[WorkUnit]:
+    """Every unit of work that a priced run counted."""
+    if not run.cost_usd:
+        return []
+    return [WorkUnit(unit, _amount(unit, [run])) for unit in UNITS if run.work.get(unit)]
+
+
 def _amount(unit: str, runs: Sequence[Run]) -> int:
     """The least amount at which the cheapest run's cost is at least a cent."""
     each = min(float(run.cost_usd or 0) / run.work[unit] for run in runs)

@@ -1,0 +1,141 @@
+"""Deleting jobs and runs, and taking that back."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.urls import reverse
+
+from tests.web import factories
+from tests.web.conftest import Person
+from tests.web.training import Training
+from webapp.accounts.models import AuditEntry, Membership
+from webapp.ingest import accept
+from webapp.runs.models import Job, Run
+
+DELETED = reverse("runs:deleted")
+
+
+@pytest.fixture
+def job(owner) -> Job:
+    job = factories.job(owner.workspace, "vision/train.py")
+    for cost in ("1", "2", "4"):
+        factories.run(job, cost=cost)
+    return job
+
+
+def post(person: Person, name: str, row: Job | Run, **form: str):  # type: ignore[no-untyped-def]
+    key = row.uuid if isinstance(row, Job) else row.pk
+    return person.client.post(reverse(f"runs:{name}", args=[key]), form, follow=True)
+
+
+def undo(person: Person, page: str):  # type: ignore[no-untyped-def]
+    """Press the button of the message."""
+    found = re.search(r'action="([^"]+/restore/)">(.*?)</form>', page, re.DOTALL)
+    assert found is not None
+    form = dict(re.findall(r'name="(deleted_at)" value="([^"]*)"', found[2]))
+    return person.client.post(found[1], form, follow=True)
+
+
+def spend(person: Person) -> list[str]:
+    return re.findall(r"\$\d+\.\d\d", person.page("/"))
+
+
+def test_a_deleted_run_is_in_no_list_or_sum_until_its_deletion_is_undone(owner, job):
+    run = job.runs.get(cost_usd=2)
+    page = post(owner, "delete_run", run).content.decode()
+    assert f"{run} is deleted." in page
+    assert "$5.00" in page
+    assert "$7.00" not in page
+    assert owner.client.get(reverse("runs:run", args=[run.pk])).status_code == 404
+    back = undo(owner, page)
+    assert back.redirect_chain[-1][0] == reverse("runs:run", args=[run.pk])
+    assert f"{run} is back." in back.content.decode()
+    assert "$7.00" in owner.page("/")
+    assert [entry.action for entry in AuditEntry.objects.order_by("pk")] == [
+        "run.deleted",
+        "run.restored",
+    ]
+
+
+def test_a_deleted_job_goes_with_its_runs_and_comes_back_with_those_alone(owner, job):
+    before, other = job.runs.get(cost_usd=1), factories.run(factories.job(owner.workspace, "other"))
+    post(owner, "delete_run", before)
+    page = post(owner, "delete_job", job).content.decode()
+    assert "vision/train.py is deleted with its runs." in page
+    assert "$6.00" not in page
+    assert owner.client.get(reverse("runs:job", args=[job.uuid])).status_code == 404
+    assert str(other.job) in page
+    page = undo(owner, page).content.decode()
+    assert "is back, with 2 runs" in page
+    assert "$6.00" in page
+    assert Run.objects.present().filter(job=job).count() == 2
+
+
+def test_deleting_and_restoring_once_more_changes_nothing(owner, job):
+    run = job.runs.first()
+    for _ in range(2):
+        post(owner, "delete_run", run)
+    for _ in range(2):
+        post(owner, "restore_run", run)
+    for _ in range(2):
+        page = post(owner, "delete_job", job).content.decode()
+    for _ in range(2):
+        undo(owner, page)
+    assert Run.objects.present().count() == 3
+    actions = list(AuditEntry.objects.order_by("pk").values_list("action", flat=True))
+    assert actions == ["run.deleted", "run.restored", "job.deleted", "job.restored"]
+
+
+def test_what_is_deleted_is_listed_and_comes_back_from_there(owner, stranger, job):
+    assert "Nothing. Deleted jobs" in owner.page(DELETED)
+    run = job.runs.get(cost_usd=4)
+    post(owner, "delete_run", run)
+    post(owner, "delete_job", factories.job(owner.workspace, "no runs"))
+    post(owner, "delete_job", job)
+    page = owner.page(DELETED)
+    assert page.count("Bring back</button>") == 3
+    assert "the job with 2 runs" in page
+    assert f"vision/train.py #{run.number}" in page
+    assert "no runs" in page
+    assert "vision" not in stranger.page(DELETED)
+    post(owner, "restore_run", run)
+    assert list(Run.objects.present()) == [run]
+    assert "vision/train.py" in owner.page("/")
+    page = owner.page(DELETED)
+    assert "2 runs</span>" in page
+    undo(owner, page)
+    assert Run.objects.present().count() == 3
+
+
+def test_a_new_run_of_a_deleted_job_brings_it_back_and_the_undo_its_old_runs(owner, job):
+    page = post(owner, "delete_job", job).content.decode()
+    again = factories.job(owner.workspace, "unrelated")
+    accept.declaration(owner.workspace, Training("vision/train.py").declaration())
+    assert Job.objects.get(pk=job.pk).present_runs.count() == 1
+    undo(owner, page)
+    assert Job.objects.get(pk=job.pk).present_runs.count() == 4
+    assert again.present_runs.count() == 0
+
+
+@pytest.mark.parametrize("moment", ["", "soon", "2026-01-01", "2026-13-01T00:00:00Z"])
+def test_nothing_comes_back_of_a_moment_that_is_none(owner, job, moment):
+    post(owner, "delete_job", job)
+    assert post(owner, "restore_job", job, deleted_at=moment).status_code == 404
+    assert not Run.objects.present().exists()
+
+
+def test_members_delete_and_restore_viewers_do_not_and_strangers_find_nothing(owner, stranger, job):
+    run = job.runs.first()
+    for name, row in (("delete_run", run), ("delete_job", job), ("restore_run", run)):
+        assert post(stranger, name, row).status_code == 404
+    Membership.objects.filter(user=owner.user).update(role="viewer")
+    assert post(owner, "delete_run", run).status_code == 403
+    assert "Delete" not in owner.page(reverse("runs:run", args=[run.pk]))
+    Membership.objects.filter(user=owner.user).update(role="member")
+    assert post(owner, "delete_run", run).status_code == 200
+    Membership.objects.filter(user=owner.user).update(role="viewer")
+    page = owner.page(DELETED)
+    assert f"#{run.number}" in page
+    assert "Bring back</button>" not in page

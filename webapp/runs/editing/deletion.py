@@ -1,0 +1,74 @@
+"""Deleting runs and jobs, and taking that back.
+
+What is deleted is gone from every page and sum; retention takes it for good `UNDO_DAYS` later. What
+was deleted at one moment comes back at once.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import transaction
+from django.utils import timezone
+
+from webapp.accounts import audit
+from webapp.runs.editing import jobs, runs
+from webapp.runs.editing.changes import Actor
+from webapp.runs.models import Job, Run, RunQuerySet
+from webapp.runs.signals import history_changed
+
+
+@transaction.atomic
+def delete_run(run: Run, by: Actor) -> None:
+    """Its agent may go on sending: nothing brings it back but a person. Once more changes
+    nothing."""
+    held = runs.locked(run)
+    if held.deleted_at is not None:
+        return
+    held.deleted_at = timezone.now()
+    held.save(update_fields=["deleted_at"])
+    audit.record(held.workspace, by, "run.deleted", str(held))
+    history_changed.send(sender=Run, job=held.job, since=held.began_at)
+
+
+@transaction.atomic
+def restore_run(run: Run, by: Actor) -> None:
+    """Bring one run back, and its job if that is deleted, without the job's other runs."""
+    held = runs.locked(run)
+    if held.deleted_at is None:
+        return
+    held.deleted_at = None
+    held.save(update_fields=["deleted_at"])
+    Job.objects.filter(pk=held.job_id).update(deleted_at=None)
+    audit.record(held.workspace, by, "run.restored", str(held))
+    history_changed.send(sender=Run, job=held.job, since=held.began_at)
+
+
+@transaction.atomic
+def delete_job(job: Job, by: Actor) -> datetime:
+    """Delete it with the runs that it has; when that was. Its name stays taken, and a new run of
+    that name brings it back without them."""
+    held = jobs.locked(job)
+    if held.deleted_at is not None:
+        return held.deleted_at
+    held.deleted_at = timezone.now()
+    held.save(update_fields=["deleted_at"])
+    gone = held.present_runs.update(deleted_at=held.deleted_at)
+    audit.record(held.workspace, by, "job.deleted", held.name, {"runs": (gone, 0)})
+    return held.deleted_at
+
+
+@transaction.atomic
+def restore_job(job: Job, by: Actor, deleted_at: datetime) -> int:
+    """Bring back the job and its runs that were deleted at that moment; how many those are."""
+    held = jobs.locked(job)
+    gone: RunQuerySet = Run.objects.filter(job=held, deleted_at=deleted_at)
+    first = gone.newest_first().last()
+    if first is None and held.deleted_at != deleted_at:
+        return 0
+    Job.objects.filter(pk=held.pk).update(deleted_at=None)
+    back = gone.update(deleted_at=None)
+    audit.record(held.workspace, by, "job.restored", held.name, {"runs": (0, back)})
+    if first is not None:
+        history_changed.send(sender=Job, job=held, since=first.began_at)
+    return back

@@ -1,0 +1,61 @@
+"""What people say of a job: its name, and whose the runs are that name nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Q
+
+from webapp.accounts import audit
+from webapp.runs.editing.changes import Actor, apply, changes
+from webapp.runs.models import Job
+
+FIELDS = ("name", "owner", "tags")
+
+
+class NameTakenError(ValueError):
+    """Another job of the workspace has this name, or had it first; says which."""
+
+
+@transaction.atomic
+def edit(job: Job, by: Actor, values: Mapping[str, Any]) -> Job:
+    """Set those of `FIELDS` that `values` names. Agents go on sending the name that they know.
+
+    Raises:
+        NameTakenError: the name is another job's.
+    """
+    held = locked(job)
+    change = changes(held, values)
+    if not change:
+        return held
+    if "name" in change:
+        _must_be_free(held, change["name"][1])
+    apply(held, change)
+    held.save(update_fields=[*change])
+    audit.record(held.workspace, by, "job.edited", held.name, change)
+    return held
+
+
+def locked(job: Job) -> Job:
+    """The job as it is now, until the transaction ends."""
+    return Job.objects.select_for_update(of=("self",)).select_related("workspace").get(pk=job.pk)
+
+
+def _must_be_free(job: Job, name: str) -> None:
+    """Names and keys share one space: a run that is sent under either finds one job."""
+    others = Job.objects.filter(workspace=job.workspace_id).exclude(pk=job.pk)
+    taken = others.filter(Q(name=name) | Q(key=name)).select_related("merged_into").first()
+    if taken is not None:
+        raise NameTakenError(_why(taken, name))
+
+
+def _why(taken: Job, name: str) -> str:
+    if taken.merged_into is not None:
+        return f"{name} is the name of a job that was merged into {taken.merged_into}."
+    if taken.deleted_at is not None:
+        return f"{name} is the name of a deleted job."
+    if taken.name == name:
+        return f"There is a job {name}. Merge the two instead?"
+    return f"{name} is the name under which agents send the runs of {taken}."

@@ -1,0 +1,15 @@
+"""A message that says what was done, with a button that takes it back."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.http import HttpRequest
+from django.template.loader import render_to_string
+from django.utils.safestring import mark_safe
+
+
+def offer(request: HttpRequest, done: str, address: str, **fields: str) -> None:
+    """`address` is posted to, with `fields`."""
+    context = {"done": done, "address": address, "fields": fields}
+    shown = render_to_string("runs/undo.html", context, request)
+    messages.success(request, mark_safe(shown))  # noqa: S308 - the template escaped it

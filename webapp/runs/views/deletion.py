@@ -1,0 +1,74 @@
+"""Deleting runs and jobs, and bringing them back."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.dateparse import parse_datetime
+from django.views.decorators.http import require_POST, require_safe
+
+from webapp.accounts.access import PersonRequest
+from webapp.runs import scope, undo
+from webapp.runs.editing import deletion
+from webapp.runs.models import UNDO_DAYS
+from webapp.runs.selectors.deleted import MOST_SHOWN, deletions
+
+
+@require_safe
+def deleted(request: PersonRequest) -> HttpResponse:
+    """What can still be brought back."""
+    jobs, runs = scope.every_job_of(request.workspace), scope.every_run_of(request.workspace)
+    context = {
+        "deletions": deletions(jobs, runs),
+        "merged": scope.merged_jobs_of(request.workspace)[:MOST_SHOWN],
+        "undo_days": UNDO_DAYS,
+    }
+    return render(request, "runs/deleted.html", context)
+
+
+@require_POST
+def delete_run(request: PersonRequest, run_id: UUID) -> HttpResponse:
+    run = get_object_or_404(scope.every_run_of(request.workspace), pk=run_id)
+    deletion.delete_run(run, request.user)
+    undo.offer(request, f"{run} is deleted.", reverse("runs:restore_run", args=[run.pk]))
+    if run.job.deleted_at is not None:
+        return redirect("runs:jobs")
+    return redirect("runs:job", run.job.uuid)
+
+
+@require_POST
+def restore_run(request: PersonRequest, run_id: UUID) -> HttpResponse:
+    run = get_object_or_404(scope.every_run_of(request.workspace), pk=run_id)
+    deletion.restore_run(run, request.user)
+    messages.success(request, f"{run} is back.")
+    return redirect("runs:run", run.pk)
+
+
+@require_POST
+def delete_job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
+    job = get_object_or_404(scope.every_job_of(request.workspace), uuid=job_uuid)
+    deleted_at = deletion.delete_job(job, request.user)
+    address = reverse("runs:restore_job", args=[job.uuid])
+    undo.offer(
+        request, f"{job} is deleted with its runs.", address, deleted_at=deleted_at.isoformat()
+    )
+    return redirect("runs:jobs")
+
+
+@require_POST
+def restore_job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
+    """Of what was deleted at `deleted_at`: other runs of the job may have gone at other times."""
+    job = get_object_or_404(scope.every_job_of(request.workspace), uuid=job_uuid)
+    try:
+        deleted_at = parse_datetime(request.POST.get("deleted_at", ""))
+    except ValueError:
+        deleted_at = None
+    if deleted_at is None or deleted_at.tzinfo is None:
+        raise Http404("Nothing of this job was deleted then.")
+    back = deletion.restore_job(job, request.user, deleted_at)
+    messages.success(request, f"{job} is back, with {back} run{'' if back == 1 else 's'}.")
+    return redirect("runs:job", job.uuid)
