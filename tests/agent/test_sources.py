@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -15,8 +16,13 @@ from hypothesis import strategies as st
 from trimtab.sources import ProcessTree, machine_sources
 from trimtab.sources.container import Container, Groups, effective_cpus, effective_memory_bytes
 from trimtab.sources.disk import Disks
+from trimtab.sources.fabric import Fabric
+from trimtab.sources.filesystems import FileSystems
 from trimtab.sources.host import HostCpu, HostMemory
-from trimtab.sources.network import Network
+from trimtab.sources.network import Network, Tcp
+from trimtab.sources.paging import Paging
+from trimtab.sources.pressure import Pressure
+from trimtab.sources.remote import Lustre, Nfs
 from trimtab.sources.tree import NeverFalling
 from trimtab.wire.limits import SERIES_NAME
 
@@ -90,13 +96,14 @@ def test_only_whole_disks_count(tmp_path):
         "disk.read_ops_total": 10,
         "disk.written_ops_total": 20,
         "disk.busy_seconds_total": 1.5,
+        "disk.queued_seconds_total": 0.01,
     }
 
 
 _NET = """Inter-|   Receive                                                |  Transmit
  face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets
     lo: 9999999 1 0 0 0 0 0 0 9999999 1 0 0 0 0 0 0
-  eth0: 1048576 1 0 0 0 0 0 0 2097152 1 0 0 0 0 0 0
+  eth0: 1048576 1 1 2 0 0 0 0 2097152 1 4 0 0 0 0 0
 docker0: 1048576 1 0 0 0 0 0 0 2097152 1 0 0 0 0 0 0
 """
 
@@ -105,9 +112,18 @@ def test_bridges_do_not_count_twice_and_a_containers_interface_counts(tmp_path):
     (tmp_path / "dev").write_text(_NET)
     (tmp_path / "host/eth0/device").mkdir(parents=True)
     on_host = Network(str(tmp_path / "dev"), str(tmp_path / "host")).read()
-    assert on_host == {"net.received_bytes_total": 2**20, "net.sent_bytes_total": 2**21}
+    assert on_host == {
+        "net.received_bytes_total": 2**20,
+        "net.sent_bytes_total": 2**21,
+        "net.lost_packets_total": 7,
+    }
     inside = Network(str(tmp_path / "dev"), str(tmp_path / "none")).read()
     assert inside["net.received_bytes_total"] == 2**21
+
+
+_PRESSURE = (
+    "some avg10=1.50 avg60=0.00 avg300=0.00 total=700\nfull avg10=0 avg60=0 avg300=0 total=300\n"
+)
 
 
 def _v2(tmp_path: Path) -> Groups:
@@ -115,7 +131,13 @@ def _v2(tmp_path: Path) -> Groups:
     (tmp_path / "mountinfo").write_text(f"31 23 0:28 / {tmp_path}/fs rw - cgroup2 cgroup2 rw\n")
     part = tmp_path / "fs/job/part"
     part.mkdir(parents=True)
-    (part / "cpu.stat").write_text("usage_usec 2500000\nuser_usec 1\n")
+    stat = (
+        "usage_usec 2500000\nuser_usec 1\nnr_periods 40\nnr_throttled 10\nthrottled_usec 250000\n"
+    )
+    (part / "cpu.stat").write_text(stat)
+    (part / "memory.events").write_text("low 0\nhigh 0\nmax 3\noom 1\noom_kill 1\n")
+    (part / "cgroup.type").write_text("domain\n")
+    (part / "io.pressure").write_text(_PRESSURE)
     (part / "cpu.max").write_text("max 100000\n")
     (part.parent / "cpu.max").write_text("150000 100000\n")
     (part / "memory.current").write_text(f"{300 * 2**20}\n")
@@ -129,10 +151,156 @@ def test_a_version_2_group_is_read_and_the_tightest_limit_above_holds(tmp_path):
     groups = _v2(tmp_path)
     assert Container(groups).read() == {
         "container.cpu_seconds_total": 2.5,
+        "container.cpu_periods_total": 40,
+        "container.cpu_throttled_periods_total": 10,
+        "container.cpu_throttled_seconds_total": 0.25,
         "container.memory_working_set_bytes": 200 * 2**20,
+        "container.memory_limit_hits_total": 3,
+        "container.oom_kills_total": 1,
     }
     assert effective_cpus(groups) == min(1.5, len(os.sched_getaffinity(0)))
     assert effective_memory_bytes(groups, 2**40) == 2**30
+
+
+def test_a_group_without_a_quota_has_no_throttling(tmp_path):
+    groups = _v2(tmp_path)
+    (tmp_path / "fs/job/part/cpu.stat").write_text("usage_usec 7\nnr_periods 0\nnr_throttled 0\n")
+    assert not any("throttled" in name for name in Container(groups).read())
+
+
+def test_pressure_is_told_of_the_machine_and_of_the_container(tmp_path):
+    groups = _v2(tmp_path)
+    (tmp_path / "pressure").mkdir()
+    for kind, total in (("cpu", 11), ("io", 22), ("memory", 33)):
+        lines = _PRESSURE.replace("700", str(total)).replace("300\n", "5\n")
+        (tmp_path / "pressure" / kind).write_text(lines)
+    assert Pressure(str(tmp_path / "pressure"), groups).read() == {
+        "host.psi_cpu_some_us_total": 11,
+        "host.psi_io_some_us_total": 22,
+        "host.psi_io_full_us_total": 5,
+        "host.psi_memory_some_us_total": 33,
+        "host.psi_memory_full_us_total": 5,
+        "container.psi_io_some_us_total": 700,
+        "container.psi_io_full_us_total": 300,
+    }
+
+
+def test_a_kernel_without_pressure_has_no_such_source(tmp_path):
+    (tmp_path / "cgroup").write_text("0::/\n")
+    (tmp_path / "mountinfo").write_text("")
+    with pytest.raises(OSError, match="pressure"):
+        Pressure(str(tmp_path / "pressure"), Groups(tmp_path))
+
+
+def test_paging_is_in_bytes_and_what_a_kernel_does_not_count_is_missing(tmp_path):
+    (tmp_path / "vmstat").write_text("nr_free_pages 9\npgmajfault 12\npswpin 3\npswpout 0\n")
+    page = os.sysconf("SC_PAGE_SIZE")
+    assert Paging(str(tmp_path / "vmstat")).read() == {
+        "host.major_faults_total": 12,
+        "host.swapped_in_bytes_total": 3 * page,
+        "host.swapped_out_bytes_total": 0,
+    }
+
+
+_MOUNTSTATS = """device /dev/sda1 mounted on / with fstype ext4
+device store:/data mounted on /data with fstype nfs4 statvers=1.1
+\tbytes:\t1 2 3 4 10485760 2097152 7 8
+\tREAD: 40 40 0 5000 10490000 3 150 1250 0
+\tWRITE: 8 8 0 2100000 900 1 40 250 0
+\tGETATTR: 99 99 0 1 1 1 1 9999 0
+device tmpfs mounted on /tmp with fstype tmpfs
+device old:/x mounted on /x with fstype nfs statvers=1.1
+\tbytes:\t0 0 0 0 1048576 0 0 0
+\tREAD: 4 4 0 1 1 1 1 500
+"""
+
+
+def test_nfs_mounts_add_up_and_other_mounts_do_not_count(tmp_path):
+    (tmp_path / "mountstats").write_text(_MOUNTSTATS)
+    assert Nfs(str(tmp_path / "mountstats")).read() == {
+        "nfs.read_bytes_total": 11 * 2**20,
+        "nfs.write_bytes_total": 2 * 2**20,
+        "nfs.read_ops_total": 44,
+        "nfs.write_ops_total": 8,
+        "nfs.wait_seconds_total": 2.0,
+    }
+    (tmp_path / "mountstats").write_text(_MOUNTSTATS.partition("device store")[0])
+    with pytest.raises(OSError, match="no NFS"):
+        Nfs(str(tmp_path / "mountstats"))
+
+
+def test_lustre_mounts_add_up(tmp_path):
+    for name in ("scratch-ffff", "home-ffff"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "stats").write_text(
+            "snapshot_time 1767000000.1 secs.usecs\n"
+            "read_bytes 12 samples [bytes] 4096 1048576 5242880\n"
+            "write_bytes 3 samples [bytes] 4096 1048576 1048576\n"
+            "open 7 samples [regs]\n"
+        )
+    assert Lustre((str(tmp_path / "*/stats"),)).read() == {
+        "lustre.read_bytes_total": 10 * 2**20,
+        "lustre.write_bytes_total": 2 * 2**20,
+        "lustre.read_ops_total": 24,
+        "lustre.write_ops_total": 6,
+    }
+
+
+def test_a_fabric_counts_words_or_bytes(tmp_path):
+    counters = {
+        "mlx5_0/ports/1/counters/port_rcv_data": 1024,
+        "mlx5_0/ports/1/counters/port_xmit_data": 2048,
+        "efa_0/ports/1/hw_counters/rx_bytes": 4096,
+        "efa_0/ports/1/hw_counters/tx_bytes": 0,
+        "efa_0/ports/1/hw_counters/rdma_read_bytes": 8192,
+    }
+    for name, count in counters.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{count}\n")
+    assert Fabric(str(tmp_path)).read() == {
+        "fabric.received_bytes_total": 4 * 1024 + 4096 + 8192,
+        "fabric.sent_bytes_total": 4 * 2048,
+    }
+
+
+def test_a_file_system_is_asked_outside_of_the_tick(tmp_path):
+    source, reading = FileSystems(tmp_path), {}
+    until = time.monotonic() + 5
+    while len(reading) < 6 and time.monotonic() < until:
+        reading |= source.read()
+    found = os.statvfs(tmp_path)
+    assert reading["fs_work.free_bytes"] == pytest.approx(
+        found.f_bavail * found.f_frsize, abs=2**30
+    )
+    assert source.read() == {}
+
+
+def test_a_dead_mount_is_asked_once_and_holds_nothing_up(tmp_path, monkeypatch):
+    asked, released = [], threading.Event()
+
+    def never_back(path):
+        asked.append(path)
+        released.wait(30)
+        raise OSError
+
+    monkeypatch.setattr("trimtab.sources.filesystems.os.statvfs", never_back)
+    monkeypatch.setattr("trimtab.sources.filesystems._EVERY_SECONDS", 0.0)
+    source = FileSystems(tmp_path)
+    began = time.monotonic()
+    assert [source.read() for _ in range(20)] == [{}] * 20
+    assert time.monotonic() - began < 1
+    assert len(asked) == 3
+    released.set()
+
+
+def test_tcp_tells_what_was_sent_again(tmp_path):
+    (tmp_path / "snmp").write_text(
+        "Ip: Forwarding OutSegs\nIp: 1 9\nTcp: InSegs OutSegs RetransSegs\nTcp: 7 100 4\n"
+    )
+    assert Tcp(str(tmp_path / "snmp")).read() == {
+        "net.tcp_segments_sent_total": 100,
+        "net.tcp_segments_resent_total": 4,
+    }
 
 
 def test_a_version_1_group_is_read_and_a_limit_near_2_to_the_63_is_none(tmp_path):
@@ -147,6 +315,8 @@ def test_a_version_1_group_is_read_and_a_limit_near_2_to_the_63_is_none(tmp_path
     (tmp_path / "mountinfo").write_text("".join(lines))
     contents = {
         "cpuacct/cpuacct.usage": "1250000000",
+        "cpu/cpu.stat": "nr_periods 8\nnr_throttled 2\nthrottled_time 1500000000",
+        "memory/memory.failcnt": "5",
         "cpu/cpu.cfs_quota_us": "50000",
         "cpu/cpu.cfs_period_us": "100000",
         "memory/memory.usage_in_bytes": str(64 * 2**20),
@@ -159,6 +329,10 @@ def test_a_version_1_group_is_read_and_a_limit_near_2_to_the_63_is_none(tmp_path
     groups = Groups(tmp_path)
     assert Container(groups).read() == {
         "container.cpu_seconds_total": 1.25,
+        "container.cpu_periods_total": 8,
+        "container.cpu_throttled_periods_total": 2,
+        "container.cpu_throttled_seconds_total": 1.5,
+        "container.memory_limit_hits_total": 5,
         "container.memory_working_set_bytes": 32 * 2**20,
     }
     assert effective_cpus(groups) == 0.5
@@ -183,8 +357,9 @@ def test_the_tree_counts_children_and_keeps_what_dead_ones_used():
         "import subprocess, sys, time\n"
         f"subprocess.run([sys.executable, '-c', {child!r}])\n"
         "print('reaped', flush=True)\n"
-        f"subprocess.Popen([sys.executable, '-c', {child!r}])\n"
-        "time.sleep(1.5)\n"
+        f"second = subprocess.Popen([sys.executable, '-c', {child!r}])\n"
+        "while ' Z ' not in open(f'/proc/{second.pid}/stat').read(): time.sleep(0.02)\n"
+        "time.sleep(0.5)\n"
     )
     root = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
     tree = ProcessTree(root.pid)
@@ -219,6 +394,60 @@ def test_a_child_that_nobody_waited_for_still_counts():
         time.sleep(0.05)
     assert totals == sorted(totals)
     assert totals[-1] >= 0.35
+
+
+_FORKING = """
+import multiprocessing, os, sys, time
+def worker():
+    until = time.process_time() + 0.3
+    while time.process_time() < until: pass
+    time.sleep(3)
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[1])
+    workers = [context.Process(target=worker, daemon=True) for _ in range(2)]
+    for each in workers: each.start()
+    os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "3")
+    time.sleep(2.5)
+"""
+
+
+@pytest.mark.parametrize("way", ["fork", "spawn"])
+def test_the_workers_of_a_training_are_told_apart(tmp_path, way):
+    (tmp_path / "train.py").write_text(_FORKING)
+    root = subprocess.Popen([sys.executable, str(tmp_path / "train.py"), way])
+    tree, readings = ProcessTree(root.pid, tmp_path), []
+    while root.poll() is None:
+        readings.append(tree.read())
+        time.sleep(0.05)
+    counts = [reading.get("workers.processes") for reading in readings]
+    assert counts[0] is None
+    assert max(count for count in counts if count is not None) == 2
+    busy = [reading.get("workers.cpu_seconds_total") or 0 for reading in readings]
+    assert busy == sorted(busy)
+    assert 0.6 - 4 * TICK_SECONDS <= busy[-1] < 1.5
+
+
+def test_a_spawned_rank_is_no_worker(tmp_path):
+    (tmp_path / "train.py").write_text(_FORKING)
+    root = subprocess.Popen([sys.executable, str(tmp_path / "train.py"), "spawn"])
+    tree, seen = ProcessTree(root.pid, tmp_path), []
+    while root.poll() is None:
+        for pid in tree.pids() - {root.pid}:
+            (tmp_path / f"{pid}.ring").touch()
+        seen.append(tree.read().get("workers.processes"))
+        time.sleep(0.02)
+    assert not any(seen)
+
+
+def test_what_processes_ask_for_counts_wherever_it_comes_from(tmp_path):
+    (tmp_path / "data").write_bytes(bytes(8 * 2**20))
+    script = f"import time; open({str(tmp_path / 'data')!r}, 'rb').read(); time.sleep(1)"
+    root = subprocess.Popen([sys.executable, "-c", script])
+    tree, most = ProcessTree(root.pid), 0
+    while root.poll() is None:
+        most = max(most, tree.read().get("tree.requested_bytes_total") or 0)
+        time.sleep(0.05)
+    assert most >= 8 * 2**20
 
 
 def test_the_tree_of_a_run_ends_with_what_the_kernel_counted(trimtab, online, service):
