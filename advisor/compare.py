@@ -11,6 +11,7 @@ from advisor.attribution import CostFactors, Term, attribute
 from advisor.comparison_rows import MetricRow, metric_rows
 from advisor.cost import display_usd
 from advisor.markdown import markdown
+from advisor.quality import worse_in_b
 from advisor.run_facts import FINISHED, RunFacts
 from advisor.work import WHOLE_RUN, SharedWork, shared_work
 
@@ -59,17 +60,19 @@ class Comparison:
 def compare(a: RunFacts, b: RunFacts) -> Comparison:
     """Compare `b` with the earlier run `a`.
 
-    A saving is claimed only for two finished, priced runs that did the same work.
+    A saving is claimed only for two finished, priced runs that did the same work, of which the
+    later has no worse results.
     """
     changes = _changes(a, b)
     work = shared_work(a, b, batch_differs=any("batch" in change.name for change in changes))
     is_same_workload = not _workload_changes(a, b)
     is_same = is_same_workload and work.is_equal
-    saving = _saving(a, b) if is_same else None
+    worse = worse_in_b(a.quality, b.quality)
+    saving = _saving(a, b) if is_same and not worse else None
     return Comparison(
         a=a,
         b=b,
-        sentence=wording.sentence(a, b, work, is_same_workload=is_same_workload),
+        sentence=wording.sentence(a, b, work, worse, is_same_workload=is_same_workload),
         configuration_changes=changes,
         metrics=tuple(metric_rows(a, b, work)),
         per_work=work,
@@ -126,6 +129,9 @@ def _warnings(a: RunFacts, b: RunFacts, work: SharedWork, changes: tuple[Change,
         if run.state != FINISHED
     ]
     found += [f"Run #{run.number} has no price." for run in (a, b) if run.cost_usd is None]
+    if a.basis != b.basis and a.cost_usd is not None and b.cost_usd is not None:
+        bases = f"Run #{a.number} is counted at {a.basis}, run #{b.number} at {b.basis}"
+        found.append(f"{bases}: a part of the difference is what was agreed on.")
     found += [
         f"The workload differs: {change.name} was {change.a}, is {change.b}."
         for change in _workload_changes(a, b)

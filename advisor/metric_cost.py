@@ -41,6 +41,16 @@ class MetricCost:
 
 
 @dataclass(frozen=True)
+class BestValue:
+    """The best value of a metric, and what the run had cost when it was reached."""
+
+    name: str
+    value: float
+    seconds: float
+    usd: Decimal | None
+
+
+@dataclass(frozen=True)
 class Trained:
     """Of a run: its metrics over time, and what it cost."""
 
@@ -62,6 +72,14 @@ def metric_costs(a: Trained, b: Trained) -> Iterator[MetricCost]:
         seconds = [_first(points, target, is_less_better) for points in both]
         usd = _usd(a, seconds[0]), _usd(b, seconds[1])
         yield MetricCost(name, target, is_less_better, seconds[0], seconds[1], *usd)
+
+
+def best_values(run: Trained) -> Iterator[BestValue]:
+    """For each metric whose good direction its name tells: what its best value cost."""
+    for name in sorted(run.progress):
+        if points := run.progress[name]:
+            seconds, value = points[-1]
+            yield BestValue(name, value, seconds, _usd(run, seconds))
 
 
 def improvements(name: str, points: Iterable[tuple[float, float]]) -> list[list[float]]:

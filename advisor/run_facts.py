@@ -23,6 +23,8 @@ class RunFacts:
     """Of one node, where all are alike."""
     duration_seconds: float | None = None
     cost_usd: Decimal | None = None
+    basis: str = "list"
+    """What was counted: the `list` price, or `your rate`."""
     work: Mapping[str, float] = field(default_factory=dict)
     """Unit (`samples`, `tokens`, `epochs`, `steps`) -> how many the run got done."""
     workload: Mapping[str, Any] = field(default_factory=dict)

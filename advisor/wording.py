@@ -8,6 +8,7 @@ from typing import Any
 
 from advisor.attribution import Term
 from advisor.cost import display_usd
+from advisor.quality import Worse
 from advisor.run_facts import FINISHED, RunFacts
 from advisor.work import WHOLE_RUN, SharedWork
 
@@ -24,8 +25,19 @@ _STATES = {
 }
 
 
-def sentence(a: RunFacts, b: RunFacts, work: SharedWork, *, is_same_workload: bool) -> str:
-    """`b` against the earlier `a`. Less or more is said only of the same work, done and priced."""
+def sentence(
+    a: RunFacts,
+    b: RunFacts,
+    work: SharedWork,
+    worse: Sequence[Worse] = (),
+    *,
+    is_same_workload: bool,
+) -> str:
+    """`b` against the earlier `a`. Less or more is said only of the same work, done and priced.
+
+    Args:
+        worse: metrics that say that `b`'s results are worse: then it saved nothing.
+    """
     is_same_work = is_same_workload and work.is_equal
     unfinished = [run for run in (b, a) if run.state != FINISHED]
     if unfinished:
@@ -34,7 +46,8 @@ def sentence(a: RunFacts, b: RunFacts, work: SharedWork, *, is_same_workload: bo
         return _without_price(a, b, work, is_same_work)
     if is_same_work:
         clauses = _clauses(a, b, work)
-        return _difference(a, b, a.cost_usd, b.cost_usd) + (f": {clauses}." if clauses else ".")
+        told = _difference(a, b, a.cost_usd, b.cost_usd) + (f": {clauses}" if clauses else "")
+        return f"{told}{_but_worse(worse)}."
     if not is_same_workload or work.a_usd is None or work.b_usd is None:
         return (
             f"{_run(b)} cost {display_usd(b.cost_usd)} and {_run(a, start=False)} "
@@ -99,6 +112,12 @@ def _per_unit(a: RunFacts, b: RunFacts, work: SharedWork, old: Decimal, new: Dec
         f"{display_usd_per_unit(old)}{_in_brackets(change_pct(old, new))}; they did different "
         f"amounts, {quantity(work.b)} and {quantity(work.a)} {work.unit}, so no saving is claimed."
     )
+
+
+def _but_worse(worse: Sequence[Worse]) -> str:
+    if not worse:
+        return ""
+    return f"; but its results are worse ({', '.join(map(str, worse))}), so no saving is claimed"
 
 
 def _in_brackets(percent: float | None) -> str:

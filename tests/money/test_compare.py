@@ -229,3 +229,29 @@ def test_it_shows_a_duration_in_one_unit(seconds, shown):
 )
 def test_a_price_of_a_unit_keeps_three_digits_however_small(usd, shown):
     assert display_usd_per_unit(Decimal(usd)) == shown
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ({"accuracy": 0.97}, {"accuracy": 0.95}, "accuracy was 0.95 instead of 0.97"),
+        ({"val_loss": 0.3}, {"val_loss": 0.33}, "val_loss was 0.33 instead of 0.3"),
+        ({"accuracy": 0.97}, {"accuracy": 0.965}, ""),
+        ({"val_loss": 0.3}, {"val_loss": 0.29}, ""),
+        ({"gamma": 0.3}, {"gamma": 0.9}, ""),
+        ({"accuracy": 0.97}, {"val_loss": 0.9}, ""),
+    ],
+)
+def test_worse_results_are_no_saving(before, after, words):
+    found = compare(replace(SLOW, quality=before), replace(FAST, quality=after))
+    if words:
+        assert found.sentence.endswith(f"({words}), so no saving is claimed.")
+        assert found.saving_usd is None
+    else:
+        assert "worse" not in found.sentence
+        assert found.saving_usd == SLOW.cost_usd - FAST.cost_usd
+
+
+def test_it_says_that_the_two_were_counted_at_different_prices():
+    warnings = compare(SLOW, replace(FAST, basis="your rate")).warnings
+    assert any("Run #1 is counted at list, run #2 at your rate" in told for told in warnings)

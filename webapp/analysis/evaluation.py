@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.conf import settings
 
-from advisor.cost import RunCost, cost_of_run
+from advisor.cost import NodeUse, RunCost, cost_of_run
 from advisor.figures import Figures, figures
 from advisor.pricing.book import PriceBook
 from advisor.recommend import Recommendation
@@ -43,23 +43,29 @@ class Outcome:
     run: Run
     nodes: Sequence[Node]
     is_final: bool
+    uses: Sequence[NodeUse]
     cost: RunCost
     book: PriceBook
     measured: Measured | None
-    """None: samples of the run were deleted; what was found in them stays as it is."""
+    """None: they are deleted, or weren't read; what was found in them stays as it is."""
 
 
 def evaluate(held: queue.Claim) -> Outcome:
     """Analyse a run as far as it has arrived. Writes nothing but the lease."""
     run = Run.objects.select_related("job", "workspace").get(pk=held.run_id)
+    found = priced(run)
+    if run.raw_deleted_at is not None:
+        return found
+    return replace(found, measured=_measure(held, run, found.nodes, found.cost, found.book))
+
+
+def priced(run: Run) -> Outcome:
+    """What a run costs as far as it has arrived. Its samples are not read."""
     progress.derive(run)
-    is_final = _is_final(run)
     nodes = list(Node.objects.filter(attempt__run=run).prefetch_related("sessions"))
     book = price_book(run.workspace, {node.region for node in nodes})
-    cost = cost_of_run(sharing.uses(run, nodes), book)
-    if run.raw_deleted_at is not None:
-        return Outcome(run, nodes, is_final, cost, book, measured=None)
-    return Outcome(run, nodes, is_final, cost, book, _measure(held, run, nodes, cost, book))
+    uses = sharing.uses(run, nodes)
+    return Outcome(run, nodes, _is_final(run), uses, cost_of_run(uses, book), book, measured=None)
 
 
 def _measure(

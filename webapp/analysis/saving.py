@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from django.utils import timezone
 
 from advisor.cost import cost_of_run
+from advisor.cost_notes import notes
 from advisor.spend import projection, usd_by_phase
 from rules.engine import Judgement as RuleJudgement
 from webapp.analysis import advising, pricing, sharing, verdicts
@@ -151,6 +153,7 @@ def _priced(run: Run, outcome: Outcome) -> dict[str, Any]:
         "list_usd": _list_usd(outcome),
         "phase_usd": _phase_usd(run, outcome),
         "projected": _projected(run, outcome),
+        "cost_notes": notes(outcome.uses, _own_shares(outcome), parts),
         "price_source": ", ".join(sorted({row.source for row in rows})),
         "is_later_price": any(part.later_price for part in parts),
         "is_estimated": any(part.estimated for part in parts),
@@ -169,6 +172,10 @@ def _phase_usd(run: Run, outcome: Outcome) -> dict[str, str]:
         return {}
     parts = usd_by_phase(total, phases, length.total_seconds())
     return {name: str(usd) for name, usd in parts.items()}
+
+
+def _own_shares(outcome: Outcome) -> dict[str, Fraction]:
+    return {node.key: pricing.share(node) for node in outcome.nodes}
 
 
 def _projected(run: Run, outcome: Outcome) -> dict[str, Any] | None:
@@ -210,6 +217,5 @@ def _list_usd(outcome: Outcome) -> str | None:
     """The run's cost before discounts and own rates; None: no list price."""
     total = outcome.cost.total_usd
     if outcome.book.has_own_rates:
-        uses = sharing.uses(outcome.run, outcome.nodes)
-        total = cost_of_run(uses, outcome.book.at_list()).total_usd
+        total = cost_of_run(outcome.uses, outcome.book.at_list()).total_usd
     return None if total is None else str(total)

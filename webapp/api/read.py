@@ -16,7 +16,9 @@ from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
 from webapp.advice.models import Recommendation
 from webapp.analysis.models import Analysis, Judgement
-from webapp.api.schemas import JobsOut, RunOut, money
+from webapp.api import run_money
+from webapp.api.amounts import money
+from webapp.api.schemas import JobsOut, RunOut
 from webapp.runs import resource, scope
 from webapp.runs.models import Job, Run
 from webapp.runs.selectors.jobs import in_order_of_appearance
@@ -78,6 +80,7 @@ def run_document(run: Run) -> dict[str, Any]:
     fired = run.judgements.filter(state=Judgement.FIRED)
     return {
         **_run(run),
+        "money": run_money.document(run),
         "analysis_is_final": analysis is not None and analysis.is_final,
         "analysis_error": analysis.error if analysis else "",
         "findings": [_finding(judgement) for judgement in fired],

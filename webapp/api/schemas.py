@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 from ninja import Field, Schema
 
-
-def money(amount: Decimal | None) -> str | None:
-    """USD as plain decimal text, exact to the nano-dollar: no reader can round it by accident."""
-    return None if amount is None else f"{amount:f}"
+from webapp.api.run_money import RunMoneyOut
 
 
 class FindingOut(Schema):
@@ -61,6 +57,7 @@ class RunOut(Schema):
     cost_is_at_least: bool = Field(description="The run goes on or was lost: counted so far.")
     billed_usd: str | None = Field(description="What the provider billed; null: not entered.")
     missing_prices: list[str]
+    money: RunMoneyOut
     work: dict[str, Any]
     metrics: dict[str, Any]
     summary: dict[str, Any]

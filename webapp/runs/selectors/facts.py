@@ -24,6 +24,7 @@ def run_facts(run: Run) -> RunFacts:
         usd_per_hour=None if rate is None else Decimal(rate),
         duration_seconds=run.duration.total_seconds() if run.duration else None,
         cost_usd=run.cost_usd,
+        basis=summary.get("basis") or "list",
         work=run.work,
         workload=run.workload,
         configuration={k: v for k, v in run.configuration.items() if k not in MACHINES},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +14,7 @@ from django.urls import reverse
 
 from webapp.runs.models import Job, Run
 from webapp.runs.selectors.baseline import baseline_of
+from webapp.runs.selectors.verdict import VerdictHistory, verdict_history
 from webapp.runs.selectors.work import WorkUnit, common_unit
 
 CHART_RUNS = 120
@@ -40,6 +42,11 @@ class JobPage:
     def tags(self) -> dict[str, str]:
         """As the last run has them."""
         return {**self.job.tags, **(self.last.tags if self.last else {})}
+
+    @cached_property
+    def verdicts(self) -> VerdictHistory | None:
+        """Of successive runs; None: none was judged yet."""
+        return verdict_history(self.charted)
 
     @property
     def change_pct(self) -> float | None:

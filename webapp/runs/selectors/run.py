@@ -13,6 +13,7 @@ from webapp.runs.models import Node, Run
 from webapp.runs.selectors.advice import Advice, advice
 from webapp.runs.selectors.baseline import baseline_of
 from webapp.runs.selectors.charts import charts
+from webapp.runs.selectors.run_money import RunMoney, run_money
 
 STATES = ("fired", "insufficient_data", "passed", "not_applicable")
 SEVERITIES = ("high", "medium", "low")
@@ -58,6 +59,7 @@ class RunPage:
     after: Run | None
     baseline: Run | None
     """What it is compared with."""
+    money: RunMoney
 
     @property
     def findings(self) -> list[Judged]:
@@ -130,6 +132,7 @@ def run_page(run: Run) -> RunPage:
         before=siblings.before(run).newest_first().first(),
         after=siblings.after(run).newest_first().last(),
         baseline=baseline_of(run),
+        money=run_money(run),
     )
 
 

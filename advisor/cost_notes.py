@@ -1,0 +1,76 @@
+"""What a person should know of how a cost was counted, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from decimal import Decimal
+from fractions import Fraction
+
+from advisor.cost import MINIMUM_SECONDS, CostPart, NodeUse, merged
+
+
+def notes(
+    uses: Sequence[NodeUse], own_shares: Mapping[str, Fraction], parts: Iterable[CostPart]
+) -> list[str]:
+    """Machines that weren't paid whole, or for longer than they were held.
+
+    Args:
+        uses: what was charged, scaled down where runs shared a machine.
+        own_shares: node -> the share that it would have paid alone.
+        parts: the cost as it was counted.
+    """
+    return [*_partial(own_shares), *_shared(uses, own_shares), *_minimums(uses, parts)]
+
+
+def _partial(own_shares: Mapping[str, Fraction]) -> list[str]:
+    """One sentence for all nodes of one share."""
+    found = dict.fromkeys(share for share in own_shares.values() if share < 1)
+    return [
+        f"The run was given {_share(share)} of {_nodes(own_shares, share)}, and pays that share."
+        for share in found
+    ]
+
+
+def _nodes(own_shares: Mapping[str, Fraction], share: Fraction) -> str:
+    count = sum(own == share for own in own_shares.values())
+    if count == len(own_shares):
+        return "its machine" if count == 1 else "each machine"
+    return "one of its machines" if count == 1 else f"{count} of its machines"
+
+
+def _share(share: Fraction) -> str:
+    if share.denominator <= 16:
+        return f"{share.numerator}/{share.denominator}"
+    return f"{float(100 * share):.0f} %"
+
+
+def _shared(uses: Iterable[NodeUse], own_shares: Mapping[str, Fraction]) -> list[str]:
+    scaled = {use.node_key for use in uses if use.share < own_shares[use.node_key]}
+    if not scaled:
+        return []
+    return [
+        "Other runs held more of the same machine at the same time than it has: it is paid once, "
+        "each by its share."
+    ]
+
+
+def _minimums(uses: Sequence[NodeUse], parts: Iterable[CostPart]) -> list[str]:
+    held = sum((_held(use) for use in uses), timedelta())
+    charged = sum((part.seconds for part in parts), Decimal(0))
+    least = {MINIMUM_SECONDS[u.price_key.service] for u in uses if _has_minimum(u)}
+    more = charged - Decimal(held // timedelta(microseconds=1)).scaleb(-6)
+    if not least or more <= 0:
+        return []
+    return [
+        f"{more.normalize():f} s more are charged than the machines were held: "
+        f"the provider bills {max(least)} s at least for each start."
+    ]
+
+
+def _has_minimum(use: NodeUse) -> bool:
+    return use.owns_machine and use.price_key.service in MINIMUM_SECONDS
+
+
+def _held(use: NodeUse) -> timedelta:
+    return sum((end - start for start, end in merged(use.intervals)), timedelta())

@@ -1,0 +1,42 @@
+"""Whether a run's results are worse than another's: then it saved nothing, it did less."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from advisor.metric_cost import less_is_better
+
+WORSE_RATIO = 0.05
+"""Of the value; less is what a seed changes."""
+WORSE_POINTS = 0.01
+"""Of a share that should be near 1, such as an accuracy: there a point is much."""
+
+
+@dataclass(frozen=True)
+class Worse:
+    """A user metric whose last value is worse in `b`."""
+
+    name: str
+    a: float
+    b: float
+
+    def __str__(self) -> str:
+        return f"{self.name} was {self.b:.4g} instead of {self.a:.4g}"
+
+
+def worse_in_b(a: Mapping[str, float] | None, b: Mapping[str, float] | None) -> tuple[Worse, ...]:
+    """The metrics that both logged, whose name says what is better, and that are worse in `b`."""
+    both = sorted({*(a or {})} & {*(b or {})})
+    found = (Worse(name, (a or {})[name], (b or {})[name]) for name in both)
+    return tuple(each for each in found if _is_worse(each))
+
+
+def _is_worse(metric: Worse) -> bool:
+    is_less_better = less_is_better(metric.name)
+    if is_less_better is None or not (math.isfinite(metric.a) and math.isfinite(metric.b)):
+        return False
+    loss = metric.b - metric.a if is_less_better else metric.a - metric.b
+    is_share = not is_less_better and 0 <= min(metric.a, metric.b) <= max(metric.a, metric.b) <= 1
+    return loss > (WORSE_POINTS if is_share else WORSE_RATIO * abs(metric.a))

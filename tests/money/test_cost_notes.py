@@ -1,0 +1,61 @@
+"""Sentences on how a cost was counted, from what was charged."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+
+from advisor.cost import NodeUse, cost_of_run
+from advisor.cost_notes import notes
+from advisor.pricing.book import PriceBook
+from advisor.pricing.price import PriceKey, PriceRow
+
+NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
+KEY = PriceKey("aws", "ec2", "us-east-1", "p3.8xlarge", "on_demand")
+BOOK = PriceBook([PriceRow(KEY, Decimal(12), NOON - timedelta(days=9), None, "list")])
+
+
+def use(node: str, seconds: float, share: Fraction = Fraction(1), **more: bool) -> NodeUse:
+    return NodeUse(node, KEY, ((NOON, NOON + timedelta(seconds=seconds)),), share, **more)
+
+
+def told(own: dict[str, Fraction], *uses: NodeUse) -> list[str]:
+    return notes(uses, own, cost_of_run(uses, BOOK).parts)
+
+
+def test_a_whole_machine_needs_no_words():
+    assert told({"a": Fraction(1)}, use("a", 600, owns_machine=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("shares", "words"),
+    [
+        ([Fraction(1, 2)], "1/2 of its machine"),
+        ([Fraction(1, 4), Fraction(1, 4)], "1/4 of each machine"),
+        ([Fraction(1), Fraction(3, 4)], "3/4 of one of its machines"),
+        ([Fraction(1537, 2000)], "77 % of its machine"),
+    ],
+)
+def test_it_says_which_part_of_a_machine_was_paid(shares, words):
+    own = {str(n): share for n, share in enumerate(shares)}
+    uses = [use(node, 600, share) for node, share in own.items()]
+    assert any(f"was given {words}, and pays that share" in note for note in told(own, *uses))
+
+
+def test_it_says_that_a_crowded_machine_is_paid_once():
+    found = told({"a": Fraction(1)}, use("a", 600, Fraction(1, 2)))
+    assert found == [
+        "Other runs held more of the same machine at the same time than it has: it is paid once, "
+        "each by its share."
+    ]
+
+
+def test_it_says_how_much_the_minimum_of_the_provider_added():
+    assert told({"a": Fraction(1)}, use("a", 20, owns_machine=True)) == [
+        "40 s more are charged than the machines were held: the provider bills 60 s at least for "
+        "each start."
+    ]
+    assert told({"a": Fraction(1)}, use("a", 20)) == []

@@ -1,0 +1,104 @@
+"""The money of one run, as its page shows it."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from ninja import Field, Schema
+
+from webapp.api.amounts import money
+from webapp.runs.models import Run
+from webapp.runs.selectors import run_money
+from webapp.runs.selectors.verdict import Verdict
+
+
+class PhaseCostOut(Schema):
+    name: str
+    usd: str
+
+
+class ProjectedOut(Schema):
+    usd: str = Field(description="At the end of the run, if it goes on as it has.")
+    low_usd: str
+    high_usd: str
+    unit: str
+    done: float
+    planned: float
+    seconds_left: float
+
+
+class UnitCostOut(Schema):
+    unit: str
+    usd: str = Field(description="For `amount` of the unit, exact to 28 digits.")
+    amount: int
+
+
+class BestValueOut(Schema):
+    metric: str
+    value: float
+    seconds: float
+    usd: str | None = Field(description="What the run had cost by then.")
+
+
+class VerdictOut(Schema):
+    title: str
+    status: str = Field(description="`ok`, `suspected`, `confirmed` or `cleared`.")
+    rung: str = Field(description="`baseline`, `caveat`, `interval` or `change_points`.")
+    direction: str
+    since: int | None = Field(description="Number of the first run at the new level.")
+    unit: str
+    baseline_runs: int
+    change: float | None = Field(description="0.1: 10 % above the baseline.")
+    detects: float | None = Field(description="The smallest change that the history would see.")
+    sentence: str
+    causes: list[str]
+
+
+class RunMoneyOut(Schema):
+    basis: str = Field(description="What is counted: the `list` price, or `your rate`.")
+    list_usd: str | None = Field(description="The run at the list price; null: no list price.")
+    phases: list[PhaseCostOut] = Field(description="They sum to the cost.")
+    projected: ProjectedOut | None
+    per_work: list[UnitCostOut]
+    until_best: list[BestValueOut]
+    notes: list[str]
+    billed_difference_usd: str | None = Field(description="Billed less counted, signed.")
+    verdict: VerdictOut | None = Field(description="Against the comparable runs before it.")
+
+
+def document(run: Run) -> dict[str, Any]:
+    """As `RunMoneyOut` has it."""
+    found = run_money.run_money(run)
+    return {
+        "basis": found.basis,
+        "list_usd": money(found.list_usd),
+        "phases": [{"name": phase.name, "usd": money(phase.usd)} for phase in found.phases],
+        "projected": _projected(found.projected),
+        "per_work": [
+            {"unit": unit.unit, "amount": unit.amount, "usd": money(usd)}
+            for unit, usd in found.per_work
+        ],
+        "until_best": [
+            {"metric": best.name, "value": best.value, "seconds": best.seconds}
+            | {"usd": money(best.usd)}
+            for best in found.until_best
+        ],
+        "notes": found.notes,
+        "billed_difference_usd": money(found.billed_difference_usd),
+        "verdict": _verdict(found.verdict),
+    }
+
+
+def _projected(found: run_money.Projected | None) -> dict[str, Any] | None:
+    return None if found is None else {name: _plain(v) for name, v in vars(found).items()}
+
+
+def _verdict(found: Verdict | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {name: getattr(found, name) for name in VerdictOut.model_fields}
+
+
+def _plain(value: Any) -> Any:
+    return money(value) if isinstance(value, Decimal) else value

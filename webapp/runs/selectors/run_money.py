@@ -1,0 +1,113 @@
+"""What a run's page says of its money, beside the cost itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from advisor.metric_cost import BestValue, Trained, best_values
+from webapp.runs.models import Run
+from webapp.runs.selectors.verdict import Verdict, verdict_of
+from webapp.runs.selectors.work import WorkUnit, counted_units
+
+
+@dataclass(frozen=True)
+class PhaseCost:
+    """`share` of the run's cost, 0..1; None: the run cost nothing."""
+
+    name: str
+    usd: Decimal
+    share: float | None
+
+
+@dataclass(frozen=True)
+class Projected:
+    """What a running run will have cost at its end; `low_usd` and `high_usd` may be equal."""
+
+    usd: Decimal
+    low_usd: Decimal
+    high_usd: Decimal
+    unit: str
+    done: float
+    planned: float
+    seconds_left: float
+
+    @property
+    def is_interval(self) -> bool:
+        return self.low_usd != self.high_usd
+
+
+@dataclass(frozen=True)
+class RunMoney:
+    basis: str
+    """`list` or `your rate`."""
+    list_usd: Decimal | None
+    """The same run at the list price; None: no list price."""
+    phases: list[PhaseCost]
+    projected: Projected | None
+    per_work: list[tuple[WorkUnit, Decimal]]
+    until_best: list[BestValue]
+    notes: list[str]
+    billed_usd: Decimal | None
+    billed_difference_usd: Decimal | None
+    """What was billed less what was counted, signed; None: one of both isn't known."""
+    verdict: Verdict | None
+
+    @property
+    def is_discounted(self) -> bool:
+        return self.basis != "list"
+
+    @property
+    def has_more(self) -> bool:
+        """Something to show beside the cost."""
+        told = (self.phases, self.per_work, self.until_best, self.notes, self.projected)
+        return any(told) or self.is_discounted or self.billed_usd is not None
+
+
+def run_money(run: Run) -> RunMoney:
+    """From the run's row alone."""
+    told = run.summary
+    return RunMoney(
+        basis=told.get("basis") or "list",
+        list_usd=_usd(told.get("list_usd")),
+        phases=list(_phases(run)),
+        projected=_projected(run),
+        per_work=[(unit, unit.cost_usd(run) or Decimal(0)) for unit in counted_units(run)],
+        until_best=list(best_values(_trained(run))),
+        notes=list(told.get("cost_notes") or ()),
+        billed_usd=run.billed_usd,
+        billed_difference_usd=billed_difference_usd(run),
+        verdict=verdict_of(run),
+    )
+
+
+def _phases(run: Run) -> Iterator[PhaseCost]:
+    whole = run.cost_usd
+    for name, told in (run.summary.get("phase_usd") or {}).items():
+        usd = Decimal(told)
+        yield PhaseCost(name, usd, float(usd / whole) if whole else None)
+
+
+def _projected(run: Run) -> Projected | None:
+    told: dict[str, Any] | None = run.summary.get("projected")
+    if not told or run.has_ended:
+        return None
+    money = {name: Decimal(told[name]) for name in ("usd", "low_usd", "high_usd")}
+    return Projected(**told | money)
+
+
+def _trained(run: Run) -> Trained:
+    length = run.duration.total_seconds() if run.duration else None
+    return Trained(run.summary.get("metric_progress") or {}, run.cost_usd, length)
+
+
+def billed_difference_usd(run: Run) -> Decimal | None:
+    if run.cost_usd is None or run.billed_usd is None:
+        return None
+    return run.billed_usd - run.cost_usd
+
+
+def _usd(text: str | None) -> Decimal | None:
+    return None if text is None else Decimal(text)

@@ -1,0 +1,115 @@
+"""What successive runs say of each other, as the pages show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from advisor.wording import display_usd_per_unit
+from webapp.runs.models import Run
+
+TITLES = {
+    ("suspected", "worse"): "Suspected regression",
+    ("suspected", "better"): "Suspected improvement",
+    ("confirmed", "worse"): "Confirmed regression",
+    ("confirmed", "better"): "Confirmed improvement",
+    ("cleared", "worse"): "Cleared: an odd run",
+    ("cleared", "better"): "Cleared: an odd run",
+}
+RUNGS = {"baseline": "Baseline recorded", "caveat": "Too few runs to tell"}
+AS_EXPECTED = "As expected"
+MOST_NOTABLE = 5
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Of one run against the comparable ones before it. Ratios are 0.1 for 10 %."""
+
+    number: int
+    status: str
+    """`ok`, `suspected`, `confirmed` or `cleared`."""
+    rung: str
+    direction: str
+    """`worse`, `better` or `same`."""
+    since: int | None
+    unit: str
+    baseline_runs: int
+    change: float | None
+    expected: str
+    """What a unit was expected to cost; empty: the history is too short."""
+    detects: float | None
+    """The smallest change that this history would see."""
+    sentence: str
+    causes: list[str]
+
+    @property
+    def title(self) -> str:
+        return RUNGS.get(self.rung) or TITLES.get((self.status, self.direction), AS_EXPECTED)
+
+    @property
+    def mark(self) -> str:
+        """The shape and colour that stand for it."""
+        if self.rung in RUNGS:
+            return self.rung
+        if self.status in ("suspected", "confirmed"):
+            return f"{self.status}-{self.direction}"
+        return self.status
+
+    @property
+    def is_notable(self) -> bool:
+        return self.status in ("suspected", "confirmed")
+
+    @property
+    def tone(self) -> str:
+        """Of a notice."""
+        if not self.is_notable:
+            return "plain"
+        return "finding" if self.direction == "worse" else "good"
+
+
+def verdict_of(run: Run) -> Verdict | None:
+    """None: it was held against nothing (it runs, failed, has no price or is excluded)."""
+    told: dict[str, Any] = run.summary.get("verdict") or {}
+    if not told:
+        return None
+    copied = ("status", "rung", "direction", "since", "baseline_runs", "change", "detects")
+    return Verdict(
+        number=run.number,
+        unit=str(told["unit"]).removesuffix("s"),
+        expected=_expected(told.get("low_usd"), told.get("high_usd")),
+        sentence=told["sentence"],
+        causes=list(told.get("causes") or ()),
+        **{name: told[name] for name in copied},
+    )
+
+
+def _expected(low_usd: float | None, high_usd: float | None) -> str:
+    if low_usd is None or high_usd is None:
+        return ""
+    low, high = (display_usd_per_unit(Decimal(repr(usd))) for usd in (low_usd, high_usd))
+    return f"{low} to {high}"
+
+
+@dataclass(frozen=True)
+class VerdictHistory:
+    """The verdicts on a job's latest runs, oldest first; never empty."""
+
+    judged: list[tuple[Run, Verdict]]
+
+    @property
+    def last(self) -> Verdict:
+        return self.judged[-1][1]
+
+    @property
+    def notable(self) -> list[tuple[Run, Verdict]]:
+        """What changed, the newest first."""
+        return [each for each in reversed(self.judged) if each[1].is_notable][:MOST_NOTABLE]
+
+
+def verdict_history(runs: Iterable[Run]) -> VerdictHistory | None:
+    """Of runs in order; None: none of them was held against others."""
+    told = ((run, verdict_of(run)) for run in runs)
+    judged = [(run, verdict) for run, verdict in told if verdict is not None]
+    return VerdictHistory(judged) if judged else None
