@@ -86,7 +86,7 @@ class Session:
         sources = machine_sources()
         if pid is not None:
             with suppress(OSError):
-                self._tree = ProcessTree(pid)
+                self._tree = ProcessTree(pid, self.folder)
                 sources += [Members(self.folder, self._tree), self._tree]
         with suppress(OSError):
             pids = self._tree.pids if self._tree else None

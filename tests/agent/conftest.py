@@ -35,6 +35,7 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
         "TRIMTAB_STATE_DIR": str(tmp_path / "state"),
         "TMPDIR": str(temporary),
         "XDG_CONFIG_HOME": str(tmp_path / "config"),
+        "TRIMTAB_METADATA": "off",
     }
     yield kept | mine
     for drainer in drainers_of(tmp_path):

@@ -189,7 +189,7 @@ def test_the_switch_of_amazons_own_tools_holds_too(stub):
 
 
 def test_a_run_says_where_it_is_and_what_was_declared_stays(trimtab, online, service, stub):
-    metadata = {"TRIMTAB_METADATA_URL": stub(_ec2()).url}
+    metadata = {"TRIMTAB_METADATA": "on", "TRIMTAB_METADATA_URL": stub(_ec2()).url}
     trimtab(online | metadata, "run", "--zone", "us-east-1-lax-1a", "--", "sleep", "0.5")
     node = service.declarations[-1].node
     assert (node.provider, node.service, node.region) == ("aws", "ec2", "us-east-1")
@@ -201,7 +201,7 @@ def test_a_run_says_where_it_is_and_what_was_declared_stays(trimtab, online, ser
 
 
 def test_a_machine_declared_to_be_elsewhere_stays_there(trimtab, online, service, stub):
-    metadata = {"TRIMTAB_METADATA_URL": stub(_ec2()).url}
+    metadata = {"TRIMTAB_METADATA": "on", "TRIMTAB_METADATA_URL": stub(_ec2()).url}
     trimtab(online | metadata, "run", "--provider", "on_premises", "--", "sleep", "0.5")
     node = service.declarations[-1].node
     assert (node.provider, node.instance_type, node.region) == ("on_premises", "", "")
@@ -212,7 +212,7 @@ def test_a_service_that_hangs_holds_nothing_up(trimtab, online, service, stub):
         time.sleep(30)
         return ""
 
-    metadata = {"TRIMTAB_METADATA_URL": stub(hang).url}
+    metadata = {"TRIMTAB_METADATA": "on", "TRIMTAB_METADATA_URL": stub(hang).url}
     began = time.monotonic()
     assert trimtab(online | metadata, "run", "--", "true").returncode == 0
     assert time.monotonic() - began < 5
@@ -221,7 +221,7 @@ def test_a_service_that_hangs_holds_nothing_up(trimtab, online, service, stub):
 
 def test_no_metadata_is_an_option_too(trimtab, online, service, stub):
     metadata = stub(_ec2())
-    online["TRIMTAB_METADATA_URL"] = metadata.url
+    online |= {"TRIMTAB_METADATA": "on", "TRIMTAB_METADATA_URL": metadata.url}
     trimtab(online, "run", "--no-metadata", "--", "sleep", "0.3")
     assert metadata.asked == []
     assert service.declarations[-1].node.instance_type == ""

@@ -69,7 +69,7 @@ def _mounts(mountinfo: Path) -> Iterator[tuple[list[str], str, Path]]:
 
 
 class Container:
-    """`container.cpu_seconds_total` and `container.memory_working_set_bytes`.
+    """`container.*`: CPU time, throttling by a CPU quota, memory, hits of its limit, kills.
 
     Working set is usage less the file cache that the kernel would drop first.
     """
@@ -78,6 +78,7 @@ class Container:
         groups = groups or Groups()
         self._cpu = _opened(groups.file("", "cpu.stat") if groups.file("", "cpu.max") else None)
         self._cpu_v1 = _opened(groups.file("cpuacct", "cpuacct.usage"))
+        self._throttled_v1 = _opened(groups.file("cpu", "cpu.stat"))
         self._memory = _opened(
             groups.file("", "memory.current") or groups.file("memory", "memory.usage_in_bytes")
         )
@@ -86,32 +87,62 @@ class Container:
             if groups.file("", "memory.current")
             else groups.file("memory", "memory.stat")
         )
+        self._events = _opened(groups.file("", "memory.events"))
+        self._hits_v1 = _opened(groups.file("memory", "memory.failcnt"))
 
     def read(self) -> Reading:
-        reading: Reading = {}
+        return self._cpu_used() | self._throttled() | self._memory_used() | self._memory_events()
+
+    def _cpu_used(self) -> Reading:
         if self._cpu:
-            microseconds = _field(self._cpu.read(), b"usage_usec")
-            reading["container.cpu_seconds_total"] = round(microseconds / 1e6, 2)
+            seconds = _fields(self._cpu.read())[b"usage_usec"] / 1e6
         elif self._cpu_v1:
-            reading["container.cpu_seconds_total"] = round(int(self._cpu_v1.read()) / 1e9, 2)
-        if self._memory and self._memory_stat:
-            stat = self._memory_stat.read()
-            name = b"total_inactive_file" if b"total_inactive_file" in stat else b"inactive_file"
-            working_set = max(0, int(self._memory.read()) - _field(stat, name))
-            reading["container.memory_working_set_bytes"] = rounded(working_set, MEMORY_STEP_BYTES)
-        return reading
+            seconds = int(self._cpu_v1.read()) / 1e9
+        else:
+            return {}
+        return {"container.cpu_seconds_total": round(seconds, 2)}
+
+    def _throttled(self) -> Reading:
+        """Only where there is a quota: without one the periods don't count."""
+        file, name, per_second = self._cpu, b"throttled_usec", 1e6
+        if file is None:
+            file, name, per_second = self._throttled_v1, b"throttled_time", 1e9
+        found = _fields(file.read()) if file else {}
+        if not found.get(b"nr_periods"):
+            return {}
+        return {
+            "container.cpu_periods_total": found[b"nr_periods"],
+            "container.cpu_throttled_periods_total": found[b"nr_throttled"],
+            "container.cpu_throttled_seconds_total": round(found[name] / per_second, 2),
+        }
+
+    def _memory_used(self) -> Reading:
+        if not self._memory or not self._memory_stat:
+            return {}
+        stat = _fields(self._memory_stat.read())
+        cache = stat.get(b"total_inactive_file", stat.get(b"inactive_file", 0))
+        working_set = max(0, int(self._memory.read()) - cache)
+        return {"container.memory_working_set_bytes": rounded(working_set, MEMORY_STEP_BYTES)}
+
+    def _memory_events(self) -> Reading:
+        if self._events:
+            found = _fields(self._events.read())
+            return {
+                "container.memory_limit_hits_total": found[b"max"],
+                "container.oom_kills_total": found[b"oom_kill"],
+            }
+        if self._hits_v1:
+            return {"container.memory_limit_hits_total": int(self._hits_v1.read())}
+        return {}
 
 
 def _opened(path: Path | None) -> ProcFile | None:
     return ProcFile(str(path)) if path else None
 
 
-def _field(content: bytes, name: bytes) -> int:
-    for line in content.splitlines():
-        key, _, value = line.partition(b" ")
-        if key == name:
-            return int(value)
-    raise ValueError(f"no {name.decode()}")
+def _fields(content: bytes) -> dict[bytes, int]:
+    words = (line.split() for line in content.splitlines())
+    return {pair[0]: int(pair[1]) for pair in words if len(pair) == 2}
 
 
 def effective_cpus(groups: Groups) -> float:

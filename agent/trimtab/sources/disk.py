@@ -14,7 +14,9 @@ _SECTOR_BYTES = 512
 
 
 class Disks:
-    """`disk.*_total`: bytes, operations and busy seconds since boot, all whole disks together."""
+    """`disk.*_total` since boot, all whole disks together: bytes, operations, seconds in which a
+    disk was busy, and seconds that its requests spent in it or in its queue, added up.
+    """
 
     def __init__(self, path: str = "/proc/diskstats", block_devices: str = "/sys/block") -> None:
         self._file = ProcFile(path)
@@ -22,15 +24,16 @@ class Disks:
         self._is_disk: dict[bytes, bool] = {}
 
     def read(self) -> Reading:
-        reads = sectors_read = writes = sectors_written = busy_ms = 0
+        reads = sectors_read = writes = sectors_written = busy_ms = queued_ms = 0
         for line in self._file.read().splitlines():
             fields = line.split()
-            if len(fields) >= 13 and self._counts(fields[2]):
+            if len(fields) >= 14 and self._counts(fields[2]):
                 reads += int(fields[3])
                 sectors_read += int(fields[5])
                 writes += int(fields[7])
                 sectors_written += int(fields[9])
                 busy_ms += int(fields[12])
+                queued_ms += int(fields[13])
         if not any(self._is_disk.values()):
             return {}
         return {
@@ -39,6 +42,7 @@ class Disks:
             "disk.read_ops_total": reads,
             "disk.written_ops_total": writes,
             "disk.busy_seconds_total": round(busy_ms / 1000, 2),
+            "disk.queued_seconds_total": round(queued_ms / 1000, 2),
         }
 
     def _counts(self, name: bytes) -> bool:

@@ -63,9 +63,11 @@ def _pct(part: int, whole: int) -> float:
 
 
 class HostMemory:
-    """`host.memory_used_bytes` (total - available), `..._available_bytes`, `swap_used_bytes`."""
+    """`host.memory_used_bytes` (total - available), `..._available_bytes`, `swap_used_bytes`,
+    the page cache, and what of it waits to be written.
+    """
 
-    _WANTED = (b"MemTotal", b"MemAvailable", b"SwapTotal", b"SwapFree")
+    _WANTED = (b"MemTotal", b"MemAvailable", b"SwapTotal", b"SwapFree", b"Cached", b"Dirty")
 
     def __init__(self, path: str = "/proc/meminfo") -> None:
         self._file = ProcFile(path)
@@ -79,6 +81,8 @@ class HostMemory:
             "host.memory_used_bytes": rounded(used, MEMORY_STEP_BYTES),
             "host.memory_available_bytes": rounded(available, MEMORY_STEP_BYTES),
             "host.swap_used_bytes": rounded(swap, MEMORY_STEP_BYTES),
+            "host.page_cache_bytes": rounded(found.get(b"Cached", 0), MEMORY_STEP_BYTES),
+            "host.dirty_bytes": rounded(found.get(b"Dirty", 0), MEMORY_STEP_BYTES),
         }
 
     def _sizes_bytes(self) -> dict[bytes, int]:

@@ -1,4 +1,4 @@
-"""Traffic of the network interfaces of this network namespace, from /proc/net/dev."""
+"""Traffic of the network interfaces of this network namespace, and what TCP had to send again."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from pathlib import Path
 
 from trimtab.sources.procfile import TRAFFIC_STEP_BYTES, ProcFile, Reading, rounded
 
+_LOST_COLUMNS = (2, 3, 10, 11)
+"""Received with errors, dropped; sent with errors, dropped."""
+
 
 class Network:
-    """`net.received_bytes_total` and `net.sent_bytes_total` since boot, loopback left out.
+    """`net.received_bytes_total`, `net.sent_bytes_total` and `net.lost_packets_total` (dropped or
+    damaged, both ways) since boot, loopback left out.
 
     Where there are hardware interfaces only they count: bridges, bonds and the containers' ends
     of virtual pairs repeat their traffic. Inside a container, which has none, all count.
@@ -24,17 +28,34 @@ class Network:
         for line in self._file.read().decode().splitlines()[2:]:
             name, _, counts = line.partition(":")
             fields = counts.split()
-            if name.strip() != "lo" and len(fields) >= 9:
-                found[name.strip()] = (int(fields[0]), int(fields[8]))
+            if name.strip() != "lo" and len(fields) >= 12:
+                lost = sum(int(fields[column]) for column in _LOST_COLUMNS)
+                found[name.strip()] = (int(fields[0]), int(fields[8]), lost)
         counted = [found[name] for name in found if self._has_hardware(name)] or found.values()
         if not counted:
             return {}
         return {
             "net.received_bytes_total": rounded(sum(c[0] for c in counted), TRAFFIC_STEP_BYTES),
             "net.sent_bytes_total": rounded(sum(c[1] for c in counted), TRAFFIC_STEP_BYTES),
+            "net.lost_packets_total": sum(c[2] for c in counted),
         }
 
     def _has_hardware(self, name: str) -> bool:
         if name not in self._is_hardware:
             self._is_hardware[name] = (self._interfaces / name / "device").exists()
         return self._is_hardware[name]
+
+
+class Tcp:
+    """`net.tcp_segments_sent_total` and `net.tcp_segments_resent_total`, loopback included."""
+
+    def __init__(self, path: str = "/proc/net/snmp") -> None:
+        self._file = ProcFile(path)
+
+    def read(self) -> Reading:
+        lines = [line.split() for line in self._file.read().splitlines() if line[:4] == b"Tcp:"]
+        found = dict(zip(*lines, strict=True))
+        return {
+            "net.tcp_segments_sent_total": int(found[b"OutSegs"]),
+            "net.tcp_segments_resent_total": int(found[b"RetransSegs"]),
+        }

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 import time
+from collections import defaultdict
 from contextlib import suppress
-from dataclasses import dataclass
+from pathlib import Path
 
-from trimtab.sources.procfile import MEMORY_STEP_BYTES, ProcFile, Reading, rounded
+from trimtab.sources.process import Process, Usage
+from trimtab.sources.procfile import MEMORY_STEP_BYTES, TRAFFIC_STEP_BYTES, Reading, rounded
 
 _RESCAN_SECONDS_PER_THREAD = 0.02
 """A look at one thread costs 5 us, so that looking for new children stays below 1 CPU-s an hour."""
@@ -20,6 +22,12 @@ _LONGEST_RESCAN_SECONDS = 2.0
 _CONFIRM_READS = 4
 _KEPT_OPEN = 150
 """Beyond this many processes the files are opened anew for each read: descriptors are limited."""
+_TRAFFIC = {
+    "tree.read_bytes_total": "read_bytes",
+    "tree.written_bytes_total": "written_bytes",
+    "tree.requested_bytes_total": "requested_bytes",
+    "tree.passed_on_bytes_total": "passed_on_bytes",
+}
 
 
 class NeverFalling:
@@ -50,89 +58,22 @@ class NeverFalling:
         return self._shown
 
 
-@dataclass(slots=True)
-class _Usage:
-    cpu_seconds: float
-    rss_bytes: int
-    threads: int
-    read_bytes: int | None
-    written_bytes: int | None
-
-
-class _Process:
-    """One process, told from a later one of the same number by its open files or start time."""
-
-    def __init__(self, pid: int, keep_open: bool) -> None:
-        self.pid = pid
-        self._keep_open = keep_open
-        self._files: dict[str, ProcFile] = {}
-        self._started = self._stat()[19]
-
-    def usage(self) -> _Usage:
-        stat = self._stat()
-        if stat[19] != self._started:
-            raise ProcessLookupError(self.pid)
-        read_bytes, written_bytes = self._io()
-        return _Usage(
-            cpu_seconds=sum(map(int, stat[11:15])) / _TICKS_PER_SECOND,
-            rss_bytes=max(0, int(stat[21])) * _PAGE_BYTES,
-            threads=int(stat[17]),
-            read_bytes=read_bytes,
-            written_bytes=written_bytes,
-        )
-
-    def children(self) -> list[int]:
-        found: list[int] = []
-        for task in os.listdir(f"/proc/{self.pid}/task"):  # noqa: PTH208 - a third of Path's cost
-            with suppress(OSError):
-                file = ProcFile(f"/proc/{self.pid}/task/{task}/children")
-                found += map(int, file.read().split())
-                file.close()
-        return found
-
-    def close(self) -> None:
-        for file in self._files.values():
-            file.close()
-
-    def _stat(self) -> list[bytes]:
-        """The fields after the name, which may itself hold spaces and brackets."""
-        return self._read("stat").rpartition(b")")[2].split()
-
-    def _io(self) -> tuple[int | None, int | None]:
-        """Bytes from and to storage; (None, None) for another user's process."""
-        try:
-            fields = dict(line.split(b": ") for line in self._read("io").splitlines())
-            return int(fields[b"read_bytes"]), int(fields[b"write_bytes"])
-        except (PermissionError, FileNotFoundError, KeyError):
-            return None, None
-
-    def _read(self, name: str) -> bytes:
-        file = self._files.get(name) or ProcFile(f"/proc/{self.pid}/{name}")
-        if self._keep_open:
-            self._files[name] = file
-            return file.read()
-        try:
-            return file.read()
-        finally:
-            file.close()
-
-
-_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-
-
 class ProcessTree:
-    """`tree.*` of one command: CPU seconds, resident bytes, processes, threads, storage bytes.
+    """`tree.*` of one command: CPU seconds, resident bytes, processes, threads, bytes read and
+    written; and `workers.*`, the same of its data-loader processes, once there have been some.
 
     Resident bytes are added up, so pages that processes share count once for each.
     """
 
-    def __init__(self, root_pid: int) -> None:
-        self._known: dict[int, _Process] = {}
+    def __init__(self, root_pid: int, folder: Path | None = None) -> None:
+        """`folder`: where the ranks of the training have their rings."""
+        self._folder = folder
+        self._known: dict[int, Process] = {}
         self._scan_at = 0.0
         self._threads = 1
-        self._cpu, self._reads, self._writes = NeverFalling(), NeverFalling(), NeverFalling()
+        self._totals: dict[str, NeverFalling] = defaultdict(NeverFalling)
         self._reaped_cpu_seconds = 0.0
+        self._has_had_workers = False
         self._add(root_pid)
 
     def read(self) -> Reading:
@@ -140,14 +81,9 @@ class ProcessTree:
             self._scan()
         found = [self._usage(process) for process in list(self._known.values())]
         usages = [usage for usage in found if usage]
-        cpu_seconds = self._cpu.total(sum(u.cpu_seconds for u in usages) + self._reaped_cpu_seconds)
-        totals: Reading = {
-            "tree.cpu_seconds_total": round(cpu_seconds, 2),
-            "tree.read_bytes_total": _bytes(self._reads, [u.read_bytes for u in usages]),
-            "tree.written_bytes_total": _bytes(self._writes, [u.written_bytes for u in usages]),
-        }
         self._threads = sum(usage.threads for usage in usages)
-        return totals | _gauges(usages) if usages else totals
+        totals = self._of_all(usages)
+        return totals | self._of_workers(usages) | _gauges(usages) if usages else totals
 
     def pids(self) -> set[int]:
         """As of the last look; may be called from any thread."""
@@ -161,7 +97,36 @@ class ProcessTree:
         """The root ended; `cpu_seconds` is what the kernel counted for it and its children."""
         self._reaped_cpu_seconds = cpu_seconds
 
-    def _usage(self, process: _Process) -> _Usage | None:
+    def _of_all(self, usages: list[Usage]) -> Reading:
+        """Bytes are None as soon as one process may not be looked at: half a sum would look like
+        a whole one."""
+        cpu_seconds = sum(u.cpu_seconds for u in usages) + self._reaped_cpu_seconds
+        reading: Reading = {"tree.cpu_seconds_total": self._seconds("tree", cpu_seconds)}
+        traffics = [u.traffic for u in usages if u.traffic]
+        if len(traffics) < len(usages):
+            return reading | dict.fromkeys(_TRAFFIC)
+        for name, field in _TRAFFIC.items():
+            total = self._totals[name].total(sum(getattr(traffic, field) for traffic in traffics))
+            reading[name] = rounded(int(total), TRAFFIC_STEP_BYTES)
+        return reading
+
+    def _of_workers(self, usages: list[Usage]) -> Reading:
+        workers = [usage for usage in usages if usage.is_worker]
+        self._has_had_workers |= bool(workers)
+        if not self._has_had_workers:
+            return {}
+        rss_bytes = sum(u.rss_bytes for u in workers)
+        cpu_seconds = sum(u.cpu_seconds for u in workers)
+        return {
+            "workers.processes": len(workers),
+            "workers.cpu_seconds_total": self._seconds("workers", cpu_seconds),
+            "workers.rss_bytes": rounded(rss_bytes, MEMORY_STEP_BYTES),
+        }
+
+    def _seconds(self, whose: str, seconds: float) -> float:
+        return round(self._totals[whose].total(seconds), 2)
+
+    def _usage(self, process: Process) -> Usage | None:
         try:
             return process.usage()
         except (OSError, IndexError, ValueError):
@@ -173,29 +138,33 @@ class ProcessTree:
         """Parents before children: a child that ends in between is then missed, not doubled."""
         pause = min(_LONGEST_RESCAN_SECONDS, self._threads * _RESCAN_SECONDS_PER_THREAD)
         self._scan_at = time.monotonic() + pause
+        ranks = _ranks(self._folder) if self._folder else set()
         queue = list(self._known)
+        for process in self._known.values():
+            process.settle(process.pid in ranks)
         for pid in queue:
             with suppress(OSError):
-                queue += [child for child in self._known[pid].children() if self._add(child)]
+                process = self._known[pid]
+                queue += [child for child in process.children() if self._add(child, process)]
 
-    def _add(self, pid: int) -> bool:
+    def _add(self, pid: int, parent: Process | None = None) -> bool:
         if pid in self._known:
             return False
         with suppress(OSError, IndexError):
-            self._known[pid] = _Process(pid, keep_open=len(self._known) < _KEPT_OPEN)
+            self._known[pid] = Process(pid, parent, keep_open=len(self._known) < _KEPT_OPEN)
             return True
         return False
 
 
-def _gauges(usages: list[_Usage]) -> Reading:
+def _ranks(folder: Path) -> set[int]:
+    names = os.listdir(folder)  # noqa: PTH208 - runs often
+    stems = [name.removesuffix(".ring") for name in names if name.endswith(".ring")]
+    return {int(stem) for stem in stems if stem.isdecimal()}
+
+
+def _gauges(usages: list[Usage]) -> Reading:
     return {
         "tree.rss_bytes": rounded(sum(u.rss_bytes for u in usages), MEMORY_STEP_BYTES),
         "tree.processes_count": len(usages),
         "tree.threads_count": sum(u.threads for u in usages),
     }
-
-
-def _bytes(total: NeverFalling, values: list[int | None]) -> int | None:
-    """None as soon as one process may not be looked at: half a sum would look like a whole one."""
-    known = [value for value in values if value is not None]
-    return int(total.total(sum(known))) if len(known) == len(values) else None

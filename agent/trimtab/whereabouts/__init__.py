@@ -37,8 +37,8 @@ def find(environment: Mapping[str, str]) -> Place | None:
     """None where nothing says so.
 
     Raises:
-        UnansweredError: the firmware names a cloud, but its metadata service doesn't answer; or it is
-            switched off.
+        UnansweredError: the firmware names a cloud, but its metadata service doesn't answer; the
+            firmware names none; or asking is switched off.
     """
     place = sagemaker.place(environment)
     if place is not None:

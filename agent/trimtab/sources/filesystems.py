@@ -1,0 +1,63 @@
+"""How full the file systems are that a training fills: where it runs, /tmp and /dev/shm.
+
+A dead network mount holds up whoever asks, for ever: so each is asked in a thread of its own, and
+not again as long as that one hasn't come back.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from trimtab.sources.procfile import MEMORY_STEP_BYTES, Reading, rounded
+
+_EVERY_SECONDS = 30.0
+
+
+class FileSystems:
+    """`fs_<work|tmp|shm>.used_bytes` and `.free_bytes`, free for this user; every 30 s."""
+
+    def __init__(self, work: Path | None = None) -> None:
+        places = {"work": work or Path.cwd(), "tmp": Path("/tmp"), "shm": Path("/dev/shm")}  # noqa: S108
+        self._asked = [_Asked(name, path) for name, path in places.items()]
+        self._due = 0.0
+
+    def read(self) -> Reading:
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + _EVERY_SECONDS
+            for asked in self._asked:
+                asked.ask()
+        reading: Reading = {}
+        for asked in self._asked:
+            reading.update(asked.taken())
+        return reading
+
+
+class _Asked:
+    def __init__(self, name: str, path: Path) -> None:
+        self._name, self._path = name, path
+        self._thread: threading.Thread | None = None
+        self._reading: Reading = {}
+
+    def ask(self) -> None:
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._look, daemon=True)
+            self._thread.start()
+
+    def taken(self) -> Reading:
+        reading, self._reading = self._reading, {}
+        return reading
+
+    def _look(self) -> None:
+        with suppress(OSError):
+            found = os.statvfs(self._path)
+            used = (found.f_blocks - found.f_bfree) * found.f_frsize
+            self._reading = {
+                f"fs_{self._name}.used_bytes": rounded(used, MEMORY_STEP_BYTES),
+                f"fs_{self._name}.free_bytes": rounded(
+                    found.f_bavail * found.f_frsize, MEMORY_STEP_BYTES
+                ),
+            }
