@@ -10,6 +10,12 @@ from django.db import models
 
 NANO = Decimal("1e-9")
 
+
+def plain_usd(amount: Decimal) -> str:
+    """As a person would type it: no exponent, no noughts at the end."""
+    return f"{amount.normalize():f}"
+
+
 _Set = TypeVar("_Set")
 _Get = TypeVar("_Get")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 from django.test import Client
 
@@ -68,6 +70,9 @@ def test_pinning_takes_an_exclusion_back_and_the_other_way_round(run):
         ({"billed_usd": "NaN"}, "billed_usd"),
         ({"billed_usd": "0.0000000001"}, "billed_usd"),
         ({"is_pinned": True, "is_excluded": True}, "change"),
+        ({"machine": {"instance_type": ""}}, "machine.instance_type"),
+        ({"machine": {"purchase_option": "stolen"}}, "machine.purchase_option"),
+        ({"machine": {"nodes": 1}}, "machine.nodes"),
     ],
 )
 def test_what_cannot_be_is_refused_with_its_field_and_changes_nothing(run, body, field):
@@ -75,6 +80,21 @@ def test_what_cannot_be_is_refused_with_its_field_and_changes_nothing(run, body,
     assert answer.status_code == 422
     assert field in answer.json()["field"]
     assert not AuditEntry.objects.exists()
+
+
+def test_a_corrected_machine_is_priced_again(agent, workspace):
+    agent.declare()
+    for segment in agent.segments(3):
+        agent.put(segment)
+    run = Run.objects.get()
+    small = patch(run, {"machine": {"instance_type": "c5.xlarge", "region": "us-east-1"}}).json()
+    large = patch(run, {"machine": {"node": 1, "instance_type": "c5.2xlarge"}}).json()
+    assert Decimal(large["cost_usd"]) == pytest.approx(
+        2 * Decimal(small["cost_usd"]), rel=Decimal("1e-6")
+    )
+    answer = patch(run, {"note": "x", "machine": {"node": 2, "region": "eu-west-1"}})
+    assert (answer.status_code, answer.json()["field"]) == (422, "machine.node")
+    assert Run.objects.get().note == ""
 
 
 def test_a_job_is_renamed_and_its_tags_change_one_by_one(run):

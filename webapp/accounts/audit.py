@@ -28,14 +28,15 @@ def record(
     return AuditEntry.objects.create(
         workspace=workspace,
         actor=actor if isinstance(actor, User) else None,
-        actor_name=_name(actor),
+        actor_name=name_of(actor),
         action=action,
         subject=subject[:300],
         change={field: list(pair) for field, pair in (change or {}).items()},
     )
 
 
-def _name(actor: User | Token | None) -> str:
+def name_of(actor: User | Token | None) -> str:
+    """What an actor is called in rows that outlive the person or token."""
     if actor is None:
         return "Trimtab"
     return actor.email if isinstance(actor, User) else f"token {actor}"

@@ -6,10 +6,11 @@ class AnalysisConfig(AppConfig):
     label = "analysis"
 
     def ready(self) -> None:
-        from webapp.analysis.repricing import price_what_had_no_price
+        from webapp.analysis.repricing import price_again, price_what_had_no_price
         from webapp.analysis.verdicts import judge_again
         from webapp.prices.signals import rates_changed
-        from webapp.runs.signals import history_changed
+        from webapp.runs.signals import history_changed, machine_corrected
 
         rates_changed.connect(price_what_had_no_price)
         history_changed.connect(judge_again)
+        machine_corrected.connect(price_again)

@@ -1,11 +1,11 @@
-"""Runs that get a price when their workspace says what it pays."""
+"""Runs that are priced again: their workspace says what it pays, or a person what they ran on."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from webapp.accounts.models import Workspace
-from webapp.analysis import queue
+from webapp.analysis import evaluation, queue, saving
 from webapp.runs.models import Run
 
 
@@ -14,3 +14,12 @@ def price_what_had_no_price(workspace: Workspace, **_: Any) -> None:
     unpriced = Run.objects.filter(workspace=workspace, cost_usd=None, started_at__isnull=False)
     for run in unpriced:
         queue.want(run)
+
+
+def price_again(run: Run, **_: Any) -> None:
+    """Write the cost at once; what was advised follows with the analysis that this asks for. Call
+    in a transaction that holds the run."""
+    if run.started_at is not None:
+        saving.save(evaluation.priced(run))
+    queue.want(run)
+    queue.enqueue_on_commit(run)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from ninja import Field, Schema
 from pydantic import AfterValidator, ConfigDict, StringConstraints, model_validator
@@ -46,6 +46,15 @@ class ChangeIn(Schema):
         return {name: getattr(self, name) for name in self.model_fields_set}
 
 
+class MachineIn(ChangeIn):
+    """What the run really ran on. What isn't sent stays as it is known."""
+
+    node: int | None = Field(None, ge=1, le=1_000_000, description="Null: every node of the run.")
+    instance_type: Key = ""
+    region: Name = ""
+    purchase_option: Literal["on_demand", "spot", "reserved"] = "on_demand"
+
+
 class RunIn(ChangeIn):
     note: Annotated[str, StringConstraints(max_length=2000), AfterValidator(_storable)] = ""
     owner: Name = Field("", description="Whatever the agent sends later, this stays.")
@@ -53,6 +62,8 @@ class RunIn(ChangeIn):
     is_excluded: bool = Field(False, description="No run is compared with it.")
     is_pinned: bool = Field(False, description="Later runs are compared with pinned runs alone.")
     billed_usd: Usd | None = Field(None, description="What the provider billed; null: not known.")
+
+    machine: MachineIn | None = Field(None, description="Corrects it: the run is priced again.")
 
     @model_validator(mode="after")
     def _is_one_of_both(self) -> RunIn:

@@ -18,7 +18,8 @@ from webapp.api.read import job_document, run_document
 from webapp.api.schemas import JobOut, RunOut
 from webapp.problems import Problem
 from webapp.runs import resource, scope, tags
-from webapp.runs.editing import deletion, jobs, runs
+from webapp.runs.editing import deletion, jobs, machines, runs
+from webapp.runs.models import Run
 
 _writers = Bearer(Token.WRITE)
 router = Router(tags=["write"], auth=_writers)
@@ -38,8 +39,19 @@ def patch_run(request: TokenRequest, run_id: UUID, change: RunIn) -> dict[str, A
         run = runs.locked(scope.run_or_404(request.auth.workspace, run_id))
         if "billed_usd" in said:
             runs.bill(run, request.auth, said.pop("billed_usd"))
+        if (machine := said.pop("machine", None)) is not None:
+            _correct(request.auth, run, machine.said())
         runs.edit(run, request.auth, _whole(said, run.tags) | _one_baseline(said))
     return run_document(scope.run_or_404(request.auth.workspace, run_id))
+
+
+def _correct(by: Token, run: Run, said: dict[str, Any]) -> None:
+    number = said.pop("node", None)
+    if number is not None and number not in [node.number for node in machines.nodes_of(run)]:
+        raise Problem(
+            422, f"The run has no node {number}.", "machine.node", "Leave it out for all."
+        )
+    machines.correct(run, by, said, number)
 
 
 @resource.router.delete(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 from django import forms
 
+from webapp.money import plain_usd
 from webapp.runs import tags
-from webapp.runs.models import Job, Run
+from webapp.runs.editing import machines
+from webapp.runs.models import Job, Node, Run
 
 USUAL, PINNED, EXCLUDED = "usual", "pinned", "excluded"
 BASELINE = (
@@ -16,6 +19,8 @@ BASELINE = (
     (PINNED, "Pinned: later runs are compared with pinned runs alone"),
     (EXCLUDED, "Excluded: no run is compared with it"),
 )
+PURCHASE_OPTIONS = {"on_demand": "On demand", "spot": "Spot", "reserved": "Reserved"}
+"""As agents tell them."""
 MOST_USD = Decimal(1_000_000_000)
 
 
@@ -69,6 +74,46 @@ class BillForm(forms.Form):
     billed_usd = forms.DecimalField(
         label="Billed, in USD", required=False, min_value=0, max_value=MOST_USD, decimal_places=9
     )
+
+    @classmethod
+    def of(cls, run: Run) -> BillForm:
+        """Filled in with what is known."""
+        known = run.billed_usd
+        return cls(initial={"billed_usd": None if known is None else plain_usd(known)})
+
+
+class MachineForm(forms.Form):
+    """What the run really ran on. `node`: a number, or empty for all of them."""
+
+    node = forms.ChoiceField(label="Node", required=False)
+    instance_type = forms.CharField(label="Instance type", max_length=120)
+    region = forms.CharField(label="Region", required=False, max_length=120)
+    purchase_option = forms.ChoiceField(label="Bought")
+
+    def __init__(self, nodes: Sequence[Node], said: Mapping[str, Any] | None = None) -> None:
+        first = nodes[0] if nodes else Node()
+        super().__init__(said, initial={name: getattr(first, name) for name in machines.FIELDS})
+        each = [(str(node.number), f"{node.number}: {node}") for node in nodes]
+        self._choice("node", [("", f"all {len(nodes)}"), *each])
+        self._choice("purchase_option", _options(first.purchase_option))
+        if len(nodes) < 2:
+            del self.fields["node"]
+
+    def _choice(self, field: str, choices: list[tuple[str, str]]) -> None:
+        self.fields[field].choices = choices  # type: ignore[attr-defined]
+
+    @property
+    def node_number(self) -> int | None:
+        return int(self.cleaned_data.get("node") or 0) or None
+
+    def values(self) -> dict[str, str]:
+        return {name: self.cleaned_data[name] for name in machines.FIELDS}
+
+
+def _options(known: str) -> list[tuple[str, str]]:
+    """With what the agent told, if that is something else."""
+    others = {} if known in PURCHASE_OPTIONS else {known: known.replace("_", " ")}
+    return [*PURCHASE_OPTIONS.items(), *others.items()]
 
 
 class JobForm(forms.Form):

@@ -13,6 +13,13 @@ urlpatterns = [
     path("jobs/<uuid:job_uuid>/restore/", deletion.restore_job, name="restore_job"),
     path("runs/<uuid:run_id>/", run.run, name="run"),
     path("runs/<uuid:run_id>/edit/", run_edit.edit_run, name="edit_run"),
+    path("runs/<uuid:run_id>/bill/", run_edit.bill_run, name="bill_run"),
+    path("runs/<uuid:run_id>/machine/", run_edit.correct_machine, name="correct_machine"),
+    path(
+        "runs/<uuid:run_id>/machine/take-back/",
+        run_edit.take_back_correction,
+        name="take_back_correction",
+    ),
     path("runs/<uuid:run_id>/delete/", deletion.delete_run, name="delete_run"),
     path("runs/<uuid:run_id>/restore/", deletion.restore_run, name="restore_run"),
     path("settings/deleted/", deletion.deleted, name="deleted"),

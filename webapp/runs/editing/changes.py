@@ -9,6 +9,7 @@ from typing import Any
 from django.db.models import Model
 
 from webapp.accounts.models import Token, User
+from webapp.money import plain_usd
 
 Actor = User | Token
 Change = dict[str, tuple[Any, Any]]
@@ -33,4 +34,4 @@ def plain(change: Change) -> Change:
 
 
 def _plain(value: Any) -> Any:
-    return f"{value.normalize():f}" if isinstance(value, Decimal) else value
+    return plain_usd(value) if isinstance(value, Decimal) else value

@@ -44,9 +44,10 @@ def bill(run: Run, by: Actor, usd: Decimal | None) -> Run:
     if not change:
         return held
     apply(held, change)
-    name = audit.record(held.workspace, by, "run.billed", str(held), plain(change)).actor_name
-    held.billed_by, held.billed_at = ("", None) if usd is None else (name, timezone.now())
+    told = (audit.name_of(by), timezone.now())
+    held.billed_by, held.billed_at = ("", None) if usd is None else told
     held.save(update_fields=["billed_usd", "billed_by", "billed_at"])
+    audit.record(held.workspace, by, "run.billed", str(held), plain(change))
     return held
 
 

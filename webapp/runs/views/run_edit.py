@@ -8,12 +8,14 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_http_methods, require_POST
 
+from advisor.cost import display_usd
+from advisor.pricing.catalogue import catalogue
 from webapp.accounts.access import PersonRequest, members_only
 from webapp.runs import scope
-from webapp.runs.editing import runs
-from webapp.runs.forms import RunForm
+from webapp.runs.editing import machines, runs
+from webapp.runs.forms import BillForm, MachineForm, RunForm
 from webapp.runs.models import Run
 
 
@@ -30,6 +32,58 @@ def edit_run(request: PersonRequest, run_id: UUID) -> HttpResponse:
     return _page(request, run, form=form)
 
 
+@members_only
+@require_POST
+def bill_run(request: PersonRequest, run_id: UUID) -> HttpResponse:
+    """What the provider billed."""
+    run = scope.run_or_404(request.workspace, run_id)
+    form = BillForm(request.POST)
+    if not form.is_valid():
+        return _page(request, run, bill_form=form)
+    runs.bill(run, request.user, form.cleaned_data["billed_usd"])
+    messages.success(request, "Saved.")
+    return redirect("runs:run", run.pk)
+
+
+@members_only
+@require_POST
+def correct_machine(request: PersonRequest, run_id: UUID) -> HttpResponse:
+    """What it ran on; the run is priced again at once."""
+    run = scope.run_or_404(request.workspace, run_id)
+    form = MachineForm(machines.nodes_of(run), request.POST)
+    if not form.is_valid():
+        return _page(request, run, machine_form=form)
+    priced = machines.correct(run, request.user, form.values(), form.node_number)
+    messages.success(request, f"Saved. {_costs(priced)}")
+    return redirect("runs:run", run.pk)
+
+
+@members_only
+@require_POST
+def take_back_correction(request: PersonRequest, run_id: UUID) -> HttpResponse:
+    """Every machine is what the agent says."""
+    run = scope.run_or_404(request.workspace, run_id)
+    priced = machines.take_back(run, request.user)
+    messages.success(request, f"It is what the agent says again. {_costs(priced)}")
+    return redirect("runs:run", run.pk)
+
+
+def _costs(run: Run) -> str:
+    if run.cost_usd is None:
+        return "There is no price of this."
+    return f"The run costs {display_usd(run.cost_usd)} now."
+
+
 def _page(request: PersonRequest, run: Run, **forms: Any) -> HttpResponse:
-    context = {"run": run, "form": RunForm.of(run), **forms}
+    nodes = machines.nodes_of(run)
+    context = {
+        "run": run,
+        "form": RunForm.of(run),
+        "bill_form": BillForm.of(run),
+        "machine_form": MachineForm(nodes),
+        "nodes": nodes,
+        "corrected": [node for node in nodes if node.declared],
+        "instance_types": sorted(catalogue()),
+        **forms,
+    }
     return render(request, "runs/edit_run.html", context)

@@ -1,0 +1,104 @@
+"""What a run really ran on, where its agent could not tell or told wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from webapp.accounts import audit
+from webapp.runs.editing import runs
+from webapp.runs.editing.changes import Actor, Change, plain
+from webapp.runs.models import Node, Run
+from webapp.runs.signals import history_changed, machine_corrected
+
+FIELDS = ("instance_type", "region", "purchase_option")
+FOLLOWERS = {"instance_type": "service", "region": "zone"}
+"""Of a field that is corrected, another of which what the agent said no longer holds."""
+
+
+Said = Mapping[str, str]
+
+
+@transaction.atomic
+def correct(run: Run, by: Actor, values: Said, node_number: int | None = None) -> Run:
+    """Set those of `FIELDS` that `values` names on the run's nodes, or on one of them, and price
+    the run again. What the agent says is kept: setting the same takes the correction back."""
+    held = runs.locked(run)
+    nodes = [node for node in nodes_of(held) if node_number in (None, node.number)]
+    return _set_all(held, by, [(node, values) for node in nodes])
+
+
+@transaction.atomic
+def take_back(run: Run, by: Actor) -> Run:
+    """Let every machine be what the agent says."""
+    held = runs.locked(run)
+    return _set_all(held, by, [(node, declared(node)) for node in nodes_of(held)])
+
+
+def nodes_of(run: Run) -> list[Node]:
+    return list(Node.objects.filter(attempt__run=run).order_by("number"))
+
+
+def declared(node: Node) -> dict[str, str]:
+    """What the agent says of the fields that were corrected."""
+    return {field: node.declared[field] for field in FIELDS if field in node.declared}
+
+
+def _set_all(run: Run, by: Actor, wanted: list[tuple[Node, Said]]) -> Run:
+    before = [(node, _values(node)) for node, _ in wanted]
+    for node, values in wanted:
+        _set(node, values, by)
+    change = _change(before)
+    if not change:
+        return run
+    machine_corrected.send(sender=Run, run=run)
+    priced = runs.locked(run)
+    if priced.cost_usd != run.cost_usd:
+        change["cost_usd"] = (run.cost_usd, priced.cost_usd)
+    audit.record(run.workspace, by, "machine.corrected", str(run), plain(change))
+    history_changed.send(sender=Run, job=run.job, since=run.began_at)
+    return priced
+
+
+def _set(node: Node, values: Said, by: Actor) -> None:
+    for field, value in values.items():
+        _keep_declared(node, field)
+        setattr(node, field, value)
+        if value == node.declared[field]:
+            _forget_correction(node, field)
+    told: tuple[str, Any] = (audit.name_of(by), timezone.now())
+    node.corrected_by, node.corrected_at = told if node.declared else ("", None)
+    node.save()
+
+
+def _keep_declared(node: Node, field: str) -> None:
+    node.declared.setdefault(field, getattr(node, field))
+    follower = FOLLOWERS.get(field)
+    if follower is not None:
+        node.declared.setdefault(follower, getattr(node, follower))
+        setattr(node, follower, "")
+
+
+def _forget_correction(node: Node, field: str) -> None:
+    del node.declared[field]
+    follower = FOLLOWERS.get(field)
+    if follower is not None:
+        setattr(node, follower, node.declared.pop(follower))
+
+
+def _values(node: Node) -> dict[str, str]:
+    return {field: getattr(node, field) for field in FIELDS}
+
+
+def _change(before: list[tuple[Node, dict[str, str]]]) -> Change:
+    """Of all nodes together: where they differ, each value once."""
+    found: Change = {}
+    for field in FIELDS:
+        old = sorted({values[field] for _, values in before})
+        new = sorted({getattr(node, field) for node, _ in before})
+        if any(values[field] != getattr(node, field) for node, values in before):
+            found[field] = (", ".join(old), ", ".join(new))
+    return found
