@@ -2,7 +2,7 @@
 
 from django.urls import include, path
 
-from webapp import health, problems
+from webapp import agent_wheel, health, problems
 from webapp.api import read, write
 from webapp.api.description import Api
 from webapp.ingest import doors
@@ -25,6 +25,7 @@ problems.handle_in(api)
 urlpatterns = [
     path("healthz", health.alive, name="healthz"),
     path("readyz", health.ready, name="readyz"),
+    path("agent/<str:wheel_name>", agent_wheel.agent_wheel, name="agent_wheel"),
     path("api/v1/", api.urls),
     path("", include("webapp.accounts.urls")),
     path("", include("webapp.runs.urls")),

@@ -20,6 +20,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
 from tests.web import factories
+from webapp import agent_wheel
 from webapp.accounts.access import Audience
 from webapp.accounts.models import Invitation, Membership, Token, User, Workspace
 from webapp.notify.addresses import unsubscribe_token
@@ -36,6 +37,7 @@ EVERYBODY, SIGNED_IN, VIEWERS, MEMBERS, OWNERS = Audience
 AUDIENCES: dict[str, dict[str, Audience]] = {
     "healthz": {"get": EVERYBODY},
     "readyz": {"get": EVERYBODY},
+    "agent_wheel": {"get": EVERYBODY},
     "api:openapi-json": dict.fromkeys(METHODS, EVERYBODY),
     "api:api-root": {},
     "accounts:sign_in": {"get": EVERYBODY, "post": EVERYBODY},
@@ -69,6 +71,8 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "runs:correct_machine": {"post": MEMBERS},
     "runs:take_back_correction": {"post": MEMBERS},
     "runs:edit_job": {"get": MEMBERS, "post": MEMBERS},
+    "runs:merge_job": {"post": MEMBERS},
+    "runs:unmerge_job": {"post": MEMBERS},
     "runs:delete_run": {"post": MEMBERS},
     "runs:restore_run": {"post": MEMBERS},
     "runs:delete_job": {"post": MEMBERS},
@@ -190,6 +194,7 @@ def world() -> World:
         "job_id": run.job.uuid,
         "secret": "no-such-secret",
         "unsubscribe_token": _mailed_to_somebody(workspace),
+        "wheel_name": agent_wheel.name(),
         "session_id": uuid4(),
         "seq": 0,
         "instance_type": "c5.large",

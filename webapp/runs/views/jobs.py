@@ -8,6 +8,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from webapp import agent_wheel
 from webapp.accounts.access import PersonRequest
 from webapp.runs import scope
 from webapp.runs.selectors import jobs as selector
@@ -31,7 +32,8 @@ def jobs(request: PersonRequest) -> HttpResponse:
     own = scope.jobs_of(request.workspace)
     text, sort = request.GET.get("q", "").strip(), request.GET.get("sort", "last")
     if not text and not own.exists():
-        return render(request, "runs/no_jobs.html", {"base_url": settings.BASE_URL})
+        known = {"base_url": settings.BASE_URL, "agent_wheel": agent_wheel.address()}
+        return render(request, "runs/no_jobs.html", known)
     found = selector.listed(own, text, sort)
     page = Paginator(found, PAGE_JOBS).get_page(request.GET.get("page"))
     rows = [(row, sparkline(row.trend)) for row in selector.rows(page.object_list)]

@@ -1,0 +1,91 @@
+"""The agent as a wheel, so that a training machine can install it from the service that it tells.
+
+It is built by setuptools, which the locked environment holds, when somebody first asks for it, and
+kept in the data folder until the agent's code changes. Equal code makes an equal file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+from django.conf import settings
+from django.http import FileResponse, Http404, HttpRequest
+from django.views.decorators.http import require_safe
+
+from webapp.accounts.access import open_to_everybody
+
+_AGENT = settings.BASE_DIR / "agent"
+_BUILD = "import sys, setuptools.build_meta as backend; backend.build_wheel(sys.argv[1])"
+_BUILD_SECONDS = 60
+_EPOCH = "315532800"
+"""1980, the earliest date that a zip archive can hold: the same for every file of every build."""
+
+
+@open_to_everybody
+@require_safe
+def agent_wheel(_request: HttpRequest, wheel_name: str) -> FileResponse:
+    """The agent holds no secret: a machine that has no token yet may have it."""
+    if wheel_name != name():
+        raise Http404("The service has another version of the agent.")
+    response = FileResponse(path().open("rb"), content_type="application/zip")
+    response["Cache-Control"] = "no-cache"
+    return response
+
+
+def name() -> str:
+    """As pip demands it: version and platform are in the file's name."""
+    project = tomllib.loads((_AGENT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return f"{project['name']}-{project['version']}-py3-none-any.whl"
+
+
+def address() -> str:
+    """What `pip install` is called with."""
+    return f"{settings.BASE_URL}/agent/{name()}"
+
+
+def path() -> Path:
+    """The built wheel. Two that build at once make the same."""
+    wheel = Path(settings.DATA_DIR) / "agent-wheels" / _digest() / name()
+    if not wheel.exists():
+        with tempfile.TemporaryDirectory(dir=settings.DATA_DIR) as place:
+            built = _built(Path(place))
+            wheel.parent.mkdir(parents=True, exist_ok=True)
+            built.replace(wheel)
+    return wheel
+
+
+def _digest() -> str:
+    digest = hashlib.sha256()
+    for source in _sources():
+        digest.update(f"{source.relative_to(_AGENT)}\0".encode() + source.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _sources() -> Iterator[Path]:
+    yield _AGENT / "pyproject.toml"
+    yield from sorted((_AGENT / "trimtab").rglob("*.py"))
+
+
+def _built(place: Path) -> Path:
+    """In a copy: setuptools writes beside the sources, which may be read-only."""
+    copy, out = place / "agent", place / "out"
+    out.mkdir()
+    ignored = shutil.ignore_patterns("build", "*.egg-info", "__pycache__")
+    shutil.copytree(_AGENT, copy, ignore=ignored)
+    subprocess.run(
+        [sys.executable, "-c", _BUILD, str(out)],
+        cwd=copy,
+        env=os.environ | {"SOURCE_DATE_EPOCH": _EPOCH},
+        check=True,
+        capture_output=True,
+        timeout=_BUILD_SECONDS,
+    )
+    return out / name()
