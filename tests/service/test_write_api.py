@@ -109,6 +109,21 @@ def test_a_job_is_renamed_and_its_tags_change_one_by_one(run):
     assert Job.objects.get(uuid=run.job.uuid).owner == ""
 
 
+def test_jobs_are_merged_and_parted_again(run):
+    other = factories.job(run.workspace, "other")
+    factories.run(other)
+    old, new = (f"/jobs/{job.uuid}" for job in (run.job, other))
+    answer = call(run.workspace, "patch", old, {"merged_into": str(other.uuid)}).json()
+    assert (answer["id"], answer["run_count"]) == (str(other.uuid), 2)
+    assert call(run.workspace, "patch", old, {"owner": "x"}).status_code == 404
+    answer = call(run.workspace, "patch", old, {"merged_into": None, "owner": "x"}).json()
+    assert (answer["id"], answer["run_count"], answer["owner"]) == (str(run.job.uuid), 1, "x")
+    for into, status in ((other.uuid, 409), (run.pk, 422)):
+        answer = call(run.workspace, "patch", new, {"owner": "y", "merged_into": str(into)})
+        assert (answer.status_code, answer.json()["field"]) == (status, "merged_into")
+    assert Job.objects.get(pk=other.pk).owner == ""
+
+
 def test_what_is_deleted_is_gone_until_it_is_restored(run):
     other = factories.run(run.job)
     for path in (f"/runs/{run.pk}", f"/jobs/{run.job.uuid}"):

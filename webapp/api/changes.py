@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from typing import Annotated, Any, Literal
+from uuid import UUID
 
 from ninja import Field, Schema
 from pydantic import AfterValidator, ConfigDict, StringConstraints, model_validator
@@ -80,3 +81,6 @@ class JobIn(ChangeIn):
     ] = Field("", description="Agents may go on sending the old one.")
     owner: Name = Field("", description="Of the runs that name none; so are the tags.")
     tags: Tags = {}
+    merged_into: UUID | None = Field(
+        None, description="The job that its runs go to, with those to come; null undoes that."
+    )

@@ -18,8 +18,8 @@ from webapp.api.read import job_document, run_document
 from webapp.api.schemas import JobOut, RunOut
 from webapp.problems import Problem
 from webapp.runs import resource, scope, tags
-from webapp.runs.editing import deletion, jobs, machines, runs
-from webapp.runs.models import Run
+from webapp.runs.editing import deletion, jobs, machines, merging, runs
+from webapp.runs.models import Job, Run
 
 _writers = Bearer(Token.WRITE)
 router = Router(tags=["write"], auth=_writers)
@@ -78,15 +78,37 @@ def restore_run(request: TokenRequest, run_id: UUID) -> dict[str, Any]:
 
 @router.patch("/jobs/{job_id}", response=JobOut, summary="Change what people say of a job")
 def patch_job(request: TokenRequest, job_id: UUID, change: JobIn) -> dict[str, Any]:
-    """Only what is sent changes. 409 for the name of another job."""
+    """Only what is sent changes. 409 for the name of another job. Answers the job that the runs
+    are in then."""
+    said = change.said()
     with transaction.atomic():
-        found = get_object_or_404(scope.jobs_of(request.auth.workspace), uuid=job_id)
-        job = jobs.locked(found)
+        job = _present_job(request, job_id, said)
+        into = said.pop("merged_into", None)
         try:
-            jobs.edit(job, request.auth, _whole(change.said(), job.tags))
+            job = jobs.edit(job, request.auth, _whole(said, job.tags))
         except jobs.NameTakenError as error:
             raise Problem(409, str(error), "name", "Choose another name.") from None
-    return job_document(job)
+        return job_document(job if into is None else _merged(request, job, into))
+
+
+def _present_job(request: TokenRequest, job_id: UUID, said: Mapping[str, Any]) -> Job:
+    """Locked. A merged job is missing, unless the merge is to be undone."""
+    workspace = request.auth.workspace
+    if said.get("merged_into", job_id) is None:
+        merged = scope.merged_jobs_of(workspace).filter(uuid=job_id).first()
+        if merged is not None:
+            merging.unmerge(merged, request.auth)
+    return jobs.locked(get_object_or_404(scope.jobs_of(workspace), uuid=job_id))
+
+
+def _merged(request: TokenRequest, job: Job, into: UUID) -> Job:
+    target = scope.jobs_of(request.auth.workspace).filter(uuid=into).first()
+    if target is None:
+        raise Problem(422, f"There is no job {into}.", "merged_into", "Send another job's id.")
+    try:
+        return merging.merge(job, target, request.auth)
+    except merging.MergeError as error:
+        raise Problem(409, str(error), "merged_into", "Send another job's id.") from None
 
 
 @router.delete("/jobs/{job_id}", response={204: None}, summary="Delete a job with its runs")

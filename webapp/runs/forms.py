@@ -127,3 +127,9 @@ class JobForm(forms.Form):
     def of(cls, job: Job) -> JobForm:
         """Filled in with what is known."""
         return cls(initial={"name": job.name, "owner": job.owner, "tags": job.tags})
+
+
+class MergeForm(forms.Form):
+    """The name of the job that the runs go to."""
+
+    into = forms.CharField(label="Into the job", max_length=200)

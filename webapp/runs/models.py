@@ -192,7 +192,6 @@ class MovedRun(models.Model):
     came_from = models.ForeignKey(Job, models.CASCADE, related_name="lent_runs")
     number_before = models.PositiveIntegerField(null=True, blank=True)
     """None: it came in under the key of the merged job afterwards, and never had one there."""
-    number_after = models.PositiveIntegerField(null=True, blank=True)
 
     class Meta:
         constraints = [

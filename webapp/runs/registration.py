@@ -22,7 +22,7 @@ def run(workspace: Workspace, run_id: UUID, job_name: str) -> Run:
         return found
     called, job = _named(workspace, job_name)
     made, is_new = Run.objects.get_or_create(
-        pk=run_id, defaults={"workspace": workspace, "job": job, "number": _next_number(job)}
+        pk=run_id, defaults={"workspace": workspace, "job": job, "number": next_number(job)}
     )
     if is_new:
         _arrived(made, called)
@@ -76,7 +76,7 @@ def _place(run: Run, job_name: str) -> None:
         return
     called, job = _named(run.workspace, job_name)
     if job.pk != run.job_id:
-        run.job, run.number = job, _next_number(job)
+        run.job, run.number = job, next_number(job)
         MovedRun.objects.filter(run=run).delete()
         _arrived(run, called)
 
@@ -109,7 +109,8 @@ def _arrived(run: Run, called: Job) -> None:
         called = Job.objects.get(merged_jobs=called)
 
 
-def _next_number(job: Job) -> int:
+def next_number(job: Job) -> int:
+    """A number for a run of the job that no run of it ever had."""
     Job.objects.filter(pk=job.pk).update(runs_made=F("runs_made") + 1)
     job.refresh_from_db(fields=["runs_made"])
     return job.runs_made

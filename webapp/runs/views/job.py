@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.core.paginator import Paginator
 from django.http import HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import PersonRequest
@@ -19,7 +19,9 @@ PAGE_RUNS = 50
 @require_safe
 def job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
     """The job's last run in words, its cost over time, and its runs."""
-    found = get_object_or_404(scope.jobs_of(request.workspace), uuid=job_uuid)
+    found = scope.jobs_of(request.workspace).filter(uuid=job_uuid).first()
+    if found is None:
+        return _moved(request, job_uuid)
     shown = job_page(found)
     page = Paginator(found.present_runs.newest_first(), PAGE_RUNS).get_page(request.GET.get("page"))
     unit = shown.unit
@@ -27,3 +29,11 @@ def job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
     rows = [(run, unit.cost_usd(run) if unit else None, counts[run.pk]) for run in page.object_list]
     context = {"job": found, "shown": shown, "rows": rows, "page": page, "chart": shown.chart()}
     return render(request, "runs/job.html", context)
+
+
+def _moved(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
+    """To the job that it was merged into; 404 if it wasn't."""
+    merged = get_object_or_404(scope.merged_jobs_of(request.workspace), uuid=job_uuid)
+    target = merged.merged_into
+    assert target is not None  # noqa: S101 - the scope looked
+    return redirect("runs:job", target.uuid)

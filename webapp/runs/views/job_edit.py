@@ -8,13 +8,17 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_http_methods
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_POST
 
 from webapp.accounts.access import PersonRequest, members_only
-from webapp.runs import scope
-from webapp.runs.editing import jobs
-from webapp.runs.forms import JobForm
+from webapp.runs import scope, undo
+from webapp.runs.editing import jobs, merging
+from webapp.runs.forms import JobForm, MergeForm
 from webapp.runs.models import Job
+
+MOST_OTHERS = 500
+"""So many names are offered to merge into; any other can be typed."""
 
 
 @members_only
@@ -39,6 +43,52 @@ def _save(request: PersonRequest, job: Job, form: JobForm) -> bool:
     return True
 
 
+@members_only
+@require_POST
+def merge_job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
+    """Its runs are another job's from then on."""
+    job = get_object_or_404(scope.jobs_of(request.workspace), uuid=job_uuid)
+    form = MergeForm(request.POST)
+    target = _merge(request, job, form) if form.is_valid() else None
+    if target is None:
+        return _page(request, job, merge_form=form)
+    address = reverse("runs:unmerge_job", args=[job.uuid])
+    undo.offer(request, f"The runs of {job} are here now.", address)
+    return redirect("runs:job", target.uuid)
+
+
+def _merge(request: PersonRequest, job: Job, form: MergeForm) -> Job | None:
+    """None with the reason in the form."""
+    name = form.cleaned_data["into"]
+    into = scope.jobs_of(request.workspace).filter(name=name).first()
+    if into is None:
+        form.add_error("into", f"There is no job {name}.")
+        return None
+    try:
+        return merging.merge(job, into, request.user)
+    except merging.MergeError as error:
+        form.add_error("into", str(error))
+        return None
+
+
+@members_only
+@require_POST
+def unmerge_job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
+    """It has its runs back."""
+    job = get_object_or_404(scope.every_job_of(request.workspace), uuid=job_uuid)
+    merging.unmerge(job, request.user)
+    messages.success(request, f"{job} is a job of its own again.")
+    return redirect("runs:job", job.uuid)
+
+
 def _page(request: PersonRequest, job: Job, **forms: Any) -> HttpResponse:
-    context = {"job": job, "form": JobForm.of(job), **forms}
+    others = scope.jobs_of(request.workspace).exclude(pk=job.pk).order_by("name")
+    context = {
+        "job": job,
+        "form": JobForm.of(job),
+        "merge_form": MergeForm(),
+        "others": list(others.values_list("name", flat=True)[:MOST_OTHERS]),
+        "merged": scope.merged_jobs_of(request.workspace).filter(merged_into=job),
+        **forms,
+    }
     return render(request, "runs/edit_job.html", context)

@@ -1,0 +1,126 @@
+"""Making two jobs one, and taking that back.
+
+The merged job's row stays: what agents send under its name and key goes where it went, and each of
+its runs remembers the number that it had there.
+"""
+
+from __future__ import annotations
+
+from django.db import transaction
+from django.db.models import F, OuterRef, QuerySet, Subquery
+
+from webapp.accounts import audit
+from webapp.runs import registration
+from webapp.runs.editing.changes import Actor
+from webapp.runs.models import Job, MovedRun, Run, RunQuerySet
+from webapp.runs.signals import history_changed
+
+BATCH = 1000
+
+
+class MergeError(ValueError):
+    """The two can't be made one; says why."""
+
+
+@transaction.atomic
+def merge(job: Job, into: Job, by: Actor) -> Job:
+    """Give `into` the runs of `job`, and those that come in under its name later; `into` as it is
+    then. Name, owner and tags of `job` are out of use.
+
+    Raises:
+        MergeError: both are the same job, or one of them is deleted or merged.
+    """
+    source, target = _both_locked(job, into)
+    moved: RunQuerySet = Run.objects.filter(job=source)
+    _remember(moved, source)
+    count = moved.update(job=target, number=F("number") + target.runs_made)
+    target.runs_made += source.runs_made
+    target.save(update_fields=["runs_made"])
+    source.merged_into = target
+    source.save(update_fields=["merged_into"])
+    _move_advice(source, target)
+    change = {"merged_into": (None, target.name), "runs": (count, 0)}
+    audit.record(source.workspace, by, "job.merged", source.name, change)
+    _tell(target, Run.objects.filter(moves__came_from=source))
+    return target
+
+
+@transaction.atomic
+def unmerge(job: Job, by: Actor) -> Job:
+    """Give the job its runs back, with their numbers, and those that came in under its name since;
+    the job as it is then. One that isn't merged stays as it is."""
+    _lock_runs(Run.objects.filter(moves__came_from=job))
+    chain = _chain(Job.objects.get(pk=job.pk))
+    source, holder = chain[0], registration.locked(chain[-1])
+    if source.merged_into is None:
+        return source
+    into, source.merged_into = source.merged_into, None
+    source.save(update_fields=["merged_into"])
+    count = _bring_back(source)
+    own: RunQuerySet = Run.objects.filter(job=source)
+    _move_advice(holder, source, own)
+    MovedRun.objects.filter(run__job=source, came_from__in=chain).delete()
+    change = {"merged_into": (into.name, None), "runs": (0, count)}
+    audit.record(source.workspace, by, "job.unmerged", source.name, change)
+    _tell(source, own)
+    _tell(holder, own)
+    return source
+
+
+def _both_locked(job: Job, into: Job) -> tuple[Job, Job]:
+    if job.pk == into.pk:
+        raise MergeError("A job can't be merged into itself.")
+    _lock_runs(Run.objects.filter(job=job))
+    rows = Job.objects.select_for_update(of=("self",)).select_related("workspace")
+    held = {row.pk: row for row in rows.filter(pk__in=(job.pk, into.pk)).order_by("pk")}
+    for row in held.values():
+        if row.deleted_at is not None or row.merged_into_id is not None:
+            raise MergeError(f"{row} is deleted or merged.")
+    return held[job.pk], held[into.pk]
+
+
+def _lock_runs(runs: QuerySet[Run]) -> None:
+    """Before their job, as uploads do: the other way round, both might wait for ever."""
+    list(runs.select_for_update(of=("self",)).order_by("pk").values_list("pk"))
+
+
+def _chain(job: Job) -> list[Job]:
+    """The job, what it was merged into, what that was, and so on."""
+    found = [job]
+    while found[-1].merged_into is not None:
+        found.append(found[-1].merged_into)
+    return found
+
+
+def _remember(runs: QuerySet[Run], source: Job) -> None:
+    numbers = runs.values_list("pk", "number")
+    moves = [MovedRun(run_id=pk, came_from=source, number_before=n) for pk, n in numbers]
+    MovedRun.objects.bulk_create(moves, batch_size=BATCH)
+
+
+def _bring_back(source: Job) -> int:
+    """How many runs came back."""
+    moves = MovedRun.objects.filter(came_from=source)
+    before = moves.filter(run=OuterRef("pk")).values("number_before")
+    had_numbers = Run.objects.filter(pk__in=moves.exclude(number_before=None).values("run"))
+    count = had_numbers.update(job=source, number=Subquery(before))
+    for run in Run.objects.filter(pk__in=moves.filter(number_before=None).values("run")):
+        run.job, run.number = source, registration.next_number(source)
+        run.save(update_fields=["job", "number"])
+        count += 1
+    return count
+
+
+def _move_advice(source: Job, target: Job, runs: QuerySet[Run] | None = None) -> None:
+    """Where both have advice of one kind, each keeps its own until the next run tells."""
+    advice = source.recommendations.exclude(
+        dedupe_key__in=target.recommendations.values("dedupe_key")
+    )
+    (advice if runs is None else advice.filter(run__in=runs)).update(job=target)
+
+
+def _tell(job: Job, runs: RunQuerySet) -> None:
+    """From the first of `runs` on, what is compared has changed."""
+    first = runs.newest_first().last()
+    if first is not None:
+        history_changed.send(sender=Job, job=job, since=first.began_at)
