@@ -73,6 +73,7 @@ INSTALLED_APPS = [
     "webapp.prices",
     "webapp.analysis",
     "webapp.advice",
+    "webapp.spend",
     "webapp.retention",
     "webapp.notify",
     "webapp.ingest",
@@ -217,6 +218,7 @@ CELERY_BEAT_SCHEDULE = {
         ("retention", "retention.carry_out", 86_400),
         ("notify", "notify.sweep", 15),
         ("prices", "prices.refresh", 86_400),
+        ("budgets", "spend.watch_budgets", 300),
     )
 }
 

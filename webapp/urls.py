@@ -3,7 +3,7 @@
 from django.urls import include, path
 
 from webapp import agent_wheel, health, problems
-from webapp.api import read, write
+from webapp.api import read, spend, write
 from webapp.api.description import Api
 from webapp.ingest import doors
 from webapp.runs import resource
@@ -19,6 +19,7 @@ api = Api(
 api.add_router("", resource.router)
 api.add_router("", doors.router)
 api.add_router("", read.router)
+api.add_router("", spend.router)
 api.add_router("", write.router)
 problems.handle_in(api)
 
@@ -30,6 +31,7 @@ urlpatterns = [
     path("", include("webapp.accounts.urls")),
     path("", include("webapp.runs.urls")),
     path("", include("webapp.prices.urls")),
+    path("", include("webapp.spend.urls")),
     path("", include("webapp.retention.urls")),
     path("", include("webapp.notify.urls")),
 ]

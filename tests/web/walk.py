@@ -27,6 +27,7 @@ from webapp.notify.addresses import unsubscribe_token
 from webapp.notify.models import Mail
 from webapp.prices.models import Discount, Price
 from webapp.runs.models import Run
+from webapp.spend.models import Budget
 
 SECRET = "zephyr-secret"
 """Every text of the walked workspace holds it: nobody outside may ever be sent it."""
@@ -64,6 +65,7 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "accounts:history_csv": {"get": OWNERS},
     "accounts:no_workspace": {"get": SIGNED_IN},
     "runs:jobs": {"get": VIEWERS},
+    "runs:jobs_csv": {"get": VIEWERS},
     "runs:job": {"get": VIEWERS},
     "runs:run": {"get": VIEWERS},
     "runs:edit_run": {"get": MEMBERS, "post": MEMBERS},
@@ -91,6 +93,13 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "prices:add_discount": {"post": OWNERS},
     "prices:end_rate": {"post": OWNERS},
     "prices:end_discount": {"post": OWNERS},
+    "spend:spend": {"get": VIEWERS},
+    "spend:spend_csv": {"get": VIEWERS},
+    "spend:budgets": {"get": VIEWERS},
+    "spend:new_budget": {"get": MEMBERS, "post": MEMBERS},
+    "spend:edit_budget": {"get": MEMBERS, "post": MEMBERS},
+    "spend:delete_budget": {"post": MEMBERS},
+    "spend:restore_budget": {"post": MEMBERS},
     "notify:notifications": {"get": VIEWERS, "post": VIEWERS},
     "notify:send_test_mail": {"post": VIEWERS},
     "notify:send_again": {"post": VIEWERS},
@@ -111,6 +120,8 @@ SCOPES: dict[tuple[str, str], set[str]] = {
     ("delete", "/api/v1/runs/{run_id}"): {Token.WRITE},
     ("post", "/api/v1/runs/{run_id}/restore"): {Token.WRITE},
     ("get", "/api/v1/jobs"): {Token.READ},
+    ("get", "/api/v1/spend"): {Token.READ},
+    ("get", "/api/v1/budgets"): {Token.READ},
     ("patch", "/api/v1/jobs/{job_id}"): {Token.WRITE},
     ("delete", "/api/v1/jobs/{job_id}"): {Token.WRITE},
     ("post", "/api/v1/jobs/{job_id}/restore"): {Token.WRITE},
@@ -131,6 +142,7 @@ DATA = {
 """What is posted; nothing where a page isn't named."""
 LISTS = {
     "runs:jobs",
+    "runs:jobs_csv",
     "runs:deleted",
     "accounts:general",
     "accounts:members",
@@ -146,6 +158,10 @@ LISTS = {
     "prices:add_rate",
     "prices:import_rates",
     "prices:add_discount",
+    "spend:spend",
+    "spend:spend_csv",
+    "spend:budgets",
+    "spend:new_budget",
     "notify:notifications",
     "notify:send_test_mail",
     "notify:send_again",
@@ -200,6 +216,7 @@ def world() -> World:
         "instance_type": "c5.large",
         "price_id": _secret_rate(workspace).pk,
         "discount_id": _secret_discount(workspace).pk,
+        "budget_uuid": _secret_budget(workspace).uuid,
     }
     people = {
         "anonymous": Client(),
@@ -268,6 +285,12 @@ def _secret_rate(workspace: Workspace) -> Price:
 def _secret_discount(workspace: Workspace) -> Discount:
     return Discount.objects.create(
         workspace=workspace, percent=5, family=SECRET, valid_from=timezone.now()
+    )
+
+
+def _secret_budget(workspace: Workspace) -> Budget:
+    return Budget.objects.create(
+        workspace=workspace, tag_key="team", tag_value=SECRET, amount_usd=Decimal(1)
     )
 
 

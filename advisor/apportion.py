@@ -1,0 +1,60 @@
+"""The part of a cost that belongs to the time before a moment.
+
+Costs are kept by UTC day; months are those of a workspace's time zone, so that one begins or ends
+within a UTC day. Both sides of such a cut sum to the cost exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from decimal import ROUND_HALF_UP, Decimal
+from fractions import Fraction
+
+from advisor.cost import Interval, merged
+from advisor.pricing.price import PriceRow
+
+_MICROSECOND = timedelta(microseconds=1)
+_NANO_USD = Decimal(1).scaleb(-9)
+
+
+def usd_before(
+    usd: Decimal, intervals: Iterable[Interval], prices: Sequence[PriceRow], moment: datetime
+) -> Decimal:
+    """In whole nano-USD, from 0 to `usd`, and never less for a later moment.
+
+    Args:
+        intervals: when the machine was held, within the time that `usd` was paid for.
+        prices: of that time. Each second weighs as much as its price.
+    """
+    held = merged(intervals)
+    before = [(start, min(end, moment)) for start, end in held if start < moment]
+    weighing = prices if _weight(held, prices) else ()
+    whole = _weight(held, weighing)
+    if not whole:
+        return usd if before else Decimal(0)
+    exact = Fraction(usd) * _weight(before, weighing) / whole
+    return (Decimal(exact.numerator) / Decimal(exact.denominator)).quantize(
+        _NANO_USD, rounding=ROUND_HALF_UP
+    )
+
+
+def _weight(held: Iterable[Interval], prices: Sequence[PriceRow]) -> Fraction:
+    """Time, or time by price where the price changed meanwhile."""
+    spans = list(held)
+    if len(prices) < 2:
+        return _microseconds(spans)
+    return sum((_at(row, spans) for row in prices), Fraction(0))
+
+
+def _at(row: PriceRow, spans: Iterable[Interval]) -> Fraction:
+    """The time that a price was the one that held, by the price."""
+    cut = (
+        (max(start, row.valid_from), end if row.valid_to is None else min(end, row.valid_to))
+        for start, end in spans
+    )
+    return Fraction(row.usd_per_hour) * _microseconds(each for each in cut if each[0] < each[1])
+
+
+def _microseconds(spans: Iterable[Interval]) -> Fraction:
+    return Fraction(sum((end - start) // _MICROSECOND for start, end in spans))

@@ -1,0 +1,61 @@
+"""Where a budget stands in its month: spent, what it will come to, and what that means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import ROUND_HALF_UP, Decimal
+from fractions import Fraction
+
+OK, FORECAST_OVER, OVER_THRESHOLD, OVER = "ok", "forecast_over", "over_threshold", "over"
+STATES = (OK, FORECAST_OVER, OVER_THRESHOLD, OVER)
+"""The worse, the later."""
+PACE_WINDOW = timedelta(days=30)
+"""What was spent in this time is the pace at which the rest of the month goes on."""
+LEAST_WINDOW = timedelta(days=7)
+"""Of a workspace that is younger: one dear day isn't every day."""
+_NANO_USD = Decimal(1).scaleb(-9)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """All in USD of the month; `forecast_usd` is `spent_usd` and the pace for what is left."""
+
+    amount_usd: Decimal
+    threshold_pct: int
+    spent_usd: Decimal
+    forecast_usd: Decimal
+
+    @property
+    def threshold_usd(self) -> Decimal:
+        return self.amount_usd * self.threshold_pct / 100
+
+    @property
+    def state(self) -> str:
+        if self.spent_usd > self.amount_usd:
+            return OVER
+        if self.spent_usd >= self.threshold_usd:
+            return OVER_THRESHOLD
+        return FORECAST_OVER if self.forecast_usd > self.amount_usd else OK
+
+
+def forecast_usd(
+    spent_usd: Decimal,
+    recent_usd: Decimal,
+    first_cost_at: datetime | None,
+    now: datetime,
+    end: datetime,
+) -> Decimal:
+    """What the month will have cost at its `end`.
+
+    Args:
+        recent_usd: spent in the `PACE_WINDOW` before `now`.
+        first_cost_at: when anything was spent for the first time; None: never.
+    """
+    if first_cost_at is None or now >= end:
+        return spent_usd
+    window = min(PACE_WINDOW, max(now - first_cost_at, LEAST_WINDOW))
+    left = Fraction((end - now) // timedelta(microseconds=1), window // timedelta(microseconds=1))
+    more = Fraction(recent_usd) * left
+    rest = Decimal(more.numerator) / Decimal(more.denominator)
+    return spent_usd + rest.quantize(_NANO_USD, rounding=ROUND_HALF_UP)

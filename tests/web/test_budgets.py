@@ -1,0 +1,181 @@
+"""Budgets: where they stand, who changes them, and that a crossing is noted once."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from tests.web import factories
+from tests.web.test_spend import held
+from webapp.accounts.models import AuditEntry, Membership, Token, Workspace
+from webapp.runs.models import Job
+from webapp.spend.crossings import watch
+from webapp.spend.models import Budget, Crossing
+from webapp.spend.scope import budgets_of
+from webapp.spend.standing import BudgetLine, standings
+
+NOON = datetime(2026, 10, 11, tzinfo=UTC)
+"""A third of October has passed."""
+
+
+@pytest.fixture
+def job(owner) -> Job:
+    return factories.job(owner.workspace, tags={"team": "vision"})
+
+
+def budget(of: Workspace, usd: str = "100", **more: Any) -> Budget:
+    return Budget.objects.create(workspace=of, amount_usd=Decimal(usd), **more)
+
+
+def line(of: Workspace, now: datetime = NOON) -> BudgetLine:
+    [found] = standings(of, budgets_of(of), now)
+    return found
+
+
+def spent(job: Job, hours: float, when: datetime = datetime(2026, 10, 3, tzinfo=UTC)) -> None:
+    """At a dollar an hour."""
+    held(job, when, hours * 3600)
+
+
+@pytest.mark.parametrize(
+    ("hours", "usd", "state"),
+    [(10, "100", "ok"), (10, "20", "forecast_over"), (10, "12", "over_threshold"),
+     (10, "10", "over_threshold"), (10, "9.99", "over"), (0.001, "100", "ok")],
+)  # fmt: skip
+def test_its_state_is_the_worst_that_holds(owner, job, hours, usd, state):
+    budget(owner.workspace, usd)
+    spent(job, hours)
+    assert line(owner.workspace).state == state
+
+
+def test_the_forecast_goes_on_at_the_pace_of_thirty_days(owner, job):
+    budget(owner.workspace)
+    spent(job, 20, datetime(2026, 9, 12, tzinfo=UTC))
+    spent(job, 10)
+    found = line(owner.workspace).standing
+    assert found.spent_usd == 10
+    # 30 dollars in 29 days, and 21 days are left of the month.
+    assert found.forecast_usd == pytest.approx(10 + Decimal(30) / 29 * 21, abs=Decimal("1e-6"))
+
+
+def test_one_dear_first_day_is_not_every_day(owner, job):
+    budget(owner.workspace)
+    spent(job, 10, datetime(2026, 10, 10, tzinfo=UTC))
+    assert line(owner.workspace).standing.forecast_usd == 10 + 10 * 3
+
+
+def test_it_counts_the_runs_of_its_job_or_tag_only(owner, job):
+    other = factories.job(owner.workspace, "other.py")
+    spent(job, 1)
+    spent(other, 2)
+    held(other, datetime(2026, 10, 4, tzinfo=UTC), 4 * 3600, tags={"team": "vision"})
+    budget(owner.workspace, job=job)
+    budget(owner.workspace, job=other)
+    budget(owner.workspace, tag_key="team", tag_value="vision")
+    budget(owner.workspace)
+    found = {
+        str(each.budget): each.standing.spent_usd
+        for each in standings(owner.workspace, budgets_of(owner.workspace), NOON)
+    }
+    assert found == {"vision/train.py": 1, "other.py": 6, "team: vision": 5, "Whole workspace": 7}
+
+
+def test_runs_without_a_price_are_told_beside_it(owner, job):
+    budget(owner.workspace)
+    factories.run(job, cost=None, started_at=NOON - timedelta(days=1))
+    assert line(owner.workspace).unpriced_count == 1
+
+
+def test_a_budget_is_made_changed_deleted_and_brought_back(owner, job):
+    form = {"kind": "job", "job": str(job.uuid), "amount_usd": "250.50", "threshold_pct": "75"}
+    owner.client.post(reverse("spend:new_budget"), form)
+    made = Budget.objects.get()
+    assert (made.job, made.amount_usd, made.threshold_pct) == (job, Decimal("250.5"), 75)
+    figures = {"amount_usd": "300", "threshold_pct": "75"}
+    owner.client.post(reverse("spend:edit_budget", args=[made.uuid]), figures)
+    assert "$300.00" in owner.page(reverse("spend:budgets"))
+    gone = owner.client.post(reverse("spend:delete_budget", args=[made.uuid]), follow=True)
+    assert "is deleted" in gone.content.decode()
+    assert "$300.00" not in owner.page(reverse("spend:budgets"))
+    owner.client.post(reverse("spend:restore_budget", args=[made.uuid]))
+    assert "$300.00" in owner.page(reverse("spend:budgets"))
+    told = AuditEntry.objects.order_by("pk").values_list("action", "change")
+    assert [action for action, _ in told] == [
+        "budget.made", "budget.changed", "budget.deleted", "budget.restored"
+    ]  # fmt: skip
+    assert told[1][1] == {"amount_usd": ["250.5", "300"]}
+
+
+@pytest.mark.parametrize(
+    ("form", "why"),
+    [
+        ({"kind": "job"}, "Which job?"),
+        ({"kind": "tag", "tag": "vision"}, "A tag is written like team=vision."),
+        ({"kind": "workspace", "amount_usd": "0"}, "greater than or equal to 0.01"),
+        ({"kind": "workspace", "threshold_pct": "101"}, "less than or equal to 100"),
+        ({"kind": "tag", "tag": "team=vision"}, "There is a budget of that already."),
+    ],
+)
+def test_it_says_what_is_wrong_with_a_budget(owner, form, why):
+    budget(owner.workspace, tag_key="team", tag_value="vision")
+    whole = {"amount_usd": "10", "threshold_pct": "80"} | form
+    page = owner.client.post(reverse("spend:new_budget"), whole).content.decode()
+    assert why in page
+    assert Budget.objects.count() == 1
+
+
+def test_a_deleted_budget_does_not_come_back_beside_another_of_the_same(owner):
+    old = budget(owner.workspace, deleted_at=NOON)
+    budget(owner.workspace)
+    address = reverse("spend:restore_budget", args=[old.uuid])
+    page = owner.client.post(address, follow=True).content.decode()
+    assert "There is another budget of that by now" in page
+    assert budgets_of(owner.workspace).count() == 1
+
+
+def test_viewers_read_budgets_and_are_offered_no_change(owner):
+    budget(owner.workspace)
+    Membership.objects.update(role=Membership.VIEWER)
+    page = owner.page(reverse("spend:budgets"))
+    assert "Whole workspace" in page
+    assert reverse("spend:new_budget") not in page
+
+
+def test_the_jobs_page_has_a_line_on_its_budget(owner, job):
+    address = reverse("runs:job", args=[job.uuid])
+    assert 'id="budget"' not in owner.page(address)
+    budget(owner.workspace, "5", job=job)
+    factories.run(job)
+    found = re.search(r'id="budget".*?</p>', owner.page(address), re.DOTALL)
+    assert found is not None
+    assert "of $5.00 spent in" in found[0]
+
+
+def test_the_api_says_where_each_budget_stands(owner, job):
+    budget(owner.workspace, "5", job=job)
+    token = Token.make(owner.workspace, "script", [Token.READ])[1]
+    headers = {"Authorization": f"Bearer {token}"}
+    [told] = Client().get("/api/v1/budgets", headers=headers).json()["budgets"]
+    assert (told["kind"], told["of"], told["amount_usd"]) == ("job", job.name, "5.000000000")
+    assert told["state"] == "ok"
+
+
+def test_a_crossing_is_noted_once_a_month_and_only_when_it_gets_worse(owner, job):
+    budget(owner.workspace, "20")
+    spent(job, 10)
+    assert [watch(NOON), watch(NOON)] == [1, 0]
+    spent(job, 11, datetime(2026, 10, 9, tzinfo=UTC))
+    assert [watch(NOON), watch(NOON)] == [1, 0]
+    told = Crossing.objects.order_by("pk").values_list("state", "spent_usd")
+    assert list(told) == [("forecast_over", 10), ("over", 21)]
+    Budget.objects.update(amount_usd=Decimal(1000))
+    assert watch(NOON) == 0
+    Budget.objects.update(amount_usd=Decimal(1))
+    spent(job, 10, datetime(2026, 11, 1, tzinfo=UTC))
+    assert watch(datetime(2026, 11, 2, tzinfo=UTC)) == 1

@@ -1,0 +1,112 @@
+"""Spend by month, and budgets, as the pages show them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from django.utils import timezone
+from ninja import Field, Query, Router, Schema
+
+from webapp.accounts.access import TokenRequest
+from webapp.accounts.bearer import Bearer
+from webapp.accounts.models import Token
+from webapp.api.amounts import money
+from webapp.problems import Problem
+from webapp.spend import months, scope
+from webapp.spend.standing import BudgetLine, standings
+from webapp.spend.table import Line, table
+
+router = Router(tags=["read"], auth=Bearer(Token.READ))
+
+
+class SpendLineOut(Schema):
+    label: str = Field(description="Name of the job, owner, value of the tag, or month.")
+    runs: int
+    unpriced_runs: int = Field(description="Without a price, so not in the sum.")
+    usd: str | None = Field(description="Exact; null: no run has a price, or there is none.")
+    billed_usd: str | None = Field(description="Of runs that began in the month, where entered.")
+    counted_usd: str | None = Field(description="The cost of just the runs that were billed.")
+    difference_usd: str | None = Field(description="Billed less counted.")
+
+
+class SpendOut(Schema):
+    month: str
+    start: datetime = Field(description="Midnight of its first day in the workspace's time zone.")
+    end: datetime
+    by: str
+    key: str
+    lines: list[SpendLineOut] = Field(description="They sum to the total exactly.")
+    total: SpendLineOut
+
+
+class BudgetOut(Schema):
+    id: UUID
+    kind: str = Field(description="`workspace`, `job` or `tag`.")
+    of: str
+    month: str
+    amount_usd: str
+    threshold_pct: int
+    spent_usd: str
+    forecast_usd: str = Field(description="Spent, and the pace of 30 days for what is left.")
+    unpriced_runs: int
+    state: str = Field(description="`ok`, `forecast_over`, `over_threshold` or `over`.")
+
+
+class BudgetsOut(Schema):
+    budgets: list[BudgetOut] = Field(description="The worst first.")
+
+
+@router.get("/spend", response=SpendOut, summary="What a month cost, by job, owner, tag or month")
+def get_spend(
+    request: TokenRequest,
+    month: str = Query("", description="Like 2026-11; default the present one."),  # type: ignore[type-arg]
+    by: Literal["job", "owner", "tag", "month"] = "job",
+    key: str = Query("", max_length=200, description="Of the tag; default the most common."),  # type: ignore[type-arg]
+) -> dict[str, Any]:
+    """By `month`: the year up to that month, one a line."""
+    workspace = request.auth.workspace
+    try:
+        chosen = months.parsed(month, workspace, timezone.now())
+    except ValueError as error:
+        raise Problem(422, str(error), "month", "Send one like 2026-11.") from None
+    found = table(workspace, chosen, by, key)
+    return {
+        "month": str(chosen),
+        "start": chosen.start,
+        "end": chosen.end,
+        "by": by,
+        "key": found.key,
+        "lines": [_line(line) for line in found.lines],
+        "total": _line(found.total),
+    }
+
+
+@router.get("/budgets", response=BudgetsOut, summary="Where each budget stands this month")
+def get_budgets(request: TokenRequest) -> dict[str, Any]:
+    workspace = request.auth.workspace
+    lines = standings(workspace, scope.budgets_of(workspace), timezone.now())
+    return {"budgets": [_budget(line) for line in lines]}
+
+
+def _line(line: Line) -> dict[str, Any]:
+    sums = ("usd", "billed_usd", "counted_usd", "difference_usd")
+    counts = {"runs": line.run_count, "unpriced_runs": line.unpriced_count}
+    return {"label": line.label, **counts, **{name: money(getattr(line, name)) for name in sums}}
+
+
+def _budget(line: BudgetLine) -> dict[str, Any]:
+    budget, standing = line.budget, line.standing
+    return {
+        "id": budget.uuid,
+        "kind": budget.kind,
+        "of": str(budget),
+        "month": str(line.month),
+        "amount_usd": money(standing.amount_usd),
+        "threshold_pct": standing.threshold_pct,
+        "spent_usd": money(standing.spent_usd),
+        "forecast_usd": money(standing.forecast_usd),
+        "unpriced_runs": line.unpriced_count,
+        "state": line.state,
+    }

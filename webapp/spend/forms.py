@@ -1,0 +1,76 @@
+"""What people fill in about budgets."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from django import forms
+from django.db.models import QuerySet
+
+from webapp.runs.models import Job
+from webapp.spend.models import Budget
+
+MOST_USD = Decimal(1_000_000_000)
+LEAST_USD = Decimal("0.01")
+KINDS = (("workspace", "The whole workspace"), ("job", "A job"), ("tag", "Runs with a tag"))
+
+
+class FiguresForm(forms.Form):
+    """How much, and when to say so."""
+
+    amount_usd = forms.DecimalField(
+        label="USD a month", min_value=LEAST_USD, max_value=MOST_USD, decimal_places=2
+    )
+    threshold_pct = forms.IntegerField(
+        label="Threshold, in % of it", min_value=1, max_value=100, initial=80
+    )
+
+
+class BudgetForm(FiguresForm):
+    """A new budget, of the workspace, a job or a tag."""
+
+    kind = forms.ChoiceField(label="Of", choices=KINDS)
+    job = forms.ChoiceField(label="Job", required=False)
+    tag = forms.CharField(label="Tag", required=False, max_length=401)
+    field_order = ("kind", "job", "tag", "amount_usd", "threshold_pct")
+
+    def __init__(self, jobs: QuerySet[Job], taken: QuerySet[Budget], *args: Any, **more: Any):
+        super().__init__(*args, **more)
+        self._jobs, self._taken = {str(job.uuid): job for job in jobs}, taken
+        choices = [("", "–"), *((key, job.name) for key, job in self._jobs.items())]
+        self.fields["job"].choices = choices  # type: ignore[attr-defined]
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        kind = cleaned.get("kind")
+        if kind == "job" and not cleaned.get("job"):
+            self.add_error("job", "Which job?")
+        key, separator, _ = cleaned.get("tag", "").partition("=")
+        if kind == "tag" and not (key.strip() and separator):
+            self.add_error("tag", "A tag is written like team=vision.")
+        if not self.errors and self._is_taken():
+            self.add_error(None, "There is a budget of that already.")
+        return cleaned
+
+    def budget(self) -> Budget:
+        """Not saved, without its workspace."""
+        values = self.cleaned_data
+        return Budget(
+            **self._subject(),
+            amount_usd=values["amount_usd"],
+            threshold_pct=values["threshold_pct"],
+        )
+
+    def _subject(self) -> dict[str, Any]:
+        values = self.cleaned_data
+        is_of_job, is_of_tag = values["kind"] == "job", values["kind"] == "tag"
+        key, _, value = values["tag"].partition("=") if is_of_tag else ("", "", "")
+        return {
+            "job": self._jobs[values["job"]] if is_of_job else None,
+            "tag_key": key.strip(),
+            "tag_value": value.strip(),
+        }
+
+    def _is_taken(self) -> bool:
+        return self._taken.filter(**self._subject()).exists()

@@ -1,0 +1,76 @@
+"""Months of a workspace, which begin at midnight in its own time zone."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from zoneinfo import ZoneInfo
+
+from webapp.accounts.models import Workspace
+
+_MONTH = re.compile(r"(\d{4})-(\d{2})")
+
+
+@dataclass(frozen=True)
+class Month:
+    """`start` and `end` are in UTC; the end is the start of the next one."""
+
+    year: int
+    month: int
+    zone: ZoneInfo
+
+    def __str__(self) -> str:
+        return f"{self.year:04}-{self.month:02}"
+
+    @property
+    def title(self) -> str:
+        return f"{self.first_day:%B %Y}"
+
+    @property
+    def first_day(self) -> date:
+        return date(self.year, self.month, 1)
+
+    @property
+    def start(self) -> datetime:
+        return datetime(self.year, self.month, 1, tzinfo=self.zone).astimezone(UTC)
+
+    @property
+    def end(self) -> datetime:
+        return self.shifted(1).start
+
+    @property
+    def day_count(self) -> int:
+        return (self.shifted(1).first_day - self.first_day).days
+
+    def shifted(self, by: int) -> Month:
+        """So many months later."""
+        number = self.year * 12 + self.month - 1 + by
+        return Month(number // 12, number % 12 + 1, self.zone)
+
+
+def zone_of(workspace: Workspace) -> ZoneInfo:
+    return ZoneInfo(workspace.time_zone)
+
+
+def current(workspace: Workspace, now: datetime) -> Month:
+    local = now.astimezone(zone_of(workspace))
+    return Month(local.year, local.month, zone_of(workspace))
+
+
+def parsed(text: str, workspace: Workspace, now: datetime) -> Month:
+    """`2026-11`; empty is the current one.
+
+    Raises:
+        ValueError: it's something else, or before 2000 or in the future.
+    """
+    present = current(workspace, now)
+    if not text:
+        return present
+    found = _MONTH.fullmatch(text)
+    if found is None or not 1 <= int(found[2]) <= 12:
+        raise ValueError("A month is written like 2026-11.")
+    month = Month(int(found[1]), int(found[2]), present.zone)
+    if month.year < 2000 or month.start > present.start:
+        raise ValueError("Months from 2000-01 to the present one can be shown.")
+    return month

@@ -1,0 +1,27 @@
+"""What the members of a workspace may see of its spend."""
+
+from __future__ import annotations
+
+from django.db.models import QuerySet
+
+from webapp.accounts.models import Workspace
+from webapp.analysis.models import CostPart
+from webapp.runs.scope import runs_of
+from webapp.spend.models import Budget
+
+
+def budgets_of(workspace: Workspace) -> QuerySet[Budget]:
+    """Not the deleted ones, nor those of deleted jobs."""
+    own = Budget.objects.filter(workspace=workspace, deleted_at=None, job__deleted_at=None)
+    return own.select_related("job", "workspace")
+
+
+def every_budget_of(workspace: Workspace) -> QuerySet[Budget]:
+    """The deleted ones as well, whose deletion may be undone."""
+    return Budget.objects.filter(workspace=workspace).select_related("job")
+
+
+def priced_parts_of(workspace: Workspace) -> QuerySet[CostPart]:
+    """The costs by node and day of all runs that have a price."""
+    priced = runs_of(workspace).filter(cost_usd__isnull=False)
+    return CostPart.objects.filter(run__in=priced.values("pk"))

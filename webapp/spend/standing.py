@@ -1,0 +1,110 @@
+"""Where each budget of a workspace stands this month."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from advisor.budget import (
+    FORECAST_OVER,
+    OK,
+    OVER,
+    OVER_THRESHOLD,
+    PACE_WINDOW,
+    STATES,
+    Standing,
+    forecast_usd,
+)
+from webapp.accounts.models import Workspace
+from webapp.spend.models import Budget
+from webapp.spend.months import Month, current
+from webapp.spend.sums import Spend, first_cost_at, spends
+
+WORDS = {
+    OK: "Within the budget",
+    FORECAST_OVER: "Forecast over",
+    OVER_THRESHOLD: "Over the threshold",
+    OVER: "Over the budget",
+}
+WIDTH = 1000
+
+
+@dataclass(frozen=True)
+class BudgetLine:
+    """A budget with its standing; the figures of its bar are in a box `WIDTH` wide."""
+
+    budget: Budget
+    month: Month
+    standing: Standing
+    unpriced_count: int
+    """Runs of the month that have no price, so that the budget can't count them."""
+
+    @property
+    def state(self) -> str:
+        return self.standing.state
+
+    @property
+    def words(self) -> str:
+        return WORDS[self.state]
+
+    @property
+    def spent_pct(self) -> float:
+        return float(100 * self.standing.spent_usd / self.standing.amount_usd)
+
+    @property
+    def spent_width(self) -> float:
+        return self._width(self.standing.spent_usd)
+
+    @property
+    def forecast_width(self) -> float:
+        return self._width(self.standing.forecast_usd)
+
+    @property
+    def amount_x(self) -> float:
+        return self._width(self.standing.amount_usd)
+
+    @property
+    def threshold_x(self) -> float:
+        return self._width(self.standing.threshold_usd)
+
+    def _width(self, usd: Decimal) -> float:
+        whole = max(self.standing.amount_usd * Decimal("1.1"), self.standing.forecast_usd)
+        return round(float(usd / whole) * WIDTH, 1)
+
+
+def standings(workspace: Workspace, budgets: Iterable[Budget], now: datetime) -> list[BudgetLine]:
+    """Of the month that `now` is in, the worst first."""
+    wanted = list(budgets)
+    if not wanted:
+        return []
+    month = current(workspace, now)
+    spent = spends(workspace, month.start, now)
+    recent = spends(workspace, now - PACE_WINDOW, now)
+    began_at = first_cost_at(workspace)
+    found = []
+    for budget in wanted:
+        so_far, pace = _usd(budget, spent), _usd(budget, recent)
+        forecast = forecast_usd(so_far, pace, began_at, now, month.end)
+        standing = Standing(budget.amount_usd, budget.threshold_pct, so_far, forecast)
+        unpriced = sum(each.unpriced_count for each in _covered(budget, spent))
+        found.append(BudgetLine(budget, month, standing, unpriced))
+    return sorted(found, key=lambda line: -STATES.index(line.state))
+
+
+def _usd(budget: Budget, found: Iterable[Spend]) -> Decimal:
+    return sum((each.usd or Decimal(0) for each in _covered(budget, found)), Decimal(0))
+
+
+def _covered(budget: Budget, found: Iterable[Spend]) -> list[Spend]:
+    return [each for each in found if covers(budget, each)]
+
+
+def covers(budget: Budget, spend: Spend) -> bool:
+    if budget.job_id is not None:
+        return budget.job_id == spend.job_id
+    if budget.tag_key:
+        tags = spend.tags
+        return budget.tag_key in tags and str(tags[budget.tag_key]) == budget.tag_value
+    return True

@@ -1,0 +1,174 @@
+"""What was spent between two moments, by job, owner and tags: exact sums of nano-USD.
+
+Costs are kept by node and UTC day, and months begin at any time of a UTC day. Whole days are summed
+by the database; the few costs of the days in which the span begins or ends are cut at that moment.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Count, Min, Q, QuerySet, Sum
+
+from advisor.apportion import usd_before
+from advisor.cost import Interval
+from webapp.accounts.models import Workspace
+from webapp.analysis.models import CostPart
+from webapp.prices.book import plain
+from webapp.runs.models import Run
+from webapp.runs.scope import runs_of
+from webapp.spend.scope import priced_parts_of
+
+_DAY = timedelta(days=1)
+GROUP = ("job_id", "owner", "tags")
+
+
+@dataclass
+class Spend:
+    """Of all runs of a job that have the same owner and tags, in a span of time."""
+
+    job: str
+    job_id: int
+    owner: str
+    tags: dict[str, str]
+    usd: Decimal | None = None
+    """Exact; None: none of the runs has a price."""
+    run_count: int = 0
+    unpriced_count: int = 0
+    billed_usd: Decimal | None = None
+    """Of the runs that began in that span and for which somebody entered it."""
+    counted_usd: Decimal | None = None
+    """The whole cost of just these, to be held against it."""
+
+
+@dataclass
+class Spends:
+    """Found by job, owner and tags."""
+
+    workspace: Workspace
+    found: dict[str, Spend] = field(default_factory=dict)
+
+    def of(self, group: dict[str, Any], prefix: str = "") -> Spend:
+        """The entry that a row belongs to."""
+        job_id, owner, tags = (group[f"{prefix}{name}"] for name in GROUP)
+        name = json.dumps([job_id, owner, tags], sort_keys=True)
+        if name not in self.found:
+            self.found[name] = Spend(
+                job=group[f"{prefix}job__name"],
+                job_id=job_id,
+                owner=owner or group[f"{prefix}job__owner"],
+                tags={**group[f"{prefix}job__tags"], **tags},
+            )
+        return self.found[name]
+
+
+def spends(workspace: Workspace, start: datetime, end: datetime) -> list[Spend]:
+    """Everything that was spent, and the runs that held machines, between `start` and `end`."""
+    found = Spends(workspace)
+    for row in _runs(workspace, start, end):
+        _count(found.of(row), row)
+    parts = priced_parts_of(workspace)
+    grouped = parts.filter(whole_days(start, end)).order_by().values(*_columns("run__"))
+    for row in grouped.annotate(sum_usd=Sum("usd")):
+        _add(found.of(row, "run__"), row["sum_usd"])
+    for part in _cut_days(parts, start, end):
+        _add(found.of(_group_of(part.run)), _between(part, start, end))
+    return list(found.found.values())
+
+
+def usd_by_day(workspace: Workspace, start: datetime, end: datetime) -> dict[date, Decimal]:
+    """What was spent on each UTC day between `start` and `end`."""
+    parts = priced_parts_of(workspace)
+    grouped = parts.filter(whole_days(start, end)).order_by().values("day")
+    found = {row["day"]: row["sum_usd"] for row in grouped.annotate(sum_usd=Sum("usd"))}
+    for part in _cut_days(parts, start, end):
+        found[part.day] = found.get(part.day, Decimal(0)) + _between(part, start, end)
+    return found
+
+
+def first_cost_at(workspace: Workspace) -> datetime | None:
+    """When the workspace spent anything for the first time, to a day."""
+    day = priced_parts_of(workspace).aggregate(first=Min("day"))["first"]
+    return None if day is None else _midnight(day)
+
+
+def whole_days(start: datetime, end: datetime) -> Q:
+    """Of cost parts: the UTC days that are whole within the span."""
+    return Q(day__gte=_first_whole_day(start), day__lt=end.astimezone(UTC).date())
+
+
+def _first_whole_day(start: datetime) -> date:
+    day = start.astimezone(UTC).date()
+    return day if _midnight(day) == start else day + _DAY
+
+
+def _cut_days(parts: QuerySet[CostPart], start: datetime, end: datetime) -> Iterator[CostPart]:
+    """The costs of the UTC days in which the span begins or ends."""
+    days = {moment.astimezone(UTC).date() for moment in (start, end) if not _is_midnight(moment)}
+    cut = parts.filter(day__in=days).select_related("run__job", "node")
+    return iter(cut.prefetch_related("node__sessions", "prices"))
+
+
+def _between(part: CostPart, start: datetime, end: datetime) -> Decimal:
+    day_start = _midnight(part.day)
+    prices = [plain(row) for row in part.prices.all()]
+    held = list(_held(part, day_start, day_start + _DAY))
+    before = [usd_before(part.usd, held, prices, moment) for moment in (start, end)]
+    return before[1] - before[0]
+
+
+def _held(part: CostPart, start: datetime, end: datetime) -> Iterator[Interval]:
+    for session in part.node.sessions.all():
+        began, ended = session.interval
+        if began < end and ended > start:
+            yield max(began, start), min(ended, end)
+
+
+def _runs(workspace: Workspace, start: datetime, end: datetime) -> Iterable[dict[str, Any]]:
+    """The runs that held machines in the span, grouped."""
+    held = runs_of(workspace).filter(started_at__lt=end, ended_at__gte=start)
+    billed = Q(started_at__gte=start, billed_usd__isnull=False)
+    grouped: Iterable[dict[str, Any]] = (
+        held.select_related(None)
+        .order_by()
+        .values(*_columns(""))
+        .annotate(
+            runs=Count("pk"),
+            unpriced=Count("pk", filter=Q(cost_usd=None)),
+            billed=Sum("billed_usd", filter=billed),
+            counted=Sum("cost_usd", filter=billed),
+        )
+    )
+    return grouped
+
+
+def _columns(prefix: str) -> list[str]:
+    return [f"{prefix}{name}" for name in (*GROUP, "job__name", "job__owner", "job__tags")]
+
+
+def _group_of(run: Run) -> dict[str, Any]:
+    own = {"job_id": run.job_id, "owner": run.owner, "tags": run.tags}
+    of_job = {"job__name": run.job.name, "job__owner": run.job.owner, "job__tags": run.job.tags}
+    return own | of_job
+
+
+def _count(spend: Spend, row: dict[str, Any]) -> None:
+    spend.run_count, spend.unpriced_count = row["runs"], row["unpriced"]
+    spend.billed_usd, spend.counted_usd = row["billed"], row["counted"]
+
+
+def _add(spend: Spend, usd: Decimal) -> None:
+    spend.usd = usd if spend.usd is None else spend.usd + usd
+
+
+def _is_midnight(moment: datetime) -> bool:
+    return moment == _midnight(moment.astimezone(UTC).date())
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time(), UTC)

@@ -1,0 +1,131 @@
+"""A month's spend as a table: by job, owner or tag; or the last months, one a line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+
+from webapp.accounts.models import Workspace
+from webapp.spend.months import Month
+from webapp.spend.sums import Spend, spends
+
+JOB, OWNER, TAG, MONTH = "job", "owner", "tag", "month"
+BY = {JOB: "Job", OWNER: "Owner", TAG: "Tag", MONTH: "Month"}
+MONTHS_SHOWN = 12
+NOBODY = "nobody"
+
+
+@dataclass
+class Line:
+    """One line, or the sum of all; see `Spend`."""
+
+    label: str
+    usd: Decimal | None = None
+    """None: there are runs, and none has a price."""
+    run_count: int = 0
+    unpriced_count: int = 0
+    billed_usd: Decimal | None = None
+    counted_usd: Decimal | None = None
+
+    @property
+    def difference_usd(self) -> Decimal | None:
+        """Billed less counted, of the runs whose bill was entered."""
+        if self.billed_usd is None or self.counted_usd is None:
+            return None
+        return self.billed_usd - self.counted_usd
+
+    def add(self, spend: Spend | Line) -> None:
+        self.usd = _sum(self.usd, _known(spend))
+        self.run_count += spend.run_count
+        self.unpriced_count += spend.unpriced_count
+        self.billed_usd = _sum(self.billed_usd, spend.billed_usd)
+        self.counted_usd = _sum(self.counted_usd, spend.counted_usd)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Lines that sum to `total` exactly."""
+
+    month: Month
+    by: str
+    key: str
+    """Of the tag, where lines are by tag."""
+    keys: list[str]
+    """All tags that the month's runs have."""
+    lines: list[Line]
+    total: Line
+
+    @property
+    def has_bills(self) -> bool:
+        return self.total.billed_usd is not None
+
+
+def table(workspace: Workspace, month: Month, by: str, key: str = "") -> Table:
+    """`by` as in `BY`; an empty `key` is the tag that most runs have."""
+    found = spends(workspace, month.start, month.end)
+    keys = _keys(found)
+    key = key or (keys[0] if keys else "")
+    lines = _months(workspace, month, found) if by == MONTH else _grouped(found, _label(by, key))
+    total = Line("Together")
+    for line in lines:
+        total.add(line)
+    return Table(month, by, key if by == TAG else "", keys, lines, total)
+
+
+def _keys(found: Iterable[Spend]) -> list[str]:
+    counts: dict[str, int] = {}
+    for spend in found:
+        for key in spend.tags:
+            counts[key] = counts.get(key, 0) + spend.run_count
+    return sorted(counts, key=lambda key: (-counts[key], key))
+
+
+def _label(by: str, key: str) -> Callable[[Spend], str]:
+    if by == OWNER:
+        return lambda spend: spend.owner or NOBODY
+    if by == TAG:
+        return lambda spend: _tag(spend, key)
+    return lambda spend: spend.job
+
+
+def _tag(spend: Spend, key: str) -> str:
+    if key not in spend.tags:
+        return f"no {key}" if key else "no tags"
+    return str(spend.tags[key]) or "(empty)"
+
+
+def _grouped(found: Iterable[Spend], label: Callable[[Spend], str]) -> list[Line]:
+    """The dearest first; what has no price at the end."""
+    lines: dict[str, Line] = {}
+    for spend in found:
+        name = label(spend)
+        lines.setdefault(name, Line(name)).add(spend)
+    return sorted(lines.values(), key=lambda line: (line.usd is None, -(line.usd or 0), line.label))
+
+
+def _months(workspace: Workspace, last: Month, found: Iterable[Spend]) -> list[Line]:
+    """The months up to that one, the latest first; those before the first run are left out."""
+    lines = []
+    for back in range(MONTHS_SHOWN):
+        month = last.shifted(-back)
+        line = Line(str(month))
+        for spend in spends(workspace, month.start, month.end) if back else found:
+            line.add(spend)
+        lines.append(line)
+    while len(lines) > 1 and not lines[-1].run_count and not lines[-1].usd:
+        lines.pop()
+    return lines
+
+
+def _known(spend: Spend | Line) -> Decimal | None:
+    """A run that has a price may have held its machine for no time yet."""
+    if spend.usd is None and spend.unpriced_count < spend.run_count:
+        return Decimal(0)
+    return spend.usd
+
+
+def _sum(one: Decimal | None, other: Decimal | None) -> Decimal | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one + other

@@ -1,0 +1,16 @@
+"""Spend by month, and budgets."""
+
+from django.urls import path
+
+from webapp.spend.views import budgets, spend
+
+app_name = "spend"
+urlpatterns = [
+    path("spend/", spend.spend, name="spend"),
+    path("spend/spend.csv", spend.as_csv, name="spend_csv"),
+    path("budgets/", budgets.budgets, name="budgets"),
+    path("budgets/new/", budgets.new_budget, name="new_budget"),
+    path("budgets/<uuid:budget_uuid>/", budgets.edit_budget, name="edit_budget"),
+    path("budgets/<uuid:budget_uuid>/delete/", budgets.delete_budget, name="delete_budget"),
+    path("budgets/<uuid:budget_uuid>/restore/", budgets.restore_budget, name="restore_budget"),
+]

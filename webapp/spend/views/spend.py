@@ -1,0 +1,75 @@
+"""A month's spend, by job, owner, tag or month; as CSV as well."""
+
+from __future__ import annotations
+
+import csv
+
+from django.http import Http404, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from webapp.accounts.access import PersonRequest
+from webapp.cells import plain_cell
+from webapp.spend import months
+from webapp.spend.bars import month_bars
+from webapp.spend.table import BY, JOB, Line, Table, table
+
+COLUMNS = (
+    "runs",
+    "unpriced_runs",
+    "usd",
+    "billed_usd",
+    "counted_of_billed_usd",
+    "difference_usd",
+)
+"""Of the CSV, after the month and what the line is of."""
+
+
+@require_safe
+def spend(request: PersonRequest) -> HttpResponse:
+    """`?month=2026-11&by=tag&key=team`; 404 for a month that is none."""
+    found = _table(request)
+    present = months.current(request.workspace, timezone.now())
+    context = {
+        "table": found,
+        "by": BY,
+        "bars": month_bars(request.workspace, found.month),
+        "earlier": found.month.shifted(-1),
+        "later": found.month.shifted(1) if found.month != present else None,
+        "is_present": found.month == present,
+    }
+    return render(request, "spend/spend.html", context)
+
+
+@require_safe
+def as_csv(request: PersonRequest) -> HttpResponse:
+    """The same table, exact to the nano-dollar; an empty cell is not known, never 0."""
+    found = _table(request)
+    name = f"spend-{found.month}-by-{found.by}.csv"
+    answer = HttpResponse(content_type="text/csv; charset=utf-8")
+    answer["Content-Disposition"] = f'attachment; filename="{name}"'
+    writer = csv.writer(answer)
+    first = f"tag {found.key}" if found.key else found.by
+    writer.writerow(["month", plain_cell(first), *COLUMNS])
+    for line in found.lines:
+        writer.writerow(_cells(found, line))
+    return answer
+
+
+def _cells(found: Table, line: Line) -> list[object]:
+    month = line.label if found.by == "month" else str(found.month)
+    sums = (line.usd, line.billed_usd, line.counted_usd, line.difference_usd)
+    plain = ["" if usd is None else f"{usd:f}" for usd in sums]
+    return [month, plain_cell(line.label), line.run_count, line.unpriced_count, *plain]
+
+
+def _table(request: PersonRequest) -> Table:
+    by = request.GET.get("by", JOB)
+    if by not in BY:
+        raise Http404("There is no such table.")
+    try:
+        month = months.parsed(request.GET.get("month", ""), request.workspace, timezone.now())
+    except ValueError as error:
+        raise Http404(str(error)) from None
+    return table(request.workspace, month, by, request.GET.get("key", ""))
