@@ -31,10 +31,13 @@ def _full_run(job):  # type: ignore[no-untyped-def]
     return run
 
 
-@pytest.mark.parametrize("page", ["jobs", "job"])
-def test_a_list_of_many_runs_asks_as_often_as_one_of_few(owner, page):
-    job = factories.job(owner.workspace)
-    address = reverse("runs:jobs") if page == "jobs" else reverse("runs:job", args=[job.uuid])
+@pytest.mark.parametrize(
+    "address",
+    ["/", "/?group=owner", "/?owner=ada&tag=team%3Dvision", "/jobs.csv", ""],
+)
+def test_a_list_of_many_runs_asks_as_often_as_one_of_few(owner, address):
+    job = factories.job(owner.workspace, owner="ada", tags={"team": "vision"})
+    address = address or reverse("runs:job", args=[job.uuid])
     for _ in range(2):
         _full_run(job)
     few = _count(owner, address)

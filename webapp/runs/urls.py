@@ -2,11 +2,22 @@
 
 from django.urls import path
 
-from webapp.runs.views import compare, deletion, job, job_edit, jobs, run, run_edit, series
+from webapp.runs.views import (
+    compare,
+    deletion,
+    job,
+    job_edit,
+    jobs,
+    jobs_csv,
+    run,
+    run_edit,
+    series,
+)
 
 app_name = "runs"
 urlpatterns = [
     path("", jobs.jobs, name="jobs"),
+    path("jobs.csv", jobs_csv.jobs_csv, name="jobs_csv"),
     path("jobs/<uuid:job_uuid>/", job.job, name="job"),
     path("jobs/<uuid:job_uuid>/edit/", job_edit.edit_job, name="edit_job"),
     path("jobs/<uuid:job_uuid>/merge/", job_edit.merge_job, name="merge_job"),

@@ -38,6 +38,16 @@ class JobRow:
     saving_usd: Decimal | None
     trend: list[float] = field(default_factory=list)
 
+    @property
+    def owner(self) -> str:
+        """Of the last run, else the job's."""
+        return (self.last_run.owner if self.last_run else "") or self.job.owner
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """Of the last run, and those of the job that it doesn't name."""
+        return {**self.job.tags, **(self.last_run.tags if self.last_run else {})}
+
 
 @dataclass(frozen=True)
 class Totals:
@@ -48,36 +58,31 @@ class Totals:
     saving_usd: Decimal | None
 
 
-def listed(jobs: QuerySet[Job], text: str, sort: str) -> QuerySet[Job]:
-    """The jobs whose name or owner holds `text`, each with its figures.
+def listed(jobs: QuerySet[Job], runs: QuerySet[Run], sort: str) -> QuerySet[Job]:
+    """The jobs, each with figures of those of its runs that are among `runs`.
 
-    An unknown `sort` is that by the last run. A job's open saving is its best active
-    recommendation: several may exclude one another.
+    A job's open saving is its best active recommendation: several may exclude one another.
     """
-    found = jobs.filter(Q(name__icontains=text) | Q(owner__icontains=text)) if text else jobs
-    order = [_nulls_last(name) for name in SORTS.get(sort, SORTS["last"])]
+    runs = runs.select_related(None)
     # When it ran, not when it was uploaded: old runs can be imported.
-    recent_runs = (
-        Run.objects.present()
-        .annotate(began=began())
-        .filter(began__gte=timezone.now() - timedelta(days=SPEND_DAYS))
-    )
-    return found.annotate(
-        run_count=_per_job(Run.objects.present(), Count("pk")),
-        unpriced_count=_per_job(recent_runs.filter(cost_usd=None), Count("pk")),
-        spend_usd=_per_job(recent_runs, Sum("cost_usd"), UsdField()),
-        last_at=_per_job(Run.objects.present(), Max(began())),
+    since = timezone.now() - timedelta(days=SPEND_DAYS)
+    recent = runs.alias(began=began()).filter(began__gte=since)
+    return jobs.annotate(
+        run_count=_per_job(runs, Count("pk")),
+        unpriced_count=_per_job(recent.filter(cost_usd=None), Count("pk")),
+        spend_usd=_per_job(recent, Sum("cost_usd"), UsdField()),
+        last_at=_per_job(runs, Max(began())),
         saving_usd=Max(
             "recommendations__monthly_saving_usd",
             filter=Q(recommendations__state="active", recommendations__run__deleted_at=None),
         ),
-    ).order_by(*order)
+    ).order_by(*[_nulls_last(name) for name in SORTS[sort]])
 
 
-def rows(jobs: Iterable[Job]) -> list[JobRow]:
-    """The page's jobs with their last run and the trend of their cost."""
+def rows(jobs: Iterable[Job], runs: QuerySet[Run]) -> list[JobRow]:
+    """The page's jobs with the last of their runs and the trend of their cost."""
     jobs = list(jobs)
-    latest = _latest_runs(jobs)
+    latest = _latest_runs(jobs, runs)
     return [_row(job, latest[job.pk]) for job in jobs]
 
 
@@ -118,13 +123,13 @@ def _row(job: Job, runs: list[Run]) -> JobRow:
     )
 
 
-def _latest_runs(jobs: list[Job]) -> dict[int, list[Run]]:
+def _latest_runs(jobs: list[Job], runs: QuerySet[Run]) -> dict[int, list[Run]]:
     """Each job's latest runs, newest first, in one query."""
     order = (began().desc(), F("number").desc())
     newest = Window(RowNumber(), partition_by=F("job_id"), order_by=order)
-    runs = Run.objects.present().filter(job__in=jobs).annotate(place=newest)
+    placed = runs.select_related(None).filter(job__in=jobs).annotate(place=newest)
     found: dict[int, list[Run]] = defaultdict(list)
-    for run in runs.filter(place__lte=TREND_RUNS).order_by("job_id", "place"):
+    for run in placed.filter(place__lte=TREND_RUNS).order_by("job_id", "place"):
         found[run.job_id].append(run)
     return found
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from django.conf import settings
 from django.core.paginator import Paginator
-from django.http import HttpResponse
+from django.db.models import QuerySet
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from webapp import agent_wheel
 from webapp.accounts.access import PersonRequest
 from webapp.runs import scope
+from webapp.runs.models import Run
+from webapp.runs.selectors import groups
 from webapp.runs.selectors import jobs as selector
+from webapp.runs.selectors.chosen import Chosen
+from webapp.runs.selectors.facets import NONE, Facet, offered
 from webapp.runs.selectors.sparkline import sparkline
 
-PAGE_JOBS = 50
+PAGE_JOBS, PAGE_GROUPS = 50, 20
 COLUMNS = (
     ("name", "Job", ""),
     ("last", "Last run", ""),
@@ -28,21 +34,61 @@ COLUMNS = (
 
 @require_safe
 def jobs(request: PersonRequest) -> HttpResponse:
-    """Every job of the workspace with what it spends and could save."""
-    own = scope.jobs_of(request.workspace)
-    text, sort = request.GET.get("q", "").strip(), request.GET.get("sort", "last")
-    if not text and not own.exists():
-        known = {"base_url": settings.BASE_URL, "agent_wheel": agent_wheel.address()}
-        return render(request, "runs/no_jobs.html", known)
-    found = selector.listed(own, text, sort)
+    """Every job of the workspace with what it spends and could save, filtered and grouped as the
+    address says; see `Chosen`."""
+    own, chosen = scope.jobs_of(request.workspace), Chosen.of(request.GET)
+    if chosen.is_all and not own.exists():
+        return render(request, "runs/no_jobs.html", {"base_url": settings.BASE_URL})
+    every = scope.runs_of(request.workspace)
+    runs = chosen.runs(every)
+    if chosen.group is not None:
+        return _grouped(request, chosen, chosen.group, runs)
+    found = selector.listed(chosen.jobs(own, runs), runs, chosen.sort)
     page = Paginator(found, PAGE_JOBS).get_page(request.GET.get("page"))
-    rows = [(row, sparkline(row.trend)) for row in selector.rows(page.object_list)]
-    context = {
-        "rows": rows,
-        "page": page,
-        "totals": selector.totals(found),
-        "text": text,
-        "sort": sort if sort in selector.SORTS else "last",
-        "columns": COLUMNS,
+    rows = [(row, sparkline(row.trend)) for row in selector.rows(page.object_list, runs)]
+    shown = {"rows": rows, "page": page, "totals": selector.totals(found), "columns": COLUMNS}
+    return render(request, "runs/jobs.html", _filters(request, chosen) | shown)
+
+
+def _grouped(
+    request: PersonRequest, chosen: Chosen, facet: Facet, runs: QuerySet[Run]
+) -> HttpResponse:
+    page = Paginator(groups.groups(runs, facet), PAGE_GROUPS).get_page(request.GET.get("page"))
+    found = groups.with_jobs(page.object_list, runs, facet)
+    rows = [(group, _inside(request.GET, chosen, facet, group.value)) for group in found]
+    shown = {"groups": rows, "page": page}
+    return render(request, "runs/jobs_grouped.html", _filters(request, chosen) | shown)
+
+
+def _filters(request: PersonRequest, chosen: Chosen) -> dict[str, object]:
+    return {
+        "chosen": chosen,
+        "offered": offered(scope.runs_of(request.workspace)),
+        "chips": list(_chips(request.GET, chosen)),
+        "none": NONE,
+        "asked": request.GET.urlencode(),
     }
-    return render(request, "runs/jobs.html", context)
+
+
+def _chips(query: QueryDict, chosen: Chosen) -> Iterator[tuple[str, str]]:
+    """What is filtered by, each with the address without it."""
+    if chosen.owner:
+        yield f"owner: {chosen.owner}", _address(query, "owner", [])
+    for word in chosen.tag_words:
+        rest = [other for other in chosen.tag_words if other != word]
+        yield word.replace("=", ": ", 1), _address(query, "tag", rest)
+
+
+def _inside(query: QueryDict, chosen: Chosen, facet: Facet, value: str) -> str:
+    """The address of the jobs of one group."""
+    if not facet.is_tag:
+        return _address(query, "owner", [value or NONE], group=[])
+    word = f"{facet.title}={value or NONE}"
+    return _address(query, "tag", [*chosen.tag_words, word], group=[])
+
+
+def _address(query: QueryDict, name: str, values: list[str], **more: list[str]) -> str:
+    changed = query.copy()
+    for key, given in {name: values, "page": [], **more}.items():
+        changed.setlist(key, given)
+    return f"?{changed.urlencode()}"

@@ -1,0 +1,85 @@
+"""What the address of the list of jobs asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.http import QueryDict
+
+from webapp.runs.models import Job, Run
+from webapp.runs.selectors.facets import NONE, OWNER, TAG, Facet
+from webapp.runs.selectors.jobs import SORTS
+
+MOST_TAGS = 10
+MOST_CHARS = 200
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """`?q=TEXT&owner=NAME&tag=KEY=VALUE&tag=...&group=owner|tag:KEY&sort=COLUMN`."""
+
+    text: str
+    owner: str
+    tags: tuple[tuple[str, str], ...]
+    group: Facet | None
+    sort: str
+
+    @classmethod
+    def of(cls, query: QueryDict) -> Chosen:
+        """What can't be understood is not asked for."""
+        pairs = [_short(word).partition("=") for word in query.getlist("tag")[:MOST_TAGS]]
+        sort = query.get("sort", "last")
+        return cls(
+            text=_short(query.get("q", "")),
+            owner=_short(query.get("owner", "")),
+            tags=tuple((key, value) for key, _, value in pairs if key),
+            group=Facet.named(_short(query.get("group", ""))),
+            sort=sort if sort in SORTS else "last",
+        )
+
+    @property
+    def tag_words(self) -> list[str]:
+        """As the address has them."""
+        return [f"{key}={value}" for key, value in self.tags]
+
+    @property
+    def filters_runs(self) -> bool:
+        return bool(self.owner or self.tags)
+
+    @property
+    def is_all(self) -> bool:
+        return not self.text and not self.filters_runs
+
+    def runs(self, runs: QuerySet[Run]) -> QuerySet[Run]:
+        """Those with the owner and all of the tags, of jobs that are asked for."""
+        for place, (facet, value) in enumerate(self._values()):
+            name = f"facet_{place}"
+            runs = runs.alias(**{name: facet.value()}).filter(**{name: value})
+        return runs.filter(_named(self.text, "job__")) if self.text else runs
+
+    def jobs(self, jobs: QuerySet[Job], runs: QuerySet[Run]) -> QuerySet[Job]:
+        """Those that are asked for; where runs are, those that have one."""
+        found = jobs.filter(_named(self.text)) if self.text else jobs
+        return found.filter(Exists(runs.filter(job=OuterRef("pk")))) if self.filters_runs else found
+
+    def _values(self) -> Iterator[tuple[Facet, str]]:
+        if self.owner:
+            yield Facet(OWNER), _meant(self.owner)
+        for key, value in self.tags:
+            yield Facet(f"{TAG}{key}"), _meant(value)
+
+
+def _named(text: str, prefix: str = "") -> Q:
+    wanted = {f"{prefix}name__icontains": text}, {f"{prefix}owner__icontains": text}
+    return Q(**wanted[0]) | Q(**wanted[1])
+
+
+def _meant(value: str) -> str:
+    return "" if value == NONE else value
+
+
+def _short(text: str) -> str:
+    """PostgreSQL takes no NUL."""
+    return text.replace("\0", "").strip()[:MOST_CHARS]

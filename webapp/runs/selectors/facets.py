@@ -1,0 +1,97 @@
+"""By what jobs and their runs are filtered and grouped: the owner, or the value of a tag.
+
+A run's own word goes before its job's. The value of a run that says nothing is empty.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import CharField, F, Func, QuerySet, Value
+from django.db.models.expressions import Combinable
+from django.db.models.functions import Coalesce, NullIf
+
+from webapp.runs.models import Run
+
+OWNER, TAG = "owner", "tag:"
+NONE = "(none)"
+"""How an address names the empty value."""
+LOOKED_AT = 1000
+"""Runs: which values there were long ago nobody looks for."""
+MOST_OWNERS, MOST_KEYS, MOST_VALUES = 50, 20, 30
+
+
+class TagValue(Func):
+    """The text of one key in a column of tags; NULL without that key."""
+
+    function = "JSONB_EXTRACT_PATH_TEXT"
+    output_field = CharField()
+
+    def __init__(self, column: str, key: str) -> None:
+        super().__init__(F(column), Value(key))
+
+    def as_sqlite(self, compiler: Any, connection: Any, **_: Any) -> Any:
+        """A path would have to quote the key, and takes a number for the place in a list."""
+        template = "(SELECT value FROM JSON_EACH(%(expressions)s))"
+        return self.as_sql(compiler, connection, template=template, arg_joiner=") WHERE key = (")
+
+
+@dataclass(frozen=True)
+class Facet:
+    """`name`: `owner`, or `tag:` and a key."""
+
+    name: str
+
+    @classmethod
+    def named(cls, name: str) -> Facet | None:
+        """None: there is no such facet."""
+        return cls(name) if name == OWNER or name.removeprefix(TAG) not in ("", name) else None
+
+    @property
+    def title(self) -> str:
+        return self.name.removeprefix(TAG) if self.is_tag else "Owner"
+
+    @property
+    def is_tag(self) -> bool:
+        return self.name != OWNER
+
+    def value(self) -> Combinable:
+        """Of a run, for the database."""
+        if not self.is_tag:
+            return Coalesce(NullIf("owner", Value("")), F("job__owner"))
+        key = self.name.removeprefix(TAG)
+        return Coalesce(TagValue("tags", key), TagValue("job__tags", key), Value(""))
+
+
+@dataclass(frozen=True)
+class Offered:
+    """What there is to choose from: the commonest values of the latest runs, in order."""
+
+    owners: list[str]
+    tags: dict[str, list[str]]
+
+
+def offered(runs: QuerySet[Run]) -> Offered:
+    """From the latest runs of a workspace."""
+    latest = runs.order_by("-created_at")[:LOOKED_AT]
+    owners: Counter[str] = Counter()
+    tags: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for owner, own, of_job, job_owner in latest.values_list(
+        "owner", "tags", "job__tags", "job__owner"
+    ):
+        owners[owner or job_owner] += 1
+        for key, value in {**of_job, **own}.items():
+            tags[key][value] += 1
+    keys = sorted(tags, key=lambda key: -tags[key].total())[:MOST_KEYS]
+    return Offered(
+        _commonest(owners, MOST_OWNERS),
+        {key: _commonest(tags[key], MOST_VALUES) for key in sorted(keys)},
+    )
+
+
+def _commonest(counted: Counter[str], most: int) -> list[str]:
+    named: Iterable[str] = (value for value, _ in counted.most_common(most + 1) if value)
+    return sorted(list(named)[:most])

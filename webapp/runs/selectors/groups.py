@@ -1,0 +1,100 @@
+"""The list of jobs by owner or by a tag, with what each group spent."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Count, F, Max, Q, QuerySet, Sum
+from django.utils import timezone
+
+from webapp.runs.models import Run, began
+from webapp.runs.selectors.facets import Facet
+from webapp.runs.selectors.jobs import SPEND_DAYS
+
+Rows = QuerySet[Any, dict[str, Any]]
+MOST_JOBS = 10
+"""Of a group, those that spent most; the address of the group has them all."""
+
+
+@dataclass(frozen=True)
+class GroupedJob:
+    """A job's runs of one group."""
+
+    name: str
+    uuid: UUID
+    run_count: int
+    spend_usd: Decimal | None
+    unpriced_count: int
+    last_at: datetime
+
+
+@dataclass(frozen=True)
+class Group:
+    """All runs with one value; a job whose runs have several is in several groups."""
+
+    value: str
+    job_count: int
+    run_count: int
+    spend_usd: Decimal | None
+    unpriced_count: int
+    jobs: list[GroupedJob]
+
+    @property
+    def more_jobs(self) -> int:
+        return self.job_count - len(self.jobs)
+
+
+def groups(runs: QuerySet[Run], facet: Facet) -> Rows:
+    """The sums of each group, what spent most first."""
+    sums = _valued(runs, facet).values("value").annotate(job_count=Count("job", distinct=True))
+    return _with_sums(sums).order_by(F("spend_usd").desc(nulls_last=True), "value")
+
+
+def with_jobs(found: Iterable[Mapping[str, Any]], runs: QuerySet[Run], facet: Facet) -> list[Group]:
+    """The groups of a page, with the jobs in them."""
+    found = list(found)
+    jobs: dict[str, list[GroupedJob]] = defaultdict(list)
+    for row in grouped_jobs(runs, facet, [group["value"] for group in found]):
+        if len(jobs[row["value"]]) < MOST_JOBS:
+            jobs[row["value"]].append(_job(row))
+    copied = ("value", "job_count", "run_count", "spend_usd", "unpriced_count")
+    return [
+        Group(**{name: group[name] for name in copied}, jobs=jobs[group["value"]])
+        for group in found
+    ]
+
+
+def grouped_jobs(runs: QuerySet[Run], facet: Facet, values: list[str] | None = None) -> Rows:
+    """A row for each group and job; of the groups of `values`, or of all."""
+    valued = _valued(runs, facet)
+    wanted = valued if values is None else valued.filter(value__in=values)
+    rows = _with_sums(wanted.values("value", "job", "job__name", "job__uuid"))
+    return rows.order_by("value", F("spend_usd").desc(nulls_last=True), "job__name")
+
+
+def _valued(runs: QuerySet[Run], facet: Facet) -> QuerySet[Any, Any]:
+    plain = runs.select_related(None).order_by()
+    return plain.annotate(value=facet.value()).alias(began=began())
+
+
+def _with_sums(rows: Rows) -> Rows:
+    recent = Q(began__gte=timezone.now() - timedelta(days=SPEND_DAYS))
+    summed: Rows = rows.annotate(
+        run_count=Count("pk"),
+        spend_usd=Sum("cost_usd", filter=recent),
+        unpriced_count=Count("pk", filter=recent & Q(cost_usd=None)),
+        last_at=Max("began"),
+    )
+    return summed
+
+
+def _job(row: Mapping[str, Any]) -> GroupedJob:
+    copied = ("run_count", "spend_usd", "unpriced_count", "last_at")
+    sums = {name: row[name] for name in copied}
+    return GroupedJob(name=row["job__name"], uuid=row["job__uuid"], **sums)

@@ -1,0 +1,99 @@
+"""The list of jobs as a file: all of what the same address shows on its pages."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.conf import settings
+from django.db.models import QuerySet
+from django.http import HttpResponse
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from webapp.accounts.access import PersonRequest
+from webapp.cells import plain_cell
+from webapp.runs import scope
+from webapp.runs.models import Job, Run
+from webapp.runs.selectors import groups
+from webapp.runs.selectors import jobs as selector
+from webapp.runs.selectors.chosen import Chosen
+from webapp.runs.selectors.facets import Facet
+
+SUMS = ("runs", "spend_30_days_usd", "runs_without_price_30_days", "last_run_at")
+JOBS = ("job", "owner", "tags", *SUMS, "last_run_state", "last_cost_usd", "open_saving_month_usd")
+AT_ONCE = 500
+
+
+@require_safe
+def jobs_csv(request: PersonRequest) -> HttpResponse:
+    """One line a job; grouped, one line a group and job. USD to the nano-dollar, times UTC; an
+    empty cost is no price."""
+    chosen = Chosen.of(request.GET)
+    runs = chosen.runs(scope.runs_of(request.workspace))
+    answer = HttpResponse(content_type="text/csv; charset=utf-8")
+    answer["Content-Disposition"] = 'attachment; filename="jobs.csv"'
+    writer = csv.writer(answer)
+    if chosen.group is not None:
+        writer.writerow([plain_cell(chosen.group.title.lower()), "job", *SUMS, "url"])
+        lines = _grouped(runs, chosen.group)
+    else:
+        writer.writerow([*JOBS, "url"])
+        jobs = chosen.jobs(scope.jobs_of(request.workspace), runs)
+        lines = _jobs(selector.listed(jobs, runs, chosen.sort), runs)
+    writer.writerows([plain_cell(value) for value in line] for line in lines)
+    return answer
+
+
+def _jobs(jobs: QuerySet[Job], runs: QuerySet[Run]) -> Iterator[list[Any]]:
+    listed = list(jobs)
+    for start in range(0, len(listed), AT_ONCE):
+        for row in selector.rows(listed[start : start + AT_ONCE], runs):
+            yield _line(row)
+
+
+def _line(row: selector.JobRow) -> list[Any]:
+    last = row.last_run
+    tags = ", ".join(f"{key}={value}" for key, value in row.tags.items())
+    return [
+        row.job.name,
+        row.owner,
+        tags,
+        row.run_count,
+        _usd(row.spend_usd),
+        row.unpriced_count,
+        _time(last.began_at if last else None),
+        last.state if last else "",
+        _usd(last.cost_usd if last else None),
+        _usd(row.saving_usd),
+        _address(row.job.uuid),
+    ]
+
+
+def _grouped(runs: QuerySet[Run], facet: Facet) -> Iterator[list[Any]]:
+    for row in groups.grouped_jobs(runs, facet):
+        yield [
+            row["value"],
+            row["job__name"],
+            row["run_count"],
+            _usd(row["spend_usd"]),
+            row["unpriced_count"],
+            _time(row["last_at"]),
+            _address(row["job__uuid"]),
+        ]
+
+
+def _usd(amount: Decimal | None) -> str:
+    """Without an exponent, which some spreadsheets take for text."""
+    return "" if amount is None else f"{amount:f}"
+
+
+def _time(moment: datetime | None) -> str:
+    return "" if moment is None else moment.isoformat(timespec="seconds")
+
+
+def _address(job_uuid: object) -> str:
+    return settings.BASE_URL + reverse("runs:job", args=[job_uuid])
