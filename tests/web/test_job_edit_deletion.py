@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 
 from tests.web import factories
 from tests.web.conftest import Person
 from tests.web.training import Training
 from webapp.accounts.models import AuditEntry, Membership
 from webapp.ingest import accept
-from webapp.runs.models import Job, Run
+from webapp.retention import carrying_out
+from webapp.runs.editing import merging
+from webapp.runs.models import UNDO_DAYS, Job, Run
 
 DELETED = reverse("runs:deleted")
 
@@ -117,6 +121,25 @@ def test_a_new_run_of_a_deleted_job_brings_it_back_and_the_undo_its_old_runs(own
     undo(owner, page)
     assert Job.objects.get(pk=job.pk).present_runs.count() == 4
     assert again.present_runs.count() == 0
+
+
+def test_what_nobody_brings_back_goes_for_good_as_the_dry_run_says(owner, job):
+    kept, gone = job, factories.job(owner.workspace, "gone")
+    runs = [factories.run(gone) for _ in range(2)]
+    merging.merge(factories.job(owner.workspace, "alias"), gone, owner.user)
+    single, restored = kept.runs.order_by("number")[:2]
+    for run in (single, restored):
+        post(owner, "delete_run", run)
+    post(owner, "restore_run", restored)
+    post(owner, "delete_job", gone)
+    later = timezone.now() + timedelta(days=UNDO_DAYS)
+    assert carrying_out.everything(later - timedelta(days=1)) == []
+    planned = carrying_out.planned(later)
+    assert {item.name for item in planned} == {str(run) for run in (single, *runs)} | {"gone"}
+    assert carrying_out.everything(later) == planned
+    assert [str(row) for row in Job.objects.all()] == [str(kept)]
+    assert Run.objects.count() == 2
+    assert "Nothing. Deleted jobs" in owner.page(DELETED)
 
 
 @pytest.mark.parametrize("moment", ["", "soon", "2026-01-01", "2026-13-01T00:00:00Z"])

@@ -10,14 +10,13 @@ from django.db.models import Exists, F, Model, OuterRef, Q, QuerySet
 from webapp.accounts.models import Workspace
 from webapp.advice.models import Recommendation
 from webapp.analysis.models import Analysis
-from webapp.runs.models import Artefact, Chunk, Job, Run, Segment
+from webapp.runs.models import UNDO_DAYS, Artefact, Chunk, Job, Run, Segment
 
 Row = TypeVar("Row", bound=Model)
 
 UNDO_WORKSPACE = timedelta(days=7)
 """How long the deletion of a workspace can be undone."""
-UNDO_RUN = timedelta(days=30)
-"""How long the deletion of a job or run can be undone."""
+UNDO_RUN = timedelta(days=UNDO_DAYS)
 
 
 def settled_runs(workspace: Workspace) -> QuerySet[Run]:
@@ -77,6 +76,7 @@ def deleted_runs(workspace: Workspace, now: datetime) -> QuerySet[Run]:
 
 
 def deleted_jobs(workspace: Workspace, now: datetime) -> QuerySet[Job]:
+    """With each go the jobs that were merged into it."""
     return Job.objects.filter(workspace=workspace, deleted_at__lt=now - UNDO_RUN)
 
 
