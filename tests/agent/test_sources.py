@@ -14,7 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from trimtab.sources import ProcessTree, machine_sources
-from trimtab.sources.container import Container, Groups, effective_cpus, effective_memory_bytes
+from trimtab.sources.container import (
+    ContainerCpu,
+    ContainerMemory,
+    Groups,
+    effective_cpus,
+    effective_memory_bytes,
+)
 from trimtab.sources.disk import Disks
 from trimtab.sources.fabric import Fabric
 from trimtab.sources.filesystems import FileSystems
@@ -126,7 +132,7 @@ _PRESSURE = (
 )
 
 
-def _v2(tmp_path: Path) -> Groups:
+def version_2_group(tmp_path: Path) -> Groups:
     (tmp_path / "cgroup").write_text("0::/job/part\n")
     (tmp_path / "mountinfo").write_text(f"31 23 0:28 / {tmp_path}/fs rw - cgroup2 cgroup2 rw\n")
     part = tmp_path / "fs/job/part"
@@ -137,7 +143,8 @@ def _v2(tmp_path: Path) -> Groups:
     (part / "cpu.stat").write_text(stat)
     (part / "memory.events").write_text("low 0\nhigh 0\nmax 3\noom 1\noom_kill 1\n")
     (part / "cgroup.type").write_text("domain\n")
-    (part / "io.pressure").write_text(_PRESSURE)
+    for kind in ("cpu", "io", "memory"):
+        (part / f"{kind}.pressure").write_text(_PRESSURE)
     (part / "cpu.max").write_text("max 100000\n")
     (part.parent / "cpu.max").write_text("150000 100000\n")
     (part / "memory.current").write_text(f"{300 * 2**20}\n")
@@ -148,8 +155,8 @@ def _v2(tmp_path: Path) -> Groups:
 
 
 def test_a_version_2_group_is_read_and_the_tightest_limit_above_holds(tmp_path):
-    groups = _v2(tmp_path)
-    assert Container(groups).read() == {
+    groups = version_2_group(tmp_path)
+    assert ContainerCpu(groups).read() | ContainerMemory(groups).read() == {
         "container.cpu_seconds_total": 2.5,
         "container.cpu_periods_total": 40,
         "container.cpu_throttled_periods_total": 10,
@@ -163,25 +170,32 @@ def test_a_version_2_group_is_read_and_the_tightest_limit_above_holds(tmp_path):
 
 
 def test_a_group_without_a_quota_has_no_throttling(tmp_path):
-    groups = _v2(tmp_path)
+    groups = version_2_group(tmp_path)
     (tmp_path / "fs/job/part/cpu.stat").write_text("usage_usec 7\nnr_periods 0\nnr_throttled 0\n")
-    assert not any("throttled" in name for name in Container(groups).read())
+    assert not any("throttled" in name for name in ContainerCpu(groups).read())
+
+
+def pressure_files(folder: Path) -> Path:
+    for kind, total in (("cpu", 11), ("io", 22), ("memory", 33)):
+        lines = _PRESSURE.replace("700", str(total)).replace("300\n", "5\n")
+        (folder / kind).write_text(lines)
+    return folder
 
 
 def test_pressure_is_told_of_the_machine_and_of_the_container(tmp_path):
-    groups = _v2(tmp_path)
+    groups = version_2_group(tmp_path)
     (tmp_path / "pressure").mkdir()
-    for kind, total in (("cpu", 11), ("io", 22), ("memory", 33)):
-        lines = _PRESSURE.replace("700", str(total)).replace("300\n", "5\n")
-        (tmp_path / "pressure" / kind).write_text(lines)
-    assert Pressure(str(tmp_path / "pressure"), groups).read() == {
+    assert Pressure(str(pressure_files(tmp_path / "pressure")), groups).read() == {
         "host.psi_cpu_some_us_total": 11,
         "host.psi_io_some_us_total": 22,
         "host.psi_io_full_us_total": 5,
         "host.psi_memory_some_us_total": 33,
         "host.psi_memory_full_us_total": 5,
+        "container.psi_cpu_some_us_total": 700,
         "container.psi_io_some_us_total": 700,
         "container.psi_io_full_us_total": 300,
+        "container.psi_memory_some_us_total": 700,
+        "container.psi_memory_full_us_total": 300,
     }
 
 
@@ -202,7 +216,7 @@ def test_paging_is_in_bytes_and_what_a_kernel_does_not_count_is_missing(tmp_path
     }
 
 
-_MOUNTSTATS = """device /dev/sda1 mounted on / with fstype ext4
+MOUNTSTATS = """device /dev/sda1 mounted on / with fstype ext4
 device store:/data mounted on /data with fstype nfs4 statvers=1.1
 \tbytes:\t1 2 3 4 10485760 2097152 7 8
 \tREAD: 40 40 0 5000 10490000 3 150 1250 0
@@ -216,7 +230,7 @@ device old:/x mounted on /x with fstype nfs statvers=1.1
 
 
 def test_nfs_mounts_add_up_and_other_mounts_do_not_count(tmp_path):
-    (tmp_path / "mountstats").write_text(_MOUNTSTATS)
+    (tmp_path / "mountstats").write_text(MOUNTSTATS)
     assert Nfs(str(tmp_path / "mountstats")).read() == {
         "nfs.read_bytes_total": 11 * 2**20,
         "nfs.write_bytes_total": 2 * 2**20,
@@ -224,20 +238,25 @@ def test_nfs_mounts_add_up_and_other_mounts_do_not_count(tmp_path):
         "nfs.write_ops_total": 8,
         "nfs.wait_seconds_total": 2.0,
     }
-    (tmp_path / "mountstats").write_text(_MOUNTSTATS.partition("device store")[0])
+    (tmp_path / "mountstats").write_text(MOUNTSTATS.partition("device store")[0])
     with pytest.raises(OSError, match="no NFS"):
         Nfs(str(tmp_path / "mountstats"))
 
 
-def test_lustre_mounts_add_up(tmp_path):
+def lustre_mounts(folder: Path) -> Path:
     for name in ("scratch-ffff", "home-ffff"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "stats").write_text(
+        (folder / name).mkdir()
+        (folder / name / "stats").write_text(
             "snapshot_time 1767000000.1 secs.usecs\n"
             "read_bytes 12 samples [bytes] 4096 1048576 5242880\n"
             "write_bytes 3 samples [bytes] 4096 1048576 1048576\n"
             "open 7 samples [regs]\n"
         )
+    return folder
+
+
+def test_lustre_mounts_add_up(tmp_path):
+    lustre_mounts(tmp_path)
     assert Lustre((str(tmp_path / "*/stats"),)).read() == {
         "lustre.read_bytes_total": 10 * 2**20,
         "lustre.write_bytes_total": 2 * 2**20,
@@ -246,7 +265,7 @@ def test_lustre_mounts_add_up(tmp_path):
     }
 
 
-def test_a_fabric_counts_words_or_bytes(tmp_path):
+def fabric_ports(folder: Path) -> Path:
     counters = {
         "mlx5_0/ports/1/counters/port_rcv_data": 1024,
         "mlx5_0/ports/1/counters/port_xmit_data": 2048,
@@ -255,9 +274,13 @@ def test_a_fabric_counts_words_or_bytes(tmp_path):
         "efa_0/ports/1/hw_counters/rdma_read_bytes": 8192,
     }
     for name, count in counters.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(f"{count}\n")
-    assert Fabric(str(tmp_path)).read() == {
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"{count}\n")
+    return folder
+
+
+def test_a_fabric_counts_words_or_bytes(tmp_path):
+    assert Fabric(str(fabric_ports(tmp_path))).read() == {
         "fabric.received_bytes_total": 4 * 1024 + 4096 + 8192,
         "fabric.sent_bytes_total": 4 * 2048,
     }
@@ -327,7 +350,7 @@ def test_a_version_1_group_is_read_and_a_limit_near_2_to_the_63_is_none(tmp_path
         (tmp_path / "fs" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "fs" / name).write_text(content + "\n")
     groups = Groups(tmp_path)
-    assert Container(groups).read() == {
+    assert ContainerCpu(groups).read() | ContainerMemory(groups).read() == {
         "container.cpu_seconds_total": 1.25,
         "container.cpu_periods_total": 8,
         "container.cpu_throttled_periods_total": 2,
@@ -348,7 +371,8 @@ def test_the_machines_root_group_is_no_container(tmp_path):
     for name in ("v1/cgroup.sane_behavior", "v1/memory.usage_in_bytes", "v2/cpu.stat"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("0\n")
-    assert Container(Groups(tmp_path)).read() == {}
+    groups = Groups(tmp_path)
+    assert ContainerCpu(groups).read() | ContainerMemory(groups).read() == {}
 
 
 def test_the_tree_counts_children_and_keeps_what_dead_ones_used():

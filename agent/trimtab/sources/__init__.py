@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from trimtab.sources.container import Container
+from trimtab.sources.container import ContainerCpu, ContainerMemory
 from trimtab.sources.disk import Disks
 from trimtab.sources.fabric import Fabric
 from trimtab.sources.filesystems import FileSystems
@@ -15,34 +15,39 @@ from trimtab.sources.network import Network, Tcp
 from trimtab.sources.own import OwnCost
 from trimtab.sources.paging import Load, Paging
 from trimtab.sources.pressure import Pressure
-from trimtab.sources.procfile import Reading, Source
+from trimtab.sources.procfile import Reading, Seldom, Source
 from trimtab.sources.remote import Lustre, Nfs
 from trimtab.sources.tree import ProcessTree
 
 __all__ = ["Gpus", "ProcessTree", "Reading", "Source", "machine_sources"]
 
-_KINDS: tuple[Callable[[], Source], ...] = (
+_EVERY_TICK: tuple[Callable[[], Source], ...] = (
     HostCpu,
     HostMemory,
-    Paging,
     Load,
     Pressure,
-    Container,
+    ContainerCpu,
     Disks,
     Nfs,
     Lustre,
     Network,
-    Tcp,
     Fabric,
     FileSystems,
     OwnCost,
 )
+_SELDOM: tuple[Callable[[], Source], ...] = (Paging, ContainerMemory, Tcp)
+_SELDOM_SECONDS = 5.0
 
 
 def machine_sources() -> list[Source]:
     """Every source that this machine has; one that can't be opened is left out."""
+    often, seldom = _opened(_EVERY_TICK), _opened(_SELDOM)
+    return [*often, *(Seldom(source, _SELDOM_SECONDS) for source in seldom)]
+
+
+def _opened(kinds: Iterable[Callable[[], Source]]) -> list[Source]:
     found = []
-    for kind in _KINDS:
+    for kind in kinds:
         with suppress(OSError, ValueError):
             found.append(kind())
     return found

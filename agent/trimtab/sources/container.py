@@ -68,32 +68,19 @@ def _mounts(mountinfo: Path) -> Iterator[tuple[list[str], str, Path]]:
             yield options.split(","), root, Path(mount)
 
 
-class Container:
-    """`container.*`: CPU time, throttling by a CPU quota, memory, hits of its limit, kills.
-
-    Working set is usage less the file cache that the kernel would drop first.
-    """
+class ContainerCpu:
+    """`container.cpu_*_total`: CPU time, and throttling where there is a quota."""
 
     def __init__(self, groups: Groups | None = None) -> None:
         groups = groups or Groups()
         self._cpu = _opened(groups.file("", "cpu.stat") if groups.file("", "cpu.max") else None)
         self._cpu_v1 = _opened(groups.file("cpuacct", "cpuacct.usage"))
         self._throttled_v1 = _opened(groups.file("cpu", "cpu.stat"))
-        self._memory = _opened(
-            groups.file("", "memory.current") or groups.file("memory", "memory.usage_in_bytes")
-        )
-        self._memory_stat = _opened(
-            groups.file("", "memory.stat")
-            if groups.file("", "memory.current")
-            else groups.file("memory", "memory.stat")
-        )
-        self._events = _opened(groups.file("", "memory.events"))
-        self._hits_v1 = _opened(groups.file("memory", "memory.failcnt"))
 
     def read(self) -> Reading:
-        return self._cpu_used() | self._throttled() | self._memory_used() | self._memory_events()
+        return self._used() | self._throttled()
 
-    def _cpu_used(self) -> Reading:
+    def _used(self) -> Reading:
         if self._cpu:
             seconds = _fields(self._cpu.read())[b"usage_usec"] / 1e6
         elif self._cpu_v1:
@@ -115,6 +102,29 @@ class Container:
             "container.cpu_throttled_periods_total": found[b"nr_throttled"],
             "container.cpu_throttled_seconds_total": round(found[name] / per_second, 2),
         }
+
+
+class ContainerMemory:
+    """`container.memory_working_set_bytes`, hits of the group's own limit, kills.
+
+    Working set is usage less the file cache that the kernel would drop first.
+    """
+
+    def __init__(self, groups: Groups | None = None) -> None:
+        groups = groups or Groups()
+        self._memory = _opened(
+            groups.file("", "memory.current") or groups.file("memory", "memory.usage_in_bytes")
+        )
+        self._memory_stat = _opened(
+            groups.file("", "memory.stat")
+            if groups.file("", "memory.current")
+            else groups.file("memory", "memory.stat")
+        )
+        self._events = _opened(groups.file("", "memory.events"))
+        self._hits_v1 = _opened(groups.file("memory", "memory.failcnt"))
+
+    def read(self) -> Reading:
+        return self._memory_used() | self._memory_events()
 
     def _memory_used(self) -> Reading:
         if not self._memory or not self._memory_stat:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Protocol
 
 Reading = dict[str, int | float | None]
@@ -36,6 +37,22 @@ class ProcFile:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+class Seldom:
+    """A source whose changes are worth a look every few seconds; in between nothing is told."""
+
+    def __init__(self, source: Source, every_seconds: float) -> None:
+        self._source = source
+        self._every_seconds = every_seconds
+        self._due = 0.0
+
+    def read(self) -> Reading:
+        now = time.monotonic()
+        if now < self._due:
+            return {}
+        self._due = now + self._every_seconds
+        return self._source.read()
 
 
 def rounded(size_bytes: int, step_bytes: int) -> int:

@@ -16,8 +16,9 @@ from pathlib import Path
 from trimtab.sources.process import Process, Usage
 from trimtab.sources.procfile import MEMORY_STEP_BYTES, TRAFFIC_STEP_BYTES, Reading, rounded
 
-_RESCAN_SECONDS_PER_THREAD = 0.02
-"""A look at one thread costs 5 us, so that looking for new children stays below 1 CPU-s an hour."""
+_RESCAN_SECONDS_PER_THREAD = 0.1
+"""A look at one thread costs 5 to 20 us, so that looking for new children stays below 1 CPU-s an
+hour."""
 _LONGEST_RESCAN_SECONDS = 2.0
 _CONFIRM_READS = 4
 _KEPT_OPEN = 150

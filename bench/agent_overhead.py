@@ -1,0 +1,321 @@
+"""What the agent costs beside other monitors: CPU, memory, bytes a sample, late ticks.
+
+    python -m bench.agent_overhead                    ten minutes, prints the figures
+    python -m bench.agent_overhead --minutes 30 --check   fails where a promise is broken
+    python -m bench.agent_overhead --no-peers         the agent alone
+    python -m bench.agent_overhead --record 5         records bench/data/busy_trace.json.gz anew
+
+All monitors run at once, on the same busy machine and with the same interval, so that their ratios
+hold whatever the machine. The agent measures a training-like load (`bench/busy_training.py`), a
+second agent sees eight GPUs of a scripted driver too; both upload over HTTPS with the system's CA
+bundle. MLflow's system metrics monitor sends to the same server; W&B writes offline; node_exporter
+is scraped.
+Each peer gets an environment of its own; TRIMTAB_PEERS names a folder where they are kept.
+Counted is what a monitor's processes use between the end of their start and the end of the run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+import psutil
+from trimtab.wire import Block, Segment, SessionClock, decode_segment, encode_segment
+
+from bench import overhead_peers as peers
+from bench.overhead_peers import Started
+from bench.overhead_server import Taken, TakingServer
+
+HERE = Path(__file__).resolve().parent
+TRACE = HERE / "data" / "busy_trace.json.gz"
+START_SECONDS = 15.0
+SAMPLE_SECONDS = 1.0
+LATE_MS = 100
+HEADER_BYTES = 700
+"""Of one upload: request line, headers and the token; measured against, and rounded up."""
+CPU_SECONDS_AN_HOUR = {"Trimtab": 10.0, "Trimtab, 8 GPUs": 25.0}
+RSS_MIB = {"Trimtab": 30.0, "Trimtab, 8 GPUs": 40.0}
+BYTES_A_SAMPLE = 3.2
+"""The promises."""
+GPU_SCRIPT = """gpus 8
+gpu*.busy 70~30
+gpu*.controller 30~20
+gpu*.memory 40000~200
+gpu*.power 500~150
+gpu*.temperature 60~4
+gpu*.sm_clock 1900~80
+gpu*.sm_active 50~30
+gpu*.other_activity 20~30
+gpu*.pcie_received 2e9
+gpu*.pcie_sent 1e8
+gpu*.nvlink_sent_kib 3e7
+gpu*.nvlink_received_kib 3e7
+gpu*.power_cap_ns 1e8
+"""
+
+
+@dataclass
+class Cost:
+    """Of one monitor over the measured time."""
+
+    name: str
+    cpu_seconds_an_hour: float
+    rss_mib: float
+    series: int | None
+    bytes_a_sample: float | None
+    late_share_pct: float | None = None
+
+    def line(self) -> str:
+        known = [self.cpu_seconds_an_hour, self.rss_mib, self.series, self.bytes_a_sample]
+        cells = [f"{value:.1f}" if isinstance(value, float) else str(value) for value in known]
+        late = "" if self.late_share_pct is None else f"{self.late_share_pct:.2f}"
+        shown = ["-" if cell == "None" else cell for cell in cells]
+        return f"{self.name:18}" + "".join(f"{cell:>14}" for cell in [*shown, late or "-"])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--interval", type=float, default=0.5, metavar="SECONDS")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--record", type=float, metavar="MINUTES")
+    arguments = parser.parse_args()
+    if arguments.record:
+        return record(arguments.record * 60, arguments.interval)
+    costs, missing = measure(arguments.minutes * 60, arguments.interval, not arguments.no_peers)
+    trace = trace_bytes_a_sample()
+    report(costs, missing, trace, arguments.minutes, arguments.interval)
+    broken = broken_promises(costs, trace)
+    for line in broken if arguments.check else []:
+        print(f"BROKEN: {line}")
+    return 1 if broken and arguments.check else 0
+
+
+def measure(seconds: float, interval: float, with_peers: bool) -> tuple[list[Cost], list[str]]:
+    with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as name:
+        folder = Path(name)
+        server = TakingServer(folder)
+        started = agents(folder, seconds + START_SECONDS + 20, interval, server)
+        missing: list[str] = []
+        try:
+            if with_peers:
+                found, missing = peers.start(folder, interval, server.url, server.bundle)
+                started += found
+            time.sleep(START_SECONDS)
+            return measured(started, server, seconds, interval), missing
+        finally:
+            for each in started:
+                _end(each.process)
+            server.close()
+
+
+def agents(folder: Path, seconds: float, interval: float, server: TakingServer) -> list[Started]:
+    """One on a CPU machine, one that sees eight GPUs where a compiler is at hand."""
+    started = [_agent("Trimtab", "agent", folder, seconds, interval, server, {})]
+    library = folder / "libnvidia-ml.so.1"
+    source = HERE.parent / "tests" / "agent" / "fake_nvml.c"
+    with suppress(OSError, subprocess.SubprocessError):
+        subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", library, source], check=True)
+        script = folder / "gpus"
+        script.write_text(GPU_SCRIPT)
+        driver = {"LD_LIBRARY_PATH": str(folder), "TRIMTAB_FAKE_NVML": str(script)}
+        name = "Trimtab, 8 GPUs"
+        started.append(_agent(name, "agent-gpus", folder, seconds, interval, server, driver))
+    return started
+
+
+def _agent(
+    name: str,
+    sender: str,
+    folder: Path,
+    seconds: float,
+    interval: float,
+    server: TakingServer,
+    more: dict[str, str],
+) -> Started:
+    environment = os.environ | {
+        "TRIMTAB_URL": f"{server.url}/{sender}",
+        "TRIMTAB_TOKEN": "tt_bench",
+        "TRIMTAB_STATE_DIR": str(folder / f"{sender}-state"),
+        "TRIMTAB_METADATA": "off",
+        "SSL_CERT_FILE": str(server.bundle),
+        **more,
+    }
+    load = [sys.executable, str(HERE / "busy_training.py"), str(seconds)]
+    words = [sys.executable, "-m", "trimtab.cli", "run", "--interval", str(interval), "--", *load]
+    process = subprocess.Popen(
+        words, env=environment, text=True, stdin=subprocess.DEVNULL, start_new_session=True
+    )
+    return Started(name, process, sender=sender)
+
+
+def measured(
+    started: list[Started], server: TakingServer, seconds: float, interval: float
+) -> list[Cost]:
+    """CPU as the difference of the kernel's counts, memory as the most seen."""
+    watches = [_Watch(each, server.taken.get(each.sender)) for each in started]
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        for watch in watches:
+            watch.look()
+        time.sleep(SAMPLE_SECONDS)
+    return [watch.cost(seconds, interval) for watch in watches]
+
+
+class _Watch:
+    """One monitor's processes. Of an agent the first alone: the others are the training's."""
+
+    def __init__(self, started: Started, taken: Taken | None) -> None:
+        self._started, self._taken = started, taken
+        self._rss_bytes = 0
+        self._cpu_before = self._cpu_seconds()
+        self._before = self._sent()
+
+    def look(self) -> None:
+        self._rss_bytes = max(self._rss_bytes, sum(p.memory_info().rss for p in self._processes()))
+
+    def cost(self, seconds: float, interval: float) -> Cost:
+        cpu = (self._cpu_seconds() - self._cpu_before) * 3600 / seconds
+        sent, samples = (a - b for a, b in zip(self._sent(), self._before, strict=True))
+        scraper = self._started.scraper
+        series = scraper.series if scraper else len(self._taken.series) if self._taken else None
+        late = self._taken.late_ms if self._taken and self._taken.late_ms else None
+        return Cost(
+            self._started.name,
+            cpu,
+            self._rss_bytes / 2**20,
+            series,
+            sent / samples if samples else None,
+            None if late is None else 100 * sum(ms > LATE_MS for ms in late) / len(late),
+        )
+
+    def _sent(self) -> tuple[int, int]:
+        if self._started.scraper:
+            return self._started.scraper.received_bytes, self._started.scraper.samples
+        return (self._taken.sent_bytes, self._taken.samples) if self._taken else (0, 0)
+
+    def _cpu_seconds(self) -> float:
+        times = [process.cpu_times() for process in self._processes()]
+        return sum(t.user + t.system for t in times)
+
+    def _processes(self) -> list[psutil.Process]:
+        root = psutil.Process(self._started.process.pid)
+        return [root] if self._started.name.startswith("Trimtab") else [root, *root.children(True)]
+
+
+def report(
+    costs: list[Cost], missing: list[str], trace: float | None, minutes: float, interval: float
+) -> None:
+    cores = os.cpu_count()
+    print(f"{minutes:g} min at {interval:g} s on {cores} cores, Python {platform.python_version()}")
+    columns = ("CPU-s/hour", "RSS MiB", "series", "bytes/sample", f"late>{LATE_MS}ms %")
+    print(f"{'':18}" + "".join(f"{column:>14}" for column in columns))
+    for cost in costs:
+        print(cost.line())
+    for line in missing:
+        print(line)
+    own = costs[0]
+    for cost in costs[1:]:
+        if not cost.name.startswith("Trimtab"):
+            cpu = cost.cpu_seconds_an_hour / own.cpu_seconds_an_hour
+            print(
+                f"{cost.name}: {cpu:.1f} x the CPU, {cost.rss_mib / own.rss_mib:.1f} x the memory"
+            )
+    if trace is not None:
+        print(f"recorded busy trace: {trace:.2f} bytes a sample on the wire, headers counted")
+
+
+def broken_promises(costs: list[Cost], trace: float | None) -> list[str]:
+    broken = []
+    for cost in costs:
+        cpu, rss = CPU_SECONDS_AN_HOUR.get(cost.name), RSS_MIB.get(cost.name)
+        if cpu is not None and cost.cpu_seconds_an_hour > cpu:
+            broken.append(f"{cost.name}: {cost.cpu_seconds_an_hour:.1f} CPU-s/h, over {cpu:g}")
+        if rss is not None and cost.rss_mib > rss:
+            broken.append(f"{cost.name}: {cost.rss_mib:.1f} MiB, over {rss:g}")
+    if trace is None or trace > BYTES_A_SAMPLE:
+        broken.append(f"{trace} bytes a sample of the recorded trace, over {BYTES_A_SAMPLE}")
+    return broken
+
+
+# The recorded trace
+
+
+def record(seconds: float, interval: float) -> int:
+    """What the agent sends of the busy load here, without what names this machine."""
+    with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as name:
+        server = TakingServer(Path(name))
+        agent = _agent("Trimtab", "agent", Path(name), seconds, interval, server, {})
+        agent.process.wait()
+        segments = [decode_segment(body) for body in server.taken["agent"].bodies]
+        server.close()
+    segments.sort(key=lambda segment: segment.start_ms)
+    document = {
+        "recorded": "the agent on bench/busy_training.py",
+        "cores": os.cpu_count(),
+        "system": platform.system(),
+        "kernel": ".".join(platform.release().split(".")[:2]),
+        "interval_seconds": interval,
+        "segments": [
+            [[block.times_ms, block.columns] for block in segment.blocks] for segment in segments
+        ],
+    }
+    packed = gzip.compress(json.dumps(document, separators=(",", ":")).encode(), 9, mtime=0)
+    TRACE.write_bytes(packed)
+    print(f"{len(segments)} segments, {len(packed)} bytes in {TRACE}")
+    return 0
+
+
+def trace_bytes_a_sample() -> float | None:
+    """The recorded segments as this version of the codec encodes them."""
+    if not TRACE.exists():
+        return None
+    document = json.loads(gzip.decompress(TRACE.read_bytes()))
+    clock = SessionClock(UUID(int=1), "0" * 32, 1_767_000_000_000_000_000, 81_234_567_890)
+    sent = samples = start_ms = 0
+    for seq, blocks in enumerate(document["segments"]):
+        found = [Block(times, columns) for times, columns in blocks]
+        values = [v for block in found for column in block.columns.values() for v in column]
+        samples += sum(value is not None for value in values)
+        duration_ms = max((block.times_ms[-1] for block in found), default=0)
+        segment = Segment(
+            run_id=UUID(int=2),
+            job="project/train.py",
+            attempt=0,
+            machine_id="0123456789abcdef0123456789abcdef",
+            clock=clock,
+            seq=seq,
+            start_ms=start_ms,
+            duration_ms=duration_ms,
+            resolution_ms=round(document["interval_seconds"] * 1000),
+            blocks=found,
+        )
+        sent += len(encode_segment(segment)) + HEADER_BYTES
+        start_ms += duration_ms
+    return sent / samples
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    with suppress(psutil.Error):
+        for each in [*psutil.Process(process.pid).children(True), psutil.Process(process.pid)]:
+            with suppress(psutil.Error):
+                each.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(10)
+    process.kill()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,103 @@
+"""A local HTTPS service that takes what agents and trackers send, and counts it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import ssl
+import subprocess
+import threading
+from collections import defaultdict
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from trimtab.wire import decode_segment
+
+SYSTEM_BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
+
+
+class Taken:
+    """What one sender sent: bytes with their headers, samples, late ticks."""
+
+    def __init__(self) -> None:
+        self.requests = self.sent_bytes = self.samples = self.ticks = 0
+        self.late_ms: list[float] = []
+        self.series: set[str] = set()
+        self.bodies: list[bytes] = []
+
+
+class TakingServer:
+    """Tells senders apart by the first part of the path: https://127.0.0.1:PORT/<sender>/..."""
+
+    def __init__(self, folder: Path) -> None:
+        self.taken: dict[str, Taken] = defaultdict(Taken)
+        key, certificate = folder / "key.pem", folder / "certificate.pem"
+        _certify(key, certificate)
+        self.bundle = folder / "bundle.pem"
+        roots = SYSTEM_BUNDLE.read_text() if SYSTEM_BUNDLE.exists() else ""
+        self.bundle.write_text(roots + certificate.read_text())
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(certificate, key)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server.daemon_threads = True
+        self._server.socket = tls.wrap_socket(
+            self._server.socket, server_side=True, do_handshake_on_connect=False
+        )
+        self.url = f"https://127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        taken = self.taken
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                headers = len(self.requestline) + len(str(self.headers))
+                _count(taken[self.path.split("/")[1]], self.path, headers, body)
+                answer = b'{"duplicate": false, "directives": [], "retry_after": null}'
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+            def do_PUT(self) -> None:
+                self.do_POST()
+
+            def do_GET(self) -> None:
+                self.do_POST()
+
+            def log_message(self, *arguments: object) -> None:
+                """Figures are printed at the end."""
+
+        return Handler
+
+
+def _count(taken: Taken, path: str, header_bytes: int, body: bytes) -> None:
+    taken.requests += 1
+    taken.sent_bytes += header_bytes + len(body)
+    if "/segments/" in path:
+        taken.bodies.append(body)
+        for block in decode_segment(body).blocks:
+            taken.ticks += len(block.times_ms)
+            taken.series |= set(block.columns)
+            taken.late_ms += [v or 0 for v in block.columns.get("agent.tick_late_ms", [])]
+            taken.samples += sum(
+                value is not None for column in block.columns.values() for value in column
+            )
+    elif path.endswith("/log-batch"):
+        metrics = json.loads(gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body)["metrics"]
+        taken.samples += len(metrics)
+        taken.series |= {metric["key"] for metric in metrics}
+
+
+def _certify(key: Path, certificate: Path) -> None:
+    request = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=bench"]
+    request += ["-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
+    files = ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*request, *files], check=True, capture_output=True)
