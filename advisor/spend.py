@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
+Name = TypeVar("Name")
 _NANO_USD = Decimal(1).scaleb(-9)
 OTHER_TIME = "other"
 PLANNED = {
@@ -27,16 +28,24 @@ def usd_by_phase(
     is `other`.
     """
     seconds = {name: Fraction(str(s)) for name, s in phase_seconds.items() if s > 0}
-    whole = sum(seconds.values(), Fraction(0))
-    rest = Fraction(str(duration_seconds)) - whole
+    rest = Fraction(str(duration_seconds)) - sum(seconds.values(), Fraction(0))
     if rest > Fraction(1, 1000):
         seconds[OTHER_TIME] = rest
-        whole += rest
+    return split_usd(total_usd, seconds)
+
+
+def split_usd(total_usd: Decimal, weights: Mapping[Name, Fraction | int]) -> dict[Name, Decimal]:
+    """A cost in parts as large as their weights, in whole nano-USD; they sum exactly to it.
+
+    The running total is rounded, half up, never a part. Nothing where no weight is above 0.
+    """
+    whole = sum(weights.values(), Fraction(0))
     if not whole:
         return {}
-    parts, passed, written = {}, Fraction(0), Decimal(0)
-    for name, length in seconds.items():
-        passed += length
+    parts: dict[Name, Decimal] = {}
+    passed, written = Fraction(0), Decimal(0)
+    for name, weight in weights.items():
+        passed += weight
         so_far = _rounded(Fraction(total_usd) * passed / whole)
         parts[name] = so_far - written
         written = so_far

@@ -15,6 +15,7 @@ from advisor.store.frames import load_frame
 from advisor.store.opening import open_store
 from rules import engine
 from rules.frame import RunFrame
+from rules.ledger import Ledger, ledger
 from webapp.analysis import advising, queue, sharing
 from webapp.prices.book import price_book
 from webapp.runs import progress
@@ -31,6 +32,7 @@ class Measured:
     """What was found in the samples."""
 
     judgements: list[engine.Judgement]
+    ledger: Ledger
     figures: Figures
     recommendations: list[Recommendation]
     unreadable: tuple[str, ...]
@@ -74,10 +76,12 @@ def _measure(
     frame, unreadable = _frame(run, _is_final(run))
     queue.renew(held)
     judgements = engine.evaluate(frame, {})
+    waste = ledger(frame)
+    queue.renew(held)
     found = figures(frame)
     queue.renew(held)
     advice = advising.recommendations(run, nodes, judgements, cost, found, book)
-    return Measured(judgements, found, advice, unreadable)
+    return Measured(judgements, waste, found, advice, unreadable)
 
 
 def _is_final(run: Run) -> bool:

@@ -86,3 +86,26 @@ class CostPart(models.Model):
 
     def __str__(self) -> str:
         return f"{self.run} {self.day}: {self.usd}"
+
+
+class LedgerEntry(models.Model):
+    """The time of one label on one GPU, or on a node without GPUs, and what it cost.
+
+    The entries of a run sum to its cost exactly.
+    """
+
+    run = models.ForeignKey(Run, models.CASCADE, related_name="ledger_entries")
+    node = models.ForeignKey(Node, models.CASCADE, related_name="ledger_entries")
+    gpu = models.PositiveIntegerField(null=True, blank=True)
+    label = models.CharField(max_length=24)
+    """One of `rules.ledger.LABELS`."""
+    microseconds = models.BigIntegerField()
+    """Of the one GPU, or of the node."""
+    usd = UsdField(null=True, blank=True)
+    """None: no price."""
+
+    class Meta:
+        ordering = ["pk"]
+
+    def __str__(self) -> str:
+        return f"{self.run} {self.node.key} {self.label}: {self.usd}"

@@ -12,7 +12,7 @@ from advisor.cost import cost_of_run
 from advisor.cost_notes import notes
 from advisor.spend import projection, usd_by_phase
 from rules.engine import Judgement as RuleJudgement
-from webapp.analysis import advising, pricing, sharing, verdicts
+from webapp.analysis import advising, ledger, pricing, sharing, verdicts
 from webapp.analysis.evaluation import Measured, Outcome
 from webapp.analysis.models import CostPart, Judgement
 from webapp.runs import progress
@@ -24,6 +24,7 @@ def save(outcome: Outcome) -> None:
     run = Run.objects.select_for_update(of=("self",)).get(pk=outcome.run.pk)
     _save_cost(run, outcome)
     _save_figures(run, outcome)
+    ledger.save(run, outcome)
     sharing.count_neighbours_again(run, outcome.nodes)
     if outcome.is_final and run.state == Run.FINISHED:
         verdicts.judge(run)

@@ -16,7 +16,7 @@ from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
 from webapp.advice.models import Recommendation
 from webapp.analysis.models import Analysis, Judgement
-from webapp.api import run_money
+from webapp.api import ledger, run_money
 from webapp.api.amounts import money
 from webapp.api.schemas import JobsOut, RunOut
 from webapp.runs import resource, scope
@@ -81,6 +81,7 @@ def run_document(run: Run) -> dict[str, Any]:
     return {
         **_run(run),
         "money": run_money.document(run),
+        "ledger": ledger.document(run),
         "analysis_is_final": analysis is not None and analysis.is_final,
         "analysis_error": analysis.error if analysis else "",
         "findings": [_finding(judgement) for judgement in fired],

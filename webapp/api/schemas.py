@@ -8,6 +8,7 @@ from uuid import UUID
 
 from ninja import Field, Schema
 
+from webapp.api.ledger import LedgerLineOut
 from webapp.api.run_money import RunMoneyOut
 
 
@@ -58,6 +59,7 @@ class RunOut(Schema):
     billed_usd: str | None = Field(description="What the provider billed; null: not entered.")
     missing_prices: list[str]
     money: RunMoneyOut
+    ledger: list[LedgerLineOut] = Field(description="Where the money went, label by label.")
     work: dict[str, Any]
     metrics: dict[str, Any]
     summary: dict[str, Any]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django.db.models import Count, Q, Sum
@@ -14,6 +14,7 @@ from django.urls import reverse
 
 from webapp.runs.models import Job, Run
 from webapp.runs.selectors.baseline import baseline_of
+from webapp.runs.selectors.ledger import JOB_DAYS, LedgerView, job_ledger
 from webapp.runs.selectors.verdict import VerdictHistory, verdict_history
 from webapp.runs.selectors.work import WorkUnit, common_unit
 
@@ -27,6 +28,7 @@ class JobPage:
     job: Job
     charted: list[Run]
     unit: WorkUnit | None
+    ledger_days: ClassVar[int] = JOB_DAYS
     before: Run | None
     """What the last run is compared with."""
     run_count: int
@@ -47,6 +49,11 @@ class JobPage:
     def verdicts(self) -> VerdictHistory | None:
         """Of successive runs; None: none was judged yet."""
         return verdict_history(self.charted)
+
+    @cached_property
+    def ledger(self) -> LedgerView | None:
+        """Of the last days' runs; None: nothing was measured."""
+        return job_ledger(self.job)
 
     @property
     def change_pct(self) -> float | None:

@@ -13,6 +13,7 @@ from webapp.runs.models import Node, Run
 from webapp.runs.selectors.advice import Advice, advice
 from webapp.runs.selectors.baseline import baseline_of
 from webapp.runs.selectors.charts import charts
+from webapp.runs.selectors.ledger import LedgerView, run_ledger
 from webapp.runs.selectors.run_money import RunMoney, run_money
 
 STATES = ("fired", "insufficient_data", "passed", "not_applicable")
@@ -60,6 +61,7 @@ class RunPage:
     baseline: Run | None
     """What it is compared with."""
     money: RunMoney
+    ledger: LedgerView | None
 
     @property
     def findings(self) -> list[Judged]:
@@ -123,17 +125,21 @@ def run_page(run: Run) -> RunPage:
         run=run,
         nodes=list(Node.objects.filter(attempt__run=run).select_related("attempt")),
         judged=_judged(run),
-        cost_lines=[
-            CostLine(part, list(part.prices.all()))
-            for part in run.cost_parts.select_related("node").prefetch_related("prices")
-        ],
+        cost_lines=cost_lines(run),
         recommendations=advice(run.recommendations.all(), run.summary.get("instance_types") or ()),
         analysis=_analysis(run),
         before=siblings.before(run).newest_first().first(),
         after=siblings.after(run).newest_first().last(),
         baseline=baseline_of(run),
         money=run_money(run),
+        ledger=run_ledger(run),
     )
+
+
+def cost_lines(run: Run) -> list[CostLine]:
+    """They sum to the run's cost exactly."""
+    parts = run.cost_parts.select_related("node").prefetch_related("prices")
+    return [CostLine(part, list(part.prices.all())) for part in parts]
 
 
 def _judged(run: Run) -> list[Judged]:

@@ -1,0 +1,114 @@
+"""The waste ledger through the service: it sums to the cost, whatever comes later."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from tests.service.uploads import FakeAgent
+from tests.web import factories
+from webapp.accounts.models import Token
+from webapp.analysis import repricing
+from webapp.analysis.tasks import evaluate
+from webapp.runs.models import Node, Run
+from webapp.sample_data.load import load
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def reader(workspace) -> dict[str, str]:  # type: ignore[no-untyped-def]
+    _, plain = Token.make(workspace, "all", [Token.INGEST, Token.READ])
+    return {"Authorization": f"Bearer {plain}"}
+
+
+@pytest.fixture
+def ledger_of(client: Any, reader: dict[str, str]) -> Any:
+    """What the API says of a run: label -> dollars, and the whole answer."""
+
+    def told(run_id: Any) -> tuple[dict[str, Decimal | None], dict[str, Any]]:
+        document = client.get(f"/api/v1/runs/{run_id}", headers=reader).json()
+        usd = {line["label"]: line["usd"] for line in document["ledger"]}
+        return {label: Decimal(v) if v else None for label, v in usd.items()}, document
+
+    return told
+
+
+def test_the_published_case_says_what_the_unused_and_the_start_cost(
+    live_server: Any, client: Any, workspace: Any, reader: dict[str, str], ledger_of: Any
+) -> None:
+    load(live_server.url, reader["Authorization"].removeprefix("Bearer "), timezone.now())
+    run = Run.objects.filter(job__name="review-sentiment/train.py").earliest("started_at")
+    evaluate(str(run.pk))
+    usd, document = ledger_of(run.pk)
+    assert sum(usd.values()) == Decimal(document["cost_usd"]) == Decimal("6.15672")
+    assert usd["unused_gpu"] == Decimal("6.15672") / 4
+    assert usd["initialise"] == pytest.approx(Decimal("6.15672") * 9 / 12 * Decimal("0.44"))
+    client.force_login(factories.member(workspace))
+    page = client.get(f"/runs/{run.pk}/").content.decode()
+    assert "Where the money went" in page
+    assert "Unused GPU" in page
+    assert "$1.54" in page
+
+
+def _finish(agent: FakeAgent, segments: int = 6) -> Run:
+    agent.declare()
+    for segment in agent.segments(segments):
+        assert agent.put(segment).status_code == 200
+    evaluate(str(agent.run_id))
+    return Run.objects.get(pk=agent.run_id)
+
+
+def test_analysing_again_changes_nothing_and_a_late_segment_is_counted(agent, ledger_of):
+    agent.declare()
+    first, second, last = agent.segments(3)
+    for segment in (first, last):
+        agent.put(segment)
+    evaluate(str(agent.run_id))
+    before, document = ledger_of(agent.run_id)
+    assert sum(before.values()) == Decimal(document["cost_usd"])
+    assert "gap" in before
+    evaluate(str(agent.run_id))
+    assert ledger_of(agent.run_id)[0] == before
+    agent.put(second)
+    evaluate(str(agent.run_id))
+    after, document = ledger_of(agent.run_id)
+    assert sum(after.values()) == Decimal(document["cost_usd"])
+    assert "gap" not in after
+
+
+def test_a_run_without_a_price_has_its_time_and_no_dollars(agent, client, reader, ledger_of):
+    agent.instance_type = ""
+    run = _finish(agent)
+    usd, document = ledger_of(run.pk)
+    assert usd
+    assert set(usd.values()) == {None}
+    seconds = sum(line["seconds"] for line in document["ledger"])
+    assert seconds == pytest.approx(60)
+
+
+def test_dollars_follow_a_new_price_when_the_samples_are_gone(agent, ledger_of):
+    run = _finish(agent)
+    before, _ = ledger_of(run.pk)
+    Run.objects.filter(pk=run.pk).update(raw_deleted_at=timezone.now())
+    Node.objects.filter(attempt__run=run).update(instance_type="c5.xlarge")
+    repricing.price_again(Run.objects.get(pk=run.pk))
+    after, document = ledger_of(run.pk)
+    assert sum(after.values()) == Decimal(document["cost_usd"])
+    assert after.keys() == before.keys()
+    for label, usd in after.items():
+        assert usd == pytest.approx(before[label] * 2, abs=Decimal("1e-8"))
+
+
+def test_a_job_adds_up_the_runs_of_the_last_days(client, workspace, agent, settings):
+    run = _finish(agent)
+    client.force_login(factories.member(workspace))
+    page = f"/jobs/{run.job.uuid}/"
+    assert "Where the money went" in client.get(page).content.decode()
+    long_ago = timezone.now() - timedelta(days=31)
+    Run.objects.filter(pk=run.pk).update(started_at=long_ago, ended_at=long_ago)
+    assert "Where the money went" not in client.get(page).content.decode()

@@ -1,0 +1,61 @@
+"""The waste ledger's rows: microseconds as the rules found them, dollars as the cost has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+
+from advisor.cost import RunCost
+from advisor.spend import split_usd
+from rules.ledger import Entry
+from webapp.analysis.evaluation import Outcome
+from webapp.analysis.models import LedgerEntry
+from webapp.runs.models import Node, Run
+
+
+def save(run: Run, outcome: Outcome) -> None:
+    """Write the entries anew. Without samples the known times stay; their dollars follow the cost.
+    Call in a transaction that holds the run."""
+    measured = outcome.measured
+    found = list(_known(run) if measured is None else measured.ledger.entries)
+    rows = [row for node in outcome.nodes for row in _rows(run, node, found, outcome.cost)]
+    LedgerEntry.objects.filter(run=run).delete()
+    LedgerEntry.objects.bulk_create(rows)
+
+
+def _known(run: Run) -> Iterator[Entry]:
+    for row in LedgerEntry.objects.filter(run=run).select_related("node"):
+        yield Entry(row.node.key, row.gpu, row.label, row.microseconds)
+
+
+def _rows(run: Run, node: Node, found: Iterable[Entry], cost: RunCost) -> list[LedgerEntry]:
+    entries = [entry for entry in found if entry.node == node.key] or list(
+        _unclassified(node, cost)
+    )
+    usd = _usd(node, entries, cost)
+    return [
+        LedgerEntry(
+            run=run,
+            node=node,
+            gpu=entry.gpu,
+            label=entry.label,
+            microseconds=entry.microseconds,
+            usd=usd.get(place),
+        )
+        for place, entry in enumerate(entries)
+    ]
+
+
+def _usd(node: Node, entries: list[Entry], cost: RunCost) -> dict[int, Decimal]:
+    """By the place of the entry. All GPUs of a node are held for as long, so time is the weight."""
+    if node.key in cost.missing:
+        return {}
+    whole = sum((part.usd for part in cost.parts if part.node_key == node.key), Decimal(0))
+    return split_usd(whole, {place: entry.microseconds for place, entry in enumerate(entries)})
+
+
+def _unclassified(node: Node, cost: RunCost) -> Iterator[Entry]:
+    """A node that was paid for and of which nothing arrived."""
+    seconds = sum((part.seconds for part in cost.parts if part.node_key == node.key), Decimal(0))
+    if seconds:
+        yield Entry(node.key, None, "unclassified", int(seconds * 1_000_000))

@@ -1,0 +1,28 @@
+"""The waste ledger of one run, as its page shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ninja import Field, Schema
+
+from webapp.api.amounts import money
+from webapp.runs.models import Run
+from webapp.runs.selectors.ledger import run_ledger
+
+
+class LedgerLineOut(Schema):
+    label: str
+    is_waste: bool
+    seconds: float = Field(description="Of GPUs; of nodes where they have none.")
+    usd: str | None = Field(description="null: no price. The labels sum to the run's cost.")
+
+
+def document(run: Run) -> list[dict[str, Any]]:
+    """As `LedgerLineOut` has it; empty: nothing was measured yet."""
+    found = run_ledger(run)
+    return [
+        {name: getattr(line, name) for name in ("label", "is_waste", "seconds")}
+        | {"usd": money(line.usd)}
+        for line in (found.lines if found else ())
+    ]

@@ -1,0 +1,161 @@
+"""Where the money of a run or a job went: the waste ledger, label by label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+
+from django.db.models import Count, Q, QuerySet, Sum
+from django.utils import timezone
+
+from rules.ledger import LABELS, NO_WASTE
+from webapp.runs.models import Job, Run, began
+
+JOB_DAYS = 30
+BAR_WIDTH = 1000
+EFFECTIVE = "effective"
+MOST_COLOURS = 5
+MEANINGS = {
+    "effective": ("Effective", "the machine did the training's work", ""),
+    "gap": ("No samples", "the agent was silent: nobody can say", ""),
+    "unclassified": ("Unclassified", "held, and no sample says what for", ""),
+    "unused_gpu": ("Unused GPU", "paid for and never used", "unused_gpus"),
+    "initialise": ("Starting", "before the first training step", "startup_breakdown"),
+    "idle_tail": ("Idle at the end", "held after the last work", "idle_tail"),
+    "hung": ("Hung", "no step, nothing moved", "hung"),
+    "checkpoint": ("Checkpoints", "the training waited while one was written", "checkpoint_stalls"),
+    "evaluation": ("Evaluation", "between training steps", "evaluation_share"),
+    "epoch_gap": ("Between epochs", "no step after an epoch ended", "epoch_gaps"),
+    "data_stall": ("Waiting for data", "the loop waited for its next batch", "input_bound"),
+    "communication": ("Communication", "between GPUs and nodes", ""),
+    "throttled": ("Throttled", "slowed by heat or power", ""),
+    "low_sm": ("Half-empty kernels", "busy, with few of its cores", "low_gpu_utilization"),
+    "unused_cores": ("Unused cores", "paid for and idle", "cpu_oversized"),
+}
+"""By label: its name, what it means, and the rule that looks into it."""
+
+
+@dataclass(frozen=True)
+class LedgerLine:
+    """One label. `seconds` of GPUs, or of nodes where they have none; `usd` None: no price."""
+
+    label: str
+    seconds: float
+    usd: Decimal | None
+    share: float
+    """Of all the time, 0..1."""
+    x: float
+    width: float
+    """Of a box that is BAR_WIDTH wide."""
+    colour: str
+
+    @property
+    def name(self) -> str:
+        return MEANINGS[self.label][0]
+
+    @property
+    def meaning(self) -> str:
+        return MEANINGS[self.label][1]
+
+    @property
+    def rule(self) -> str:
+        return MEANINGS[self.label][2]
+
+    @property
+    def is_waste(self) -> bool:
+        return self.label not in NO_WASTE
+
+
+@dataclass(frozen=True)
+class LedgerView:
+    """`lines`: the work first, then the waste, the largest first, then what nobody knows."""
+
+    lines: list[LedgerLine]
+    is_of_gpus: bool
+
+    @property
+    def usd(self) -> Decimal | None:
+        """None: something has no price."""
+        return _sum(line.usd for line in self.lines)
+
+    @property
+    def waste_usd(self) -> Decimal | None:
+        return _sum(line.usd for line in self.lines if line.is_waste)
+
+    @property
+    def waste_share(self) -> float:
+        return sum(line.share for line in self.lines if line.is_waste)
+
+
+def run_ledger(run: Run) -> LedgerView | None:
+    """None: nothing was measured yet."""
+    return _view(Run.objects.filter(pk=run.pk))
+
+
+def job_ledger(job: Job) -> LedgerView | None:
+    """Of the runs that began in the last JOB_DAYS days; None: there are none."""
+    since = timezone.now() - timedelta(days=JOB_DAYS)
+    runs = Run.objects.filter(job=job).present().alias(began=began())
+    return _view(runs.filter(began__gte=since))
+
+
+@dataclass(frozen=True)
+class _Summed:
+    label: str
+    microseconds: int
+    usd: Decimal | None
+    has_gpu: bool
+
+    @property
+    def place(self) -> tuple[int, int]:
+        if self.label == EFFECTIVE:
+            return 0, 0
+        if self.label in NO_WASTE:
+            return 2, LABELS.index(self.label)
+        return 1, -self.microseconds
+
+
+def _view(runs: QuerySet[Run]) -> LedgerView | None:
+    rows = sorted(_summed(runs), key=lambda row: row.place)
+    return LedgerView(list(_lines(rows)), any(row.has_gpu for row in rows)) if rows else None
+
+
+def _summed(runs: QuerySet[Run]) -> Iterator[_Summed]:
+    entries = runs.filter(ledger_entries__isnull=False).order_by()
+    found = entries.values_list("ledger_entries__label").annotate(
+        Sum("ledger_entries__microseconds"),
+        Sum("ledger_entries__usd"),
+        unpriced=Count("ledger_entries", filter=Q(ledger_entries__usd=None)),
+        gpus=Count("ledger_entries__gpu"),
+    )
+    for label, microseconds, usd, unpriced, gpus in found:
+        yield _Summed(label, microseconds, None if unpriced else usd, gpus > 0)
+
+
+def _lines(rows: list[_Summed]) -> Iterator[LedgerLine]:
+    whole, passed = sum(row.microseconds for row in rows), 0
+    for place, row in enumerate(rows):
+        share = row.microseconds / whole
+        yield LedgerLine(
+            label=row.label,
+            seconds=row.microseconds / 1e6,
+            usd=row.usd,
+            share=share,
+            x=round(passed / whole * BAR_WIDTH, 1),
+            width=round(share * BAR_WIDTH, 1),
+            colour=_colour(row.label, place),
+        )
+        passed += row.microseconds
+
+
+def _colour(label: str, place: int) -> str:
+    if label in NO_WASTE:
+        return label
+    return f"waste-{min(max(place, 1), MOST_COLOURS)}"
+
+
+def _sum(amounts: Iterable[Decimal | None]) -> Decimal | None:
+    known = list(amounts)
+    return None if None in known else sum((usd for usd in known if usd is not None), Decimal(0))
