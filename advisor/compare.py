@@ -43,7 +43,9 @@ class Comparison:
     attribution: tuple[Term, ...] | None
     """Sums to `b`'s cost minus `a`'s; None where a cost or a factor isn't known."""
     warnings: tuple[str, ...]
+    is_same_workload: bool
     is_same_work: bool
+    """The same workload, and as much of it."""
     saving_usd: Decimal | None
     """`a`'s cost minus `b`'s, signed; None where no saving can be claimed."""
 
@@ -51,6 +53,21 @@ class Comparison:
     def why(self) -> str:
         """What made the difference in cost, in one sentence; empty: not known."""
         return wording.why(self.attribution)
+
+    @property
+    def exactly(self) -> str:
+        """How `a`'s cost becomes `b`'s, to the nano-dollar; empty: not known."""
+        return wording.exactly(self.a.cost_usd, self.b.cost_usd, self.attribution)
+
+    @property
+    def cost_change_pct(self) -> Decimal | None:
+        """Of the cost for the same work (a unit of it, or the whole run); None where that can't
+        be said: no price, not finished, different workloads."""
+        old, new = self.per_work.a_usd, self.per_work.b_usd
+        are_finished = {self.a.state, self.b.state} == {FINISHED}
+        if not (are_finished and self.is_same_workload) or not old or new is None:
+            return None
+        return 100 * (new / old - 1)
 
     def markdown(self) -> str:
         """For a pull request or an issue: the sentence, the changes, and the figures folded."""
@@ -78,6 +95,7 @@ def compare(a: RunFacts, b: RunFacts) -> Comparison:
         per_work=work,
         attribution=_attribution(a, b),
         warnings=tuple(_warnings(a, b, work, changes)),
+        is_same_workload=is_same_workload,
         is_same_work=is_same,
         saving_usd=saving,
     )

@@ -29,6 +29,8 @@ class _Compared(Protocol):
     @property
     def why(self) -> str: ...
     @property
+    def exactly(self) -> str: ...
+    @property
     def configuration_changes(self) -> Sequence[_Changed]: ...
     @property
     def metrics(self) -> Sequence[MetricRow]: ...
@@ -47,6 +49,7 @@ def markdown(found: _Compared) -> str:
         _table(["changed", *runs], changes) if changes else "",
         "\n".join(f"- {_text(warning)}" for warning in found.warnings),
         "<details><summary>Figures</summary>",
+        _text(found.exactly),
         _table(["figure", *runs, "change"], figures),
         "</details>",
     ]

@@ -66,6 +66,27 @@ def why(terms: Sequence[Term] | None) -> str:
     return f"{_change(difference)} in all: {', '.join(parts)}."
 
 
+def exactly(old: Decimal | None, new: Decimal | None, terms: Sequence[Term] | None) -> str:
+    """How one cost becomes the other, to the nano-dollar; empty: not known.
+
+    `$2 − $0.75 instance type + $0.25 duration = $1.5 (−25.00 %)`
+    """
+    if old is None or new is None or terms is None:
+        return ""
+    told = [
+        f"{MINUS if term.usd < 0 else '+'} {_every_digit(term.usd)} {term.name}"
+        for term in terms
+        if term.usd
+    ]
+    percent = change_pct(old, new)
+    change = "" if percent is None else f" ({signed(percent, 2)} %)"
+    return f"{' '.join([_every_digit(old), *told])} = {_every_digit(new)}{change}"
+
+
+def _every_digit(usd: Decimal) -> str:
+    return f"${abs(usd).normalize():f}"
+
+
 def _by_phase(term: Term) -> str:
     moved = [f"{part.name} {_change(part.usd)}" for part in term.parts if part.usd]
     return f" ({', '.join(moved)})" if moved else ""

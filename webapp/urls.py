@@ -3,7 +3,7 @@
 from django.urls import include, path
 
 from webapp import agent_wheel, health, problems
-from webapp.api import read, spend, write
+from webapp.api import compare, read, spend, write
 from webapp.api.description import Api
 from webapp.ingest import doors
 from webapp.runs import resource
@@ -19,6 +19,7 @@ api = Api(
 api.add_router("", resource.router)
 api.add_router("", doors.router)
 api.add_router("", read.router)
+api.add_router("", compare.router)
 api.add_router("", spend.router)
 api.add_router("", write.router)
 problems.handle_in(api)

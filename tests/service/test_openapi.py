@@ -25,7 +25,7 @@ from tests.service import hostile
 from tests.service.uploads import FakeAgent
 from webapp.accounts.models import Token, Workspace
 from webapp.ingest.bodies import DECLARATION_TYPE, SEGMENT_TYPE
-from webapp.runs.models import Job
+from webapp.runs.models import Job, Run
 from webapp.urls import api
 from webapp.wsgi import application
 
@@ -33,12 +33,16 @@ pytestmark = pytest.mark.django_db
 
 AGENT = FakeAgent(None, "", run_id=UUID(int=11), session_id=UUID(int=12))  # type: ignore[arg-type]
 JOB_ID = UUID(int=13)
+OTHER_RUN = UUID(int=14)
 # What is there, by the name of the parameter that names it. Other parameters are made up.
 THERE: dict[str, list[Any]] = {
     "run_id": [str(AGENT.run_id)],
     "session_id": [str(AGENT.session_id)],
     "seq": [0, 1],
     "job_id": [str(JOB_ID)],
+    "run": [str(AGENT.run_id)],
+    "a": [str(AGENT.run_id)],
+    "b": [str(OTHER_RUN)],
 }
 CHECKS = [
     not_a_server_error,
@@ -95,6 +99,8 @@ def run(tokens, client):
     AGENT.client, AGENT.token = client, tokens["each scope"]
     assert AGENT.put(hostile.whole_segment(AGENT)).status_code == 200
     Job.objects.update(uuid=JOB_ID)
+    job = Job.objects.get()
+    Run.objects.create(id=OTHER_RUN, workspace=job.workspace, job=job, number=99)
 
 
 @st.composite
@@ -102,9 +108,10 @@ def _calls(draw: st.DrawFn, name: str) -> tuple[schemathesis.Case, str]:
     """A call of an operation, right or wrong, about what is there or not, and whose token."""
     mode = draw(st.sampled_from(list(schemathesis.GenerationMode)))
     case = draw(OPERATIONS[name].as_strategy(mode))
-    for parameter, value in dict(case.path_parameters or {}).items():
-        there = [st.sampled_from(THERE[parameter])] if parameter in THERE else []
-        case.path_parameters[parameter] = draw(st.one_of(*there, st.just(value)))
+    for parameters in filter(None, (case.path_parameters, case.query)):
+        for parameter, value in dict(parameters).items():
+            there = [st.sampled_from(THERE[parameter])] if parameter in THERE else []
+            parameters[parameter] = draw(st.one_of(*there, st.just(value)))
     return case, draw(st.sampled_from(["each scope"] * 4 + list(TOKENS)))
 
 

@@ -120,6 +120,8 @@ SCOPES: dict[tuple[str, str], set[str]] = {
     ("delete", "/api/v1/runs/{run_id}"): {Token.WRITE},
     ("post", "/api/v1/runs/{run_id}/restore"): {Token.WRITE},
     ("get", "/api/v1/jobs"): {Token.READ},
+    ("get", "/api/v1/compare"): {Token.READ},
+    ("get", "/api/v1/cost"): {Token.READ, Token.INGEST},
     ("get", "/api/v1/spend"): {Token.READ},
     ("get", "/api/v1/budgets"): {Token.READ},
     ("patch", "/api/v1/jobs/{job_id}"): {Token.WRITE},
@@ -134,6 +136,8 @@ QUERIES = {
     "runs:series_csv": "?names=host.cpu_busy_pct",
     "runs:compare": "?a={run_id}&b={other_run_id}",
     "/api/v1/runs/{run_id}/series": "?names=host.cpu_busy_pct",
+    "/api/v1/compare": "?a={run_id}&b={other_run_id}",
+    "/api/v1/cost": "?run={run_id}",
 }
 DATA = {
     "accounts:switch_workspace": {"workspace": "{workspace_uuid}"},

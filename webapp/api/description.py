@@ -35,7 +35,7 @@ class Description(OpenAPISchema):
     def operation_details(self, operation: Operation) -> dict[str, Any]:
         details: dict[str, Any] = super().operation_details(operation)
         for status in _statuses(operation, details):
-            details["responses"].setdefault(status, _problem(status))
+            details["responses"].setdefault(status, problem(status))
         return details
 
     def operation_security(self, operation: Operation) -> list[dict[str, Any]] | None:
@@ -63,7 +63,8 @@ def _statuses(operation: Operation, details: dict[str, Any]) -> list[int]:
     return sorted(found)
 
 
-def _problem(status: int) -> dict[str, Any]:
+def problem(status: int) -> dict[str, Any]:
+    """An answer other than 2xx; to be named where an operation has one that others haven't."""
     schema = {"$ref": "#/components/schemas/Problem"}
     described: dict[str, Any] = {
         "description": HTTPStatus(status).phrase,

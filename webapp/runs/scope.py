@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import Http404
 
 from webapp.accounts.models import Workspace
@@ -47,3 +47,15 @@ def run_or_404(workspace: Workspace | None, run_id: UUID | str) -> Run:
         return runs_of(workspace).get(pk=UUID(str(run_id)))
     except (ValueError, Run.DoesNotExist):
         raise Http404("There is no such run in this workspace.") from None
+
+
+def run_called(workspace: Workspace | None, reference: str) -> Run:
+    """By its id, or as `JOB#NUMBER`: the job's name, or the one that its agents send."""
+    name, _, number = reference.rpartition("#")
+    if not name or not number.isdecimal():
+        return run_or_404(workspace, reference)
+    called = Q(job__name=name) | Q(job__key=name)
+    found = runs_of(workspace).filter(called, number=int(number[:9])).first()
+    if found is None:
+        raise Http404("There is no such run in this workspace.")
+    return found

@@ -16,6 +16,8 @@ _MODULES = {
     "doctor": "doctor",
     "init": "init",
     "import": "importing",
+    "cost": "cost",
+    "compare": "compare",
     "sync": "sync",
     "status": "status",
 }

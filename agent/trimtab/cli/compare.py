@@ -1,0 +1,108 @@
+"""`trimtab compare A B`: two runs side by side, and whether the later costs too much more."""
+
+from __future__ import annotations
+
+import argparse
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from trimtab.cli import reading
+from trimtab.cli.arguments import Commands, say
+
+_EPILOG = """
+A and B are run ids, or JOB#NUMBER. exit code: 0; 1 if --fail-if-cost-up says so; 2 if the service
+gave no answer; 3 if --fail-if-cost-up can't be told: a run has no price or isn't finished, or the
+two are different workloads. Costs are compared for the same work: per sample, token, epoch or step
+where both runs counted it, else as whole runs.
+"""
+
+
+def add_to(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "compare",
+        help="compare two runs: what changed, what it cost, and why",
+        epilog=_EPILOG,
+    )
+    parser.add_argument("a", metavar="A", help="the earlier run")
+    parser.add_argument("b", metavar="B", help="the one that is held against it")
+    reading.add_reading_arguments(parser)
+    parser.add_argument(
+        "--fail-if-cost-up",
+        type=_percent,
+        metavar="PERCENT",
+        help="exit with 1 if the same work costs more by more than that, e.g. 5%%",
+    )
+    parser.set_defaults(handler=compare)
+
+
+def compare(arguments: argparse.Namespace) -> int:
+    found = reading.document(arguments, "compare", a=arguments.a, b=arguments.b)
+    if found is None:
+        return reading.FAILED
+    if arguments.json:
+        reading.show_json(found)
+    elif arguments.markdown:
+        print(found["markdown"], end="")
+    else:
+        print(_as_text(found))
+    if arguments.fail_if_cost_up is None:
+        return reading.FINE
+    return _judged(found, arguments.fail_if_cost_up)
+
+
+def _judged(found: dict[str, Any], most: Decimal) -> int:
+    change = found["cost_change_pct"]
+    if change is None:
+        say("whether the cost went up can't be told.")
+        return reading.UNKNOWN
+    if Decimal(change) <= most:
+        return reading.FINE
+    say(f"the same work costs {Decimal(change):.2f} % more, and {most} % is allowed.")
+    return reading.COST_UP
+
+
+def _as_text(found: dict[str, Any]) -> str:
+    names = [f"#{found[side]['number']}" for side in ("a", "b")]
+    figures = [["figure", *names, "change"]] + [
+        [row["name"], row["a"], row["b"], row["change"]] for row in found["figures"]
+    ]
+    blocks = [
+        found["sentence"],
+        _attribution(found),
+        "\n".join(f"changed: {c['name']} {c['a']} -> {c['b']}" for c in found["changes"]),
+        reading.table(figures, right=(1, 2, 3)),
+        "\n".join(f"note: {warning}" for warning in found["warnings"]),
+        found["url"],
+    ]
+    return "\n\n".join(block for block in blocks if block)
+
+
+def _attribution(found: dict[str, Any]) -> str:
+    """The first cost, what each cause added or took, the second cost."""
+    if found["attribution"] is None:
+        return ""
+    first, second = (found[side] for side in ("a", "b"))
+    rows = [[f"#{first['number']}", reading.usd(first["cost_usd"])]]
+    for term in found["attribution"]:
+        rows.append([f"  {term['name']}", reading.usd(term["usd"], signed=True)])
+        for part in term["parts"]:
+            rows.append([f"    {part['name']}", reading.usd(part["usd"], signed=True)])
+    change = _change(first["cost_usd"], second["cost_usd"])
+    rows.append([f"#{second['number']}", reading.usd(second["cost_usd"])])
+    return f"{reading.table(rows, right=(1,))}{change}"
+
+
+def _change(old: str, new: str) -> str:
+    if not Decimal(old):
+        return ""
+    return f"  ({100 * (Decimal(new) / Decimal(old) - 1):+.2f} %)"
+
+
+def _percent(text: str) -> Decimal:
+    try:
+        percent = Decimal(text.strip().removesuffix("%"))
+    except InvalidOperation:
+        percent = Decimal(-1)
+    if not percent.is_finite() or percent < 0:
+        raise argparse.ArgumentTypeError(f"{text}: say e.g. 5%.")
+    return percent

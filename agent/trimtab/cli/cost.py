@@ -1,0 +1,93 @@
+"""`trimtab cost RUN`: what a run cost, by node, day and phase."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from trimtab.cli import reading
+from trimtab.cli.arguments import Commands
+
+_EPILOG = """
+RUN is a run id, or JOB#NUMBER. exit code: 0; 2 if the service gave no answer; 3 if the run has no
+price.
+"""
+
+
+def add_to(commands: Commands) -> None:
+    parser = commands.add_parser("cost", help="tell what a run cost", epilog=_EPILOG)
+    parser.add_argument("run", metavar="RUN")
+    reading.add_reading_arguments(parser)
+    parser.set_defaults(handler=cost)
+
+
+def cost(arguments: argparse.Namespace) -> int:
+    found = reading.document(arguments, "cost", run=arguments.run)
+    if found is None:
+        return reading.FAILED
+    if arguments.json:
+        reading.show_json(found)
+    else:
+        is_markdown = arguments.markdown
+        print("\n\n".join(block for block in _blocks(found, is_markdown) if block))
+    return reading.UNKNOWN if found["cost_usd"] is None else reading.FINE
+
+
+def _blocks(found: dict[str, Any], is_markdown: bool) -> list[str]:
+    headline = _headline(found)
+    write = reading.markdown_table if is_markdown else _aligned
+    money = found["money"]
+    return [
+        f"**{headline}**" if is_markdown else headline,
+        "\n".join(_told(found)),
+        write(_phases(money)) if money["phases"] else "",
+        write(_parts(found)) if found["parts"] else "",
+        found["url"],
+    ]
+
+
+def _headline(found: dict[str, Any]) -> str:
+    at_least = "at least " if found["cost_is_at_least"] and found["cost_usd"] else ""
+    name = f"{found['job']} #{found['number']}, {found['state']}"
+    return f"{name}: {at_least}{reading.usd(found['cost_usd'])}"
+
+
+def _told(found: dict[str, Any]) -> list[str]:
+    money, projected = found["money"], found["money"]["projected"]
+    lines = list(found["missing_prices"])
+    if money["basis"] != "list":
+        lines.append(f"at {money['basis']}; {reading.usd(money['list_usd'])} at the list price")
+    if projected:
+        low, high = reading.usd(projected["low_usd"]), reading.usd(projected["high_usd"])
+        lines.append(f"{reading.usd(projected['usd'])} at its end ({low} to {high})")
+    for unit in money["per_work"]:
+        amount = "" if unit["amount"] == 1 else f"{unit['amount']:,} "
+        name = unit["unit"].removesuffix("s") if unit["amount"] == 1 else unit["unit"]
+        lines.append(f"{reading.usd(unit['usd'])} per {amount}{name}")
+    if money["billed_difference_usd"] is not None:
+        more = reading.usd(money["billed_difference_usd"], signed=True)
+        lines.append(f"{more} on the bill against what was counted")
+    if money["verdict"]:
+        lines.append(f"{money['verdict']['title']}. {money['verdict']['sentence']}")
+    return [*lines, *money["notes"]]
+
+
+def _phases(money: dict[str, Any]) -> list[list[str]]:
+    return [["phase", "cost"]] + [[p["name"], reading.usd(p["usd"])] for p in money["phases"]]
+
+
+def _parts(found: dict[str, Any]) -> list[list[str]]:
+    return [["node", "machine", "day (UTC)", "charged", "cost"]] + [
+        [
+            part["node"],
+            part["instance_type"] or "not declared",
+            part["day"],
+            f"{part['seconds']:g} s",
+            reading.usd(part["usd"]),
+        ]
+        for part in found["parts"]
+    ]
+
+
+def _aligned(rows: list[list[str]]) -> str:
+    return reading.table(rows, right=range(len(rows[0]))[-1:])

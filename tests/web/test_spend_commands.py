@@ -1,0 +1,213 @@
+"""`trimtab cost` and `trimtab compare` against the real service, beside its pages and its API."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import urllib.request
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from trimtab.cli import main
+from trimtab.wire import decode_declaration, decode_segment
+
+from tests.web import factories
+from webapp.accounts.models import Token
+from webapp.analysis import tasks
+from webapp.ingest import accept
+from webapp.prices.bundled import sync_bundled
+from webapp.runs.models import Job, Run
+from webapp.sample_data.load import DECLARATION_TYPE, uploads_of
+from webapp.sample_data.published import JOB, published_runs
+
+ATTRIBUTION = {"instance type": "-3.907", "node count": "-1.177", "duration": "-0.006"}
+PLAIN = str.maketrans({"−": "-", "\\": ""})
+
+
+@pytest.fixture
+def service(live_server, owner, monkeypatch) -> SimpleNamespace:
+    """A service over HTTP, and a token for it in the environment."""
+    token = Token.make(owner.workspace, "script", [Token.READ])[1]
+    monkeypatch.setenv("TRIMTAB_URL", live_server.url)
+    monkeypatch.setenv("TRIMTAB_TOKEN", token)
+    return SimpleNamespace(url=live_server.url, token=token, owner=owner)
+
+
+@pytest.fixture
+def published(service) -> SimpleNamespace:
+    """The published case: uploaded, analysed, priced from the bundled table."""
+    sync_bundled()
+    for simulated in published_runs("Sample data"):
+        _upload(service.owner.workspace, simulated)
+        tasks.evaluate(str(simulated.run_id))
+    return service
+
+
+def _upload(workspace, simulated) -> None:  # type: ignore[no-untyped-def]
+    for upload in uploads_of(simulated):
+        if upload.content_type == DECLARATION_TYPE:
+            accept.declaration(workspace, decode_declaration(upload.body))
+        else:
+            segment = decode_segment(upload.body)
+            accept.segment(workspace, accept.Upload(segment, upload.body, time.time_ns()))
+
+
+def ask(service: SimpleNamespace, path: str) -> dict[str, Any]:
+    headers = {"Authorization": f"Bearer {service.token}"}
+    request = urllib.request.Request(f"{service.url}/api/v1/{path}", headers=headers)  # noqa: S310
+    with urllib.request.urlopen(request) as answer:  # noqa: S310
+        found: dict[str, Any] = json.load(answer)
+        return found
+
+
+def say(capsys, *words: str) -> tuple[int, str, str]:  # type: ignore[no-untyped-def]
+    """Exit code, output and errors of a command."""
+    code = main(words)
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+def terms(text: str) -> dict[str, str]:
+    """Signed terms of `$6 - $3 instance type - … = $1` to a tenth of a cent."""
+    found = re.findall(r"([-+]) \$([0-9.]+) (instance type|node count|duration)", text)
+    return {name: f"{Decimal(sign + usd):.3f}" for sign, usd, name in found}
+
+
+def test_page_api_markdown_and_command_say_the_published_case_alike(published, capsys):
+    first, second = Run.objects.order_by("number")
+    found = ask(published, f"compare?a={first.pk}&b={second.pk}")
+    page = published.owner.page(f"/compare/?a={first.pk}&b={second.pk}")
+    exactly = re.search(r'id="exactly">(.*?)</p>', page, re.DOTALL)
+    code, markdown, _ = say(capsys, "compare", f"{JOB}#1", f"{JOB}#2", "--markdown")
+    assert code == 0
+    assert markdown == found["markdown"]
+    assert exactly is not None
+    for told in (found["exactly"], exactly[1], markdown):
+        plain = told.translate(PLAIN)
+        assert "$6.15672 - $" in plain
+        assert "= $1.06675 (-82.67 %)" in plain
+        assert terms(plain) == ATTRIBUTION
+    sums = [Decimal(term["usd"]) for term in found["attribution"]]
+    assert sum(sums) == Decimal("1.06675") - Decimal("6.15672")
+    assert f"{found['cost_change_pct']:.2f}" == "-82.67"
+
+    _, text, _ = say(capsys, "compare", str(first.pk), str(second.pk))
+    assert found["sentence"] in text
+    assert found["sentence"] in page
+    assert re.search(r"#1 +\$6\.15672\n", text)
+    assert re.search(r"#2 +\$1\.06675  \(-82\.67 %\)", text)
+    for name, usd in ATTRIBUTION.items():
+        shown = re.search(rf"  {name} +(-)\$([0-9.]+)", text)
+        assert shown is not None
+        assert f"{Decimal(shown[1] + shown[2]):.3f}" == usd
+
+    code, text, _ = say(capsys, "cost", f"{JOB}#1")
+    assert code == 0
+    assert f"{JOB} #1, finished: $6.15672" in text
+    assert text.count("ml.p3.8xlarge") == 3
+    assert text.count("$2.05224") == 3
+
+
+@pytest.fixture
+def job(service) -> Job:
+    return factories.job(service.owner.workspace)
+
+
+def pair(job: Job, first: str | None, second: str | None, **more: Any) -> tuple[str, str]:
+    runs = [factories.run(job, cost=first), factories.run(job, cost=second, **more)]
+    return f"{job.name}#{runs[0].number}", str(runs[1].pk)
+
+
+@pytest.mark.parametrize(
+    ("second", "allowed", "code", "words"),
+    [
+        ("1.04", "5%", 0, ""),
+        ("1.05", "5", 0, ""),
+        ("1.051", "5%", 1, "the same work costs 5.10 % more, and 5 % is allowed"),
+        ("0.5", "0%", 0, ""),
+        ("1.0001", "0 %", 1, "costs 0.01 % more"),
+        (None, "5%", 3, "can't be told"),
+    ],
+)
+def test_it_fails_if_the_cost_went_up_by_more_than_is_allowed(
+    job, capsys, second, allowed, code, words
+):
+    runs = pair(job, "1.000000000", second)
+    found, _, errors = say(capsys, "compare", *runs, f"--fail-if-cost-up={allowed}")
+    assert found == code
+    assert words in errors
+
+
+def test_more_of_the_same_work_is_no_higher_cost(job, capsys):
+    runs = pair(job, "1", "2", work={"samples": 38_400.0})
+    assert say(capsys, "compare", *runs, "--fail-if-cost-up", "1%")[0] == 0
+
+
+@pytest.mark.parametrize("more", [{"state": Run.FAILED}, {"workload": {"entry_point": "x.py"}}])
+def test_whether_the_cost_went_up_is_not_told_of_other_or_unfinished_work(job, capsys, more):
+    runs = pair(job, "1", "9", **more)
+    assert say(capsys, "compare", *runs, "--fail-if-cost-up", "1%")[0] == 3
+
+
+def test_the_cost_of_a_run_says_what_is_known_and_json_is_the_answer(service, job, capsys):
+    run = factories.costed(_with_node(factories.run(job)))
+    Run.objects.filter(pk=run.pk).update(
+        summary=run.summary | {"phase_usd": {"train": "0.01"}, "cost_notes": ["Half was paid."]}
+    )
+    code, told, _ = say(capsys, "cost", f"{job.name}#{run.number}", "--json")
+    assert code == 0
+    assert json.loads(told) == ask(service, f"cost?run={quote(job.name)}%23{run.number}")
+    _, told, _ = say(capsys, "cost", str(run.pk), "--markdown")
+    assert told.startswith(f"**{job.name} #{run.number}, finished: $0.01417**")
+    assert "| train | $0.01 |" in told
+    assert "Half was paid." in told
+
+
+def _with_node(run: Run) -> Run:
+    factories.node(run)
+    return run
+
+
+def test_a_run_without_a_price_has_an_exit_code_of_its_own(job, capsys):
+    run = factories.run(job, cost=None, summary=factories.summary(missing=["no price of x9"]))
+    code, told, _ = say(capsys, "cost", str(run.pk))
+    assert code == 3
+    assert "finished: no price" in told
+    assert "no price of x9" in told
+
+
+@pytest.mark.parametrize("run", ["nobody/train.py#1", "no-such-run", "vision/train.py#99999999999"])
+def test_a_run_that_is_not_there_is_said_and_is_an_error(job, capsys, run):
+    code, told, errors = say(capsys, "cost", run)
+    assert (code, told) == (2, "")
+    assert "404" in errors
+
+
+def test_a_token_of_agents_may_ask_for_a_cost_and_not_compare(service, job, capsys, monkeypatch):
+    monkeypatch.setenv("TRIMTAB_TOKEN", Token.make(job.workspace, "agent", [Token.INGEST])[1])
+    a, b = pair(job, "1", "2")
+    assert say(capsys, "cost", a)[0] == 0
+    code, _, errors = say(capsys, "compare", a, b)
+    assert code == 2
+    assert "the token needs the scope `read`" in errors
+
+
+def test_without_a_service_it_says_what_to_set(capsys, monkeypatch, tmp_path):
+    for name in ("TRIMTAB_URL", "TRIMTAB_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    code, _, errors = say(capsys, "cost", "a#1")
+    assert code == 2
+    assert "TRIMTAB_URL" in errors
+
+
+@pytest.mark.parametrize("percent", ["five", "-1%", "nan"])
+def test_a_percentage_that_is_none_is_refused(capsys, percent):
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", "a", "b", f"--fail-if-cost-up={percent}"])
+    assert ended.value.code == 2

@@ -1,0 +1,201 @@
+"""Two runs side by side, and what one of them cost: as their pages say it."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.urls import reverse
+from ninja import Field, Query, Router, Schema
+
+from advisor.attribution import Term
+from webapp.accounts.access import TokenRequest
+from webapp.accounts.bearer import Bearer
+from webapp.accounts.models import Token
+from webapp.api import run_money
+from webapp.api.amounts import money
+from webapp.api.description import problem
+from webapp.problems import Problem
+from webapp.runs import scope
+from webapp.runs.models import Run
+from webapp.runs.selectors.comparison import ComparePage, compare_page
+from webapp.runs.selectors.run import cost_lines
+
+router = Router(tags=["read"])
+_REFERENCE = "A run's id, or JOB#NUMBER."
+_MAY_BE_MISSING = {"responses": {404: problem(404)}}
+
+
+class RunRefOut(Schema):
+    id: UUID
+    job: str
+    number: int
+    state: str
+    cost_usd: str | None
+    url: str
+
+
+class SettingOut(Schema):
+    name: str
+    a: Any
+    b: Any
+
+
+class FigureOut(Schema):
+    name: str
+    a: str
+    b: str
+    change: str
+    tone: str = Field(description="`better`, `worse` or `neutral`.")
+
+
+class PartOut(Schema):
+    name: str
+    usd: str
+
+
+class TermOut(PartOut):
+    parts: list[PartOut] = Field(description="Of the duration by phases; they sum to it.")
+
+
+class WorkOut(Schema):
+    unit: str = Field(description="`run`: whole runs are compared.")
+    a: float
+    b: float
+    a_usd: str | None = Field(description="For one of the unit.")
+    b_usd: str | None
+
+
+class CompareOut(Schema):
+    a: RunRefOut
+    b: RunRefOut
+    sentence: str
+    why: str
+    exactly: str = Field(description="How one cost becomes the other, to the nano-dollar.")
+    warnings: list[str]
+    changes: list[SettingOut]
+    figures: list[FigureOut]
+    attribution: list[TermOut] | None = Field(description="They sum to the difference exactly.")
+    per_work: WorkOut
+    cost_change_pct: float | None = Field(
+        description="Of the cost for the same work; null: it can't be said."
+    )
+    is_same_work: bool
+    saving_usd: str | None = Field(description="Signed; null: no saving can be claimed.")
+    markdown: str
+    url: str
+
+
+class CostPartOut(Schema):
+    node: str
+    instance_type: str
+    day: date
+    seconds: float
+    usd: str
+    prices: list[str]
+
+
+class CostOut(RunRefOut):
+    cost_is_at_least: bool
+    duration_seconds: float | None
+    missing_prices: list[str]
+    money: run_money.RunMoneyOut
+    parts: list[CostPartOut] = Field(description="By node and UTC day; they sum to the cost.")
+
+
+@router.get(
+    "/compare",
+    response=CompareOut,
+    auth=Bearer(Token.READ),
+    summary="Two runs side by side: why the cost changed",
+    openapi_extra=_MAY_BE_MISSING,
+)
+def get_compare(
+    request: TokenRequest,
+    a: str = Query(..., max_length=400, description=f"The earlier one. {_REFERENCE}"),  # type: ignore[type-arg]
+    b: str = Query(..., max_length=400, description=_REFERENCE),  # type: ignore[type-arg]
+) -> dict[str, Any]:
+    """What their page shows, and the same as Markdown."""
+    runs = [scope.run_called(request.auth.workspace, reference) for reference in (a, b)]
+    if runs[0] == runs[1]:
+        raise Problem(422, "Both are the same run.", "b", "Name two runs.")
+    return _compared(compare_page(*runs))
+
+
+@router.get(
+    "/cost",
+    response=CostOut,
+    auth=Bearer(Token.READ, Token.INGEST),
+    summary="What a run cost, by node, day and phase",
+    openapi_extra=_MAY_BE_MISSING,
+)
+def get_cost(
+    request: TokenRequest,
+    run: str = Query(..., max_length=400, description=_REFERENCE),  # type: ignore[type-arg]
+) -> dict[str, Any]:
+    found = scope.run_called(request.auth.workspace, run)
+    return {
+        **_run(found),
+        "cost_is_at_least": found.state in (Run.RUNNING, Run.LOST),
+        "duration_seconds": found.duration.total_seconds() if found.duration else None,
+        "missing_prices": found.summary.get("missing", []),
+        "money": run_money.document(found),
+        "parts": [_part(line) for line in cost_lines(found)],
+    }
+
+
+def _compared(page: ComparePage) -> dict[str, Any]:
+    found = page.result
+    copied = ("sentence", "why", "exactly", "cost_change_pct", "is_same_work")
+    address = f"{reverse('runs:compare')}?a={page.a.pk}&b={page.b.pk}"
+    return {name: getattr(found, name) for name in copied} | {
+        "a": _run(page.a),
+        "b": _run(page.b),
+        "warnings": page.warnings,
+        "changes": [vars(change) for change in found.configuration_changes],
+        "figures": [vars(row) for row in found.metrics],
+        "attribution": _terms(found.attribution),
+        "per_work": {name: _plain(value) for name, value in vars(found.per_work).items()},
+        "saving_usd": money(found.saving_usd),
+        "markdown": found.markdown(),
+        "url": settings.BASE_URL + address,
+    }
+
+
+def _terms(terms: tuple[Term, ...] | None) -> list[dict[str, Any]] | None:
+    if terms is None:
+        return None
+    return [_term(term) | {"parts": [_term(part) for part in term.parts]} for term in terms]
+
+
+def _term(term: Term) -> dict[str, Any]:
+    return {"name": term.name, "usd": money(term.usd)}
+
+
+def _run(run: Run) -> dict[str, Any]:
+    return {
+        "id": run.pk,
+        "job": run.job.name,
+        "number": run.number,
+        "state": run.state,
+        "cost_usd": money(run.cost_usd),
+        "url": settings.BASE_URL + reverse("runs:run", args=[run.pk]),
+    }
+
+
+def _part(line: Any) -> dict[str, Any]:
+    return {
+        "node": str(line.row.node),
+        "instance_type": line.row.node.instance_type,
+        "day": line.row.day,
+        "seconds": line.length.total_seconds(),
+        "usd": money(line.row.usd),
+        "prices": [f"{price.usd_per_hour:f} an hour, {price.source}" for price in line.prices],
+    }
+
+
+def _plain(value: Any) -> Any:
+    return money(value) if isinstance(value, Decimal) else value
