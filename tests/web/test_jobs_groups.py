@@ -105,12 +105,14 @@ def test_groups_have_what_their_runs_spent_and_add_up(full):
     by_owner = groups(full, ("group", "owner"))
     assert by_owner == [("bob", "$8.00"), ("ada", "$5.00"), ("grace", "$2.00")]
     assert groups(full, ("group", "tag:team")) == [
-        ("vision", "$11.00"), ("speech", "$4.00"), ("none", "no price"),
+        ("vision", "$11.00"), ("speech", "$4.00"), ("without team", "no price"),
     ]  # fmt: skip
     assert groups(full, ("group", "tag:3")) == [
-        ("a &quot;b&quot;, %", "$8.00"), ("none", "$7.00"),
+        ("a &quot;b&quot;, %", "$8.00"), ("without 3", "$7.00"),
     ]  # fmt: skip
-    assert "1 without a price" in text(page(full, ("group", "owner")))
+    shown = text(page(full, ("group", "owner")))
+    assert "1 without a price" in shown
+    assert re.search(r"3 groups, 2 jobs 6 \$15\.00", shown)
 
 
 def test_a_group_leads_to_its_jobs_whatever_else_is_asked(full):

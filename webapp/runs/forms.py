@@ -16,8 +16,8 @@ from webapp.runs.models import Job, Node, Run
 USUAL, PINNED, EXCLUDED = "usual", "pinned", "excluded"
 BASELINE = (
     (USUAL, "Counts as any other run"),
-    (PINNED, "Pinned: later runs are compared with pinned runs alone"),
-    (EXCLUDED, "Excluded: no run is compared with it"),
+    (PINNED, "Pinned"),
+    (EXCLUDED, "Excluded"),
 )
 PURCHASE_OPTIONS = {"on_demand": "On demand", "spot": "Spot", "reserved": "Reserved"}
 """As agents tell them."""

@@ -56,6 +56,12 @@ def groups(runs: QuerySet[Run], facet: Facet) -> Rows:
     return _with_sums(sums).order_by(F("spend_usd").desc(nulls_last=True), "value")
 
 
+def totals(runs: QuerySet[Run]) -> dict[str, Any]:
+    """Of all groups together."""
+    dated = runs.select_related(None).order_by().alias(began=began())
+    return dated.aggregate(job_count=Count("job", distinct=True), **_sums())
+
+
 def with_jobs(found: Iterable[Mapping[str, Any]], runs: QuerySet[Run], facet: Facet) -> list[Group]:
     """The groups of a page, with the jobs in them."""
     found = list(found)
@@ -84,14 +90,17 @@ def _valued(runs: QuerySet[Run], facet: Facet) -> QuerySet[Any, Any]:
 
 
 def _with_sums(rows: Rows) -> Rows:
-    recent = Q(began__gte=timezone.now() - timedelta(days=SPEND_DAYS))
-    summed: Rows = rows.annotate(
-        run_count=Count("pk"),
-        spend_usd=Sum("cost_usd", filter=recent),
-        unpriced_count=Count("pk", filter=recent & Q(cost_usd=None)),
-        last_at=Max("began"),
-    )
+    summed: Rows = rows.annotate(**_sums(), last_at=Max("began"))
     return summed
+
+
+def _sums() -> dict[str, Any]:
+    recent = Q(began__gte=timezone.now() - timedelta(days=SPEND_DAYS))
+    return {
+        "run_count": Count("pk"),
+        "spend_usd": Sum("cost_usd", filter=recent),
+        "unpriced_count": Count("pk", filter=recent & Q(cost_usd=None)),
+    }
 
 
 def _job(row: Mapping[str, Any]) -> GroupedJob:

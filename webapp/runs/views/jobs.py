@@ -56,7 +56,7 @@ def _grouped(
     page = Paginator(groups.groups(runs, facet), PAGE_GROUPS).get_page(request.GET.get("page"))
     found = groups.with_jobs(page.object_list, runs, facet)
     rows = [(group, _inside(request.GET, chosen, facet, group.value)) for group in found]
-    shown = {"groups": rows, "page": page}
+    shown = {"groups": rows, "page": page, "totals": groups.totals(runs)}
     return render(request, "runs/jobs_grouped.html", _filters(request, chosen) | shown)
 
 
