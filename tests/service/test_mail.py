@@ -136,6 +136,36 @@ def test_what_changed_between_writing_and_sending_is_withdrawn(team):
     assert "no longer applied" in reasons["bob@example.org"]
 
 
+@pytest.mark.parametrize(
+    ("change", "change_back"),
+    [
+        (lambda: Analysis.objects.update(wanted=99), lambda: Analysis.objects.update(done=99)),
+        (
+            lambda: Recommendation.objects.update(is_provisional=True),
+            lambda: Recommendation.objects.update(is_provisional=False),
+        ),
+        (
+            lambda: Run.objects.update(state=Run.RUNNING),
+            lambda: Run.objects.update(state=Run.FINISHED),
+        ),
+    ],
+    ids=["analysed again", "provisional again", "goes on"],
+)
+def test_a_mail_waits_while_its_run_is_looked_at_again(team, change, change_back):
+    from webapp.notify import tasks
+
+    mailing.advised_run(team.agent())
+    tasks.sweep()
+    change()
+    tasks.send(list(Mail.objects.values_list("pk", flat=True)))
+    assert django_mail.outbox == []
+    assert {mail.error for mail in Mail.objects.all()} == {"Its run is being analysed again."}
+    change_back()
+    Mail.objects.update(due_at=timezone.now())
+    tasks.send(list(Mail.objects.values_list("pk", flat=True)))
+    assert recipients() == ["ada@example.org", "bob@example.org"]
+
+
 def test_a_member_who_left_is_not_mailed(team):
     from webapp.notify import tasks
 

@@ -13,7 +13,7 @@ from django.core.mail import get_connection
 from webapp.accounts.models import User
 from webapp.notify import queue, subscriptions
 from webapp.notify.kinds import KINDS
-from webapp.notify.letters import Letter
+from webapp.notify.letters import Letter, NotYetError
 from webapp.notify.message import compose, compose_test
 from webapp.notify.models import Mail
 
@@ -71,6 +71,9 @@ def _send_one(connection: Any, mail_id: int) -> bool:
         if letter is None:
             return True
         connection.send_messages([compose(mail, KINDS[mail.kind], letter)])
+    except NotYetError as reason:
+        queue.retry_later(mail, str(reason))
+        return True
     except Exception as error:
         return _failed(mail, error)
     queue.sent(mail)

@@ -29,6 +29,10 @@ class Letter:
     context: dict[str, Any]
 
 
+class NotYetError(Exception):
+    """What the mail is about is being looked at again: it waits. The message says for what."""
+
+
 @dataclass(frozen=True)
 class Kind:
     """One kind of mail, as the settings name it."""
@@ -39,4 +43,4 @@ class Kind:
     due: Callable[[datetime], Iterable[Due]]
     """Everybody who should have one by now; whoever has one is passed over."""
     letter: Callable[[Mail], Letter | None]
-    """None: it no longer holds, and isn't sent."""
+    """None: it no longer holds, and isn't sent. Raises NotYetError."""

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from webapp.advice.models import Recommendation
 from webapp.notify.addresses import absolute
-from webapp.notify.letters import Due, Kind, Letter
+from webapp.notify.letters import Due, Kind, Letter, NotYetError
 from webapp.notify.models import Mail, Subscription
 from webapp.notify.text import one_line
 from webapp.runs.models import Run
@@ -37,11 +37,15 @@ def due(now: datetime) -> Iterator[Due]:
 
 
 def letter(mail: Mail) -> Letter | None:
-    """None: it was followed, dismissed or overtaken meanwhile."""
-    of_workspace = _holding().filter(job__workspace=mail.workspace_id)
-    found = of_workspace.select_related("job", "run").filter(uuid=UUID(mail.subject_key)).first()
+    """None: it was followed, dismissed or overtaken meanwhile. Raises NotYetError while its run is
+    analysed again."""
+    found = (
+        _standing().filter(job__workspace=mail.workspace_id, uuid=UUID(mail.subject_key)).first()
+    )
     if found is None:
         return None
+    if not _holding().filter(pk=found.pk).exists():
+        raise NotYetError("Its run is being analysed again.")
     job, title = one_line(found.job.name), one_line(found.title)
     context = {
         "job": job,
@@ -60,13 +64,20 @@ def letter(mail: Mail) -> Letter | None:
 
 
 def _holding() -> QuerySet[Recommendation]:
-    """Advice that stands: nobody has decided on it, and all that arrived of its run was judged."""
-    return Recommendation.objects.filter(
-        state=Recommendation.ACTIVE,
+    """Of what stands, that of finished runs of which all that arrived was judged."""
+    return _standing().filter(
         is_provisional=False,
         run__state=Run.FINISHED,
         run__analysis__is_final=True,
         run__analysis__done__gte=F("run__analysis__wanted"),
+    )
+
+
+def _standing() -> QuerySet[Recommendation]:
+    """Advice that nobody has decided on, of runs that may still come to a good end."""
+    return Recommendation.objects.select_related("job", "run").filter(
+        state=Recommendation.ACTIVE,
+        run__state__in=(Run.RUNNING, Run.LOST, Run.FINISHED),
         run__deleted_at=None,
         job__deleted_at=None,
         job__workspace__deleted_at=None,
