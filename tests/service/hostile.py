@@ -86,11 +86,11 @@ def _mutate(draw: st.DrawFn, changed: Any, place: Path) -> None:
     if what == "remove":
         del holder[place[-1]]
     elif what == "replace":
-        holder[place[-1]] = draw(values)  # type: ignore[index]
+        holder[place[-1]] = copy.deepcopy(draw(values))  # type: ignore[index]
     elif isinstance(holder, list):
-        holder.extend([value] * draw(st.sampled_from([1, 7, 300])))
+        holder.extend([copy.deepcopy(value) for _ in range(draw(st.sampled_from([1, 7, 300])))])
     else:
-        holder[draw(st.sampled_from(TEXTS))] = value
+        holder[draw(st.sampled_from(TEXTS))] = copy.deepcopy(value)
 
 
 @st.composite
