@@ -51,6 +51,7 @@ def describe(session: UUID, run: UUID, target: Target, options: Options) -> Decl
         command=redacted(target.words, secrets)[:500],
         agent_version=__version__,
         workload={**workload, **options.workload},
+        allow_stop=options.allow_stop,
     )
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.agent import fake_nvml
+from tests.agent.metadata import Answer, Stub
 from tests.agent.service import Service
 
 TOKEN = "tt_test-token"
@@ -57,6 +59,30 @@ def drainers_of(tmp_path: Path) -> list[psutil.Process]:
 @pytest.fixture
 def online(environment: dict[str, str], service: Service) -> dict[str, str]:
     return environment | {"TRIMTAB_URL": service.url, "TRIMTAB_TOKEN": TOKEN}
+
+
+@pytest.fixture
+def stub() -> Iterator[Callable[[Answer], Stub]]:
+    """Makes metadata services."""
+    made: list[Stub] = []
+
+    def make(answer: Answer) -> Stub:
+        made.append(Stub(answer))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture(scope="session")
+def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fake_nvml.compiled(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture
+def driver(nvml_library: Path, tmp_path: Path) -> fake_nvml.Driver:
+    return fake_nvml.Driver(nvml_library, tmp_path / "gpus")
 
 
 Trimtab = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.conftest import TOKEN
+from tests.agent.metadata import ec2
 from tests.agent.service import Reply
 
 
@@ -16,8 +17,8 @@ def test_the_doctor_names_what_is_missing_what_that_costs_and_how_to_mend_it(tri
     done = trimtab(environment, "doctor")
     assert done.returncode == 0
     checks = [line for line in done.stdout.splitlines() if not line.startswith(" ")]
-    names = ["service", "spool", "price", "cpu, memory", "pressure", "disks", "network"]
-    names += ["processes", "gpus", "hook"]
+    names = ["service", "spool", "price", "cpu, memory", "container", "pressure", "disks"]
+    names += ["network mounts", "network", "processes", "gpus", "hook"]
     assert [line[9:23].strip() for line in checks] == names
     details = done.stdout.splitlines()
     for number, line in enumerate(details):
@@ -33,6 +34,65 @@ def test_a_working_service_is_fine_and_keeps_nothing(trimtab, online, service):
     assert f"ok       service        {service.url} takes this token" in done.stdout
     assert "ok       price          g5.xlarge" in done.stdout
     assert [r.body for r in service.requests] == [b""]
+
+
+def test_the_metadata_service_names_the_machine(trimtab, environment, stub):
+    metadata = {"TRIMTAB_METADATA": "on", "TRIMTAB_METADATA_URL": stub(ec2()).url}
+    done = trimtab(environment | metadata, "doctor")
+    assert "ok       price          g5.2xlarge, aws ec2, us-east-1, spot" in done.stdout
+
+
+def test_an_unanswered_metadata_service_is_named_with_what_it_costs(trimtab, environment, stub):
+    metadata = {"TRIMTAB_METADATA": "on", "TRIMTAB_METADATA_URL": stub(lambda *asked: None).url}
+    done = trimtab(environment | metadata, "doctor")
+    assert "missing  price          no metadata service answers" in done.stdout
+    assert "without it: the run's cost" in done.stdout
+    done = trimtab(environment, "doctor")
+    assert "missing  price          switched off by TRIMTAB_METADATA" in done.stdout
+
+
+def test_gpus_are_counted_with_those_of_the_run(trimtab, environment, driver):
+    driver.says("gpus 4")
+    done = trimtab(environment | driver.environment | {"CUDA_VISIBLE_DEVICES": "0,3"}, "doctor")
+    assert "ok       gpus           4 by NVML, 2 of them the run's: NVIDIA H100" in done.stdout
+
+
+def test_what_an_older_gpu_does_not_tell_is_said(trimtab, environment, driver):
+    driver.says("gpus 1", "gpu*.no.gpm 1", "gpu*.no.fields 1")
+    done = trimtab(environment | driver.environment, "doctor")
+    lines = done.stdout.splitlines()
+    at = next(n for n, line in enumerate(lines) if line.startswith("partly   gpus"))
+    assert "without it: how much of the GPU its kernels use" in lines[at + 1]
+    assert "PCIe traffic" in lines[at + 1]
+
+
+@pytest.mark.parametrize(
+    ("lines", "seen", "fix"),
+    [
+        (["init 9"], "the driver refuses: driver not loaded", "load the driver"),
+        (["init 4"], "the driver refuses: no permission", "let this user open /dev/nvidiactl"),
+        (["init 18"], "the driver refuses: lib rm version mismatch", "was updated"),
+        (["gpus 0"], "a driver, but no GPU", "--gpus all"),
+    ],
+)
+def test_a_driver_without_gpus_is_missing_and_the_doctor_says_why(
+    trimtab, environment, driver, lines, seen, fix
+):
+    driver.says(*lines)
+    done = trimtab(environment | driver.environment, "doctor")
+    assert done.returncode == 0
+    said = done.stdout.splitlines()
+    at = next(n for n, line in enumerate(said) if line[9:23].strip() == "gpus")
+    assert said[at] == f"missing  gpus           {seen}"
+    assert said[at + 1].strip().startswith("without it: GPU use, memory")
+    assert fix in said[at + 2]
+
+
+def test_a_driver_that_hangs_does_not_hang_the_doctor(trimtab, environment, driver):
+    driver.says("gpus 2", "gpu1.hang 1")
+    done = trimtab(environment | driver.environment, "doctor")
+    assert "partly   gpus           2 by NVML, 2 of them the run's" in done.stdout
+    assert "GPU 1: no_answer" in done.stdout
 
 
 @pytest.mark.parametrize("status", [401, 404, 502])

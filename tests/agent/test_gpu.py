@@ -14,29 +14,19 @@ from trimtab.sources.gpu.inventory import Card, Inventory, allocated
 from trimtab.sources.gpu.troubles import Troubles
 from trimtab.wire import Gpu
 
-from tests.agent import fake_nvml
 from tests.agent.conftest import trimtab_command
-from tests.agent.fake_nvml import Driver
 
 GIB, MIB = 2**30, 2**20
 
 
-@pytest.fixture(scope="session")
-def library(tmp_path_factory):
-    return fake_nvml.compiled(tmp_path_factory.mktemp("nvml"))
-
-
-@pytest.fixture
-def driver(library, tmp_path) -> Driver:
-    return Driver(library, tmp_path / "gpus")
-
-
-def _run(environment: dict[str, str], seconds: float) -> subprocess.Popen[bytes]:
+def _run(environment: dict[str, str], seconds: float) -> subprocess.Popen[str]:
     words = ["run", "--interval", "0.1", "--", "sleep", str(seconds)]
     return subprocess.Popen(
         trimtab_command(*words),
         env=environment,
         stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
         start_new_session=True,
     )
 
@@ -104,6 +94,7 @@ def test_a_gpu_that_hangs_costs_its_own_samples_only(online, service, driver):
     hung, other = service.series("gpu0.busy_pct"), service.series("gpu1.busy_pct")
     assert hung[-5:] == [None] * 5
     assert all(value == 50 for value in other[-5:])
+    assert "a sample was lost" not in agent.stderr.read()
 
 
 def test_a_driver_that_hangs_at_its_opening_never_holds_up_the_command(online, service, driver):
@@ -250,9 +241,12 @@ def test_the_list_is_told_when_it_has_grown_and_not_again():
     inventory.say()
     inventory.add(0, CARDS[0])
     inventory.say()
-    assert [[gpu.uuid for gpu in gpus] for gpus in told] == [
-        ["", CARDS[1].uuid],
-        [CARDS[0].uuid, CARDS[1].uuid],
+    inventory.deny(0)
+    inventory.say()
+    assert [[(gpu.uuid, gpu.allocated) for gpu in gpus] for gpus in told] == [
+        [("", True), (CARDS[1].uuid, False)],
+        [(CARDS[0].uuid, True), (CARDS[1].uuid, False)],
+        [(CARDS[0].uuid, False), (CARDS[1].uuid, True)],
     ]
 
 

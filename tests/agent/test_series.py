@@ -13,7 +13,7 @@ from trimtab.sources.fabric import Fabric
 from trimtab.sources.pressure import Pressure
 from trimtab.sources.remote import Lustre, Nfs
 
-from tests.agent import fake_nvml, test_sources
+from tests.agent import test_sources
 from tests.agent.conftest import trimtab_command
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "series.md"
@@ -30,9 +30,8 @@ if __name__ == "__main__":
 
 
 def test_every_series_is_in_the_document_and_none_that_is_not_sent(
-    online, service, tmp_path, tmp_path_factory
+    online, service, driver, tmp_path, tmp_path_factory
 ):
-    driver = fake_nvml.Driver(fake_nvml.compiled(tmp_path), tmp_path / "gpus")
     driver.says("gpus 2", "gpu1.mig 1")
     (tmp_path / "train.py").write_text(_TRAINING)
     words = ["run", "--", sys.executable, str(tmp_path / "train.py")]

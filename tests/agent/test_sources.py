@@ -128,7 +128,8 @@ def test_bridges_do_not_count_twice_and_a_containers_interface_counts(tmp_path):
 
 
 _PRESSURE = (
-    "some avg10=1.50 avg60=0.00 avg300=0.00 total=700\nfull avg10=0 avg60=0 avg300=0 total=300\n"
+    "some avg10=1.50 avg60=0.00 avg300=0.00 total=700000\n"
+    "full avg10=0 avg60=0 avg300=0 total=300000\n"
 )
 
 
@@ -176,8 +177,8 @@ def test_a_group_without_a_quota_has_no_throttling(tmp_path):
 
 
 def pressure_files(folder: Path) -> Path:
-    for kind, total in (("cpu", 11), ("io", 22), ("memory", 33)):
-        lines = _PRESSURE.replace("700", str(total)).replace("300\n", "5\n")
+    for kind, total in (("cpu", 11_400), ("io", 22_600), ("memory", 33_000)):
+        lines = _PRESSURE.replace("700000", str(total)).replace("300000", "5400")
         (folder / kind).write_text(lines)
     return folder
 
@@ -186,16 +187,16 @@ def test_pressure_is_told_of_the_machine_and_of_the_container(tmp_path):
     groups = version_2_group(tmp_path)
     (tmp_path / "pressure").mkdir()
     assert Pressure(str(pressure_files(tmp_path / "pressure")), groups).read() == {
-        "host.psi_cpu_some_us_total": 11,
-        "host.psi_io_some_us_total": 22,
-        "host.psi_io_full_us_total": 5,
-        "host.psi_memory_some_us_total": 33,
-        "host.psi_memory_full_us_total": 5,
-        "container.psi_cpu_some_us_total": 700,
-        "container.psi_io_some_us_total": 700,
-        "container.psi_io_full_us_total": 300,
-        "container.psi_memory_some_us_total": 700,
-        "container.psi_memory_full_us_total": 300,
+        "host.psi_cpu_some_us_total": 11_000,
+        "host.psi_io_some_us_total": 23_000,
+        "host.psi_io_full_us_total": 5_000,
+        "host.psi_memory_some_us_total": 33_000,
+        "host.psi_memory_full_us_total": 5_000,
+        "container.psi_cpu_some_us_total": 700_000,
+        "container.psi_io_some_us_total": 700_000,
+        "container.psi_io_full_us_total": 300_000,
+        "container.psi_memory_some_us_total": 700_000,
+        "container.psi_memory_full_us_total": 300_000,
     }
 
 

@@ -3,87 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from trimtab import whereabouts
 from trimtab.whereabouts import Place, UnansweredError, sagemaker, slurm
 from trimtab.wire import NodeFacts
 
-Answer = Callable[[str, str, dict[str, str]], str | None]
-
-
-class Stub:
-    """`answer` gets method, path and headers; None is 404."""
-
-    def __init__(self, answer: Answer) -> None:
-        self.asked: list[tuple[str, str]] = []
-        stub = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                stub.asked.append((self.command, self.path))
-                body = answer(self.command, self.path, dict(self.headers))
-                content = (body or "").encode()
-                self.send_response(404 if body is None else 200)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def do_PUT(self) -> None:
-                self.do_GET()
-
-            def log_message(self, *arguments: object) -> None:
-                """Tests read `asked` instead."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
-@pytest.fixture
-def stub() -> Iterator[Callable[[Answer], Stub]]:
-    made: list[Stub] = []
-
-    def make(answer: Answer) -> Stub:
-        made.append(Stub(answer))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
-
-
-def _ec2(life_cycle: str | None = "spot") -> Answer:
-    document = {
-        "accountId": "123456789012",
-        "instanceId": "i-0123456789abcdef0",
-        "instanceType": "g5.2xlarge",
-        "region": "us-east-1",
-        "availabilityZone": "us-east-1c",
-        "pendingTime": "2026-11-20T08:15:30Z",
-    }
-
-    def answer(method: str, path: str, headers: dict[str, str]) -> str | None:
-        if (method, path) == ("PUT", "/latest/api/token"):
-            return "t0ken" if headers.get("X-aws-ec2-metadata-token-ttl-seconds") else None
-        if headers.get("X-aws-ec2-metadata-token") != "t0ken":
-            return None
-        known = {
-            "/latest/dynamic/instance-identity/document": json.dumps(document),
-            "/latest/meta-data/instance-life-cycle": life_cycle,
-        }
-        return known.get(path)
-
-    return answer
+from tests.agent.metadata import Answer, ec2
 
 
 def _google(preemptible: str) -> Answer:
@@ -110,7 +37,7 @@ def _azure(document: str) -> Answer:
 
 
 def test_an_ec2_instance_is_known_by_version_2_of_its_service(stub):
-    found = whereabouts.find({"TRIMTAB_METADATA_URL": stub(_ec2()).url})
+    found = whereabouts.find({"TRIMTAB_METADATA_URL": stub(ec2()).url})
     assert found == Place(
         provider="aws",
         service="ec2",
@@ -123,7 +50,7 @@ def test_an_ec2_instance_is_known_by_version_2_of_its_service(stub):
 
 
 def test_an_older_ec2_that_does_not_tell_its_purchase_leaves_it_open(stub):
-    found = whereabouts.find({"TRIMTAB_METADATA_URL": stub(_ec2(life_cycle=None)).url})
+    found = whereabouts.find({"TRIMTAB_METADATA_URL": stub(ec2(life_cycle=None)).url})
     assert found is not None
     assert (found.instance_type, found.purchase_option) == ("g5.2xlarge", "")
 
@@ -174,7 +101,7 @@ def test_a_proxy_is_never_asked(stub, monkeypatch):
 
 @pytest.mark.parametrize("word", ["off", "0", "False", "no"])
 def test_switched_off_nobody_is_asked(stub, word):
-    service = stub(_ec2())
+    service = stub(ec2())
     environment = {"TRIMTAB_METADATA_URL": service.url, "TRIMTAB_METADATA": word}
     with pytest.raises(UnansweredError, match="TRIMTAB_METADATA"):
         whereabouts.find(environment)
@@ -182,14 +109,14 @@ def test_switched_off_nobody_is_asked(stub, word):
 
 
 def test_the_switch_of_amazons_own_tools_holds_too(stub):
-    service = stub(_ec2())
+    service = stub(ec2())
     environment = {"TRIMTAB_METADATA_URL": service.url, "AWS_EC2_METADATA_DISABLED": "true"}
     assert whereabouts.find(environment) is None
     assert not any(path.startswith("/latest") for _, path in service.asked)
 
 
 def test_a_run_says_where_it_is_and_what_was_declared_stays(trimtab, online, service, stub):
-    metadata = {"TRIMTAB_METADATA": "on", "TRIMTAB_METADATA_URL": stub(_ec2()).url}
+    metadata = {"TRIMTAB_METADATA": "on", "TRIMTAB_METADATA_URL": stub(ec2()).url}
     trimtab(online | metadata, "run", "--zone", "us-east-1-lax-1a", "--", "sleep", "0.5")
     node = service.declarations[-1].node
     assert (node.provider, node.service, node.region) == ("aws", "ec2", "us-east-1")
@@ -201,7 +128,7 @@ def test_a_run_says_where_it_is_and_what_was_declared_stays(trimtab, online, ser
 
 
 def test_a_machine_declared_to_be_elsewhere_stays_there(trimtab, online, service, stub):
-    metadata = {"TRIMTAB_METADATA": "on", "TRIMTAB_METADATA_URL": stub(_ec2()).url}
+    metadata = {"TRIMTAB_METADATA": "on", "TRIMTAB_METADATA_URL": stub(ec2()).url}
     trimtab(online | metadata, "run", "--provider", "on_premises", "--", "sleep", "0.5")
     node = service.declarations[-1].node
     assert (node.provider, node.instance_type, node.region) == ("on_premises", "", "")
@@ -220,7 +147,7 @@ def test_a_service_that_hangs_holds_nothing_up(trimtab, online, service, stub):
 
 
 def test_no_metadata_is_an_option_too(trimtab, online, service, stub):
-    metadata = stub(_ec2())
+    metadata = stub(ec2())
     online |= {"TRIMTAB_METADATA": "on", "TRIMTAB_METADATA_URL": metadata.url}
     trimtab(online, "run", "--no-metadata", "--", "sleep", "0.3")
     assert metadata.asked == []

@@ -51,6 +51,7 @@ declarations = st.builds(
     command=st.lists(texts, max_size=4),
     git_dirty=st.booleans(),
     workload=labels,
+    allow_stop=st.booleans(),
 )
 
 

@@ -10,10 +10,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from trimtab.sources.container import Groups
-from trimtab.sources.procfile import ProcFile, Reading
+from trimtab.sources.procfile import ProcFile, Reading, rounded
 
 _KINDS = {"cpu": (b"some",), "io": (b"some", b"full"), "memory": (b"some", b"full")}
 """No task of a machine can make all others wait for CPU: its `full` has no meaning."""
+
+_STEP_US = 1000
+"""Of a tick that is a fifth of a percent; finer digits would be a tenth of all that is sent."""
 
 
 class Pressure:
@@ -45,5 +48,5 @@ class Pressure:
                 which, *values = line.split()
                 if which in wanted:
                     total_us = int(values[-1].rpartition(b"=")[2])
-                    reading[f"{name}_{which.decode()}_us_total"] = total_us
+                    reading[f"{name}_{which.decode()}_us_total"] = rounded(total_us, _STEP_US)
         return reading

@@ -23,11 +23,12 @@ _LONGEST_RESCAN_SECONDS = 2.0
 _CONFIRM_READS = 4
 _KEPT_OPEN = 150
 """Beyond this many processes the files are opened anew for each read: descriptors are limited."""
+_COARSE_STEP_BYTES = 64 * 1024
 _TRAFFIC = {
-    "tree.read_bytes_total": "read_bytes",
-    "tree.written_bytes_total": "written_bytes",
-    "tree.requested_bytes_total": "requested_bytes",
-    "tree.passed_on_bytes_total": "passed_on_bytes",
+    "tree.read_bytes_total": ("read_bytes", TRAFFIC_STEP_BYTES),
+    "tree.written_bytes_total": ("written_bytes", TRAFFIC_STEP_BYTES),
+    "tree.requested_bytes_total": ("requested_bytes", _COARSE_STEP_BYTES),
+    "tree.passed_on_bytes_total": ("passed_on_bytes", _COARSE_STEP_BYTES),
 }
 
 
@@ -106,9 +107,9 @@ class ProcessTree:
         traffics = [u.traffic for u in usages if u.traffic]
         if len(traffics) < len(usages):
             return reading | dict.fromkeys(_TRAFFIC)
-        for name, field in _TRAFFIC.items():
+        for name, (field, step_bytes) in _TRAFFIC.items():
             total = self._totals[name].total(sum(getattr(traffic, field) for traffic in traffics))
-            reading[name] = rounded(int(total), TRAFFIC_STEP_BYTES)
+            reading[name] = rounded(int(total), step_bytes)
         return reading
 
     def _of_workers(self, usages: list[Usage]) -> Reading:

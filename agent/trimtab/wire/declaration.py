@@ -73,6 +73,8 @@ class Declaration:
     agent_version: str = ""
     workload: dict[str, str] = field(default_factory=dict)
     """What must match for two runs to do the same work: entry point, dataset, model, ..."""
+    allow_stop: bool = False
+    """A rule of the service may end the command."""
 
 
 def encode_declaration(declaration: Declaration) -> bytes:
@@ -105,6 +107,7 @@ def decode_declaration(body: bytes, limits: Limits = LIMITS) -> Declaration:
         git_dirty=bool(document.get("git_dirty")),
         agent_version=text(document, "agent_version", limits, default=""),
         workload=_texts(document, "workload", limits),
+        allow_stop=document.get("allow_stop") is True,
     )
 
 

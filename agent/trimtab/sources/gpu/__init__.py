@@ -54,25 +54,32 @@ class Gpus:
     def read(self) -> Reading:
         if self._reader is None or not self._reader.is_alive():
             self._start()
-        if self._reader is None:
+        reader = self._reader
+        if reader is None or self._is_left_hanging(reader):
             return {}
-        self._leave_if_silent(self._reader)
-        return self._reader.ask(_PATIENCE_SECONDS)
+        return reader.ask(_PATIENCE_SECONDS)
+
+    @property
+    def has_none(self) -> bool:
+        """There is a driver, but no GPU."""
+        return self._reader is not None and self._reader.has_nothing_to_read
 
     def _start(self) -> None:
         """Unless the one before has ended because there is nothing to read, or not yet again."""
-        if self._reader is not None and self._reader.has_nothing_to_read:
+        if self.has_none:
             return
         self._reader = None
         if self._left_hanging < _MOST_LEFT_HANGING and self._troubles.may_try(None):
             self._reader = Reader(self._troubles, self._inventory, self._pids)
             self._reader.start()
 
-    def _leave_if_silent(self, reader: Reader) -> None:
+    def _is_left_hanging(self, reader: Reader) -> bool:
         busy_with, since = reader.busy_with
         limit = _OPENING_SECONDS if busy_with is None else _SILENT_SECONDS
-        if since and time.monotonic() - since > limit:
-            reader.abandon()
-            self._left_hanging += 1
-            self._troubles.began(busy_with, "no_answer")
-            self._reader = None
+        if not since or time.monotonic() - since <= limit:
+            return False
+        reader.abandon()
+        self._left_hanging += 1
+        self._troubles.began(busy_with, "no_answer")
+        self._reader = None
+        return True

@@ -23,14 +23,16 @@ class Card:
 class Inventory:
     """The node's GPUs by number; tells `found` the whole list when it has grown.
 
-    One that may not be asked (another job's, kept apart by a device group) is in the list as well,
-    as not allocated and of the others' model: the run's share of the machine counts it.
+    One that doesn't answer is taken to be of the others' model. One that may not be asked (another
+    job's, kept apart by a device group) is in the list as not allocated: the run's share of the
+    machine counts it.
     """
 
     def __init__(self, found: Callable[[list[Gpu]], None], environment: Mapping[str, str]) -> None:
         self._found = found
         self._visible = environment.get("CUDA_VISIBLE_DEVICES")
         self._cards: dict[int, Card | None] = {}
+        self._denied: set[int] = set()
         self._said: list[Gpu] = []
 
     def expect(self, number: int) -> None:
@@ -39,6 +41,9 @@ class Inventory:
     def add(self, number: int, card: Card) -> None:
         self._cards[number] = card
 
+    def deny(self, number: int) -> None:
+        self._denied.add(number)
+
     def say(self) -> None:
         gpus = self._gpus()
         if gpus and gpus != self._said:
@@ -46,17 +51,16 @@ class Inventory:
             self._found(gpus)
 
     def _gpus(self) -> list[Gpu]:
-        known = {number: card for number, card in self._cards.items() if card}
-        if not known:
+        known = next((card for card in self._cards.values() if card), None)
+        if known is None:
             return []
-        ours = allocated(self._visible, list(known.values()))
-        is_ours = dict(zip(known, ours, strict=True))
-        other = next(iter(known.values()))
-        unknown = Card(other.model, other.memory_bytes, "")
-        cards = [self._cards.get(number) or unknown for number in range(max(self._cards) + 1)]
+        unknown = Card(known.model, known.memory_bytes, "")
+        cards = {number: self._cards[number] or unknown for number in sorted(self._cards)}
+        open_ones = {number: card for number, card in cards.items() if number not in self._denied}
+        ours = dict(zip(open_ones, allocated(self._visible, [*open_ones.values()]), strict=True))
         return [
-            Gpu(card.model, card.memory_bytes, card.uuid, is_ours.get(number, False))
-            for number, card in enumerate(cards)
+            Gpu(card.model, card.memory_bytes, card.uuid, ours.get(number, False))
+            for number, card in cards.items()
         ]
 
 

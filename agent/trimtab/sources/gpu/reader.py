@@ -80,6 +80,8 @@ class Reader(threading.Thread):
             return
         self._troubles.ended(None)
         self._devices = dict.fromkeys(range(count))
+        for number in self._devices:
+            self._inventory.expect(number)
         self._xids = Xids()
         self.has_nothing_to_read = not count
         self.busy_with = (None, 0.0)
@@ -110,6 +112,7 @@ class Reader(threading.Thread):
             reading = (self._devices[number] or self._opened(number)).read()
         except pynvml.NVMLError_NoPermission:
             del self._devices[number]
+            self._inventory.deny(number)
             return {}
         except (pynvml.NVMLError_Uninitialized, pynvml.NVMLError_DriverNotLoaded):
             raise
@@ -125,7 +128,6 @@ class Reader(threading.Thread):
     def _opened(self, number: int) -> Device:
         from trimtab.sources.gpu.device import Device
 
-        self._inventory.expect(number)
         device = Device(number, self._pids)
         self._devices[number] = device
         self._inventory.add(number, device.card)

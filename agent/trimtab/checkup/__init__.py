@@ -1,0 +1,26 @@
+"""Looks at a machine as the agent would, and judges what is missing by what it is good for."""
+
+from __future__ import annotations
+
+from trimtab.checkup import container, gpu, host, place, sending, training
+from trimtab.checkup.check import Check, State
+from trimtab.options import Options
+
+__all__ = ["Check", "State", "all_checks"]
+
+
+def all_checks(options: Options) -> list[Check]:
+    return [
+        sending.service(options),
+        sending.spool(),
+        place.price(options),
+        host.cpu_and_memory(),
+        container.container(),
+        host.pressure(),
+        host.disks(),
+        host.remote_file_systems(),
+        host.network(),
+        host.processes(),
+        gpu.gpus(),
+        training.hook(),
+    ]

@@ -1,0 +1,83 @@
+"""What /proc and /sys show of the machine and of the run's processes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from trimtab.checkup.check import Check, State
+from trimtab.hardware import node_facts
+
+_UNSEEN = ("cifs", "smb3", "ceph", "9p", "gpfs", "beegfs", "afs", "virtiofs")
+"""File systems over a network whose clients don't count where we could read it."""
+
+
+def cpu_and_memory() -> Check:
+    facts = node_facts("doctor")
+    if not Path("/proc/stat").exists():
+        return Check("cpu, memory", State.MISSING, "no /proc", "CPU and memory", "mount /proc")
+    gib = 2**30
+    seen = (
+        f"{facts.effective_cpus:g} of {facts.vcpus} CPUs,"
+        f" {facts.effective_memory_bytes / gib:.1f} of {facts.memory_bytes / gib:.1f} GiB"
+    )
+    return Check("cpu, memory", State.FINE, seen)
+
+
+def pressure() -> Check:
+    if _readable("/proc/pressure/cpu"):
+        return Check("pressure", State.FINE, "/proc/pressure")
+    return Check(
+        "pressure",
+        State.MISSING,
+        "no /proc/pressure",
+        "how long tasks stalled for CPU, memory and disk: bottlenecks are judged by load alone",
+        "a kernel from 4.20 on, started with psi=1; sandboxed containers don't have it",
+    )
+
+
+def disks() -> Check:
+    if _readable("/proc/diskstats") and Path("/proc/diskstats").read_text().strip():
+        return Check("disks", State.FINE, "/proc/diskstats")
+    lost = "disk throughput and queues; what processes read and write is seen all the same"
+    return Check("disks", State.MISSING, "no disk in /proc/diskstats", lost, "run on the host")
+
+
+def remote_file_systems() -> Check:
+    kinds = {line.split()[2] for line in Path("/proc/self/mounts").read_text().splitlines()}
+    seen = sorted(kind for kind in kinds if kind.startswith(("nfs", "lustre")))
+    unseen = sorted(kind for kind in kinds if kind.startswith("fuse.") or kind in _UNSEEN)
+    if not unseen:
+        return Check("network mounts", State.FINE, ", ".join(seen) or "none")
+    lost = "what these mounts carry; what the run's processes ask of them is seen all the same"
+    return Check("network mounts", State.PARTLY, f"{', '.join(unseen)}: no counters", lost, "")
+
+
+def network() -> Check:
+    names = [path.name for path in Path("/sys/class/net").glob("*") if path.name != "lo"]
+    if not _readable("/proc/net/dev") or not names:
+        return Check("network", State.MISSING, "no interface", "network traffic", "")
+    fabric = sorted(path.name for path in Path("/sys/class/infiniband").glob("*"))
+    seen = ", ".join(sorted(names)[:6]) + (f"; fabric {', '.join(fabric)}" if fabric else "")
+    return Check("network", State.FINE, seen)
+
+
+def processes() -> Check:
+    pid = os.getpid()
+    if not Path(f"/proc/{pid}/task/{pid}/children").exists():
+        fix = "a kernel with CONFIG_PROC_CHILDREN"
+        lost = "child processes, e.g. data-loader workers"
+        return Check("processes", State.PARTLY, "only the command's own process", lost, fix)
+    if not _readable(f"/proc/{pid}/io"):
+        lost = "what the run's processes read and write"
+        return Check("processes", State.PARTLY, "no /proc/PID/io", lost, "allow ptrace")
+    return Check("processes", State.FINE, "the tree of the command, with its I/O")
+
+
+def _readable(path: str) -> bool:
+    try:
+        with Path(path).open("rb") as file:
+            file.read(1)
+        return True
+    except OSError:
+        return False

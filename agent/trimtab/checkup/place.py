@@ -1,0 +1,37 @@
+"""Whether the machine is known by the name under which it is billed."""
+
+from __future__ import annotations
+
+import os
+
+from trimtab import whereabouts
+from trimtab.checkup.check import Check, State
+from trimtab.options import Options
+
+_LOST = "the run's cost, unless the service knows this machine's price"
+_DECLARE = "--instance-type, --region, --provider, or TRIMTAB_INSTANCE_TYPE and so on"
+_HOPS = (
+    "; on EC2 a container needs `aws ec2 modify-instance-metadata-options --instance-id ..."
+    " --http-put-response-hop-limit 2`"
+)
+
+
+def price(options: Options) -> Check:
+    declared = options.node.get("instance_type")
+    if declared:
+        where = options.node.get("region", "no region")
+        return Check("price", State.FINE, f"{declared}, {where}, as declared")
+    try:
+        place = whereabouts.find(os.environ) if options.ask_metadata else None
+    except whereabouts.UnansweredError as error:
+        return Check("price", State.MISSING, str(error), _LOST, _DECLARE + _hops(str(error)))
+    if place is None or not place.instance_type:
+        seen = "no metadata service answers" if options.ask_metadata else "asking is switched off"
+        return Check("price", State.MISSING, seen, _LOST, _DECLARE)
+    where = f"{place.provider} {place.service}, {place.region or 'no region'}"
+    bought = place.purchase_option.replace("_", " ")
+    return Check("price", State.FINE, f"{place.instance_type}, {where}{bought and ', ' + bought}")
+
+
+def _hops(problem: str) -> str:
+    return _HOPS if problem.startswith("/latest/") else ""

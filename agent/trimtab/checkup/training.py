@@ -1,0 +1,50 @@
+"""Whether the hook gets into the training's Python."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from trimtab import hooks
+from trimtab.checkup.check import Check, State
+
+_HOOK_TEST = (
+    "import sys, importlib.util as u; print(type(sys.meta_path[0]).__name__ == '_Watcher',"
+    " u.find_spec('torch') is not None)"
+)
+_PYTHON_SECONDS = 20
+
+
+def hook() -> Check:
+    lost = "steps, data wait, loader settings, checkpoints, unless the script calls trimtab.step()"
+    python = shutil.which("python") or shutil.which("python3")
+    if python is None:
+        fix = "activate the training's environment"
+        return Check("hook", State.MISSING, "no python on PATH", lost, fix)
+    if os.environ.get("TRIMTAB_DISABLE") == "1":
+        return Check("hook", State.MISSING, "TRIMTAB_DISABLE=1", lost, "unset it")
+    found = _hooked(python)
+    if found is None or not found[0]:
+        fix = "don't start Python with -I, -E or -S"
+        return Check("hook", State.PARTLY, f"{python} doesn't load it", lost, fix)
+    torch = "with torch" if found[1] else "without torch: Keras and others by callback or SDK"
+    return Check("hook", State.FINE, f"{python}, {torch}")
+
+
+def _hooked(python: str) -> tuple[bool, bool] | None:
+    environment = hooks.environment(os.environ, Path("/nonexistent"))
+    try:
+        answer = subprocess.run(
+            [python, "-c", _HOOK_TEST],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=_PYTHON_SECONDS,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    words = answer.stdout.split()
+    return ("True" in words[:1], "True" in words[1:2])
