@@ -46,6 +46,7 @@ class RunOut(Schema):
     job: JobRef
     number: int
     state: str
+    stopped_by: str = Field(description="The rule that ended it; empty: none did.")
     owner: str
     tags: dict[str, Any]
     note: str

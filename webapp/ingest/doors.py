@@ -12,6 +12,7 @@ from trimtab.wire import Segment, decode_declaration, decode_segment
 
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
+from webapp.directives import telling
 from webapp.ingest import accept, description
 from webapp.ingest.bodies import decoded
 from webapp.problems import Problem
@@ -53,7 +54,8 @@ def put_segment(request: HttpRequest, run_id: UUID, session_id: UUID, seq: int) 
     upload = accept.Upload(segment, request.body, _sent_at_ns(request))
     duplicate = accept.segment(request.auth.workspace, upload)  # type: ignore[attr-defined]
     refused = [{"name": r.name, "reason": r.reason} for r in segment.refused]
-    return _answer(duplicate=duplicate, refused=refused)
+    asked = telling.for_session(session_id)
+    return _answer(duplicate=duplicate, refused=refused, directives=asked)
 
 
 def _must_match(field: str, in_url: object, in_body: object) -> None:

@@ -117,6 +117,8 @@ class Run(models.Model):
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     """The last moment that is known of, while the run has not ended."""
+    stopped_by = models.CharField(max_length=120, blank=True)
+    """The rule that ended it, where one did."""
     last_received_at = models.DateTimeField(default=timezone.now)
     created_at = models.DateTimeField(default=timezone.now)
     cost_usd = UsdField(null=True, blank=True)
@@ -245,6 +247,8 @@ class Node(models.Model):
     this."""
     corrected_by = models.CharField(max_length=300, blank=True)
     corrected_at = models.DateTimeField(null=True, blank=True)
+    allows_stop = models.BooleanField(default=False)
+    """Its agent was started with `--allow-stop`: a rule may end the command."""
 
     class Meta:
         constraints = [
@@ -276,6 +280,8 @@ class Session(models.Model):
     ended_ms = models.BigIntegerField(null=True, blank=True)
     final_seq = models.PositiveIntegerField(null=True, blank=True)
     end_state = models.CharField(max_length=16, blank=True)
+    end_rule = models.CharField(max_length=120, blank=True)
+    """The rule that ended it, where one did."""
     exit_code = models.IntegerField(null=True, blank=True)
 
     def __str__(self) -> str:
@@ -345,6 +351,12 @@ class Artefact(models.Model):
     size_bytes = models.BigIntegerField()
     created_by = models.ForeignKey(User, models.SET_NULL, null=True, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "sha256"], name="one_artefact_a_content")
+        ]
+        ordering = ["created_at", "pk"]
 
     def __str__(self) -> str:
         return self.name

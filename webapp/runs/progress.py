@@ -20,6 +20,7 @@ def follow(run: Run, session: Session, segment: Segment) -> None:
             session.ended_ms = segment.start_ms + event.time_ms
             session.final_seq = segment.seq
             session.end_state = _end_state(event.data.get("state"))
+            session.end_rule = str(event.data.get("rule") or "")[:120]
             session.exit_code = _exit_code(event.data.get("exit_code"))
     session.save()
     run.last_received_at = timezone.now()
@@ -35,7 +36,9 @@ def derive(run: Run) -> None:
     intervals = [session.interval for session in sessions]
     run.started_at = min(start for start, _ in intervals)
     run.ended_at = max(end for _, end in intervals)
-    run.state = _state(run, _deciding(sessions))
+    deciding = _deciding(sessions)
+    run.state = _state(run, deciding)
+    run.stopped_by = _stopping_rule(deciding) if run.state == Run.STOPPED else ""
 
 
 def mark_lost(now: datetime) -> int:
@@ -69,8 +72,15 @@ def _state(run: Run, deciding: list[Session]) -> str:
     if any(session.ended_ms is None for session in deciding):
         silent = timezone.now() - run.last_received_at
         return Run.LOST if silent.total_seconds() > settings.LOST_AFTER_SECONDS else Run.RUNNING
+    if _stopping_rule(deciding):
+        return Run.STOPPED
     states = {session.end_state for session in deciding}
     return next((s for s in (Run.FAILED, Run.STOPPED) if s in states), Run.FINISHED)
+
+
+def _stopping_rule(deciding: list[Session]) -> str:
+    """Where a rule ends one node of a run, the others may well fail of it."""
+    return next((session.end_rule for session in deciding if session.end_rule), "")
 
 
 def _end_state(value: object) -> str:

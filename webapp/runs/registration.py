@@ -6,7 +6,7 @@ from dataclasses import asdict
 from uuid import UUID
 
 from django.db.models import F, Q
-from trimtab.wire import Declaration, NodeFacts
+from trimtab.wire import Declaration
 
 from webapp.accounts.models import Workspace
 from webapp.runs.models import Attempt, Job, MovedRun, Node, Run
@@ -40,7 +40,7 @@ def node(run: Run, attempt_number: int, machine_id: str) -> Node:
 
 def declare(run: Run, declared: Declaration) -> None:
     """Write what was declared; empty fields leave what is known; what a person has set stays."""
-    _declare_node(node(run, declared.attempt, declared.node.machine_id), declared.node)
+    _declare_node(node(run, declared.attempt, declared.node.machine_id), declared)
     _place(run, declared.job)
     if not run.owner_is_edited:
         run.owner = declared.owner or run.owner
@@ -59,8 +59,9 @@ def declare(run: Run, declared: Declaration) -> None:
     run.save()
 
 
-def _declare_node(node: Node, facts: NodeFacts) -> None:
-    known = {name: value for name, value in asdict(facts).items() if value}
+def _declare_node(node: Node, declared: Declaration) -> None:
+    node.allows_stop = declared.allow_stop
+    known = {name: value for name, value in asdict(declared.node).items() if value}
     for name, value in known.items():
         if name in node.declared:
             node.declared[name] = value

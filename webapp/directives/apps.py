@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class DirectivesConfig(AppConfig):
+    name = "webapp.directives"
+    label = "directives"

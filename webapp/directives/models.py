@@ -1,0 +1,68 @@
+"""What the service asks of the agents of a running run, and what each of them answered."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, ClassVar
+
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from webapp.runs.models import Attempt, Session
+
+
+class Directive(models.Model):
+    """Meant for every agent of one attempt: the next attempt is none of its business."""
+
+    STOP, PROFILE = "stop", "profile"
+    KINDS: ClassVar = [(STOP, "Stop"), (PROFILE, "Profile")]
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    """What it is called on the wire."""
+    attempt = models.ForeignKey(Attempt, models.CASCADE, related_name="directives")
+    kind = models.CharField(max_length=16, choices=KINDS)
+    rule = models.CharField(max_length=64, blank=True)
+    """The rule that asks; empty: a person does."""
+    payload = models.JSONField(default=dict)
+    """The rest of what is said on the wire."""
+    asked_by = models.CharField(max_length=300)
+    """In words that outlive the person."""
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["attempt", "kind", "rule"],
+                condition=~Q(rule=""),
+                name="one_directive_a_rule",
+            )
+        ]
+        ordering = ["created_at", "pk"]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.attempt}"
+
+    def on_the_wire(self) -> dict[str, Any]:
+        """See docs/wire.md."""
+        said = {"id": str(self.uuid), "kind": self.kind, **self.payload}
+        return said | {"rule": self.rule} if self.rule else said
+
+
+class Answer(models.Model):
+    """What one agent made of a directive; it is told no more of it."""
+
+    directive = models.ForeignKey(Directive, models.CASCADE, related_name="answers")
+    session = models.ForeignKey(Session, models.CASCADE, related_name="answers")
+    outcome = models.CharField(max_length=16)
+    """`done`, `passed_on` or `refused`."""
+    reason = models.CharField(max_length=500, blank=True)
+    answered_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["directive", "session"], name="one_answer_a_session")
+        ]
+        ordering = ["answered_at", "pk"]
+
+    def __str__(self) -> str:
+        return f"{self.directive}: {self.outcome}"
