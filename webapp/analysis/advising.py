@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 from django.utils import timezone
 
@@ -13,13 +14,13 @@ from advisor.advice.instance_type import KIND as CHANGE_INSTANCE_TYPE
 from advisor.cost import RunCost
 from advisor.figures import Figures
 from advisor.pricing.book import PriceBook
-from advisor.pricing.catalogue import catalogue
 from advisor.recommend import Recommendation, recommend
 from advisor.sizing.demand import PRESETS, Demand
 from rules.engine import Judgement
 from webapp.advice import models as rows
-from webapp.analysis import pricing
-from webapp.runs.models import Node, Run
+from webapp.analysis import pricing, queue
+from webapp.prices.machines import catalogue_in
+from webapp.runs.models import Job, Node, Run
 
 RECENT = timedelta(days=30)
 
@@ -35,14 +36,15 @@ def recommendations(
     """What this run gives reason for; nothing for a run that failed or was stopped."""
     if run.state in (Run.FAILED, Run.STOPPED) or run.duration is None:
         return []
+    demand = _demand(run, nodes, measured)
     return recommend(
         judgements,
-        _demand(run, nodes, measured),
+        demand,
         cost.total_usd,
         run.duration.total_seconds(),
         _recent_costs_usd(run, nodes, judgements, cost),
         book,
-        catalogue(),
+        catalogue_in(demand.region if demand else ""),
         timezone.now(),
         PRESETS[run.workspace.preset],
     )
@@ -66,6 +68,15 @@ def save(run: Run, found: list[Recommendation], is_final: bool) -> None:
         keys = [advised.dedupe_key for advised in found]
         for gone in open_ones.exclude(dedupe_key__in=keys).select_related("run"):
             _settle(gone, run)
+
+
+def advise_again(job: Job, **_: Any) -> None:
+    """Have the newest finished run of a job analysed once more: advice that came from a run which
+    is no longer there is renewed from it. Call in a transaction."""
+    newest = job.present_runs.filter(state=Run.FINISHED).newest_first().first()
+    if newest is not None:
+        queue.want(newest)
+        queue.enqueue_on_commit(newest)
 
 
 def _settle(gone: rows.Recommendation, run: Run) -> None:

@@ -1,0 +1,85 @@
+"""A type that AWS no longer offers keeps its prices and is never recommended."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.utils import timezone
+from trimtab.wire import Declaration
+
+from advisor.pricing.catalogue import catalogue
+from tests.web.training import Training, upload
+from webapp.advice.models import Recommendation
+from webapp.analysis import tasks
+from webapp.prices.bundled import sync_bundled
+from webapp.prices.machines import catalogue_in
+from webapp.prices.models import Machine
+from webapp.runs.models import Run
+
+pytestmark = pytest.mark.django_db
+REGION = "us-east-1"
+
+
+class OnALargeMachine(Training):
+    """Uses a core of eight and a few GiB of 64."""
+
+    def declaration(self) -> Declaration:
+        declared = super().declaration()
+        node = declared.node
+        node.instance_type, node.memory_bytes = "r5.2xlarge", 64 * 2**30
+        return declared
+
+
+def listed(name: str, gone_at: datetime | None = None, region: str = REGION) -> None:
+    seen_at = (gone_at or timezone.now()) - timedelta(days=2)
+    Machine.objects.create(
+        provider="aws", region=region, instance_type=name, hardware=catalogue()[name].to_document(),
+        first_seen_at=seen_at, last_seen_at=seen_at, gone_at=gone_at,
+    )  # fmt: skip
+
+
+def candidate(run: Run, name: str) -> dict[str, str]:
+    rows = Recommendation.objects.filter(run=run, kind="change_instance_type")
+    [found] = [c for row in rows for c in row.candidates if c["instance_type"] == name]
+    return found
+
+
+def test_a_type_that_a_region_no_longer_has_is_recommended_no_more(owner):
+    sync_bundled()
+    run = upload(owner.workspace, OnALargeMachine("train.py", minutes=10))
+    tasks.evaluate(str(run.pk))
+    chosen = Recommendation.objects.get(run=run, kind="change_instance_type").change
+    first = chosen["instance_type"]
+    assert candidate(run, first)["rejected_because"] == ""
+
+    listed(first, gone_at=timezone.now())
+    later = upload(owner.workspace, OnALargeMachine("train.py", minutes=10))
+    tasks.evaluate(str(later.pk))
+
+    assert "can't be started any more" in candidate(later, first)["rejected_because"]
+    advised = Recommendation.objects.get(run=later, kind="change_instance_type")
+    assert advised.change["instance_type"] != first
+
+
+def test_what_is_gone_in_one_region_is_there_in_another():
+    gone_at = datetime(2026, 10, 1, 12, tzinfo=UTC)
+    listed("c5.large", gone_at=gone_at)
+    listed("c5.large", region="eu-west-1")
+    assert not catalogue_in(REGION)["c5.large"].available_at(gone_at.date())
+    assert catalogue_in("eu-west-1")["c5.large"].available_at(gone_at.date())
+    assert catalogue_in(REGION)["c5.large"].available_at(gone_at.date() - timedelta(days=9))
+
+
+def test_a_type_that_is_offered_again_counts_and_so_does_one_that_is_new():
+    retired = next(name for name, machine in catalogue().items() if machine.retired)
+    listed(retired)
+    document = catalogue()["c5.large"].to_document() | {"name": "c99.large"}
+    Machine.objects.create(
+        provider="aws", region=REGION, instance_type="c99.large", hardware=document,
+        first_seen_at=timezone.now(), last_seen_at=timezone.now(),
+    )  # fmt: skip
+    today = timezone.now().date()
+    assert catalogue_in(REGION)[retired].available_at(today)
+    assert catalogue_in(REGION)["c99.large"].available_at(today)
+    assert "c99.large" not in catalogue_in("eu-west-1")
