@@ -9,10 +9,10 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from tests.web import factories
+from tests.web import factories, training
 from tests.web.conftest import Person
-from tests.web.training import Training
 from webapp.accounts.models import AuditEntry, Membership
+from webapp.analysis import tasks
 from webapp.ingest import accept
 from webapp.retention import carrying_out
 from webapp.runs.editing import merging
@@ -116,11 +116,22 @@ def test_what_is_deleted_is_listed_and_comes_back_from_there(owner, stranger, jo
 def test_a_new_run_of_a_deleted_job_brings_it_back_and_the_undo_its_old_runs(owner, job):
     page = post(owner, "delete_job", job).content.decode()
     again = factories.job(owner.workspace, "unrelated")
-    accept.declaration(owner.workspace, Training("vision/train.py").declaration())
+    accept.declaration(owner.workspace, training.Training("vision/train.py").declaration())
     assert Job.objects.get(pk=job.pk).present_runs.count() == 1
     undo(owner, page)
     assert Job.objects.get(pk=job.pk).present_runs.count() == 4
     assert again.present_runs.count() == 0
+
+
+def test_advice_of_a_deleted_run_is_renewed_from_the_newest_that_is_left(owner):
+    older, newer = (training.uploaded_run(owner.workspace, minutes=1) for _ in range(2))
+    for run in (older, newer):
+        tasks.evaluate(str(run.pk))
+    assert {advised.run_id for advised in older.job.recommendations.all()} == {newer.pk}
+    post(owner, "delete_run", newer)
+    tasks.evaluate(str(older.pk))
+    assert {advised.run_id for advised in older.job.recommendations.all()} == {older.pk}
+    assert "Recommended" in owner.page(reverse("runs:job", args=[older.job.uuid]))
 
 
 def test_what_nobody_brings_back_goes_for_good_as_the_dry_run_says(owner, job):

@@ -6,6 +6,7 @@ class AnalysisConfig(AppConfig):
     label = "analysis"
 
     def ready(self) -> None:
+        from webapp.analysis.advising import advise_again
         from webapp.analysis.repricing import price_again, price_what_had_no_price
         from webapp.analysis.verdicts import judge_again
         from webapp.prices.signals import rates_changed
@@ -13,4 +14,5 @@ class AnalysisConfig(AppConfig):
 
         rates_changed.connect(price_what_had_no_price)
         history_changed.connect(judge_again)
+        history_changed.connect(advise_again)
         machine_corrected.connect(price_again)

@@ -3,7 +3,7 @@
 from django.dispatch import Signal
 
 history_changed = Signal()
-"""Which runs of a job are compared has changed; `job`, and `since`: when the first run began that
+"""Which runs a job has or compares has changed; `job`, and `since`: when the first run began that
 this may matter to."""
 machine_corrected = Signal()
 """A person said what a run really ran on; `run` is given."""
