@@ -22,7 +22,7 @@ from trimtab.loops import Sealed, TrainingLoops
 from trimtab.options import Options, told_parameters
 from trimtab.sampler import Sampler
 from trimtab.sharing import Members, living, wait_for_others, worst_exit_code
-from trimtab.sources import Gpus, ProcessTree, machine_sources
+from trimtab.sources import Gpus, ProcessTree, Source, machine_sources
 from trimtab.spool import Spool, open_spool
 from trimtab.supervise import Ending
 from trimtab.timeline import Timeline
@@ -83,19 +83,28 @@ class Session:
         destination = self._options.server.destination
         self.spool.add_session(str(self.id), str(self.run_id), destination)
         self._tell_declaration()
-        sources = machine_sources()
-        if pid is not None:
-            with suppress(OSError):
-                self._tree = ProcessTree(pid, self.folder)
-                sources += [Members(self.folder, self._tree), self._tree]
-        with suppress(OSError):
-            pids = self._tree.pids if self._tree else None
-            sources.append(Gpus(self._tell, self._add_gpus, self._target.environment, pids))
+        sources = [*machine_sources(), *self._own_sources(pid)]
         loops = TrainingLoops(self.folder, self._timeline, self._taken_over)
         self._sampler = Sampler(sources, loops, self._timeline, self._interval_seconds, self._seal)
         self._sampler.start()
         self._start_uploader(pid, stop)
         threading.Thread(target=self._learn, daemon=True).start()
+
+    def _own_sources(self, pid: int | None) -> list[Source]:
+        """The run's processes and GPUs, as far as there are any."""
+        found: list[Source] = []
+        follow: list[Callable[[int], None]] = []
+        if pid is not None:
+            with suppress(OSError):
+                self._tree = ProcessTree(pid, self.folder)
+                found.append(self._tree)
+                follow.append(self._tree.follow)
+        with suppress(OSError):
+            pids = self._tree.pids if self._tree else None
+            gpus = Gpus(self._tell, self._add_gpus, self._target.environment, pids)
+            found.append(gpus)
+            follow.append(gpus.follow)
+        return [Members(self.folder, follow), *found] if self._tree else found
 
     def _start_uploader(self, pid: int | None, stop: Stop | None) -> None:
         if not self._options.server.url:

@@ -11,11 +11,12 @@ import fcntl
 import os
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
-from trimtab.sources import ProcessTree, Reading
+from trimtab.sources import Reading
 from trimtab.timeline import process_started
 
 _MEMBER_SUFFIX = ".member"
@@ -92,18 +93,19 @@ def wait_for_others(folder: Path, at_most_seconds: float) -> None:
 
 
 class Members:
-    """A source without series: shows the tree those who have joined since the last tick."""
+    """A source without series: names those who have joined since the last tick."""
 
-    def __init__(self, folder: Path, tree: ProcessTree) -> None:
+    def __init__(self, folder: Path, follow: Sequence[Callable[[int], None]]) -> None:
         self._folder = folder
-        self._tree = tree
+        self._follow = follow
         self._seen: set[str] = set()
 
     def read(self) -> Reading:
         for name in os.listdir(self._folder):  # noqa: PTH208 - runs at every tick
             if name.endswith(_MEMBER_SUFFIX) and name not in self._seen:
                 self._seen.add(name)
-                self._tree.follow(int(name.removesuffix(_MEMBER_SUFFIX)))
+                for follow in self._follow:
+                    follow(int(name.removesuffix(_MEMBER_SUFFIX)))
         return {}
 
 

@@ -104,7 +104,9 @@ def test_a_service_that_does_not_work_is_an_error(trimtab, online, service, stat
     assert TOKEN not in done.stdout
 
 
-def test_the_payload_is_what_would_be_sent_and_nothing_is(trimtab, online, service):
+def test_the_payload_is_what_would_be_sent_and_nothing_is(trimtab, online, service, driver):
+    driver.says("gpus 1")
+    online |= driver.environment
     # Shares of a time take two looks: the run must last until the second.
     script = "import sys, time; print('secret' in sys.argv); time.sleep(1.5)"
     command = [sys.executable, "-c", script, "--api-key", "hunter2", "https://me:pw@host/x"]
@@ -118,6 +120,8 @@ def test_the_payload_is_what_would_be_sent_and_nothing_is(trimtab, online, servi
     assert "hunter2" not in done.stdout
     assert "me:pw" not in done.stdout
     assert declaration["node"]["machine_id"] == sent.node.machine_id
-    machine = {name for name in segment["blocks"][0]["columns"] if name.startswith("host.")}
-    assert machine
+    assert declaration["node"]["gpus"][0]["model"] == "NVIDIA H100 80GB HBM3"
+    shown = ("host.", "gpu0.")
+    machine = {name for name in segment["blocks"][0]["columns"] if name.startswith(shown)}
+    assert {"host.memory_used_bytes", "gpu0.busy_pct"} <= machine
     assert machine <= set(service.segments[0].blocks[0].columns)

@@ -80,6 +80,15 @@ def test_the_node_says_which_gpus_it_has_and_which_were_given(online, service, d
     assert not _known(service, "gpu2.busy_pct")
 
 
+def test_tasks_that_were_given_a_gpu_each_are_given_both(online, service, driver):
+    driver.says("gpus 4")
+    shared = online | driver.environment | {"SLURM_JOB_ID": "77"}
+    tasks = [_run(shared | {"CUDA_VISIBLE_DEVICES": gpu}, 2.5) for gpu in ("1", "3")]
+    assert [task.wait(30) for task in tasks] == [0, 0]
+    gpus = service.declarations[-1].node.gpus
+    assert [gpu.allocated for gpu in gpus] == [False, True, False, True]
+
+
 def test_a_gpu_that_hangs_costs_its_own_samples_only(online, service, driver):
     driver.says("gpus 2", "gpu*.busy 50")
     agent = _run(online | driver.environment, 9)

@@ -9,13 +9,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from uuid import uuid4
 
-from trimtab import identity
+from trimtab import identity, whereabouts
 from trimtab.described import Target, add_git_state, describe
 from trimtab.draft import Draft
 from trimtab.options import Options
-from trimtab.sources import Source, machine_sources
+from trimtab.sources import Gpus, Source, machine_sources
 from trimtab.timeline import Timeline
-from trimtab.wire import Segment, encode_declaration, encode_segment
+from trimtab.wire import Gpu, Segment, encode_declaration, encode_segment
+
+_GPU_SECONDS = 3.0
 
 
 def show(words: Sequence[str], environment: dict[str, str], options: Options) -> None:
@@ -23,7 +25,10 @@ def show(words: Sequence[str], environment: dict[str, str], options: Options) ->
     target, session, timeline = Target(words, environment), uuid4(), Timeline()
     declaration = describe(session, identity.run_id(options.server, environment), target, options)
     add_git_state(declaration, target.place)
-    draft = _sampled(timeline)
+    with suppress(whereabouts.UnansweredError):
+        if options.ask_metadata and (place := whereabouts.find(environment)):
+            whereabouts.add_to(declaration.node, place, options.node)
+    draft, declaration.node.gpus = _sampled(timeline, environment)
     segment = Segment(
         run_id=declaration.run_id,
         job=declaration.job,
@@ -40,16 +45,27 @@ def show(words: Sequence[str], environment: dict[str, str], options: Options) ->
     _print("PUT /api/v1/runs/{run}/segments/{session}/{seq}", encode_segment(segment))
 
 
-def _sampled(timeline: Timeline) -> Draft:
-    """Rates need two readings."""
-    sources, draft = machine_sources(), Draft(0)
+def _sampled(timeline: Timeline, environment: dict[str, str]) -> tuple[Draft, list[Gpu]]:
+    """Rates need two readings; the GPUs are found before."""
+    sources, draft, gpus = machine_sources(), Draft(0), list[Gpu]()
+    with suppress(OSError):
+        driver = Gpus(lambda kind, data: None, gpus.extend, environment)
+        sources.append(driver)
+        _wait_for(driver, gpus)
     for _ in range(2):
         reading = {}
         for source in sources:
             reading.update(_read(source))
         draft.add(timeline.now_ns(), reading)
         time.sleep(0.2)
-    return draft
+    return draft, gpus
+
+
+def _wait_for(driver: Gpus, gpus: list[Gpu]) -> None:
+    until = time.monotonic() + _GPU_SECONDS
+    while not gpus and not driver.has_none and time.monotonic() < until:
+        driver.read()
+        time.sleep(0.05)
 
 
 def _read(source: Source) -> dict[str, int | float | None]:

@@ -14,6 +14,8 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from pathlib import Path
 
 from trimtab.sources.gpu.inventory import Inventory
 from trimtab.sources.gpu.reader import Reader
@@ -58,6 +60,12 @@ class Gpus:
         if reader is None or self._is_left_hanging(reader):
             return {}
         return reader.ask(_PATIENCE_SECONDS)
+
+    def follow(self, pid: int) -> None:
+        """One more command of the run, with an environment of its own."""
+        with suppress(OSError):
+            words = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
+            self._inventory.also_for(dict(word.split("=", 1) for word in words if "=" in word))
 
     @property
     def has_none(self) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from trimtab.wire import Gpu
 
 _OLD_SLICE = re.compile(r"MIG-(GPU-[0-9a-f-]+)/\d+/\d+", re.IGNORECASE)
+_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Inventory:
 
     def __init__(self, found: Callable[[list[Gpu]], None], environment: Mapping[str, str]) -> None:
         self._found = found
-        self._visible = environment.get("CUDA_VISIBLE_DEVICES")
+        self._visible = [environment.get(_VARIABLE)]
         self._cards: dict[int, Card | None] = {}
         self._denied: set[int] = set()
         self._said: list[Gpu] = []
@@ -43,6 +44,10 @@ class Inventory:
 
     def deny(self, number: int) -> None:
         self._denied.add(number)
+
+    def also_for(self, environment: Mapping[str, str]) -> None:
+        """Another command of the run was given these: srun may give each task its own."""
+        self._visible.append(environment.get(_VARIABLE))
 
     def say(self) -> None:
         gpus = self._gpus()
@@ -57,7 +62,8 @@ class Inventory:
         unknown = Card(known.model, known.memory_bytes, "")
         cards = {number: self._cards[number] or unknown for number in sorted(self._cards)}
         open_ones = {number: card for number, card in cards.items() if number not in self._denied}
-        ours = dict(zip(open_ones, allocated(self._visible, [*open_ones.values()]), strict=True))
+        given = [allocated(visible, list(open_ones.values())) for visible in self._visible]
+        ours = dict(zip(open_ones, map(any, zip(*given, strict=True)), strict=True))
         return [
             Gpu(card.model, card.memory_bytes, card.uuid, ours.get(number, False))
             for number, card in cards.items()
