@@ -83,10 +83,27 @@ def bottleneck_parameters() -> tuple[Parameter, ...]:
     """`threshold`, `gpu_threshold` and patience, as both rules have them."""
     return (
         Parameter(
-            "threshold", "%", 50, 0, 100, "Fires above this share", "SageMaker, 50", "threshold"
+            "threshold",
+            "%",
+            50,
+            0,
+            100,
+            "Fires above this share",
+            "SageMaker, 50",
+            "threshold",
+            save=35,
+            safe=65,
         ),
         Parameter(
-            "gpu_threshold", "%", 10, 0, 100, "GPUs idle below", "SageMaker, 10", "gpu_threshold"
+            "gpu_threshold",
+            "%",
+            10,
+            0,
+            100,
+            "GPUs idle below",
+            "SageMaker, 10",
+            "gpu_threshold",
+            measured=True,
         ),
         *patience_parameters(),
     )

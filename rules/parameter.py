@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal, get_args
 
+Preset = Literal["save", "balanced", "safe"]
+PRESETS: tuple[Preset, ...] = get_args(Preset)
 Values = Mapping[str, float]
 """Parameter name -> value, complete (defaults filled in)."""
 SAGEMAKER_SAMPLE_SECONDS = 0.5
@@ -29,6 +32,17 @@ class Parameter:
     """Our value over SageMaker's: 0.5 where it counts samples, 60 where it counts minutes."""
     whole: bool = False
     choices: tuple[str, ...] = ()
+    save: float | None = None
+    safe: float | None = None
+    """What the presets say instead of the default; None: the same. Ours, all of them: `save` takes
+    smaller leaks for one too, `safe` speaks up only where there is hardly a doubt."""
+    measured: bool = False
+    """`measure` uses it: to judge by another value takes the samples, not just stored numbers."""
+
+    def of_preset(self, preset: Preset) -> float:
+        """The value before a workspace or job sets its own."""
+        chosen = {"save": self.save, "balanced": None, "safe": self.safe}[preset]
+        return self.default if chosen is None else chosen
 
     def checked(self, value: float) -> float:
         """`value` if it is allowed. Raises ValueError naming what is."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rules.frame import RunFrame
-from rules.parameter import Parameter, Values, complete
+from rules.parameter import Parameter, Preset, Values, complete
 
 __all__ = ["Numbers", "Parameter", "Rule", "Values", "Verdict", "Window", "values_hash"]
 
@@ -103,6 +103,8 @@ class Rule:
     judged on each new stretch alone. `run`: it needs the whole run so far."""
     awaits_end: bool = False
     """It depends on what is still to come: before the run's end it can't fire."""
+    may_stop: bool = False
+    """While what it finds goes on, the run may be ended for it, if its owner allows that."""
     sagemaker_name: str = ""
     documentation: str = field(default="", repr=False)
 
@@ -115,6 +117,14 @@ class Rule:
             ValueError: an unknown parameter or a value out of bounds; names it.
         """
         return complete(self.id, self.parameters, overrides or {})
+
+    def preset_values(self, preset: Preset) -> dict[str, float]:
+        """Every parameter as a preset has it."""
+        return {p.name: p.of_preset(preset) for p in self.parameters}
+
+    def parameter(self, name: str) -> Parameter:
+        """By our name. Raises KeyError."""
+        return {p.name: p for p in self.parameters}[name]
 
 
 def values_hash(values: Values) -> str:

@@ -170,10 +170,28 @@ RULE = Rule(
     needs=("gpu*.busy_pct",),
     parameters=(
         Parameter(
-            "cpu_threshold_p95", "%", 70, 0, 100, "CPU below", "SageMaker, 70", "cpu_threshold_p95"
+            "cpu_threshold_p95",
+            "%",
+            70,
+            0,
+            100,
+            "CPU below",
+            "SageMaker, 70",
+            "cpu_threshold_p95",
+            save=80,
+            safe=50,
         ),
         Parameter(
-            "gpu_threshold_p95", "%", 70, 0, 100, "GPU below", "SageMaker, 70", "gpu_threshold_p95"
+            "gpu_threshold_p95",
+            "%",
+            70,
+            0,
+            100,
+            "GPU below",
+            "SageMaker, 70",
+            "gpu_threshold_p95",
+            save=80,
+            safe=50,
         ),
         Parameter(
             "gpu_memory_threshold_p95",
@@ -184,6 +202,8 @@ RULE = Rule(
             "GPU memory below",
             "SageMaker, 70",
             "gpu_memory_threshold_p95",
+            save=80,
+            safe=50,
         ),
         Parameter(
             "window_seconds",
@@ -195,6 +215,7 @@ RULE = Rule(
             "SageMaker, 500 samples at 0.5 s",
             sagemaker_name="window",
             sagemaker_factor=SAGEMAKER_SAMPLE_SECONDS,
+            measured=True,
         ),
         *patience_parameters(),
     ),

@@ -99,7 +99,9 @@ RULE = Rule(
     needs=(),
     parameters=(
         Parameter("factor", "times", 3, 1, 1000, "Away from the best interval", "ours"),
-        Parameter("least_excess_pct", "%", 1, 0, 100, "And costs at least", "ours"),
+        Parameter(
+            "least_excess_pct", "%", 1, 0, 100, "And costs at least", "ours", save=0.5, safe=3
+        ),
         Parameter("mtbf_hours", "h", 720, 1, 1e6, "A node fails once in", "30 days: ours"),
         Parameter("fewest", "checkpoints", 3, 2, 1e6, "Fewer: not judged", "ours", whole=True),
     ),

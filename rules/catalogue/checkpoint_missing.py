@@ -87,7 +87,17 @@ RULE = Rule(
     version=1,
     needs=(),
     parameters=(
-        Parameter("without_seconds", "s", 7200, 60, 864_000, "Work without a checkpoint", "ours"),
+        Parameter(
+            "without_seconds",
+            "s",
+            7200,
+            60,
+            864_000,
+            "Work without a checkpoint",
+            "ours",
+            save=3600,
+            safe=14_400,
+        ),
         Parameter("mtbf_hours", "h", 720, 1, 1e6, "A node fails once in", "30 days: ours"),
         Parameter("spot_mtbf_hours", "h", 24, 0.1, 1e6, "As on spot: once in", "ours"),
     ),

@@ -91,7 +91,17 @@ RULE = Rule(
     version=1,
     needs=(),
     parameters=(
-        Parameter("share_pct", "%", 5, 0, 100, "Fires from this share of the run on", "ours"),
+        Parameter(
+            "share_pct",
+            "%",
+            5,
+            0,
+            100,
+            "Fires from this share of the run on",
+            "ours",
+            save=2,
+            safe=10,
+        ),
         Parameter("fewest", "checkpoints", 3, 1, 1e6, "And so many", "ours", whole=True),
         Parameter("minimum_seconds", "s", 300, 10, 86_400, "Shorter runs: not judged", "ours"),
     ),

@@ -73,7 +73,15 @@ RULE = Rule(
     needs=("gpu*.busy_pct", "host.cpu_busy_pct|cpu*.busy_pct|tree.cpu_seconds_total"),
     parameters=(
         Parameter(
-            "cpu_threshold", "%", 90, 0, 100, "Cores full above", "SageMaker, 90", "cpu_threshold"
+            "cpu_threshold",
+            "%",
+            90,
+            0,
+            100,
+            "Cores full above",
+            "SageMaker, 90",
+            "cpu_threshold",
+            measured=True,
         ),
         *bottleneck_parameters(),
     ),

@@ -144,7 +144,17 @@ RULE = Rule(
         Parameter(
             "max_threshold", "%", 200, 0, 10_000, "Too many above", "SageMaker", "max_threshold"
         ),
-        Parameter("wait_share_pct", "%", 10, 0, 100, "Matters from this wait for data on", "ours"),
+        Parameter(
+            "wait_share_pct",
+            "%",
+            10,
+            0,
+            100,
+            "Matters from this wait for data on",
+            "ours",
+            save=5,
+            safe=20,
+        ),
     ),
     measure=measure,
     judge=judge,

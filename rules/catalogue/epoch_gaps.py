@@ -88,10 +88,14 @@ RULE = Rule(
     version=1,
     needs=("steps",),
     parameters=(
-        Parameter("median_steps", "steps", 3, 1, 1000, "A gap is at least so long", "ours"),
-        Parameter("gap_seconds", "s", 1, 0.01, 3600, "And at least so long", "ours"),
+        Parameter(
+            "median_steps", "steps", 3, 1, 1000, "A gap is at least so long", "ours", measured=True
+        ),
+        Parameter("gap_seconds", "s", 1, 0.01, 3600, "And at least so long", "ours", measured=True),
         Parameter("fewest", "gaps", 3, 1, 1e6, "Fires from so many on", "ours", whole=True),
-        Parameter("share_pct", "%", 2, 0, 100, "And from this share of the run on", "ours"),
+        Parameter(
+            "share_pct", "%", 2, 0, 100, "And from this share of the run on", "ours", save=1, safe=5
+        ),
         Parameter("minimum_seconds", "s", 300, 10, 86_400, "Shorter runs: not judged", "ours"),
     ),
     measure=measure,

@@ -85,7 +85,17 @@ RULE = Rule(
     version=1,
     needs=("steps",),
     parameters=(
-        Parameter("share_pct", "%", 20, 0, 100, "Fires from this share of the loop on", "ours"),
+        Parameter(
+            "share_pct",
+            "%",
+            20,
+            0,
+            100,
+            "Fires from this share of the loop on",
+            "ours",
+            save=15,
+            safe=30,
+        ),
         Parameter("fair_share_pct", "%", 10, 0, 100, "What is left when mended", "ours"),
         Parameter("minimum_seconds", "s", 300, 10, 86_400, "Shorter loops: not judged", "ours"),
     ),

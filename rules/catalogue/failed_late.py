@@ -81,7 +81,17 @@ RULE = Rule(
     version=1,
     needs=(),
     parameters=(
-        Parameter("late_seconds", "s", 1800, 10, 864_000, "Failed after at least", "ours"),
+        Parameter(
+            "late_seconds",
+            "s",
+            1800,
+            10,
+            864_000,
+            "Failed after at least",
+            "ours",
+            save=900,
+            safe=3600,
+        ),
         Parameter("lost_seconds", "s", 300, 1, 864_000, "And so much unsaved", "ours"),
     ),
     measure=measure,

@@ -93,9 +93,24 @@ RULE = Rule(
     version=1,
     needs=(),
     parameters=(
-        Parameter("idle_seconds", "s", 3600, 60, 604_800, "Idle for this long", "idle-culler, 1 h"),
-        Parameter("idle_gpu_pct", "%", 1, 0, 50, "GPUs idle up to", "JDS, 0 %; 1 for noise"),
-        Parameter("idle_cores", "cores", 0.05, 0, 1000, "Processes idle up to", "ours"),
+        Parameter(
+            "idle_seconds",
+            "s",
+            3600,
+            60,
+            604_800,
+            "Idle for this long",
+            "idle-culler, 1 h",
+            measured=True,
+            save=1800,
+            safe=7200,
+        ),
+        Parameter(
+            "idle_gpu_pct", "%", 1, 0, 50, "GPUs idle up to", "JDS, 0 %; 1 for noise", measured=True
+        ),
+        Parameter(
+            "idle_cores", "cores", 0.05, 0, 1000, "Processes idle up to", "ours", measured=True
+        ),
     ),
     measure=measure,
     judge=judge,

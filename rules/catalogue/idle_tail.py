@@ -86,11 +86,25 @@ RULE = Rule(
     version=1,
     needs=(),
     parameters=(
-        Parameter("idle_seconds", "s", 300, 10, 86_400, "At least so long", "ours, 5 minutes"),
-        Parameter("share_pct", "%", 3, 0, 100, "Or this share of the run", "ours"),
+        Parameter(
+            "idle_seconds",
+            "s",
+            300,
+            10,
+            86_400,
+            "At least so long",
+            "ours, 5 minutes",
+            save=120,
+            safe=600,
+        ),
+        Parameter("share_pct", "%", 3, 0, 100, "Or this share of the run", "ours", save=2, safe=5),
         Parameter("least_seconds", "s", 30, 1, 86_400, "And never less than this", "ours"),
-        Parameter("idle_gpu_pct", "%", 1, 0, 50, "GPUs idle up to", "JDS, 0 %; 1 for noise"),
-        Parameter("idle_cores", "cores", 0.2, 0, 1000, "Without GPUs: idle up to", "ours"),
+        Parameter(
+            "idle_gpu_pct", "%", 1, 0, 50, "GPUs idle up to", "JDS, 0 %; 1 for noise", measured=True
+        ),
+        Parameter(
+            "idle_cores", "cores", 0.2, 0, 1000, "Without GPUs: idle up to", "ours", measured=True
+        ),
     ),
     measure=measure,
     judge=judge,

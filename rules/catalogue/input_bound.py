@@ -190,7 +190,17 @@ RULE = Rule(
     needs=("steps.data_wait",),
     parameters=(
         Parameter("notice_share_pct", "%", 5, 0, 100, "A remark from here on", "TensorFlow, 5 %"),
-        Parameter("fire_share_pct", "%", 15, 0, 100, "Fires from here on", "gpuprof, 15 %"),
+        Parameter(
+            "fire_share_pct",
+            "%",
+            15,
+            0,
+            100,
+            "Fires from here on",
+            "gpuprof, 15 %",
+            save=10,
+            safe=25,
+        ),
         Parameter("high_share_pct", "%", 30, 0, 100, "Severe from here on", "gpuprof, 30 %"),
         Parameter("minimum_steps", "steps", 30, 2, 1e6, "Fewer steps a rank: not judged", "ours"),
         Parameter("minimum_seconds", "s", 20, 1, 86_400, "Less step time: not judged", "ours"),

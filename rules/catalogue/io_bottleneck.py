@@ -87,7 +87,15 @@ RULE = Rule(
     needs=("gpu*.busy_pct", "|".join(("host.cpu_iowait_pct", *PRESSURES))),
     parameters=(
         Parameter(
-            "io_threshold", "%", 50, 0, 100, "Waits for I/O above", "SageMaker, 50", "io_threshold"
+            "io_threshold",
+            "%",
+            50,
+            0,
+            100,
+            "Waits for I/O above",
+            "SageMaker, 50",
+            "io_threshold",
+            measured=True,
         ),
         *bottleneck_parameters(),
     ),

@@ -142,7 +142,16 @@ RULE = Rule(
     needs=("gpu*.busy_pct",),
     parameters=(
         Parameter(
-            "threshold", "of 0.833", 0.2, 0, 0.833, "Fires above", "SageMaker, 0.2", "threshold"
+            "threshold",
+            "of 0.833",
+            0.2,
+            0,
+            0.833,
+            "Fires above",
+            "SageMaker, 0.2",
+            "threshold",
+            save=0.15,
+            safe=0.3,
         ),
         Parameter(
             "minimum_difference_pct", "points", 5, 0, 100, "Means at least so far apart", "ours"

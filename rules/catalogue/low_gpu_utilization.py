@@ -203,6 +203,8 @@ RULE = Rule(
             help="Low below this 95th percentile",
             source="SageMaker, 70",
             sagemaker_name="threshold_p95",
+            save=80,
+            safe=50,
         ),
         Parameter(
             name="threshold_p5",
@@ -224,6 +226,7 @@ RULE = Rule(
             source="SageMaker, 500 samples at 0.5 s",
             sagemaker_name="window",
             sagemaker_factor=SAGEMAKER_SAMPLE_SECONDS,
+            measured=True,
         ),
         Parameter(
             name="patience_seconds",

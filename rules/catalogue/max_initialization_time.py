@@ -102,6 +102,8 @@ RULE = Rule(
             "SageMaker, 20 minutes",
             sagemaker_name="threshold",
             sagemaker_factor=MINUTE_SECONDS,
+            save=600,
+            safe=1800,
         ),
     ),
     measure=measure,

@@ -142,9 +142,21 @@ RULE = Rule(
     version=1,
     needs=(),
     parameters=(
-        Parameter("share_pct", "%", 20, 0, 100, "Without improvement for this share", "ours"),
+        Parameter(
+            "share_pct",
+            "%",
+            20,
+            0,
+            100,
+            "Without improvement for this share",
+            "ours",
+            save=15,
+            safe=30,
+        ),
         Parameter("fewest", "values", 5, 1, 1e6, "And so many values", "ours", whole=True),
-        Parameter("least_improvement_pct", "%", 1, 0, 100, "Less is no improvement", "ours"),
+        Parameter(
+            "least_improvement_pct", "%", 1, 0, 100, "Less is no improvement", "ours", measured=True
+        ),
         Parameter("minimum_seconds", "s", 600, 10, 86_400, "Shorter runs: not judged", "ours"),
     ),
     measure=measure,

@@ -129,7 +129,16 @@ RULE = Rule(
     version=1,
     needs=("gpu*.busy_pct",),
     parameters=(
-        Parameter("unused_pct", "%", UNUSED_PCT, 0, 10, "Unused up to this p99", "Princeton, 2 %"),
+        Parameter(
+            "unused_pct",
+            "%",
+            UNUSED_PCT,
+            0,
+            10,
+            "Unused up to this p99",
+            "Princeton, 2 %",
+            measured=True,
+        ),
         Parameter("minimum_seconds", "s", 300, 20, 86_400, "Less known: not judged", "ours"),
     ),
     measure=measure,

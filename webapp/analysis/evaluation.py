@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from django.conf import settings
 
@@ -18,8 +19,9 @@ from rules.frame import RunFrame
 from rules.ledger import Ledger, ledger
 from webapp.analysis import advising, queue, sharing
 from webapp.prices.book import price_book
+from webapp.rulebook.values import values_of
 from webapp.runs import progress
-from webapp.runs.history import node_histories
+from webapp.runs.history import node_history
 from webapp.runs.models import Node, Run, Segment
 
 # A frame of a run has at most so many rows; longer runs are read coarser.
@@ -73,9 +75,9 @@ def priced(run: Run) -> Outcome:
 def _measure(
     held: queue.Claim, run: Run, nodes: Sequence[Node], cost: RunCost, book: PriceBook
 ) -> Measured:
-    frame, unreadable = _frame(run, _is_final(run))
+    frame, unreadable = frame_of(run, nodes, run.started_at, _is_final(run))
     queue.renew(held)
-    judgements = engine.evaluate(frame, {})
+    judgements = engine.evaluate(frame, values_of(run.workspace, run.job))
     waste = ledger(frame)
     queue.renew(held)
     found = figures(frame)
@@ -88,19 +90,21 @@ def _is_final(run: Run) -> bool:
     return run.has_ended and progress.missing_segments(run) == 0
 
 
-def _frame(run: Run, is_final: bool) -> tuple[RunFrame, tuple[str, ...]]:
-    if run.started_at is None or run.ended_at is None:
+def frame_of(
+    run: Run, nodes: Sequence[Node], since: datetime | None, is_final: bool
+) -> tuple[RunFrame, tuple[str, ...]]:
+    """The run from `since` to where it has come, and the objects that couldn't be read."""
+    if since is None or run.ended_at is None:
         return RunFrame(1.0, 0.0, final=False), ()
     store = open_store(settings.OBJECTS_URL)
-    nodes = node_histories(run)
-    resolution = _resolution_seconds(run)
-    return load_frame(store, nodes, run.started_at, run.ended_at, resolution, is_final)
+    histories = [node_history(node) for node in nodes]
+    resolution = _resolution_seconds(run, (run.ended_at - since).total_seconds())
+    return load_frame(store, histories, since, run.ended_at, resolution, is_final)
 
 
-def _resolution_seconds(run: Run) -> float:
+def _resolution_seconds(run: Run, length_seconds: float) -> float:
     """As fine as was sampled, a second at the finest, and coarse enough for a long run."""
     sampled = Segment.objects.filter(session__node__attempt__run=run)
     finest = sampled.order_by("resolution_ms").values_list("resolution_ms", flat=True).first()
-    length = run.duration.total_seconds() if run.duration else 0.0
-    at_least = max((finest or 1000) / 1000, length / MOST_CELLS)
+    at_least = max((finest or 1000) / 1000, length_seconds / MOST_CELLS)
     return next((float(r) for r in RESOLUTIONS_SECONDS if r >= at_least), 3600.0)

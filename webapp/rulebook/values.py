@@ -1,0 +1,55 @@
+"""By which values a job's runs are judged: the preset's, the workspace's, the job's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+from rules.parameter import Preset, Values
+from rules.registry import all_rules
+from webapp.accounts.models import Workspace
+from webapp.rulebook.models import ParameterValue
+from webapp.runs.models import Job
+
+Overrides = dict[str, dict[str, float]]
+"""Rule id -> parameter -> value; what isn't named is as inherited."""
+
+
+def set_by(workspace: Workspace, job: Job | None = None) -> Overrides:
+    """What the workspace sets itself, or the job."""
+    rows = ParameterValue.objects.filter(workspace=workspace, job=job)
+    found: Overrides = {}
+    for rule, name, value in rows.values_list("rule", "name", "value"):
+        found.setdefault(rule, {})[name] = value
+    return found
+
+
+def values_of(workspace: Workspace, job: Job | None = None) -> dict[str, Values]:
+    """Rule id -> all of its values; of a job, or of what sets nothing itself."""
+    layers = [set_by(workspace)] + ([set_by(workspace, job)] if job is not None else [])
+    return resolved(cast(Preset, workspace.preset), layers)
+
+
+def resolved(preset: Preset, layers: Iterable[Overrides]) -> dict[str, Values]:
+    """The preset's values with the layers laid over them, the last on top.
+
+    What a rule no longer knows or allows is left out: a release may take a parameter away.
+    """
+    found: dict[str, Values] = {}
+    for rule in all_rules().values():
+        values = rule.preset_values(preset)
+        for layer in layers:
+            values |= _allowed(rule.id, layer.get(rule.id, {}))
+        found[rule.id] = values
+    return found
+
+
+def _allowed(rule_id: str, overrides: Mapping[str, float]) -> dict[str, float]:
+    known = {p.name: p for p in all_rules()[rule_id].parameters}
+    found = {}
+    for name, value in overrides.items():
+        try:
+            found[name] = known[name].checked(value)
+        except (KeyError, ValueError):
+            continue
+    return found
