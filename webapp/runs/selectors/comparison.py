@@ -9,7 +9,6 @@ from typing import Any
 
 from django.urls import reverse
 
-from advisor.attribution import Term
 from advisor.compare import Comparison, MetricRow, compare
 from advisor.cost import display_usd
 from webapp.runs.models import Node, Run
@@ -68,12 +67,6 @@ class ComparePage:
         """The settings that both runs share."""
         changed = {change.name for change in self.result.configuration_changes}
         return [(name, v) for name, v in self.result.a.settings.items() if name not in changed]
-
-    @property
-    def phases(self) -> list[Term]:
-        """What each phase had of the change of duration, the largest first; empty: not known."""
-        parts = [part for term in self.result.attribution or () for part in term.parts]
-        return sorted((part for part in parts if part.usd), key=lambda part: -abs(part.usd))
 
     @property
     def basis(self) -> str:
