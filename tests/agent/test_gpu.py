@@ -146,6 +146,16 @@ def test_a_driver_that_refuses_is_named_once(online, service, driver, code, reas
     assert _known(service, "host.memory_used_bytes")
 
 
+def test_an_agent_without_nvidias_library_for_python_says_so(online, service, driver, tmp_path):
+    (tmp_path / "pynvml.py").write_text("raise ImportError('not installed')\n")
+    without = online | driver.environment | {"PYTHONPATH": str(tmp_path)}
+    agent = _run(without, 0.8)
+    assert agent.wait(20) == 0
+    assert agent.stderr.read() == ""
+    gaps = [event.data for event in service.events("gpu_gap")]
+    assert gaps == [{"gpu": None, "reason": "no_nvidia_ml_py"}]
+
+
 def test_what_a_gpu_does_not_offer_is_missing_and_never_zero(online, service, driver):
     missing = ("samples", "utilization", "fields", "gpm", "power", "temperature", "reasons", "link")
     driver.says("gpus 1", *(f"gpu0.no.{name} 1" for name in missing), "gpu0.memory 100")

@@ -15,6 +15,7 @@ _SECONDS = 15.0
 _LOST = "GPU use, memory, power and throttling; rules about GPUs don't apply"
 _FIXES = {
     "driver_not_loaded": "load the driver; `nvidia-smi` says why it isn't",
+    "no_nvidia_ml_py": "pip install nvidia-ml-py",
     "no_permission": "let this user open /dev/nvidiactl and /dev/nvidia*",
     "lib_rm_version_mismatch": "the driver was updated while it was loaded: restart the machine, or"
     " the container so that it gets the new library",

@@ -56,20 +56,19 @@ class Reader(threading.Thread):
         self._is_abandoned = True
 
     def run(self) -> None:
-        # Not at the top: it takes 7 MB that a machine without a driver needn't spend.
-        import pynvml
-
+        """Whatever goes wrong is told, and left to a later reader."""
         try:
             self._open()
             while not (self._is_abandoned or self.has_nothing_to_read):
                 self._asked.wait()
                 self._asked.clear()
                 self._answer()
-        except pynvml.NVMLError as error:
+        except Exception as error:
             if not self._is_abandoned:
                 self._troubles.began(None, _reason(error))
 
     def _open(self) -> None:
+        # Not at the top: it takes 7 MB that a machine without a driver needn't spend.
         import pynvml
 
         from trimtab.sources.gpu.xids import Xids
@@ -144,5 +143,7 @@ class Reader(threading.Thread):
 
 def _reason(error: Exception) -> str:
     """`NVMLError_DriverNotLoaded` is `driver_not_loaded`."""
+    if isinstance(error, ImportError):
+        return "no_nvidia_ml_py"
     name = type(error).__name__.removeprefix("NVMLError_")
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
