@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -35,6 +36,15 @@ def test_pip_installs_the_agent_from_the_service(live_server, tmp_path):
     state = outside | {"TRIMTAB_STATE_DIR": str(tmp_path / "state"), "TRIMTAB_METADATA": "off"}
     ran = subprocess.run([trimtab, "run", "--", "false"], env=state, timeout=60)
     assert ran.returncode == 1
+
+
+def test_the_page_without_jobs_says_what_to_install(owner, settings):
+    page = owner.page("/")
+    (command,) = re.findall(r"pip install (\S+)</code>", page)
+    assert command.startswith(f"{settings.BASE_URL}/agent/")
+    served = owner.client.get(command.removeprefix(settings.BASE_URL))
+    assert served.status_code == 200
+    assert b"".join(served.streaming_content)[:2] == b"PK"
 
 
 def test_it_is_built_once_and_equal_code_makes_an_equal_file(settings, tmp_path):

@@ -11,6 +11,7 @@ from django.http import HttpResponse, QueryDict
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from webapp import agent_wheel
 from webapp.accounts.access import PersonRequest
 from webapp.runs import scope
 from webapp.runs.models import Run
@@ -38,7 +39,8 @@ def jobs(request: PersonRequest) -> HttpResponse:
     address says; see `Chosen`."""
     own, chosen = scope.jobs_of(request.workspace), Chosen.of(request.GET)
     if chosen.is_all and not own.exists():
-        return render(request, "runs/no_jobs.html", {"base_url": settings.BASE_URL})
+        known = {"base_url": settings.BASE_URL, "agent_wheel": agent_wheel.address()}
+        return render(request, "runs/no_jobs.html", known)
     every = scope.runs_of(request.workspace)
     runs = chosen.runs(every)
     if chosen.group is not None:
