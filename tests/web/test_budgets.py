@@ -8,13 +8,17 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from django.core import mail as django_mail
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from tests.web import factories
 from tests.web.test_spend import held
 from webapp.accounts.models import AuditEntry, Membership, Token, Workspace
-from webapp.runs.models import Job
+from webapp.notify.models import Mail
+from webapp.notify.tasks import send, sweep
+from webapp.runs.models import Job, Run
 from webapp.spend.crossings import watch
 from webapp.spend.models import Budget, Crossing
 from webapp.spend.scope import budgets_of
@@ -179,3 +183,34 @@ def test_a_crossing_is_noted_once_a_month_and_only_when_it_gets_worse(owner, job
     Budget.objects.update(amount_usd=Decimal(1))
     spent(job, 10, datetime(2026, 11, 1, tzinfo=UTC))
     assert watch(datetime(2026, 11, 2, tzinfo=UTC)) == 1
+
+
+def test_a_crossing_is_mailed_once_to_whoever_wants_to_know(owner, job):
+    sweep()
+    budget(owner.workspace, "0.05", job=job)
+    factories.costed(_with_node(factories.run(job, seconds=3600)))
+    for _ in range(2):
+        watch(timezone.now())
+        sweep()
+        send([mail.pk for mail in Mail.objects.filter(kind="budget")])
+    [told] = django_mail.outbox
+    assert told.to == [owner.user.email]
+    assert told.subject == "vision/train.py: over the budget, $0.0850 of $0.0500 spent"
+    assert "Forecast:" in told.body
+    assert "/budgets/" in told.body
+
+
+def test_a_budget_that_is_gone_by_then_is_not_mailed(owner, job):
+    sweep()
+    made = budget(owner.workspace, "0.05", job=job)
+    factories.costed(_with_node(factories.run(job, seconds=3600)))
+    watch(timezone.now())
+    sweep()
+    Budget.objects.filter(pk=made.pk).update(deleted_at=timezone.now())
+    send([mail.pk for mail in Mail.objects.filter(kind="budget")])
+    assert django_mail.outbox == []
+
+
+def _with_node(run: Run) -> Run:
+    factories.node(run)
+    return run

@@ -80,8 +80,8 @@ def standings(workspace: Workspace, budgets: Iterable[Budget], now: datetime) ->
     if not wanted:
         return []
     month = current(workspace, now)
-    spent = spends(workspace, month.start, now)
-    recent = spends(workspace, now - PACE_WINDOW, now)
+    spent = spends(workspace, month.start, month.end)
+    recent = spends(workspace, now - PACE_WINDOW, month.end)
     began_at = first_cost_at(workspace)
     found = []
     for budget in wanted:

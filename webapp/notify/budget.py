@@ -1,0 +1,93 @@
+"""The mail about a budget that came to a worse state this month."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from django.db.models import Q, QuerySet
+from django.urls import reverse
+
+from advisor.budget import FORECAST_OVER, OVER
+from webapp.notify.addresses import absolute
+from webapp.notify.letters import Due, Kind, Letter
+from webapp.notify.models import Mail, Subscription
+from webapp.notify.text import one_line
+from webapp.spend.models import Crossing
+from webapp.templatetags import shown
+
+ID = "budget"
+LOOK_BACK = timedelta(days=7)
+"""The service may have been down for so long; what is older is no news."""
+MOST_NAME_CHARACTERS = 90
+
+
+def due(now: datetime) -> Iterator[Due]:
+    """Crossings of the last days, for whoever wanted to know by then."""
+    wanted = _wanted_by_workspace()
+    news = _holding().filter(crossed_at__gte=now - LOOK_BACK, budget__workspace__in=wanted)
+    for crossing in news:
+        workspace_id = crossing.budget.workspace_id
+        for each in wanted[workspace_id]:
+            if each.since <= crossing.crossed_at:
+                yield Due(
+                    each.membership.user_id, workspace_id, str(crossing.pk), _subject(crossing)
+                )
+
+
+def letter(mail: Mail) -> Letter | None:
+    """None: the budget is gone meanwhile."""
+    own = _holding().filter(budget__workspace=mail.workspace_id)
+    found = own.filter(pk=int(mail.subject_key)).first()
+    if found is None:
+        return None
+    context = {
+        "row": found,
+        "name": one_line(found.budget),
+        "title": _subject(found),
+        "month": f"{found.month:%B %Y}",
+        "budgets_url": absolute(reverse("spend:budgets")),
+        "spend_url": absolute(f"{reverse('spend:spend')}?month={found.month:%Y-%m}"),
+    }
+    return Letter(_subject(found), "notify/budget", context)
+
+
+def _holding() -> QuerySet[Crossing]:
+    """Of budgets that are still there."""
+    kept = Crossing.objects.filter(
+        Q(budget__job=None) | Q(budget__job__deleted_at=None),
+        budget__deleted_at=None,
+        budget__workspace__deleted_at=None,
+        budget__workspace__is_sample_data=False,
+    )
+    return kept.select_related("budget__job")
+
+
+def _wanted_by_workspace() -> dict[int, list[Subscription]]:
+    held = Subscription.objects.filter(kind=ID, membership__user__is_active=True)
+    found = defaultdict(list)
+    for each in held.select_related("membership"):
+        if each.is_wanted:
+            found[each.membership.workspace_id].append(each)
+    return found
+
+
+def _subject(crossing: Crossing) -> str:
+    name = one_line(crossing.budget, MOST_NAME_CHARACTERS)
+    amount, spent = shown.usd(crossing.amount_usd), shown.usd(crossing.spent_usd)
+    if crossing.state == OVER:
+        return f"{name}: over the budget, {spent} of {amount} spent"
+    if crossing.state == FORECAST_OVER:
+        forecast = shown.usd(crossing.forecast_usd)
+        return f"{name}: will overrun its budget, {forecast} of {amount} forecast"
+    return f"{name}: {spent} of {amount} spent"
+
+
+KIND = Kind(
+    id=ID,
+    title="Budgets",
+    description="A budget that will be overrun by its forecast, reached its threshold, or is over.",
+    due=due,
+    letter=letter,
+)
