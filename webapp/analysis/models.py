@@ -29,6 +29,10 @@ class Analysis(models.Model):
     error = models.TextField(blank=True)
     is_final = models.BooleanField(default=False)
     finished_at = models.DateTimeField(null=True, blank=True)
+    seconds = models.FloatField(default=0)
+    """What the last one took."""
+    looked_at = models.DateTimeField(null=True, blank=True)
+    """When the run's last minutes were looked at for something new."""
 
     def __str__(self) -> str:
         return f"analysis of {self.run}"

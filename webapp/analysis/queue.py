@@ -28,6 +28,8 @@ RETRY_AFTER = timedelta(seconds=20)
 # While a run goes on it is analysed again when it grew by a tenth, at most 15 min apart.
 GROWTH = 0.1
 SOONEST, LATEST = timedelta(seconds=5), timedelta(minutes=15)
+# In between its last minutes are looked at with each upload, of which an agent makes one in 10 s.
+LOOK_AGAIN_AFTER = timedelta(seconds=9)
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +43,13 @@ class Claim:
     lease: uuid.UUID
     wanted: int
     """What had arrived when the work began."""
+    whole_due_at: datetime
+    """Before that, a look at the run's last minutes is enough."""
+    began_at: datetime
+
+    @property
+    def is_look(self) -> bool:
+        return self.began_at < self.whole_due_at
 
 
 def want(run: Run) -> None:
@@ -62,12 +71,15 @@ def hand_out(due: QuerySet[Analysis]) -> int:
     """Send the ids of `due` to the broker; how many it took. A dead broker is no error here."""
     handed_out = 0
     for analysis in due:
+        row = Analysis.objects.filter(pk=analysis.pk)
+        # Before it is sent: a fast worker is done with it, and says so here, in the same moment.
+        row.update(queued_at=timezone.now())
         try:
             current_app.send_task(TASK, args=[str(analysis.run_id)], retry=False)
         except OperationalError as error:
+            row.update(queued_at=None)
             logger.warning("broker unreachable; the sweep tries again", extra={"error": str(error)})
             break
-        Analysis.objects.filter(pk=analysis.pk).update(queued_at=timezone.now())
         handed_out += 1
     return handed_out
 
@@ -88,8 +100,9 @@ def claim(run_id: uuid.UUID | str) -> Claim | None:
     )
     if taken != 1:
         return None
-    analysis = Analysis.objects.get(run_id=run_id)
-    return Claim(analysis.pk, analysis.run_id, lease, analysis.wanted)
+    analysis = Analysis.objects.select_related("run").get(run_id=run_id)
+    whole = _whole_due_at(analysis.run, analysis, now)
+    return Claim(analysis.pk, analysis.run_id, lease, analysis.wanted, whole, now)
 
 
 def renew(held: Claim) -> bool:
@@ -110,10 +123,20 @@ def finish(held: Claim, save: Callable[[], None], is_final: bool) -> bool:
             queued_at=None,
             is_final=is_final,
             finished_at=now,
+            seconds=(now - held.began_at).total_seconds(),
         )
         if kept:
             save()
     return kept == 1
+
+
+def put_back(held: Claim) -> None:
+    """The run's last minutes showed nothing new: what has arrived waits for a whole analysis."""
+    now = timezone.now()
+    free = {"attempts": 0, "lease": None, "leased_until": None, "queued_at": None, "looked_at": now}
+    nothing_came = _held(held).filter(wanted=held.wanted)
+    if not nothing_came.update(due_at=held.whole_due_at, **free):
+        _held(held).update(due_at=now + LOOK_AGAIN_AFTER, **free)
 
 
 def fail(held: Claim, error: BaseException) -> None:
@@ -146,7 +169,13 @@ def _due(now: datetime) -> QuerySet[Analysis]:
 
 
 def _due_at(run: Run, analysis: Analysis, now: datetime) -> datetime:
+    whole = _whole_due_at(run, analysis, now)
+    seen = [at for at in (analysis.looked_at, analysis.finished_at) if at is not None]
+    look = max(seen, default=now) + LOOK_AGAIN_AFTER
+    return max(now, min(whole, look))
+
+
+def _whole_due_at(run: Run, analysis: Analysis, now: datetime) -> datetime:
     if run.has_ended or analysis.finished_at is None or run.duration is None:
         return now
-    pause = min(max(run.duration * GROWTH, SOONEST), LATEST)
-    return max(now, analysis.finished_at + pause)
+    return analysis.finished_at + min(max(run.duration * GROWTH, SOONEST), LATEST)

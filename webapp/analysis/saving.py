@@ -12,7 +12,7 @@ from advisor.cost import cost_of_run
 from advisor.cost_notes import notes
 from advisor.spend import projection, usd_by_phase
 from rules.engine import Judgement as RuleJudgement
-from webapp.analysis import advising, ledger, pricing, sharing, verdicts
+from webapp.analysis import advising, ledger, pricing, sharing, stopping, verdicts
 from webapp.analysis.evaluation import Measured, Outcome
 from webapp.analysis.models import CostPart, Judgement
 from webapp.runs import progress
@@ -34,6 +34,9 @@ def save(outcome: Outcome) -> None:
     for judgement in outcome.measured.judgements:
         _save_judgement(run, judgement, outcome)
     advising.save(run, outcome.measured.recommendations, outcome.is_final)
+    if outcome.run.started_at is not None:
+        since = outcome.run.started_at
+        stopping.ask(run, outcome.nodes, outcome.measured.judgements, since)
 
 
 def _price_waste_again(run: Run, outcome: Outcome) -> None:

@@ -7,7 +7,7 @@ import logging
 from celery import shared_task
 from django.utils import timezone
 
-from webapp.analysis import compaction, queue, saving
+from webapp.analysis import compaction, looking, queue, saving
 from webapp.analysis.evaluation import evaluate as evaluate_run
 from webapp.runs import progress
 
@@ -16,11 +16,14 @@ logger = logging.getLogger(__name__)
 
 @shared_task(name=queue.TASK)
 def evaluate(run_id: str) -> None:
-    """Analyse one run, if it is due. Running it again changes nothing."""
+    """Analyse one run, if it is due, or look whether it is. Running it again changes nothing."""
     held = queue.claim(run_id)
     if held is None:
         return
     try:
+        if held.is_look and not looking.shows_news(held):
+            queue.put_back(held)
+            return
         outcome = evaluate_run(held)
         queue.finish(held, lambda: saving.save(outcome), outcome.is_final)
     except Exception as error:

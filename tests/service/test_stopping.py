@@ -1,0 +1,179 @@
+"""A rule ends a running run that allows it, while it hangs and not after, however long it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+import pytest
+from django.db.models import F
+from django.utils import timezone
+from trimtab.wire import Block, Segment, StepBlock
+
+from tests.service.uploads import FakeAgent
+from webapp.analysis import queue
+from webapp.analysis.models import Analysis, Judgement
+from webapp.analysis.tasks import evaluate
+from webapp.directives.models import Directive
+from webapp.runs.models import Run
+
+pytestmark = pytest.mark.django_db
+MINUTE_MS = 60_000
+
+
+def minute(agent: FakeAgent, number: int, works: bool) -> Segment:
+    """A minute of one node without GPUs, a sample in five seconds, a step a second."""
+    times = list(range(0, MINUTE_MS, 5000))
+    used = [number * 120.0 + (at / 500 if works else 0.0) for at in times]
+    steps = StepBlock(
+        rank=0,
+        phase="train",
+        start_us=[i * 1_000_000 for i in range(60)],
+        duration_us=[1_000_000] * 60,
+        data_wait_us=[10_000] * 60,
+        samples=[8] * 60,
+    )
+    return agent.segment(
+        number,
+        start_ms=number * MINUTE_MS,
+        duration_ms=MINUTE_MS,
+        resolution_ms=5000,
+        blocks=[Block(times, {"tree.cpu_seconds_total": used})],  # type: ignore[dict-item]
+        steps=[steps] if works else [],
+    )
+
+
+def live(agent: FakeAgent, minutes: Iterable[bool], first: int = 0, **declared: object) -> None:
+    """What a running run sends: minutes in which it works or rests."""
+    if first == 0:
+        agent.declare(**{"allow_stop": True, **declared})
+    for number, works in enumerate(minutes, first):
+        assert agent.put(minute(agent, number, works)).status_code == 200
+
+
+def time_passes(seconds: float) -> None:
+    """For the schedule alone."""
+    ago = timedelta(seconds=seconds)
+    Analysis.objects.update(
+        finished_at=F("finished_at") - ago, looked_at=F("looked_at") - ago, due_at=F("due_at") - ago
+    )
+
+
+def asked(agent: FakeAgent) -> list[str]:
+    found = Directive.objects.filter(attempt__run=agent.run_id, kind="stop")
+    return list(found.values_list("rule", flat=True))
+
+
+WORKS, RESTS = [True], [False]
+
+
+@pytest.fixture
+def hung(agent):
+    live(agent, WORKS * 5 + RESTS * 11)
+    return agent
+
+
+def test_a_run_that_hangs_past_the_threshold_is_asked_to_end(hung):
+    evaluate(str(hung.run_id))
+    assert Judgement.objects.get(rule="hung").state == "fired"
+    (said,) = hung.put(minute(hung, 16, works=False)).json()["directives"]
+    assert (said["kind"], said["rule"], said["grace_seconds"]) == ("stop", "hung", 30)
+
+
+def test_it_is_asked_once_however_often_the_run_is_analysed(hung):
+    for number in (16, 17):
+        evaluate(str(hung.run_id))
+        hung.put(minute(hung, number, works=False))
+        time_passes(1000)
+    assert asked(hung) == ["hung"]
+
+
+def test_short_of_the_threshold_nothing_is_asked(agent):
+    live(agent, WORKS * 5 + RESTS * 9)
+    evaluate(str(agent.run_id))
+    assert asked(agent) == []
+
+
+def test_without_permission_it_is_found_and_never_asked(agent):
+    live(agent, WORKS * 5 + RESTS * 30, allow_stop=False)
+    evaluate(str(agent.run_id))
+    assert Judgement.objects.get(rule="hung").state == "fired"
+    assert asked(agent) == []
+
+
+def test_a_run_that_hung_and_works_again_goes_on(agent):
+    live(agent, WORKS * 5 + RESTS * 11 + WORKS)
+    evaluate(str(agent.run_id))
+    assert Judgement.objects.get(rule="hung").state == "fired"
+    assert asked(agent) == []
+
+
+def test_a_second_hang_ends_it_although_the_rule_had_fired(agent):
+    live(agent, WORKS * 5 + RESTS * 11 + WORKS)
+    evaluate(str(agent.run_id))
+    live(agent, RESTS * 11, first=17)
+    time_passes(60)
+    evaluate(str(agent.run_id))
+    assert asked(agent) == ["hung"]
+
+
+def test_a_run_that_has_ended_is_asked_nothing(hung):
+    last = minute(hung, 16, works=False)
+    last.events += hung.segment(16, last=True).events
+    hung.put(last)
+    evaluate(str(hung.run_id))
+    assert asked(hung) == []
+
+
+@pytest.fixture
+def long_run(agent) -> FakeAgent:
+    """40 minutes in, and analysed a moment ago: the next whole analysis is 4 minutes away."""
+    live(agent, WORKS * 40)
+    evaluate(str(agent.run_id))
+    return agent
+
+
+def test_a_long_run_is_looked_at_with_each_upload_and_analysed_when_it_shows_something(long_run):
+    live(long_run, RESTS * 9, first=40)
+    time_passes(10)
+    before = Analysis.objects.get()
+    evaluate(str(long_run.run_id))
+    seen = Analysis.objects.get()
+    assert (seen.finished_at, seen.done) == (before.finished_at, before.done)
+    assert seen.looked_at is not None
+    assert seen.due_at - seen.finished_at > timedelta(minutes=4)
+    live(long_run, RESTS * 2, first=49)
+    time_passes(10)
+    evaluate(str(long_run.run_id))
+    assert Analysis.objects.get().done == Analysis.objects.get().wanted
+    assert asked(long_run) == ["hung"]
+
+
+def test_what_a_look_left_is_analysed_in_its_time_if_nothing_more_comes(long_run):
+    live(long_run, WORKS, first=40)
+    time_passes(10)
+    evaluate(str(long_run.run_id))
+    time_passes(5 * 60)
+    assert Analysis.objects.get().due_at <= timezone.now()
+    held = queue.claim(long_run.run_id)
+    assert held is not None
+    assert not held.is_look
+
+
+def test_only_the_whole_run_ends_a_run_that_rests_within_its_long_steps(agent):
+    """The last minutes alone look like a hang: the one step in them took a second."""
+    agent.declare(allow_stop=True)
+    lengths = dict.fromkeys(range(0, 60, 10), 600) | {61: 1}
+    for number in range(74):
+        each = minute(agent, number, works=False)
+        if number in lengths:
+            each.steps = [StepBlock(0, "train", [0], [lengths[number] * 1_000_000], [None], [8])]
+        agent.put(each)
+        if number == 60:
+            evaluate(str(agent.run_id))
+            before = Analysis.objects.get().finished_at
+    time_passes(60)
+    evaluate(str(agent.run_id))
+    assert Analysis.objects.get().finished_at > before, "the look asked for a whole analysis"
+    assert asked(agent) == []
+    assert Run.objects.get().state == Run.RUNNING

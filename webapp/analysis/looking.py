@@ -1,0 +1,61 @@
+"""Looks at the last minutes of a running run, to tell whether a whole analysis would find more.
+
+It costs the same however long the run is, so it is done with each upload. What it sees is not kept:
+the whole run may say otherwise (its steps may take an hour), and only that counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from django.utils import timezone
+
+from rules import engine
+from rules.registry import all_rules
+from rules.rule import Values
+from webapp.analysis import queue, stopping
+from webapp.analysis.evaluation import frame_of
+from webapp.analysis.models import Analysis, Judgement
+from webapp.rulebook.values import values_of
+from webapp.runs import progress
+from webapp.runs.models import Node, Run
+
+SHORTEST = timedelta(minutes=20)
+SHARE = 0.1
+"""So much of the time may go into whole analyses that looks ask for, even if they find nothing."""
+
+
+def shows_news(held: queue.Claim) -> bool:
+    """Whether a rule fires that had not fired, or one goes on that may stop the run."""
+    run = Run.objects.select_related("job", "workspace").get(pk=held.run_id)
+    progress.derive(run)
+    if run.ended_at is None or run.raw_deleted_at is not None or not _may_be_analysed(run):
+        return False
+    values = values_of(run.workspace, run.job)
+    nodes = list(Node.objects.filter(attempt__run=run).prefetch_related("sessions"))
+    since = max(run.ended_at - _length(values), run.started_at or run.ended_at)
+    frame, _ = frame_of(run, nodes, since, is_final=False)
+    found = engine.evaluate(frame, values)
+    fired = {judged.rule_id for judged in found if judged.verdict.state == Judgement.FIRED}
+    known = run.judgements.filter(rule__in=fired, state=Judgement.FIRED)
+    is_new = fired - set(known.values_list("rule", flat=True))
+    return bool(is_new) or any(stopping.is_due(run, nodes, judged, since) for judged in found)
+
+
+def _may_be_analysed(run: Run) -> bool:
+    last = Analysis.objects.get(run=run)
+    pause = timedelta(seconds=last.seconds / SHARE)
+    return last.finished_at is None or last.finished_at + pause <= timezone.now()
+
+
+def _length(values: Mapping[str, Values]) -> timedelta:
+    """Twice as long as what may stop a run has to last: before it there was work."""
+    lasting = [
+        values[rule.id][parameter.name]
+        for rule in all_rules().values()
+        if rule.may_stop
+        for parameter in rule.parameters
+        if parameter.unit == "s"
+    ]
+    return max(SHORTEST, timedelta(seconds=2 * max(lasting, default=0)))

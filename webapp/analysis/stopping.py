@@ -1,0 +1,50 @@
+"""Asks for the end of a running run where a rule may stop it and its owner allows that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from rules.engine import Judgement as RuleJudgement
+from rules.registry import all_rules
+from webapp.analysis.models import Judgement
+from webapp.directives import asking
+from webapp.directives.models import Directive
+from webapp.runs.models import Node, Run
+
+NOW = timedelta(seconds=6)
+"""Evidence that reaches so near to the last sample goes on: samples are at most 5 s apart."""
+
+
+def ask(run: Run, nodes: Sequence[Node], found: Iterable[RuleJudgement], since: datetime) -> None:
+    """Ask the agents of a run, once, for each rule that may stop it and still has reason to.
+
+    Call in a transaction that has the run locked, with what the whole run was judged.
+    """
+    for judged in found:
+        if is_due(run, nodes, judged, since):
+            asking.stop(run, judged.rule_id)
+
+
+def is_due(run: Run, nodes: Sequence[Node], judged: RuleJudgement, since: datetime) -> bool:
+    """A rule that may stop runs fires on what still goes on, and nobody was asked for it yet.
+
+    Args:
+        nodes: with their sessions as they were when the frame was read.
+        since: when the frame began that was judged.
+    """
+    if not all_rules()[judged.rule_id].may_stop or judged.verdict.state != Judgement.FIRED:
+        return False
+    attempt = run.attempts.last()
+    known_until = _known_until([node for node in nodes if node.attempt == attempt])
+    ends = [since + timedelta(seconds=w.end_seconds) for w in judged.numbers.windows]
+    if known_until is None or not any(end >= known_until - NOW for end in ends):
+        return False
+    asked = Directive.objects.filter(attempt=attempt, rule=judged.rule_id)
+    return asking.may_be_stopped(run) and not asked.exists()
+
+
+def _known_until(nodes: Iterable[Node]) -> datetime | None:
+    """The last moment that all agents at work have told of; None: there are none."""
+    going = [s for node in nodes for s in node.sessions.all() if s.ended_ms is None]
+    return min((session.interval[1] for session in going), default=None)
