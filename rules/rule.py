@@ -129,5 +129,6 @@ class Rule:
 
 def values_hash(values: Values) -> str:
     """A short stable name for a set of parameter values."""
-    text = json.dumps(dict(sorted(values.items())), separators=(",", ":"))
+    plain = {name: float(value) for name, value in sorted(values.items())}
+    text = json.dumps(plain, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -201,6 +201,7 @@ CELERY_TASK_QUEUES: dict[str, dict[str, str]] = {"evaluate": {}, "maintain": {}}
 CELERY_TASK_ROUTES = {
     "analysis.compact": {"queue": "maintain"},
     "notify.send": {"queue": "maintain"},
+    "rulebook.judge_again": {"queue": "maintain"},
 }
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
@@ -221,6 +222,7 @@ CELERY_BEAT_SCHEDULE = {
         ("notify", "notify.sweep", 15),
         ("prices", "prices.refresh", 86_400),
         ("budgets", "spend.watch_budgets", 300),
+        ("rules", "rulebook.sweep", 120),
     )
 }
 

@@ -31,6 +31,7 @@ urlpatterns = [
     path("api/v1/", api.urls),
     path("", include("webapp.accounts.urls")),
     path("", include("webapp.runs.urls")),
+    path("", include("webapp.rulebook.urls")),
     path("", include("webapp.prices.urls")),
     path("", include("webapp.spend.urls")),
     path("", include("webapp.retention.urls")),

@@ -142,14 +142,13 @@ def test_a_new_workspace_belongs_to_its_maker(owner):
 
 
 def test_the_settings_of_a_workspace_are_checked_and_written_down(owner):
-    form = {"name": "Vision", "time_zone": "Mars/Olympus", "preset": "safe"}
+    form = {"name": "Vision", "time_zone": "Mars/Olympus"}
     assert "There is no time zone" in owner.client.post("/settings/", form).content.decode()
     owner.client.post("/settings/", form | {"time_zone": "Europe/Berlin"})
     entry = AuditEntry.objects.get(action="workspace.changed")
     assert entry.change == {
         "name": ["Vision team", "Vision"],
         "time_zone": ["UTC", "Europe/Berlin"],
-        "preset": ["balanced", "safe"],
     }
 
 

@@ -90,8 +90,8 @@ class PersonForm(forms.ModelForm):  # type: ignore[type-arg]
 class WorkspaceForm(forms.ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = Workspace
-        fields = ("name", "time_zone", "preset")
-        labels = {"name": "Name", "time_zone": "Time zone of months and budgets", "preset": "Rules"}
+        fields = ("name", "time_zone")
+        labels = {"name": "Name", "time_zone": "Time zone of months and budgets"}
 
     def clean_time_zone(self) -> str:
         name: str = self.cleaned_data["time_zone"]

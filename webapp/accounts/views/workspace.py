@@ -47,7 +47,7 @@ def new_workspace(request: PersonRequest) -> HttpResponse:
 @changed_by_owners
 @require_http_methods(["GET", "POST"])
 def general(request: PersonRequest) -> HttpResponse:
-    """Name, time zone, and how eagerly rules fire."""
+    """Name and time zone."""
     workspace = request.workspace
     before = {name: getattr(workspace, name) for name in WorkspaceForm.Meta.fields}
     form = WorkspaceForm(request.POST or None, instance=workspace)

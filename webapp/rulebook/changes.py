@@ -1,0 +1,54 @@
+"""Setting presets and parameters: rows, an audit entry, and the runs judged again."""
+
+from __future__ import annotations
+
+from django.db import transaction
+
+from webapp.accounts import audit
+from webapp.accounts.models import User, Workspace
+from webapp.rulebook import rejudging
+from webapp.rulebook.models import ParameterValue
+from webapp.rulebook.values import Overrides, set_by
+from webapp.runs.models import Job
+
+
+@transaction.atomic
+def save(workspace: Workspace, job: Job | None, actor: User, preset: str, own: Overrides) -> bool:
+    """Set what the job sets itself, or without a job the workspace and its preset. False: it was
+    so already."""
+    held = Workspace.objects.select_for_update().get(pk=workspace.pk)
+    change = _values(set_by(held, job), own)
+    if job is None and held.preset != preset:
+        change["preset"] = (held.preset, preset)
+        held.preset = preset
+        held.save(update_fields=["preset"])
+    if not change:
+        return False
+    _write(held, job, own)
+    audit.record(held, actor, "rules.changed", job.name if job else held.name, change)
+    rejudging.want(held)
+    return True
+
+
+def _values(before: Overrides, after: Overrides) -> dict[str, tuple[object, object]]:
+    """`rule.parameter` -> (before, after); None: as inherited."""
+    old, new = _flat(before), _flat(after)
+    names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
+    return {name: (old.get(name), new.get(name)) for name in names}
+
+
+def _flat(overrides: Overrides) -> dict[str, float]:
+    return {
+        f"{rule}.{name}": value
+        for rule, values in overrides.items()
+        for name, value in values.items()
+    }
+
+
+def _write(workspace: Workspace, job: Job | None, own: Overrides) -> None:
+    ParameterValue.objects.filter(workspace=workspace, job=job).delete()
+    ParameterValue.objects.bulk_create(
+        ParameterValue(workspace=workspace, job=job, rule=rule, name=name, value=value)
+        for rule, values in own.items()
+        for name, value in values.items()
+    )

@@ -1,0 +1,59 @@
+"""A rule's docstring as blocks that a page can show."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from rules.rule import Rule
+
+_INLINE = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A paragraph, or where there are several a list."""
+
+    lines: list[str]
+    is_list: bool
+
+
+@dataclass
+class Section:
+    title: str
+    blocks: list[Block] = field(default_factory=list)
+
+
+def introduction(rule: Rule) -> str:
+    """The docstring's first sentence."""
+    return " ".join(rule.documentation.partition("\n\n")[0].split())
+
+
+def sections(rule: Rule) -> list[Section]:
+    """What it checks, why it costs money, when it fires, ..."""
+    found: list[Section] = []
+    for part in re.split(r"^## ", rule.documentation, flags=re.MULTILINE)[1:]:
+        title, _, text = part.partition("\n")
+        found.append(Section(title.strip(), list(_blocks(text))))
+    return found
+
+
+def pieces(text: str) -> list[tuple[str, str]]:
+    """A line as (kind, text): `code`, `strong` or `plain`."""
+    found, at = [], 0
+    for match in _INLINE.finditer(text):
+        found += [("plain", text[at : match.start()])]
+        found += [("code", match[1]) if match[1] else ("strong", match[2])]
+        at = match.end()
+    return [(kind, said) for kind, said in [*found, ("plain", text[at:])] if said]
+
+
+def _blocks(text: str) -> list[Block]:
+    found = []
+    for paragraph in re.split(r"\n\s*\n", text.strip()):
+        before, *items = re.split(r"^- ", paragraph, flags=re.MULTILINE)
+        if before.strip():
+            found.append(Block([" ".join(before.split())], is_list=False))
+        if items:
+            found.append(Block([" ".join(item.split()) for item in items], is_list=True))
+    return found

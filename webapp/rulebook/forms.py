@@ -1,0 +1,122 @@
+"""What people fill in about rules: a preset, and parameters of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.forms import BoundField
+
+from rules.parameter import Parameter, Values
+from rules.registry import all_rules
+from rules.rule import Rule
+from rules.spelling import parse_overrides
+from webapp.rulebook.values import Overrides
+
+MOST_TEXT = 20_000
+PRESETS = (
+    ("save", "Save: tells of small leaks too"),
+    ("balanced", "Balanced"),
+    ("safe", "Safe: speaks up where there is hardly a doubt"),
+)
+
+
+class ParameterField(forms.CharField):
+    """One parameter as text; empty: as inherited. Cleans to a number, or None."""
+
+    def __init__(self, parameter: Parameter) -> None:
+        super().__init__(required=False, max_length=40, label=parameter.help)
+        self.parameter = parameter
+        if parameter.choices:
+            self.choices = [("", "as inherited"), *((c, c) for c in parameter.choices)]
+
+    def clean(self, value: Any) -> float | None:
+        text: str = super().clean(value)
+        if not text:
+            return None
+        try:
+            return self.parameter.checked(self.parameter.parsed(text))
+        except ValueError as error:
+            raise forms.ValidationError(str(error)) from None
+
+
+@dataclass(frozen=True)
+class ParameterLine:
+    """One parameter, its field, and what holds where the field is empty."""
+
+    parameter: Parameter
+    field: BoundField
+    inherited: str
+
+
+class ParametersForm(forms.Form):
+    """All parameters of all rules, `<rule>.<parameter>`; and lines of assignments."""
+
+    assignments = forms.CharField(
+        label="Several at once", required=False, max_length=MOST_TEXT, widget=forms.Textarea
+    )
+
+    def __init__(
+        self,
+        own: Overrides,
+        inherited: Mapping[str, Values],
+        data: Mapping[str, Any] | None = None,
+        preset: str = "",
+    ) -> None:
+        super().__init__(data, initial={"preset": preset, **_written(own)})
+        self._inherited = inherited
+        for rule in all_rules().values():
+            for parameter in rule.parameters:
+                self.fields[f"{rule.id}.{parameter.name}"] = ParameterField(parameter)
+
+    def groups(self) -> Iterator[tuple[Rule, list[ParameterLine], bool]]:
+        """Each rule with parameters, their lines, and whether one of them is set or wrong."""
+        for rule in all_rules().values():
+            lines = [self._line(rule, parameter) for parameter in rule.parameters]
+            if lines:
+                yield rule, lines, any(line.field.value() or line.field.errors for line in lines)
+
+    def clean_assignments(self) -> Overrides:
+        lines = self.cleaned_data["assignments"].splitlines()
+        try:
+            return parse_overrides(line for line in lines if line.strip())
+        except ValueError as error:
+            raise forms.ValidationError(str(error)) from None
+
+    def own(self) -> Overrides:
+        """What is set; of a parameter that both have, the line."""
+        found: Overrides = {}
+        for rule in all_rules().values():
+            values = {p.name: self.cleaned_data[f"{rule.id}.{p.name}"] for p in rule.parameters}
+            values |= self.cleaned_data["assignments"].get(rule.id, {})
+            if kept := {name: value for name, value in values.items() if value is not None}:
+                found[rule.id] = kept
+        return found
+
+    def _line(self, rule: Rule, parameter: Parameter) -> ParameterLine:
+        inherited = self._inherited[rule.id][parameter.name]
+        name = f"{rule.id}.{parameter.name}"
+        return ParameterLine(parameter, self[name], as_text(parameter, inherited))
+
+
+class WorkspaceRulesForm(ParametersForm):
+    """With the preset, which only a whole workspace has."""
+
+    preset = forms.ChoiceField(label="Preset", choices=PRESETS)
+
+
+def as_text(parameter: Parameter, value: float) -> str:
+    """As a person writes it."""
+    return parameter.choices[int(value)] if parameter.choices else f"{value:.12g}"
+
+
+def _written(own: Overrides) -> dict[str, str]:
+    """`<rule>.<parameter>` -> its own value, of those that are still known."""
+    return {
+        f"{rule.id}.{parameter.name}": as_text(parameter, own[rule.id][parameter.name])
+        for rule in all_rules().values()
+        for parameter in rule.parameters
+        if parameter.name in own.get(rule.id, {})
+    }

@@ -1,0 +1,33 @@
+"""Judges stored numbers by other values: no sample is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rules.engine import Judgement, judge_again
+from rules.registry import all_rules
+from rules.rule import Numbers, Rule, Values, values_hash
+from webapp.analysis import models as rows
+
+
+def judged_by(row: rows.Judgement, values: Mapping[str, Values]) -> Judgement | None:
+    """A stored judgement as other values would have it; None: to tell takes the samples."""
+    rule = all_rules().get(row.rule)
+    if rule is None or not _numbers_hold(rule, row, values[row.rule]):
+        return None
+    return judge_again(rule, Numbers.from_document(row.numbers), values[row.rule])
+
+
+def hashes(values: Mapping[str, Values]) -> dict[str, str]:
+    """Rule id -> what judgements by these values are marked with."""
+    return {rule: values_hash(of_rule) for rule, of_rule in values.items()}
+
+
+def _numbers_hold(rule: Rule, row: rows.Judgement, values: Values) -> bool:
+    """They were measured by this version of the rule, and what measuring uses is as it was."""
+    before: dict[str, Any] = row.values
+    measured = [parameter.name for parameter in rule.parameters if parameter.measured]
+    return row.rule_version == rule.version and all(
+        before.get(name) == values[name] for name in measured
+    )

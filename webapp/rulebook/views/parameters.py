@@ -1,0 +1,62 @@
+"""Presets and parameters, of a workspace or one job: shown, tried on past runs, set."""
+
+from __future__ import annotations
+
+from typing import cast
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_http_methods
+
+from rules.parameter import Preset
+from webapp.accounts.access import PersonRequest, changed_by_owners
+from webapp.rulebook import changes, preview
+from webapp.rulebook.forms import ParametersForm, WorkspaceRulesForm
+from webapp.rulebook.values import resolved, set_by, values_of
+from webapp.runs.models import Job
+from webapp.runs.scope import jobs_of
+
+
+@changed_by_owners
+@require_http_methods(["GET", "POST"])
+def of_workspace(request: PersonRequest) -> HttpResponse:
+    """`preview` in what is posted: what it would have found is shown, and nothing saved."""
+    workspace = request.workspace
+    own, preset = set_by(workspace), cast(Preset, workspace.preset)
+    form = WorkspaceRulesForm(own, resolved(preset, []), request.POST or None, preset)
+    return _answer(request, form, None, can_change=request.is_owner)
+
+
+@require_http_methods(["GET", "POST"])
+def of_job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
+    """The same for one job, on top of what the workspace sets."""
+    job = get_object_or_404(jobs_of(request.workspace), uuid=job_uuid)
+    own, inherited = set_by(request.workspace, job), values_of(request.workspace)
+    form = ParametersForm(own, inherited, request.POST or None)
+    return _answer(request, form, job, can_change=request.may_change)
+
+
+def _answer(
+    request: PersonRequest, form: ParametersForm, job: Job | None, can_change: bool
+) -> HttpResponse:
+    shown: dict[str, object] = {"form": form, "job": job, "can_change": can_change}
+    if request.method == "POST" and form.is_valid():
+        preset = form.cleaned_data.get("preset", request.workspace.preset)
+        if "preview" not in request.POST:
+            return _save(request, job, preset, form)
+        shown["effects"] = preview.effects(request.workspace, job, preset, form.own())
+        shown["days"] = preview.DAYS
+    shown["is_read_only"] = not can_change
+    page = "rules/parameters.html" if job is None else "rules/job_parameters.html"
+    return render(request, page, shown)
+
+
+def _save(
+    request: PersonRequest, job: Job | None, preset: str, form: ParametersForm
+) -> HttpResponse:
+    changed = changes.save(request.workspace, job, request.user, preset, form.own())
+    said = "Saved. Runs are judged by it within a minute." if changed else "It was so already."
+    messages.success(request, said)
+    return redirect(request.path)
