@@ -44,6 +44,12 @@ def events_of(node: NodeFrame, kind: str) -> list[tuple[float, dict[str, Any]]]:
     return [(float(at), data if isinstance(data, dict) else {}) for at, data in pairs]
 
 
+def training_loaders(node: NodeFrame) -> list[dict[str, Any]]:
+    """The data loaders that the loop declared, without those that only evaluate."""
+    told = [data for _, data in events_of(node, "loader")]
+    return [data for data in told if data.get("phase", "train") == "train"]
+
+
 def phase_spans(node: NodeFrame, name: str, end_seconds: float) -> list[Window]:
     """When any rank of the node was in a phase; one that hasn't ended lasts to `end_seconds`.
 

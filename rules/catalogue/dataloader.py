@@ -41,7 +41,7 @@ from __future__ import annotations
 from rules.activity import cores, cpu_pct, working
 from rules.evidence import percentile, within
 from rules.frame import NodeFrame, RunFrame
-from rules.loop import events_of, wait_share_pct
+from rules.loop import training_loaders, wait_share_pct
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
 
 CORES_FULL_PCT = 90.0
@@ -111,12 +111,12 @@ def _cores_are_full(numbers: Numbers, nodes: dict[str, float]) -> bool:
 
 
 def _workers(node: NodeFrame) -> float | None:
-    """Counted, else declared: each rank's largest loader, since others may be for evaluation."""
+    """Counted, else declared: each rank's largest loader for training."""
     counted = percentile(working(node, node.series("workers.processes")), 50)
     if counted is not None:
         return counted
     told: dict[object, float] = {}
-    for _, data in events_of(node, "loader"):
+    for data in training_loaders(node):
         workers = data.get("workers")
         if isinstance(workers, int | float) and workers >= 0:
             rank = data.get("rank")
@@ -135,7 +135,7 @@ RULE = Rule(
     id="dataloader",
     title="The number of loader processes doesn't fit the cores",
     category="data",
-    version=1,
+    version=2,
     needs=(),
     parameters=(
         Parameter(

@@ -45,7 +45,7 @@ import pandas as pd
 
 from rules.evidence import after, merged, percentile, within
 from rules.frame import NodeFrame, RunFrame
-from rules.loop import share_pct
+from rules.loop import share_pct, training_loaders
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.6, 0.9
@@ -144,9 +144,9 @@ def _cpu_busy(frame: RunFrame) -> float | None:
 
 
 def _loader_workers(frame: RunFrame) -> float | None:
-    """The loader processes as the loop declared them; the most of any node."""
-    loaders = [node.events[node.events["kind"] == "loader"] for node in frame.nodes.values()]
-    told = [data.get("workers") for events in loaders for data in events["data"]]
+    """The loader processes as the training loop declared them; the most of any node."""
+    loaders = [data for node in frame.nodes.values() for data in training_loaders(node)]
+    told = [data.get("workers") for data in loaders]
     return max((float(n) for n in told if isinstance(n, int | float)), default=None)
 
 
@@ -186,7 +186,7 @@ RULE = Rule(
     id="input_bound",
     title="Training waits for its data",
     category="data",
-    version=1,
+    version=2,
     needs=("steps.data_wait",),
     parameters=(
         Parameter("notice_share_pct", "%", 5, 0, 100, "A remark from here on", "TensorFlow, 5 %"),

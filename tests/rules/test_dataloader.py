@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from rules.frame import NodeFrame, RunFrame
@@ -82,3 +84,13 @@ def test_it_answers_to_the_names_of_sagemaker() -> None:
     values = {"min_threshold": 20, "max_threshold": 120}
     assert judged(RULE, f.run(loader(2)), values).verdict.state == "passed"
     assert judged(RULE, f.run(loader(12)), values).verdict.state == "fired"
+
+
+def test_a_loader_that_only_evaluates_does_not_make_up_for_one_that_trains() -> None:
+    node = loader(2)
+    evaluates = pd.DataFrame(
+        [(1.0, "loader", {"workers": 8, "rank": 0, "phase": "evaluate"})],
+        columns=["time_seconds", "kind", "data"],
+    )
+    both = replace(node, events=pd.concat([node.events, evaluates]))
+    assert judged("dataloader", f.run(both)).verdict.state == "fired"

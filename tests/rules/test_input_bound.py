@@ -124,6 +124,15 @@ def test_it_names_the_loader_workers_that_the_loop_declared() -> None:
     assert "now 2 loader workers" in judged("input_bound", f.run(told)).verdict.advice
 
 
+def test_loaders_that_only_evaluate_say_nothing_of_the_training() -> None:
+    events = [
+        (0.0, "loader", {"workers": 1, "phase": "train"}),
+        (0.0, "loader", {"workers": 8, "phase": "evaluate"}),
+    ]
+    told = f.node(step_tables=[f.steps(101, wait=0.4)], events=events)
+    assert "now 1 loader workers" in judged("input_bound", f.run(told)).verdict.advice
+
+
 def test_it_follows_the_parameters_of_the_workspace() -> None:
     frame = f.run(training(0.1))
     assert judged("input_bound", frame, {"fire_share_pct": 8}).verdict.state == "fired"

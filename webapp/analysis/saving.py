@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -14,6 +13,7 @@ from advisor.spend import projection, usd_by_phase
 from rules.engine import Judgement as RuleJudgement
 from webapp.analysis import advising, ledger, pricing, sharing, stopping, verdicts
 from webapp.analysis.evaluation import Measured, Outcome
+from webapp.analysis.judged import columns_of, waste_usd
 from webapp.analysis.models import CostPart, Judgement
 from webapp.runs import progress
 from webapp.runs.models import Node, Run
@@ -41,48 +41,27 @@ def save(outcome: Outcome) -> None:
 
 def _price_waste_again(run: Run, outcome: Outcome) -> None:
     """The seconds were measured when there were samples; their dollars follow the cost."""
+    known = outcome.cost.total_usd, outcome.run.duration
     for row in run.judgements.all():
-        row.waste_usd_low = _waste_usd(outcome, row.waste_seconds_low)
-        row.waste_usd_high = _waste_usd(outcome, row.waste_seconds_high)
+        row.waste_usd_low = waste_usd(row.waste_seconds_low, *known)
+        row.waste_usd_high = waste_usd(row.waste_seconds_high, *known)
         row.save(update_fields=["waste_usd_low", "waste_usd_high"])
 
 
 def _save_judgement(run: Run, judged: RuleJudgement, outcome: Outcome) -> None:
-    verdict, numbers = judged.verdict, judged.numbers
-    fired = verdict.state == Judgement.FIRED
+    fired = judged.verdict.state == Judgement.FIRED
     known = Judgement.objects.filter(run=run, rule=judged.rule_id).first()
     since = (known.first_fired_at if known else None) or timezone.now()
     Judgement.objects.update_or_create(
         run=run,
         rule=judged.rule_id,
         defaults={
-            "rule_version": judged.version,
-            "values_hash": judged.values_hash,
-            "values": dict(judged.values),
-            "numbers": numbers.to_document(),
-            "state": verdict.state,
-            "severity": verdict.severity,
-            "summary": verdict.summary,
-            "advice": verdict.advice,
-            "waste_seconds_low": verdict.waste_seconds_low,
-            "waste_seconds_high": verdict.waste_seconds_high,
-            "waste_usd_low": _waste_usd(outcome, verdict.waste_seconds_low),
-            "waste_usd_high": _waste_usd(outcome, verdict.waste_seconds_high),
-            "dedupe_key": verdict.dedupe_key,
+            **columns_of(judged, outcome.cost.total_usd, outcome.run.duration),
             "is_provisional": not outcome.is_final,
             "first_fired_at": since if fired else None,
             "judged_at": timezone.now(),
         },
     )
-
-
-def _waste_usd(outcome: Outcome, waste_seconds: float) -> Decimal | None:
-    """The run's cost in proportion to its time; None: no price."""
-    total, duration = outcome.cost.total_usd, outcome.run.duration
-    if total is None or duration is None or not duration:
-        return None
-    share = Decimal(str(waste_seconds)) / Decimal(str(duration.total_seconds()))
-    return total * min(share, Decimal(1))
 
 
 def _save_cost(run: Run, outcome: Outcome) -> None:

@@ -16,8 +16,8 @@ from rules.registry import all_rules
 from rules.rule import Rule
 from webapp.accounts.models import Workspace
 from webapp.analysis.models import Judgement
-from webapp.rulebook.judging import hashes, judged_by
-from webapp.rulebook.values import Overrides, resolved, set_by
+from webapp.rulebook.judging import judged_by
+from webapp.rulebook.values import Overrides, resolved, set_by, values_of
 from webapp.runs.models import Job, Run, RunQuerySet, began
 
 DAYS = 30
@@ -45,14 +45,15 @@ def effects(workspace: Workspace, job: Job | None, preset: str, own: Overrides) 
     """
 
     @cache
-    def after(of: Job) -> tuple[dict[str, Values], dict[str, str]]:
-        values = _after(workspace, of, preset, own, is_of_job=job is not None)
-        return values, hashes(values)
+    def changed(of: Job) -> dict[str, Values]:
+        before = values_of(workspace, of)
+        after = _after(workspace, of, preset, own, is_of_job=job is not None)
+        return {rule: values for rule, values in after.items() if values != before[rule]}
 
     found: dict[str, Effect] = {}
     for row in _judged(workspace, job):
-        values, marks = after(row.run.job)
-        if row.rule in values and marks[row.rule] != row.values_hash:
+        values = changed(row.run.job)
+        if row.rule in values:
             effect = found.setdefault(row.rule, Effect(all_rules()[row.rule]))
             _count(effect, row, values)
     return [found[rule] for rule in sorted(found)]
