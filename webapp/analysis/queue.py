@@ -19,6 +19,7 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from webapp.analysis.models import Analysis
+from webapp.runs import locks
 from webapp.runs.models import Run
 
 TASK = "analysis.evaluate"
@@ -114,6 +115,7 @@ def finish(held: Claim, save: Callable[[], None], is_final: bool) -> bool:
     """Save the outcome, if the lease is still ours; in one transaction. False if it was lost."""
     now = timezone.now()
     with transaction.atomic():
+        locks.run(held.run_id)
         kept = _held(held).update(
             done=held.wanted,
             attempts=0,

@@ -17,7 +17,7 @@ from webapp.api.changes import JobIn, RunIn
 from webapp.api.read import job_document, run_document
 from webapp.api.schemas import JobOut, RunOut
 from webapp.problems import Problem
-from webapp.runs import resource, scope, tags
+from webapp.runs import locks, resource, scope, tags
 from webapp.runs.editing import deletion, jobs, machines, merging, runs
 from webapp.runs.models import Job, Run
 
@@ -36,7 +36,7 @@ def patch_run(request: TokenRequest, run_id: UUID, change: RunIn) -> dict[str, A
     """Only what is sent changes. Answers the run as it is then."""
     said = change.said()
     with transaction.atomic():
-        run = runs.locked(scope.run_or_404(request.auth.workspace, run_id))
+        run = locks.run(scope.run_or_404(request.auth.workspace, run_id).pk)
         if "billed_usd" in said:
             runs.bill(run, request.auth, said.pop("billed_usd"))
         if (machine := said.pop("machine", None)) is not None:
@@ -98,7 +98,7 @@ def _present_job(request: TokenRequest, job_id: UUID, said: Mapping[str, Any]) -
         merged = scope.merged_jobs_of(workspace).filter(uuid=job_id).first()
         if merged is not None:
             merging.unmerge(merged, request.auth)
-    return jobs.locked(get_object_or_404(scope.jobs_of(workspace), uuid=job_id))
+    return locks.job(get_object_or_404(scope.jobs_of(workspace), uuid=job_id).pk)
 
 
 def _merged(request: TokenRequest, job: Job, into: UUID) -> Job:

@@ -9,6 +9,7 @@ from django.db.models import F, Q
 from trimtab.wire import Declaration
 
 from webapp.accounts.models import Workspace
+from webapp.runs import locks
 from webapp.runs.models import Attempt, Job, MovedRun, Node, Run
 
 
@@ -99,7 +100,7 @@ def _named(workspace: Workspace, name: str) -> tuple[Job, Job]:
 
 def locked(job: Job) -> Job:
     """The job, or what it was merged into, locked until the transaction ends."""
-    held = Job.objects.select_for_update(of=("self",)).select_related("merged_into").get(pk=job.pk)
+    held = locks.job(job.pk)
     return held if held.merged_into is None else locked(held.merged_into)
 
 

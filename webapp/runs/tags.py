@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from trimtab.wire import LIMITS
 
-MOST_TAGS = 100
+MOST_TAGS = 500
+"""As many as agents may declare."""
 
 
 def as_lines(tags: Mapping[str, object]) -> str:

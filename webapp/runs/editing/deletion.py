@@ -12,7 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from webapp.accounts import audit
-from webapp.runs.editing import jobs, runs
+from webapp.runs import locks
 from webapp.runs.editing.changes import Actor
 from webapp.runs.models import Job, Run, RunQuerySet
 from webapp.runs.signals import history_changed
@@ -22,7 +22,7 @@ from webapp.runs.signals import history_changed
 def delete_run(run: Run, by: Actor) -> None:
     """Its agent may go on sending: nothing brings it back but a person. Once more changes
     nothing."""
-    held = runs.locked(run)
+    held = locks.run(run.pk)
     if held.deleted_at is not None:
         return
     held.deleted_at = timezone.now()
@@ -34,7 +34,7 @@ def delete_run(run: Run, by: Actor) -> None:
 @transaction.atomic
 def restore_run(run: Run, by: Actor) -> None:
     """Bring one run back, and its job if that is deleted, without the job's other runs."""
-    held = runs.locked(run)
+    held = locks.run(run.pk)
     if held.deleted_at is None:
         return
     held.deleted_at = None
@@ -48,7 +48,7 @@ def restore_run(run: Run, by: Actor) -> None:
 def delete_job(job: Job, by: Actor) -> datetime:
     """Delete it with the runs that it has; when that was. Its name stays taken, and a new run of
     that name brings it back without them."""
-    held = jobs.locked(job)
+    held = locks.job(job.pk)
     if held.deleted_at is not None:
         return held.deleted_at
     held.deleted_at = timezone.now()
@@ -61,7 +61,7 @@ def delete_job(job: Job, by: Actor) -> datetime:
 @transaction.atomic
 def restore_job(job: Job, by: Actor, deleted_at: datetime) -> int:
     """Bring back the job and its runs that were deleted at that moment; how many those are."""
-    held = jobs.locked(job)
+    held = locks.job(job.pk)
     gone: RunQuerySet = Run.objects.filter(job=held, deleted_at=deleted_at)
     first = gone.newest_first().last()
     if first is None and held.deleted_at != deleted_at:

@@ -9,6 +9,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from webapp.accounts import audit
+from webapp.runs import locks
 from webapp.runs.editing.changes import Actor, apply, changes
 from webapp.runs.models import Job
 
@@ -26,7 +27,7 @@ def edit(job: Job, by: Actor, values: Mapping[str, Any]) -> Job:
     Raises:
         NameTakenError: the name is another job's.
     """
-    held = locked(job)
+    held = locks.job(job.pk)
     change = changes(held, values)
     if not change:
         return held
@@ -36,11 +37,6 @@ def edit(job: Job, by: Actor, values: Mapping[str, Any]) -> Job:
     held.save(update_fields=[*change])
     audit.record(held.workspace, by, "job.edited", held.name, change)
     return held
-
-
-def locked(job: Job) -> Job:
-    """The job as it is now, until the transaction ends."""
-    return Job.objects.select_for_update(of=("self",)).select_related("workspace").get(pk=job.pk)
 
 
 def _must_be_free(job: Job, name: str) -> None:

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from webapp.accounts import audit
-from webapp.runs.editing import runs
+from webapp.runs import locks
 from webapp.runs.editing.changes import Actor, Change, plain
 from webapp.runs.models import Node, Run
 from webapp.runs.signals import history_changed, machine_corrected
@@ -26,7 +26,7 @@ Said = Mapping[str, str]
 def correct(run: Run, by: Actor, values: Said, node_number: int | None = None) -> Run:
     """Set those of `FIELDS` that `values` names on the run's nodes, or on one of them, and price
     the run again. What the agent says is kept: setting the same takes the correction back."""
-    held = runs.locked(run)
+    held = locks.run(run.pk)
     nodes = [node for node in nodes_of(held) if node_number in (None, node.number)]
     return _set_all(held, by, [(node, values) for node in nodes])
 
@@ -34,7 +34,7 @@ def correct(run: Run, by: Actor, values: Said, node_number: int | None = None) -
 @transaction.atomic
 def take_back(run: Run, by: Actor) -> Run:
     """Let every machine be what the agent says."""
-    held = runs.locked(run)
+    held = locks.run(run.pk)
     return _set_all(held, by, [(node, declared(node)) for node in nodes_of(held)])
 
 
@@ -55,7 +55,7 @@ def _set_all(run: Run, by: Actor, wanted: list[tuple[Node, Said]]) -> Run:
     if not change:
         return run
     machine_corrected.send(sender=Run, run=run)
-    priced = runs.locked(run)
+    priced = locks.run(run.pk)
     if priced.cost_usd != run.cost_usd:
         change["cost_usd"] = (run.cost_usd, priced.cost_usd)
     audit.record(run.workspace, by, "machine.corrected", str(run), plain(change))

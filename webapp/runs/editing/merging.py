@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import F, OuterRef, QuerySet, Subquery
 
 from webapp.accounts import audit
-from webapp.runs import registration
+from webapp.runs import locks, registration
 from webapp.runs.editing.changes import Actor
 from webapp.runs.models import Job, MovedRun, Run, RunQuerySet
 from webapp.runs.signals import history_changed
@@ -49,9 +49,9 @@ def merge(job: Job, into: Job, by: Actor) -> Job:
 def unmerge(job: Job, by: Actor) -> Job:
     """Give the job its runs back, with their numbers, and those that came in under its name since;
     the job as it is then. One that isn't merged stays as it is."""
-    _lock_runs(Run.objects.filter(moves__came_from=job))
-    chain = _chain(Job.objects.get(pk=job.pk))
-    source, holder = chain[0], registration.locked(chain[-1])
+    locks.merges(job.workspace_id)
+    chain = _locked_chain(job)
+    source, holder = chain[0], chain[-1]
     if source.merged_into is None:
         return source
     into, source.merged_into = source.merged_into, None
@@ -70,25 +70,19 @@ def unmerge(job: Job, by: Actor) -> Job:
 def _both_locked(job: Job, into: Job) -> tuple[Job, Job]:
     if job.pk == into.pk:
         raise MergeError("A job can't be merged into itself.")
-    _lock_runs(Run.objects.filter(job=job))
-    rows = Job.objects.select_for_update(of=("self",)).select_related("workspace")
-    held = {row.pk: row for row in rows.filter(pk__in=(job.pk, into.pk)).order_by("pk")}
-    for row in held.values():
+    locks.merges(job.workspace_id)
+    source, target = (locks.job(row.pk) for row in (job, into))
+    for row in (source, target):
         if row.deleted_at is not None or row.merged_into_id is not None:
             raise MergeError(f"{row} is deleted or merged.")
-    return held[job.pk], held[into.pk]
+    return source, target
 
 
-def _lock_runs(runs: QuerySet[Run]) -> None:
-    """Before their job, as uploads do: the other way round, both might wait for ever."""
-    list(runs.select_for_update(of=("self",)).order_by("pk").values_list("pk"))
-
-
-def _chain(job: Job) -> list[Job]:
-    """The job, what it was merged into, what that was, and so on."""
-    found = [job]
-    while found[-1].merged_into is not None:
-        found.append(found[-1].merged_into)
+def _locked_chain(job: Job) -> list[Job]:
+    """The job, what it was merged into, what that was, and so on: in the order of uploads."""
+    found = [locks.job(job.pk)]
+    while (merged_into := found[-1].merged_into) is not None:
+        found.append(locks.job(merged_into.pk))
     return found
 
 

@@ -10,6 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from webapp.accounts import audit
+from webapp.runs import locks
 from webapp.runs.editing.changes import Actor, Change, apply, changes, plain
 from webapp.runs.models import Run
 from webapp.runs.signals import history_changed
@@ -22,7 +23,7 @@ COUNTS = {"is_excluded", "is_pinned"}
 def edit(run: Run, by: Actor, values: Mapping[str, Any]) -> Run:
     """Set those of `FIELDS` that `values` names. What an agent declares afterwards leaves an owner
     or tag as it was set here; the runs after this one are judged again if it counts or not."""
-    held = locked(run)
+    held = locks.run(run.pk)
     change = changes(held, values)
     if not change:
         return held
@@ -39,7 +40,7 @@ def edit(run: Run, by: Actor, values: Mapping[str, Any]) -> Run:
 @transaction.atomic
 def bill(run: Run, by: Actor, usd: Decimal | None) -> Run:
     """Keep what the provider billed for the run; None: nothing is known of it any more."""
-    held = locked(run)
+    held = locks.run(run.pk)
     change = changes(held, {"billed_usd": usd})
     if not change:
         return held
@@ -49,12 +50,6 @@ def bill(run: Run, by: Actor, usd: Decimal | None) -> Run:
     held.save(update_fields=["billed_usd", "billed_by", "billed_at"])
     audit.record(held.workspace, by, "run.billed", str(held), plain(change))
     return held
-
-
-def locked(run: Run) -> Run:
-    """The run as it is now, until the transaction ends."""
-    rows = Run.objects.select_for_update(of=("self",)).select_related("job", "workspace")
-    return rows.get(pk=run.pk)
 
 
 def _touched(change: Change) -> set[str]:

@@ -1,0 +1,92 @@
+"""People edit while agents upload and workers analyse: nobody waits for ever, nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.db import connection
+
+from tests.web import factories, training
+from webapp.accounts.models import Token, Workspace
+from webapp.analysis import tasks
+from webapp.ingest import accept
+from webapp.runs.editing import deletion, merging, runs
+from webapp.runs.models import Job, Run
+
+pytestmark = [
+    pytest.mark.postgres,
+    pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time"),
+    pytest.mark.django_db(transaction=True),
+]
+ROUNDS = 10
+
+
+def at_once(*works: Callable[[int], object]) -> None:
+    """Each in a thread and with a connection of its own, `ROUNDS` times; errors come through."""
+
+    def repeated(work: Callable[[int], object]) -> None:
+        try:
+            for turn in range(ROUNDS):
+                work(turn)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(works)) as pool:
+        for done in [pool.submit(repeated, work) for work in works]:
+            done.result()
+
+
+def arrives(workspace: Workspace, job: str) -> Run:
+    declaration = training.Training(job).declaration()
+    accept.declaration(workspace, declaration)
+    return Run.objects.get(pk=declaration.run_id)
+
+
+def test_runs_that_arrive_while_their_job_is_merged_and_parted_stay_with_it(workspace):
+    old, new = (arrives(workspace, name).job for name in ("old", "new"))
+    actor = Token.make(workspace, "script", ["write"])[0]
+
+    def merge_and_part(_: int) -> None:
+        merging.merge(old, new, actor)
+        merging.unmerge(old, actor)
+
+    at_once(
+        merge_and_part,
+        lambda _: arrives(workspace, "old"),
+        lambda _: arrives(workspace, "old"),
+        lambda _: arrives(workspace, "new"),
+    )
+    assert (old.runs.count(), new.runs.count()) == (2 * ROUNDS + 1, ROUNDS + 1)
+    for job in Job.objects.all():
+        numbers = [run.number for run in job.runs.all()]
+        assert len(set(numbers)) == len(numbers)
+        assert max(numbers) <= job.runs_made
+
+
+def test_edits_of_successive_runs_that_are_uploaded_and_analysed_meanwhile(workspace):
+    first = training.uploaded_run(workspace)
+    second = training.uploaded_run(workspace)
+    for run in (first, second):
+        tasks.evaluate(str(run.pk))
+    factories.run(first.job)
+    actor = Token.make(workspace, "script", ["write"])[0]
+
+    def declared_again(run: Run) -> Callable[[int], object]:
+        declaration = training.Training("vision/train.py", run_id=run.pk).declaration()
+        return lambda _: accept.declaration(workspace, declaration)
+
+    def delete_and_restore(_: int) -> None:
+        deletion.delete_run(second, actor)
+        deletion.restore_run(second, actor)
+
+    at_once(
+        declared_again(first),
+        declared_again(second),
+        lambda _: tasks.evaluate(str(first.pk)),
+        lambda _: tasks.evaluate(str(second.pk)),
+        lambda turn: runs.edit(first, actor, {"is_excluded": turn % 2 == 0}),
+        delete_and_restore,
+    )
+    assert Run.objects.present().count() == 3
