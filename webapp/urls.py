@@ -3,7 +3,7 @@
 from django.urls import include, path
 
 from webapp import agent_wheel, health, problems
-from webapp.api import compare, read, spend, write
+from webapp.api import artefacts, compare, read, spend, write
 from webapp.api.description import Api
 from webapp.ingest import doors
 from webapp.runs import resource
@@ -19,6 +19,7 @@ api = Api(
 api.add_router("", resource.router)
 api.add_router("", doors.router)
 api.add_router("", read.router)
+api.add_router("", artefacts.router)
 api.add_router("", compare.router)
 api.add_router("", spend.router)
 api.add_router("", write.router)
@@ -31,6 +32,7 @@ urlpatterns = [
     path("api/v1/", api.urls),
     path("", include("webapp.accounts.urls")),
     path("", include("webapp.runs.urls")),
+    path("", include("webapp.directives.urls")),
     path("", include("webapp.rulebook.urls")),
     path("", include("webapp.prices.urls")),
     path("", include("webapp.spend.urls")),

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
 from advisor.store.objects import ObjectMissingError, StoredObject, checked
 
 _TEMPORARY = ".tmp-"
+_PIECE_BYTES = 1024 * 1024
 
 
 class FolderStore:
@@ -20,17 +24,21 @@ class FolderStore:
         self.folder = Path(folder)
 
     def put(self, key: str, body: bytes) -> None:
+        self.put_file(key, io.BytesIO(body))
+
+    def put_file(self, key: str, file: BinaryIO) -> None:
         path = self.folder / checked(key)
         try:
-            self._write(path, body)
+            self._write(path, file)
         except FileNotFoundError:  # `tidy` took the empty folder at this very moment
-            self._write(path, body)
+            self._write(path, file)
 
-    def _write(self, path: Path, body: bytes) -> None:
+    def _write(self, path: Path, source: BinaryIO) -> None:
+        source.seek(0)
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=_TEMPORARY, delete=False) as file:
             try:
-                file.write(body)
+                shutil.copyfileobj(source, file, _PIECE_BYTES)
                 file.flush()
                 os.fsync(file.fileno())
                 Path(file.name).replace(path)
@@ -42,6 +50,12 @@ class FolderStore:
     def get(self, key: str) -> bytes:
         try:
             return (self.folder / checked(key)).read_bytes()
+        except FileNotFoundError:
+            raise ObjectMissingError(key) from None
+
+    def open(self, key: str) -> BinaryIO:
+        try:
+            return (self.folder / checked(key)).open("rb")
         except FileNotFoundError:
             raise ObjectMissingError(key) from None
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 _KEY = re.compile(r"[A-Za-z0-9_\-]+([./][A-Za-z0-9_\-]+)*\Z")
 
@@ -30,8 +30,14 @@ class ObjectStore(Protocol):
     def put(self, key: str, body: bytes) -> None:
         """Durable when it returns; readers see the old object or the new one, never a half."""
 
+    def put_file(self, key: str, file: BinaryIO) -> None:
+        """`put` of a whole file, from its begin, that need not fit into memory."""
+
     def get(self, key: str) -> bytes:
         """Raises `ObjectMissingError`."""
+
+    def open(self, key: str) -> BinaryIO:
+        """To be read in pieces, and closed. Raises `ObjectMissingError`."""
 
     def exists(self, key: str) -> bool: ...
 

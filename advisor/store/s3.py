@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
+from typing import Any, BinaryIO
 
 import boto3
 from botocore.exceptions import ClientError
@@ -25,12 +25,20 @@ class S3Store:
     def put(self, key: str, body: bytes) -> None:
         self._client.put_object(Bucket=self.bucket, Key=self._name(key), Body=body)
 
+    def put_file(self, key: str, file: BinaryIO) -> None:
+        file.seek(0)
+        self._client.put_object(Bucket=self.bucket, Key=self._name(key), Body=file)
+
     def get(self, key: str) -> bytes:
+        with self.open(key) as body:
+            return body.read()
+
+    def open(self, key: str) -> BinaryIO:
         try:
             answer = self._client.get_object(Bucket=self.bucket, Key=self._name(key))
         except ClientError as error:
             raise self._missing_or(error, key) from None
-        body: bytes = answer["Body"].read()
+        body: BinaryIO = answer["Body"]
         return body
 
     def exists(self, key: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any
 from uuid import UUID
@@ -34,6 +35,7 @@ pytestmark = pytest.mark.django_db
 AGENT = FakeAgent(None, "", run_id=UUID(int=11), session_id=UUID(int=12))  # type: ignore[arg-type]
 JOB_ID = UUID(int=13)
 OTHER_RUN = UUID(int=14)
+TRACE = b"a trace"
 # What is there, by the name of the parameter that names it. Other parameters are made up.
 THERE: dict[str, list[Any]] = {
     "run_id": [str(AGENT.run_id)],
@@ -43,6 +45,7 @@ THERE: dict[str, list[Any]] = {
     "run": [str(AGENT.run_id)],
     "a": [str(AGENT.run_id)],
     "b": [str(OTHER_RUN)],
+    "sha256": [hashlib.sha256(TRACE).hexdigest()],
 }
 CHECKS = [
     not_a_server_error,
@@ -66,6 +69,7 @@ UPLOADS = {
     SEGMENT_TYPE: [encode_segment(hostile.whole_segment(AGENT, seq)) for seq in THERE["seq"]],
     DECLARATION_TYPE: [AGENT.declaration_body()],
 }
+schemathesis.openapi.media_type("application/octet-stream", st.just(TRACE) | st.binary())
 for _type, _bodies in UPLOADS.items():
     _changed = [hostile.bodies_like(body) for body in _bodies]
     schemathesis.openapi.media_type(_type, st.sampled_from(_bodies) | st.one_of(_changed))
@@ -98,6 +102,7 @@ def tokens(workspace, settings) -> dict[str, str | None]:
 def run(tokens, client):
     AGENT.client, AGENT.token = client, tokens["each scope"]
     assert AGENT.put(hostile.whole_segment(AGENT)).status_code == 200
+    assert AGENT.put_artefact(TRACE).status_code == 200
     Job.objects.update(uuid=JOB_ID)
     job = Job.objects.get()
     Run.objects.create(id=OTHER_RUN, workspace=job.workspace, job=job, number=99)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from dataclasses import dataclass, field
+from urllib.parse import quote
 from uuid import UUID, uuid4
 
 from django.test import Client
@@ -100,6 +102,28 @@ class FakeAgent:
 
     def put_body(self, seq: int, body: bytes):  # type: ignore[no-untyped-def]
         return self._put(f"/api/v1/runs/{self.run_id}/segments/{self.session_id}/{seq}", body)
+
+    def put_artefact(
+        self,
+        body: bytes,
+        sha256: str = "",
+        kind: str = "profile",
+        name: str = "rank0-step5.trace.json.gz",
+        **headers: str,
+    ):  # type: ignore[no-untyped-def]
+        sha256 = sha256 or hashlib.sha256(body).hexdigest()
+        return self.client.put(
+            f"/api/v1/runs/{self.run_id}/artefacts/{sha256}",
+            body,
+            content_type="application/octet-stream",
+            headers={
+                "Authorization": f"Bearer {self.token}",
+                "X-Trimtab-Kind": kind,
+                "X-Trimtab-Name": quote(name),
+                "X-Trimtab-Job": quote(self.job),
+                **headers,
+            },
+        )
 
     def _put(self, path: str, body: bytes):  # type: ignore[no-untyped-def]
         sent_at_ns = time.time_ns() + int(self.skew_seconds * 1e9)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import uuid4
 
+from django.conf import settings
 from django.utils import timezone
 
+from advisor.store.opening import open_store
 from webapp.accounts.models import Membership, User, Workspace
 from webapp.advice.models import Recommendation
 from webapp.analysis.models import Analysis, CostPart, Judgement
 from webapp.prices.models import Price
-from webapp.runs.models import Attempt, Job, Node, Run
+from webapp.runs.models import Artefact, Attempt, Job, Node, Run
 
 USD_PER_HOUR = Decimal("0.085")
 
@@ -159,3 +162,13 @@ def recommendation(of: Run, **more: Any) -> Recommendation:
 def analysis(of: Run, **more: Any) -> Analysis:
     values: dict[str, Any] = {"wanted": 1, "done": 1, "is_final": True}
     return Analysis.objects.create(run=of, **values | more)
+
+
+def artefact(of: Run, name: str = "rank0-step5.trace.json.gz", body: bytes = b"trace") -> Artefact:
+    """With its content in the store."""
+    sha256 = hashlib.sha256(body).hexdigest()
+    key = f"runs/{of.pk}/artefacts/{sha256}"
+    open_store(settings.OBJECTS_URL).put(key, body)
+    return Artefact.objects.create(
+        run=of, kind="profile", name=name, object_key=key, sha256=sha256, size_bytes=len(body)
+    )

@@ -71,7 +71,7 @@ def declaration(workspace: Workspace, declared: Declaration) -> None:
             parameters or parts of its workload.
     """
     with transaction.atomic():
-        run = _run(workspace, declared.run_id, declared.job)
+        run = own_run(workspace, declared.run_id, declared.job)
         _bound_labels(run, declared)
         registration.declare(run, declared)
         queue.want(run)
@@ -87,10 +87,10 @@ def segment(workspace: Workspace, upload: Upload) -> bool:
     """
     if _is_known(workspace, upload):
         return True
-    _refuse_foreign(workspace, upload.segment.run_id)
+    refuse_foreign(workspace, upload.segment.run_id)
     open_store(settings.OBJECTS_URL).put(upload.object_key, upload.body)
     with transaction.atomic():
-        run = _run(workspace, upload.segment.run_id, upload.segment.job)
+        run = own_run(workspace, upload.segment.run_id, upload.segment.job)
         session = _session(run, upload)
         if not _add_row(session, upload):
             return True
@@ -118,14 +118,15 @@ def _same(known: rows.Segment, upload: Upload) -> bool:
     raise Problem(409, detail, "seq", "Number segments once; never change one that was sent.")
 
 
-def _run(workspace: Workspace, run_id: UUID, job_name: str) -> rows.Run:
+def own_run(workspace: Workspace, run_id: UUID, job_name: str) -> rows.Run:
+    """The run, locked; made if it is new. Raises Problem 404 if it is another workspace's."""
     run = registration.run(workspace, run_id, job_name)
     if run.workspace_id != workspace.pk:
         raise _foreign()
     return run
 
 
-def _refuse_foreign(workspace: Workspace, run_id: UUID) -> None:
+def refuse_foreign(workspace: Workspace, run_id: UUID) -> None:
     """Before the object is written: nothing may come to lie beside another workspace's."""
     if rows.Run.objects.filter(pk=run_id).exclude(workspace=workspace).exists():
         raise _foreign()

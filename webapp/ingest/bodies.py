@@ -29,7 +29,7 @@ def decoded(decode: Callable[[bytes], Decoded], request: HttpRequest) -> Decoded
     Raises:
         Problem: 400, 411, 413 or 415, naming the field or header.
     """
-    _check_length(request)
+    check_length(request, LIMITS.body_bytes, "Send smaller segments.")
     _check_kind(request)
     body = _read(request)
     try:
@@ -40,8 +40,8 @@ def decoded(decode: Callable[[bytes], Decoded], request: HttpRequest) -> Decoded
         raise Problem(status, error.problem, error.field, error.fix) from None
 
 
-def _check_length(request: HttpRequest) -> None:
-    """Before a byte of the body is read."""
+def check_length(request: HttpRequest, most_bytes: int, smaller: str) -> None:
+    """Before a byte of the body is read. Raises Problem 400, 411 or 413; `smaller` is its fix."""
     length = request.META.get("CONTENT_LENGTH") or ""
     if not length and request.META.get("HTTP_TRANSFER_ENCODING"):
         detail, fix = "A body in chunks has no length.", "Send the whole body with its length."
@@ -49,8 +49,8 @@ def _check_length(request: HttpRequest) -> None:
     if length and not (length.isascii() and length.isdecimal()):
         fix = "Send the number of bytes."
         raise Problem(400, "Not a whole number.", "Content-Length", fix)
-    if len(length) > 18 or int(length or 0) > LIMITS.body_bytes:
-        raise Problem(413, f"Over {LIMITS.body_bytes} bytes.", "body", "Send smaller segments.")
+    if len(length) > 18 or int(length or 0) > most_bytes:
+        raise Problem(413, f"Over {most_bytes} bytes.", "body", smaller)
 
 
 def _check_kind(request: HttpRequest) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from ninja import Field, Schema
 from trimtab.wire import LIMITS
 
+from webapp.ingest import artefacts
 from webapp.ingest.bodies import DECLARATION_TYPE, SEGMENT_TYPE
 
 
@@ -23,6 +24,13 @@ class UploadOut(Schema):
     directives: list[dict[str, Any]]
 
 
+_OTHER = {411: "Length Required", 415: "Unsupported Media Type"}
+_PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+_RESPONSES = {
+    status: {"description": phrase, "content": _PROBLEM} for status, phrase in _OTHER.items()
+}
+
+
 def _described(content_type: str, what: str) -> dict[str, Any]:
     schema = {
         "type": "string",
@@ -30,13 +38,9 @@ def _described(content_type: str, what: str) -> dict[str, Any]:
         "maxLength": LIMITS.body_bytes,
         "description": f"A gzip'd JSON object, {what}: see docs/wire.md.",
     }
-    other = {411: "Length Required", 415: "Unsupported Media Type"}
-    problem = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
     return {
         "requestBody": {"required": True, "content": {content_type: {"schema": schema}}},
-        "responses": {
-            status: {"description": phrase, "content": problem} for status, phrase in other.items()
-        },
+        "responses": _RESPONSES,
         "parameters": [
             {
                 "in": "header",
@@ -57,3 +61,37 @@ def _described(content_type: str, what: str) -> dict[str, Any]:
 
 SEGMENT = _described(SEGMENT_TYPE, "some seconds of all series of one node")
 DECLARATION = _described(DECLARATION_TYPE, "what the run and its node are")
+
+
+def _header(name: str, required: bool, description: str, **schema: Any) -> dict[str, Any]:
+    shape = {"type": "string", **schema}
+    described = {"name": name, "required": required, "description": description, "schema": shape}
+    return {"in": "header", **described}
+
+
+ARTEFACT = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/octet-stream": {
+                "schema": {
+                    "type": "string",
+                    "format": "binary",
+                    "maxLength": artefacts.MOST_BYTES,
+                    "description": "The file as it is; its SHA-256 is in the address.",
+                }
+            }
+        },
+    },
+    "responses": _RESPONSES,
+    "parameters": [
+        _header(
+            "X-Trimtab-Kind",
+            True,
+            "What it is: `profile`, `import`, ...",
+            pattern="^[a-z][a-z0-9_-]{0,31}$",
+        ),
+        _header("X-Trimtab-Name", True, "Its name without a path, percent-encoded."),
+        _header("X-Trimtab-Job", False, "The run's job, percent-encoded, if the run is new."),
+    ],
+}

@@ -7,13 +7,13 @@ from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest
-from ninja import Router
+from ninja import Path, Router
 from trimtab.wire import Segment, decode_declaration, decode_segment
 
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
 from webapp.directives import telling
-from webapp.ingest import accept, description
+from webapp.ingest import accept, artefacts, description
 from webapp.ingest.bodies import decoded
 from webapp.problems import Problem
 from webapp.runs import resource
@@ -56,6 +56,27 @@ def put_segment(request: HttpRequest, run_id: UUID, session_id: UUID, seq: int) 
     refused = [{"name": r.name, "reason": r.reason} for r in segment.refused]
     asked = telling.for_session(session_id)
     return _answer(duplicate=duplicate, refused=refused, directives=asked)
+
+
+@resource.router.put(
+    resource.ARTEFACT,
+    response=description.UploadOut,
+    tags=["ingest"],
+    auth=_agents,
+    summary="Upload a file that belongs to a run",
+    openapi_extra=description.ARTEFACT,
+)
+def put_artefact(
+    request: HttpRequest,
+    run_id: UUID,
+    sha256: str = Path(..., pattern=resource.SHA256),  # type: ignore[type-arg]
+) -> dict[str, Any]:
+    """Answers when it is durable. The same content again answers `duplicate: true`."""
+    said = artefacts.described(request)
+    with artefacts.received(request, sha256) as file:
+        workspace = request.auth.workspace  # type: ignore[attr-defined]
+        duplicate = artefacts.keep(workspace, run_id, sha256, said, file)
+    return _answer(duplicate=duplicate)
 
 
 def _must_match(field: str, in_url: object, in_body: object) -> None:

@@ -8,7 +8,7 @@ from django.db.models import Q, QuerySet
 from django.http import Http404
 
 from webapp.accounts.models import Workspace
-from webapp.runs.models import Job, Run
+from webapp.runs.models import Artefact, Job, Run
 
 
 def jobs_of(workspace: Workspace | None) -> QuerySet[Job]:
@@ -59,3 +59,8 @@ def run_called(workspace: Workspace | None, reference: str) -> Run:
     if found is None:
         raise Http404("There is no such run in this workspace.")
     return found
+
+
+def artefacts_of(run: Run) -> QuerySet[Artefact]:
+    """The files that belong to a run that a person may see."""
+    return Artefact.objects.filter(run=run)

@@ -3,6 +3,7 @@
 from django.urls import path
 
 from webapp.runs.views import (
+    artefacts,
     compare,
     deletion,
     job,
@@ -36,6 +37,7 @@ urlpatterns = [
     path("runs/<uuid:run_id>/delete/", deletion.delete_run, name="delete_run"),
     path("runs/<uuid:run_id>/restore/", deletion.restore_run, name="restore_run"),
     path("settings/deleted/", deletion.deleted, name="deleted"),
+    path("runs/<uuid:run_id>/artefacts/<str:sha256>/", artefacts.artefact, name="artefact"),
     path("runs/<uuid:run_id>/series.json", series.as_json, name="series_json"),
     path("runs/<uuid:run_id>/series.csv", series.as_csv, name="series_csv"),
     path("compare/", compare.compare, name="compare"),

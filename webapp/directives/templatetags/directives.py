@@ -1,0 +1,65 @@
+"""What was asked of a run on the run's own page, which knows nothing of directives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django import template
+
+from rules.registry import all_rules
+from webapp.directives import scope
+from webapp.directives.models import Directive
+from webapp.runs.models import Run
+from webapp.runs.scope import artefacts_of
+
+register = template.Library()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One directive with what became of it; `reason`: why it was refused."""
+
+    row: Directive
+    is_waiting: bool
+    reason: str
+
+    @property
+    def rule_title(self) -> str:
+        return title_of(self.row.rule)
+
+
+def title_of(rule_id: str) -> str:
+    """A rule that is gone keeps its id."""
+    rule = all_rules().get(rule_id)
+    return rule.title if rule else rule_id
+
+
+@register.inclusion_tag("directives/stop.html")
+def run_stop(run: Run) -> dict[str, Any]:
+    """Which rule ended the run, or asks for its end."""
+    asked = [] if run.has_ended else _asked(run, Directive.STOP)
+    return {"run": run, "stopped_by": title_of(run.stopped_by), "asked": asked[-1:]}
+
+
+@register.inclusion_tag("runs/artefacts.html", takes_context=True)
+def run_artefacts(context: dict[str, Any], run: Run) -> dict[str, Any]:
+    """The run's files, and the profile that was asked for."""
+    asked = _asked(run, Directive.PROFILE)
+    return {
+        "run": run,
+        "artefacts": list(artefacts_of(run)),
+        "asked": asked[-1] if asked and not run.has_ended else None,
+        "may_profile": run.state == Run.RUNNING and context["request"].may_change,
+        "csrf_token": context.get("csrf_token"),
+    }
+
+
+def _asked(run: Run, kind: str) -> list[Asked]:
+    found = []
+    for row in scope.directives_of(run).filter(kind=kind):
+        answers = list(row.answers.all())
+        refused = [answer.reason for answer in answers if answer.outcome == "refused"]
+        is_refused = bool(refused) and len(refused) == len(answers)
+        found.append(Asked(row, not answers, refused[0] if is_refused else ""))
+    return found

@@ -1,0 +1,8 @@
+"""What people may ask of running runs."""
+
+from django.urls import path
+
+from webapp.directives.views import profile
+
+app_name = "directives"
+urlpatterns = [path("runs/<uuid:run_id>/profile/", profile.profile_run, name="profile_run")]

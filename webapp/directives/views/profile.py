@@ -1,0 +1,26 @@
+"""A profile of a running training, on demand."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_POST
+
+from webapp.accounts.access import PersonRequest
+from webapp.directives import asking
+from webapp.runs import scope
+
+
+@require_POST
+def profile_run(request: PersonRequest, run_id: UUID) -> HttpResponse:
+    run = scope.run_or_404(request.workspace, run_id)
+    try:
+        asking.profile(run, request.user)
+        said = "Asked for a profile of 5 steps. The agent hears it with its next upload."
+        messages.success(request, said)
+    except asking.NotRunningError:
+        messages.warning(request, "The run isn't running: there is nothing to profile.")
+    return redirect("runs:run", run.pk)

@@ -1,0 +1,129 @@
+"""Takes the files that belong to a run: streamed, hashed, kept once under what they hold."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import BinaryIO
+from urllib.parse import unquote
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.http import HttpRequest
+from django.http.request import UnreadablePostError
+from trimtab.wire import LIMITS
+
+from advisor.store.opening import open_store
+from webapp.accounts.models import Workspace
+from webapp.ingest import accept
+from webapp.ingest.bodies import check_length
+from webapp.problems import Problem
+from webapp.runs.models import Artefact, Run
+
+MOST_BYTES = 64 * 1024 * 1024
+MOST_OF_A_RUN = 200
+PIECE_BYTES = 1024 * 1024
+_KIND = re.compile(r"[a-z][a-z0-9_-]{0,31}\Z")
+_NAME_CHARS = 200
+
+
+@dataclass(frozen=True)
+class Described:
+    """What the headers say of a file; `job` is for a run that nobody has heard of yet."""
+
+    kind: str
+    name: str
+    job: str
+
+
+def described(request: HttpRequest) -> Described:
+    """Raises Problem 400 or 415, naming the header."""
+    if request.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
+        fix = "Send the file as it is; its hash is of what is sent."
+        raise Problem(415, "Artefacts are not decoded.", "Content-Encoding", fix)
+    kind = request.headers.get("X-Trimtab-Kind", "")
+    if not _KIND.match(kind):
+        fix = "Send a word of at most 32 small letters, digits, - and _, such as profile."
+        raise Problem(400, "Not the kind of an artefact.", "X-Trimtab-Kind", fix)
+    name = _header(request, "X-Trimtab-Name", _NAME_CHARS)
+    if not name or "/" in name or "\\" in name or name in (".", ".."):
+        raise Problem(400, "Not the name of a file.", "X-Trimtab-Name", "Send a name, no path.")
+    return Described(kind, name, _header(request, "X-Trimtab-Job", LIMITS.name_chars))
+
+
+@contextmanager
+def received(request: HttpRequest, sha256: str) -> Iterator[BinaryIO]:
+    """The body as a file, which is never in memory as a whole.
+
+    Raises:
+        Problem: 400 if it isn't what `sha256` says or ends early; 411 or 413.
+    """
+    check_length(request, MOST_BYTES, "Send a smaller file.")
+    digest = hashlib.sha256()
+    with tempfile.TemporaryFile() as file:
+        for piece in _pieces(request):
+            digest.update(piece)
+            file.write(piece)
+        if digest.hexdigest() != sha256:
+            fix = "Send the whole file under the SHA-256 of its content."
+            raise Problem(400, "The content has another hash.", "sha256", fix)
+        yield file
+
+
+def keep(workspace: Workspace, run_id: UUID, sha256: str, said: Described, file: BinaryIO) -> bool:
+    """Make the file durable; True if it already was.
+
+    Raises:
+        Problem: 404 if the run is another workspace's; 400 if nobody knows the run nor its job;
+            409 if the run has too many files.
+    """
+    if Artefact.objects.filter(run=run_id, run__workspace=workspace, sha256=sha256).exists():
+        return True
+    _refuse(workspace, run_id, said)
+    key = f"runs/{run_id}/artefacts/{sha256}"
+    open_store(settings.OBJECTS_URL).put_file(key, file)
+    with transaction.atomic():
+        run = accept.own_run(workspace, run_id, said.job)
+        _, made = Artefact.objects.get_or_create(
+            run=run,
+            sha256=sha256,
+            defaults={
+                "kind": said.kind,
+                "name": said.name,
+                "object_key": key,
+                "size_bytes": file.seek(0, 2),
+            },
+        )
+    return not made
+
+
+def _refuse(workspace: Workspace, run_id: UUID, said: Described) -> None:
+    """Before anything is written."""
+    accept.refuse_foreign(workspace, run_id)
+    if not said.job and not Run.objects.filter(pk=run_id).exists():
+        raise Problem(400, "Nobody knows this run.", "X-Trimtab-Job", "Name its job.")
+    if Artefact.objects.filter(run=run_id).count() >= MOST_OF_A_RUN:
+        detail = f"The run has {MOST_OF_A_RUN} artefacts, and takes no more."
+        raise Problem(409, detail, "run_id", "Pack files together.")
+
+
+def _pieces(request: HttpRequest) -> Iterator[bytes]:
+    try:
+        while piece := request.read(PIECE_BYTES):
+            yield piece
+    except UnreadablePostError:
+        raise Problem(400, "The body ended early.", "body", "Send the whole body.") from None
+
+
+def _header(request: HttpRequest, field: str, most_chars: int) -> str:
+    """A text that is sent percent-encoded, since headers carry ASCII alone."""
+    text = unquote(request.headers.get(field, ""))
+    if len(text) > most_chars or not text.isprintable():
+        fix = f"Send at most {most_chars} printable characters, percent-encoded."
+        raise Problem(400, "Too long, or not printable.", field, fix)
+    return text

@@ -1,0 +1,29 @@
+"""A run's file, handed out to be saved and never to be shown: it may hold anything."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.http import FileResponse, Http404
+
+from advisor.store.objects import ObjectMissingError
+from advisor.store.opening import open_store
+from webapp.runs.models import Artefact
+
+
+def answer(artefact: Artefact) -> FileResponse:
+    """Raises Http404 where its object is gone."""
+    try:
+        file = open_store(settings.OBJECTS_URL).open(artefact.object_key)
+    except ObjectMissingError:
+        raise Http404("The content of this file is gone.") from None
+    headers = {
+        "Content-Length": str(artefact.size_bytes),
+        "X-Content-Type-Options": "nosniff",
+    }
+    return FileResponse(
+        file,
+        as_attachment=True,
+        filename=artefact.name,
+        content_type="application/octet-stream",
+        headers=headers,
+    )
