@@ -7,13 +7,19 @@ import re
 from datetime import timedelta
 from decimal import Decimal
 from urllib.parse import urlencode
+from uuid import uuid4
 
 import pytest
 from django.urls import reverse
 from django.utils import timezone
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
 
 from tests.web import factories
 from tests.web.conftest import Person
+from webapp.runs.models import Run
+from webapp.runs.selectors.facets import Facet
 
 SPEECH = {"team": "speech"}
 
@@ -169,6 +175,20 @@ def test_the_file_of_groups_has_a_line_for_each_job_in_each(full):
 def test_no_address_breaks_the_page_or_the_file(full, query):
     assert full.client.get(f"/?{query}").status_code == 200
     assert full.client.get(f"{reverse('runs:jobs_csv')}?{query}").status_code == 200
+
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12)
+TAGS = st.dictionaries(TEXT | st.sampled_from(["team", "3", "$", "a.b", '"']), TEXT, max_size=4)
+
+
+@given(TAGS, TAGS, TEXT)
+@examples(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_database_reads_a_tag_as_python_does_whatever_is_in_it(owner, of_job, own, other):
+    job = factories.job(owner.workspace, str(uuid4()), tags=of_job)
+    run = factories.run(job, tags=own)
+    for key in {*of_job, *own, other}:
+        found = Run.objects.annotate(value=Facet(f"tag:{key}").value()).get(pk=run.pk)
+        assert found.value == run.all_tags.get(key, "")
 
 
 def test_nothing_of_another_workspace_is_offered_or_found(full, stranger):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 from django.urls import reverse
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.web import factories
 from tests.web.conftest import Person
 from webapp.accounts.models import AuditEntry, Membership
 from webapp.analysis import verdicts
+from webapp.runs import tags
 from webapp.runs.models import Run
 
 
@@ -74,6 +77,15 @@ def test_what_cannot_be_said_is_told_and_nothing_changes(owner, run, changes, to
     assert answer.status_code == 200
     assert told in answer.content.decode()
     assert not AuditEntry.objects.exists()
+
+
+WORDS = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S"]), max_size=20)
+KEYS = WORDS.filter(lambda word: word and "=" not in word)
+
+
+@given(st.dictionaries(KEYS, WORDS))
+def test_tags_that_are_written_as_lines_are_read_as_they_were(found):
+    assert tags.from_lines(tags.as_lines(found)) == found
 
 
 def judged_job(owner: Person, *costs: float) -> list[Run]:

@@ -21,7 +21,7 @@ def from_lines(text: str) -> dict[str, str]:
         ValueError: too many of them, a line without a key, or one that is too long.
     """
     found: dict[str, str] = {}
-    for line in filter(None, map(str.strip, text.splitlines())):
+    for line in filter(None, map(str.strip, text.split("\n"))):
         key, _, value = line.partition("=")
         found[key.strip()] = value.strip()
     check(found)
