@@ -83,7 +83,11 @@ def _count(taken: Taken, path: str, header_bytes: int, body: bytes) -> None:
     taken.sent_bytes += header_bytes + len(body)
     if "/segments/" in path:
         taken.bodies.append(body)
-        for block in decode_segment(body).blocks:
+        segment = decode_segment(body)
+        for steps in segment.steps:
+            told = (steps.start_us, steps.duration_us, steps.data_wait_us, steps.samples)
+            taken.samples += sum(value is not None for column in told for value in column)
+        for block in segment.blocks:
             taken.ticks += len(block.times_ms)
             taken.series |= set(block.columns)
             taken.late_ms += [v or 0 for v in block.columns.get("agent.tick_late_ms", [])]
