@@ -25,6 +25,7 @@ from webapp.prices.models import Price
 from webapp.runs.models import Job, Node, Run, Session
 from webapp.spend.months import Month
 from webapp.spend.sums import spends
+from webapp.spend.year import by_month
 
 BERLIN = "Europe/Berlin"
 MONTHS = ("2026-10", "2026-11")
@@ -182,6 +183,7 @@ def test_a_month_in_which_the_clocks_change_is_as_long_as_it_is(owner, job, zone
 
     assert found[2] == hours
     assert sum(found) == run.cost_usd
+    assert [s.usd or 0 for s in by_month(owner.workspace, months[::-1])] == found[::-1]
 
 
 def test_the_months_of_a_run_sum_to_its_cost_wherever_they_are_cut(owner, job):

@@ -86,6 +86,7 @@ class CostPart(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["node", "day"], name="one_cost_a_node_and_day")
         ]
+        indexes = [models.Index(fields=["day", "run"], name="costs_by_day")]
         ordering = ["day", "node"]
 
     def __str__(self) -> str:

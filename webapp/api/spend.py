@@ -23,10 +23,10 @@ router = Router(tags=["read"], auth=Bearer(Token.READ))
 
 class SpendLineOut(Schema):
     label: str = Field(description="Name of the job, owner, value of the tag, or month.")
-    runs: int
+    runs: int = Field(description="That began in the month.")
     unpriced_runs: int = Field(description="Without a price, so not in the sum.")
     usd: str | None = Field(description="Exact; null: no run has a price, or there is none.")
-    billed_usd: str | None = Field(description="Of runs that began in the month, where entered.")
+    billed_usd: str | None = Field(description="Of the runs whose bill was entered.")
     counted_usd: str | None = Field(description="The cost of just the runs that were billed.")
     difference_usd: str | None = Field(description="Billed less counted.")
 

@@ -157,6 +157,12 @@ class Run(models.Model):
             models.Index(
                 F("job"), began().desc(), F("number").desc(), name="runs_of_a_job_newest_first"
             ),
+            models.Index(fields=["workspace", "started_at"], name="runs_by_their_start"),
+            # Everything that counting and summing a job's runs reads: no row is looked up.
+            models.Index(
+                fields=["job", "deleted_at", "workspace", "started_at", "created_at", "cost_usd"],
+                name="runs_counted",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -6,7 +6,6 @@ from django.db.models import QuerySet
 
 from webapp.accounts.models import Workspace
 from webapp.analysis.models import CostPart
-from webapp.runs.scope import runs_of
 from webapp.spend.models import Budget
 
 
@@ -23,5 +22,6 @@ def every_budget_of(workspace: Workspace) -> QuerySet[Budget]:
 
 def priced_parts_of(workspace: Workspace) -> QuerySet[CostPart]:
     """The costs by node and day of all runs that have a price."""
-    priced = runs_of(workspace).filter(cost_usd__isnull=False)
-    return CostPart.objects.filter(run__in=priced.values("pk"))
+    return CostPart.objects.filter(
+        run__workspace=workspace, run__deleted_at=None, run__cost_usd__isnull=False
+    )

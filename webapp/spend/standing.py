@@ -80,8 +80,10 @@ def standings(workspace: Workspace, budgets: Iterable[Budget], now: datetime) ->
     if not wanted:
         return []
     month = current(workspace, now)
-    spent = spends(workspace, month.start, month.end)
-    recent = spends(workspace, now - PACE_WINDOW, month.end)
+    jobs = {budget.job for budget in wanted}
+    job = jobs.pop() if len(jobs) == 1 else None
+    spent = spends(workspace, month.start, month.end, job)
+    recent = spends(workspace, now - PACE_WINDOW, month.end, job)
     began_at = first_cost_at(workspace)
     found = []
     for budget in wanted:

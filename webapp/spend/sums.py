@@ -7,50 +7,63 @@ by the database; the few costs of the days in which the span begins or ends are 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Count, Min, Q, QuerySet, Sum
+from django.db.models import Count, Q, QuerySet, Sum
 
 from advisor.apportion import usd_before
 from advisor.cost import Interval
 from webapp.accounts.models import Workspace
 from webapp.analysis.models import CostPart
 from webapp.prices.book import plain
-from webapp.runs.models import Run
+from webapp.runs.models import Job, Run
 from webapp.runs.scope import runs_of
 from webapp.spend.scope import priced_parts_of
 
 _DAY = timedelta(days=1)
 GROUP = ("job_id", "owner", "tags")
+_CUT = (
+    *("day", "usd", "node", "run", "run__owner", "run__tags", "run__job"),
+    *("run__job__name", "run__job__owner", "run__job__tags"),
+)
+"""What is read of a cost: a run's row is wide."""
 
 
 @dataclass
 class Spend:
-    """Of all runs of a job that have the same owner and tags, in a span of time."""
+    """Of all runs of a job that have the same owner and tags, in a span of time.
+
+    A run is counted where it began; its cost is where it held its machines.
+    """
 
     job: str
     job_id: int
     owner: str
     tags: dict[str, str]
     usd: Decimal | None = None
-    """Exact; None: none of the runs has a price."""
+    """Exact; None: nothing that has a price."""
     run_count: int = 0
     unpriced_count: int = 0
     billed_usd: Decimal | None = None
-    """Of the runs that began in that span and for which somebody entered it."""
+    """Where somebody entered it."""
     counted_usd: Decimal | None = None
     """The whole cost of just these, to be held against it."""
+
+    def counting(self, row: Mapping[str, Any]) -> Spend:
+        """With the runs that a row of the database counted; empty: none."""
+        self.run_count, self.unpriced_count = row.get("runs", 0), row.get("unpriced", 0)
+        self.billed_usd, self.counted_usd = row.get("billed"), row.get("counted")
+        return self
 
 
 @dataclass
 class Spends:
     """Found by job, owner and tags."""
 
-    workspace: Workspace
     found: dict[str, Spend] = field(default_factory=dict)
 
     def of(self, group: dict[str, Any], prefix: str = "") -> Spend:
@@ -67,17 +80,25 @@ class Spends:
         return self.found[name]
 
 
-def spends(workspace: Workspace, start: datetime, end: datetime) -> list[Spend]:
-    """Everything that was spent, and the runs that held machines, between `start` and `end`."""
-    found = Spends(workspace)
-    for row in _runs(workspace, start, end):
-        _count(found.of(row), row)
-    parts = priced_parts_of(workspace)
+def spends(
+    workspace: Workspace, start: datetime, end: datetime, job: Job | None = None
+) -> list[Spend]:
+    """What was spent, and the runs that began, between `start` and `end`.
+
+    Args:
+        job: only its runs; None: all.
+    """
+    found = Spends()
+    runs, parts = runs_of(workspace), priced_parts_of(workspace)
+    if job is not None:
+        runs, parts = runs.filter(job=job), parts.filter(run__job=job)
+    for row in _runs(runs, start, end):
+        found.of(row).counting(row)
     grouped = parts.filter(whole_days(start, end)).order_by().values(*_columns("run__"))
     for row in grouped.annotate(sum_usd=Sum("usd")):
         _add(found.of(row, "run__"), row["sum_usd"])
-    for part in _cut_days(parts, start, end):
-        _add(found.of(_group_of(part.run)), _between(part, start, end))
+    for part in cut_days(parts, start, end):
+        _add(found.of(_group_of(part.run)), between(part, start, end))
     return list(found.found.values())
 
 
@@ -86,15 +107,15 @@ def usd_by_day(workspace: Workspace, start: datetime, end: datetime) -> dict[dat
     parts = priced_parts_of(workspace)
     grouped = parts.filter(whole_days(start, end)).order_by().values("day")
     found = {row["day"]: row["sum_usd"] for row in grouped.annotate(sum_usd=Sum("usd"))}
-    for part in _cut_days(parts, start, end):
-        found[part.day] = found.get(part.day, Decimal(0)) + _between(part, start, end)
+    for part in cut_days(parts, start, end):
+        found[part.day] = found.get(part.day, Decimal(0)) + between(part, start, end)
     return found
 
 
 def first_cost_at(workspace: Workspace) -> datetime | None:
-    """When the workspace spent anything for the first time, to a day."""
-    day = priced_parts_of(workspace).aggregate(first=Min("day"))["first"]
-    return None if day is None else _midnight(day)
+    """When the first run began that has a price."""
+    priced = runs_of(workspace).filter(cost_usd__isnull=False, started_at__isnull=False)
+    return priced.order_by("started_at").values_list("started_at", flat=True).first()
 
 
 def whole_days(start: datetime, end: datetime) -> Q:
@@ -107,14 +128,15 @@ def _first_whole_day(start: datetime) -> date:
     return day if _midnight(day) == start else day + _DAY
 
 
-def _cut_days(parts: QuerySet[CostPart], start: datetime, end: datetime) -> Iterator[CostPart]:
-    """The costs of the UTC days in which the span begins or ends."""
-    days = {moment.astimezone(UTC).date() for moment in (start, end) if not _is_midnight(moment)}
-    cut = parts.filter(day__in=days).select_related("run__job", "node")
+def cut_days(parts: QuerySet[CostPart], *moments: datetime) -> Iterator[CostPart]:
+    """The costs of the UTC days that these moments are within."""
+    days = {moment.astimezone(UTC).date() for moment in moments if not _is_midnight(moment)}
+    cut = parts.filter(day__in=days).select_related("run__job", "node").only(*_CUT)
     return iter(cut.prefetch_related("node__sessions", "prices"))
 
 
-def _between(part: CostPart, start: datetime, end: datetime) -> Decimal:
+def between(part: CostPart, start: datetime, end: datetime) -> Decimal:
+    """What of a day's cost belongs to the span."""
     day_start = _midnight(part.day)
     prices = [plain(row) for row in part.prices.all()]
     held = list(_held(part, day_start, day_start + _DAY))
@@ -129,12 +151,12 @@ def _held(part: CostPart, start: datetime, end: datetime) -> Iterator[Interval]:
             yield max(began, start), min(ended, end)
 
 
-def _runs(workspace: Workspace, start: datetime, end: datetime) -> Iterable[dict[str, Any]]:
-    """The runs that held machines in the span, grouped."""
-    held = runs_of(workspace).filter(started_at__lt=end, ended_at__gte=start)
-    billed = Q(started_at__gte=start, billed_usd__isnull=False)
+def _runs(runs: QuerySet[Run], start: datetime, end: datetime) -> Iterable[dict[str, Any]]:
+    """Those that began in the span, grouped."""
+    began = runs.filter(started_at__gte=start, started_at__lt=end)
+    billed = Q(billed_usd__isnull=False)
     grouped: Iterable[dict[str, Any]] = (
-        held.select_related(None)
+        began.select_related(None)
         .order_by()
         .values(*_columns(""))
         .annotate(
@@ -155,11 +177,6 @@ def _group_of(run: Run) -> dict[str, Any]:
     own = {"job_id": run.job_id, "owner": run.owner, "tags": run.tags}
     of_job = {"job__name": run.job.name, "job__owner": run.job.owner, "job__tags": run.job.tags}
     return own | of_job
-
-
-def _count(spend: Spend, row: dict[str, Any]) -> None:
-    spend.run_count, spend.unpriced_count = row["runs"], row["unpriced"]
-    spend.billed_usd, spend.counted_usd = row["billed"], row["counted"]
 
 
 def _add(spend: Spend, usd: Decimal) -> None:

@@ -9,6 +9,7 @@ from decimal import Decimal
 from webapp.accounts.models import Workspace
 from webapp.spend.months import Month
 from webapp.spend.sums import Spend, spends
+from webapp.spend.year import by_month
 
 JOB, OWNER, TAG, MONTH = "job", "owner", "tag", "month"
 BY = {JOB: "Job", OWNER: "Owner", TAG: "Tag", MONTH: "Month"}
@@ -57,16 +58,20 @@ class Table:
     total: Line
 
     @property
+    def is_empty(self) -> bool:
+        return not self.total.run_count and self.total.usd is None
+
+    @property
     def has_bills(self) -> bool:
         return self.total.billed_usd is not None
 
 
 def table(workspace: Workspace, month: Month, by: str, key: str = "") -> Table:
     """`by` as in `BY`; an empty `key` is the tag that most runs have."""
-    found = spends(workspace, month.start, month.end)
+    found = spends(workspace, month.start, month.end) if by != MONTH else []
     keys = _keys(found)
     key = key or (keys[0] if keys else "")
-    lines = _months(workspace, month, found) if by == MONTH else _grouped(found, _label(by, key))
+    lines = _grouped(found, _label(by, key)) if by != MONTH else _months(workspace, month)
     total = Line("Together")
     for line in lines:
         total.add(line)
@@ -104,16 +109,14 @@ def _grouped(found: Iterable[Spend], label: Callable[[Spend], str]) -> list[Line
     return sorted(lines.values(), key=lambda line: (line.usd is None, -(line.usd or 0), line.label))
 
 
-def _months(workspace: Workspace, last: Month, found: Iterable[Spend]) -> list[Line]:
+def _months(workspace: Workspace, last: Month) -> list[Line]:
     """The months up to that one, the latest first; those before the first run are left out."""
+    months = [last.shifted(-back) for back in range(MONTHS_SHOWN)]
     lines = []
-    for back in range(MONTHS_SHOWN):
-        month = last.shifted(-back)
-        line = Line(str(month))
-        for spend in spends(workspace, month.start, month.end) if back else found:
-            line.add(spend)
-        lines.append(line)
-    while len(lines) > 1 and not lines[-1].run_count and not lines[-1].usd:
+    for month, spend in zip(months, by_month(workspace, months), strict=True):
+        lines.append(Line(str(month)))
+        lines[-1].add(spend)
+    while len(lines) > 1 and not lines[-1].run_count and lines[-1].usd is None:
         lines.pop()
     return lines
 

@@ -124,12 +124,14 @@ def _row(job: Job, runs: list[Run]) -> JobRow:
 
 
 def _latest_runs(jobs: list[Job], runs: QuerySet[Run]) -> dict[int, list[Run]]:
-    """Each job's latest runs, newest first, in one query."""
+    """Each job's latest runs, newest first, in one query; what sorts them is read of all, the
+    rest of a row of these alone."""
     order = (began().desc(), F("number").desc())
     newest = Window(RowNumber(), partition_by=F("job_id"), order_by=order)
     placed = runs.select_related(None).filter(job__in=jobs).annotate(place=newest)
+    latest = placed.filter(place__lte=TREND_RUNS).order_by().values("pk")
     found: dict[int, list[Run]] = defaultdict(list)
-    for run in placed.filter(place__lte=TREND_RUNS).order_by("job_id", "place"):
+    for run in Run.objects.filter(pk__in=latest).order_by("job_id", *order):
         found[run.job_id].append(run)
     return found
 
