@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 from django.urls import reverse
@@ -132,6 +133,25 @@ def test_advice_of_a_deleted_run_is_renewed_from_the_newest_that_is_left(owner):
     tasks.evaluate(str(older.pk))
     assert {advised.run_id for advised in older.job.recommendations.all()} == {older.pk}
     assert "Recommended" in owner.page(reverse("runs:job", args=[older.job.uuid]))
+
+
+def test_of_two_runs_on_one_machine_the_one_that_is_left_pays_all_of_it(owner):
+    once, again = (training.uploaded_run(owner.workspace, job, minutes=1) for job in ("a", "b"))
+
+    def costs() -> list[Decimal]:
+        for run in (once, again):
+            tasks.evaluate(str(run.pk))
+        return [Run.objects.get(pk=run.pk).cost_usd or Decimal(0) for run in (once, again)]
+
+    shared = costs()
+    post(owner, "delete_job", again.job)
+    assert costs()[0] == pytest.approx(2 * shared[0], rel=Decimal("0.05"))
+    post(
+        owner, "restore_job", again.job, deleted_at=Job.objects.get(name="b").deleted_at.isoformat()
+    )
+    assert costs() == shared
+    post(owner, "delete_run", once)
+    assert costs()[1] == pytest.approx(2 * shared[1], rel=Decimal("0.05"))
 
 
 def test_what_nobody_brings_back_goes_for_good_as_the_dry_run_says(owner, job):

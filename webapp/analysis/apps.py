@@ -8,11 +8,13 @@ class AnalysisConfig(AppConfig):
     def ready(self) -> None:
         from webapp.analysis.advising import advise_again
         from webapp.analysis.repricing import price_again, price_what_had_no_price
+        from webapp.analysis.sharing import count_again
         from webapp.analysis.verdicts import judge_again
         from webapp.prices.signals import rates_changed
-        from webapp.runs.signals import history_changed, machine_corrected
+        from webapp.runs.signals import history_changed, machine_corrected, runs_came_or_went
 
         rates_changed.connect(price_what_had_no_price)
         history_changed.connect(judge_again)
         history_changed.connect(advise_again)
         machine_corrected.connect(price_again)
+        runs_came_or_went.connect(count_again)

@@ -6,8 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
+from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from advisor.cost import NodeUse, shares_on_machine
 from webapp.analysis import pricing, queue
@@ -39,13 +41,37 @@ def count_neighbours_again(run: Run, nodes: Sequence[Node]) -> None:
             queue.want(other)
 
 
+def count_again(runs: QuerySet[Run], **_: Any) -> None:
+    """Of `runs`, which people deleted or restored, and of all others: those that held a machine
+    together are counted again. Call in a transaction."""
+    machines = Node.objects.filter(attempt__run__in=runs).values("machine_id")
+    held = Node.objects.filter(machine_id__in=machines)
+    inside, outside = held.filter(attempt__run__in=runs), held.exclude(attempt__run__in=runs)
+    together = [_at_once(inside, outside), _at_once(outside, inside)]
+    for run in Run.objects.filter(pk__in=[pk for side in together for pk in side]):
+        queue.want(run)
+        queue.enqueue_on_commit(run)
+
+
+def _at_once(these: QuerySet[Node], those: QuerySet[Node]) -> Iterable[UUID]:
+    """The runs of `these` nodes that are the same machine as one of `those`, at the same time."""
+    other = those.filter(
+        machine_id=OuterRef("machine_id"),
+        attempt__run__workspace=OuterRef("attempt__run__workspace"),
+        attempt__run__started_at__lt=OuterRef("attempt__run__ended_at"),
+        attempt__run__ended_at__gt=OuterRef("attempt__run__started_at"),
+    )
+    return these.filter(Exists(other)).values_list("attempt__run", flat=True).distinct()
+
+
 def _is_crowded(held: Iterable[NodeUse], nodes: Iterable[Node]) -> bool:
     whole: dict[str, Fraction] = {node.key: pricing.share(node) for node in nodes}
     return any(use.share < whole[use.node_key] for use in held)
 
 
 def _neighbours(run: Run, nodes: Sequence[Node]) -> list[Node]:
-    """The nodes of other runs of the workspace that are the same machines, at that time."""
+    """The nodes of other runs of the workspace that are the same machines, at that time. A deleted
+    run is as if it had never been: what is left pays the machine."""
     if run.started_at is None or run.ended_at is None:
         return []
     at_that_time = Q(attempt__run__started_at__lt=run.ended_at) & Q(
@@ -53,6 +79,9 @@ def _neighbours(run: Run, nodes: Sequence[Node]) -> list[Node]:
     )
     machines = {node.machine_id for node in nodes} - {""}
     found = Node.objects.filter(
-        at_that_time, attempt__run__workspace=run.workspace_id, machine_id__in=machines
+        at_that_time,
+        attempt__run__workspace=run.workspace_id,
+        attempt__run__deleted_at=None,
+        machine_id__in=machines,
     ).exclude(attempt__run=run)
     return list(found.select_related("attempt__run__analysis").prefetch_related("sessions"))

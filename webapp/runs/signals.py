@@ -7,3 +7,5 @@ history_changed = Signal()
 this may matter to."""
 machine_corrected = Signal()
 """A person said what a run really ran on; `run` is given."""
+runs_came_or_went = Signal()
+"""Runs were deleted or restored; `runs` are given."""

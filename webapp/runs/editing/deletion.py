@@ -15,7 +15,7 @@ from webapp.accounts import audit
 from webapp.runs import locks
 from webapp.runs.editing.changes import Actor
 from webapp.runs.models import Job, Run, RunQuerySet
-from webapp.runs.signals import history_changed
+from webapp.runs.signals import history_changed, runs_came_or_went
 
 
 @transaction.atomic
@@ -28,7 +28,7 @@ def delete_run(run: Run, by: Actor) -> None:
     held.deleted_at = timezone.now()
     held.save(update_fields=["deleted_at"])
     audit.record(held.workspace, by, "run.deleted", str(held))
-    history_changed.send(sender=Run, job=held.job, since=held.began_at)
+    _tell(held.job, Run.objects.filter(pk=held.pk))
 
 
 @transaction.atomic
@@ -41,7 +41,7 @@ def restore_run(run: Run, by: Actor) -> None:
     held.save(update_fields=["deleted_at"])
     Job.objects.filter(pk=held.job_id).update(deleted_at=None)
     audit.record(held.workspace, by, "run.restored", str(held))
-    history_changed.send(sender=Run, job=held.job, since=held.began_at)
+    _tell(held.job, Run.objects.filter(pk=held.pk))
 
 
 @transaction.atomic
@@ -53,8 +53,9 @@ def delete_job(job: Job, by: Actor) -> datetime:
         return held.deleted_at
     held.deleted_at = timezone.now()
     held.save(update_fields=["deleted_at"])
-    gone = held.present_runs.update(deleted_at=held.deleted_at)
-    audit.record(held.workspace, by, "job.deleted", held.name, {"runs": (gone, 0)})
+    count = held.present_runs.update(deleted_at=held.deleted_at)
+    audit.record(held.workspace, by, "job.deleted", held.name, {"runs": (count, 0)})
+    _tell(held, Run.objects.filter(job=held, deleted_at=held.deleted_at))
     return held.deleted_at
 
 
@@ -62,13 +63,22 @@ def delete_job(job: Job, by: Actor) -> datetime:
 def restore_job(job: Job, by: Actor, deleted_at: datetime) -> int:
     """Bring back the job and its runs that were deleted at that moment; how many those are."""
     held = locks.job(job.pk)
-    gone: RunQuerySet = Run.objects.filter(job=held, deleted_at=deleted_at)
-    first = gone.newest_first().last()
-    if first is None and held.deleted_at != deleted_at:
+    runs = Run.objects.filter(job=held, deleted_at=deleted_at)
+    oldest = runs.newest_first().last()
+    if oldest is None and held.deleted_at != deleted_at:
         return 0
     Job.objects.filter(pk=held.pk).update(deleted_at=None)
-    back = gone.update(deleted_at=None)
+    # Told while it is known which runs those are.
+    runs_came_or_went.send(sender=Run, runs=runs)
+    back = runs.update(deleted_at=None)
     audit.record(held.workspace, by, "job.restored", held.name, {"runs": (0, back)})
-    if first is not None:
-        history_changed.send(sender=Job, job=held, since=first.began_at)
+    if oldest is not None:
+        history_changed.send(sender=Run, job=held, since=oldest.began_at)
     return back
+
+
+def _tell(job: Job, runs: RunQuerySet) -> None:
+    oldest = runs.newest_first().last()
+    if oldest is not None:
+        runs_came_or_went.send(sender=Run, runs=runs)
+        history_changed.send(sender=Run, job=job, since=oldest.began_at)
