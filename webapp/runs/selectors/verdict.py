@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from advisor.wording import display_usd_per_unit
+from advisor.cost import display_usd
 from webapp.runs.models import Run
+from webapp.runs.selectors.work import readable
 
 TITLES = {
     ("suspected", "worse"): "Suspected regression",
@@ -38,7 +39,7 @@ class Verdict:
     baseline_runs: int
     change: float | None
     expected: str
-    """What a unit was expected to cost; empty: the history is too short."""
+    """What the work was expected to cost; empty: the history is too short."""
     detects: float | None
     """The smallest change that this history would see."""
     sentence: str
@@ -47,6 +48,11 @@ class Verdict:
     @property
     def title(self) -> str:
         return RUNGS.get(self.rung) or TITLES.get((self.status, self.direction), AS_EXPECTED)
+
+    @property
+    def lead(self) -> str:
+        """What stands before the sentence, where it doesn't say so itself."""
+        return RUNGS.get(self.rung, "")
 
     @property
     def mark(self) -> str:
@@ -78,18 +84,19 @@ def verdict_of(run: Run) -> Verdict | None:
     return Verdict(
         number=run.number,
         unit=str(told["unit"]).removesuffix("s"),
-        expected=_expected(told.get("low_usd"), told.get("high_usd")),
+        expected=_expected(told["unit"], told.get("low_usd"), told.get("high_usd")),
         sentence=told["sentence"],
         causes=list(told.get("causes") or ()),
         **{name: told[name] for name in copied},
     )
 
 
-def _expected(low_usd: float | None, high_usd: float | None) -> str:
+def _expected(unit: str, low_usd: float | None, high_usd: float | None) -> str:
     if low_usd is None or high_usd is None:
         return ""
-    low, high = (display_usd_per_unit(Decimal(repr(usd))) for usd in (low_usd, high_usd))
-    return f"{low} to {high}"
+    amount = readable(unit, low_usd)
+    low, high = (display_usd(Decimal(repr(usd)) * amount.amount) for usd in (low_usd, high_usd))
+    return f"{low} to {high} per {amount}"
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,12 @@ def counted_units(run: Run) -> list[WorkUnit]:
     return [WorkUnit(unit, _amount(unit, [run])) for unit in UNITS if run.work.get(unit)]
 
 
+def readable(unit: str, usd_each: float) -> WorkUnit:
+    """The least amount that costs at least a cent, where one of the unit costs so much."""
+    costs = (amount for amount in AMOUNTS if usd_each * amount >= READABLE_USD)
+    return WorkUnit(unit, next(costs, 1_000_000_000))
+
+
 def _amount(unit: str, runs: Sequence[Run]) -> int:
-    """The least amount at which the cheapest run's cost is at least a cent."""
-    each = min(float(run.cost_usd or 0) / run.work[unit] for run in runs)
-    return next((amount for amount in AMOUNTS if each * amount >= READABLE_USD), 1_000_000_000)
+    """At which the cheapest run's cost reads well."""
+    return readable(unit, min(float(run.cost_usd or 0) / run.work[unit] for run in runs)).amount
