@@ -25,14 +25,14 @@ NEUTRAL = frozenset(
      "commit", "version"]
 )  # fmt: skip
 """A parameter with one of these changes neither the work of a sample nor how it is done."""
+WORK = frozenset(["data", "dataset", "datasets", "corpus", "model", "arch", "architecture", "task"])
+"""What is worked on, whatever else is in the name: `data_dir`, `model_name`, `dataset_version`."""
 
 
 def workload_key(workload: Mapping[str, Any], parameters: Mapping[str, Any]) -> str:
     """Of runs of a job that do the same work a sample: entry point, dataset, model, and parameters
     that are neither tuning knobs nor bookkeeping."""
-    own = {
-        name: v for name, v in parameters.items() if not _words(name) & (CONFIGURATION | NEUTRAL)
-    }
+    own = {name: v for name, v in parameters.items() if _is_work(_words(name))}
     return _digest({"workload": workload, "parameters": own})
 
 
@@ -43,6 +43,12 @@ def configuration_key(configuration: Mapping[str, Any]) -> str:
         configuration: machines and parameters together, as a run keeps them.
     """
     return _digest({name: v for name, v in configuration.items() if _words(name) & CONFIGURATION})
+
+
+def _is_work(words: set[str]) -> bool:
+    if words & CONFIGURATION:
+        return False
+    return bool(words & WORK) or not words & NEUTRAL
 
 
 def _words(name: str) -> set[str]:

@@ -48,9 +48,12 @@ def test_tuning_is_another_configuration_of_the_same_workload():
     assert configuration_key(one) == configuration_key(one | {"lr": 9, "seed": 9, "depth": 9})
 
 
-@pytest.mark.parametrize("change", [{"depth": 101}, {"hidden_size": 8}])
-def test_another_model_is_another_workload(change):
-    one = {"depth": 50}
+@pytest.mark.parametrize(
+    "change", [{"depth": 101}, {"hidden_size": 8}, {"data_dir": "coco"}, {"--model-name": "vit"}]
+)
+def test_another_model_or_dataset_is_another_workload(change):
+    one = {"depth": 50, "data_dir": "imagenet", "--model-name": "resnet", "output_dir": "/a"}
+    assert workload_key({}, one) == workload_key({}, one | {"output_dir": "/b"})
     assert workload_key({}, one) != workload_key({}, one | change)
 
 
