@@ -13,7 +13,10 @@ from trimtab.wire import NodeFacts
 
 
 def node_facts(machine_id: str) -> NodeFacts:
-    """As measured; what can't be read stays 0, which is "unknown"."""
+    """As measured; what can't be read stays 0, which is "unknown".
+
+    The GPUs aren't in it: to find them may take seconds, so `sources.gpu` tells of them later.
+    """
     facts = NodeFacts(machine_id=machine_id, hostname=shortened(socket.gethostname()))
     facts.vcpus = os.cpu_count() or 0
     facts.effective_cpus = float(facts.vcpus)

@@ -31,7 +31,12 @@ _MOST_LEFT_HANGING = 8
 
 _LIBRARY = "libnvidia-ml.so.1"
 _LINKER_CACHE = Path("/etc/ld.so.cache")
-_USUAL_FOLDERS = ("/lib", "/usr/lib", "/lib64", "/usr/lib64")
+_USUAL_FOLDERS = (
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+)
 
 Found = Callable[[list[Gpu]], None]
 
