@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from rules.activity import used_gpu_pct, used_gpus, work_began
 from rules.frame import GPU_IN_USE_PCT, NodeFrame, RunFrame
@@ -44,7 +45,7 @@ def hangs(frame: RunFrame, idle_seconds: float, spin_seconds: float) -> list[Win
     kinds = ((resting, max(idle_seconds, _long_for_steps(frame))), (spinning, spin_seconds))
     for flags, least in kinds:
         if flags is not None:
-            flags = flags[flags.index >= min(began)]
+            flags = _but_for_steps(frame, flags[flags.index >= min(began)])
             long = spells(flags, frame.resolution_seconds, least, gap_seconds=GAP_SECONDS)
             found += [w for w in long if not _is_tail(frame, w, flags)]
     shortest = min(idle_seconds, spin_seconds)
@@ -146,13 +147,25 @@ def _is_tail(frame: RunFrame, window: Window, flags: pd.Series[bool]) -> bool:
     )
 
 
+def _but_for_steps(frame: RunFrame, flags: pd.Series[bool]) -> pd.Series[bool]:
+    """Where a step ended something worked, however little of the machine it took."""
+    ended = np.ceil(_step_ends(frame) / frame.resolution_seconds - 1e-6) - 1
+    cells = np.floor(flags.index.to_numpy(dtype=float) / frame.resolution_seconds + 1e-6)
+    return flags & ~np.isin(cells, ended)
+
+
+def _step_ends(frame: RunFrame) -> NDArray[np.float64]:
+    steps = frame.steps
+    ends = steps["start_seconds"] + steps["duration_seconds"] * steps["count"].fillna(1)
+    return ends.to_numpy(dtype=float)
+
+
 def _is_hang(frame: RunFrame, window: Window, least_seconds: float) -> bool:
     """It is long enough, and no step ended in it."""
     if window.end_seconds - window.start_seconds < least_seconds:
         return False
     edge = max(frame.resolution_seconds, 1.0)
-    steps = frame.steps
-    ends = steps["start_seconds"] + steps["duration_seconds"] * steps["count"].fillna(1)
+    ends = _step_ends(frame)
     inside = (ends > window.start_seconds + edge) & (ends < window.end_seconds - edge)
     return not bool(inside.any())
 

@@ -40,6 +40,15 @@ def stands(
     return f.node(key, series, [s for s in steps if len(s)], events, of=f.hardware(gpus=1))
 
 
+def hardly_works(until: float) -> RunFrame:
+    """A step a second, of a fiftieth of a core; then nothing."""
+    series = f.samples(
+        2000, tree__cpu_seconds_total=np.cumsum(np.where(until > TICKS[:2000], 0.02, 0))
+    )
+    node = f.node(series=series, step_tables=[f.steps(int(until))])
+    return replace(f.run(node, duration=2000), final=False)
+
+
 def run(*nodes: NodeFrame) -> RunFrame:
     return f.run(*nodes, duration=4000)
 
@@ -86,6 +95,8 @@ def without_gpus(with_steps: bool) -> NodeFrame:
             replace(run(stands(end=4000)), final=False), "fired", id="still going, hangs now"
         ),
         pytest.param(run(without_gpus(True)), "fired", id="without GPUs, by steps and cores"),
+        pytest.param(hardly_works(1000), "fired", id="after little work"),
+        pytest.param(hardly_works(1500), "passed", id="little work"),
         pytest.param(run(without_gpus(False)), "insufficient_data", id="no GPU, no steps"),
         pytest.param(run(f.node()), "insufficient_data", id="nothing known"),
         pytest.param(f.run(), "insufficient_data", id="nothing at all"),
