@@ -143,6 +143,17 @@ def test_a_deleted_budget_does_not_come_back_beside_another_of_the_same(owner):
     assert budgets_of(owner.workspace).count() == 1
 
 
+def test_the_budget_of_a_merged_or_deleted_job_is_not_shown(owner, job):
+    budget(owner.workspace, job=job)
+    other = factories.job(owner.workspace, "other.py")
+    Job.objects.filter(pk=job.pk).update(merged_into=other)
+    assert not budgets_of(owner.workspace).exists()
+    Job.objects.filter(pk=job.pk).update(merged_into=None, deleted_at=NOON)
+    assert not budgets_of(owner.workspace).exists()
+    budget(owner.workspace)
+    assert [str(each) for each in budgets_of(owner.workspace)] == ["Whole workspace"]
+
+
 def test_viewers_read_budgets_and_are_offered_no_change(owner):
     budget(owner.workspace)
     Membership.objects.update(role=Membership.VIEWER)

@@ -10,9 +10,9 @@ from webapp.spend.models import Budget
 
 
 def budgets_of(workspace: Workspace) -> QuerySet[Budget]:
-    """Not the deleted ones, nor those of deleted jobs."""
-    own = Budget.objects.filter(workspace=workspace, deleted_at=None, job__deleted_at=None)
-    return own.select_related("job", "workspace")
+    """Not the deleted ones, nor those of jobs that are deleted or merged into others."""
+    there = {"deleted_at": None, "job__deleted_at": None, "job__merged_into": None}
+    return Budget.objects.filter(workspace=workspace, **there).select_related("job", "workspace")
 
 
 def every_budget_of(workspace: Workspace) -> QuerySet[Budget]:
