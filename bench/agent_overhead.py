@@ -114,7 +114,7 @@ def measure(seconds: float, interval: float, with_peers: bool) -> tuple[list[Cos
                 found, missing = peers.start(folder, interval, server.url, server.bundle)
                 started += found
             time.sleep(START_SECONDS)
-            return measured(started, server, seconds, interval), missing
+            return measured(started, server, seconds), missing
         finally:
             for each in started:
                 _end(each.process)
@@ -161,9 +161,7 @@ def _agent(
     return Started(name, process, sender=sender)
 
 
-def measured(
-    started: list[Started], server: TakingServer, seconds: float, interval: float
-) -> list[Cost]:
+def measured(started: list[Started], server: TakingServer, seconds: float) -> list[Cost]:
     """CPU as the difference of the kernel's counts, memory as the most seen."""
     watches = [_Watch(each, server.taken.get(each.sender)) for each in started]
     until = time.monotonic() + seconds
@@ -171,7 +169,10 @@ def measured(
         for watch in watches:
             watch.look()
         time.sleep(SAMPLE_SECONDS)
-    return [watch.cost(seconds, interval) for watch in watches]
+    ended = [each.name for each in started if each.process.poll() is not None]
+    if ended:
+        raise SystemExit(f"ended before the time was up: {', '.join(ended)}")
+    return [watch.cost(seconds) for watch in watches]
 
 
 class _Watch:
@@ -186,7 +187,7 @@ class _Watch:
     def look(self) -> None:
         self._rss_bytes = max(self._rss_bytes, sum(p.memory_info().rss for p in self._processes()))
 
-    def cost(self, seconds: float, interval: float) -> Cost:
+    def cost(self, seconds: float) -> Cost:
         cpu = (self._cpu_seconds() - self._cpu_before) * 3600 / seconds
         sent, samples = (a - b for a, b in zip(self._sent(), self._before, strict=True))
         scraper = self._started.scraper

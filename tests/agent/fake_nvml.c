@@ -149,10 +149,12 @@ int nvmlDeviceGetSamples(Device *device, int kind, unsigned long long seen_us, i
     if (first > last) return NOT_FOUND;
     if (last - first > 100) first = last - 100;
     *type = 1;
+    unsigned found = last - first + 1;
+    if (samples && found > *count) found = *count; /* one more came since the caller asked how many */
     if (samples)
-        for (unsigned i = 0; i <= last - first; i++)
+        for (unsigned i = 0; i < found; i++)
             samples[i] = (Sample){(first + i) * each, {.ui = said(device->gpu, "busy", 0)}};
-    *count = last - first + 1;
+    *count = found;
     return OK;
 }
 
