@@ -199,10 +199,8 @@ def framework_seconds(frame: RunFrame) -> dict[str, float]:
     timed = steps.assign(time=time, end=steps["start_seconds"] + time)
     ranks = timed.groupby(["node", "rank"])
     whole = float((ranks["end"].max() - ranks["start_seconds"].min()).sum()) / ranks.ngroups
-    found = {
-        phase: float(timed.loc[timed["phase"] == phase, "time"].sum()) / ranks.ngroups
-        for phase in sorted(set(timed["phase"]))
-    }
+    by_phase = timed.groupby("phase")["time"].sum()
+    found = {str(phase): float(total) / ranks.ngroups for phase, total in by_phase.items()}
     return {**found, "others": max(whole - sum(found.values()), 0.0)}
 
 

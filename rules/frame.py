@@ -82,8 +82,17 @@ class NodeFrame:
     def gpu_busy_pct(self, number: int) -> pd.Series[float] | None:
         return self.series(f"gpu{number}.busy_pct")
 
+    @cached_property
+    def step_phases(self) -> frozenset[str]:
+        """The phases of which there are steps."""
+        return frozenset(self.steps["phase"].unique())
+
     def warm_up_end_seconds(self) -> float:
         """When work began: the first training step, else the first use of a GPU, else 0."""
+        return self._warm_up_end_seconds
+
+    @cached_property
+    def _warm_up_end_seconds(self) -> float:
         train = self.steps.loc[self.steps["phase"] == "train", "start_seconds"].dropna()
         if len(train):
             return float(train.min())
@@ -105,10 +114,12 @@ class RunFrame:
     @cached_property
     def steps(self) -> pd.DataFrame:
         """The steps of all nodes and ranks, with their node's key as column `node`."""
-        parts = [node.steps.assign(node=key) for key, node in self.nodes.items() if len(node.steps)]
-        if not parts:
+        having = {key: node.steps for key, node in self.nodes.items() if len(node.steps)}
+        if not having:
             return pd.DataFrame(columns=[*STEP_COLUMNS, "node"])
-        return pd.concat(parts, ignore_index=True)
+        places = np.repeat(np.arange(len(having)), [len(steps) for steps in having.values()])
+        every = pd.concat(having.values(), ignore_index=True)
+        return every.assign(node=pd.Categorical.from_codes(places, pd.Index(having)))
 
     @cached_property
     def training_steps(self) -> pd.DataFrame:
@@ -117,9 +128,10 @@ class RunFrame:
         With `time` and `data_wait`, in seconds of all the steps of a row.
         """
         steps = self.steps
-        steps = steps[(steps["phase"] == "train") & (steps["duration_seconds"] > 0)]
-        first = steps.groupby(["node", "rank"])["start_seconds"].idxmin()
-        steps = steps.drop(index=first.dropna().to_list())
+        chosen = (steps["phase"] == "train") & (steps["duration_seconds"] > 0)
+        starts = steps.loc[chosen, ["node", "rank", "start_seconds"]]
+        first = starts.groupby(["node", "rank"])["start_seconds"].idxmin()
+        steps = steps[chosen & ~steps.index.isin(first.dropna())]
         duration = steps["duration_seconds"].to_numpy(dtype=float)
         count = np.nan_to_num(steps["count"].to_numpy(dtype=float), nan=1.0)
         wait = np.clip(steps["data_wait_seconds"].to_numpy(dtype=float), 0.0, duration)

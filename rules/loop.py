@@ -86,7 +86,9 @@ def step_gaps(
     steps long. None: fewer than three steps.
     """
     steps = node.steps[node.steps["duration_seconds"] > 0]
-    steps = steps[steps["rank"] == steps["rank"].min()].sort_values("start_seconds")
+    steps = steps[steps["rank"] == steps["rank"].min()]
+    if not steps["start_seconds"].is_monotonic_increasing:
+        steps = steps.sort_values("start_seconds")
     train = (steps["phase"] == "train").to_numpy(dtype=bool)
     if len(steps) < 3 or not train.any():
         return None
@@ -102,6 +104,9 @@ def step_gaps(
 
 def weighted_median(values: NDArray[Any], weights: NDArray[Any]) -> float:
     """The value at half of the weight."""
+    if (weights == weights[0]).all():
+        middle = (len(values) + 1) // 2 - 1
+        return float(np.partition(values, middle)[middle])
     order = np.argsort(values, kind="stable")
     total = np.cumsum(weights[order])
     return float(values[order][int(np.searchsorted(total, total[-1] / 2))])
@@ -138,6 +143,8 @@ def _phase_edges(node: NodeFrame, name: str) -> list[tuple[float, dict[str, Any]
 
 
 def _step_spans(node: NodeFrame, name: str) -> list[Window]:
+    if name not in node.step_phases:
+        return []
     steps = node.steps[(node.steps["phase"] == name) & (node.steps["duration_seconds"] > 0)]
     ends = steps["start_seconds"] + steps["duration_seconds"] * steps["count"].fillna(1)
     pairs = zip(steps["start_seconds"], ends, strict=True)

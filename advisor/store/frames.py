@@ -18,6 +18,10 @@ from advisor.store.reading import Reader
 from advisor.store.rows import is_counter
 from rules.frame import EVENT_COLUMNS, STEP_COLUMNS, NodeFrame, RunFrame
 
+_STEPS_READ = ["rank", "phase", "start_us", "duration_us", "data_wait_us", "samples", "count"]
+_EVENTS_READ = ["time_ms", "kind", "data"]
+"""What rules look at; the rest would only take room: histograms and the slowest are for pages."""
+
 
 def load_frame(
     store: ObjectStore,
@@ -74,10 +78,10 @@ def _of_nodes(
         reader = Reader(store, node)
         hours = reader.hours(start, end)
         if columns is STEP_COLUMNS:
-            table = _steps([reader.steps(hour)[0] for hour in hours], start, end)
+            found = [_steps(reader.steps(hour)[0], start, end) for hour in hours]
         else:
-            table = _events([reader.events(hour)[0] for hour in hours], start, end)
-        parts.append(table.assign(node=node.key))
+            found = [_events(reader.events(hour)[0], start, end) for hour in hours]
+        parts += [table.assign(node=node.key) for table in found]
         unreadable += reader.unreadable
     having = [part for part in parts if len(part)]
     every = (
@@ -92,19 +96,20 @@ def _node_frame(
     # A tier's cells count from the epoch, the grid's from the run: two a cell keep edges near.
     tier = max((t for t in TIERS_SECONDS if 2000 * t <= grid.width_ms), default=0)
     lines: dict[str, Line] = {}
-    steps, events = [], []
+    steps = [_steps(tables.STEP_SCHEMA.empty_table(), started_at, ended_at)]
+    events = [_events(tables.EVENT_SCHEMA.empty_table(), started_at, ended_at)]
     for hour in reader.hours(started_at, ended_at):
         for name, rows in reader.rows(hour, None, tier).items():
             inside = rows.within(to_ms(started_at), to_ms(ended_at))
             lines.setdefault(name, Line(grid, is_counter(name))).add(inside)
-        steps.append(reader.steps(hour)[0])
-        events.append(reader.events(hour)[0])
+        steps.append(_steps(reader.steps(hour)[0], started_at, ended_at))
+        events.append(_events(reader.events(hour)[0], started_at, ended_at))
     return NodeFrame(
         key=node.key,
         hardware=node.hardware,
         samples=_samples(lines, grid),
-        steps=_steps(steps, started_at, ended_at),
-        events=_events(events, started_at, ended_at),
+        steps=_one_after_another(steps),
+        events=_one_after_another(events),
         intervals=tuple(_since(started_at, *interval) for interval in node.intervals),
     )
 
@@ -115,11 +120,10 @@ def _samples(lines: dict[str, Line], grid: Grid) -> pd.DataFrame:
     return pd.DataFrame(columns, index=index, dtype="float64")
 
 
-def _steps(parts: list[pa.Table], start: datetime, end: datetime) -> pd.DataFrame:
+def _steps(table: pa.Table, start: datetime, end: datetime) -> pd.DataFrame:
     """Means over `count` steps, but all their samples."""
-    table = tables.merged(parts, tables.STEP_SCHEMA)
-    found = table.drop_columns(["histogram", "slowest_us"]).to_pandas()
-    found = found[found["start_us"].between(to_us(start), to_us(end))].reset_index(drop=True)
+    found = table.select(_STEPS_READ).to_pandas()
+    found = found[found["start_us"].between(to_us(start), to_us(end))]
     count = found["count"]
     steps = pd.DataFrame(
         {
@@ -135,8 +139,8 @@ def _steps(parts: list[pa.Table], start: datetime, end: datetime) -> pd.DataFram
     return steps[list(STEP_COLUMNS)]
 
 
-def _events(parts: list[pa.Table], start: datetime, end: datetime) -> pd.DataFrame:
-    found = tables.merged(parts, tables.EVENT_SCHEMA).to_pandas()
+def _events(table: pa.Table, start: datetime, end: datetime) -> pd.DataFrame:
+    found = table.select(_EVENTS_READ).to_pandas()
     found = found[found["time_ms"].between(to_ms(start), to_ms(end))].reset_index(drop=True)
     events = pd.DataFrame(
         {
@@ -146,6 +150,13 @@ def _events(parts: list[pa.Table], start: datetime, end: datetime) -> pd.DataFra
         }
     )
     return events[list(EVENT_COLUMNS)]
+
+
+def _one_after_another(hours: list[pd.DataFrame]) -> pd.DataFrame:
+    """The rows of following hours: each is in order, so together they are. The first has none, and
+    says what the columns hold."""
+    having = [hour for hour in hours if len(hour)]
+    return pd.concat(having, ignore_index=True) if having else hours[0]
 
 
 def _since(started_at: datetime, start: datetime, end: datetime) -> tuple[float, float]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 STEP_SCHEMA = pa.schema(
@@ -53,7 +54,9 @@ def merged(parts: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
         [schema.empty_table(), *(part.select(schema.names).cast(schema) for part in parts)]
     )
     order = _STEP_ORDER if schema is STEP_SCHEMA else _EVENT_ORDER
-    places = pa.array(range(len(joined)), pa.int64())
+    if (np.diff(joined[order[0]].to_numpy()) > 0).all():
+        return joined
+    places = pa.array(np.arange(len(joined)), pa.int64())
     keys = [(name, "ascending") for name in (*order, "place")]
     ordered = joined.append_column("place", places).sort_by(keys)
     return ordered.drop_columns(["place"])

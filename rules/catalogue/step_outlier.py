@@ -83,7 +83,7 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
         steps["phase"].isin(PHASES[int(values["mode"])]) & (steps["duration_seconds"] > 0)
     ]
     counts = steps["count"].fillna(1)
-    single = steps[counts == 1]
+    single = steps.loc[counts == 1, ["node", "rank", "phase", "start_seconds", "duration_seconds"]]
     numbers: dict[str, float | None] = {
         "run_seconds": frame.duration_seconds,
         "single_share_pct": 100 * len(single) / float(counts.sum()) if len(steps) else None,
@@ -133,7 +133,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 
 def _ranks(steps: pd.DataFrame, values: Values) -> Iterator[_Found]:
     for (node, _, _), part in steps.groupby(["node", "rank", "phase"], sort=False):
-        rest = part.drop(index=part["start_seconds"].idxmin())
+        rest = part[part.index != part["start_seconds"].idxmin()]
         if len(rest) <= values["minimum_steps"]:
             continue
         durations = rest["duration_seconds"].to_numpy(dtype=float)
