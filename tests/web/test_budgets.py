@@ -116,6 +116,12 @@ def test_a_budget_is_made_changed_deleted_and_brought_back(owner, job):
     assert told[1][1] == {"amount_usd": ["250.5", "300"]}
 
 
+def test_the_jobs_page_leads_to_a_budget_of_that_job(owner, job):
+    address = f"{reverse('spend:new_budget')}?job={job.uuid}"
+    assert address in owner.page(reverse("runs:job", args=[job.uuid]))
+    assert f'value="{job.uuid}" selected' in owner.page(address)
+
+
 @pytest.mark.parametrize(
     ("form", "why"),
     [
