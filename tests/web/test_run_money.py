@@ -123,7 +123,7 @@ def _history(job: Job, *costs: float) -> list[Run]:
 def test_the_verdict_is_told_on_the_run_and_in_the_history_of_its_job(owner, job):
     runs = _history(job, 1.0, 1.01, 0.99, 1.005, 1.3, 1.31)
     first, last = _page(owner, runs[0]), _page(owner, runs[-1])
-    assert "Baseline recorded." in _section(first, "verdict")
+    assert "its baseline is recorded" in _section(first, "verdict")
     assert "Confirmed regression since run #5: +30" in _section(last, "verdict")
     assert "Expected: $0.0506 to $0.0538 per thousand samples" in _section(last, "verdict")
     page = owner.page(reverse("runs:job", args=[job.uuid]))

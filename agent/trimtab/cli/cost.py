@@ -68,7 +68,7 @@ def _told(found: dict[str, Any]) -> list[str]:
         more = reading.usd(money["billed_difference_usd"], signed=True)
         lines.append(f"{more} on the bill against what was counted")
     if money["verdict"]:
-        lines.append(f"{money['verdict']['title']}. {money['verdict']['sentence']}")
+        lines.append(money["verdict"]["sentence"])
     return [*lines, *money["notes"]]
 
 

@@ -50,11 +50,6 @@ class Verdict:
         return RUNGS.get(self.rung) or TITLES.get((self.status, self.direction), AS_EXPECTED)
 
     @property
-    def lead(self) -> str:
-        """What stands before the sentence, where it doesn't say so itself."""
-        return RUNGS.get(self.rung, "")
-
-    @property
     def mark(self) -> str:
         """The shape and colour that stand for it."""
         if self.rung in RUNGS:
