@@ -1,4 +1,4 @@
-"""All rules and the ledger on long runs, from the stored form, beside what smdebug takes to read.
+"""All rules on long runs, from the stored form, beside what smdebug takes to read the same.
 
     python -m bench.rules                         prints the figures
     python -m bench.rules --check                 fails where a promise is broken
@@ -52,6 +52,8 @@ class Took:
     seconds: float
     """Of CPU."""
     peak_bytes: int
+    ledger_seconds: float = 0.0
+    """Of CPU, besides."""
 
     @property
     def records_per_second(self) -> float:
@@ -66,13 +68,14 @@ def measure(folder: Path, folds: int) -> Took:
     store = FolderStore(str(folder))
     frame, unreadable = load_frame(store, [node], trace.START, end, _resolution(folds), True)
     judged = evaluate(frame, {})
-    spent = ledger(frame)
     seconds = time.process_time() - began
+    spent = ledger(frame)
+    ledger_seconds = time.process_time() - began - seconds
     assert not unreadable
     assert not any("The rule failed" in j.verdict.summary for j in judged)
     assert spent.entries
     peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return Took(trace.records(folds), seconds, peak)
+    return Took(trace.records(folds), seconds, peak, ledger_seconds)
 
 
 def _resolution(folds: int) -> float:
@@ -141,6 +144,7 @@ def compare(given: Path | None, folder: Path) -> list[str]:
     _print("ours, 80 min", short)
     _print("ours, 27 h", long)
     print(f"{LONG} times the data: {long.seconds / short.seconds:.1f} times as long")
+    print(f"the ledger besides: {short.ledger_seconds:.2f} and {long.ledger_seconds:.2f} CPU s")
     python = peer_python(given, folder / "venv")
     peer = None if python is None else peers(python, LONG, folder / "sagemaker")
     if peer is not None:

@@ -103,16 +103,15 @@ def _windows(waited: pd.DataFrame) -> tuple[Window, ...]:
     found = []
     for node, steps in waited.groupby("node"):
         start = steps["start_seconds"].to_numpy(dtype=float)
-        cells = np.floor((start - start.min()) / WINDOW_SECONDS)
-        spans = steps.assign(end=start + steps["time"].to_numpy(dtype=float)).groupby(cells)
-        table = spans.agg(
-            start=("start_seconds", "min"),
-            end=("end", "max"),
-            wait=("data_wait", "sum"),
-            time=("time", "sum"),
-        )
-        high = table[table["wait"] >= WINDOW_SHARE * table["time"]]
-        pairs = zip(high["start"], high["end"], strict=True)
+        cells = np.floor((start - start.min()) / WINDOW_SECONDS).astype(np.int64)
+        order = np.argsort(cells, kind="stable")
+        firsts = np.flatnonzero(np.diff(cells[order], prepend=-1))
+        time = steps["time"].to_numpy(dtype=float)
+        begins = np.minimum.reduceat(start[order], firsts)
+        ends = np.maximum.reduceat((start + time)[order], firsts)
+        waits = np.add.reduceat(steps["data_wait"].to_numpy(dtype=float)[order], firsts)
+        high = waits >= WINDOW_SHARE * np.add.reduceat(time[order], firsts)
+        pairs = zip(begins[high], ends[high], strict=True)
         found += [Window(float(a), float(b), str(node)) for a, b in pairs]
     return merged(found, slack_seconds=1.0)
 
