@@ -1,0 +1,116 @@
+"""How soon a finding of a running run appears, short and long, on a real service.
+
+    python -m bench.live_findings            prints the figures
+    python -m bench.live_findings --check    fails where the promise is broken
+
+A run works for some hours (uploaded at once, with old times), then hangs. Measured is the time from
+the upload that carries the last evidence to the finding in the API. An agent seals what it sampled
+every ten seconds, which comes on top. The evidence comes as the second of two uploads at once, the
+worst for the schedule: the first is being looked at then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import requests
+from trimtab.wire import Block, Segment, StepBlock
+
+from tests.running_service import Service
+from tests.service.uploads import FakeAgent
+
+PROMISED_SECONDS, SEALED_SECONDS = 30.0, 10.0
+HOURS_WORKED = (0.25, 6.0)
+HANG_MINUTES = 11
+MINUTE_MS, TICK_MS = 60_000, 5_000
+
+
+class Client:
+    """What a test client does, over HTTP."""
+
+    def __init__(self, url: str) -> None:
+        self.url, self.session = url, requests.Session()
+
+    def put(self, path: str, body: bytes, content_type: str, headers: dict[str, str]) -> None:
+        headers = headers | {"Content-Type": content_type}
+        self.session.put(self.url + path, data=body, headers=headers, timeout=60).raise_for_status()
+
+
+def measured_seconds(service: Service, hours: float) -> float:
+    minutes = round(hours * 60)
+    began_ns = time.time_ns() - (minutes + HANG_MINUTES) * 60 * 10**9
+    client = Client(service.url)
+    job = f"works for {hours} h"
+    agent = FakeAgent(client, service.token, job=job, started_at_ns=began_ns)  # type: ignore[arg-type]
+    agent.declare()
+    for number in range(minutes + HANG_MINUTES - 2):
+        agent.put(_minute(agent, number, number < minutes))
+    _wait(lambda: _document(service, agent).get("findings") is not None)
+    time.sleep(20)
+    assert "hung" not in _findings(service, agent)
+    for number in range(minutes + HANG_MINUTES - 2, minutes + HANG_MINUTES):
+        agent.put(_minute(agent, number, works=False))
+    began = time.monotonic()
+    _wait(lambda: "hung" in _findings(service, agent))
+    return time.monotonic() - began
+
+
+def _minute(agent: FakeAgent, number: int, works: bool) -> Segment:
+    times = list(range(0, MINUTE_MS, TICK_MS))
+    used = [number * 120.0 + (at / 500 if works else 0.0) for at in times]
+    seconds = range(60)
+    steps = StepBlock(
+        0, "train", [s * 10**6 for s in seconds], [10**6] * 60, [10_000] * 60, [8] * 60
+    )
+    return agent.segment(
+        number,
+        start_ms=number * MINUTE_MS,
+        duration_ms=MINUTE_MS,
+        resolution_ms=TICK_MS,
+        blocks=[Block(times, {"tree.cpu_seconds_total": used})],  # type: ignore[dict-item]
+        steps=[steps] if works else [],
+    )
+
+
+def _document(service: Service, agent: FakeAgent) -> dict:  # type: ignore[type-arg]
+    headers = {"Authorization": f"Bearer {service.token}"}
+    address = f"{service.url}/api/v1/runs/{agent.run_id}"
+    return dict(requests.get(address, headers=headers, timeout=60).json())
+
+
+def _findings(service: Service, agent: FakeAgent) -> list[str]:
+    return [found["rule"] for found in _document(service, agent).get("findings", ())]
+
+
+def _wait(holds) -> None:  # type: ignore[no-untyped-def]
+    until = time.monotonic() + 120
+    while not holds():
+        assert time.monotonic() < until, "not within two minutes"
+        time.sleep(0.1)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+    broken = False
+    with tempfile.TemporaryDirectory() as folder:
+        service = Service(Path(folder)).start()
+        try:
+            for hours in HOURS_WORKED:
+                seconds = measured_seconds(service, hours) + SEALED_SECONDS
+                broken |= seconds > PROMISED_SECONDS
+                print(f"after {hours:g} h: at most {seconds:.1f} s from evidence to finding")
+        finally:
+            service.stop()
+    return 1 if check and broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
