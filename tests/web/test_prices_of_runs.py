@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from trimtab.wire import Declaration
+
 from tests.web.training import Training, upload
 from webapp.analysis import tasks
 from webapp.ingest import accept
@@ -41,3 +43,31 @@ def test_an_ended_run_is_not_projected(owner):
     run = upload(owner.workspace, Training("train.py", minutes=1))
     Run.objects.filter(pk=run.pk).update(parameters={"max_steps": 3000})
     assert analysed(run).summary["projected"] is None
+
+
+class OnHalfAMachine(Training):
+    """Short, on a machine that was started for it, of which it was given one core of two."""
+
+    def declaration(self) -> Declaration:
+        declared = super().declaration()
+        declared.node.effective_cpus, declared.node.owns_machine = 1, True
+        return declared
+
+
+def test_it_says_why_a_cost_is_not_price_by_time(owner):
+    run = analysed(upload(owner.workspace, OnHalfAMachine("train.py", minutes=0.5)))
+    assert run.summary["cost_notes"] == [
+        "The run was given 1/2 of its machine, and pays that share.",
+        "30 s more are charged than the machines were held: the provider bills 60 s at least for "
+        "each start.",
+    ]
+    beside_it = analysed(upload(owner.workspace, Training("other.py", minutes=2)))
+    assert beside_it.summary["cost_notes"] == [
+        "Other runs held more of the same machine at the same time than it has: it is paid once, "
+        "each by its share."
+    ]
+
+
+def test_a_run_that_had_its_machine_to_itself_needs_no_note(owner):
+    run = analysed(upload(owner.workspace, Training("train.py", minutes=2)))
+    assert run.summary["cost_notes"] == []
