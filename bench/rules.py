@@ -32,7 +32,8 @@ from rules.engine import evaluate
 from rules.ledger import ledger
 
 LONG, SPEED_RATIO, MEMORY_SHARE, GROWTH = 20, 20.0, 0.2, 22.0
-PEER_PACKAGES = ("smdebug==1.0.34", "pandas")
+PEER_PACKAGES = ("smdebug==1.0.34", "pandas", "requests", "psutil")
+"""It imports the other three, and its wheel declares none of them."""
 PEER = """
 import json, logging, resource, sys, time
 logging.disable(logging.CRITICAL)

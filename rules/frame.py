@@ -125,7 +125,8 @@ class RunFrame:
     def training_steps(self) -> pd.DataFrame:
         """The training steps after each rank's first, which is warm-up.
 
-        With `time` and `data_wait`, in seconds of all the steps of a row.
+        As `node`, `rank`, `start_seconds`, `count`, and `time` and `data_wait` in seconds of all
+        the steps of a row.
         """
         steps = self.steps
         chosen = (steps["phase"] == "train") & (steps["duration_seconds"] > 0)
@@ -135,4 +136,5 @@ class RunFrame:
         duration = steps["duration_seconds"].to_numpy(dtype=float)
         count = np.nan_to_num(steps["count"].to_numpy(dtype=float), nan=1.0)
         wait = np.clip(steps["data_wait_seconds"].to_numpy(dtype=float), 0.0, duration)
-        return steps.assign(time=duration * count, data_wait=wait * count, count=count)
+        found = steps[["node", "rank", "start_seconds"]]
+        return found.assign(time=duration * count, data_wait=wait * count, count=count)
