@@ -36,7 +36,9 @@ def is_due(run: Run, nodes: Sequence[Node], judged: RuleJudgement, since: dateti
     if not all_rules()[judged.rule_id].may_stop or judged.verdict.state != Judgement.FIRED:
         return False
     attempt = run.attempts.last()
-    known_until = _known_until([node for node in nodes if node.attempt == attempt])
+    if attempt is None:
+        return False
+    known_until = _known_until([node for node in nodes if node.attempt_id == attempt.pk])
     ends = [since + timedelta(seconds=w.end_seconds) for w in judged.numbers.windows]
     if known_until is None or not any(end >= known_until - NOW for end in ends):
         return False
