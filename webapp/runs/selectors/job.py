@@ -19,6 +19,8 @@ from webapp.runs.selectors.verdict import VerdictHistory, verdict_history
 from webapp.runs.selectors.work import WorkUnit, common_unit
 
 CHART_RUNS = 120
+UNREAD = ("command", "git", "parameters", "workload", "metrics")
+"""Of a run that is one of many: what the page shows of none of them."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,8 @@ class JobPage:
 
 
 def job_page(job: Job) -> JobPage:
-    charted = list(job.present_runs.newest_first()[:CHART_RUNS])[::-1]
+    newest = job.present_runs.newest_first().defer(*UNREAD)
+    charted = list(newest[:CHART_RUNS])[::-1]
     sums = job.present_runs.aggregate(
         count=Count("pk"), usd=Sum("cost_usd"), unpriced=Count("pk", filter=Q(cost_usd=None))
     )

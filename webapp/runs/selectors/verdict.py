@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from advisor.cost import display_usd
+from advisor.successive.changes import MOST_POINTS
 from webapp.runs.models import Run
 from webapp.runs.selectors.work import readable
 
@@ -111,7 +112,7 @@ class VerdictHistory:
 
 
 def verdict_history(runs: Iterable[Run]) -> VerdictHistory | None:
-    """Of runs in order; None: none of them was held against others."""
-    told = ((run, verdict_of(run)) for run in runs)
+    """Of runs in order, the latest `MOST_POINTS`; None: none of them was held against others."""
+    told = ((run, verdict_of(run)) for run in list(runs)[-MOST_POINTS:])
     judged = [(run, verdict) for run, verdict in told if verdict is not None]
     return VerdictHistory(judged) if judged else None

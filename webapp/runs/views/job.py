@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import PersonRequest
 from webapp.runs import scope
-from webapp.runs.selectors.job import finding_counts, job_page
+from webapp.runs.selectors.job import UNREAD, finding_counts, job_page
 
 PAGE_RUNS = 50
 
@@ -23,7 +23,8 @@ def job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
     if found is None:
         return _moved(request, job_uuid)
     shown = job_page(found)
-    page = Paginator(found.present_runs.newest_first(), PAGE_RUNS).get_page(request.GET.get("page"))
+    newest = found.present_runs.newest_first().defer(*UNREAD)
+    page = Paginator(newest, PAGE_RUNS).get_page(request.GET.get("page"))
     unit = shown.unit
     counts = finding_counts(page.object_list)
     rows = [(run, unit.cost_usd(run) if unit else None, counts[run.pk]) for run in page.object_list]
