@@ -72,7 +72,9 @@ def test_the_page_says_that_a_rule_asked_and_which_one_ended_the_run(owner, agen
     asking.stop(Run.objects.get(), "hung")
     assert "Asked to stop: The run hangs" in owner.page(page_of(agent))
     ended(agent, state="stopped", exit_code=143, rule="hung")
-    assert "Stopped by a rule: The run hangs" in owner.page(page_of(agent))
+    page = owner.page(page_of(agent))
+    assert "Stopped by a rule: The run hangs" in page
+    assert 'href="/rules/hung/"' in page
 
 
 def test_a_refusal_is_shown_with_its_reason(owner, agent):

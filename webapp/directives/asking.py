@@ -53,7 +53,7 @@ def profile(run: Run, by: User | Token) -> Directive:
     Raises:
         NotRunningError: the run has ended, or nothing of it has arrived.
     """
-    held = Run.objects.select_for_update(of=("self",)).get(pk=run.pk)
+    held = Run.objects.select_for_update(of=("self",), no_key=True).get(pk=run.pk)
     attempt: Attempt | None = held.attempts.last()
     if held.state != Run.RUNNING or attempt is None:
         raise NotRunningError

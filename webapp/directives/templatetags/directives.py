@@ -39,7 +39,12 @@ def title_of(rule_id: str) -> str:
 def run_stop(run: Run) -> dict[str, Any]:
     """Which rule ended the run, or asks for its end."""
     asked = [] if run.has_ended else _asked(run, Directive.STOP)
-    return {"run": run, "stopped_by": title_of(run.stopped_by), "asked": asked[-1:]}
+    return {
+        "run": run,
+        "stopped_by": title_of(run.stopped_by),
+        "has_page": run.stopped_by in all_rules(),
+        "asked": asked[-1:],
+    }
 
 
 @register.inclusion_tag("runs/artefacts.html", takes_context=True)
