@@ -52,9 +52,10 @@ class Follower:
         takeover = threading.Thread(target=self._take_over, args=(command, arguments), daemon=True)
         takeover.start()
         ending = command.wait()
+        # At once: the one who measures may be about to say how the run ended.
+        sharing.leave(self._folder, command.pid, ending.exit_code)
         self._over.set()
         takeover.join(_TOGETHER_SECONDS)
-        sharing.leave(self._folder, command.pid, ending.exit_code)
         self._end(ending, time.monotonic() - began, arguments)
         return ending.exit_code or 0
 
