@@ -21,13 +21,14 @@ from webapp.runs.models import Node, Run
 
 def save(outcome: Outcome) -> None:
     """Judgements, cost, the run's figures and its recommendations; call in a transaction."""
-    run = Run.objects.select_for_update(of=("self",)).get(pk=outcome.run.pk)
+    run = Run.objects.select_for_update(of=("self",), no_key=True).get(pk=outcome.run.pk)
     _save_cost(run, outcome)
     _save_figures(run, outcome)
     ledger.save(run, outcome)
-    sharing.count_neighbours_again(run, outcome.nodes)
     if outcome.is_final and run.state == Run.FINISHED:
         verdicts.judge(run)
+    # After every run that is locked: see `locks`.
+    sharing.count_neighbours_again(run, outcome.nodes)
     if outcome.measured is None:
         _price_waste_again(run, outcome)
         return

@@ -115,7 +115,7 @@ def _write(run: Run, document: dict[str, Any] | None) -> None:
     """`Run.summary` is what lists show; the row may be another than the one just analysed."""
     if run.summary.get("verdict") == document:
         return
-    row = Run.objects.select_for_update(of=("self",)).get(pk=run.pk)
+    row = Run.objects.select_for_update(of=("self",), no_key=True).get(pk=run.pk)
     row.summary = {name: value for name, value in row.summary.items() if name != "verdict"}
     if document is not None:
         row.summary["verdict"] = document

@@ -1,7 +1,8 @@
 """Who waits for whom: a job is locked before its runs, a run before its analysis.
 
 Everybody who needs more than one of them goes in this order, so nobody waits in a circle. An upload
-needs its run and the run's analysis only.
+needs its run and the run's analysis only. `no_key`: PostgreSQL looks for what a foreign key names
+when a transaction ends, out of any order, and waits for whoever might change the key.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def job(row_id: int) -> Job:
 def run(run_id: UUID) -> Run:
     """The run as it is now, and its job, until the transaction ends."""
     job(Run.objects.values_list("job_id", flat=True).get(pk=run_id))
-    rows = Run.objects.select_for_update(of=("self",))
+    rows = Run.objects.select_for_update(of=("self",), no_key=True)
     return rows.select_related("job", "workspace").get(pk=run_id)
 
 

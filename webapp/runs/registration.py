@@ -18,7 +18,7 @@ def run(workspace: Workspace, run_id: UUID, job_name: str) -> Run:
 
     The run may be another workspace's: the caller must look.
     """
-    found = Run.objects.select_for_update(of=("self",)).filter(pk=run_id).first()
+    found = Run.objects.select_for_update(of=("self",), no_key=True).filter(pk=run_id).first()
     if found is not None:
         return found
     called, job = _named(workspace, job_name)

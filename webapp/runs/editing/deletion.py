@@ -17,6 +17,8 @@ from webapp.runs.editing.changes import Actor
 from webapp.runs.models import Job, Run, RunQuerySet
 from webapp.runs.signals import history_changed, runs_came_or_went
 
+BATCH = 1000
+
 
 @transaction.atomic
 def delete_run(run: Run, by: Actor) -> None:
@@ -68,17 +70,19 @@ def restore_job(job: Job, by: Actor, deleted_at: datetime) -> int:
     if oldest is None and held.deleted_at != deleted_at:
         return 0
     Job.objects.filter(pk=held.pk).update(deleted_at=None)
-    # Told while it is known which runs those are.
-    runs_came_or_went.send(sender=Run, runs=runs)
-    back = runs.update(deleted_at=None)
-    audit.record(held.workspace, by, "job.restored", held.name, {"runs": (0, back)})
+    ids = list(runs.values_list("pk", flat=True))
+    runs.update(deleted_at=None)
+    audit.record(held.workspace, by, "job.restored", held.name, {"runs": (0, len(ids))})
     if oldest is not None:
         history_changed.send(sender=Run, job=held, since=oldest.began_at)
-    return back
+    for start in range(0, len(ids), BATCH):
+        some = Run.objects.filter(pk__in=ids[start : start + BATCH])
+        runs_came_or_went.send(sender=Run, runs=some)
+    return len(ids)
 
 
 def _tell(job: Job, runs: RunQuerySet) -> None:
     oldest = runs.newest_first().last()
     if oldest is not None:
-        runs_came_or_went.send(sender=Run, runs=runs)
         history_changed.send(sender=Run, job=job, since=oldest.began_at)
+        runs_came_or_went.send(sender=Run, runs=runs)
