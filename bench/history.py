@@ -100,6 +100,7 @@ def _make_runs(job, count: int) -> list:  # type: ignore[no-untyped-def, type-ar
     """Finished runs, the last one an hour ago, each on one node with its cost and findings."""
     from webapp.analysis.models import Analysis, CostPart, Judgement
     from webapp.runs.models import Attempt
+    from webapp.tasks import optimise_database
 
     runs = [_run(job, number, count) for number in range(1, count + 1)]
     attempts = [Attempt(run=run, number=0) for run in runs]
@@ -128,6 +129,7 @@ def _make_runs(job, count: int) -> list:  # type: ignore[no-untyped-def, type-ar
         type(rows[0]).objects.bulk_create(rows, batch_size=BATCH)
     job.runs_made = count
     job.save()
+    optimise_database()
     return runs
 
 

@@ -223,6 +223,7 @@ CELERY_BEAT_SCHEDULE = {
         ("prices", "prices.refresh", 86_400),
         ("budgets", "spend.watch_budgets", 300),
         ("rules", "rulebook.sweep", 120),
+        ("optimise", "database.optimise", 3_600),
     )
 }
 

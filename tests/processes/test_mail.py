@@ -77,7 +77,7 @@ class Post:
         added = manage(self.service.data_dir, "shell", "-c", ADD_PEOPLE)
         assert added.wait(60) == 0, added.stdout.read() if added.stdout else ""
         wanted = [(len(PEOPLE),)]
-        counted = "SELECT COUNT(*) FROM notify_subscription"
+        counted = "SELECT COUNT(*) FROM notify_subscription WHERE kind = 'recommendation'"
         wait_until(lambda: self.query(counted) == wanted, 60, "subscriptions")
 
     def finish_run(self) -> None:

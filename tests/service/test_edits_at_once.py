@@ -15,11 +15,7 @@ from webapp.ingest import accept
 from webapp.runs.editing import deletion, merging, runs
 from webapp.runs.models import Job, Run
 
-pytestmark = [
-    pytest.mark.postgres,
-    pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time"),
-    pytest.mark.django_db(transaction=True),
-]
+pytestmark = pytest.mark.django_db(transaction=True)
 ROUNDS = 10
 
 

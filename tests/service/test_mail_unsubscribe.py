@@ -43,7 +43,7 @@ def one_click(client: Client, link: str, body: str = ONE_CLICK):  # type: ignore
 
 
 def is_on(team: mailing.Team) -> bool:
-    return mailing.membership(team.owner).subscriptions.get().is_wanted
+    return mailing.membership(team.owner).subscriptions.get(kind="recommendation").is_wanted
 
 
 def test_one_post_without_cookies_unsubscribes_at_once(team, link, stranger):
@@ -127,6 +127,6 @@ def test_a_refused_method_is_refused(link, stranger):
 
 
 def test_switching_on_what_is_on_keeps_what_is_due(team):
-    held = mailing.membership(team.owner).subscriptions.get()
+    held = mailing.membership(team.owner).subscriptions.get(kind="recommendation")
     again = subscriptions.switch(mailing.membership(team.owner), "recommendation", is_on=True)
     assert again.since == held.since
