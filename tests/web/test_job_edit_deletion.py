@@ -145,7 +145,7 @@ def test_of_two_runs_on_one_machine_the_one_that_is_left_pays_all_of_it(owner):
 
     shared = costs()
     post(owner, "delete_job", again.job)
-    assert costs()[0] == pytest.approx(2 * shared[0], rel=Decimal("0.05"))
+    assert costs()[0] == pytest.approx(2 * shared[0], rel=Decimal("0.2"))
     post(
         owner, "restore_job", again.job, deleted_at=Job.objects.get(name="b").deleted_at.isoformat()
     )
