@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from django.db import transaction
 from django.utils import timezone
 
 from tests.service.uploads import FakeAgent
@@ -96,7 +97,8 @@ def test_dollars_follow_a_new_price_when_the_samples_are_gone(agent, ledger_of):
     before, _ = ledger_of(run.pk)
     Run.objects.filter(pk=run.pk).update(raw_deleted_at=timezone.now())
     Node.objects.filter(attempt__run=run).update(instance_type="c5.xlarge")
-    repricing.price_again(Run.objects.get(pk=run.pk))
+    with transaction.atomic():
+        repricing.price_again(Run.objects.get(pk=run.pk))
     after, document = ledger_of(run.pk)
     assert sum(after.values()) == Decimal(document["cost_usd"])
     assert after.keys() == before.keys()
