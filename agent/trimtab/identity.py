@@ -95,7 +95,7 @@ def entry_point(command: Sequence[str]) -> str:
     for before, word in pairwise(command):
         if before == "-m" and Path(command[0]).name.startswith("python"):
             return word
-        is_script = word.endswith((".py", ".sh")) or (os.sep in word and Path(word).is_file())
+        is_script = word.endswith((".py", ".sh")) or (os.sep in word and _is_file(Path(word)))
         if is_script and not word.startswith("-"):
             return word
     return Path(command[0]).name
@@ -113,10 +113,17 @@ def job_name(
 
 
 def _relative(script: str, place: Path, base: Path) -> str:
-    path = (place / script).resolve()
-    if path.is_file() and path.is_relative_to(base.resolve()):
-        return str(path.relative_to(base.resolve()))
+    path = place / script
+    if _is_file(path) and path.resolve().is_relative_to(base.resolve()):
+        return str(path.resolve().relative_to(base.resolve()))
     return Path(script).name
+
+
+def _is_file(path: Path) -> bool:
+    """False too where it can't be looked up: a word may be a whole program (`python -c`)."""
+    with suppress(OSError, ValueError):
+        return path.is_file()
+    return False
 
 
 def pairs(text: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ from trimtab import git, identity
 from trimtab.identity import Server
 from trimtab.redaction import redacted, secrets_of
 from trimtab.timeline import Timeline, uuid7
+from trimtab.wire import LIMITS
 
 SERVER = Server("https://trimtab.example", "tt_abcdefgh")
 
@@ -82,6 +83,7 @@ def test_the_machine_is_named_by_its_instance_or_by_a_hash():
         (["bash", "run.sh"], "run.sh"),
         (["bash", "-c", "echo 1"], "bash"),
         (["/usr/bin/trainer", "--fast"], "trainer"),
+        (["python", "-c", "x = 1\n" * 300 + "y = 1 / x"], "python"),
     ],
 )
 def test_the_entry_point_is_the_script_or_module(command, expected):
@@ -101,6 +103,11 @@ def test_a_job_is_named_after_its_repository_and_script(tmp_path, monkeypatch):
     repository = git.repository(folder / "src")
     assert identity.job_name(["python", "train.py"], repository) == "vision/src/train.py"
     assert identity.job_name(["python", "train.py"], None) == "src/train.py"
+
+
+@given(st.lists(st.text(), min_size=1, max_size=4), st.integers(1, 3000))
+def test_whatever_the_words_a_job_has_a_name(words, times):
+    assert len(identity.job_name([word * times for word in words], None)) <= LIMITS.name_chars
 
 
 def test_the_state_of_the_repository_is_told(tmp_path):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from statistics import median
 
 import pytest
 import trimtab as sdk
@@ -19,10 +18,12 @@ def loader():
     for i in range(6):
         time.sleep(0.03)
         yield [i] * 8
+began = time.monotonic_ns()
 trimtab.epoch(1)
 for batch in trimtab.wrap(loader()):
     time.sleep(0.02)
     trimtab.step(samples=len(batch))
+print((time.monotonic_ns() - began) // 1000)
 trimtab.log(loss=0.25, step=6)
 trimtab.log(loss=float("nan"))
 """
@@ -35,15 +36,15 @@ def _run(trimtab, environment, script: str):
 
 
 def test_steps_carry_duration_data_wait_and_samples(trimtab, online, service):
-    _run(trimtab, online, WAITS_AND_STEPS)
+    whole_us = int(_run(trimtab, online, WAITS_AND_STEPS).stdout)
     (segment,) = service.segments
     assert segment.refused == []
     (steps,) = segment.steps
     assert (steps.rank, steps.phase, steps.samples) == (0, "train", [8] * 6)
-    assert min(steps.duration_us) >= 50_000
-    assert median(steps.duration_us) < 90_000
-    assert min(steps.data_wait_us) >= 30_000
-    assert median(steps.data_wait_us) < 60_000
+    # The script's own clock and sleeps bound them on a machine of any speed.
+    assert whole_us - 50_000 <= sum(steps.duration_us) <= whole_us
+    for duration, wait in zip(steps.duration_us, steps.data_wait_us, strict=True):
+        assert 30_000 <= wait <= duration - 20_000
     ends = [s + d for s, d in zip(steps.start_us, steps.duration_us, strict=True)]
     assert all(0 < end <= segment.duration_ms * 1000 for end in ends)
     assert all(b >= a for a, b in zip(ends, steps.start_us[1:], strict=False))

@@ -145,6 +145,16 @@ def test_what_the_user_says_is_declared(trimtab, online, service):
     assert (node.service, node.purchase_option, node.owns_machine) == ("EC2", "spot", True)
 
 
+def test_words_that_are_not_unicode_arrive_too(trimtab, online, service):
+    tags = {"TRIMTAB_TAGS": "team=\udcff"}
+    trimtab(online | tags, "run", "--", "sh", "-c", "exit 0", "caf\udce9.sh", "--batch=8")
+    declared = service.declarations[0]
+    assert declared.job.endswith("caf?.sh")
+    assert declared.tags == {"team": "?"}
+    assert declared.command[-2:] == ["caf?.sh", "--batch=8"]
+    assert service.segments[0].job == declared.job
+
+
 def test_the_result_file_says_what_happened(trimtab, online, service, tmp_path):
     path = tmp_path / "result.json"
     trimtab(online, "run", "--result-file", str(path), "--", "bash", "-c", "exit 4")

@@ -40,9 +40,13 @@ def read_document(body: bytes, limits: Limits) -> dict[str, Any]:
 
 
 def write_document(document: dict[str, Any]) -> bytes:
-    """The inverse of `read_document`; equal documents give equal bytes."""
-    text = json.dumps(document, separators=(",", ":"), allow_nan=False)
-    return gzip.compress(text.encode(), compresslevel=6, mtime=0)
+    """The inverse of `read_document`; equal documents give equal bytes.
+
+    What is not Unicode in a word of the operating system (a lone surrogate in Python) becomes "?":
+    nobody could read or store it.
+    """
+    text = json.dumps(document, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    return gzip.compress(text.encode(errors="replace"), compresslevel=6, mtime=0)
 
 
 def _bounded_text(body: bytes, limits: Limits) -> str:
