@@ -136,7 +136,7 @@ def test_advice_of_a_deleted_run_is_renewed_from_the_newest_that_is_left(owner):
 
 
 def test_of_two_runs_on_one_machine_the_one_that_is_left_pays_all_of_it(owner):
-    once, again = (training.uploaded_run(owner.workspace, job, minutes=1) for job in ("a", "b"))
+    once, again = training.uploaded_at_once(owner.workspace, "a", "b")
 
     def costs() -> list[Decimal]:
         for run in (once, again):
@@ -145,13 +145,13 @@ def test_of_two_runs_on_one_machine_the_one_that_is_left_pays_all_of_it(owner):
 
     shared = costs()
     post(owner, "delete_job", again.job)
-    assert costs()[0] == pytest.approx(2 * shared[0], rel=Decimal("0.2"))
+    assert costs()[0] == pytest.approx(2 * shared[0], rel=Decimal("1e-6"))
     post(
         owner, "restore_job", again.job, deleted_at=Job.objects.get(name="b").deleted_at.isoformat()
     )
     assert costs() == shared
     post(owner, "delete_run", once)
-    assert costs()[1] == pytest.approx(2 * shared[1], rel=Decimal("0.05"))
+    assert costs()[1] == pytest.approx(2 * shared[1], rel=Decimal("1e-6"))
 
 
 def test_what_nobody_brings_back_goes_for_good_as_the_dry_run_says(owner, job):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -33,6 +33,15 @@ STEPS_A_SECOND = 5
 def uploaded_run(of: Workspace, job: str = "vision/train.py", **shape: Any) -> Run:
     """A training, uploaded whole; `shape` as the fields of `Training`."""
     return upload(of, Training(job, **shape))
+
+
+def uploaded_at_once(of: Workspace, *jobs: str) -> list[Run]:
+    """A training of each job, all held to the nanosecond by the one machine."""
+    trainings = [Training(job) for job in jobs]
+    for training in trainings:
+        began_ns = trainings[0].clock.started_at_ns
+        training.clock = replace(training.clock, started_at_ns=began_ns)
+    return [upload(of, training) for training in trainings]
 
 
 def upload(of: Workspace, training: Training, upto: int | None = None) -> Run:
