@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
+from typing import NamedTuple
+from uuid import UUID
 
 from django.db.models import Count, F, Max, OuterRef, Q, QuerySet, Subquery, Sum, Window
 from django.db.models.functions import RowNumber
@@ -72,10 +74,7 @@ def listed(jobs: QuerySet[Job], runs: QuerySet[Run], sort: str) -> QuerySet[Job]
         unpriced_count=_per_job(recent.filter(cost_usd=None), Count("pk")),
         spend_usd=_per_job(recent, Sum("cost_usd"), UsdField()),
         last_at=_per_job(runs, Max(began())),
-        saving_usd=Max(
-            "recommendations__monthly_saving_usd",
-            filter=Q(recommendations__state="active", recommendations__run__deleted_at=None),
-        ),
+        saving_usd=_open_saving_usd(),
     ).order_by(*[_nulls_last(name) for name in SORTS[sort]])
 
 
@@ -83,7 +82,8 @@ def rows(jobs: Iterable[Job], runs: QuerySet[Run]) -> list[JobRow]:
     """The page's jobs with the last of their runs and the trend of their cost."""
     jobs = list(jobs)
     latest = _latest_runs(jobs, runs)
-    return [_row(job, latest[job.pk]) for job in jobs]
+    last = Run.objects.in_bulk([costs[0].run_id for costs in latest.values()])
+    return [_row(job, latest[job.pk], last) for job in jobs]
 
 
 def in_order_of_appearance(jobs: QuerySet[Job]) -> QuerySet[Job]:
@@ -111,29 +111,44 @@ def totals(jobs: QuerySet[Job]) -> Totals:
     )
 
 
-def _row(job: Job, runs: list[Run]) -> JobRow:
+class _RunCost(NamedTuple):
+    run_id: UUID
+    job_id: int
+    cost_usd: Decimal | None
+
+
+def _row(job: Job, latest: list[_RunCost], runs: dict[UUID, Run]) -> JobRow:
     return JobRow(
         job=job,
-        last_run=runs[0] if runs else None,
+        last_run=runs[latest[0].run_id] if latest else None,
         run_count=job.run_count or 0,  # type: ignore[attr-defined]
         spend_usd=job.spend_usd,  # type: ignore[attr-defined]
         unpriced_count=job.unpriced_count or 0,  # type: ignore[attr-defined]
         saving_usd=job.saving_usd,  # type: ignore[attr-defined]
-        trend=[float(run.cost_usd) for run in reversed(runs) if run.cost_usd is not None],
+        trend=[float(run.cost_usd) for run in reversed(latest) if run.cost_usd is not None],
     )
 
 
-def _latest_runs(jobs: list[Job], runs: QuerySet[Run]) -> dict[int, list[Run]]:
-    """Each job's latest runs, newest first, in one query; what sorts them is read of all, the
-    rest of a row of these alone."""
+def _latest_runs(jobs: list[Job], runs: QuerySet[Run]) -> dict[int, list[_RunCost]]:
+    """The cost of each job's latest runs, newest first, in one query; what sorts them is read of
+    all, their cost of these alone."""
     order = (began().desc(), F("number").desc())
     newest = Window(RowNumber(), partition_by=F("job_id"), order_by=order)
     placed = runs.select_related(None).filter(job__in=jobs).annotate(place=newest)
     latest = placed.filter(place__lte=TREND_RUNS).order_by().values("pk")
-    found: dict[int, list[Run]] = defaultdict(list)
-    for run in Run.objects.filter(pk__in=latest).order_by("job_id", *order):
+    costs = Run.objects.filter(pk__in=latest).order_by("job_id", *order)
+    found: dict[int, list[_RunCost]] = defaultdict(list)
+    for run in map(_RunCost._make, costs.values_list("pk", "job_id", "cost_usd")):
         found[run.job_id].append(run)
     return found
+
+
+def _open_saving_usd() -> Subquery:
+    """A subquery, as all the others: counting the jobs can leave it out."""
+    active = Q(recommendations__state="active", recommendations__run__deleted_at=None)
+    best = Max("recommendations__monthly_saving_usd", filter=active)
+    own = Job.objects.filter(pk=OuterRef("pk")).order_by().values("pk").annotate(best=best)
+    return Subquery(own.values("best"))
 
 
 def _per_job(runs: QuerySet[Run], figure, output_field=None) -> Subquery:  # type: ignore[no-untyped-def]
