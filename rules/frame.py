@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 STEP_COLUMNS = (
     "rank",
@@ -87,6 +88,37 @@ class NodeFrame:
         """The phases of which there are steps."""
         return frozenset(self.steps["phase"].unique())
 
+    @property
+    def training_steps(self) -> pd.DataFrame:
+        """The training steps after each rank's first, which is warm-up.
+
+        As `start_seconds`, `count`, and `time` and `data_wait` in seconds of all the steps of a
+        row. Made anew each time: kept, it would double what a long run takes.
+        """
+        steps, chosen = self.steps, self._is_trained
+        columns = ("start_seconds", "duration_seconds", "data_wait_seconds", "count")
+        start, time, wait, count = (steps[n].to_numpy(dtype=float)[chosen] for n in columns)
+        count[np.isnan(count)] = 1.0
+        np.clip(wait, 0.0, time, out=wait)
+        time *= count
+        wait *= count
+        found = {"start_seconds": start, "count": count, "time": time, "data_wait": wait}
+        return pd.DataFrame(found, copy=False)
+
+    @cached_property
+    def training_ranks(self) -> int:
+        """How many ranks have any of the `training_steps`."""
+        return int(self.steps["rank"][self._is_trained].nunique())
+
+    @cached_property
+    def _is_trained(self) -> NDArray[np.bool_]:
+        """Of each of the steps, whether it is one of `training_steps`."""
+        steps = self.steps
+        chosen = (steps["phase"] == "train") & (steps["duration_seconds"] > 0)
+        starts = steps["start_seconds"][chosen].groupby(steps["rank"][chosen])
+        found: NDArray[np.bool_] = chosen.to_numpy(dtype=bool, copy=True)
+        return found & ~steps.index.isin(starts.idxmin().dropna())
+
     def warm_up_end_seconds(self) -> float:
         """When work began: the first training step, else the first use of a GPU, else 0."""
         return self._warm_up_end_seconds
@@ -118,23 +150,7 @@ class RunFrame:
         if not having:
             return pd.DataFrame(columns=[*STEP_COLUMNS, "node"])
         places = np.repeat(np.arange(len(having)), [len(steps) for steps in having.values()])
-        every = pd.concat(having.values(), ignore_index=True)
+        only, *others = having.values()
+        # The steps of a single node are shared, not copied: of a long run they are most that is held.
+        every = pd.concat([only, *others], ignore_index=True) if others else only.reset_index(drop=True)
         return every.assign(node=pd.Categorical.from_codes(places, pd.Index(having)))
-
-    @cached_property
-    def training_steps(self) -> pd.DataFrame:
-        """The training steps after each rank's first, which is warm-up.
-
-        As `node`, `rank`, `start_seconds`, `count`, and `time` and `data_wait` in seconds of all
-        the steps of a row.
-        """
-        steps = self.steps
-        chosen = (steps["phase"] == "train") & (steps["duration_seconds"] > 0)
-        starts = steps.loc[chosen, ["node", "rank", "start_seconds"]]
-        first = starts.groupby(["node", "rank"])["start_seconds"].idxmin()
-        steps = steps[chosen & ~steps.index.isin(first.dropna())]
-        duration = steps["duration_seconds"].to_numpy(dtype=float)
-        count = np.nan_to_num(steps["count"].to_numpy(dtype=float), nan=1.0)
-        wait = np.clip(steps["data_wait_seconds"].to_numpy(dtype=float), 0.0, duration)
-        found = steps[["node", "rank", "start_seconds"]]
-        return found.assign(time=duration * count, data_wait=wait * count, count=count)

@@ -132,11 +132,13 @@ def cpu_seconds(node: NodeFrame, frame: RunFrame, grid: Grid) -> dict[str, Float
 
 def _ramps(edges: Floats, starts: Floats, density: Floats) -> Floats:
     """At each edge: the sum of `density * (edge - start)` over the starts before it."""
-    order = np.argsort(starts, kind="stable")
-    ordered = starts[order]
-    weights = np.concatenate([[0.0], np.cumsum(density[order])])
-    moments = np.concatenate([[0.0], np.cumsum(density[order] * ordered)])
-    before = np.searchsorted(ordered, edges, side="left")
+    if not (starts[1:] >= starts[:-1]).all():
+        order = np.argsort(starts, kind="stable")
+        starts, density = starts[order], density[order]
+    weights, moments = np.zeros(len(starts) + 1), np.zeros(len(starts) + 1)
+    np.cumsum(density, out=weights[1:])
+    np.cumsum(density * starts, out=moments[1:])
+    before = np.searchsorted(starts, edges, side="left")
     found: Floats = weights[before] * edges - moments[before]
     return found
 
@@ -161,17 +163,19 @@ def _began(node: NodeFrame, frame: RunFrame) -> float:
 
 def _data_waits(node: NodeFrame, grid: Grid) -> Floats:
     """The mean over the ranks; a single step waits at its beginning, summed up ones throughout."""
-    steps = node.steps
-    steps = steps[(steps["duration_seconds"] > 0) & (steps["data_wait_seconds"] > 0)]
     ranks = max(node.steps["rank"].nunique(), 1)
-    start = steps["start_seconds"].to_numpy(dtype=float)
-    duration = steps["duration_seconds"].to_numpy(dtype=float)
-    wait = np.minimum(steps["data_wait_seconds"].to_numpy(dtype=float), duration)
-    count = np.nan_to_num(steps["count"].to_numpy(dtype=float), nan=1.0)
-    single = count <= 1
-    ends = start + np.where(single, wait, duration * count)
-    density = np.where(single, 1.0, wait / duration) / ranks
-    return grid.spread(start, ends, density)
+    return grid.spread(*_waiting(node.steps)) / ranks
+
+
+def _waiting(steps: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
+    """Starts and ends in s of the stretches in which there were waits, and which share they are."""
+    chosen = (steps["duration_seconds"] > 0) & (steps["data_wait_seconds"] > 0)
+    columns = ("start_seconds", "duration_seconds", "data_wait_seconds", "count")
+    start, duration, wait, count = (steps[name].to_numpy(dtype=float)[chosen] for name in columns)
+    np.minimum(wait, duration, out=wait)
+    summed_up = count > 1
+    ends = start + np.where(summed_up, duration * count, wait)
+    return start, ends, np.where(summed_up, wait / duration, 1.0)
 
 
 def _is_unused(node: NodeFrame, number: int, frame: RunFrame, spans: RunSpans) -> bool:

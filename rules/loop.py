@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,27 @@ def share_pct(part: float, whole: float) -> float | None:
     return round(100 * part / whole, 6) if whole > 0 else None
 
 
-def wait_share_pct(frame: RunFrame) -> float | None:
-    """The share of step time spent waiting for data; None: not measured for half of it."""
-    steps = frame.training_steps
-    waited = steps[steps["data_wait"].notna()]
-    measured, whole = float(waited["time"].sum()), float(steps["time"].sum())
-    return share_pct(float(waited["data_wait"].sum()), measured) if measured >= whole / 2 else None
+@dataclass(frozen=True)
+class StepTime:
+    """Of the training steps of all ranks after each one's first; see `NodeFrame.training_steps`."""
+
+    ranks: int = 0
+    steps: float = 0.0
+    seconds: float = 0.0
+    measured_seconds: float = 0.0
+    """Of steps of which the wait for data was measured."""
+    wait_seconds: float = 0.0
+
+    @property
+    def wait_share_pct(self) -> float | None:
+        """The share of step time spent waiting for data; None: not measured for half of it."""
+        is_known = self.measured_seconds >= self.seconds / 2
+        return share_pct(self.wait_seconds, self.measured_seconds) if is_known else None
+
+
+def step_time(frame: RunFrame) -> StepTime:
+    nodes = [_node_step_time(node) for node in frame.nodes.values()]
+    return StepTime(*(sum(column) for column in zip(*nodes, strict=True)))
 
 
 def loop_span(frame: RunFrame) -> Window | None:
@@ -133,6 +149,15 @@ def _cut(window: Window, other: Window) -> list[Window]:
         Window(other.end_seconds, window.end_seconds, window.entity),
     )
     return [part for part in parts if part.end_seconds > part.start_seconds]
+
+
+def _node_step_time(node: NodeFrame) -> tuple[int, float, float, float, float]:
+    """As `StepTime` has it."""
+    steps = node.training_steps
+    time, wait = steps["time"], steps["data_wait"]
+    measured = float(time[wait.notna()].sum())
+    whole = float(time.sum())
+    return node.training_ranks, float(steps["count"].sum()), whole, measured, float(wait.sum())
 
 
 def _phase_edges(node: NodeFrame, name: str) -> list[tuple[float, dict[str, Any], bool]]:

@@ -4,3 +4,8 @@
 `NodeData`; `series` and `frames` are the two views on it, `compaction` the way from the one to the
 other.
 """
+
+import pyarrow as pa
+
+# Arrow's own allocator keeps what it once took for each thread; a worker reads for minutes a day.
+pa.set_memory_pool(pa.system_memory_pool())

@@ -9,6 +9,7 @@ from datetime import datetime
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from trimtab.wire.codec import PHASES
 
 from advisor.store import tables
 from advisor.store.cells import Grid, Line
@@ -21,6 +22,7 @@ from rules.frame import EVENT_COLUMNS, STEP_COLUMNS, NodeFrame, RunFrame
 _STEPS_READ = ["rank", "phase", "start_us", "duration_us", "data_wait_us", "samples", "count"]
 _EVENTS_READ = ["time_ms", "kind", "data"]
 """What rules look at; the rest would only take room: histograms and the slowest are for pages."""
+_PHASE = pd.CategoricalDtype(PHASES)
 
 
 def load_frame(
@@ -45,6 +47,8 @@ def load_frame(
         node.key: _node_frame(readers[node.key], node, started_at, ended_at, grid) for node in nodes
     }
     unreadable = tuple(key for reader in readers.values() for key in reader.unreadable)
+    # What was read hour by hour leaves holes among what is kept: rules need the room.
+    pa.system_memory_pool().release_unused()
     return RunFrame(resolution_seconds, duration, final and not unreadable, frames), unreadable
 
 
@@ -121,22 +125,20 @@ def _samples(lines: dict[str, Line], grid: Grid) -> pd.DataFrame:
 
 
 def _steps(table: pa.Table, start: datetime, end: datetime) -> pd.DataFrame:
-    """Means over `count` steps, but all their samples."""
+    """`STEP_COLUMNS`, in time order: means over `count` steps, but all their samples."""
     found = table.select(_STEPS_READ).to_pandas()
     found = found[found["start_us"].between(to_us(start), to_us(end))]
     count = found["count"]
-    steps = pd.DataFrame(
-        {
-            "rank": found["rank"],
-            "phase": found["phase"].astype("str"),
-            "start_seconds": (found["start_us"] - to_us(start)) / 1e6,
-            "duration_seconds": found["duration_us"] / count / 1e6,
-            "data_wait_seconds": found["data_wait_us"].astype("float64") / count / 1e6,
-            "samples": found["samples"].astype("float64"),
-            "count": count,
-        }
-    )
-    return steps[list(STEP_COLUMNS)]
+    columns = {
+        "rank": found["rank"].astype("int32"),
+        "phase": found["phase"].astype(_PHASE),
+        "start_seconds": (found["start_us"] - to_us(start)) / 1e6,
+        "duration_seconds": found["duration_us"] / count / 1e6,
+        "data_wait_seconds": found["data_wait_us"].astype("float64") / count / 1e6,
+        "samples": found["samples"].astype("float64"),
+        "count": count.astype("int32"),
+    }
+    return pd.DataFrame(columns, copy=False)
 
 
 def _events(table: pa.Table, start: datetime, end: datetime) -> pd.DataFrame:
@@ -154,9 +156,14 @@ def _events(table: pa.Table, start: datetime, end: datetime) -> pd.DataFrame:
 
 def _one_after_another(hours: list[pd.DataFrame]) -> pd.DataFrame:
     """The rows of following hours: each is in order, so together they are. The first has none, and
-    says what the columns hold."""
-    having = [hour for hour in hours if len(hour)]
-    return pd.concat(having, ignore_index=True) if having else hours[0]
+    says what the columns hold.
+
+    Empties `hours` column by column: of a long run they take as much as all that is made of them.
+    """
+    having = [hour for hour in hours if len(hour)] or hours[:1]
+    names = list(having[0].columns)
+    joined = {n: pd.concat([h.pop(n) for h in having], ignore_index=True) for n in names}
+    return pd.DataFrame(joined, copy=False)
 
 
 def _since(started_at: datetime, start: datetime, end: datetime) -> tuple[float, float]:

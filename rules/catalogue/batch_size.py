@@ -44,7 +44,7 @@ from rules.compatible import gpu_memory_table
 from rules.evidence import after, merged, within
 from rules.frame import NodeFrame, RunFrame
 from rules.gpus import gpu_counts, unfit
-from rules.loop import wait_share_pct
+from rules.loop import step_time
 from rules.parameter import SAGEMAKER_SAMPLE_SECONDS
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.windows import needed_seconds, window_percentiles
@@ -57,7 +57,7 @@ WAITS_PCT = 15.0
 def measure(frame: RunFrame, values: Values) -> Numbers:
     numbers: dict[str, float | None] = gpu_counts(frame) | {
         "run_seconds": frame.duration_seconds,
-        "wait_share_pct": wait_share_pct(frame),
+        "wait_share_pct": step_time(frame).wait_share_pct,
     }
     windows: list[Window] = []
     for node in frame.nodes.values():

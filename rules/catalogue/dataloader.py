@@ -41,7 +41,7 @@ from __future__ import annotations
 from rules.activity import cores, cpu_pct, working
 from rules.evidence import percentile, within
 from rules.frame import NodeFrame, RunFrame
-from rules.loop import training_loaders, wait_share_pct
+from rules.loop import step_time, training_loaders
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
 
 CORES_FULL_PCT = 90.0
@@ -49,10 +49,11 @@ RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.3, 0.9
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
+    step = step_time(frame)
     numbers: dict[str, float | None] = {
         "run_seconds": frame.duration_seconds,
-        "wait_share_pct": wait_share_pct(frame),
-        "step_seconds": _step_seconds(frame),
+        "wait_share_pct": step.wait_share_pct,
+        "step_seconds": step.seconds / step.ranks if step.ranks else None,
     }
     for node in frame.nodes.values():
         given = node.hardware.effective_cpus or cores(node)
@@ -122,13 +123,6 @@ def _workers(node: NodeFrame) -> float | None:
             rank = data.get("rank")
             told[rank] = max(told.get(rank, 0.0), float(workers))
     return sum(told.values()) if told else None
-
-
-def _step_seconds(frame: RunFrame) -> float | None:
-    """Step time of one rank, where steps were told."""
-    steps = frame.training_steps
-    ranks = steps.groupby(["node", "rank"]).ngroups
-    return float(steps["time"].sum()) / ranks if ranks else None
 
 
 RULE = Rule(

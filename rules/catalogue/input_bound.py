@@ -55,23 +55,21 @@ CORES_FULL_PCT = 90.0
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
-    steps = frame.training_steps
-    waited = steps[steps["data_wait"].notna()]
-    ranks = max(steps.groupby(["node", "rank"]).ngroups, 1)
-    step_seconds, waited_seconds = float(steps["time"].sum()), float(waited["time"].sum())
-    wait_seconds = float(waited["data_wait"].sum())
+    step = step_time(frame)
+    ranks = max(step.ranks, 1)
     numbers = {
-        "wait_share_pct": share_pct(wait_seconds, waited_seconds),
-        "measured_share_pct": share_pct(waited_seconds, step_seconds),
-        "wait_seconds": within(wait_seconds / ranks, frame.duration_seconds),
-        "step_seconds": step_seconds / ranks,
-        "steps_count": float(steps["count"].sum()) / ranks,
+        "wait_share_pct": share_pct(step.wait_seconds, step.measured_seconds),
+        "measured_share_pct": share_pct(step.measured_seconds, step.seconds),
+        "wait_seconds": within(step.wait_seconds / ranks, frame.duration_seconds),
+        "step_seconds": step.seconds / ranks,
+        "steps_count": step.steps / ranks,
         "run_seconds": frame.duration_seconds,
         "gpu_busy_pct": _mean_gpu_busy(frame),
         "cpu_busy_p50_pct": _cpu_busy(frame),
         "loader_workers": _loader_workers(frame),
     }
-    return Numbers(numbers, _windows(waited))
+    windows = (window for node in frame.nodes.values() for window in _windows(node))
+    return Numbers(numbers, merged(windows, slack_seconds=1.0))
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
@@ -99,21 +97,21 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     )
 
 
-def _windows(waited: pd.DataFrame) -> tuple[Window, ...]:
-    found = []
-    for node, steps in waited.groupby("node"):
-        start = steps["start_seconds"].to_numpy(dtype=float)
-        cells = np.floor((start - start.min()) / WINDOW_SECONDS).astype(np.int64)
-        order = np.argsort(cells, kind="stable")
-        firsts = np.flatnonzero(np.diff(cells[order], prepend=-1))
-        time = steps["time"].to_numpy(dtype=float)
-        begins = np.minimum.reduceat(start[order], firsts)
-        ends = np.maximum.reduceat((start + time)[order], firsts)
-        waits = np.add.reduceat(steps["data_wait"].to_numpy(dtype=float)[order], firsts)
-        high = waits >= WINDOW_SHARE * np.add.reduceat(time[order], firsts)
-        pairs = zip(begins[high], ends[high], strict=True)
-        found += [Window(float(a), float(b), str(node)) for a, b in pairs]
-    return merged(found, slack_seconds=1.0)
+def _windows(node: NodeFrame) -> Iterator[Window]:
+    """The stretches in which the waits that were measured took `WINDOW_SHARE` of the steps."""
+    steps = node.training_steps.drop(columns="count").dropna(subset="data_wait")
+    if not len(steps):
+        return
+    start, time = steps["start_seconds"].to_numpy(), steps["time"].to_numpy()
+    cells = ((start - start.min()) // WINDOW_SECONDS).astype(np.int64)
+    count = int(cells.max()) + 1
+    begins, ends = np.full(count, np.inf), np.zeros(count)
+    np.minimum.at(begins, cells, start)
+    np.maximum.at(ends, cells, start + time)
+    waits, whole = np.bincount(cells, steps["data_wait"]), np.bincount(cells, time)
+    high = (whole > 0) & (waits >= WINDOW_SHARE * whole)
+    for begin, end in zip(begins[high].tolist(), ends[high].tolist(), strict=True):
+        yield Window(begin, end, node.key)
 
 
 def _mean_gpu_busy(frame: RunFrame) -> float | None:

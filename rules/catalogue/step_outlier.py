@@ -53,6 +53,7 @@ MODES = ("None", "TRAIN", "EVAL")
 PHASES = (("train", "evaluate"), ("train",), ("evaluate",))
 ROBUST = 1.4826
 MOST_WINDOWS = 200
+_COLUMNS = ("node", "rank", "phase", "start_seconds", "duration_seconds")
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 1.0
 
 
@@ -79,14 +80,13 @@ class _Found:
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
     steps = frame.steps
-    steps = steps[
-        steps["phase"].isin(PHASES[int(values["mode"])]) & (steps["duration_seconds"] > 0)
-    ]
+    chosen = steps["phase"].isin(PHASES[int(values["mode"])]) & (steps["duration_seconds"] > 0)
     counts = steps["count"].fillna(1)
-    single = steps.loc[counts == 1, ["node", "rank", "phase", "start_seconds", "duration_seconds"]]
+    every = float(counts[chosen].sum())
+    single = steps.loc[chosen & (counts == 1), list(_COLUMNS)]
     numbers: dict[str, float | None] = {
         "run_seconds": frame.duration_seconds,
-        "single_share_pct": 100 * len(single) / float(counts.sum()) if len(steps) else None,
+        "single_share_pct": 100 * len(single) / every if every else None,
         "steps_count": 0.0,
     }
     ranks = list(_ranks(single, values))
@@ -132,16 +132,17 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 
 
 def _ranks(steps: pd.DataFrame, values: Values) -> Iterator[_Found]:
-    for (node, _, _), part in steps.groupby(["node", "rank", "phase"], sort=False):
-        rest = part[part.index != part["start_seconds"].idxmin()]
+    starts = steps["start_seconds"].to_numpy(dtype=float)
+    for (node, _, _), places in steps.groupby(["node", "rank", "phase"], sort=False).indices.items():
+        rest = np.delete(places, np.nanargmin(starts[places]))
         if len(rest) <= values["minimum_steps"]:
             continue
-        durations = rest["duration_seconds"].to_numpy(dtype=float)
+        durations = steps["duration_seconds"].to_numpy(dtype=float)[rest]
         median = float(np.median(durations))
         deviation = ROBUST * float(np.median(np.abs(durations - median)))
         excess = max(values["stddev"] * deviation, values["least_excess_pct"] / 100 * median)
         chance = math.erfc(excess / deviation / math.sqrt(2)) / 2 if deviation > 0 else 0.0
-        outliers = rest[durations > median + excess]
+        outliers = steps.iloc[rest[durations > median + excess]]
         yield _Found(str(node), len(rest), median, outliers, chance * len(rest))
 
 

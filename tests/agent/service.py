@@ -9,6 +9,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
@@ -17,7 +18,7 @@ from trimtab.wire import Declaration, Event, Segment, decode_declaration, decode
 
 _ARTEFACT = re.compile(r".*/api/v1/runs/([0-9a-f-]+)/artefacts/([0-9a-f]{64})\Z")
 _DECLARATION = re.compile(r".*/api/v1/runs/[0-9a-f-]+\Z")
-_SEGMENT = re.compile(r".*/api/v1/runs/([0-9a-f-]+)/segments/([0-9a-f-]+)/(\d+)\Z")
+SEGMENT_PATH = re.compile(r".*/api/v1/runs/([0-9a-f-]+)/segments/([0-9a-f-]+)/(\d+)\Z")
 
 
 @dataclass
@@ -86,7 +87,7 @@ class Service:
         """By session and seq, whatever was answered."""
         found = {}
         for request in self.requests:
-            if match := _SEGMENT.match(request.path):
+            if match := SEGMENT_PATH.match(request.path):
                 found[match[2], int(match[3])] = request.body
         return found
 
@@ -132,8 +133,9 @@ class Service:
         for name, value in reply.headers.items():
             handler.send_header(name, value)
         handler.send_header("Content-Length", str(len(content)))
-        handler.end_headers()
-        handler.wfile.write(content)
+        with suppress(BrokenPipeError, ConnectionResetError):  # an agent that was killed
+            handler.end_headers()
+            handler.wfile.write(content)
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         service = self

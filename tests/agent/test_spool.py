@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sqlite3
 import subprocess
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trimtab.spool import CAP_BYTES, Spool, open_spool
 from trimtab.spool.filesystem import is_network
+from trimtab.spool.room import make_room
 from trimtab.spool.thinning import emptied, thinned
 from trimtab.wire import Block, Event, Segment, SessionClock, decode_segment, encode_segment
 
@@ -82,6 +84,49 @@ def test_what_the_service_has_goes_before_what_it_has_not(tmp_path):
         spool.add(session, seq, encode_segment(_segment(seq)))
     kept = _waiting(spool, session)
     assert [s.seq for s in kept] == list(range(30, 80))
+
+
+def _meanwhile(monkeypatch, place: str, act) -> None:
+    """Another agent acts just when this one has read what it is about to replace."""
+    real, acted = importlib.import_module(place).decode_segment, []
+
+    def decode(body: bytes) -> Segment:
+        if not acted:
+            acted.append(True)
+            act()
+        return real(body)
+
+    monkeypatch.setattr(f"{place}.decode_segment", decode)
+
+
+def test_two_agents_that_make_room_at_once_thin_a_segment_but_once(tmp_path, monkeypatch):
+    """Else it would pass for one that tells its gap already, and be dropped in silence."""
+    monkeypatch.setattr("trimtab.spool.room._MOST_ROUNDS", 1)
+    path = tmp_path / "spool.sqlite3"
+    spool, other = Spool(path), Spool(path)
+    session = _session(spool)
+    for seq in range(5):
+        spool.add(session, seq, encode_segment(_segment(seq)))
+    _meanwhile(monkeypatch, "trimtab.spool.room", lambda: make_room(other._rows, 1, 0))
+    make_room(spool._rows, 1, 0)
+    with sqlite3.connect(path) as rows:
+        assert rows.execute("SELECT DISTINCT level FROM segments").fetchall() == [(1,)]
+    make_room(spool._rows, 1, 0)
+    gaps = [e for s in _waiting(spool, session) for e in s.events if e.kind == "gap"]
+    assert len(gaps) == 5
+
+
+def test_two_agents_that_split_a_segment_at_once_keep_its_seconds_once(tmp_path, monkeypatch):
+    path = tmp_path / "spool.sqlite3"
+    spool, other = Spool(path), Spool(path)
+    session, whole = _session(spool), _segment(3)
+    spool.add(session, 3, encode_segment(whole))
+    _meanwhile(monkeypatch, "trimtab.spool.spool", lambda: other.split(session, 3))
+    assert spool.split(session, 3)
+    parts = _waiting(spool, session)
+    ticks = [p.start_ms + t for p in parts for block in p.blocks for t in block.times_ms]
+    assert sorted(ticks) == [whole.start_ms + t for t in whole.blocks[0].times_ms]
+    assert sum(part.duration_ms for part in parts) == whole.duration_ms
 
 
 @given(st.lists(st.none() | st.integers(-1000, 1000), min_size=1, max_size=10))

@@ -6,7 +6,7 @@ import pytest
 from trimtab.wire import FIRST_PIECE
 
 from webapp.runs import progress
-from webapp.runs.models import Run
+from webapp.runs.models import Run, Segment
 
 pytestmark = pytest.mark.django_db
 
@@ -15,11 +15,31 @@ def missing(agent) -> int:  # type: ignore[no-untyped-def]
     return progress.missing_segments(Run.objects.get(pk=agent.run_id))
 
 
+def first_half(agent):  # type: ignore[no-untyped-def]
+    return agent.segment(FIRST_PIECE, start_ms=10_000, duration_ms=5_000)
+
+
 def test_a_piece_stands_for_no_segment_that_is_missing(agent):
     agent.declare()
     last = agent.segments(3)[-1]
-    for segment in (agent.segment(0), agent.segment(FIRST_PIECE, start_ms=10_000), last):
+    for segment in (agent.segment(0), first_half(agent), last):
         assert agent.put(segment).status_code == 200
     assert missing(agent) == 1
-    assert agent.put(agent.segment(1)).status_code == 200
+    second_half = agent.segment(1, start_ms=15_000, duration_ms=5_000)
+    assert agent.put(second_half).status_code == 200
     assert missing(agent) == 0
+
+
+def test_what_is_here_as_a_whole_is_not_taken_again_in_pieces(agent):
+    """The answer to the whole was lost; by the next attempt the way had become too narrow."""
+    agent.put(agent.segment(1))
+    answer = agent.put(first_half(agent))
+    assert (answer.status_code, answer.json()["field"]) == (409, "seq")
+    assert agent.put(agent.segment(1, start_ms=15_000, duration_ms=5_000)).status_code == 409
+    assert Segment.objects.count() == 1
+
+
+def test_what_is_here_in_pieces_is_not_taken_again_as_a_whole(agent):
+    assert [agent.put(first_half(agent)).status_code for _ in range(2)] == [200, 200]
+    assert agent.put(agent.segment(1)).status_code == 409
+    assert agent.put(agent.segment(2)).status_code == 200

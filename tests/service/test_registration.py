@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from django.utils import timezone
+from trimtab.wire import NodeFacts
 
 from webapp.runs.models import Job, MovedRun, Node, Run
 
@@ -83,3 +86,26 @@ def test_a_corrected_machine_outlives_a_declaration_and_keeps_what_was_declared(
     assert node.instance_type == "g5.xlarge"
     assert node.declared == {"instance_type": "m5.large"}
     assert node.region == "us-east-1"
+
+
+def test_when_the_machine_was_started_is_kept_and_told(agent, uploaded):
+    """Most agents learn it a second later than the rest, and say it in a second declaration."""
+    assert Node.objects.get().instance_started_at is None
+    facts = NodeFacts(agent.machine_id, instance_started_at_ns=1_795_162_530_123_456_789)
+    assert agent.declare(node=facts).status_code == 200
+    agent.declare()
+    node = Node.objects.get()
+    assert node.instance_started_at == datetime(2026, 11, 20, 8, 15, 30, 123456, UTC)
+    answer = agent.client.get(
+        f"/api/v1/runs/{agent.run_id}", headers={"Authorization": f"Bearer {agent.token}"}
+    ).json()
+    (told,) = answer["nodes"]
+    assert told["instance_started_at"] == "2026-11-20T08:15:30.123Z"
+    assert (told["number"], told["instance_type"], told["vcpus"]) == (1, "c5.large", 2)
+
+
+def test_a_machine_that_was_started_in_the_far_future_is_taken_as_told(agent):
+    """The greatest number on the wire is a date still."""
+    facts = NodeFacts(agent.machine_id, instance_started_at_ns=2**63 - 1)
+    assert agent.declare(node=facts).status_code == 200
+    assert Node.objects.get().instance_started_at.year == 2262

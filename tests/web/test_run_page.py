@@ -107,8 +107,10 @@ def test_every_rule_is_listed_whatever_it_found(owner, run):
         run, "short_rule", "insufficient_data", summary="41 of 60 s of steps are there."
     )
 
-    text = _text(owner.page(_address(run)))
+    page = owner.page(_address(run))
+    text = _text(page)
 
+    assert "No GPU." in page.partition("<summary>Not applicable: 1 rule<")[2]
     for words in ("Fired", "Passed", "Not applicable", "Insufficient data"):
         assert words in text
     assert "41 of 60 s" in text

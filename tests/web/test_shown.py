@@ -37,6 +37,22 @@ def test_a_length_of_time_is_written_in_the_units_that_matter(value, text):
 
 @pytest.mark.parametrize(
     ("value", "text"),
+    [
+        (None, "–"),
+        ("", "–"),
+        (0, "0 %"),
+        (0.001, "<1 %"),
+        (0.005, "<1 %"),
+        (0.006, "1 %"),
+        (0.43, "43 %"),
+    ],
+)
+def test_a_share_that_is_there_is_never_nought(value, text):
+    assert shown.share(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
     [(None, "–"), (0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (2 * 2**30, "2 GiB")],
 )
 def test_bytes_are_written_in_powers_of_1024(value, text):

@@ -20,6 +20,7 @@ from webapp.api import ledger, run_money
 from webapp.api.amounts import money
 from webapp.api.schemas import JobsOut, RunOut
 from webapp.runs import resource, scope
+from webapp.runs.editing import machines
 from webapp.runs.models import Job, Run
 from webapp.runs.selectors.jobs import in_order_of_appearance
 from webapp.runs.views import series
@@ -98,6 +99,7 @@ def _run(run: Run) -> dict[str, Any]:
         "cost_usd": money(run.cost_usd),
         "billed_usd": money(run.billed_usd),
         "cost_is_at_least": run.state in (Run.RUNNING, Run.LOST),
+        "nodes": machines.nodes_of(run),
         "missing_prices": run.summary.get("missing", []),
         "summary": run.summary,
         "url": settings.BASE_URL + reverse("runs:run", args=[run.pk]),

@@ -41,6 +41,23 @@ class JobRef(Schema):
     name: str
 
 
+class NodeOut(Schema):
+    number: int
+    machine_id: str
+    hostname: str
+    provider: str
+    service: str
+    region: str
+    zone: str
+    instance_type: str
+    purchase_option: str
+    owns_machine: bool = Field(description="It was started for this run alone.")
+    instance_started_at: datetime | None = Field(description="Of the machine; null: not known.")
+    vcpus: int
+    memory_bytes: int
+    gpus: list[dict[str, Any]]
+
+
 class RunOut(Schema):
     id: UUID
     job: JobRef
@@ -59,6 +76,7 @@ class RunOut(Schema):
     cost_is_at_least: bool = Field(description="The run goes on or was lost: counted so far.")
     billed_usd: str | None = Field(description="What the provider billed; null: not entered.")
     missing_prices: list[str]
+    nodes: list[NodeOut] = Field(description="The machines of all attempts.")
     money: RunMoneyOut
     ledger: list[LedgerLineOut] = Field(description="Where the money went, label by label.")
     work: dict[str, Any]

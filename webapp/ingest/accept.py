@@ -10,7 +10,8 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from trimtab.wire import Declaration, Segment
+from django.db.models import F
+from trimtab.wire import FIRST_PIECE, Declaration, Segment
 
 from advisor.store.opening import open_store
 from webapp.accounts.models import Workspace
@@ -165,6 +166,7 @@ def _session(run: rows.Run, upload: Upload) -> rows.Session:
 def _add_row(session: rows.Session, upload: Upload) -> bool:
     """True if the row is new. Two uploads at once: the unique constraint decides."""
     segment = upload.segment
+    _refuse_doubled(session, segment)
     row, made = rows.Segment.objects.get_or_create(
         session=session,
         seq=segment.seq,
@@ -180,3 +182,19 @@ def _add_row(session: rows.Session, upload: Upload) -> bool:
         },
     )
     return made or not _same(row, upload)
+
+
+def _refuse_doubled(session: rows.Session, segment: Segment) -> None:
+    """An agent that never heard that a segment was taken may send it again in pieces.
+
+    Raises:
+        Problem: 409 if some of its time is here already, in a piece or, if it is one, in any.
+    """
+    others = session.segments.exclude(seq=segment.seq)
+    if segment.seq < FIRST_PIECE:
+        others = others.filter(seq__gte=FIRST_PIECE)
+    end_ms = segment.start_ms + segment.duration_ms
+    begun = others.filter(start_ms__lt=end_ms).alias(end_ms=F("start_ms") + F("duration_ms"))
+    if begun.filter(end_ms__gt=segment.start_ms).exists():
+        detail = f"The time of segment {segment.seq} is here already, under another number."
+        raise Problem(409, detail, "seq", "Send each moment of a session once.")

@@ -241,6 +241,8 @@ class Node(models.Model):
     instance_type = models.CharField(max_length=120, blank=True)
     purchase_option = models.CharField(max_length=120, default="on_demand")
     owns_machine = models.BooleanField(default=False)
+    instance_started_at = models.DateTimeField(null=True, blank=True)
+    """When the machine itself was started, as its cloud says; null: not known."""
     vcpus = models.PositiveIntegerField(default=0)
     effective_cpus = models.FloatField(default=0)
     memory_bytes = models.BigIntegerField(default=0)

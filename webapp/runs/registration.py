@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from django.db.models import F, Q
@@ -63,6 +64,10 @@ def declare(run: Run, declared: Declaration) -> None:
 def _declare_node(node: Node, declared: Declaration) -> None:
     node.allows_stop = declared.allow_stop
     known = {name: value for name, value in asdict(declared.node).items() if value}
+    if started_ns := known.pop("instance_started_at_ns", 0):
+        node.instance_started_at = datetime.fromtimestamp(0, UTC) + timedelta(
+            microseconds=started_ns // 1000
+        )
     for name, value in known.items():
         if name in node.declared:
             node.declared[name] = value

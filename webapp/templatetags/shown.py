@@ -96,7 +96,10 @@ def percent(value: float | None) -> str:
 @register.filter
 def share(value: float | str | None) -> str:
     """0..1 -> `43 %`. Empty text is what a template finds where a summary lacks the figure."""
-    return NOTHING if value is None or isinstance(value, str) else f"{value * 100:.0f} %"
+    if value is None or isinstance(value, str):
+        return NOTHING
+    rounded = f"{value * 100:.0f} %"
+    return "<1 %" if value > 0 and rounded == "0 %" else rounded
 
 
 @register.filter

@@ -19,7 +19,11 @@ _OLDEST = """
 SELECT session, seq, body FROM segments WHERE acknowledged IS NULL AND level = ?
     ORDER BY created LIMIT 20
 """
-_REPLACE = "UPDATE segments SET body = ?, level = level + 1 WHERE session = ? AND seq = ?"
+_REPLACE = """
+UPDATE segments SET body = ?1, level = ?2 + 1
+    WHERE session = ?3 AND seq = ?4 AND level = ?2 AND body = ?5
+"""
+"""Not what another agent has shrunk or split meanwhile: a segment tells its gap before it goes."""
 _DROP_OLDEST = """
 DELETE FROM segments WHERE rowid IN (SELECT rowid FROM segments WHERE acknowledged IS NULL
     ORDER BY created LIMIT 20)
@@ -45,7 +49,7 @@ def _shrink(rows: Rows) -> bool:
             small = body
             with suppress(WireError):
                 small = encode_segment(smaller(decode_segment(body)))
-            rows.write(_REPLACE, min(body, small, key=len), session, seq)
+            rows.write(_REPLACE, min(body, small, key=len), level, session, seq, body)
         if oldest:
             return True
     return rows.write(_DROP_OLDEST) > 0

@@ -19,7 +19,7 @@ from trimtab.spool.ownership import NOBODY, is_alive, is_drainer, own_name
 from trimtab.spool.room import make_room
 from trimtab.spool.rows import Rows
 from trimtab.spool.splitting import halves
-from trimtab.wire import Segment, WireError, decode_segment, encode_segment
+from trimtab.wire import WireError, decode_segment, encode_segment
 
 CAP_BYTES = 256 * 1024 * 1024
 MEMORY_CAP_BYTES = 16 * 1024 * 1024
@@ -148,22 +148,13 @@ class Spool:
 
     def split(self, session: str, seq: int) -> bool:
         """The way is too narrow for this one: two halves take its place. False: it can't be."""
-        with self._rows.lock:
-            for body, created in self._rows.read(_BODY, session, seq):
-                with suppress(WireError):
-                    if parts := halves(decode_segment(body)):
-                        self._replace(session, seq, created, *parts)
-                        return True
+        for body, created in self._rows.read(_BODY, session, seq):
+            with suppress(WireError):
+                if parts := halves(decode_segment(body)):
+                    first, second = ((part.seq, encode_segment(part)) for part in parts)
+                    self._rows.write(_SPLIT, session, *first, *second, created, body)
+                    return True
         return False
-
-    def _replace(
-        self, session: str, seq: int, created: float, first: Segment, second: Segment
-    ) -> None:
-        """The half with a new number first: a crash in between costs a repetition, not a loss."""
-        sql = "INSERT OR IGNORE INTO segments (session, seq, body, created) VALUES (?, ?, ?, ?)"
-        self._rows.write(sql, session, first.seq, encode_segment(first), created, repeat=True)
-        sql = "UPDATE segments SET body = ?, attempts = 0 WHERE session = ? AND seq = ?"
-        self._rows.write(sql, encode_segment(second), session, seq)
 
     # Who sends it
 
@@ -242,6 +233,13 @@ SELECT run, session, seq, body FROM segments JOIN sessions USING (session)
 """
 """One that fails again and again must not keep back what is behind it."""
 _BODY = "SELECT body, created FROM segments WHERE session = ? AND seq = ?"
+_SPLIT = """
+INSERT INTO segments (session, seq, body, created)
+    SELECT ?1, column1, column2, ?6 FROM (VALUES (?2, ?3), (?4, ?5))
+    WHERE EXISTS (SELECT 1 FROM segments WHERE session = ?1 AND seq = ?4 AND body = ?7)
+    ON CONFLICT (session, seq) DO UPDATE SET body = excluded.body, attempts = 0
+"""
+"""Both halves or none, and only of what is there still: nothing may be in two pieces at once."""
 _COUNTS = """
 SELECT COUNT(*) FILTER (WHERE acknowledged IS NULL),
     COALESCE(SUM(LENGTH(body)) FILTER (WHERE acknowledged IS NULL), 0),

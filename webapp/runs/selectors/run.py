@@ -16,7 +16,8 @@ from webapp.runs.selectors.charts import charts
 from webapp.runs.selectors.ledger import LedgerView, run_ledger
 from webapp.runs.selectors.run_money import RunMoney, run_money
 
-STATES = ("fired", "insufficient_data", "passed", "not_applicable")
+NOT_APPLICABLE = "not_applicable"
+STATES = ("fired", "insufficient_data", "passed", NOT_APPLICABLE)
 SEVERITIES = ("high", "medium", "low")
 
 
@@ -67,6 +68,15 @@ class RunPage:
     def findings(self) -> list[Judged]:
         """The fired ones, the most severe and wasteful first."""
         return [item for item in self.judged if item.row.state == "fired"]
+
+    @property
+    def applicable(self) -> list[Judged]:
+        return [item for item in self.judged if item.row.state != NOT_APPLICABLE]
+
+    @property
+    def inapplicable(self) -> list[Judged]:
+        """Rules about what this run doesn't have, a GPU for instance: shown folded."""
+        return [item for item in self.judged if item.row.state == NOT_APPLICABLE]
 
     @property
     def is_at_least(self) -> bool:
