@@ -12,10 +12,11 @@ _NS_PER_MS = 1_000_000
 
 
 class Draft:
-    """Collects readings that begin at `start_ns` of the session."""
+    """Collects readings that begin at `start_ns` of the session, `resolution_ms` apart."""
 
-    def __init__(self, start_ns: int) -> None:
+    def __init__(self, start_ns: int, resolution_ms: int) -> None:
         self.start_ns = start_ns
+        self.resolution_ms = resolution_ms
         self.events: list[Event] = []
         self._times_ms: list[int] = []
         self._columns: dict[str, list[Number]] = {}

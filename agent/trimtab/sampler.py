@@ -41,12 +41,12 @@ class Sampler(threading.Thread):
         self._sources = sources
         self._loops = loops
         self._timeline = timeline
-        self._interval_ns = round(interval_seconds * 1e9)
+        self._interval_ns = self._asked_interval_ns = round(interval_seconds * 1e9)
         self._seal = seal
         self.problem = ""
         self._stop_asked = threading.Event()
         self._last_events: list[tuple[str, dict[str, Any]]] = []
-        self._draft = Draft(0)
+        self._draft = self._new_draft(0)
         self._ticked_ns = timeline.now_ns()
         self._suspended_ns = self._clock_step_ns = 0
         self._draft.event(0, "process_start")
@@ -69,8 +69,8 @@ class Sampler(threading.Thread):
             self.problem = f"{type(error).__name__}: {error}"
 
     def set_interval(self, seconds: float) -> None:
-        """From the next tick on; may be called from any thread."""
-        self._interval_ns = round(seconds * 1e9)
+        """After the next tick, in a new segment; may be called from any thread."""
+        self._asked_interval_ns = round(seconds * 1e9)
 
     def finish(self, events: list[tuple[str, dict[str, Any]]], at_most_seconds: float) -> None:
         """Take a last sample, seal with these events, and end the thread."""
@@ -89,8 +89,16 @@ class Sampler(threading.Thread):
             self._loops.poll()
         self._ticked_ns = now
         self._watch_clock(now)
-        if now - self._draft.start_ns >= SEAL_SECONDS * 1e9 - self._interval_ns / 2:
+        if self._interval_ns != self._asked_interval_ns:
+            self._change_interval(now)
+        elif now - self._draft.start_ns >= SEAL_SECONDS * 1e9 - self._interval_ns / 2:
             self._seal_draft(now)
+
+    def _change_interval(self, now: int) -> None:
+        """A segment has one resolution: what lies further apart in it would pass for a gap."""
+        self._seal_draft(now)
+        self._interval_ns = self._asked_interval_ns
+        self._draft = self._new_draft(now)
 
     def _read(self) -> Reading:
         reading: Reading = {}
@@ -118,8 +126,11 @@ class Sampler(threading.Thread):
 
     def _seal_draft(self, ended_ns: int, began_next: int | None = None) -> None:
         draft = self._draft
-        self._draft = Draft(ended_ns if began_next is None else began_next)
+        self._draft = self._new_draft(ended_ns if began_next is None else began_next)
         self._seal(draft, self._loops.seal(draft.start_ns), ended_ns)
+
+    def _new_draft(self, start_ns: int) -> Draft:
+        return Draft(start_ns, self._interval_ns // 1_000_000)
 
     def _finish(self) -> None:
         now = self._timeline.now_ns()

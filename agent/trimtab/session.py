@@ -65,7 +65,6 @@ class Session:
         self._declaring = threading.Lock()
         self._told = Told(self.folder)
         self._own_events: list[tuple[int, str, dict[str, Any]]] = []
-        self._interval_seconds = options.interval_seconds
         self._timeline = Timeline()
         self._clock = self._timeline.session_clock(self.id)
         self._next_seq = 0
@@ -84,8 +83,9 @@ class Session:
         self.spool.add_session(str(self.id), str(self.run_id), destination)
         self._tell_declaration()
         sources = [*machine_sources(), *self._own_sources(pid)]
+        interval = self._options.interval_seconds
         loops = TrainingLoops(self.folder, self._timeline, self._taken_over)
-        self._sampler = Sampler(sources, loops, self._timeline, self._interval_seconds, self._seal)
+        self._sampler = Sampler(sources, loops, self._timeline, interval, self._seal)
         self._sampler.start()
         self._start_uploader(pid, stop)
         threading.Thread(target=self._learn, daemon=True).start()
@@ -180,7 +180,7 @@ class Session:
             seq=seq,
             start_ms=draft.start_ns // 1_000_000,
             duration_ms=(ended_ns - draft.start_ns) // 1_000_000,
-            resolution_ms=round(self._interval_seconds * 1000),
+            resolution_ms=draft.resolution_ms,
             blocks=draft.blocks(),
             steps=loops.steps,
             step_summaries=loops.summaries,
@@ -213,7 +213,6 @@ class Session:
         self._own_events.append((self._timeline.now_ns(), kind, data))
 
     def _set_interval(self, seconds: float) -> None:
-        self._interval_seconds = seconds
         if self._sampler:
             self._sampler.set_interval(seconds)
 

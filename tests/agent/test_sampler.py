@@ -60,6 +60,22 @@ def test_a_failing_source_is_missing_and_the_others_go_on(tmp_path):
     assert draft.events[-1].kind == "session_end"
 
 
+def test_a_changed_interval_begins_a_segment_of_its_own_and_is_no_gap(tmp_path, monkeypatch):
+    monkeypatch.setattr("trimtab.sampler._GAP_SECONDS", 0.1)
+    sealed: list[Draft] = []
+    loops, timeline = TrainingLoops(tmp_path, Timeline()), Timeline()
+    sampler = Sampler([Steady()], loops, timeline, 0.6, lambda draft, *_: sealed.append(draft))
+    sampler.start()
+    sampler.set_interval(0.1)
+    time.sleep(1.05)
+    sampler.finish([], 2.0)
+    slow, fast = sealed
+    assert (slow.resolution_ms, fast.resolution_ms) == (600, 100)
+    assert len(slow.blocks()[0].times_ms) == 1
+    assert len(fast.blocks()[0].times_ms) >= 3
+    assert [event.kind for draft in sealed for event in draft.events] == ["process_start"]
+
+
 def test_ticks_are_dated_by_when_they_were_read(tmp_path):
     ((draft, _, ended_ns),) = _sampled([Steady()], tmp_path, 0.75)
     times = draft.blocks()[0].times_ms
@@ -69,7 +85,7 @@ def test_ticks_are_dated_by_when_they_were_read(tmp_path):
 
 
 def test_a_series_that_appears_later_is_missing_before():
-    draft = Draft(10**9)
+    draft = Draft(10**9, 500)
     draft.add(10**9, {"host.a_pct": 1})
     draft.add(2 * 10**9, {"host.a_pct": 2, "gpu0.busy_pct": 5})
     draft.add(3 * 10**9, {"gpu0.busy_pct": 6, "host.never_pct": None})

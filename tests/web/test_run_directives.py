@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.test import Client
 from django.urls import reverse
+from trimtab.wire import Event
 
 from tests.service.uploads import FakeAgent
 from tests.web import factories
@@ -65,6 +68,50 @@ def test_a_run_that_ended_can_not_be_profiled(owner, agent):
     assert BUTTON not in owner.page(page_of(agent))
     assert "nothing to profile" in press(owner, agent)
     assert not AuditEntry.objects.exists()
+
+
+def change(owner, agent: FakeAgent, seconds: str) -> str:
+    address = reverse("directives:change_interval", args=[agent.run_id])
+    return owner.client.post(address, {"seconds": seconds}, follow=True).content.decode()
+
+
+def test_a_changed_interval_reaches_the_agent_and_its_answer_the_page(owner, agent):
+    """The choice shows what is in use: what the segments say, and what was asked, once heard."""
+    assert '<option value="0.5" selected>' in owner.page(page_of(agent))
+    page = change(owner, agent, "2")
+    assert "asked for a sample every 2 s" in page
+    assert '<option value="2" selected>' in page
+    (said,) = agent.put(agent.segment(1)).json()["directives"]
+    assert said == {"id": said["id"], "kind": "interval", "seconds": 2.0}
+    done = {"id": said["id"], "directive": "interval", "outcome": "done", "reason": ""}
+    answer = agent.segment(2, resolution_ms=2_000, events=[Event(5, "directive", done)])
+    assert agent.put(answer).json()["directives"] == []
+    page = owner.page(page_of(agent))
+    assert re.search(r"asked for a sample every 2 s .*: done\.", page)
+    assert '<option value="2" selected>' in page
+    entry = AuditEntry.objects.get(action="run.interval_asked")
+    assert (entry.actor, entry.change) == (owner.user, {"seconds": [None, 2.0]})
+
+
+def test_of_two_intervals_that_nobody_heard_the_last_is_asked(owner, agent):
+    for seconds in ("2", "0.1", "0.1"):
+        change(owner, agent, seconds)
+    (said,) = agent.put(agent.segment(1)).json()["directives"]
+    assert said["seconds"] == 0.1
+    assert AuditEntry.objects.filter(action="run.interval_asked").count() == 2
+
+
+@pytest.mark.parametrize("seconds", ["0.05", "6", "-1", "nan", "inf", "often", "", "1e999"])
+def test_an_interval_out_of_bounds_is_refused_with_the_bounds(owner, agent, seconds):
+    assert "every 0.1 to 5 s" in change(owner, agent, seconds)
+    assert agent.put(agent.segment(1)).json()["directives"] == []
+    assert not AuditEntry.objects.exists()
+
+
+def test_a_run_that_ended_has_no_interval(owner, agent):
+    ended(agent)
+    assert "A sample every" not in owner.page(page_of(agent))
+    assert "nothing to sample" in change(owner, agent, "1")
 
 
 def test_the_page_says_that_a_rule_asked_and_which_one_ended_the_run(owner, agent):

@@ -82,6 +82,7 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "runs:deleted": {"get": VIEWERS},
     "runs:artefact": {"get": VIEWERS},
     "directives:profile_run": {"post": MEMBERS},
+    "directives:change_interval": {"post": MEMBERS},
     "runs:series_json": {"get": VIEWERS},
     "runs:series_csv": {"get": VIEWERS},
     "runs:compare": {"get": VIEWERS},

@@ -1,4 +1,4 @@
-"""Asks something of a running run: a rule its end, a person a profile."""
+"""Asks something of a running run: a rule its end, a person a profile or another interval."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ GRACE_SECONDS = 30
 """Between SIGTERM and SIGKILL: a checkpoint of some gigabytes takes so long to write."""
 PROFILE = {"rank": 0, "first_step": None, "steps": 5, "seconds": 30}
 """The next five steps of the first rank, for at most half a minute."""
+LEAST_INTERVAL_SECONDS, MOST_INTERVAL_SECONDS = 0.1, 5.0
+"""Between two samples; the agent's own bounds (docs/wire.md)."""
 
 
 class NotRunningError(Exception):
@@ -53,14 +55,46 @@ def profile(run: Run, by: User | Token) -> Directive:
     Raises:
         NotRunningError: the run has ended, or nothing of it has arrived.
     """
+    attempt = _held_attempt(run)
+    waiting = Directive.objects.filter(attempt=attempt, kind=Directive.PROFILE, answers=None)
+    if (known := waiting.first()) is not None:
+        return known
+    audit.record(run.workspace, by, "run.profile_asked", str(run))
+    return Directive.objects.create(
+        attempt=attempt, kind=Directive.PROFILE, payload=PROFILE, asked_by=audit.name_of(by)
+    )
+
+
+@transaction.atomic
+def interval(run: Run, by: User | Token, seconds: float) -> Directive:
+    """Ask for samples every so many seconds, instead of what nobody has heard yet.
+
+    Raises:
+        ValueError: out of bounds, or no number.
+        NotRunningError: the run has ended, or nothing of it has arrived.
+    """
+    if not LEAST_INTERVAL_SECONDS <= seconds <= MOST_INTERVAL_SECONDS:
+        raise ValueError(seconds)
+    attempt = _held_attempt(run)
+    asked = Directive.objects.filter(attempt=attempt, kind=Directive.INTERVAL)
+    before = asked.last()
+    if before is not None and before.payload["seconds"] == seconds:
+        return before
+    asked.filter(answers=None).delete()
+    told = (before.payload["seconds"] if before else None, seconds)
+    audit.record(run.workspace, by, "run.interval_asked", str(run), {"seconds": told})
+    return Directive.objects.create(
+        attempt=attempt,
+        kind=Directive.INTERVAL,
+        payload={"seconds": seconds},
+        asked_by=audit.name_of(by),
+    )
+
+
+def _held_attempt(run: Run) -> Attempt:
+    """The last one of a run that goes on; the run is locked. Raises NotRunningError."""
     held = Run.objects.select_for_update(of=("self",), no_key=True).get(pk=run.pk)
     attempt: Attempt | None = held.attempts.last()
     if held.state != Run.RUNNING or attempt is None:
         raise NotRunningError
-    waiting = Directive.objects.filter(attempt=attempt, kind=Directive.PROFILE, answers=None)
-    if (known := waiting.first()) is not None:
-        return known
-    audit.record(held.workspace, by, "run.profile_asked", str(held))
-    return Directive.objects.create(
-        attempt=attempt, kind=Directive.PROFILE, payload=PROFILE, asked_by=audit.name_of(by)
-    )
+    return attempt

@@ -15,8 +15,8 @@ from webapp.runs.models import Attempt, Session
 class Directive(models.Model):
     """Meant for every agent of one attempt: the next attempt is none of its business."""
 
-    STOP, PROFILE = "stop", "profile"
-    KINDS: ClassVar = [(STOP, "Stop"), (PROFILE, "Profile")]
+    STOP, PROFILE, INTERVAL = "stop", "profile", "interval"
+    KINDS: ClassVar = [(STOP, "Stop"), (PROFILE, "Profile"), (INTERVAL, "Interval")]
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     """What it is called on the wire."""
     attempt = models.ForeignKey(Attempt, models.CASCADE, related_name="directives")

@@ -2,7 +2,10 @@
 
 from django.urls import path
 
-from webapp.directives.views import profile
+from webapp.directives.views import interval, profile
 
 app_name = "directives"
-urlpatterns = [path("runs/<uuid:run_id>/profile/", profile.profile_run, name="profile_run")]
+urlpatterns = [
+    path("runs/<uuid:run_id>/profile/", profile.profile_run, name="profile_run"),
+    path("runs/<uuid:run_id>/interval/", interval.change_interval, name="change_interval"),
+]

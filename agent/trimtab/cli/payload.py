@@ -28,7 +28,8 @@ def show(words: Sequence[str], environment: dict[str, str], options: Options) ->
     with suppress(whereabouts.UnansweredError):
         if options.ask_metadata and (place := whereabouts.find(environment)):
             whereabouts.add_to(declaration.node, place, options.node)
-    draft, declaration.node.gpus = _sampled(timeline, environment)
+    draft = Draft(0, round(options.interval_seconds * 1000))
+    declaration.node.gpus = _sample(draft, timeline, environment)
     segment = Segment(
         run_id=declaration.run_id,
         job=declaration.job,
@@ -38,16 +39,16 @@ def show(words: Sequence[str], environment: dict[str, str], options: Options) ->
         seq=0,
         start_ms=0,
         duration_ms=timeline.now_ns() // 1_000_000,
-        resolution_ms=round(options.interval_seconds * 1000),
+        resolution_ms=draft.resolution_ms,
         blocks=draft.blocks(),
     )
     _print("PUT /api/v1/runs/{run}", encode_declaration(declaration))
     _print("PUT /api/v1/runs/{run}/segments/{session}/{seq}", encode_segment(segment))
 
 
-def _sampled(timeline: Timeline, environment: dict[str, str]) -> tuple[Draft, list[Gpu]]:
+def _sample(draft: Draft, timeline: Timeline, environment: dict[str, str]) -> list[Gpu]:
     """Rates need two readings; the GPUs are found before."""
-    sources, draft, gpus = machine_sources(), Draft(0), list[Gpu]()
+    sources, gpus = machine_sources(), list[Gpu]()
     with suppress(OSError):
         driver = Gpus(lambda kind, data: None, gpus.extend, environment)
         sources.append(driver)
@@ -58,7 +59,7 @@ def _sampled(timeline: Timeline, environment: dict[str, str]) -> tuple[Draft, li
             reading.update(_read(source))
         draft.add(timeline.now_ns(), reading)
         time.sleep(0.2)
-    return draft, gpus
+    return gpus
 
 
 def _wait_for(driver: Gpus, gpus: list[Gpu]) -> None:

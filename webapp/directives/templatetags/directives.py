@@ -15,6 +15,8 @@ from webapp.runs.scope import artefacts_of
 
 register = template.Library()
 
+_OFFERED_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -49,15 +51,27 @@ def run_stop(run: Run) -> dict[str, Any]:
 
 @register.inclusion_tag("runs/artefacts.html", takes_context=True)
 def run_artefacts(context: dict[str, Any], run: Run) -> dict[str, Any]:
-    """The run's files, and the profile that was asked for."""
-    asked = _asked(run, Directive.PROFILE)
+    """The run's files, and the profile and the interval that were asked for."""
+    asked = [] if run.has_ended else _asked(run, Directive.PROFILE)
+    intervals = [] if run.has_ended else _asked(run, Directive.INTERVAL)
+    may_ask = run.state == Run.RUNNING and context["request"].may_change
     return {
         "run": run,
         "artefacts": list(artefacts_of(run)),
-        "asked": asked[-1] if asked and not run.has_ended else None,
-        "may_profile": run.state == Run.RUNNING and context["request"].may_change,
+        "asked": asked[-1] if asked else None,
+        "asked_interval": intervals[-1] if intervals else None,
+        "may_ask": may_ask,
+        "intervals": _intervals(run, intervals[-1:]) if may_ask else [],
         "csrf_token": context.get("csrf_token"),
     }
+
+
+def _intervals(run: Run, asked: list[Asked]) -> list[tuple[float, bool]]:
+    """Those on offer, and whether it is the one that is waited for, or else is in use."""
+    waiting = [one.row.payload["seconds"] for one in asked if one.is_waiting]
+    chosen = waiting[0] if waiting else scope.sampled_seconds(run)
+    offered = {*_OFFERED_SECONDS, chosen or _OFFERED_SECONDS[0]}
+    return [(seconds, seconds == chosen) for seconds in sorted(offered)]
 
 
 def _asked(run: Run, kind: str) -> list[Asked]:

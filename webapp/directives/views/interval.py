@@ -1,0 +1,30 @@
+"""How often a running run is sampled."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_POST
+
+from webapp.accounts.access import PersonRequest
+from webapp.directives import asking
+from webapp.runs import scope
+
+
+@require_POST
+def change_interval(request: PersonRequest, run_id: UUID) -> HttpResponse:
+    run = scope.run_or_404(request.workspace, run_id)
+    try:
+        seconds = float(request.POST.get("seconds", ""))
+        asking.interval(run, request.user, seconds)
+        said = f"Asked for a sample every {seconds:g} s. The agent hears it with its next upload."
+        messages.success(request, said)
+    except asking.NotRunningError:
+        messages.warning(request, "The run isn't running: there is nothing to sample.")
+    except ValueError:
+        least, most = asking.LEAST_INTERVAL_SECONDS, asking.MOST_INTERVAL_SECONDS
+        messages.warning(request, f"A sample can be taken every {least:g} to {most:g} s.")
+    return redirect("runs:run", run.pk)
