@@ -191,8 +191,8 @@ def framework_seconds(frame: RunFrame) -> dict[str, float]:
     Of each rank from its first to its last step; `others` is what no step covers. The mean over
     the ranks; empty without steps.
     """
-    steps = frame.steps
-    steps = steps[steps["duration_seconds"] > 0]
+    columns = ["node", "rank", "phase", "start_seconds", "duration_seconds", "count"]
+    steps = frame.steps.loc[frame.steps["duration_seconds"] > 0, columns]
     if not len(steps):
         return {}
     time = steps["duration_seconds"] * steps["count"].fillna(1)

@@ -150,7 +150,8 @@ class RunFrame:
         if not having:
             return pd.DataFrame(columns=[*STEP_COLUMNS, "node"])
         places = np.repeat(np.arange(len(having)), [len(steps) for steps in having.values()])
-        only, *others = having.values()
-        # The steps of a single node are shared, not copied: of a long run they are most that is held.
-        every = pd.concat([only, *others], ignore_index=True) if others else only.reset_index(drop=True)
+        every, *others = having.values()
+        # Those of a single node are shared, not copied: of a long run they are most that is held.
+        every = pd.concat([every, *others]) if others else every
+        every = every.reset_index(drop=True)
         return every.assign(node=pd.Categorical.from_codes(places, pd.Index(having)))

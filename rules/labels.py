@@ -173,9 +173,10 @@ def _waiting(steps: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
     columns = ("start_seconds", "duration_seconds", "data_wait_seconds", "count")
     start, duration, wait, count = (steps[name].to_numpy(dtype=float)[chosen] for name in columns)
     np.minimum(wait, duration, out=wait)
-    summed_up = count > 1
-    ends = start + np.where(summed_up, duration * count, wait)
-    return start, ends, np.where(summed_up, wait / duration, 1.0)
+    single = ~(count > 1)
+    length, share = np.multiply(duration, count, out=count), np.divide(wait, duration)
+    length[single], share[single] = wait[single], 1.0
+    return start, start + length, share
 
 
 def _is_unused(node: NodeFrame, number: int, frame: RunFrame, spans: RunSpans) -> bool:

@@ -22,7 +22,7 @@ from rules.frame import EVENT_COLUMNS, STEP_COLUMNS, NodeFrame, RunFrame
 _STEPS_READ = ["rank", "phase", "start_us", "duration_us", "data_wait_us", "samples", "count"]
 _EVENTS_READ = ["time_ms", "kind", "data"]
 """What rules look at; the rest would only take room: histograms and the slowest are for pages."""
-_PHASE = pd.CategoricalDtype(PHASES)
+_PHASE = pd.CategoricalDtype(list(PHASES))
 
 
 def load_frame(

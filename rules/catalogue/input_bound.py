@@ -40,12 +40,13 @@ plugin (5 %), gpuprof (15 % and 30 %). Issues: Gao et al., ICSE 2024. That a fix
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
-import pandas as pd
 
 from rules.evidence import after, merged, percentile, within
 from rules.frame import NodeFrame, RunFrame
-from rules.loop import share_pct, training_loaders
+from rules.loop import share_pct, step_time, training_loaders
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.6, 0.9

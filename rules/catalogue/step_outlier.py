@@ -133,7 +133,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 
 def _ranks(steps: pd.DataFrame, values: Values) -> Iterator[_Found]:
     starts = steps["start_seconds"].to_numpy(dtype=float)
-    for (node, _, _), places in steps.groupby(["node", "rank", "phase"], sort=False).indices.items():
+    for places in steps.groupby(["node", "rank", "phase"], sort=False).indices.values():
         rest = np.delete(places, np.nanargmin(starts[places]))
         if len(rest) <= values["minimum_steps"]:
             continue
@@ -143,7 +143,8 @@ def _ranks(steps: pd.DataFrame, values: Values) -> Iterator[_Found]:
         excess = max(values["stddev"] * deviation, values["least_excess_pct"] / 100 * median)
         chance = math.erfc(excess / deviation / math.sqrt(2)) / 2 if deviation > 0 else 0.0
         outliers = steps.iloc[rest[durations > median + excess]]
-        yield _Found(str(node), len(rest), median, outliers, chance * len(rest))
+        node = str(steps["node"].iloc[rest[0]])
+        yield _Found(node, len(rest), median, outliers, chance * len(rest))
 
 
 def _windows(worst: _Found) -> tuple[Window, ...]:
