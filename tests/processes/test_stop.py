@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import pytest
 import requests
 
 from tests.processes.conftest import Machine
+from tests.processes.person import Person
 from tests.running_service import Service, manage, wait_until
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
@@ -23,23 +23,6 @@ READER = """
 from webapp.accounts.models import Token, Workspace
 print("token", Token.make(Workspace.objects.get(), "reader", ["read"])[1])
 """
-
-
-class Person:
-    """The owner, in a browser without scripts."""
-
-    def __init__(self, service: Service) -> None:
-        self.service = service
-        self.session = requests.Session()
-        self.post(service.sign_in_link)
-
-    def post(self, address: str, **form: str) -> None:
-        page = self.session.get(address, timeout=20).text
-        token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
-        assert token is not None, page
-        form |= {"csrfmiddlewaretoken": token[1]}
-        answer = self.session.post(address, data=form, headers={"Referer": address}, timeout=20)
-        assert answer.status_code == 200, answer.text
 
 
 @pytest.fixture(scope="module")
