@@ -15,14 +15,21 @@ from django.conf import settings
 
 from webapp import private_redis
 
-hypothesis.settings.register_profile("shared-machine", deadline=None, print_blob=True)
-hypothesis.settings.load_profile("shared-machine")
+hypothesis.settings.register_profile("all", deadline=None, print_blob=True, max_examples=150)
+hypothesis.settings.register_profile(
+    "sample", hypothesis.settings.get_profile("all"), max_examples=40, derandomize=True
+)
 
 _redis = pytest.StashKey[tuple[subprocess.Popen[bytes], tempfile.TemporaryDirectory[str]]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Settings are read before this file; what they say is still unused, so it can be changed."""
+    """Settings are read before this file; what they say is still unused, so it can be changed.
+
+    Without the long tests, each property is tried on a sample that is always the same.
+    """
+    is_sample = config.getoption("markexpr") == "not long"
+    hypothesis.settings.load_profile("sample" if is_sample else "all")
     if "REDIS_URL" not in os.environ:
         config.stash[_redis] = _start_redis()
     worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
