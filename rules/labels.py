@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from rules.activity import UNUSED_PCT, cpu_pct, gpu_table, work_began
+from rules.activity import cpu_pct, gpu_table, work_began
 from rules.evidence import percentile, rate
 from rules.frame import GPU_IN_USE_PCT, NodeFrame, RunFrame
 from rules.idle import tail_seconds
 from rules.loop import phase_spans
-from rules.rule import Window
+from rules.registry import all_rules
+from rules.rule import Values, Window
 from rules.saving import stalls
 from rules.stalls import hangs, untold_gaps
 
 Floats = NDArray[np.float64]
-IDLE_GPU_PCT, IDLE_CORES = 1.0, 0.2
-HANG_SECONDS, SPIN_SECONDS = 600.0, 300.0
-GAP_SECONDS, GAP_STEPS = 1.0, 3.0
+AS_RULES = ("epoch_gaps", "hung", "idle_tail", "unused_gpus")
+"""Rules whose parameters say what is a label of theirs: finding and ledger are of one mind."""
 BUSY_PCT, LOW_SM_PCT, GOOD_SM_PCT = 80.0, 50.0, 80.0
 
 
@@ -64,27 +65,33 @@ class Grid:
 class RunSpans:
     """What concerns all nodes alike."""
 
+    values: Mapping[str, Values]
+    """Of each of `AS_RULES`."""
     tail: list[Window]
     hung: list[Window]
     some_gpu_used: bool
 
 
-def run_spans(frame: RunFrame) -> RunSpans:
+def run_spans(frame: RunFrame, parameters: Mapping[str, Values]) -> RunSpans:
     """The idle tail of a run that has ended, its hangs, and whether any GPU was in use."""
-    tail = tail_seconds(frame, IDLE_GPU_PCT, IDLE_CORES) if frame.final else None
-    hung = hangs(frame, HANG_SECONDS, SPIN_SECONDS) or []
+    values = {rule: all_rules()[rule].values(parameters.get(rule)) for rule in AS_RULES}
+    idle, hang = values["idle_tail"], values["hung"]
+    limits = idle["idle_gpu_pct"], idle["idle_cores"]
+    tail = tail_seconds(frame, *limits) if frame.final else None
+    hung = hangs(frame, hang["idle_seconds"], hang["spin_seconds"]) or []
     tables = [gpu_table(node) for node in frame.nodes.values()]
     used = any(bool((t > GPU_IN_USE_PCT).any(axis=None)) for t in tables if len(t.columns))
     spans = [Window(tail[0], frame.duration_seconds)] if tail and tail[1] > 0 else []
-    return RunSpans(spans, hung, used)
+    return RunSpans(values, spans, hung, used)
 
 
 def node_seconds(
     node: NodeFrame, frame: RunFrame, spans: RunSpans, grid: Grid
 ) -> dict[str, Floats]:
     """Seconds of each cell by label, as far as all of the node's GPUs have them in common."""
-    end = frame.duration_seconds
+    end, gap = frame.duration_seconds, spans.values["epoch_gaps"]
     saved = stalls(node, frame)
+    gaps = untold_gaps(node, frame, gap["gap_seconds"], gap["median_steps"]) or []
     return {
         "gap": _unknown(node, grid),
         "initialise": grid.covered([Window(min(grid.edges[0], 0.0), _began(node, frame))]),
@@ -92,7 +99,7 @@ def node_seconds(
         "hung": grid.covered(spans.hung),
         "checkpoint": grid.covered(saved[0] if saved else []),
         "evaluation": grid.covered(phase_spans(node, "evaluate", end)),
-        "epoch_gap": grid.covered(untold_gaps(node, frame, GAP_SECONDS, GAP_STEPS) or []),
+        "epoch_gap": grid.covered(gaps),
         "data_stall": _data_waits(node, grid),
         "communication": grid.covered(phase_spans(node, "communication", end)),
     }
@@ -181,7 +188,9 @@ def _waiting(steps: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
 
 def _is_unused(node: NodeFrame, number: int, frame: RunFrame, spans: RunSpans) -> bool:
     highest = percentile(node.gpu_busy_pct(number), 99)
-    return highest is not None and highest <= UNUSED_PCT and (frame.final or spans.some_gpu_used)
+    if highest is None or highest > spans.values["unused_gpus"]["unused_pct"]:
+        return False
+    return frame.final or spans.some_gpu_used
 
 
 def _throttled(node: NodeFrame, number: int, frame: RunFrame, grid: Grid) -> Floats:

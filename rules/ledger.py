@@ -7,7 +7,7 @@ share of a label in its GPUs' time is the label's cost.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from rules.frame import NodeFrame, RunFrame
 from rules.labels import Grid, cpu_seconds, gpu_seconds, node_seconds, run_spans
+from rules.rule import Values
 
 LABELS = (
     "gap",
@@ -88,10 +89,17 @@ class Ledger:
         return {label: float(us / 1_000_000) for label, us in found.items() if us}
 
 
-def ledger(frame: RunFrame) -> Ledger:
+def ledger(frame: RunFrame, parameters: Mapping[str, Values] | None = None) -> Ledger:
     """Of the run as far as it has arrived. What only its end can tell (its idle tail) is open
-    until then."""
-    spans = run_spans(frame)
+    until then.
+
+    Args:
+        parameters: rule id -> the values that differ from its defaults, as the run is judged by.
+
+    Raises:
+        ValueError: a value that a rule of a label doesn't know or that is out of bounds.
+    """
+    spans = run_spans(frame, parameters or {})
     entries: list[Entry] = []
     for node in frame.nodes.values():
         held = held_microseconds(node, frame)

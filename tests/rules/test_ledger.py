@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from rules.frame import NodeFrame, RunFrame
 from rules.ledger import LABELS, NO_WASTE, Ledger, held_microseconds, ledger
+from rules.rule import Values
 from tests.rules import frames as f
 from tests.rules.scenarios.labelled import SCENARIOS, Scenario, labelled
 from tests.rules.test_properties import QUICK, runs
@@ -39,8 +41,11 @@ def gpu_node(
     return f.node(key, table, tables, events or [], of=f.hardware(gpus=len(busy)))
 
 
-def seconds(*nodes: NodeFrame, final: bool = True) -> dict[str, float]:
-    return ledger(replace(f.run(*nodes, duration=1000), final=final)).node_seconds()
+def seconds(
+    *nodes: NodeFrame, final: bool = True, set_to: Mapping[str, Values] | None = None
+) -> dict[str, float]:
+    frame = replace(f.run(*nodes, duration=1000), final=final)
+    return ledger(frame, set_to).node_seconds()
 
 
 def phase(name: str, start: float, end: float) -> Events:
@@ -152,6 +157,27 @@ def test_a_hang_is_hung_and_a_gap_comes_before_everything() -> None:
     samples = node.samples.copy()
     samples.loc[:49] = f.GAP
     assert seconds(replace(node, samples=samples))["gap"] == 50
+
+
+def test_it_means_by_a_label_what_the_rule_s_parameters_say() -> None:
+    """Steps, a hang of 400 s, steps with pauses of 4 s, and 100 s at 5 % of a GPU."""
+    busy = np.where((TICKS >= 200) & (TICKS < 600), 0.0, 90.0)
+    busy[700:704], busy[900:] = 0.0, 5.0
+    loop = [f.steps(200), f.steps(100, start=600), f.steps(196, start=704)]
+    node = gpu_node(busy, steps=pd.concat(loop), host__cpu_busy_pct=2.0)
+    default = seconds(node)
+    assert default == pytest.approx({"epoch_gap": 404, "effective": 496, "unclassified": 100})
+
+    def with_(rule: str, **values: float) -> dict[str, float]:
+        return seconds(node, set_to={rule: values})
+
+    assert with_("hung", idle_seconds=300)["hung"] == pytest.approx(400, abs=1)
+    assert with_("idle_tail", idle_gpu_pct=6)["idle_tail"] == pytest.approx(100, abs=1)
+    assert with_("epoch_gaps", median_steps=5)["epoch_gap"] == pytest.approx(400)
+    assert with_("hung", spin_seconds=200) == default
+    idling = gpu_node(90.0, 3.0, steps=f.steps(1000))
+    assert seconds(idling) == {"effective": 500, "unclassified": 500}
+    assert seconds(idling, set_to={"unused_gpus": {"unused_pct": 4}})["unused_gpu"] == 500
 
 
 def test_without_gpus_idle_cores_are_unused() -> None:

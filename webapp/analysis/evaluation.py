@@ -77,8 +77,9 @@ def _measure(
 ) -> Measured:
     frame, unreadable = frame_of(run, nodes, run.started_at, _is_final(run))
     queue.renew(held)
-    judgements = engine.evaluate(frame, values_of(run.workspace, run.job))
-    waste = ledger(frame)
+    values = values_of(run.workspace, run.job)
+    judgements = engine.evaluate(frame, values)
+    waste = ledger(frame, values)
     queue.renew(held)
     found = figures(frame)
     queue.renew(held)
