@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import os
+import random
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -34,6 +36,14 @@ def _segment(seq: int) -> Segment:
     return Segment(
         RUN, "job", 0, "m", clock, seq, seq * 10_000, 10_000, 500, [block], events=events
     )
+
+
+def _busy_segment(seq: int) -> Segment:
+    """Of which only its means take much less room."""
+    chance = random.Random(seq)
+    columns = {f"host.s{i}_bytes": [chance.randrange(2**32) for _ in range(20)] for i in range(24)}
+    whole = _segment(seq)
+    return replace(whole, blocks=[replace(whole.blocks[0], columns=columns)])
 
 
 def _session(spool: Spool) -> str:
@@ -73,6 +83,18 @@ def test_a_full_spool_thins_the_oldest_then_keeps_their_events_and_says_the_gap(
         assert [e.data["number"] for e in segment.events if e.kind == "epoch"] == [segment.seq]
 
 
+def test_a_full_spool_uses_the_room_that_it_makes(tmp_path):
+    """Nothing is dropped whole, or made smaller than need be, while there is room for it."""
+    cap_bytes = 400_000
+    spool = Spool(tmp_path / "spool.sqlite3", cap_bytes)
+    session, count = _session(spool), 250
+    for seq in range(count):
+        spool.add(session, seq, encode_segment(_busy_segment(seq)))
+    kept = _waiting(spool, session)
+    assert [segment.seq for segment in kept] == list(range(count))
+    assert sum(len(encode_segment(segment)) for segment in kept) > cap_bytes / 3
+
+
 def test_what_the_service_has_goes_before_what_it_has_not(tmp_path):
     spool = Spool(tmp_path / "spool.sqlite3", 150_000)
     session = _session(spool)
@@ -106,7 +128,7 @@ def test_two_agents_that_make_room_at_once_thin_a_segment_but_once(tmp_path, mon
     spool, other = Spool(path), Spool(path)
     session = _session(spool)
     for seq in range(5):
-        spool.add(session, seq, encode_segment(_segment(seq)))
+        spool.add(session, seq, encode_segment(_busy_segment(seq)))
     _meanwhile(monkeypatch, "trimtab.spool.room", lambda: make_room(other._rows, 1, 0))
     make_room(spool._rows, 1, 0)
     with sqlite3.connect(path) as rows:
