@@ -3,7 +3,7 @@
 from django.urls import include, path
 
 from webapp import agent_wheel, health, problems
-from webapp.api import artefacts, compare, read, spend, write
+from webapp.api import artefacts, compare, read, rules, spend, write
 from webapp.api.description import Api
 from webapp.ingest import doors
 from webapp.runs import resource
@@ -22,6 +22,7 @@ api.add_router("", read.router)
 api.add_router("", artefacts.router)
 api.add_router("", compare.router)
 api.add_router("", spend.router)
+api.add_router("", rules.router)
 api.add_router("", write.router)
 problems.handle_in(api)
 

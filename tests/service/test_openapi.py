@@ -43,6 +43,7 @@ THERE: dict[str, list[Any]] = {
     "session_id": [str(AGENT.session_id)],
     "seq": [0, 1],
     "job_id": [str(JOB_ID)],
+    "job": [str(JOB_ID)],
     "run": [str(AGENT.run_id)],
     "a": [str(AGENT.run_id)],
     "b": [str(OTHER_RUN)],

@@ -222,6 +222,23 @@ def test_saving_what_holds_already_changes_nothing(owner):
     assert not AuditEntry.objects.filter(action="rules.changed").exists()
 
 
+def test_what_no_rule_knows_or_allows_any_more_is_not_shown_as_set(owner, job):
+    """A release may take away a rule, a parameter or a choice, or draw its bounds nearer."""
+    gone = ["a_rule_of_old.limit", "input_bound.a_limit_of_old", "input_bound.fire_share_pct"]
+    for name in (*gone, "step_outlier.mode"):
+        rule, _, parameter = name.partition(".")
+        own = {"workspace": owner.workspace, "rule": rule, "name": parameter, "value": 987654}
+        for of in (None, job):
+            ParameterValue.objects.create(job=of, **own)
+    for address in (PAGE, f"/jobs/{job.uuid}/rules/"):
+        assert "987654" not in owner.page(address)
+        assert "It was so already" in _post(owner, address)
+    assert not AuditEntry.objects.filter(action="rules.changed").exists()
+    _post(owner, input_bound__fire_share_pct="30")
+    assert AuditEntry.objects.get().change == {"input_bound.fire_share_pct": [None, 30]}
+    assert ParameterValue.objects.filter(job=None).count() == 1
+
+
 def test_members_set_a_job_s_values_and_only_owners_the_workspace_s(owner, job):
     Membership.objects.update(role="member")
     form = {"preset": "save", "input_bound.fire_share_pct": "30"}

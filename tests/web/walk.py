@@ -134,6 +134,8 @@ SCOPES: dict[tuple[str, str], set[str]] = {
     ("get", "/api/v1/cost"): {Token.READ, Token.INGEST},
     ("get", "/api/v1/spend"): {Token.READ},
     ("get", "/api/v1/budgets"): {Token.READ},
+    ("get", "/api/v1/rules"): {Token.READ},
+    ("put", "/api/v1/rules"): {Token.WRITE},
     ("patch", "/api/v1/jobs/{job_id}"): {Token.WRITE},
     ("delete", "/api/v1/jobs/{job_id}"): {Token.WRITE},
     ("post", "/api/v1/jobs/{job_id}/restore"): {Token.WRITE},

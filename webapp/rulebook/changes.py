@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import transaction
 
 from webapp.accounts import audit
-from webapp.accounts.models import User, Workspace
+from webapp.accounts.models import Token, User, Workspace
 from webapp.rulebook import rejudging
 from webapp.rulebook.models import ParameterValue
 from webapp.rulebook.values import Overrides, set_by
@@ -13,12 +13,14 @@ from webapp.runs.models import Job
 
 
 @transaction.atomic
-def save(workspace: Workspace, job: Job | None, actor: User, preset: str, own: Overrides) -> bool:
-    """Set what the job sets itself, or without a job the workspace and its preset. False: it was
-    so already."""
+def save(
+    workspace: Workspace, job: Job | None, actor: User | Token, preset: str | None, own: Overrides
+) -> bool:
+    """Set what the job sets itself, or without a job the workspace and its preset (None: it
+    stays). False: it was so already."""
     held = Workspace.objects.select_for_update().get(pk=workspace.pk)
     change = _values(set_by(held, job), own)
-    if job is None and held.preset != preset:
+    if job is None and preset is not None and held.preset != preset:
         change["preset"] = (held.preset, preset)
         held.preset = preset
         held.save(update_fields=["preset"])

@@ -113,10 +113,9 @@ def as_text(parameter: Parameter, value: float) -> str:
 
 
 def _written(own: Overrides) -> dict[str, str]:
-    """`<rule>.<parameter>` -> its own value, of those that are still known."""
+    """`<rule>.<parameter>` -> its own value."""
     return {
-        f"{rule.id}.{parameter.name}": as_text(parameter, own[rule.id][parameter.name])
-        for rule in all_rules().values()
-        for parameter in rule.parameters
-        if parameter.name in own.get(rule.id, {})
+        f"{rule}.{name}": as_text(all_rules()[rule].parameter(name), value)
+        for rule, values in own.items()
+        for name, value in values.items()
     }

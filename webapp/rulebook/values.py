@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import cast
 
 from rules.parameter import Preset, Values
@@ -16,11 +16,15 @@ Overrides = dict[str, dict[str, float]]
 
 
 def set_by(workspace: Workspace, job: Job | None = None) -> Overrides:
-    """What the workspace sets itself, or the job."""
+    """What the workspace sets itself, or the job.
+
+    What a rule no longer knows or allows is left out: a release may take a parameter away.
+    """
     rows = ParameterValue.objects.filter(workspace=workspace, job=job)
     found: Overrides = {}
     for rule, name, value in rows.values_list("rule", "name", "value"):
-        found.setdefault(rule, {})[name] = value
+        if _is_allowed(rule, name, value):
+            found.setdefault(rule, {})[name] = value
     return found
 
 
@@ -31,25 +35,19 @@ def values_of(workspace: Workspace, job: Job | None = None) -> dict[str, Values]
 
 
 def resolved(preset: Preset, layers: Iterable[Overrides]) -> dict[str, Values]:
-    """The preset's values with the layers laid over them, the last on top.
-
-    What a rule no longer knows or allows is left out: a release may take a parameter away.
-    """
+    """The preset's values with the layers laid over them, the last on top."""
     found: dict[str, Values] = {}
     for rule in all_rules().values():
         values = rule.preset_values(preset)
         for layer in layers:
-            values |= _allowed(rule.id, layer.get(rule.id, {}))
+            values |= layer.get(rule.id, {})
         found[rule.id] = values
     return found
 
 
-def _allowed(rule_id: str, overrides: Mapping[str, float]) -> dict[str, float]:
-    known = {p.name: p for p in all_rules()[rule_id].parameters}
-    found = {}
-    for name, value in overrides.items():
-        try:
-            found[name] = known[name].checked(value)
-        except (KeyError, ValueError):
-            continue
-    return found
+def _is_allowed(rule: str, name: str, value: float) -> bool:
+    try:
+        all_rules()[rule].parameter(name).checked(value)
+    except (KeyError, ValueError):
+        return False
+    return True

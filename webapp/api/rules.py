@@ -1,0 +1,190 @@
+"""The rules: what each is judged by in the workspace or a job, and setting that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, cast
+from uuid import UUID
+
+from ninja import Field, Query, Router, Schema
+from pydantic import ConfigDict, StrictFloat, StrictInt
+
+from rules.parameter import Parameter, Preset
+from rules.registry import all_rules
+from rules.rule import Rule
+from rules.spelling import parse_overrides
+from webapp.accounts.access import TokenRequest
+from webapp.accounts.bearer import Bearer
+from webapp.accounts.models import Token, Workspace
+from webapp.api.changes import Key, Name
+from webapp.problems import Problem
+from webapp.rulebook import changes
+from webapp.rulebook.values import Overrides, set_by, values_of
+from webapp.runs.models import Job
+from webapp.runs.scope import jobs_of
+
+router = Router(tags=["rules"])
+MOST_ASSIGNMENTS = 1_000
+_JOB = "A job's id: what holds for its runs. Without it, what holds for the workspace."
+OfJob = Annotated[UUID | None, Query(description=_JOB)]
+Value = float | str
+"""A number in the parameter's unit; of a choice its word."""
+
+
+class ParameterOut(Schema):
+    name: str
+    unit: str
+    value: Value = Field(description="What holds: a number in the unit, or one of the choices.")
+    set_by: str = Field(description="`job`, `workspace` or `preset`.")
+    default: Value
+    low: float | None = Field(description="The least that is allowed; null: it is a choice.")
+    high: float | None
+    is_whole: bool
+    choices: list[str]
+    is_measured: bool = Field(description="Another value takes the samples, not just numbers.")
+    help: str
+    source: str = Field(description="Where the default is from.")
+    sagemaker_name: str
+
+
+class RuleOut(Schema):
+    rule: str
+    title: str
+    category: str
+    version: int
+    sagemaker_name: str
+    may_stop: bool = Field(description="It may end a run whose owner allows that.")
+    parameters: list[ParameterOut]
+
+
+class RulesOut(Schema):
+    job: UUID | None
+    preset: Preset
+    own: dict[str, Value] = Field(
+        description="What the job sets itself, or without one the workspace; as PUT takes it."
+    )
+    rules: list[RuleOut]
+
+
+class RulesIn(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    preset: Preset | None = Field(
+        None, description="Of the workspace, a job has none. Null: it stays."
+    )
+    parameters: dict[Key, StrictFloat | StrictInt | Name] = Field(
+        max_length=MOST_ASSIGNMENTS,
+        description="All that is set: `<rule>.<parameter>` or, in SageMaker's units, "
+        "`<RuleName>_<parameter>` -> value. What isn't named is as inherited.",
+    )
+
+
+@router.get(
+    "/rules",
+    response=RulesOut,
+    auth=Bearer(Token.READ),
+    summary="Each rule with its parameters, their bounds and what holds",
+)
+def get_rules(request: TokenRequest, job: OfJob = None) -> dict[str, Any]:
+    """A job inherits what the workspace sets, and that what its preset says."""
+    return _document(request.auth.workspace, _job(request, job))
+
+
+@router.put(
+    "/rules",
+    response=RulesOut,
+    auth=Bearer(Token.WRITE),
+    summary="Set the preset and parameters of the workspace, or parameters of a job",
+)
+def put_rules(request: TokenRequest, wanted: RulesIn, job: OfJob = None) -> dict[str, Any]:
+    """Replaces all that was set. Runs are judged by it within a minute."""
+    of_job, workspace = _job(request, job), request.auth.workspace
+    if of_job is not None and wanted.preset is not None:
+        fix = "Leave it out, or leave out the job."
+        raise Problem(422, "A job has no preset of its own.", "preset", fix)
+    own = _parsed(wanted.parameters)
+    changes.save(workspace, of_job, request.auth, wanted.preset, own)
+    workspace.refresh_from_db()
+    return _document(workspace, of_job)
+
+
+def _job(request: TokenRequest, job: UUID | None) -> Job | None:
+    if job is None:
+        return None
+    found = jobs_of(request.auth.workspace).filter(uuid=job).first()
+    if found is None:
+        raise Problem(422, f"There is no job {job}.", "job", "Send the id of a job.")
+    return found
+
+
+def _parsed(parameters: Mapping[str, float | str]) -> Overrides:
+    """Of a parameter that is named twice, the last. Raises Problem 422."""
+    found: Overrides = {}
+    for name, value in parameters.items():
+        try:
+            parsed = parse_overrides([f"{name}={value}"])
+        except ValueError as error:
+            fix = "GET /api/v1/rules tells the names and bounds."
+            raise Problem(422, str(error), f"parameters.{name}", fix) from None
+        for rule, values in parsed.items():
+            found.setdefault(rule, {}).update(values)
+    return found
+
+
+def _document(workspace: Workspace, job: Job | None) -> dict[str, Any]:
+    layers = {"workspace": set_by(workspace)} | ({"job": set_by(workspace, job)} if job else {})
+    values, own = values_of(workspace, job), layers["job" if job else "workspace"]
+    return {
+        "job": job.uuid if job else None,
+        "preset": cast(Preset, workspace.preset),
+        "own": dict(_flat(own)),
+        "rules": [
+            {
+                "rule": rule.id,
+                "title": rule.title,
+                "category": rule.category,
+                "version": rule.version,
+                "sagemaker_name": rule.sagemaker_name,
+                "may_stop": rule.may_stop,
+                "parameters": [
+                    _parameter(each, values[rule.id][each.name], _set_by(layers, rule, each))
+                    for each in rule.parameters
+                ],
+            }
+            for rule in all_rules().values()
+        ],
+    }
+
+
+def _parameter(parameter: Parameter, value: float, setter: str) -> dict[str, Any]:
+    is_choice = bool(parameter.choices)
+    return {
+        "name": parameter.name,
+        "unit": parameter.unit,
+        "value": _said(parameter, value),
+        "set_by": setter,
+        "default": _said(parameter, parameter.default),
+        "low": None if is_choice else parameter.low,
+        "high": None if is_choice else parameter.high,
+        "is_whole": parameter.whole,
+        "choices": list(parameter.choices),
+        "is_measured": parameter.measured,
+        "help": parameter.help,
+        "source": parameter.source,
+        "sagemaker_name": parameter.sagemaker_name,
+    }
+
+
+def _set_by(layers: Mapping[str, Overrides], rule: Rule, parameter: Parameter) -> str:
+    setters = [name for name, own in layers.items() if parameter.name in own.get(rule.id, {})]
+    return setters[-1] if setters else "preset"
+
+
+def _flat(own: Overrides) -> Iterator[tuple[str, Value]]:
+    for rule, values in sorted(own.items()):
+        for name, value in sorted(values.items()):
+            yield f"{rule}.{name}", _said(all_rules()[rule].parameter(name), value)
+
+
+def _said(parameter: Parameter, value: float) -> Value:
+    return parameter.choices[int(value)] if parameter.choices else value
