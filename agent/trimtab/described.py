@@ -13,7 +13,9 @@ from trimtab.hardware import node_facts
 from trimtab.options import Options
 from trimtab.redaction import redacted, secrets_of
 from trimtab.whereabouts import slurm
-from trimtab.wire import Declaration
+from trimtab.wire import LIMITS, Declaration
+
+_MOST_WORDS = 500
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ def describe(session: UUID, run: UUID, target: Target, options: Options) -> Decl
         owner=options.owner,
         tags={**slurm.tags(target.environment), **options.tags},
         parameters=dict(options.parameters),
-        command=redacted(target.words, secrets)[:500],
+        command=_command(target.words, secrets),
         agent_version=__version__,
         workload={**workload, **options.workload},
         allow_stop=options.allow_stop,
@@ -64,6 +66,12 @@ def add_git_state(declaration: Declaration, place: Path) -> bool:
     declaration.git_commit, declaration.git_branch = state.commit, state.branch
     declaration.git_dirty = state.dirty
     return True
+
+
+def _command(words: Sequence[str], secrets: Sequence[str]) -> list[str]:
+    """As much of it as the service keeps. Cut twice: half a secret is no secret any more."""
+    looked_at = [word[: 4 * LIMITS.text_chars] for word in words[:_MOST_WORDS]]
+    return [word[: LIMITS.text_chars] for word in redacted(looked_at, secrets)]
 
 
 def _job_name(target: Target, secrets: list[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import sqlite3
 import sys
+import time
 from pathlib import Path
 
 SECRETS = {
@@ -45,6 +46,21 @@ def test_secrets_in_arguments_and_environment_never_reach_the_spool(trimtab, env
         assert secret.encode() not in kept
     for value in ORDINARY.values():
         assert value.encode() not in kept, "the environment isn't sent at all"
+
+
+def test_words_of_any_length_are_looked_through_at_once_and_kept_in_part(trimtab, online, service):
+    """Redacting them must not hold the training up; what is cut off must not be half a secret."""
+    secret = SECRETS["WANDB_API_KEY"]
+    words = ["y" * 100_000, *["x" * 1_000] * 1_000, "z " * 990 + f"--key={secret} " + "z " * 9_000]
+    began = time.monotonic()
+    script = "echo $#; exit 4"
+    done = trimtab(online, "run", "--", "bash", "-c", script, "bash", words[-1], *words[:-1])
+    assert (done.stdout, done.returncode) == ("1002\n", 4)
+    assert time.monotonic() - began < 5
+    declared = service.declarations[0].command
+    assert len(declared) == 500
+    assert max(map(len, declared)) == 2_000
+    assert secret[:8] not in "".join(declared)
 
 
 def test_the_spool_of_one_user_is_closed_to_others(trimtab, environment, tmp_path):

@@ -299,6 +299,16 @@ def test_ctrl_c_in_a_terminal_reaches_the_command_once(online, tmp_path):
     assert b"1 segment uploaded" in output
 
 
+@pytest.mark.parametrize("closed", ["0", "1", "2", "0 1 2"])
+def test_a_closed_stream_is_no_reason_to_fail(online, service, tmp_path, closed):
+    """As a service manager or `2>&-` leaves it."""
+    words = " ".join(trimtab_command("run", "--", "bash", "-c", "'exit 5'"))
+    closing = " ".join(f"{number}>&-" for number in closed.split())
+    done = subprocess.run(["bash", "-c", f"{words} {closing}"], env=online, cwd=tmp_path)
+    assert done.returncode == 5
+    assert len(service.segments) == 1
+
+
 def test_disabling_runs_the_bare_command(trimtab, online, service):
     script = "echo ${TRIMTAB_RUN_DIR:-bare}"
     done = trimtab(online | {"TRIMTAB_DISABLE": "1"}, "run", "--", "bash", "-c", script)

@@ -32,8 +32,8 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def say(text: str) -> None:
-    """One line on standard error; a closed one is no reason to fail."""
-    with suppress(OSError, ValueError):
+    """One line on standard error; a closed one is no reason to fail, nor one that never was."""
+    with suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(f"trimtab: {text}\n")
         sys.stderr.flush()
 

@@ -36,7 +36,7 @@ def end(
             say(f"lost with the memory they were kept in: {say_count(waiting, 'upload')}")
         elif waiting and server.url:
             leave_drainer(server)
-        if sys.stderr.isatty():
+        if sys.stderr and sys.stderr.isatty():
             say(_summary(session, ending, seconds, server, until))
     except Exception as error:
         say(f"the end of the run was not fully recorded: {error}")
