@@ -15,6 +15,8 @@ import mmap
 import os
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 MAGIC = b"TRIMTAB1"
@@ -52,9 +54,8 @@ class RingWriter:
     """The training process's end. Raises OSError only while it is made."""
 
     def __init__(self, folder: str, rank: int) -> None:
-        path = Path(folder) / f"{os.getpid()}.ring"
+        path, descriptor = _made(Path(folder))
         size = _HEADER_BYTES + CAPACITY * RECORD.size
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_TRUNC, 0o600)
         try:
             # Reserved now: a full disk must be an error here, not a fatal signal at a later write.
             os.posix_fallocate(descriptor, 0, size)
@@ -89,6 +90,24 @@ class RingWriter:
             names.write(name.replace("\n", " ")[:120] + "\n")
         self._names[name] = len(self._names)
         return self._names[name]
+
+
+def _made(folder: Path) -> tuple[Path, int]:
+    """`PID.ring`, open; `PID-1.ring` of a process that has replaced its program (exec), and so on:
+    what it told before may not have been read yet."""
+    for number in count():
+        path = folder / (f"{os.getpid()}-{number}.ring" if number else f"{os.getpid()}.ring")
+        with suppress(FileExistsError):
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            return path, os.open(path, flags, 0o600)
+    raise AssertionError("there is always another number")
+
+
+def process_of(name: str) -> int:
+    """The number of the process whose ring has this file name; -1 if it is none."""
+    stem, suffix = os.path.splitext(name)  # noqa: PTH122 - runs often
+    pid = stem.partition("-")[0]
+    return int(pid) if suffix == ".ring" and pid.isdecimal() else -1
 
 
 class RingReader:

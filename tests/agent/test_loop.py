@@ -151,6 +151,23 @@ with trimtab.phase("train"):
     assert samples == {0: [1, 1], 1: [50]}
 
 
+def test_a_script_that_replaces_itself_keeps_the_steps_of_both_lives(trimtab, online, service):
+    """As one that has to set a variable before a library is loaded."""
+    script = """
+import os, sys, trimtab
+with trimtab.phase("train"):
+    for number in range(10):
+        trimtab.step(samples=int(os.environ.get("LIFE", 1)))
+trimtab.sdk.attached.recorder.flush()
+if "LIFE" not in os.environ:
+    os.environ["LIFE"] = "2"
+    os.execv(sys.executable, [sys.executable, "-c", os.environ["SCRIPT"]])
+"""
+    _run(trimtab, online | {"SCRIPT": script}, script)
+    told = [n for s in service.segments for steps in s.steps for n in steps.samples]
+    assert sorted(told) == [1] * 10 + [2] * 10
+
+
 def test_outside_of_a_run_the_calls_do_nothing():
     assert "TRIMTAB_RUN_DIR" not in os.environ
     loader = [1, 2, 3]

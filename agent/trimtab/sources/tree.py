@@ -13,6 +13,7 @@ from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
 
+from trimtab.ring import process_of
 from trimtab.sources.process import Process, Usage
 from trimtab.sources.procfile import MEMORY_STEP_BYTES, TRAFFIC_STEP_BYTES, Reading, rounded
 
@@ -159,9 +160,7 @@ class ProcessTree:
 
 
 def _ranks(folder: Path) -> set[int]:
-    names = os.listdir(folder)  # noqa: PTH208 - runs often
-    stems = [name.removesuffix(".ring") for name in names if name.endswith(".ring")]
-    return {int(stem) for stem in stems if stem.isdecimal()}
+    return {process_of(name) for name in os.listdir(folder)}  # noqa: PTH208 - runs often
 
 
 def _gauges(usages: list[Usage]) -> Reading:
