@@ -19,7 +19,15 @@ from trimtab.spool import CAP_BYTES, Spool, open_spool
 from trimtab.spool.filesystem import is_network
 from trimtab.spool.room import make_room
 from trimtab.spool.thinning import emptied, thinned
-from trimtab.wire import Block, Event, Segment, SessionClock, decode_segment, encode_segment
+from trimtab.wire import (
+    Block,
+    Event,
+    Segment,
+    SessionClock,
+    StepBlock,
+    decode_segment,
+    encode_segment,
+)
 
 RUN = UUID(int=7)
 
@@ -149,6 +157,20 @@ def test_two_agents_that_split_a_segment_at_once_keep_its_seconds_once(tmp_path,
     ticks = [p.start_ms + t for p in parts for block in p.blocks for t in block.times_ms]
     assert sorted(ticks) == [whole.start_ms + t for t in whole.blocks[0].times_ms]
     assert sum(part.duration_ms for part in parts) == whole.duration_ms
+
+
+def test_a_step_that_was_told_after_the_seal_is_in_one_of_the_halves(tmp_path):
+    """Its segment begins after it ended: a training process tells fast steps some at a time."""
+    spool = Spool(tmp_path / "spool.sqlite3")
+    session = _session(spool)
+    ends_us = [-150_000, -1, 0, 4_999_999, 5_000_000, 9_900_000]
+    starts_us = [end - 50_000 for end in ends_us]
+    steps = StepBlock(0, "train", starts_us, [50_000] * 6, [None] * 6, [1, 2, 3, 4, 5, 6])
+    spool.add(session, 3, encode_segment(replace(_segment(3), steps=[steps])))
+    assert spool.split(session, 3)
+    told = {n: p.start_ms * 1000 + start for p in _waiting(spool, session) for b in p.steps
+            for start, n in zip(b.start_us, b.samples, strict=True)}  # fmt: skip
+    assert told == {n: 30_000_000 + start for n, start in enumerate(starts_us, 1)}
 
 
 @given(st.lists(st.none() | st.integers(-1000, 1000), min_size=1, max_size=10))

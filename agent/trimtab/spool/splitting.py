@@ -22,7 +22,7 @@ def halves(segment: Segment) -> tuple[Segment, Segment] | None:
         seq=FIRST_PIECE + _CHANCE.randrange(2**30),
         duration_ms=middle_ms,
         blocks=_blocks(segment, 0, middle_ms),
-        steps=[_steps(block, 0, middle_ms) for block in segment.steps],
+        steps=[_steps(block, middle_ms, is_first=True) for block in segment.steps],
         step_summaries=[s for s in segment.step_summaries if s.start_ms < middle_ms],
         events=[event for event in segment.events if event.time_ms < middle_ms],
     )
@@ -31,7 +31,7 @@ def halves(segment: Segment) -> tuple[Segment, Segment] | None:
         start_ms=segment.start_ms + middle_ms,
         duration_ms=segment.duration_ms - middle_ms,
         blocks=_blocks(segment, middle_ms, 10**9),
-        steps=[_steps(block, middle_ms, 10**9) for block in segment.steps],
+        steps=[_steps(block, middle_ms, is_first=False) for block in segment.steps],
         step_summaries=[
             replace(s, start_ms=s.start_ms - middle_ms)
             for s in segment.step_summaries
@@ -63,14 +63,16 @@ def _blocks(segment: Segment, from_ms: int, to_ms: int) -> list[Block]:
     return found
 
 
-def _steps(block: StepBlock, from_ms: int, to_ms: int) -> StepBlock:
-    """By when they ended."""
+def _steps(block: StepBlock, middle_ms: int, is_first: bool) -> StepBlock:
+    """By when they ended: before the segment, perhaps, as training processes tell a bit later."""
+    middle_us = middle_ms * 1000
     ends = [s + d for s, d in zip(block.start_us, block.duration_us, strict=True)]
-    chosen = [i for i, end in enumerate(ends) if from_ms * 1000 <= end < to_ms * 1000]
+    chosen = [i for i, end in enumerate(ends) if (end < middle_us) == is_first]
+    shift_us = 0 if is_first else middle_us
     return StepBlock(
         rank=block.rank,
         phase=block.phase,
-        start_us=[block.start_us[i] - from_ms * 1000 for i in chosen],
+        start_us=[block.start_us[i] - shift_us for i in chosen],
         duration_us=[block.duration_us[i] for i in chosen],
         data_wait_us=[block.data_wait_us[i] for i in chosen],
         samples=[block.samples[i] for i in chosen],
