@@ -24,7 +24,7 @@ class Target:
 
     words: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
-    place: Path = field(default_factory=Path.cwd)
+    place: Path = field(default_factory=identity.working_folder)
     """Its working folder."""
 
     def secrets(self, options: Options) -> list[str]:

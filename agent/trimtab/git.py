@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,10 +28,11 @@ def repository(start: Path) -> Repository | None:
     """The innermost repository that holds `start`; named after its origin, else its folder."""
     for folder in (start, *start.parents):
         git = folder / ".git"
-        if git.is_dir():
-            return Repository(folder, _origin_name(git / "config") or folder.name)
-        if git.is_file():
-            return Repository(folder, folder.name)
+        with suppress(OSError):  # one above may be closed to us
+            if git.is_dir():
+                return Repository(folder, _origin_name(git / "config") or folder.name)
+            if git.is_file():
+                return Repository(folder, folder.name)
     return None
 
 

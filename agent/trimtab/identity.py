@@ -90,6 +90,14 @@ def _instance_id() -> str:
     return ""
 
 
+def working_folder() -> Path:
+    """One that was deleted under us is known by the shell's word only."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return Path(os.environ.get("PWD") or "/")
+
+
 def entry_point(command: Sequence[str]) -> str:
     """The script or module that the command runs, else the program's own name."""
     for before, word in pairwise(command):
@@ -106,7 +114,7 @@ def job_name(
 ) -> str:
     """git repository (else folder)/script path; the default name of a job run in `place`."""
     script = entry_point(command)
-    place = place or Path.cwd()
+    place = place or working_folder()
     if repository is None:
         return shortened(f"{place.name or 'root'}/{_relative(script, place, place)}")
     return shortened(f"{repository.name}/{_relative(script, place, repository.folder)}")

@@ -309,6 +309,25 @@ def test_a_closed_stream_is_no_reason_to_fail(online, service, tmp_path, closed)
     assert len(service.segments) == 1
 
 
+def test_a_home_that_can_not_be_looked_into_is_left_for_another_folder(trimtab, online, service):
+    """As another user's, which `sudo` or a container may hand on; here its name is too long."""
+    known = {k: v for k, v in online.items() if k not in ("TRIMTAB_STATE_DIR", "XDG_CONFIG_HOME")}
+    done = trimtab(known | {"HOME": "/" + "x" * 300}, "run", "--", "bash", "-c", "exit 5")
+    assert (done.returncode, done.stderr) == (5, "")
+    assert len(service.segments) == 1
+
+
+def test_a_working_folder_that_is_gone_keeps_nothing_from_being_measured(online, service, tmp_path):
+    (tmp_path / "gone").mkdir()
+    words = " ".join(trimtab_command("run", "--", "bash", "-c", "'exit 5'"))
+    script = f"cd {tmp_path}/gone && rmdir {tmp_path}/gone && {words}"
+    done = subprocess.run(["bash", "-c", script], env=online, capture_output=True, text=True)
+    assert done.returncode == 5
+    assert "trimtab:" not in done.stderr
+    assert len(service.segments) == 1
+    assert service.declarations[0].job == "gone/bash"
+
+
 def test_disabling_runs_the_bare_command(trimtab, online, service):
     script = "echo ${TRIMTAB_RUN_DIR:-bare}"
     done = trimtab(online | {"TRIMTAB_DISABLE": "1"}, "run", "--", "bash", "-c", script)

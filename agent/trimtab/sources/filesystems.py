@@ -21,7 +21,7 @@ class FileSystems:
     """`fs_<work|tmp|shm>.used_bytes` and `.free_bytes`, free for this user; every 30 s."""
 
     def __init__(self, work: Path | None = None) -> None:
-        places = {"work": work or Path.cwd(), "tmp": Path("/tmp"), "shm": Path("/dev/shm")}  # noqa: S108
+        places = {"work": work or Path(), "tmp": Path("/tmp"), "shm": Path("/dev/shm")}  # noqa: S108
         self._asked = [_Asked(name, path) for name, path in places.items()]
         self._due = 0.0
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
 _NETWORK = re.compile(
@@ -26,11 +27,18 @@ def is_network(path: Path, mounts: dict[str, str] | None = None) -> bool:
         if _is_on_network(place, mounts):
             if _is_on_network(place.joinpath(*rest), mounts):
                 return True
-        elif links < _MOST_LINKS and place.is_symlink():
+        elif links < _MOST_LINKS and _is_link(place):
             links += 1
             target = Path(os.path.normpath(place.parent / place.readlink()))
             rest = [*target.parts[1:], *rest]
             place = Path("/")
+    return False
+
+
+def _is_link(place: Path) -> bool:
+    """False too where it can't be looked at, as in another user's home."""
+    with suppress(OSError):
+        return place.is_symlink()
     return False
 
 
