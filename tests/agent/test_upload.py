@@ -94,11 +94,14 @@ def test_a_sample_meant_for_another_workspace_is_not_sent(trimtab, online, servi
     assert len(service.bodies) == 1
 
 
-def test_a_run_leaves_a_drainer_that_finishes_the_upload(trimtab, online, service):
+@pytest.mark.parametrize("state", ["{tmp}/state", "relative/state", "~/state"])
+def test_a_run_leaves_a_drainer_that_finishes_the_upload(trimtab, online, service, tmp_path, state):
     """The first answers fail, so the run itself gives up; what it left goes on by itself."""
-    refusals = iter([503] * 3)
+    refusals = iter([503] * 2)
     service.answer = lambda request: Reply(status=next(refusals, 200))
-    trimtab(online, "run", "--", "true")
+    places = {"TRIMTAB_STATE_DIR": state.format(tmp=tmp_path), "HOME": str(tmp_path)}
+    trimtab(online | places, "run", "--", "true")
+    assert not (tmp_path / "place" / "~").exists()
     until = time.monotonic() + 15
     while not _taken(service) and time.monotonic() < until:
         time.sleep(0.1)

@@ -32,10 +32,11 @@ def end(
         session.finish(ending, UPLOAD_SECONDS)
         _write_result(session, ending, seconds, server, result_file)
         waiting = session.waiting
-        if waiting and session.spool.path is None:
+        spool = session.spool.path
+        if waiting and spool is None:
             say(f"lost with the memory they were kept in: {say_count(waiting, 'upload')}")
-        elif waiting and server.url:
-            leave_drainer(server)
+        elif waiting and server.url and spool:
+            leave_drainer(server, spool.parent)
         if sys.stderr and sys.stderr.isatty():
             say(_summary(session, ending, seconds, server, until))
     except Exception as error:
@@ -109,9 +110,14 @@ def _waste_usd(finding: dict[str, Any]) -> float:
         return 0.0
 
 
-def leave_drainer(server: Server) -> None:
+def leave_drainer(server: Server, state_folder: Path) -> None:
     """A process of its own goes on uploading for up to ten minutes after we have exited."""
-    environment = {**os.environ, "TRIMTAB_URL": server.url, "TRIMTAB_TOKEN": server.token}
+    environment = {
+        **os.environ,
+        "TRIMTAB_URL": server.url,
+        "TRIMTAB_TOKEN": server.token,
+        "TRIMTAB_STATE_DIR": str(state_folder.absolute()),
+    }
     subprocess.Popen(
         [sys.executable, "-m", "trimtab.cli", "sync", "--detached"],
         env=environment,

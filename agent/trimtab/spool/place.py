@@ -19,7 +19,7 @@ _LEAST_CAP_BYTES = 8 * 1024 * 1024
 def state_folder() -> Path:
     """TRIMTAB_STATE_DIR, else $XDG_STATE_HOME/trimtab, else ~/.local/state/trimtab."""
     if chosen := os.environ.get("TRIMTAB_STATE_DIR"):
-        return Path(chosen)
+        return Path(os.path.expanduser(chosen))  # noqa: PTH111 - without a home it raises nothing
     if base := os.environ.get("XDG_STATE_HOME"):
         return Path(base) / "trimtab"
     return Path(os.environ.get("HOME") or "/nonexistent") / ".local/state/trimtab"
