@@ -72,6 +72,8 @@ class Command:
         self._rule = ""
         self._doomed: list[psutil.Process] = []
         self._doomed_at = math.inf
+        # A parent may have left it ignored, and then the kernel keeps no exit code for us.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED | {signal.SIGCHLD})
         group = {} if self._shares_group else {"setpgroup": 0}
         try:

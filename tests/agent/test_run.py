@@ -309,6 +309,24 @@ def test_a_closed_stream_is_no_reason_to_fail(online, service, tmp_path, closed)
     assert len(service.segments) == 1
 
 
+def test_an_empty_word_is_nothing_to_run(trimtab, online):
+    """As `trimtab run -- "$COMMAND"` gives it where nobody set that."""
+    for words in ((), ("",), ("", "train.py")):
+        done = trimtab(online, "run", "--", *words)
+        assert done.returncode == 2
+        assert "nothing to run" in done.stderr
+
+
+def test_the_exit_code_is_known_also_where_ended_children_are_ignored(online, service, tmp_path):
+    """A parent that ignores SIGCHLD hands that on to what it starts."""
+    words = [*trimtab_command("run", "--", "bash", "-c", "exit 5")]
+    ignoring = "import os, signal; signal.signal(17, signal.SIG_IGN); "
+    ignoring += f"os.execv({words[0]!r}, {words})"
+    done = subprocess.run([sys.executable, "-c", ignoring], env=online, cwd=tmp_path)
+    assert done.returncode == 5
+    assert service.events("session_end")[0].data["exit_code"] == 5
+
+
 def test_a_home_that_can_not_be_looked_into_is_left_for_another_folder(trimtab, online, service):
     """As another user's, which `sudo` or a container may hand on; here its name is too long."""
     known = {k: v for k, v in online.items() if k not in ("TRIMTAB_STATE_DIR", "XDG_CONFIG_HOME")}

@@ -45,7 +45,7 @@ def add_to(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     words = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
-    if not words:
+    if not words or not words[0]:
         say("nothing to run. Use trimtab run [options] -- CMD.")
         return 2
     try:
