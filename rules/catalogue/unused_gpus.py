@@ -8,8 +8,8 @@ A GPU costs the same used or not, and the machine's price counts all of them.
 
 ## When it fires
 When some GPUs are unused while another one is in use (a 99th percentile above 10 %), and both are
-known for `minimum_seconds`; while the run goes on, since the first use of any GPU. When all of
-them are unused, once the run has ended.
+known for `minimum_seconds`; while the run goes on, since the first use of any GPU. When none is in
+use, all of them or some beside others that are hardly used, once the run has ended.
 
 ## When it is wrong
 A GPU that is kept for a late phase (evaluation, export) looks unused until then. Utilisation that
@@ -87,8 +87,8 @@ def _none_in_use(
     """Only a run that has ended can't begin to use them any more."""
     if not numbers.known("is_final"):
         return Verdict("insufficient_data", "No GPU has been used so far.")
-    if len(known) < count or len(unused) < len(known):
-        return Verdict("insufficient_data", "The GPUs are hardly used, or unknown in part.")
+    if len(known) < count:
+        return Verdict("insufficient_data", "The use of the GPUs is unknown in part.")
     return _fired(numbers, len(unused), count)
 
 
