@@ -25,6 +25,7 @@ from trimtab.wire import LIMITS, encode_segment
 
 from tests.service import hostile
 from tests.service.uploads import FakeAgent
+from tests.web import factories
 from webapp.accounts.models import Token, Workspace
 from webapp.ingest.bodies import DECLARATION_TYPE, SEGMENT_TYPE
 from webapp.runs.models import Job, Run
@@ -91,9 +92,10 @@ def tokens(workspace, settings) -> dict[str, str | None]:
     settings.TOKEN_REQUESTS_A_MINUTE = settings.ADDRESS_REQUESTS_A_MINUTE = 0
     settings.WRONG_TOKENS_A_MINUTE = 0
     other = Workspace.objects.create(name="Elsewhere")
+    person = factories.member(workspace, other)
     owners = {"another workspace's": other}
     made: dict[str, str | None] = {
-        name: Token.make(owners.get(name, workspace), name, scopes)[1]
+        name: Token.make(owners.get(name, workspace), name, scopes, created_by=person)[1]
         for name, scopes in TOKENS.items()
         if scopes
     }

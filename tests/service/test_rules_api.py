@@ -9,7 +9,7 @@ import pytest
 from rules.registry import all_rules
 from tests.service.test_analysis import analysed
 from tests.web import factories
-from webapp.accounts.models import AuditEntry, Token, Workspace
+from webapp.accounts.models import AuditEntry, Membership, Token, Workspace
 from webapp.analysis.models import LedgerEntry
 from webapp.rulebook import rejudging
 from webapp.rulebook.models import ParameterValue, Rejudging
@@ -20,11 +20,17 @@ SHARE = "input_bound.fire_share_pct"
 
 
 @pytest.fixture
-def call(client, workspace):
+def person(workspace):
+    """Who made the tokens: an owner."""
+    return factories.member(workspace)
+
+
+@pytest.fixture
+def call(client, workspace, person):
     """Calls the API by a token of the workspace; `of`: of another one."""
 
     def called(method, said=None, job=None, of=None, scopes=(Token.READ, Token.WRITE)):  # type: ignore[no-untyped-def]
-        token = Token.make(of or workspace, "script", list(scopes))[1]
+        token = Token.make(of or workspace, "script", list(scopes), created_by=person)[1]
         path = "/api/v1/rules" + (f"?job={job}" if job else "")
         bearer = {"Authorization": f"Bearer {token}"}
         if said is None:
@@ -157,3 +163,13 @@ def test_the_ledger_of_a_run_follows_the_parameters(call, agent):
     call("put", {"parameters": {"epoch_gaps.gap_seconds": 20}})
     rejudging.judge_again(Rejudging.objects.get().workspace_id)
     assert gap_seconds() == 0
+
+
+def test_a_members_token_sets_the_rules_of_jobs_alone(call, job, person):
+    person.memberships.update(role=Membership.MEMBER)
+    said = {"parameters": {SHARE: 31}}
+    refused = call("put", said)
+    assert refused.status_code == 403
+    assert "owner" in refused.json()["fix"]
+    assert not ParameterValue.objects.exists()
+    assert call("put", said, job.uuid).status_code == 200

@@ -163,6 +163,12 @@ class Token(models.Model):
         return scope in self.scopes
 
     @property
+    def is_an_owners(self) -> bool:
+        """Made by somebody who owns the workspace still: it may what only owners may."""
+        owners = Membership.objects.filter(workspace=self.workspace, role=Membership.OWNER)
+        return owners.filter(user=self.created_by).exists()
+
+    @property
     def is_valid(self) -> bool:
         return self.revoked_at is None and not self.has_expired
 

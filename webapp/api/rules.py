@@ -97,8 +97,12 @@ def get_rules(request: TokenRequest, job: OfJob = None) -> dict[str, Any]:
     summary="Set the preset and parameters of the workspace, or parameters of a job",
 )
 def put_rules(request: TokenRequest, wanted: RulesIn, job: OfJob = None) -> dict[str, Any]:
-    """Replaces all that was set. Runs are judged by it within a minute."""
+    """Replaces all that was set. Runs are judged by it within a minute. Those of the workspace are
+    for tokens that an owner made, as the page is for owners."""
     of_job, workspace = _job(request, job), request.auth.workspace
+    if of_job is None and not request.auth.is_an_owners:
+        fix = "Use a token that an owner made, or name a job."
+        raise Problem(403, "Only owners set the rules of a workspace.", "Authorization", fix)
     if of_job is not None and wanted.preset is not None:
         fix = "Leave it out, or leave out the job."
         raise Problem(422, "A job has no preset of its own.", "preset", fix)
