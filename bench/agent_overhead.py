@@ -107,12 +107,12 @@ def measure(seconds: float, interval: float, with_peers: bool) -> tuple[list[Cos
     with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as name:
         folder = Path(name)
         server = TakingServer(folder)
-        started = agents(folder, seconds + START_SECONDS + 20, interval, server)
+        started: list[Started] = []
         missing: list[str] = []
         try:
-            if with_peers:
-                found, missing = peers.start(folder, interval, server.url, server.bundle)
-                started += found
+            if with_peers:  # they come first: to install them may take minutes
+                started, missing = peers.start(folder, interval, server.url, server.bundle)
+            started = [*agents(folder, seconds + START_SECONDS + 20, interval, server), *started]
             time.sleep(START_SECONDS)
             return measured(started, server, seconds), missing
         finally:
