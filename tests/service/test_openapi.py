@@ -143,6 +143,8 @@ def test_an_operation_answers_as_it_is_described(name, tokens, kept_connection):
 
     @given(_calls(name))
     @examples(
+        max_examples=150,
+        derandomize=True,
         database=None,
         phases=[Phase.generate, Phase.shrink],
         suppress_health_check=list(HealthCheck),
