@@ -9,7 +9,7 @@ from datetime import datetime
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from trimtab.wire.codec import PHASES
+from trimtab.wire import PHASES
 
 from advisor.store import tables
 from advisor.store.cells import Grid, Line

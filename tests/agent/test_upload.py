@@ -97,7 +97,7 @@ def test_a_sample_meant_for_another_workspace_is_not_sent(trimtab, online, servi
 @pytest.mark.parametrize("state", ["{tmp}/state", "relative/state", "~/state"])
 def test_a_run_leaves_a_drainer_that_finishes_the_upload(trimtab, online, service, tmp_path, state):
     """The first answers fail, so the run itself gives up; what it left goes on by itself."""
-    refusals = iter([503] * 2)
+    refusals = iter([503] * 3)
     service.answer = lambda request: Reply(status=next(refusals, 200))
     places = {"TRIMTAB_STATE_DIR": state.format(tmp=tmp_path), "HOME": str(tmp_path)}
     trimtab(online | places, "run", "--", "true")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from django.conf import settings
@@ -152,8 +151,7 @@ def _session(run: rows.Run, upload: Upload) -> rows.Session:
         defaults={
             "node": node,
             "boot_id": clock.boot_id,
-            "started_at": datetime.fromtimestamp(0, UTC)
-            + timedelta(microseconds=clock.started_at_ns // 1000),
+            "started_at": registration.moment(clock.started_at_ns),
             "clock_offset_ms": upload.clock_offset_ms,
         },
     )

@@ -14,6 +14,11 @@ from webapp.runs import locks
 from webapp.runs.models import Attempt, Job, MovedRun, Node, Run
 
 
+def moment(unix_ns: int) -> datetime:
+    """Nanoseconds since 1970 as a time in UTC, exact to the microsecond, which a float isn't."""
+    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=unix_ns // 1000)
+
+
 def run(workspace: Workspace, run_id: UUID, job_name: str) -> Run:
     """The run, locked; made with the next number of its job if it is new.
 
@@ -65,9 +70,7 @@ def _declare_node(node: Node, declared: Declaration) -> None:
     node.allows_stop = declared.allow_stop
     known = {name: value for name, value in asdict(declared.node).items() if value}
     if started_ns := known.pop("instance_started_at_ns", 0):
-        node.instance_started_at = datetime.fromtimestamp(0, UTC) + timedelta(
-            microseconds=started_ns // 1000
-        )
+        node.instance_started_at = moment(started_ns)
     for name, value in known.items():
         if name in node.declared:
             node.declared[name] = value

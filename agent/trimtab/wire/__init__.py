@@ -5,7 +5,7 @@ its node are. Both are self-describing and may arrive in any order, late, or twi
 is the one part of the agent that the service imports, so it needs the standard library only.
 """
 
-from trimtab.wire.codec import decode_segment, encode_segment
+from trimtab.wire.codec import PHASES, decode_segment, encode_segment
 from trimtab.wire.declaration import (
     Declaration,
     Gpu,
@@ -29,6 +29,7 @@ from trimtab.wire.segment import (
 __all__ = [
     "FIRST_PIECE",
     "LIMITS",
+    "PHASES",
     "VERSION",
     "Block",
     "Declaration",

@@ -120,7 +120,7 @@ class _RunCost(NamedTuple):
 def _row(job: Job, latest: list[_RunCost], runs: dict[UUID, Run]) -> JobRow:
     return JobRow(
         job=job,
-        last_run=runs[latest[0].run_id] if latest else None,
+        last_run=runs.get(latest[0].run_id) if latest else None,
         run_count=job.run_count or 0,  # type: ignore[attr-defined]
         spend_usd=job.spend_usd,  # type: ignore[attr-defined]
         unpriced_count=job.unpriced_count or 0,  # type: ignore[attr-defined]
