@@ -33,6 +33,8 @@ TIMES = 7
 BATCH = 1000
 HOURS = 6
 """Between two runs."""
+PROGRESS = [[float(n * 18), 2.0 - n / 60] for n in range(100)]
+"""Of the loss: [[seconds, value], ...]."""
 
 
 def main() -> int:
@@ -148,20 +150,20 @@ def _run(job, number: int, count: int):  # type: ignore[no-untyped-def]
         parameters={"workers": 4, "lr": 0.1, "batch_size": 64},
         configuration={"instance_type": "g5.xlarge", "node_count": 1, "workers": 4},
         workload={"entry_point": "train.py"}, work={"samples": 128_000.0, "steps": 2000.0},
-        metrics={"loss": 0.19}, command=["python", "train.py", "--epochs", "30"],
+        metrics={"loss": 0.19}, metric_progress={"loss": PROGRESS},
+        command=["python", "train.py", "--epochs", "30"],
     )  # fmt: skip
     run.summary = _summary() | verdicts.keys(run)
     return run
 
 
 def _summary() -> dict[str, object]:
-    progress = [[float(n * 18), 2.0 - n / 60] for n in range(100)]
     return {
         "steps": 2000, "step_seconds_p50": 0.61, "data_wait_share": 0.21,
         "cpu_busy_p95_pct": 50.0, "gpu_busy_p95_pct": 80.0, "memory_p99_bytes": 9e9,
         "phase_seconds": {"initialise": 30.0, "train": 1750.0, "finalise": 20.0},
         "phase_usd": {"initialise": "0.01", "train": "0.48", "finalise": "0.01"},
-        "metric_progress": {"loss": progress}, "usd_per_hour": "1.006", "basis": "list",
+        "usd_per_hour": "1.006", "basis": "list",
         "instance_types": ["g5.xlarge"], "node_count": 1, "missing": [], "unreadable": 0,
         "verdict": {
             "status": "ok", "rung": "change_points", "direction": "same", "since": None,

@@ -202,6 +202,7 @@ def snapshot(agent: FakeAgent) -> dict[str, object]:
         "seconds": run.duration,
         "state": run.state,
         "work": run.work,
+        "metric_progress": run.metric_progress,
         "summary": {k: v for k, v in run.summary.items() if k != "workload_key"},
         "judgements": list(judged.values_list("rule", "state", "summary", "numbers")),
         "recommended": list(run.job.recommendations.values_list("dedupe_key", "saving_usd")),

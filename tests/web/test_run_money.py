@@ -73,7 +73,8 @@ def test_a_running_run_says_what_it_will_have_cost_and_an_ended_one_does_not(own
 
 
 def test_it_gives_the_cost_of_each_unit_of_work_and_until_the_best_metric(owner, job):
-    run = _run(job, metric_progress={"val_loss": [[60.0, 0.9], [300.0, 0.25]]})
+    curve = {"val_loss": [[60.0, 0.9], [300.0, 0.25]]}
+    run = factories.run(job, metric_progress=curve)
     shown = _section(_page(owner, run), "money")
     assert "Until its best val_loss, 0.25 $0.0071 after 5 m 0 s" in shown
     told = _money(owner, run)

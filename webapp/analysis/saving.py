@@ -91,6 +91,7 @@ def _save_figures(run: Run, outcome: Outcome) -> None:
     if outcome.measured is not None:
         run.work = outcome.measured.figures.work
         run.metrics = outcome.measured.figures.metrics
+        run.metric_progress = outcome.measured.figures.metric_progress
         kept = {name: run.summary[name] for name in ("verdict",) if name in run.summary}
         run.summary = kept | _found(outcome.measured)
     run.configuration = _configuration(outcome)
@@ -122,7 +123,6 @@ def _found(measured: Measured) -> dict[str, Any]:
         "memory_p99_bytes": found.memory_p99_bytes,
         "gpu_busy_p95_pct": found.gpu_busy_p95_pct,
         "phase_seconds": found.phase_seconds,
-        "metric_progress": found.metric_progress,
         "unreadable": len(measured.unreadable),
     }
 

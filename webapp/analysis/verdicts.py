@@ -66,7 +66,8 @@ def _judge_from(comparable: Sequence[Run], first: int) -> None:
 def _comparable(job: Job) -> list[Run]:
     """The newest finished, priced runs, in order; not the excluded ones."""
     done = job.present_runs.filter(state=Run.FINISHED, cost_usd__gt=0, is_excluded=False)
-    return list(reversed(done.newest_first().defer("command", "git")[:LOOKED_AT]))
+    newest = done.newest_first().defer("command", "git", "metric_progress")
+    return list(reversed(newest[:LOOKED_AT]))
 
 
 def _keys(run: Run) -> tuple[str | None, ...]:

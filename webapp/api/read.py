@@ -92,7 +92,7 @@ def run_document(run: Run) -> dict[str, Any]:
 
 def _run(run: Run) -> dict[str, Any]:
     copied = ("id", "number", "state", "owner", "tags", "started_at", "ended_at", "work", "metrics")
-    said = ("stopped_by", "note", "is_excluded", "is_pinned")
+    said = ("metric_progress", "stopped_by", "note", "is_excluded", "is_pinned")
     return {name: getattr(run, name) for name in (*copied, *said)} | {
         "job": {"id": run.job.uuid, "name": run.job.name},
         "duration_seconds": run.duration.total_seconds() if run.duration else None,

@@ -81,6 +81,7 @@ class RunOut(Schema):
     ledger: list[LedgerLineOut] = Field(description="Where the money went, label by label.")
     work: dict[str, Any]
     metrics: dict[str, Any]
+    metric_progress: dict[str, Any] = Field(description="Curves: name to [[seconds, value], ...].")
     summary: dict[str, Any]
     analysis_is_final: bool
     analysis_error: str

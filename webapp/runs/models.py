@@ -78,12 +78,13 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.order_by(began().desc(), "-number")
 
     def before(self, run: Run) -> RunQuerySet:
+        # The bound says nothing new; it is what a database finds the place in the index by.
         earlier = Q(began__lt=run.began_at) | Q(began=run.began_at, number__lt=run.number)
-        return self.alias(began=began()).filter(earlier)
+        return self.alias(began=began()).filter(earlier, began__lte=run.began_at)
 
     def after(self, run: Run) -> RunQuerySet:
         later = Q(began__gt=run.began_at) | Q(began=run.began_at, number__gt=run.number)
-        return self.alias(began=began()).filter(later)
+        return self.alias(began=began()).filter(later, began__gte=run.began_at)
 
 
 class Run(models.Model):
@@ -106,6 +107,9 @@ class Run(models.Model):
     parameters = models.JSONField(default=dict, blank=True)
     metrics = models.JSONField(default=dict, blank=True)
     """Last value of each user metric."""
+    metric_progress = models.JSONField(default=dict, blank=True)
+    """User metric -> points of its curve, [[seconds, value], ...]; long, so that no list reads
+    it."""
     work = models.JSONField(default=dict, blank=True)
     """What got done: unit -> quantity (samples, tokens, epochs, steps)."""
     workload = models.JSONField(default=dict, blank=True)
@@ -154,8 +158,20 @@ class Run(models.Model):
         ]
         indexes = [
             models.Index(fields=["workspace", "-created_at"]),
+            # Of the present runs alone: a page far down is found without looking a row up.
             models.Index(
-                F("job"), began().desc(), F("number").desc(), name="runs_of_a_job_newest_first"
+                F("job"),
+                began().desc(),
+                F("number").desc(),
+                name="runs_of_a_job_newest_first",
+                condition=Q(deleted_at=None),
+            ),
+            models.Index(
+                F("job"),
+                began().desc(),
+                F("number").desc(),
+                name="pinned_runs",
+                condition=Q(is_pinned=True, deleted_at=None),
             ),
             models.Index(fields=["workspace", "started_at"], name="runs_by_their_start"),
             # Everything that counting and summing a job's runs reads: no row is looked up.

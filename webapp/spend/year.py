@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Count, Q, Sum
-from django.db.models.functions import TruncMonth
+from django.db.models import Case, Count, Q, Sum, When
 
 from webapp.accounts.models import Workspace
 from webapp.runs.scope import runs_of
@@ -37,32 +37,37 @@ def _usd(workspace: Workspace, months: Sequence[Month]) -> Iterator[tuple[date, 
     edges = [month.start for month in months] + [months[0].end]
     cut = list(cut_days(parts, *edges))
     whole = parts.filter(whole_days(months[-1].start, months[0].end)).order_by().values("day")
-    days = {row["day"]: row["sum_usd"] for row in whole.annotate(sum_usd=Sum("usd"))}
-    for part in cut:
-        days.pop(part.day, None)
+    days = whole.exclude(day__in={part.day for part in cut}).annotate(sum_usd=Sum("usd"))
+    usd_by_month: defaultdict[date, list[Decimal]] = defaultdict(list)
+    for row in days:
+        # No month begins a day away from UTC's: only days that are cut are of two.
+        usd_by_month[row["day"].replace(day=1)].append(row["sum_usd"])
     for month in months:
-        found = [usd for day, usd in days.items() if _is_within(month, day)]
-        shares = (between(part, month.start, month.end) for part in cut)
+        found = usd_by_month[month.first_day]
+        touched = (part for part in cut if _touches(month, part.day))
+        shares = (between(part, month.start, month.end) for part in touched)
         found += [usd for usd in shares if usd]
         if found:
             yield month.first_day, sum(found, Decimal(0))
 
 
-def _is_within(month: Month, day: date) -> bool:
-    return month.start.date() <= day < month.end.date()
+def _touches(month: Month, day: date) -> bool:
+    """Whether some of a UTC day may be in it."""
+    return month.start.date() <= day <= month.end.date()
 
 
 def _runs(workspace: Workspace, months: Sequence[Month]) -> dict[date, dict[str, Any]]:
     """First day of a month -> counts of the runs that began in it."""
     span = {"started_at__gte": months[-1].start, "started_at__lt": months[0].end}
-    began = TruncMonth("started_at", tzinfo=months[0].zone)
+    # Which month's start is the latest before the run's: a time zone is nothing to ask SQL for.
+    began = Case(*(When(started_at__gte=month.start, then=n) for n, month in enumerate(months)))
     billed = Q(billed_usd__isnull=False)
     grouped = (
         runs_of(workspace)
         .filter(**span)
         .select_related(None)
         .order_by()
-        .values(month=began)
+        .values(place=began)
         .annotate(
             runs=Count("pk"),
             unpriced=Count("pk", filter=Q(cost_usd=None)),
@@ -70,4 +75,4 @@ def _runs(workspace: Workspace, months: Sequence[Month]) -> dict[date, dict[str,
             counted=Sum("cost_usd", filter=billed),
         )
     )
-    return {row["month"].date(): dict(row) for row in grouped}
+    return {months[row["place"]].first_day: dict(row) for row in grouped}

@@ -19,6 +19,7 @@ from webapp.accounts.models import Token, Workspace, digest
 from webapp.accounts.setup import first_workspace, new_token, sign_in_link
 from webapp.address import AddressError, Bind, checked_url
 from webapp.stack import AlreadyRunningError, Stack, lock_data_folder, log_folder
+from webapp.tasks import optimise_database
 
 DEFAULT_BIND = "127.0.0.1:8000"
 
@@ -100,6 +101,7 @@ def _redis_server() -> str:
 
 def _prepare_rows_and_files() -> None:
     call_command("migrate", interactive=False, verbosity=0)
+    optimise_database()
     call_command("collectstatic", interactive=False, verbosity=0)
 
 

@@ -29,7 +29,7 @@ def run_facts(run: Run) -> RunFacts:
         workload=run.workload,
         configuration={k: v for k, v in run.configuration.items() if k not in MACHINES},
         parameters=_settings(run),
-        figures=SimpleNamespace(**summary),
+        figures=SimpleNamespace(**summary, metric_progress=run.metric_progress),
         phase_seconds=summary.get("phase_seconds") or {},
         quality=run.metrics,
     )

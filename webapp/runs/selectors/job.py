@@ -19,7 +19,7 @@ from webapp.runs.selectors.verdict import VerdictHistory, verdict_history
 from webapp.runs.selectors.work import WorkUnit, common_unit
 
 CHART_RUNS = 120
-UNREAD = ("command", "git", "parameters", "workload", "metrics")
+UNREAD = ("command", "git", "parameters", "workload", "metrics", "metric_progress")
 """Of a run that is one of many: what the page shows of none of them."""
 
 
@@ -90,8 +90,9 @@ class JobPage:
 def job_page(job: Job) -> JobPage:
     newest = job.present_runs.newest_first().defer(*UNREAD)
     charted = list(newest[:CHART_RUNS])[::-1]
+    # Nothing that the index `runs_counted` doesn't have.
     sums = job.present_runs.aggregate(
-        count=Count("pk"), usd=Sum("cost_usd"), unpriced=Count("pk", filter=Q(cost_usd=None))
+        count=Count("*"), usd=Sum("cost_usd"), priced=Count("cost_usd")
     )
     return JobPage(
         job=job,
@@ -100,7 +101,7 @@ def job_page(job: Job) -> JobPage:
         before=baseline_of(charted[-1]) if charted else None,
         run_count=sums["count"],
         total_usd=sums["usd"],
-        unpriced_count=sums["unpriced"],
+        unpriced_count=sums["count"] - sums["priced"],
         recommendations=list(
             job.recommendations.filter(state="active", run__deleted_at=None).select_related("run")
         ),

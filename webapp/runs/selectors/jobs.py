@@ -70,8 +70,8 @@ def listed(jobs: QuerySet[Job], runs: QuerySet[Run], sort: str) -> QuerySet[Job]
     since = timezone.now() - timedelta(days=SPEND_DAYS)
     recent = runs.alias(began=began()).filter(began__gte=since)
     return jobs.annotate(
-        run_count=_per_job(runs, Count("pk")),
-        unpriced_count=_per_job(recent.filter(cost_usd=None), Count("pk")),
+        run_count=_per_job(runs, Count("*")),
+        unpriced_count=_per_job(recent.filter(cost_usd=None), Count("*")),
         spend_usd=_per_job(recent, Sum("cost_usd"), UsdField()),
         last_at=_per_job(runs, Max(began())),
         saving_usd=_open_saving_usd(),

@@ -100,7 +100,7 @@ def _projected(run: Run) -> Projected | None:
 
 def _trained(run: Run) -> Trained:
     length = run.duration.total_seconds() if run.duration else None
-    return Trained(run.summary.get("metric_progress") or {}, run.cost_usd, length)
+    return Trained(run.metric_progress, run.cost_usd, length)
 
 
 def billed_difference_usd(run: Run) -> Decimal | None:
