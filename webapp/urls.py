@@ -33,6 +33,7 @@ urlpatterns = [
     path("api/v1/", api.urls),
     path("", include("webapp.accounts.urls")),
     path("", include("webapp.runs.urls")),
+    path("", include("webapp.analysis.urls")),
     path("", include("webapp.directives.urls")),
     path("", include("webapp.rulebook.urls")),
     path("", include("webapp.prices.urls")),

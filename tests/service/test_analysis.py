@@ -154,6 +154,27 @@ def test_a_poison_run_stops_after_three_attempts_and_shows_its_error(agent):
     assert "ValueError: broken" in Analysis.objects.get().error
 
 
+def test_workers_that_die_cost_a_run_none_of_its_attempts_until_it_is_given_up(agent):
+    """Three kills in a row happen: of a deployment, or for the memory that another run took."""
+    agent.put(agent.segment(0))
+    for _ in range(10):
+        assert queue.claim(agent.run_id) is not None
+        Analysis.objects.update(leased_until=timezone.now() - timedelta(seconds=1))
+        queue.sweep()
+        assert Analysis.objects.get().error == ""
+    held = queue.claim(agent.run_id)
+    assert held is not None
+    Analysis.objects.update(leased_until=timezone.now() - timedelta(seconds=1))
+    assert queue.claim(agent.run_id) is None
+    assert queue.sweep() == 0
+    assert "10 workers died" in Analysis.objects.get().error
+    # The last one was only slow.
+    assert queue.finish(held, lambda: None, is_final=False)
+    assert Analysis.objects.get().error == ""
+    agent.put(agent.segment(1))
+    assert queue.claim(agent.run_id) is not None
+
+
 def test_compaction_changes_no_figure(agent):
     send(agent, 4)
     analysed(agent)

@@ -8,6 +8,7 @@ import pytest
 from django.urls import reverse
 
 from tests.web import factories, training
+from webapp.analysis import queue
 from webapp.runs.models import Run
 
 
@@ -169,6 +170,20 @@ def test_a_failed_analysis_shows_its_error(owner, run):
 
     assert "The analysis of this run failed" in page
     assert "<b>no frame</b>" not in page
+
+
+def test_a_failed_analysis_can_be_asked_for_again(owner, run):
+    analysis = factories.analysis(run, done=0, error="OSError: the store is away", attempts=3)
+    assert queue.claim(run.pk) is None
+    page = owner.page(_address(run))
+    address = re.search(r'action="(/runs/[^"]+/analyse/)"', page)[1]
+
+    owner.client.post(address)
+
+    analysis.refresh_from_db()
+    assert analysis.error == ""
+    assert queue.claim(run.pk) is not None
+    assert "Being analysed" in owner.page(_address(run))
 
 
 def test_the_environment_is_shown_and_escaped(owner):

@@ -81,6 +81,7 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "runs:restore_job": {"post": MEMBERS},
     "runs:deleted": {"get": VIEWERS},
     "runs:artefact": {"get": VIEWERS},
+    "analysis:analyse_again": {"post": MEMBERS},
     "directives:profile_run": {"post": MEMBERS},
     "directives:change_interval": {"post": MEMBERS},
     "runs:series_json": {"get": VIEWERS},

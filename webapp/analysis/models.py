@@ -16,7 +16,7 @@ class Analysis(models.Model):
     `wanted` rises with everything that arrives; `done` is the `wanted` that the last analysis saw.
     """
 
-    MAX_ATTEMPTS = 3
+    MAX_ATTEMPTS, MAX_KILLS = 3, 10
     run = models.OneToOneField(Run, models.CASCADE, related_name="analysis")
     wanted = models.PositiveBigIntegerField(default=0)
     done = models.PositiveBigIntegerField(default=0)
@@ -26,6 +26,9 @@ class Analysis(models.Model):
     leased_until = models.DateTimeField(null=True, blank=True)
     lease = models.UUIDField(null=True, blank=True)
     attempts = models.PositiveIntegerField(default=0)
+    """That failed, since the last one that didn't."""
+    kills = models.PositiveIntegerField(default=0)
+    """Workers that died with it in hand since then: most of them for reasons of their own."""
     error = models.TextField(blank=True)
     is_final = models.BooleanField(default=False)
     finished_at = models.DateTimeField(null=True, blank=True)

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from celery import current_app
 from django.db import transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import Case, F, Q, QuerySet, When
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
@@ -31,6 +31,7 @@ GROWTH = 0.1
 SOONEST, LATEST = timedelta(seconds=5), timedelta(minutes=15)
 # In between its last minutes are looked at with each upload, of which an agent makes one in 10 s.
 LOOK_AGAIN_AFTER = timedelta(seconds=9)
+FRESH = {"attempts": 0, "kills": 0}
 
 logger = logging.getLogger(__name__)
 
@@ -59,8 +60,15 @@ def want(run: Run) -> None:
     analysis, _ = Analysis.objects.get_or_create(run=run)
     changes: dict[str, object] = {"wanted": F("wanted") + 1, "due_at": _due_at(run, analysis, now)}
     if run.has_ended:
-        changes |= {"attempts": 0}
+        changes |= FRESH
     Analysis.objects.filter(pk=analysis.pk).update(**changes)
+
+
+def want_again(run: Run) -> None:
+    """A person asks for it, whatever became of the attempts before. Call in a transaction."""
+    again = {"wanted": F("wanted") + 1, "due_at": timezone.now(), "queued_at": None, "error": ""}
+    Analysis.objects.filter(run=run).update(**again, **FRESH)
+    enqueue_on_commit(run)
 
 
 def enqueue_on_commit(run: Run) -> None:
@@ -86,7 +94,9 @@ def hand_out(due: QuerySet[Analysis]) -> int:
 
 
 def sweep() -> int:
-    """Hand out what is due and lies with nobody."""
+    """Hand out what is due and lies with nobody; say of what nobody will try again."""
+    worn_out = _unheld(timezone.now()).filter(kills__gte=Analysis.MAX_KILLS, error="")
+    worn_out.update(error=f"Given up: {Analysis.MAX_KILLS} workers died while they analysed it.")
     return hand_out(_due(timezone.now())[:500])
 
 
@@ -94,12 +104,10 @@ def claim(run_id: uuid.UUID | str) -> Claim | None:
     """Take a due run; None if there is nothing to do or another worker has it."""
     now = timezone.now()
     lease = uuid.uuid4()
-    taken = (
-        _free(now)
-        .filter(run_id=run_id)
-        .update(lease=lease, leased_until=now + LEASE, attempts=F("attempts") + 1)
-    )
-    if taken != 1:
+    # Who held it and neither finished nor failed has died.
+    died = Case(When(lease=None, then=0), default=1)
+    row = _free(now).filter(run_id=run_id)
+    if row.update(lease=lease, leased_until=now + LEASE, kills=F("kills") + died) != 1:
         return None
     analysis = Analysis.objects.select_related("run").get(run_id=run_id)
     whole = _whole_due_at(analysis.run, analysis, now)
@@ -118,7 +126,6 @@ def finish(held: Claim, save: Callable[[], None], is_final: bool) -> bool:
         locks.run(held.run_id)
         kept = _held(held).update(
             done=held.wanted,
-            attempts=0,
             error="",
             lease=None,
             leased_until=None,
@@ -126,6 +133,7 @@ def finish(held: Claim, save: Callable[[], None], is_final: bool) -> bool:
             is_final=is_final,
             finished_at=now,
             seconds=(now - held.began_at).total_seconds(),
+            **FRESH,
         )
         if kept:
             save()
@@ -135,7 +143,8 @@ def finish(held: Claim, save: Callable[[], None], is_final: bool) -> bool:
 def put_back(held: Claim) -> None:
     """The run's last minutes showed nothing new: what has arrived waits for a whole analysis."""
     now = timezone.now()
-    free = {"attempts": 0, "lease": None, "leased_until": None, "queued_at": None, "looked_at": now}
+    idle = {"lease": None, "leased_until": None, "queued_at": None, "looked_at": now}
+    free = idle | FRESH
     nothing_came = _held(held).filter(wanted=held.wanted)
     if not nothing_came.update(due_at=held.whole_due_at, **free):
         _held(held).update(due_at=now + LOOK_AGAIN_AFTER, **free)
@@ -146,6 +155,7 @@ def fail(held: Claim, error: BaseException) -> None:
     # PostgreSQL refuses NUL in text, and an error may quote anything.
     told = f"{type(error).__name__}: {error}".replace("\0", "")
     _held(held).update(
+        attempts=F("attempts") + 1,
         error=told[:2000],
         due_at=timezone.now() + RETRY_AFTER,
         lease=None,
@@ -158,11 +168,13 @@ def _held(held: Claim) -> QuerySet[Analysis]:
     return Analysis.objects.filter(pk=held.analysis_id, lease=held.lease)
 
 
-def _free(now: datetime) -> QuerySet[Analysis]:
+def _unheld(now: datetime) -> QuerySet[Analysis]:
     unleased = Q(leased_until=None) | Q(leased_until__lt=now)
-    return Analysis.objects.filter(
-        unleased, wanted__gt=F("done"), attempts__lt=Analysis.MAX_ATTEMPTS
-    )
+    return Analysis.objects.filter(unleased, wanted__gt=F("done"))
+
+
+def _free(now: datetime) -> QuerySet[Analysis]:
+    return _unheld(now).filter(attempts__lt=Analysis.MAX_ATTEMPTS, kills__lt=Analysis.MAX_KILLS)
 
 
 def _due(now: datetime) -> QuerySet[Analysis]:

@@ -21,8 +21,10 @@ UNDO_RUN = timedelta(days=UNDO_DAYS)
 
 def settled_runs(workspace: Workspace) -> QuerySet[Run]:
     """Runs that have ended or fell silent, and whose analysis has nothing left to do."""
-    pending = Q(analysis__wanted__gt=F("analysis__done")) & Q(
-        analysis__attempts__lt=Analysis.MAX_ATTEMPTS
+    pending = Q(
+        analysis__wanted__gt=F("analysis__done"),
+        analysis__attempts__lt=Analysis.MAX_ATTEMPTS,
+        analysis__kills__lt=Analysis.MAX_KILLS,
     )
     return Run.objects.filter(workspace=workspace).exclude(state=Run.RUNNING).exclude(pending)
 

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from argparse import ArgumentParser
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from django.core.management.base import BaseCommand
 CODE = ("manage.py", "webapp", "advisor", "rules", "agent", "tests", "bench", "examples")
 TYPED = ("rules", "advisor", "agent/trimtab", "webapp")
 OWN_WORDS = ("--full", "--")
+CORES = 2
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,8 @@ class Stage:
         )
         verdict = "passed" if ended.returncode == 0 else "FAILED"
         seconds = time.monotonic() - started
-        sys.stdout.write(f"{self.name:<20}{verdict:>8}{seconds:8.1f} s\n")
-        sys.stdout.write(ended.stdout if ended.returncode else "")
+        said = ended.stdout if ended.returncode else ""
+        sys.stdout.write(f"{self.name:<20}{verdict:>8}{seconds:8.1f} s\n{said}")
         sys.stdout.flush()
         return ended.returncode == 0
 
@@ -75,7 +77,10 @@ def run(is_full: bool, for_pytest: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="trimtab-test-") as folder:
         # Never the data of a service that runs from this checkout.
         environment = os.environ | {"TRIMTAB_DATA_DIR": folder}
-        failed = [each.name for each in checks() if not each.passes(environment)]
+        stages = checks()
+        with ThreadPoolExecutor(CORES) as pool:
+            passed = pool.map(lambda stage: stage.passes(environment), stages)
+        failed = [stage.name for stage, holds in zip(stages, passed, strict=True) if not holds]
         sys.stdout.flush()
         command = pytest_command(is_full, for_pytest)
         code = subprocess.run(command, cwd=settings.BASE_DIR, env=environment, check=False)
@@ -90,9 +95,9 @@ def checks() -> list[Stage]:
     code = [path for path in CODE if (settings.BASE_DIR / path).exists()]
     imports = str(Path(python).with_name("lint-imports"))
     return [
+        Stage("mypy", [python, "-m", "mypy", *TYPED]),
         Stage("ruff check", [python, "-m", "ruff", "check", *code]),
         Stage("ruff format", [python, "-m", "ruff", "format", "--check", *code]),
-        Stage("mypy", [python, "-m", "mypy", *TYPED]),
         Stage("import contracts", [imports]),
         Stage("migrations", [*manage, "makemigrations", "--check", "--dry-run"]),
         Stage("system checks", [*manage, "check", "--fail-level", "WARNING"]),
@@ -100,7 +105,8 @@ def checks() -> list[Stage]:
 
 
 def pytest_command(is_full: bool, for_pytest: list[str]) -> list[str]:
-    """On two cores; tests that start the real processes share one of them (see conftest)."""
-    spread = [] if "-n" in for_pytest else ["-n", "2", "--dist", "loadgroup"]
+    """One worker a core, and one for the tests that start the real processes (see conftest): those
+    wait, most of their time."""
+    spread = [] if "-n" in for_pytest else ["-n", str(CORES + 1), "--dist", "loadgroup"]
     chosen = [] if is_full or "-m" in for_pytest else ["-m", "not long"]
     return [sys.executable, "-m", "pytest", *spread, *chosen, *for_pytest]

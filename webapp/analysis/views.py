@@ -1,0 +1,27 @@
+"""What people may ask of an analysis."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.db import transaction
+from django.http import HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_POST
+
+from webapp.accounts.access import PersonRequest, members_only
+from webapp.analysis import queue
+from webapp.runs import locks, scope
+
+
+@members_only
+@require_POST
+def analyse_again(request: PersonRequest, run_id: UUID) -> HttpResponse:
+    """After what made it fail is mended: a store that was away, a version with a defect."""
+    run = scope.run_or_404(request.workspace, run_id)
+    with transaction.atomic():
+        locks.run(run.pk)
+        queue.want_again(run)
+    messages.success(request, "The run is analysed again.")
+    return redirect("runs:run", run.pk)
