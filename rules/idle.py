@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
 from rules.activity import busiest_gpu_pct, cores, own_cores
@@ -60,6 +61,8 @@ def idle(frame: RunFrame, gpu_pct: float, idle_cores: float) -> pd.Series[bool] 
 def tail_seconds(frame: RunFrame, gpu_pct: float, idle_cores: float) -> tuple[float, float] | None:
     """When the last work ended, and the known idle seconds from there to the run's end.
 
+    Short gaps between idle ticks are idle; of longer ones nothing is known.
+
     None: it isn't known, no work was ever seen, or most of the time after it is unknown.
     """
     resting = idle(frame, gpu_pct, idle_cores)
@@ -67,10 +70,18 @@ def tail_seconds(frame: RunFrame, gpu_pct: float, idle_cores: float) -> tuple[fl
         return None
     busy = resting.index[~resting.to_numpy(dtype=bool)]
     begin = float(busy[-1]) + frame.resolution_seconds
-    seconds = float((resting.index >= begin).sum()) * frame.resolution_seconds
+    seconds = _known_seconds(resting.index[resting.index >= begin], frame.resolution_seconds)
     if seconds < 0.5 * (frame.duration_seconds - begin):
         return None
     return begin, seconds
+
+
+def _known_seconds(ticks: pd.Index[float], resolution_seconds: float) -> float:
+    """How long these ticks tell of: what is missing between two of them is known too where it is no
+    longer than a blip."""
+    steps = np.append(np.diff(ticks.to_numpy(dtype=float)), resolution_seconds)
+    known = np.where(steps <= BLIP_SECONDS, steps, resolution_seconds)
+    return float(known.sum()) if len(ticks) else 0.0
 
 
 def _allowed_cores(node: NodeFrame, idle_cores: float) -> float:

@@ -14,7 +14,8 @@ It is judged when the run has ended; before, nobody knows whether work goes on.
 
 ## When it is wrong
 Where the GPUs idle, the cores may still do what the run is for: an evaluation, an export, an
-upload. It is true all the same that it needs no GPU. Gaps in the samples are not counted as idle.
+upload. It is true all the same that it needs no GPU. Gaps of over 10 s in the samples are not
+counted as idle.
 
 ## How to fix it
 Upload in the background or from another machine; end the process when training ends; let the

@@ -33,6 +33,9 @@ def hour(*nodes: NodeFrame) -> RunFrame:
 
 TICKS = np.arange(3600)
 BLIPS = np.where(TICKS < 3000, 90.0, np.where(TICKS % 60 == 0, 30.0, 0.0))
+REST = np.where(TICKS < 3480, 90.0, 0.0)
+SHORT_GAPS = np.where((TICKS > 3490) & (TICKS % 5 == 0), f.GAP, REST)
+LONG_GAP = np.where((TICKS >= 3520) & (TICKS < 3550), f.GAP, REST)
 UNKNOWN_END = np.where(TICKS < 3000, 90.0, f.GAP)
 
 
@@ -54,6 +57,8 @@ def busy(values: f.Values) -> NodeFrame:
         pytest.param(hour(until(3000), until(3600, key="n2")), "passed", id="one node works"),
         pytest.param(hour(until(3000), until(3000, key="n2")), "fired", id="both stay"),
         pytest.param(hour(busy(BLIPS)), "fired", id="blips of a second"),
+        pytest.param(hour(busy(SHORT_GAPS)), "fired", id="two minutes, a second in five unknown"),
+        pytest.param(hour(busy(LONG_GAP)), "passed", id="two minutes, half of one unknown"),
         pytest.param(hour(busy(UNKNOWN_END)), "insufficient_data", id="unknown end"),
         pytest.param(hour(busy(f.GAP)), "insufficient_data", id="unknown"),
         pytest.param(hour(busy(0.0)), "not_applicable", id="never used"),
