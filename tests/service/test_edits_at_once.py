@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pytest
 from django.db import connection
@@ -12,7 +13,7 @@ from tests.web import factories, training
 from webapp.accounts.models import Token, Workspace
 from webapp.analysis import tasks
 from webapp.ingest import accept
-from webapp.runs.editing import deletion, merging, runs
+from webapp.runs.editing import deletion, jobs, merging, runs
 from webapp.runs.models import Job, Run
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -59,6 +60,29 @@ def test_runs_that_arrive_while_their_job_is_merged_and_parted_stay_with_it(work
         numbers = [run.number for run in job.runs.all()]
         assert len(set(numbers)) == len(numbers)
         assert max(numbers) <= job.runs_made
+
+
+def test_a_name_that_a_job_is_given_while_its_first_run_arrives_is_one_jobs(workspace):
+    job = arrives(workspace, "old").job
+    actor = Token.make(workspace, "script", ["write"])[0]
+    together = Barrier(2)
+    refused = []
+
+    def rename(turn: int) -> None:
+        together.wait(30)
+        try:
+            jobs.edit(job, actor, {"name": f"new-{turn}"})
+        except jobs.NameTakenError as error:
+            refused.append(str(error))
+
+    def arrive(turn: int) -> None:
+        together.wait(30)
+        arrives(workspace, f"new-{turn}")
+
+    at_once(rename, arrive)
+    assert Run.objects.count() == ROUNDS + 1
+    assert Job.objects.count() == 1 + len(refused)
+    assert all(told.startswith("There is a job new-") for told in refused)
 
 
 def test_edits_of_successive_runs_that_are_uploaded_and_analysed_meanwhile(workspace):

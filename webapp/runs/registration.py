@@ -6,6 +6,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from django.db import IntegrityError, transaction
 from django.db.models import F, Q
 from trimtab.wire import Declaration
 
@@ -94,16 +95,24 @@ def _place(run: Run, job_name: str) -> None:
 def _named(workspace: Workspace, name: str) -> tuple[Job, Job]:
     """The job of this name or key, made if there is none, and, locked, the one that it was merged
     into, if it was: where runs of that name go. A deleted one is back, without its runs."""
-    called = Job.objects.filter(Q(name=name) | Q(key=name), workspace=workspace).first()
-    if called is None:
-        called, _ = Job.objects.get_or_create(
-            workspace=workspace, key=name, defaults={"name": name}
-        )
+    called = _called(workspace, name)
     job = locked(called)
     if job.deleted_at is not None:
         job.deleted_at = None
         job.save(update_fields=["deleted_at"])
     return called, job
+
+
+def _called(workspace: Workspace, name: str) -> Job:
+    named = Job.objects.filter(Q(name=name) | Q(key=name), workspace=workspace)
+    if found := named.first():
+        return found
+    try:
+        with transaction.atomic():
+            return Job.objects.create(workspace=workspace, key=name, name=name)
+    except IntegrityError:
+        # Meanwhile another run made it, or a person gave a job this name.
+        return named.get()
 
 
 def locked(job: Job) -> Job:

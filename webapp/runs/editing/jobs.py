@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import Q
 
 from webapp.accounts import audit
@@ -34,7 +34,13 @@ def edit(job: Job, by: Actor, values: Mapping[str, Any]) -> Job:
     if "name" in change:
         _must_be_free(held, change["name"][1])
     apply(held, change)
-    held.save(update_fields=[*change])
+    try:
+        with transaction.atomic():
+            held.save(update_fields=[*change])
+    except IntegrityError:
+        # A run came in under this very name.
+        _must_be_free(held, held.name)
+        raise
     audit.record(held.workspace, by, "job.edited", held.name, change)
     return held
 
