@@ -34,6 +34,7 @@ import psutil
 from trimtab.wire import Block, Segment, SessionClock, decode_segment, encode_segment
 
 from bench import overhead_peers as peers
+from bench.overhead_machine import RestedMemory
 from bench.overhead_peers import Started
 from bench.overhead_server import Taken, TakingServer
 
@@ -41,6 +42,7 @@ HERE = Path(__file__).resolve().parent
 TRACE = HERE / "data" / "busy_trace.json.gz"
 START_SECONDS = 15.0
 SAMPLE_SECONDS = 1.0
+MEMORY_EVERY = 60
 LATE_MS = 100
 HEADER_BYTES = 450
 """Of one upload: request line, headers and token are 330, TLS records some more."""
@@ -165,13 +167,18 @@ def measured(started: list[Started], server: TakingServer, seconds: float) -> li
     """CPU as the difference of the kernel's counts, memory as the most seen."""
     watches = [_Watch(each, server.taken.get(each.sender)) for each in started]
     until = time.monotonic() + seconds
+    memory, looks = RestedMemory(), 0
     while time.monotonic() < until:
+        if looks % MEMORY_EVERY == 0:
+            memory.look()
         for watch in watches:
             watch.look()
+        looks += 1
         time.sleep(SAMPLE_SECONDS)
     ended = [each.name for each in started if each.process.poll() is not None]
     if ended:
         raise SystemExit(f"ended before the time was up: {', '.join(ended)}")
+    print(memory.words())
     return [watch.cost(seconds) for watch in watches]
 
 
