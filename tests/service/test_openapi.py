@@ -132,8 +132,8 @@ def _calls(draw: st.DrawFn, name: str) -> tuple[schemathesis.Case, str]:
     case = draw(OPERATIONS[name].as_strategy(mode))
     for parameters in filter(None, (case.path_parameters, case.query)):
         for parameter, value in dict(parameters).items():
-            there = [st.sampled_from(THERE[parameter])] if parameter in THERE else []
-            parameters[parameter] = draw(st.one_of(*there, st.just(value)))
+            there = THERE.get(parameter, [])
+            parameters[parameter] = draw(st.sampled_from([*there * 2, value]))
     return case, draw(st.sampled_from(["each scope"] * 4 + list(TOKENS)))
 
 
@@ -143,7 +143,7 @@ def test_an_operation_answers_as_it_is_described(name, tokens, kept_connection):
 
     @given(_calls(name))
     @examples(
-        max_examples=150,
+        max_examples=2 * examples.default.max_examples,
         derandomize=True,
         database=None,
         phases=[Phase.generate, Phase.shrink],
