@@ -79,8 +79,8 @@ def tail_seconds(frame: RunFrame, gpu_pct: float, idle_cores: float) -> tuple[fl
 def _known_seconds(ticks: pd.Index[float], resolution_seconds: float) -> float:
     """How long these ticks tell of: what is missing between two of them is known too where it is no
     longer than a blip."""
-    steps = np.append(np.diff(ticks.to_numpy(dtype=float)), resolution_seconds)
-    known = np.where(steps <= BLIP_SECONDS, steps, resolution_seconds)
+    spans = np.append(np.diff(ticks.to_numpy(dtype=float)), resolution_seconds)
+    known = np.where(spans <= BLIP_SECONDS, spans, resolution_seconds)
     return float(known.sum()) if len(ticks) else 0.0
 
 

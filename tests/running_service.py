@@ -117,7 +117,7 @@ class Service:
 
     def answers(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self.url}/healthz", timeout=10) as answer:  # noqa: S310
+            with urllib.request.urlopen(f"{self.url}/healthz", timeout=2) as answer:  # noqa: S310
                 return bool(answer.status == 200)
         except (OSError, urllib.error.URLError):
             return False
@@ -126,7 +126,7 @@ class Service:
         """Returns the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(stop_signal)
-        return self.process.wait(60)
+        return self.process.wait(30)
 
 
 def _command_line(process: psutil.Process) -> list[str]:

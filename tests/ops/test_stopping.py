@@ -35,7 +35,7 @@ def test_ctrl_c_stops_all_of_it_in_seconds(service: Service) -> None:
     processes = service.tree()
     assert len(processes) >= 6
     service.process.send_signal(signal.SIGINT)
-    assert service.process.wait(60) == 0
+    assert service.process.wait(15) == 0
     assert _alive(processes) == []
 
 

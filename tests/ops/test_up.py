@@ -64,7 +64,7 @@ def test_a_taken_port_is_told_with_the_way_out(service: Service, tmp_path: Path)
 @pytest.mark.parametrize("name", ["web", "worker", "beat", "redis"])
 def test_a_killed_part_is_started_again(service: Service, name: str) -> None:
     old_pid = service.kill(name)
-    wait_until(lambda: service.has_new(name, old_pid), 40, f"a new {name}")
+    wait_until(lambda: service.has_new(name, old_pid), 5, f"a new {name}")
     wait_until(service.answers, 60, "the service answers")
 
 
@@ -76,8 +76,8 @@ def test_a_killed_worker_leaves_no_pool_behind(service: Service) -> None:
     wait_until(lambda: len(pool()) == 2, 60, "a pool of two")
     orphans = pool()
     old_pid = service.kill("worker")
-    wait_until(lambda: not any(each.is_running() for each in orphans), 40, "the old pool is gone")
-    wait_until(lambda: service.has_new("worker", old_pid), 40, "a new worker")
+    wait_until(lambda: not any(each.is_running() for each in orphans), 5, "the old pool is gone")
+    wait_until(lambda: service.has_new("worker", old_pid), 5, "a new worker")
 
 
 def test_what_is_queued_survives_a_killed_redis(service: Service) -> None:
@@ -86,10 +86,10 @@ def test_what_is_queued_survives_a_killed_redis(service: Service) -> None:
     client.rpush("test-queue", "first", "second")
     # While the disk is slow Redis keeps what it appends for up to two seconds; once written, it
     # survives the process. What is lost before, the sweep hands out again from the rows.
-    wait_until(lambda: _is_written(client), 40, "the queue is in the log")
+    wait_until(lambda: _is_written(client), 10, "the queue is in the log")
     old_pid = service.kill("redis")
-    wait_until(lambda: service.has_new("redis", old_pid), 40, "a new Redis")
-    wait_until(lambda: _holds(client), 60, "the queue is back")
+    wait_until(lambda: service.has_new("redis", old_pid), 5, "a new Redis")
+    wait_until(lambda: _holds(client), 10, "the queue is back")
 
 
 def _is_written(client: redis.Redis) -> bool:
