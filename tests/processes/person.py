@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import requests
 
@@ -18,19 +19,21 @@ class Person:
         self.post(service.sign_in_link)
 
     def post(self, address: str, **form: str) -> None:
-        self._send(address, address, form)
+        self.send(address, address, form)
 
     def press(self, page: str, path: str) -> None:
         """A button of that page that asks for something elsewhere."""
-        self._send(page, self.service.url + path, {})
+        self.send(page, self.service.url + path, {})
 
-    def _send(self, source: str, address: str, form: dict[str, str]) -> None:
+    def send(self, source: str, address: str, form: Mapping[str, object]) -> str:
+        """Fill in the form of the page `source`; the page that was answered."""
         page = self.session.get(source, timeout=20).text
         token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
         assert token is not None, page
-        form |= {"csrfmiddlewaretoken": token[1]}
-        answer = self.session.post(address, data=form, headers={"Referer": source}, timeout=20)
+        data = {**form, "csrfmiddlewaretoken": token[1]}
+        answer = self.session.post(address, data=data, headers={"Referer": source}, timeout=20)
         assert answer.status_code == 200, answer.text
+        return answer.text
 
     def page(self, address: str) -> str:
         """Empty where there is none yet."""

@@ -1,0 +1,112 @@
+"""What a release left on a disk is opened by this version, and answers as it did."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.running_service import Service, wait_until
+from tests.upgrade.reads import Answers, Api, answers
+from tests.upgrade.uploads import from_document, send
+
+RELEASES = sorted((Path(__file__).parent / "releases").glob("*.tar.xz"))
+ANALYSED_SECONDS = 60
+
+WORDING = {
+    "title",
+    "help",
+    "source",
+    "sentence",
+    "why",
+    "exactly",
+    "warnings",
+    "markdown",
+    "category",
+}
+"""Fields whose text is made when it is asked for: a release may say the same in other words."""
+OF_TODAY = {"forecast_usd", "month", "state", "spent_usd", "unpriced_runs"}
+"""Fields of budgets that are about the present month."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """An unpacked archive, and a service of this version on its data."""
+
+    folder: Path
+    service: Service
+
+    def read(self, name: str) -> Any:
+        return json.loads((self.folder / f"{name}.json").read_text(encoding="utf-8"))
+
+    @property
+    def api(self) -> Api:
+        return Api(self.service.url, self.read("facts")["token"])
+
+    def answers(self) -> Answers:
+        facts = self.read("facts")
+        return answers(self.api, facts["runs"], facts["months"])
+
+
+@pytest.fixture(scope="module", params=RELEASES, ids=lambda path: path.name)
+def release(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Release]:
+    folder = tmp_path_factory.mktemp("release")
+    with tarfile.open(request.param) as packed:
+        packed.extractall(folder, filter="data")
+    service = Service(folder / "data").start()
+    yield Release(folder, service)
+    service.stop()
+
+
+pytestmark = pytest.mark.processes
+
+
+def test_it_answers_as_the_release_did(release: Release) -> None:
+    before, after = release.read("answers"), release.answers()
+    assert set(before) <= set(after)
+    differences = [d for address in before for d in _differences(address, before, after)]
+    assert differences == []
+
+
+def test_the_uploads_of_its_agents_are_taken_and_judged(release: Release) -> None:
+    uploads = [from_document(document) for document in release.read("unsent")]
+    token = (release.folder / "data" / "agent-token").read_text()
+    for upload in uploads:
+        send(release.service.url, token, upload)
+    address = uploads[0].path
+
+    def analysed() -> bool:
+        return bool(release.api.get(address)["analysis_is_final"])
+
+    wait_until(analysed, ANALYSED_SECONDS, "the run of an older agent is analysed")
+    run = release.api.get(address)
+    assert run["state"] == "finished"
+    assert run["cost_usd"] is not None
+    assert run["money"]["verdict"] is not None
+
+
+def _differences(address: str, before: Answers, after: Answers) -> Iterator[str]:
+    left_out = WORDING | (OF_TODAY if address.endswith("/budgets") else set())
+    yield from _different(address, before[address], after[address], left_out)
+
+
+def _different(place: str, old: Any, new: Any, left_out: set[str]) -> Iterator[str]:
+    """Every place where `new` lacks or changes what `old` has; more keys are no difference."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key, value in old.items():
+            if key not in new:
+                yield f"{place}.{key} is gone"
+            elif key not in left_out:
+                yield from _different(f"{place}.{key}", value, new[key], left_out)
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for number, (one, other) in enumerate(zip(old, new, strict=True)):
+            yield from _different(f"{place}[{number}]", one, other, left_out)
+    elif old != new:
+        yield f"{place}: {old!r} became {new!r}"

@@ -1,0 +1,35 @@
+"""What an agent sends, as bytes that can be kept in a file and sent later."""
+
+from __future__ import annotations
+
+import base64
+import time
+from typing import Any
+
+import requests
+
+from webapp.sample_data.load import Upload
+
+TIMEOUT_SECONDS = 30
+
+
+def send(url: str, token: str, upload: Upload) -> None:
+    """As the agent does it; raises HTTPError unless it is taken."""
+    headers = {
+        "Authorization": f"Bearer {token}",
+        "Content-Encoding": "gzip",
+        "Content-Type": upload.content_type,
+        "X-Trimtab-Sent-At": str(time.time_ns()),
+    }
+    answer = requests.put(url + upload.path, upload.body, headers=headers, timeout=TIMEOUT_SECONDS)
+    answer.raise_for_status()
+
+
+def to_document(upload: Upload) -> dict[str, str]:
+    body = base64.b64encode(upload.body).decode()
+    return {"path": upload.path, "content_type": upload.content_type, "body": body}
+
+
+def from_document(document: dict[str, Any]) -> Upload:
+    body = base64.b64decode(document["body"])
+    return Upload(document["path"], document["content_type"], body)
