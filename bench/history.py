@@ -101,8 +101,8 @@ class _History:
 def _make_runs(job, count: int) -> list:  # type: ignore[no-untyped-def, type-arg]
     """Finished runs, the last one an hour ago, each on one node with its cost and findings."""
     from webapp.analysis.models import Analysis, CostPart, Judgement
+    from webapp.database.tasks import optimise_database
     from webapp.runs.models import Attempt
-    from webapp.tasks import optimise_database
 
     runs = [_run(job, number, count) for number in range(1, count + 1)]
     attempts = [Attempt(run=run, number=0) for run in runs]

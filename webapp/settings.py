@@ -68,6 +68,7 @@ INSTALLED_APPS = [
     "csp",
     "axes",
     "webapp",
+    "webapp.database",
     "webapp.accounts",
     "webapp.runs",
     "webapp.directives",

@@ -7,7 +7,7 @@ import uuid
 from django.db import models
 from django.utils import timezone
 
-from webapp.money import UsdField
+from webapp.database.money import UsdField
 from webapp.runs.models import Job, Run
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.utils import timezone
 
-from webapp.money import UsdField
+from webapp.database.money import UsdField
 from webapp.prices.models import Price
 from webapp.runs.models import Node, Run
 

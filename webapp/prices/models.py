@@ -7,7 +7,7 @@ from django.db import models
 from django.utils import timezone
 
 from webapp.accounts.models import Workspace
-from webapp.money import UsdField
+from webapp.database.money import UsdField
 
 PRICE_IDENTITY = [
     "provider",

@@ -12,7 +12,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from webapp.accounts.models import User, Workspace
-from webapp.money import UsdField
+from webapp.database.money import UsdField
 
 UNDO_DAYS = 30
 """How long the deletion of a job or run can be undone."""

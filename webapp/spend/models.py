@@ -9,7 +9,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from webapp.accounts.models import Workspace
-from webapp.money import UsdField
+from webapp.database.money import UsdField
 from webapp.runs.models import Job
 
 

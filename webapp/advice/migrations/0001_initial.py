@@ -3,7 +3,7 @@
 import django.db.models.deletion
 import django.utils.timezone
 import uuid
-import webapp.money
+import webapp.database.money
 from django.db import migrations, models
 
 
@@ -25,10 +25,10 @@ class Migration(migrations.Migration):
                 ('kind', models.CharField(max_length=64)),
                 ('title', models.CharField(max_length=300)),
                 ('change', models.JSONField(default=dict)),
-                ('saving_low_usd', webapp.money.UsdField(blank=True, null=True)),
-                ('saving_usd', webapp.money.UsdField(blank=True, null=True)),
-                ('saving_high_usd', webapp.money.UsdField(blank=True, null=True)),
-                ('monthly_saving_usd', webapp.money.UsdField(blank=True, null=True)),
+                ('saving_low_usd', webapp.database.money.UsdField(blank=True, null=True)),
+                ('saving_usd', webapp.database.money.UsdField(blank=True, null=True)),
+                ('saving_high_usd', webapp.database.money.UsdField(blank=True, null=True)),
+                ('monthly_saving_usd', webapp.database.money.UsdField(blank=True, null=True)),
                 ('risk', models.FloatField(default=0)),
                 ('risk_dimension', models.CharField(blank=True, max_length=64)),
                 ('effort', models.CharField(max_length=16)),

@@ -2,7 +2,7 @@
 
 import django.db.models.deletion
 import django.utils.timezone
-import webapp.money
+import webapp.database.money
 from django.db import migrations, models
 
 
@@ -39,7 +39,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('day', models.DateField()),
                 ('microseconds', models.BigIntegerField()),
-                ('usd', webapp.money.UsdField()),
+                ('usd', webapp.database.money.UsdField()),
                 ('is_later_price', models.BooleanField(default=False)),
                 ('is_estimated', models.BooleanField(default=False)),
                 ('node', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='cost_parts', to='runs.node')),
@@ -66,8 +66,8 @@ class Migration(migrations.Migration):
                 ('advice', models.TextField(blank=True)),
                 ('waste_seconds_low', models.FloatField(default=0)),
                 ('waste_seconds_high', models.FloatField(default=0)),
-                ('waste_usd_low', webapp.money.UsdField(blank=True, null=True)),
-                ('waste_usd_high', webapp.money.UsdField(blank=True, null=True)),
+                ('waste_usd_low', webapp.database.money.UsdField(blank=True, null=True)),
+                ('waste_usd_high', webapp.database.money.UsdField(blank=True, null=True)),
                 ('dedupe_key', models.CharField(blank=True, max_length=200)),
                 ('is_provisional', models.BooleanField(default=True)),
                 ('first_fired_at', models.DateTimeField(blank=True, null=True)),

@@ -18,8 +18,8 @@ from webapp import env, private_redis
 from webapp.accounts.models import Token, Workspace, digest
 from webapp.accounts.setup import first_workspace, new_token, sign_in_link
 from webapp.address import AddressError, Bind, checked_url
+from webapp.database.tasks import optimise_database
 from webapp.stack import AlreadyRunningError, Stack, lock_data_folder, log_folder
-from webapp.tasks import optimise_database
 
 DEFAULT_BIND = "127.0.0.1:8000"
 

@@ -9,7 +9,7 @@ from typing import Any
 from django.db.models import Model
 
 from webapp.accounts.models import Token, User
-from webapp.money import plain_usd
+from webapp.database.money import plain_usd
 
 Actor = User | Token
 Change = dict[str, tuple[Any, Any]]

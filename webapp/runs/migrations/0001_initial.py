@@ -3,7 +3,7 @@
 import django.db.models.deletion
 import django.utils.timezone
 import uuid
-import webapp.money
+import webapp.database.money
 from django.conf import settings
 from django.db import migrations, models
 
@@ -100,7 +100,7 @@ class Migration(migrations.Migration):
                 ('ended_at', models.DateTimeField(blank=True, null=True)),
                 ('last_received_at', models.DateTimeField(default=django.utils.timezone.now)),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now)),
-                ('cost_usd', webapp.money.UsdField(blank=True, null=True)),
+                ('cost_usd', webapp.database.money.UsdField(blank=True, null=True)),
                 ('summary', models.JSONField(blank=True, default=dict)),
                 ('job', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='runs', to='runs.job')),
                 ('workspace', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='runs', to='accounts.workspace')),

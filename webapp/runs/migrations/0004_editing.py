@@ -2,7 +2,7 @@
 
 import django.db.models.deletion
 import django.db.models.functions.comparison
-import webapp.money
+import webapp.database.money
 from django.db import migrations, models
 
 
@@ -66,7 +66,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='run',
             name='billed_usd',
-            field=webapp.money.UsdField(blank=True, null=True),
+            field=webapp.database.money.UsdField(blank=True, null=True),
         ),
         migrations.AddField(
             model_name='run',

@@ -14,7 +14,7 @@ from django.db.models import Count, F, Max, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import RowNumber
 from django.utils import timezone
 
-from webapp.money import UsdField
+from webapp.database.money import UsdField
 from webapp.runs.models import Job, Run, began
 
 SPEND_DAYS = 30

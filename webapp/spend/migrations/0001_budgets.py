@@ -3,7 +3,7 @@
 import django.db.models.deletion
 import django.utils.timezone
 import uuid
-import webapp.money
+import webapp.database.money
 from django.db import migrations, models
 
 
@@ -24,7 +24,7 @@ class Migration(migrations.Migration):
                 ('uuid', models.UUIDField(default=uuid.uuid4, editable=False, unique=True)),
                 ('tag_key', models.CharField(blank=True, max_length=200)),
                 ('tag_value', models.CharField(blank=True, max_length=200)),
-                ('amount_usd', webapp.money.UsdField()),
+                ('amount_usd', webapp.database.money.UsdField()),
                 ('threshold_pct', models.PositiveSmallIntegerField(default=80)),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now)),
                 ('deleted_at', models.DateTimeField(blank=True, null=True)),
@@ -41,9 +41,9 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('month', models.DateField()),
                 ('state', models.CharField(max_length=16)),
-                ('spent_usd', webapp.money.UsdField()),
-                ('forecast_usd', webapp.money.UsdField()),
-                ('amount_usd', webapp.money.UsdField()),
+                ('spent_usd', webapp.database.money.UsdField()),
+                ('forecast_usd', webapp.database.money.UsdField()),
+                ('amount_usd', webapp.database.money.UsdField()),
                 ('crossed_at', models.DateTimeField(default=django.utils.timezone.now)),
                 ('budget', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='crossings', to='spend.budget')),
             ],

@@ -1,0 +1,1 @@
+"""What rows of every app need: the column type for money, and upkeep of the database."""
