@@ -1,4 +1,4 @@
-"""Where the service listens, the address that people and agents use for it, and theirs."""
+"""Where the service listens, and the address that people and agents use for it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,7 @@ import time
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from django.conf import settings
-from django.http import HttpRequest
-
 LETTING_GO_SECONDS = 2.0
-UNKNOWN = "unknown"
-"""The address of a client that has none."""
 
 
 class AddressError(ValueError):
@@ -94,21 +89,3 @@ def checked_url(text: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/"):
         raise AddressError(f"--url {text}: give http(s)://HOST[:PORT], without a path")
     return text.rstrip("/")
-
-
-def client_address(request: HttpRequest) -> str:
-    """The IP address that a request comes from, as far as it can be trusted.
-
-    Anybody can send `X-Forwarded-For`, but each trusted proxy (`TRIMTAB_TRUSTED_PROXIES`) adds at
-    its end whom it heard. So the entry that the outermost of them wrote is true, and nothing
-    before it. Without proxies it is the other end of the connection.
-    """
-    peer = request.META.get("REMOTE_ADDR") or UNKNOWN
-    heard = request.headers.get("X-Forwarded-For", "").split(",")
-    proxies = settings.TRUSTED_PROXIES
-    if not 0 < proxies <= len(heard):
-        return peer
-    try:
-        return str(ipaddress.ip_address(heard[-proxies].strip()))
-    except ValueError:
-        return peer

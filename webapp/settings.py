@@ -83,7 +83,7 @@ INSTALLED_APPS = [
     "webapp.api",
 ]
 MIDDLEWARE = [
-    "webapp.problems.ApiProblemsMiddleware",
+    "webapp.http.problems.ApiProblemsMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -250,7 +250,7 @@ STATICFILES_FINDERS = [
 ]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "webapp.static_storage.HashedModulesStorage"},
+    "staticfiles": {"BACKEND": "webapp.http.static_storage.HashedModulesStorage"},
 }
 
 USE_TZ = True

@@ -2,9 +2,11 @@
 
 from django.urls import include, path
 
-from webapp import agent_wheel, health, problems
+from webapp import agent_wheel
+from webapp.accounts.access import open_to_everybody
 from webapp.api import artefacts, compare, read, rules, spend, write
 from webapp.api.description import Api
+from webapp.http import health, problems
 from webapp.ingest import doors
 from webapp.runs import resource
 
@@ -27,8 +29,8 @@ api.add_router("", write.router)
 problems.handle_in(api)
 
 urlpatterns = [
-    path("healthz", health.alive, name="healthz"),
-    path("readyz", health.ready, name="readyz"),
+    path("healthz", open_to_everybody(health.alive), name="healthz"),
+    path("readyz", open_to_everybody(health.ready), name="readyz"),
     path("agent/<str:wheel_name>", agent_wheel.agent_wheel, name="agent_wheel"),
     path("api/v1/", api.urls),
     path("", include("webapp.accounts.urls")),

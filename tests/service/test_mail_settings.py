@@ -7,8 +7,8 @@ from django.core import mail as django_mail
 
 from tests.service import mailing
 from tests.smtp import Mailbox, mail_server
-from webapp import rate_limits
 from webapp.accounts.models import Membership
+from webapp.http import rate_limits
 from webapp.notify.models import Mail
 
 pytestmark = pytest.mark.django_db

@@ -10,9 +10,9 @@ import pytest
 from django.test import Client, RequestFactory
 
 from tests.service.uploads import FakeAgent
-from webapp import rate_limits
 from webapp.accounts.models import Token
-from webapp.address import client_address
+from webapp.http import rate_limits
+from webapp.http.client_address import client_address
 from webapp.runs.models import Segment
 
 pytestmark = pytest.mark.django_db
@@ -102,11 +102,11 @@ def test_zero_is_no_limit(agent, settings):
 def test_without_redis_every_upload_is_taken_and_it_is_said_once(agent, settings, caplog):
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     settings.TOKEN_REQUESTS_A_MINUTE = 1
-    with caplog.at_level(logging.WARNING, logger="webapp.rate_limits"):
+    with caplog.at_level(logging.WARNING, logger="webapp.http.rate_limits"):
         for seq in range(3):
             rate_limits._outage._over_at = 0.0
             assert agent.put(agent.segment(seq)).status_code == 200
-    assert [record.name for record in caplog.records].count("webapp.rate_limits") == 1
+    assert [record.name for record in caplog.records].count("webapp.http.rate_limits") == 1
 
 
 def test_a_redis_that_hangs_is_asked_once_and_then_left_alone(agent, settings, monkeypatch):

@@ -8,10 +8,10 @@ from django.http import HttpRequest
 from django.utils import timezone
 from ninja.security import HttpBearer
 
-from webapp import rate_limits
 from webapp.accounts.models import Token, digest
-from webapp.address import client_address
-from webapp.problems import Problem
+from webapp.http import rate_limits
+from webapp.http.client_address import client_address
+from webapp.http.problems import Problem
 
 _TOUCH_EVERY = timedelta(minutes=1)
 

@@ -13,7 +13,7 @@ from django.utils.http import urlsafe_base64_decode, urlsafe_base64_encode
 
 from webapp.accounts import letters
 from webapp.accounts.models import User
-from webapp.address import UNKNOWN, client_address
+from webapp.http.client_address import UNKNOWN, client_address
 
 
 def attempted_name(_request: HttpRequest | None, credentials: dict[str, Any] | None) -> str:

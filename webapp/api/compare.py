@@ -18,7 +18,7 @@ from webapp.accounts.models import Token
 from webapp.api import run_money
 from webapp.api.amounts import money
 from webapp.api.description import problem
-from webapp.problems import Problem
+from webapp.http.problems import Problem
 from webapp.runs import scope
 from webapp.runs.models import Run
 from webapp.runs.selectors.comparison import ComparePage, compare_page

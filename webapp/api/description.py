@@ -9,7 +9,7 @@ from ninja import NinjaAPI
 from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
 
-from webapp import problems
+from webapp.http import problems
 
 _ALWAYS = (400, 401, 403, 422, 429)
 _RETRY_AFTER = {

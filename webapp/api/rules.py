@@ -17,7 +17,7 @@ from webapp.accounts.access import TokenRequest
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token, Workspace
 from webapp.api.changes import Key, Name
-from webapp.problems import Problem
+from webapp.http.problems import Problem
 from webapp.rulebook import changes
 from webapp.rulebook.values import Overrides, set_by, values_of
 from webapp.runs.models import Job

@@ -13,7 +13,7 @@ from webapp.accounts.access import TokenRequest
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
 from webapp.api.amounts import money
-from webapp.problems import Problem
+from webapp.http.problems import Problem
 from webapp.spend import months, scope
 from webapp.spend.standing import BudgetLine, standings
 from webapp.spend.table import Line, table

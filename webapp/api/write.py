@@ -16,7 +16,7 @@ from webapp.accounts.models import Token
 from webapp.api.changes import JobIn, RunIn
 from webapp.api.read import job_document, run_document
 from webapp.api.schemas import JobOut, RunOut
-from webapp.problems import Problem
+from webapp.http.problems import Problem
 from webapp.runs import locks, resource, scope, tags
 from webapp.runs.editing import deletion, jobs, machines, merging, runs
 from webapp.runs.models import Job, Run

@@ -16,7 +16,7 @@ from advisor.store.opening import open_store
 from webapp.accounts.models import Workspace
 from webapp.analysis import queue
 from webapp.directives import telling
-from webapp.problems import Problem
+from webapp.http.problems import Problem
 from webapp.runs import models as rows
 from webapp.runs import progress, registration
 

@@ -20,9 +20,9 @@ from trimtab.wire import LIMITS
 
 from advisor.store.opening import open_store
 from webapp.accounts.models import Workspace
+from webapp.http.problems import Problem
 from webapp.ingest import accept
 from webapp.ingest.bodies import check_length
-from webapp.problems import Problem
 from webapp.runs.models import Artefact, Run
 
 MOST_BYTES = 64 * 1024 * 1024

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.http.request import UnreadablePostError
 from trimtab.wire import LIMITS, TooLargeError, WireError
 
-from webapp.problems import Problem
+from webapp.http.problems import Problem
 
 SEGMENT_TYPE = "application/vnd.trimtab.segment+json"
 DECLARATION_TYPE = "application/vnd.trimtab.declaration+json"

@@ -13,9 +13,9 @@ from trimtab.wire import Segment, decode_declaration, decode_segment
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
 from webapp.directives import telling
+from webapp.http.problems import Problem
 from webapp.ingest import accept, artefacts, description
 from webapp.ingest.bodies import decoded
-from webapp.problems import Problem
 from webapp.runs import resource
 
 _agents = Bearer(Token.INGEST)

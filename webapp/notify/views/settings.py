@@ -13,9 +13,9 @@ from django.shortcuts import redirect, render
 from django.utils.timezone import now
 from django.views.decorators.http import require_http_methods, require_POST
 
-from webapp import rate_limits
 from webapp.accounts.access import PersonRequest, open_to_viewers
 from webapp.accounts.models import Membership
+from webapp.http import rate_limits
 from webapp.notify import delivery, queue, scope, subscriptions
 from webapp.notify.kinds import KINDS
 from webapp.notify.letters import Kind

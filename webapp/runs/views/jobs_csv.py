@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import PersonRequest
-from webapp.cells import plain_cell
+from webapp.http.cells import plain_cell
 from webapp.runs import scope
 from webapp.runs.models import Job, Run
 from webapp.runs.selectors import groups

@@ -22,7 +22,7 @@ from django.views.decorators.http import require_safe
 from advisor.store.opening import open_store
 from advisor.store.series import SeriesView, read_series
 from webapp.accounts.access import PersonRequest
-from webapp.problems import Problem
+from webapp.http.problems import Problem
 from webapp.runs import scope
 from webapp.runs.history import node_histories
 from webapp.runs.models import Run

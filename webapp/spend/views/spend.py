@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import PersonRequest
-from webapp.cells import plain_cell
+from webapp.http.cells import plain_cell
 from webapp.spend import months
 from webapp.spend.bars import month_bars
 from webapp.spend.table import BY, JOB, Line, Table, table

@@ -18,7 +18,7 @@ from limits.storage import RedisStorage
 from limits.strategies import SlidingWindowCounterRateLimiter
 from redis import RedisError
 
-from webapp.problems import Problem
+from webapp.http.problems import Problem
 
 # A Redis that hangs must cost uploads nothing: after a failure it is left alone for a while.
 PATIENCE_SECONDS, LEFT_ALONE_SECONDS, LOGGED_EVERY_SECONDS = 1, 10, 60

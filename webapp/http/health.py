@@ -9,16 +9,13 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
 from advisor.store.opening import open_store
-from webapp.accounts.access import open_to_everybody
 
 
-@open_to_everybody
 @require_safe
 def alive(_request: HttpRequest) -> HttpResponse:
     return HttpResponse("ok\n", content_type="text/plain")
 
 
-@open_to_everybody
 @require_safe
 def ready(_request: HttpRequest) -> JsonResponse:
     """200 when rows, Redis and objects answer; else 503 naming what doesn't."""
