@@ -23,7 +23,7 @@ def main() -> None:
         sys.exit("Trimtab needs Python 3.11 or newer; this is " + sys.version.split()[0] + ".")
     command = sys.argv[1] if len(sys.argv) > 1 else "help"
     # By path, not by import: the package `webapp` needs what is about to be installed.
-    bootstrap = runpy.run_path(str(CHECKOUT / "webapp" / "bootstrap.py"))
+    bootstrap = runpy.run_path(str(CHECKOUT / "webapp" / "service" / "bootstrap.py"))
     bootstrap["enter_environment"](CHECKOUT, LARGER_SETS.get(command, "runtime"))
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
     from django.core.management import execute_from_command_line

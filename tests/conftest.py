@@ -13,7 +13,7 @@ import hypothesis
 import pytest
 from django.conf import settings
 
-from webapp import private_redis
+from webapp.service import private_redis
 
 hypothesis.settings.register_profile("all", deadline=None, print_blob=True, max_examples=150)
 hypothesis.settings.register_profile(

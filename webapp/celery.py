@@ -7,7 +7,7 @@ from typing import Any
 from celery import Celery
 from celery.signals import worker_init, worker_process_init
 
-from webapp.supervise import dies_with_parent
+from webapp.service.supervise import dies_with_parent
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 
-from webapp.browser_libraries import FILES
+from webapp.service.browser_libraries import FILES
 
 
 @register(Tags.files)

@@ -246,7 +246,7 @@ STATIC_ROOT = Path(env.text("TRIMTAB_STATIC_ROOT") or DATA_DIR / "static")
 STATICFILES_DIRS = [BASE_DIR / "webapp" / "static"]
 STATICFILES_FINDERS = [
     "django.contrib.staticfiles.finders.FileSystemFinder",
-    "webapp.browser_libraries.BrowserLibrariesFinder",
+    "webapp.service.browser_libraries.BrowserLibrariesFinder",
 ]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},

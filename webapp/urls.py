@@ -2,11 +2,10 @@
 
 from django.urls import include, path
 
-from webapp import agent_wheel
 from webapp.accounts.access import open_to_everybody
 from webapp.api import artefacts, compare, read, rules, spend, write
 from webapp.api.description import Api
-from webapp.http import health, problems
+from webapp.http import downloads, health, problems
 from webapp.ingest import doors
 from webapp.runs import resource
 
@@ -31,7 +30,7 @@ problems.handle_in(api)
 urlpatterns = [
     path("healthz", open_to_everybody(health.alive), name="healthz"),
     path("readyz", open_to_everybody(health.ready), name="readyz"),
-    path("agent/<str:wheel_name>", agent_wheel.agent_wheel, name="agent_wheel"),
+    path("agent/<str:wheel_name>", open_to_everybody(downloads.agent_wheel), name="agent_wheel"),
     path("api/v1/", api.urls),
     path("", include("webapp.accounts.urls")),
     path("", include("webapp.runs.urls")),

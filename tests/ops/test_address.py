@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp.address import AddressError, Bind, checked_url
+from webapp.service.address import AddressError, Bind, checked_url
 
 ports = st.integers(1, 65_535)
 

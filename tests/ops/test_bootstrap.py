@@ -44,7 +44,7 @@ MANAGE = """
 import runpy, sys
 from pathlib import Path
 here = Path(__file__).resolve().parent
-bootstrap = runpy.run_path(str(here / "webapp" / "bootstrap.py"))
+bootstrap = runpy.run_path(str(here / "webapp" / "service" / "bootstrap.py"))
 bootstrap["enter_environment"](here, sys.argv[1])
 import trimtab
 print("inside", sys.prefix, trimtab.WORD)
@@ -56,7 +56,7 @@ PACKAGE = {"name": "empty", "version": "0.0.0", "lockfileVersion": 3, "packages"
 def checkout(tmp_path: Path) -> Path:
     """As ours, with empty locks and an agent of one line."""
     root = tmp_path / "checkout"
-    for folder in ("requirements", "agent", "webapp"):
+    for folder in ("requirements", "agent", "webapp/service"):
         (root / folder).mkdir(parents=True)
     for name in ("runtime", "demo", "test", "node"):
         (root / "requirements" / f"{name}.txt").write_text(f"# {name}\n")
@@ -65,7 +65,7 @@ def checkout(tmp_path: Path) -> Path:
     (root / "agent" / "trimtab.py").write_text("WORD = 'first'\n")
     (root / "package.json").write_text('{"name": "empty", "version": "0.0.0"}')
     (root / "package-lock.json").write_text(json.dumps(PACKAGE))
-    shutil.copy(CHECKOUT / "webapp" / "bootstrap.py", root / "webapp" / "bootstrap.py")
+    shutil.copy(CHECKOUT / "webapp" / "service" / "bootstrap.py", root / "webapp" / "service")
     (root / "manage.py").write_text(MANAGE)
     return root
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp import private_redis
+from webapp.service import private_redis
 
 LINUX_LIMIT_BYTES = 108
 

@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from tests.running_service import Service, manage, wait_until
-from webapp import private_redis
+from webapp.service import private_redis
 
 pytestmark = pytest.mark.processes
 LARGEST_IDLE_PSS_BYTES = 500_000_000

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from django.test import Client
 
-from webapp import agent_wheel
+from webapp.service import agent_wheel
 
 pytestmark = pytest.mark.django_db
 

@@ -20,13 +20,13 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
 from tests.web import factories
-from webapp import agent_wheel
 from webapp.accounts.access import Audience
 from webapp.accounts.models import Invitation, Membership, Token, User, Workspace
 from webapp.notify.addresses import unsubscribe_token
 from webapp.notify.models import Mail
 from webapp.prices.models import Discount, Price
 from webapp.runs.models import Run
+from webapp.service import agent_wheel
 from webapp.spend.models import Budget
 
 SECRET = "zephyr-secret"

@@ -19,7 +19,7 @@ from webapp.analysis.models import Judgement
 from webapp.demonstration import DemonstrationError, Outcome
 from webapp.management.commands.up import add_service_arguments, agent_token, start
 from webapp.runs.models import Run
-from webapp.stack import AlreadyRunningError
+from webapp.service.stack import AlreadyRunningError
 
 
 class Command(BaseCommand):

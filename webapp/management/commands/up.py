@@ -14,12 +14,13 @@ from django.core.checks import Tags
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
-from webapp import env, private_redis
+from webapp import env
 from webapp.accounts.models import Token, Workspace, digest
 from webapp.accounts.setup import first_workspace, new_token, sign_in_link
-from webapp.address import AddressError, Bind, checked_url
 from webapp.database.tasks import optimise_database
-from webapp.stack import AlreadyRunningError, Stack, lock_data_folder, log_folder
+from webapp.service import private_redis
+from webapp.service.address import AddressError, Bind, checked_url
+from webapp.service.stack import AlreadyRunningError, Stack, lock_data_folder, log_folder
 
 DEFAULT_BIND = "127.0.0.1:8000"
 

@@ -11,7 +11,6 @@ from django.http import HttpResponse, QueryDict
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from webapp import agent_wheel
 from webapp.accounts.access import PersonRequest
 from webapp.runs import scope
 from webapp.runs.models import Run
@@ -20,6 +19,7 @@ from webapp.runs.selectors import jobs as selector
 from webapp.runs.selectors.chosen import Chosen
 from webapp.runs.selectors.facets import NONE, Facet, offered
 from webapp.runs.selectors.sparkline import sparkline
+from webapp.service import agent_wheel
 
 PAGE_JOBS, PAGE_GROUPS = 50, 20
 COLUMNS = (

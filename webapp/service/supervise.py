@@ -1,8 +1,8 @@
 """Keeps the processes of the service running; the one process that `manage.py up` stays.
 
 Run by path, with the standard library only and nothing else of ours: an idle supervisor costs
-13 MB instead of the 60 MB of a loaded Django. The plan of what to run comes from `webapp.stack`
-as JSON on an inherited file descriptor, since it holds secrets that have no place in `ps`.
+13 MB instead of the 60 MB of a loaded Django. The plan of what to run comes from `stack.py` as JSON
+on an inherited file descriptor, since it holds secrets that have no place in `ps`.
 
 No thread is ever started here, so `preexec_fn` is safe.
 """

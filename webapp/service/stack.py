@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from webapp import private_redis
-from webapp.address import Bind
+from webapp.service import private_redis
+from webapp.service.address import Bind
 
 WORKER_PROCESSES = 2
 # Python gives memory back late; a fresh child does at once.
@@ -54,7 +54,7 @@ class Stack:
         os.environ.update(self._environment())
         os.set_inheritable(lock, True)
         script = str(Path(__file__).with_name("supervise.py"))
-        # -P: the folder of the script holds modules named like packages that we need.
+        # -P: no module beside the script is ever taken for a package of the same name.
         os.execv(sys.executable, [sys.executable, "-P", script, str(_piped(plan))])  # noqa: S606
 
     def _environment(self) -> dict[str, str]:
@@ -87,7 +87,7 @@ class Stack:
         # SIGKILL: an orphaned worker may hang while it shuts down in order, and need not: the rows
         # of its tasks make them run again. Its pool dies with it, see `webapp.celery`.
         found.append(_child("worker", _worker(), orphan_signal=signal.SIGKILL))
-        found.append(_child("beat", [*_celery("webapp.beat"), "beat", "--pidfile="]))
+        found.append(_child("beat", [*_celery("webapp.service.beat"), "beat", "--pidfile="]))
         found.append(_child("web", _web(self.bind)))
         return found
 
@@ -119,7 +119,7 @@ def _worker() -> list[str]:
 
 
 def _web(bind: Bind) -> list[str]:
-    config = "python:webapp.gunicorn_config"
+    config = "python:webapp.service.gunicorn_config"
     return [sys.executable, "-m", "gunicorn", "--config", config, "--bind", str(bind)]
 
 

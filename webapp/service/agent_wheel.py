@@ -1,7 +1,7 @@
-"""The agent as a wheel, so that a training machine can install it from the service that it tells.
+"""The agent as a wheel, so that a training machine can install it from the service.
 
-It is built by setuptools, which the locked environment holds, when somebody first asks for it, and
-kept in the data folder until the agent's code changes. Equal code makes an equal file.
+The first request makes setuptools, which is in the locked environment, build the wheel. It is kept
+in the data folder until the agent's code changes. The same code makes the same file.
 """
 
 from __future__ import annotations
@@ -17,10 +17,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from django.conf import settings
-from django.http import FileResponse, Http404, HttpRequest
-from django.views.decorators.http import require_safe
-
-from webapp.accounts.access import open_to_everybody
 
 _AGENT = settings.BASE_DIR / "agent"
 _BUILD = "import sys, setuptools.build_meta as backend; backend.build_wheel(sys.argv[1])"
@@ -29,30 +25,19 @@ _EPOCH = "315532800"
 """1980, the earliest date that a zip archive can hold: the same for every file of every build."""
 
 
-@open_to_everybody
-@require_safe
-def agent_wheel(_request: HttpRequest, wheel_name: str) -> FileResponse:
-    """The agent holds no secret: a machine that has no token yet may have it."""
-    if wheel_name != name():
-        raise Http404("The service has another version of the agent.")
-    response = FileResponse(path().open("rb"), content_type="application/zip")
-    response["Cache-Control"] = "no-cache"
-    return response
-
-
 def name() -> str:
-    """As pip demands it: version and platform are in the file's name."""
+    """The file name that pip requires: it holds version and platform."""
     project = tomllib.loads((_AGENT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return f"{project['name']}-{project['version']}-py3-none-any.whl"
 
 
 def address() -> str:
-    """What `pip install` is called with."""
+    """The URL to give to `pip install`."""
     return f"{settings.BASE_URL}/agent/{name()}"
 
 
 def path() -> Path:
-    """The built wheel. Two that build at once make the same."""
+    """The built wheel. Two builds at the same time make the same file."""
     wheel = Path(settings.DATA_DIR) / "agent-wheels" / _digest() / name()
     if not wheel.exists():
         with tempfile.TemporaryDirectory(dir=settings.DATA_DIR) as place:
