@@ -13,11 +13,11 @@ from django.urls import reverse
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from webapp import demonstration
 from webapp.accounts.setup import first_workspace
 from webapp.analysis.models import Judgement
-from webapp.demonstration import DemonstrationError, Outcome
+from webapp.management import demonstration
 from webapp.management.commands.up import add_service_arguments, agent_token, start
+from webapp.management.demonstration import DemonstrationError, Outcome
 from webapp.runs.models import Run
 from webapp.service.stack import AlreadyRunningError
 
