@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trimtab's door.
+"""Starts, tests and maintains Trimtab.
 
     python3 manage.py demo    the service, two measured training runs and sample data
     python3 manage.py up      the service

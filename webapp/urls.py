@@ -1,4 +1,4 @@
-"""Every door of the service."""
+"""Every address of the service."""
 
 from django.urls import include, path
 

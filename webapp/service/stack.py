@@ -80,16 +80,16 @@ class Stack:
         }
 
     def _children(self) -> list[dict[str, Any]]:
-        found = []
+        children = []
         if self.redis_server:
             redis = private_redis.command(self.redis_server, settings.DATA_DIR)
-            found.append(_child("redis", redis))
+            children.append(_child("redis", redis))
         # SIGKILL: an orphaned worker may hang while it shuts down in order, and need not: the rows
         # of its tasks make them run again. Its pool dies with it, see `webapp.celery`.
-        found.append(_child("worker", _worker(), orphan_signal=signal.SIGKILL))
-        found.append(_child("beat", [*_celery("webapp.service.beat"), "beat", "--pidfile="]))
-        found.append(_child("web", _web(self.bind)))
-        return found
+        children.append(_child("worker", _worker(), orphan_signal=signal.SIGKILL))
+        children.append(_child("beat", [*_celery("webapp.service.beat"), "beat", "--pidfile="]))
+        children.append(_child("web", _web(self.bind)))
+        return children
 
 
 def _child(

@@ -45,10 +45,10 @@ class Command(BaseCommand):
 
     def _demonstrate(self, url: str) -> None:
         try:
-            found = _with_progress(url)
+            outcome = _with_progress(url)
         except DemonstrationError as error:
             raise CommandError(str(error)) from None
-        _report(Console(highlight=False, soft_wrap=True), found)
+        _report(Console(highlight=False, soft_wrap=True), outcome)
 
 
 def _with_progress(url: str) -> Outcome:
@@ -75,20 +75,20 @@ def _stages(url: str, stage: Any) -> Outcome:
     done = stage("Waiting for the analysis")
     runs = [demonstration.wait_for_analysis(run, done) for run in runs]
     done(1.0)
-    found = demonstration.outcome(runs)
+    outcome = demonstration.outcome(runs)
     done = stage("Loading sample data")
     demonstration.load_sample_data(url, done)
     done(1.0)
-    return found
+    return outcome
 
 
-def _report(console: Console, found: Outcome) -> None:
+def _report(console: Console, outcome: Outcome) -> None:
     console.print()
-    for run, pipeline in zip(found.runs, demonstration.PIPELINES, strict=True):
+    for run, pipeline in zip(outcome.runs, demonstration.PIPELINES, strict=True):
         _report_run(console, run, pipeline)
-    for advised in found.recommendations:
+    for advised in outcome.recommendations:
         console.print(f"[bold]Recommended:[/] {advised.title}")
-    console.print(f"[bold]What changed:[/] {comparison_url(*found.runs)}\n")
+    console.print(f"[bold]What changed:[/] {comparison_url(*outcome.runs)}\n")
 
 
 def _report_run(console: Console, run: Run, pipeline: str) -> None:

@@ -25,11 +25,11 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         now = timezone.now()
         is_dry = options["dry_run"]
-        found = carrying_out.planned(now) if is_dry else carrying_out.everything(now)
-        for item in found:
+        doomed = carrying_out.planned(now) if is_dry else carrying_out.everything(now)
+        for item in doomed:
             self.stdout.write(json.dumps(item.document()) if options["json"] else _line(item))
         if not options["json"]:
-            self.stdout.write(_sum("Would delete" if is_dry else "Deleted", found))
+            self.stdout.write(_sum("Would delete" if is_dry else "Deleted", doomed))
 
 
 def _line(item: Doomed) -> str:
@@ -37,7 +37,7 @@ def _line(item: Doomed) -> str:
     return f"{item.kind:<10}{item.name}{size}"
 
 
-def _sum(verb: str, found: Iterable[Doomed]) -> str:
-    found = list(found)
-    size = filesizeformat(sum(item.size_bytes for item in found))
-    return f"{verb} {len(found)} thing{'' if len(found) == 1 else 's'}, {size}."
+def _sum(verb: str, doomed: Iterable[Doomed]) -> str:
+    items = list(doomed)
+    size = filesizeformat(sum(item.size_bytes for item in items))
+    return f"{verb} {len(items)} thing{'' if len(items) == 1 else 's'}, {size}."
