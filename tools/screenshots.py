@@ -69,7 +69,7 @@ def main() -> int:
                 context.close()
         browser.close()
     for complaint in dict.fromkeys(complaints.found):
-        print(complaint)  # noqa: T201
+        print(complaint)
     return 1 if complaints.found else 0
 
 

@@ -30,8 +30,10 @@ def test_long_tests_are_left_out_unless_all_are_asked_for() -> None:
 
 
 def test_everything_that_is_code_is_linted_and_typed() -> None:
-    words = {word for stage in checks() for word in stage.command}
-    assert {"webapp", "advisor", "rules", "agent", "tests", "manage.py"} <= words
+    commands = {stage.name: set(stage.command) for stage in checks()}
+    linted = {"webapp", "advisor", "rules", "agent", "tests", "bench", "tools", "manage.py"}
+    assert linted <= commands["ruff check"] & commands["ruff format"]
+    assert {"webapp", "advisor", "rules", "agent/trimtab", "tools"} <= commands["mypy"]
 
 
 @pytest.mark.parametrize(("required", "code"), [("", 0), ("all", 1)])

@@ -16,8 +16,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-CODE = ("manage.py", "webapp", "advisor", "rules", "agent", "tests", "bench", "examples")
-TYPED = ("rules", "advisor", "agent/trimtab", "webapp")
+CODE = ("manage.py", "webapp", "advisor", "rules", "agent", "tests", "bench", "examples", "tools")
+TYPED = ("rules", "advisor", "agent/trimtab", "webapp", "tools")
 OWN_WORDS = ("--full", "--")
 CORES = 2
 
@@ -92,12 +92,11 @@ def run(is_full: bool, for_pytest: list[str]) -> int:
 
 def checks() -> list[Stage]:
     python, manage = sys.executable, [sys.executable, "manage.py"]
-    code = [path for path in CODE if (settings.BASE_DIR / path).exists()]
     imports = str(Path(python).with_name("lint-imports"))
     return [
         Stage("mypy", [python, "-m", "mypy", *TYPED]),
-        Stage("ruff check", [python, "-m", "ruff", "check", *code]),
-        Stage("ruff format", [python, "-m", "ruff", "format", "--check", *code]),
+        Stage("ruff check", [python, "-m", "ruff", "check", *CODE]),
+        Stage("ruff format", [python, "-m", "ruff", "format", "--check", *CODE]),
         Stage("import contracts", [imports]),
         Stage("migrations", [*manage, "makemigrations", "--check", "--dry-run"]),
         Stage("system checks", [*manage, "check", "--fail-level", "WARNING"]),
