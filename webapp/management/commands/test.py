@@ -1,4 +1,4 @@
-"""`manage.py test`: lint, types, import contracts, migrations, checks and the tests."""
+"""`manage.py test`: lint, types, wording, import contracts, migrations, checks and the tests."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from django.core.management.base import BaseCommand
 
 CODE = ("manage.py", "webapp", "advisor", "rules", "agent", "tests", "bench", "examples", "tools")
 TYPED = ("rules", "advisor", "agent/trimtab", "webapp", "tools")
+DOCUMENTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs")
 OWN_WORDS = ("--full", "--")
 CORES = 2
 
@@ -92,11 +93,16 @@ def run(is_full: bool, for_pytest: list[str]) -> int:
 
 def checks() -> list[Stage]:
     python, manage = sys.executable, [sys.executable, "manage.py"]
+    read = (*DOCUMENTS, *CODE)
+    # Tests of the wording check quote what it has to find.
+    worded = [path for path in read if path != "tests"]
     imports = str(Path(python).with_name("lint-imports"))
     return [
         Stage("mypy", [python, "-m", "mypy", *TYPED]),
         Stage("ruff check", [python, "-m", "ruff", "check", *CODE]),
         Stage("ruff format", [python, "-m", "ruff", "format", "--check", *CODE]),
+        Stage("spelling", [python, "-m", "codespell_lib", *read]),
+        Stage("wording", [python, "tools/wording.py", *worded]),
         Stage("import contracts", [imports]),
         Stage("migrations", [*manage, "makemigrations", "--check", "--dry-run"]),
         Stage("system checks", [*manage, "check", "--fail-level", "WARNING"]),
