@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.web import factories, training
+from webapp.analysis.selectors.facts import command_options
 from webapp.runs.models import Run
-from webapp.runs.selectors.facts import command_options
 from webapp.runs.selectors.waterfall import WIDTH, waterfall
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from ninja import Field, Schema
 
+from webapp.analysis.selectors.ledger import run_ledger
 from webapp.api.amounts import money
 from webapp.runs.models import Run
-from webapp.runs.selectors.ledger import run_ledger
 
 
 class LedgerLineOut(Schema):

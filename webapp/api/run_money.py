@@ -7,10 +7,10 @@ from typing import Any
 
 from ninja import Field, Schema
 
+from webapp.analysis.selectors import run_money
+from webapp.analysis.selectors.verdict import Verdict
 from webapp.api.amounts import money
 from webapp.runs.models import Run
-from webapp.runs.selectors import run_money
-from webapp.runs.selectors.verdict import Verdict
 
 
 class PhaseCostOut(Schema):

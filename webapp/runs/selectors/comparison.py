@@ -11,12 +11,12 @@ from django.urls import reverse
 
 from advisor.compare import Comparison, MetricRow, compare
 from advisor.cost import display_usd
+from webapp.analysis.selectors.facts import run_facts
+from webapp.analysis.selectors.work import common_unit
 from webapp.runs.models import Node, Run
 from webapp.runs.selectors.charts import Chart, Line
-from webapp.runs.selectors.facts import run_facts
 from webapp.runs.selectors.steps import DATA_WAIT, STEP
 from webapp.runs.selectors.waterfall import Bar, waterfall
-from webapp.runs.selectors.work import common_unit
 
 MOST_GPUS = 16
 TWO_JOBS = "These are runs of two jobs: the difference is not a saving of either."

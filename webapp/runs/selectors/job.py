@@ -12,11 +12,11 @@ from uuid import UUID
 from django.db.models import Count, Q, Sum
 from django.urls import reverse
 
+from webapp.analysis.selectors.ledger import JOB_DAYS, LedgerView, job_ledger
+from webapp.analysis.selectors.verdict import VerdictHistory, verdict_history
+from webapp.analysis.selectors.work import WorkUnit, common_unit
 from webapp.runs.models import Job, Run
 from webapp.runs.selectors.baseline import baseline_of
-from webapp.runs.selectors.ledger import JOB_DAYS, LedgerView, job_ledger
-from webapp.runs.selectors.verdict import VerdictHistory, verdict_history
-from webapp.runs.selectors.work import WorkUnit, common_unit
 
 CHART_RUNS = 120
 UNREAD = ("command", "git", "parameters", "workload", "metrics", "metric_progress")

@@ -8,9 +8,9 @@ from decimal import Decimal
 from typing import Any
 
 from advisor.metric_cost import BestValue, Trained, best_values
+from webapp.analysis.selectors.verdict import Verdict, verdict_of
+from webapp.analysis.selectors.work import WorkUnit, counted_units
 from webapp.runs.models import Run
-from webapp.runs.selectors.verdict import Verdict, verdict_of
-from webapp.runs.selectors.work import WorkUnit, counted_units
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import Any
 
 from advisor.cost import display_usd
 from advisor.successive.changes import MOST_POINTS
+from webapp.analysis.selectors.work import readable
 from webapp.runs.models import Run
-from webapp.runs.selectors.work import readable
 
 TITLES = {
     ("suspected", "worse"): "Suspected regression",
