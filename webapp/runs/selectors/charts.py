@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from advisor.store.series import shown_name
+from advisor.store.step_series import DATA_WAIT, STEP
 from webapp.runs.models import Node
-from webapp.runs.selectors.steps import DATA_WAIT, STEP
 
 MOST_LINES = 6
 """More lines than that can't be told apart."""

@@ -11,11 +11,11 @@ from django.urls import reverse
 
 from advisor.compare import Comparison, MetricRow, compare
 from advisor.cost import display_usd
+from advisor.store.step_series import DATA_WAIT, STEP
 from webapp.analysis.selectors.facts import run_facts
 from webapp.analysis.selectors.work import common_unit
 from webapp.runs.models import Node, Run
 from webapp.runs.selectors.charts import Chart, Line
-from webapp.runs.selectors.steps import DATA_WAIT, STEP
 from webapp.runs.selectors.waterfall import Bar, waterfall
 
 MOST_GPUS = 16

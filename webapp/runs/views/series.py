@@ -19,6 +19,7 @@ from django.utils.cache import get_conditional_response
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
 
+from advisor.store import step_series
 from advisor.store.opening import open_store
 from advisor.store.series import SeriesView, read_series
 from webapp.accounts.access import PersonRequest
@@ -26,7 +27,6 @@ from webapp.http.problems import Problem
 from webapp.runs import scope
 from webapp.runs.history import node_histories
 from webapp.runs.models import Run
-from webapp.runs.selectors import steps
 
 Write = Callable[["Run", "Asked", list[SeriesView]], HttpResponse]
 MOST_BUCKETS, DEFAULT_BUCKETS, MOST_NAMES = 2000, 400, 64
@@ -93,10 +93,10 @@ def _read(run: Run, asked: Asked) -> list[SeriesView]:
     start = run.started_at + timedelta(seconds=asked.start_seconds)
     end = run.started_at + timedelta(seconds=asked.end_seconds)
     store, nodes = open_store(settings.OBJECTS_URL), node_histories(run)
-    sampled = [name for name in asked.names if name not in steps.NAMES]
+    sampled = [name for name in asked.names if name not in step_series.NAMES]
     views = read_series(store, nodes, sampled, start, end, asked.buckets) if sampled else []
     if len(sampled) < len(asked.names):
-        views += steps.read_steps(store, nodes, asked.names, start, end, asked.buckets)
+        views += step_series.read_steps(store, nodes, asked.names, start, end, asked.buckets)
     return views
 
 
