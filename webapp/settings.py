@@ -81,6 +81,7 @@ INSTALLED_APPS = [
     "webapp.notify",
     "webapp.ingest",
     "webapp.api",
+    "webapp.dashboard",
 ]
 MIDDLEWARE = [
     "webapp.http.problems.ApiProblemsMiddleware",
@@ -128,7 +129,7 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 PASSWORD_RESET_TIMEOUT = 3600
 LOGIN_URL = "accounts:sign_in"
-LOGIN_REDIRECT_URL = "runs:jobs"
+LOGIN_REDIRECT_URL = "dashboard:jobs"
 
 # Sign-in by an OpenID Connect provider, beside passwords; off without an issuer.
 OIDC_ISSUER = env.text("OIDC_ISSUER")

@@ -33,6 +33,7 @@ urlpatterns = [
     path("agent/<str:wheel_name>", open_to_everybody(downloads.agent_wheel), name="agent_wheel"),
     path("api/v1/", api.urls),
     path("", include("webapp.accounts.urls")),
+    path("", include("webapp.dashboard.urls")),
     path("", include("webapp.runs.urls")),
     path("", include("webapp.analysis.urls")),
     path("", include("webapp.directives.urls")),

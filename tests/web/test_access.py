@@ -13,11 +13,11 @@ from tests.web import factories
 def _addresses(run) -> dict[str, str]:  # type: ignore[no-untyped-def]
     other = factories.run(run.job)
     return {
-        "job": reverse("runs:job", args=[run.job.uuid]),
-        "run": reverse("runs:run", args=[run.pk]),
+        "job": reverse("dashboard:job", args=[run.job.uuid]),
+        "run": reverse("dashboard:run", args=[run.pk]),
         "series": reverse("runs:series_json", args=[run.pk]) + "?names=host.cpu_busy_pct",
         "csv": reverse("runs:series_csv", args=[run.pk]) + "?names=host.cpu_busy_pct",
-        "compare": reverse("runs:compare") + f"?a={run.pk}&b={other.pk}",
+        "compare": reverse("dashboard:compare") + f"?a={run.pk}&b={other.pk}",
     }
 
 
@@ -52,7 +52,7 @@ def test_a_comparison_with_the_run_of_a_stranger_is_404(owner, stranger):
     theirs = factories.run(factories.job(stranger.workspace))
 
     for a, b in [(mine, theirs), (theirs, mine)]:
-        address = reverse("runs:compare") + f"?a={a.pk}&b={b.pk}"
+        address = reverse("dashboard:compare") + f"?a={a.pk}&b={b.pk}"
         assert owner.client.get(address).status_code == 404
 
 
@@ -60,7 +60,7 @@ def test_the_jobs_of_others_are_not_listed(owner, stranger):
     factories.job(stranger.workspace, "secret/train.py")
     factories.job(owner.workspace, "mine/train.py")
 
-    page = owner.client.get(reverse("runs:jobs")).content
+    page = owner.client.get(reverse("dashboard:jobs")).content
 
     assert b"mine/train.py" in page
     assert b"secret/train.py" not in page
@@ -70,7 +70,7 @@ def test_a_person_without_a_workspace_sees_no_job(client, owner):
     factories.job(owner.workspace, "secret/train.py")
     client.force_login(factories.member(email="new@example.org"))
 
-    response = client.get(reverse("runs:jobs"), follow=True)
+    response = client.get(reverse("dashboard:jobs"), follow=True)
 
     assert b"You are in no workspace" in response.content
     assert b"secret/train.py" not in response.content

@@ -112,10 +112,10 @@ def pair(owner) -> tuple[Run, Run]:
 def _addresses(pair: tuple[Run, Run]) -> dict[str, str]:
     a, b = pair
     return {
-        "jobs": reverse("runs:jobs"),
-        "job": reverse("runs:job", args=[a.job.uuid]),
-        "run": reverse("runs:run", args=[a.pk]),
-        "compare": reverse("runs:compare") + f"?a={a.pk}&b={b.pk}",
+        "jobs": reverse("dashboard:jobs"),
+        "job": reverse("dashboard:job", args=[a.job.uuid]),
+        "run": reverse("dashboard:run", args=[a.pk]),
+        "compare": reverse("dashboard:compare") + f"?a={a.pk}&b={b.pk}",
     }
 
 
@@ -269,7 +269,7 @@ def test_a_running_run_shows_its_new_samples_by_itself(visit, owner):
     run = training.upload(owner.workspace, part, upto=4)
     window = visit()
     window.page.clock.install()
-    page = window.go(reverse("runs:run", args=[run.pk]))
+    page = window.go(reverse("dashboard:run", args=[run.pk]))
     figures = page.locator(".figures")
     expect(figures).to_contain_text("40 s")
 
@@ -284,7 +284,7 @@ def test_a_run_without_steps_says_how_to_record_them(visit, owner):
     job = factories.job(owner.workspace)
     run = factories.run(job)
     factories.node(run)
-    page = visit().go(reverse("runs:run", args=[run.pk]))
+    page = visit().go(reverse("dashboard:run", args=[run.pk]))
 
     expect(page.locator("[data-chart=step] .chart-state")).to_contain_text("trimtab.step()")
 

@@ -118,7 +118,7 @@ def test_a_budget_is_made_changed_deleted_and_brought_back(owner, job):
 
 def test_the_jobs_page_leads_to_a_budget_of_that_job(owner, job):
     address = f"{reverse('spend:new_budget')}?job={job.uuid}"
-    assert address in owner.page(reverse("runs:job", args=[job.uuid]))
+    assert address in owner.page(reverse("dashboard:job", args=[job.uuid]))
     assert f'value="{job.uuid}" selected' in owner.page(address)
 
 
@@ -169,7 +169,7 @@ def test_viewers_read_budgets_and_are_offered_no_change(owner):
 
 
 def test_the_jobs_page_has_a_line_on_its_budget(owner, job):
-    address = reverse("runs:job", args=[job.uuid])
+    address = reverse("dashboard:job", args=[job.uuid])
     assert 'id="budget"' not in owner.page(address)
     budget(owner.workspace, "5", job=job)
     factories.run(job)

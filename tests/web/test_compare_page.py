@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from tests.web import factories, training
 from webapp.analysis.selectors.facts import command_options
+from webapp.dashboard.selectors.waterfall import WIDTH, waterfall
 from webapp.runs.models import Run
-from webapp.runs.selectors.waterfall import WIDTH, waterfall
 
 
 def _address(a: Run, b: Run) -> str:
-    return reverse("runs:compare") + f"?a={a.pk}&b={b.pk}"
+    return reverse("dashboard:compare") + f"?a={a.pk}&b={b.pk}"
 
 
 def _text(html: str) -> str:
@@ -203,7 +203,7 @@ def test_the_browser_is_told_which_samples_to_read(owner):
 def test_ticked_runs_lead_to_their_comparison_the_earlier_first(owner, pair):
     a, b = pair
 
-    answer = owner.client.get(reverse("runs:compare") + f"?run={b.pk}&run={a.pk}")
+    answer = owner.client.get(reverse("dashboard:compare") + f"?run={b.pk}&run={a.pk}")
 
     assert answer.url == _address(a, b)
 
@@ -217,7 +217,7 @@ def test_ticked_runs_lead_to_their_comparison_the_earlier_first(owner, pair):
     ],
 )
 def test_ids_that_are_none_lead_to_a_404_that_says_so(owner, query):
-    answer = owner.client.get(reverse("runs:compare") + query)
+    answer = owner.client.get(reverse("dashboard:compare") + query)
 
     assert answer.status_code == 404
     assert b"nothing at this address" in answer.content
@@ -225,7 +225,7 @@ def test_ids_that_are_none_lead_to_a_404_that_says_so(owner, query):
 
 @pytest.mark.parametrize("query", ["", "?a=", "?run=1", "?run=1&run=2&run=3", "?a=1&b=1"])
 def test_anything_but_two_runs_is_a_400_that_says_how_to_choose(owner, query):
-    answer = owner.client.get(reverse("runs:compare") + query)
+    answer = owner.client.get(reverse("dashboard:compare") + query)
 
     assert answer.status_code == 400
     assert b"Choose two runs" in answer.content

@@ -37,7 +37,7 @@ def test_a_page_that_breaks_gets_our_500_and_shows_no_insides(owner, monkeypatch
     monkeypatch.setattr("webapp.runs.scope.jobs_of", broken)
     owner.client.raise_request_exception = False
 
-    answer = owner.client.get(reverse("runs:jobs"))
+    answer = owner.client.get(reverse("dashboard:jobs"))
 
     assert answer.status_code == 500
     assert b"Something broke on our side" in answer.content
@@ -45,7 +45,7 @@ def test_a_page_that_breaks_gets_our_500_and_shows_no_insides(owner, monkeypatch
 
 
 def test_the_policy_allows_our_own_host_only(owner):
-    policy = owner.client.get(reverse("runs:jobs"))["Content-Security-Policy"]
+    policy = owner.client.get(reverse("dashboard:jobs"))["Content-Security-Policy"]
 
     assert "default-src 'self'" in policy
     assert "unsafe" not in policy
@@ -68,7 +68,7 @@ def test_no_template_has_inline_style_or_script_or_a_foreign_address(path):
 def test_pages_are_kept_by_no_shared_cache(owner):
     run = factories.run(factories.job(owner.workspace))
 
-    answer = owner.client.get(reverse("runs:run", args=[run.pk]))
+    answer = owner.client.get(reverse("dashboard:run", args=[run.pk]))
 
     assert "Cookie" in answer["Vary"]
     assert answer["X-Frame-Options"] == "DENY"

@@ -68,6 +68,6 @@ def test_the_walk_is_red_when_a_view_forgets_something(world, monkeypatch, view,
 
 
 def test_a_route_that_the_table_does_not_name_is_noticed(monkeypatch):
-    monkeypatch.delitem(walk.AUDIENCES, "runs:run")
+    monkeypatch.delitem(walk.AUDIENCES, "dashboard:run")
     with pytest.raises(AssertionError):
         test_every_route_says_who_it_is_for()

@@ -25,7 +25,7 @@ def edit(person: Person, job: Job, **changes: str):  # type: ignore[no-untyped-d
 
 
 def page(person: Person, job: Job) -> str:
-    return person.page(reverse("runs:job", args=[job.uuid]))
+    return person.page(reverse("dashboard:job", args=[job.uuid]))
 
 
 def test_a_name_an_owner_and_tags_are_set_and_written_down(owner, job):
@@ -46,7 +46,8 @@ def test_owner_and_tags_of_a_job_are_those_of_its_runs_that_name_none(owner, job
     named = factories.run(job, owner="ada", tags={"team": "speech", "sweep": "3"})
     edit(owner, job, owner="grace", tags="team=vision")
     of_none, of_ada = (
-        owner.page(reverse("runs:run", args=[run.pk])) for run in (job.runs.get(number=1), named)
+        owner.page(reverse("dashboard:run", args=[run.pk]))
+        for run in (job.runs.get(number=1), named)
     )
     assert "grace" in of_none
     assert "team: vision" in of_none

@@ -19,7 +19,7 @@ from webapp.retention import carrying_out
 from webapp.runs.editing import merging
 from webapp.runs.models import UNDO_DAYS, Job, Run
 
-DELETED = reverse("runs:deleted")
+DELETED = reverse("dashboard:deleted")
 
 
 @pytest.fixture
@@ -53,9 +53,9 @@ def test_a_deleted_run_is_in_no_list_or_sum_until_its_deletion_is_undone(owner, 
     assert f"{run} is deleted." in page
     assert "$5.00" in page
     assert "$7.00" not in page
-    assert owner.client.get(reverse("runs:run", args=[run.pk])).status_code == 404
+    assert owner.client.get(reverse("dashboard:run", args=[run.pk])).status_code == 404
     back = undo(owner, page)
-    assert back.redirect_chain[-1][0] == reverse("runs:run", args=[run.pk])
+    assert back.redirect_chain[-1][0] == reverse("dashboard:run", args=[run.pk])
     assert f"{run} is back." in back.content.decode()
     assert "$7.00" in owner.page("/")
     assert [entry.action for entry in AuditEntry.objects.order_by("pk")] == [
@@ -70,7 +70,7 @@ def test_a_deleted_job_goes_with_its_runs_and_comes_back_with_those_alone(owner,
     page = post(owner, "delete_job", job).content.decode()
     assert "vision/train.py is deleted with its runs." in page
     assert "$6.00" not in page
-    assert owner.client.get(reverse("runs:job", args=[job.uuid])).status_code == 404
+    assert owner.client.get(reverse("dashboard:job", args=[job.uuid])).status_code == 404
     assert str(other.job) in page
     page = undo(owner, page).content.decode()
     assert "is back, with 2 runs" in page
@@ -132,7 +132,7 @@ def test_advice_of_a_deleted_run_is_renewed_from_the_newest_that_is_left(owner):
     post(owner, "delete_run", newer)
     tasks.evaluate(str(older.pk))
     assert {advised.run_id for advised in older.job.recommendations.all()} == {older.pk}
-    assert "Recommended" in owner.page(reverse("runs:job", args=[older.job.uuid]))
+    assert "Recommended" in owner.page(reverse("dashboard:job", args=[older.job.uuid]))
 
 
 def test_of_two_runs_on_one_machine_the_one_that_is_left_pays_all_of_it(owner):
@@ -186,7 +186,7 @@ def test_members_delete_and_restore_viewers_do_not_and_strangers_find_nothing(ow
         assert post(stranger, name, row).status_code == 404
     Membership.objects.filter(user=owner.user).update(role="viewer")
     assert post(owner, "delete_run", run).status_code == 403
-    assert "Delete" not in owner.page(reverse("runs:run", args=[run.pk]))
+    assert "Delete" not in owner.page(reverse("dashboard:run", args=[run.pk]))
     Membership.objects.filter(user=owner.user).update(role="member")
     assert post(owner, "delete_run", run).status_code == 200
     Membership.objects.filter(user=owner.user).update(role="viewer")

@@ -79,9 +79,9 @@ def test_the_runs_of_both_are_one_jobs_and_the_undo_parts_them_as_they_were(owne
 def test_the_address_of_a_merged_job_leads_to_where_its_runs_are(owner, stranger):
     old, new = a_job(owner, "old", 1), a_job(owner, "new")
     merge(owner, old, "new")
-    answer = owner.client.get(reverse("runs:job", args=[old.uuid]))
-    assert (answer.status_code, answer.url) == (302, reverse("runs:job", args=[new.uuid]))
-    assert stranger.client.get(reverse("runs:job", args=[old.uuid])).status_code == 404
+    answer = owner.client.get(reverse("dashboard:job", args=[old.uuid]))
+    assert (answer.status_code, answer.url) == (302, reverse("dashboard:job", args=[new.uuid]))
+    assert stranger.client.get(reverse("dashboard:job", args=[old.uuid])).status_code == 404
 
 
 def test_what_comes_in_under_a_merged_name_goes_with_it_and_comes_back_with_it(owner):
@@ -170,7 +170,7 @@ def test_advice_goes_with_the_runs_and_stays_where_both_have_it(owner):
     page = undo(owner, page).content.decode()
     assert moves.title in page
     assert stays.title in page
-    assert moves.title not in owner.page(reverse("runs:job", args=[new.uuid]))
+    assert moves.title not in owner.page(reverse("dashboard:job", args=[new.uuid]))
 
 
 def test_deleted_runs_go_along_and_come_back_where_they_are_then(owner):
@@ -201,12 +201,12 @@ def test_what_cannot_be_merged_is_told(owner, stranger, into, told):
 def test_merged_jobs_are_listed_and_parted_from_there(owner, stranger):
     old = a_job(owner, "old", 1)
     merge(owner, old, a_job(owner, "new", 2).name)
-    page = owner.page(reverse("runs:deleted"))
+    page = owner.page(reverse("dashboard:deleted"))
     assert "Merged jobs" in page
-    assert "old" not in stranger.page(reverse("runs:deleted"))
+    assert "old" not in stranger.page(reverse("dashboard:deleted"))
     undo(owner, page)
     assert Job.objects.get(pk=old.pk).merged_into is None
-    assert "Merged jobs" not in owner.page(reverse("runs:deleted"))
+    assert "Merged jobs" not in owner.page(reverse("dashboard:deleted"))
 
 
 def test_a_name_of_a_merged_job_is_taken(owner):

@@ -12,7 +12,7 @@ from tests.web import factories
 
 
 def _address(job) -> str:  # type: ignore[no-untyped-def]
-    return reverse("runs:job", args=[job.uuid])
+    return reverse("dashboard:job", args=[job.uuid])
 
 
 def _text(html: str) -> str:
@@ -95,7 +95,7 @@ def test_open_recommendations_lead_to_their_evidence(owner):
 
     assert "Move to t3.medium" in page
     assert "Not this one" not in page
-    assert reverse("runs:run", args=[run.pk]) + "#advice" in page
+    assert reverse("dashboard:run", args=[run.pk]) + "#advice" in page
 
 
 def test_the_table_of_runs_has_pages_and_the_newest_are_first(owner):

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from tests.web import factories
 from tests.web.conftest import Person
+from webapp.dashboard.selectors.facets import Facet
 from webapp.runs.models import Run
-from webapp.runs.selectors.facets import Facet
 
 SPEECH = {"team": "speech"}
 
@@ -55,7 +55,7 @@ def text(html: str) -> str:
 
 
 def lines(person: Person, *query: tuple[str, str]) -> list[dict[str, str]]:
-    answer = person.client.get(f"{reverse('runs:jobs_csv')}?{urlencode(query)}")
+    answer = person.client.get(f"{reverse('dashboard:jobs_csv')}?{urlencode(query)}")
     assert answer.headers["Content-Type"].startswith("text/csv")
     return list(csv.DictReader(answer.content.decode().splitlines()))
 
@@ -174,7 +174,7 @@ def test_the_file_of_groups_has_a_line_for_each_job_in_each(full):
 )  # fmt: skip
 def test_no_address_breaks_the_page_or_the_file(full, query):
     assert full.client.get(f"/?{query}").status_code == 200
-    assert full.client.get(f"{reverse('runs:jobs_csv')}?{query}").status_code == 200
+    assert full.client.get(f"{reverse('dashboard:jobs_csv')}?{query}").status_code == 200
 
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12)

@@ -37,7 +37,7 @@ def _full_run(job):  # type: ignore[no-untyped-def]
 )
 def test_a_list_of_many_runs_asks_as_often_as_one_of_few(owner, address):
     job = factories.job(owner.workspace, owner="ada", tags={"team": "vision"})
-    address = address or reverse("runs:job", args=[job.uuid])
+    address = address or reverse("dashboard:job", args=[job.uuid])
     for _ in range(2):
         _full_run(job)
     few = _count(owner, address)
@@ -57,8 +57,8 @@ def test_a_long_run_asks_as_often_as_a_short_one(owner):
     for run in (short, long):
         factories.judgement(run)
 
-    assert _count(owner, reverse("runs:run", args=[long.pk])) == _count(
-        owner, reverse("runs:run", args=[short.pk])
+    assert _count(owner, reverse("dashboard:run", args=[long.pk])) == _count(
+        owner, reverse("dashboard:run", args=[short.pk])
     )
 
 
@@ -71,16 +71,16 @@ def test_a_run_of_many_nodes_and_rules_asks_as_often_as_one_of_few(owner):
         factories.recommendation(large)
     factories.costed(large)
     # Both have a neighbour on one side only.
-    few = _count(owner, reverse("runs:run", args=[small.pk]))
+    few = _count(owner, reverse("dashboard:run", args=[small.pk]))
 
-    assert _count(owner, reverse("runs:run", args=[large.pk])) == few
+    assert _count(owner, reverse("dashboard:run", args=[large.pk])) == few
 
 
 def test_a_comparison_asks_as_often_for_long_runs_as_for_short_ones(owner):
     counts = []
     for minutes in (0.5, 2):
         a, b = (training.uploaded_run(owner.workspace, minutes=minutes) for _ in range(2))
-        counts.append(_count(owner, reverse("runs:compare") + f"?a={a.pk}&b={b.pk}"))
+        counts.append(_count(owner, reverse("dashboard:compare") + f"?a={a.pk}&b={b.pk}"))
 
     assert counts[0] == counts[1]
 

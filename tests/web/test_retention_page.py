@@ -77,7 +77,7 @@ def test_a_member_reads_it_and_can_not_change_it(owner):
 def test_a_run_says_that_its_samples_are_gone(owner, field, told):
     run = factories.run(factories.job(owner.workspace))
     factories.node(run)
-    address = reverse("runs:run", args=[run.pk])
+    address = reverse("dashboard:run", args=[run.pk])
     assert "samples-deleted" not in owner.page(address)
     setattr(run, field, timezone.now())
     run.save()

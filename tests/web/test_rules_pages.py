@@ -96,7 +96,7 @@ def test_a_rule_that_is_none_has_no_page(owner):
 
 def test_a_rule_s_page_lists_the_runs_in_which_it_fired(owner, stranger, job):
     row = _judged(job, 40)
-    address = reverse("runs:run", args=[row.run_id])
+    address = reverse("dashboard:run", args=[row.run_id])
     assert address in owner.page("/rules/input_bound/")
     assert address not in stranger.page("/rules/input_bound/")
     assert "In no run" in stranger.page("/rules/input_bound/")
@@ -104,7 +104,7 @@ def test_a_rule_s_page_lists_the_runs_in_which_it_fired(owner, stranger, job):
 
 def test_a_run_s_page_leads_to_the_rules(owner, job):
     row = _judged(job, 40)
-    assert 'href="/rules/input_bound/"' in owner.page(reverse("runs:run", args=[row.run_id]))
+    assert 'href="/rules/input_bound/"' in owner.page(reverse("dashboard:run", args=[row.run_id]))
 
 
 def test_it_tells_before_anything_is_saved_what_would_have_fired(owner, job):

@@ -29,7 +29,7 @@ def agent(owner) -> FakeAgent:
 
 
 def page_of(agent: FakeAgent) -> str:
-    return reverse("runs:run", args=[agent.run_id])
+    return reverse("dashboard:run", args=[agent.run_id])
 
 
 def press(owner, agent: FakeAgent) -> str:

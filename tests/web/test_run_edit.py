@@ -31,7 +31,7 @@ def edit(person: Person, run: Run, **changes: str):  # type: ignore[no-untyped-d
 
 
 def page(person: Person, run: Run) -> str:
-    return person.page(reverse("runs:run", args=[run.pk]))
+    return person.page(reverse("dashboard:run", args=[run.pk]))
 
 
 def test_what_is_said_is_shown_on_the_runs_page_and_written_down(owner, run):

@@ -148,7 +148,7 @@ def test_what_was_billed_is_kept_to_the_nano_dollar_beside_the_cost(owner, run):
     assert billed.billed_usd == Decimal("12.345678901")
     assert (billed.cost_usd, billed.billed_by) == (run.cost_usd, owner.user.email)
     assert 'value="12.345678901"' in owner.page(reverse("runs:edit_run", args=[run.pk]))
-    assert "$12.35" in owner.page(reverse("runs:run", args=[run.pk]))
+    assert "$12.35" in owner.page(reverse("dashboard:run", args=[run.pk]))
     bill(owner, run, "")
     billed.refresh_from_db()
     assert (billed.billed_usd, billed.billed_by, billed.billed_at) == (None, "", None)

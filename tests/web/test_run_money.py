@@ -30,7 +30,7 @@ def _section(page: str, name: str) -> str:
 
 
 def _page(person, run: Run) -> str:  # type: ignore[no-untyped-def]
-    return person.page(reverse("runs:run", args=[run.pk]))
+    return person.page(reverse("dashboard:run", args=[run.pk]))
 
 
 def _money(person, run: Run) -> dict[str, Any]:  # type: ignore[no-untyped-def]
@@ -127,7 +127,7 @@ def test_the_verdict_is_told_on_the_run_and_in_the_history_of_its_job(owner, job
     assert "its baseline is recorded" in _section(first, "verdict")
     assert "Confirmed regression since run #5: +30" in _section(last, "verdict")
     assert "Expected: $0.0506 to $0.0538 per thousand samples" in _section(last, "verdict")
-    page = owner.page(reverse("runs:job", args=[job.uuid]))
+    page = owner.page(reverse("dashboard:job", args=[job.uuid]))
     assert page.count('class="verdict ') == len(runs)
     assert page.count("verdict-confirmed-worse") == 2
     assert "#6: Confirmed regression since run #5" in _section(page, "verdicts")
@@ -138,7 +138,7 @@ def test_the_verdict_is_told_on_the_run_and_in_the_history_of_its_job(owner, job
 
 def test_the_job_says_the_smallest_change_that_its_history_sees(owner, job):
     _history(job, 1.0, 1.01, 0.99, 1.005, 1.0)
-    shown = _section(owner.page(reverse("runs:job", args=[job.uuid])), "verdicts")
+    shown = _section(owner.page(reverse("dashboard:job", args=[job.uuid])), "verdicts")
     assert re.search(r"sees changes of \d+ % and more", shown)
 
 

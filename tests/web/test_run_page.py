@@ -13,7 +13,7 @@ from webapp.runs.models import Run
 
 
 def _address(run: Run) -> str:
-    return reverse("runs:run", args=[run.pk])
+    return reverse("dashboard:run", args=[run.pk])
 
 
 def _text(html: str) -> str:

@@ -11,7 +11,7 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp.runs.selectors.sparkline import HEIGHT, WIDTH, sparkline
+from webapp.dashboard.selectors.sparkline import HEIGHT, WIDTH, sparkline
 from webapp.templatetags import shown
 
 

@@ -24,4 +24,4 @@ def analyse_again(request: PersonRequest, run_id: UUID) -> HttpResponse:
         locks.run(run.pk)
         queue.want_again(run)
     messages.success(request, "The run is analysed again.")
-    return redirect("runs:run", run.pk)
+    return redirect("dashboard:run", run.pk)

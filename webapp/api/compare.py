@@ -18,11 +18,11 @@ from webapp.accounts.models import Token
 from webapp.api import run_money
 from webapp.api.amounts import money
 from webapp.api.description import problem
+from webapp.dashboard.selectors.comparison import ComparePage, compare_page
+from webapp.dashboard.selectors.run import cost_lines
 from webapp.http.problems import Problem
 from webapp.runs import scope
 from webapp.runs.models import Run
-from webapp.runs.selectors.comparison import ComparePage, compare_page
-from webapp.runs.selectors.run import cost_lines
 
 router = Router(tags=["read"])
 _REFERENCE = "A run's id, or JOB#NUMBER."
@@ -150,7 +150,7 @@ def get_cost(
 def _compared(page: ComparePage) -> dict[str, Any]:
     found = page.result
     copied = ("sentence", "why", "exactly", "cost_change_pct", "is_same_work")
-    address = f"{reverse('runs:compare')}?a={page.a.pk}&b={page.b.pk}"
+    address = f"{reverse('dashboard:compare')}?a={page.a.pk}&b={page.b.pk}"
     return {name: getattr(found, name) for name in copied} | {
         "a": _run(page.a),
         "b": _run(page.b),
@@ -182,7 +182,7 @@ def _run(run: Run) -> dict[str, Any]:
         "number": run.number,
         "state": run.state,
         "cost_usd": money(run.cost_usd),
-        "url": settings.BASE_URL + reverse("runs:run", args=[run.pk]),
+        "url": settings.BASE_URL + reverse("dashboard:run", args=[run.pk]),
     }
 
 

@@ -19,10 +19,10 @@ from webapp.analysis.models import Analysis, Judgement
 from webapp.api import ledger, run_money
 from webapp.api.amounts import money
 from webapp.api.schemas import JobsOut, RunOut
+from webapp.dashboard.selectors.jobs import in_order_of_appearance
 from webapp.runs import resource, scope
 from webapp.runs.editing import machines
 from webapp.runs.models import Job, Run
-from webapp.runs.selectors.jobs import in_order_of_appearance
 from webapp.runs.views import series
 
 router = Router(tags=["read"], auth=Bearer(Token.READ))
@@ -102,7 +102,7 @@ def _run(run: Run) -> dict[str, Any]:
         "nodes": machines.nodes_of(run),
         "missing_prices": run.summary.get("missing", []),
         "summary": run.summary,
-        "url": settings.BASE_URL + reverse("runs:run", args=[run.pk]),
+        "url": settings.BASE_URL + reverse("dashboard:run", args=[run.pk]),
     }
 
 
@@ -135,5 +135,5 @@ def _job(job: Job) -> dict[str, Any]:
     copied = ("name", "owner", "tags", "run_count", "last_run", "created_at")
     return {name: getattr(job, name) for name in copied} | {
         "id": job.uuid,
-        "url": settings.BASE_URL + reverse("runs:job", args=[job.uuid]),
+        "url": settings.BASE_URL + reverse("dashboard:job", args=[job.uuid]),
     }

@@ -57,8 +57,8 @@ def letter(mail: Mail) -> Letter | None:
         "dimension": one_line(shown.words(found.risk_dimension)),
         "evidence": [one_line(text, 500) for text in found.evidence],
         "assumptions": [one_line(text, 500) for text in found.assumptions],
-        "advice_url": absolute(reverse("runs:run", args=[found.run_id])) + "#advice",
-        "job_url": absolute(reverse("runs:job", args=[found.job.uuid])),
+        "advice_url": absolute(reverse("dashboard:run", args=[found.run_id])) + "#advice",
+        "job_url": absolute(reverse("dashboard:job", args=[found.job.uuid])),
     }
     return Letter(_subject(job, title, found), "notify/recommendation", context)
 

@@ -91,4 +91,6 @@ def _remove(request: PersonRequest, membership: Membership) -> HttpResponse:
         messages.error(request, error.message)
         return redirect("accounts:members")
     messages.success(request, f"{membership.user} is no longer in {membership.workspace}.")
-    return redirect("runs:jobs" if membership.user_id == request.user.pk else "accounts:members")
+    return redirect(
+        "dashboard:jobs" if membership.user_id == request.user.pk else "accounts:members"
+    )

@@ -31,7 +31,7 @@ WRONG = "Address and password don't belong together."
 def sign_in(request: HttpRequest) -> HttpResponse:
     """By password; says how else to get in. Remembers the page to go back to."""
     if request.user.is_authenticated:
-        return redirect("runs:jobs")
+        return redirect("dashboard:jobs")
     remember(request, request.GET.get("next", ""))
     form = SignInForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
@@ -95,4 +95,4 @@ def enter(request: HttpRequest, user: User) -> HttpResponse:
     """Begin a session under a new key, and go where the person wanted to."""
     wanted = request.session.pop(NEXT, "")
     login(request, user, backend="django.contrib.auth.backends.ModelBackend")
-    return redirect(wanted or "runs:jobs")
+    return redirect(wanted or "dashboard:jobs")

@@ -49,7 +49,7 @@ def run_stop(run: Run) -> dict[str, Any]:
     }
 
 
-@register.inclusion_tag("runs/artefacts.html", takes_context=True)
+@register.inclusion_tag("dashboard/artefacts.html", takes_context=True)
 def run_artefacts(context: dict[str, Any], run: Run) -> dict[str, Any]:
     """The run's files, and the profile and the interval that were asked for."""
     asked = [] if run.has_ended else _asked(run, Directive.PROFILE)

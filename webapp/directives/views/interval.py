@@ -27,4 +27,4 @@ def change_interval(request: PersonRequest, run_id: UUID) -> HttpResponse:
     except ValueError:
         least, most = asking.LEAST_INTERVAL_SECONDS, asking.MOST_INTERVAL_SECONDS
         messages.warning(request, f"A sample can be taken every {least:g} to {most:g} s.")
-    return redirect("runs:run", run.pk)
+    return redirect("dashboard:run", run.pk)

@@ -23,4 +23,4 @@ def profile_run(request: PersonRequest, run_id: UUID) -> HttpResponse:
         messages.success(request, said)
     except asking.NotRunningError:
         messages.warning(request, "The run isn't running: there is nothing to profile.")
-    return redirect("runs:run", run.pk)
+    return redirect("dashboard:run", run.pk)

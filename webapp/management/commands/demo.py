@@ -103,4 +103,4 @@ def _report_run(console: Console, run: Run, pipeline: str) -> None:
 
 def comparison_url(first: Run, second: Run) -> str:
     query = urlencode({"a": first.pk, "b": second.pk})
-    return f"{settings.BASE_URL}{reverse('runs:compare')}?{query}"
+    return f"{settings.BASE_URL}{reverse('dashboard:compare')}?{query}"

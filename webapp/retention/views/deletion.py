@@ -58,7 +58,7 @@ def restore_workspace(request: PersonRequest, deleted_uuid: UUID) -> HttpRespons
     audit.record(workspace, request.user, "workspace.restored", workspace.name)
     request.session["workspace"] = workspace.pk
     messages.success(request, f"{workspace} is back, with its tokens.")
-    return redirect("runs:jobs")
+    return redirect("dashboard:jobs")
 
 
 def _goes_at(workspace: Workspace):  # type: ignore[no-untyped-def]

@@ -6,28 +6,14 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.http import Http404, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils.dateparse import parse_datetime
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_POST
 
 from webapp.accounts.access import PersonRequest
 from webapp.runs import scope, undo
 from webapp.runs.editing import deletion
-from webapp.runs.models import UNDO_DAYS
-from webapp.runs.selectors.deleted import MOST_SHOWN, deletions
-
-
-@require_safe
-def deleted(request: PersonRequest) -> HttpResponse:
-    """What can still be brought back."""
-    jobs, runs = scope.every_job_of(request.workspace), scope.every_run_of(request.workspace)
-    context = {
-        "deletions": deletions(jobs, runs),
-        "merged": scope.merged_jobs_of(request.workspace)[:MOST_SHOWN],
-        "undo_days": UNDO_DAYS,
-    }
-    return render(request, "runs/deleted.html", context)
 
 
 @require_POST
@@ -36,8 +22,8 @@ def delete_run(request: PersonRequest, run_id: UUID) -> HttpResponse:
     deletion.delete_run(run, request.user)
     undo.offer(request, f"{run} is deleted.", reverse("runs:restore_run", args=[run.pk]))
     if run.job.deleted_at is not None:
-        return redirect("runs:jobs")
-    return redirect("runs:job", run.job.uuid)
+        return redirect("dashboard:jobs")
+    return redirect("dashboard:job", run.job.uuid)
 
 
 @require_POST
@@ -45,7 +31,7 @@ def restore_run(request: PersonRequest, run_id: UUID) -> HttpResponse:
     run = get_object_or_404(scope.every_run_of(request.workspace), pk=run_id)
     deletion.restore_run(run, request.user)
     messages.success(request, f"{run} is back.")
-    return redirect("runs:run", run.pk)
+    return redirect("dashboard:run", run.pk)
 
 
 @require_POST
@@ -56,7 +42,7 @@ def delete_job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
     undo.offer(
         request, f"{job} is deleted with its runs.", address, deleted_at=deleted_at.isoformat()
     )
-    return redirect("runs:jobs")
+    return redirect("dashboard:jobs")
 
 
 @require_POST
@@ -71,4 +57,4 @@ def restore_job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
         raise Http404("Nothing of this job was deleted then.")
     back = deletion.restore_job(job, request.user, deleted_at)
     messages.success(request, f"{job} is back, with {back} run{'' if back == 1 else 's'}.")
-    return redirect("runs:job", job.uuid)
+    return redirect("dashboard:job", job.uuid)

@@ -29,7 +29,7 @@ def edit_job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
     form = JobForm(request.POST) if request.method == "POST" else JobForm.of(job)
     if request.method == "POST" and form.is_valid() and _save(request, job, form):
         messages.success(request, "Saved.")
-        return redirect("runs:job", job.uuid)
+        return redirect("dashboard:job", job.uuid)
     return _page(request, job, form=form)
 
 
@@ -54,7 +54,7 @@ def merge_job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
         return _page(request, job, merge_form=form)
     address = reverse("runs:unmerge_job", args=[job.uuid])
     undo.offer(request, f"The runs of {job} are here now.", address)
-    return redirect("runs:job", target.uuid)
+    return redirect("dashboard:job", target.uuid)
 
 
 def _merge(request: PersonRequest, job: Job, form: MergeForm) -> Job | None:
@@ -78,7 +78,7 @@ def unmerge_job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
     job = get_object_or_404(scope.every_job_of(request.workspace), uuid=job_uuid)
     merging.unmerge(job, request.user)
     messages.success(request, f"{job} is a job of its own again.")
-    return redirect("runs:job", job.uuid)
+    return redirect("dashboard:job", job.uuid)
 
 
 def _page(request: PersonRequest, job: Job, **forms: Any) -> HttpResponse:

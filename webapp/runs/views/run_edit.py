@@ -28,7 +28,7 @@ def edit_run(request: PersonRequest, run_id: UUID) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         runs.edit(run, request.user, form.values())
         messages.success(request, "Saved.")
-        return redirect("runs:run", run.pk)
+        return redirect("dashboard:run", run.pk)
     return _page(request, run, form=form)
 
 
@@ -42,7 +42,7 @@ def bill_run(request: PersonRequest, run_id: UUID) -> HttpResponse:
         return _page(request, run, bill_form=form)
     runs.bill(run, request.user, form.cleaned_data["billed_usd"])
     messages.success(request, "Saved.")
-    return redirect("runs:run", run.pk)
+    return redirect("dashboard:run", run.pk)
 
 
 @members_only
@@ -55,7 +55,7 @@ def correct_machine(request: PersonRequest, run_id: UUID) -> HttpResponse:
         return _page(request, run, machine_form=form)
     priced = machines.correct(run, request.user, form.values(), form.node_number)
     messages.success(request, f"Saved. {_costs(priced)}")
-    return redirect("runs:run", run.pk)
+    return redirect("dashboard:run", run.pk)
 
 
 @members_only
@@ -65,7 +65,7 @@ def take_back_correction(request: PersonRequest, run_id: UUID) -> HttpResponse:
     run = scope.run_or_404(request.workspace, run_id)
     priced = machines.take_back(run, request.user)
     messages.success(request, f"It is what the agent says again. {_costs(priced)}")
-    return redirect("runs:run", run.pk)
+    return redirect("dashboard:run", run.pk)
 
 
 def _costs(run: Run) -> str:

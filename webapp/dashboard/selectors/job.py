@@ -15,8 +15,8 @@ from django.urls import reverse
 from webapp.analysis.selectors.ledger import JOB_DAYS, LedgerView, job_ledger
 from webapp.analysis.selectors.verdict import VerdictHistory, verdict_history
 from webapp.analysis.selectors.work import WorkUnit, common_unit
+from webapp.dashboard.selectors.baseline import baseline_of
 from webapp.runs.models import Job, Run
-from webapp.runs.selectors.baseline import baseline_of
 
 CHART_RUNS = 120
 UNREAD = ("command", "git", "parameters", "workload", "metrics", "metric_progress")
@@ -80,7 +80,7 @@ class JobPage:
             "usd": _plain(run.cost_usd),
             "usd_per_work": _plain(per_work),
             "state": run.get_state_display(),
-            "address": reverse("runs:run", args=[run.pk]),
+            "address": reverse("dashboard:run", args=[run.pk]),
         }
 
     def _comparable_usd(self, run: Run) -> Decimal | None:

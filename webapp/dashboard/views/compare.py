@@ -8,9 +8,9 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import PersonRequest
+from webapp.dashboard.selectors.comparison import compare_page
 from webapp.runs import scope
 from webapp.runs.models import Run
-from webapp.runs.selectors.comparison import compare_page
 
 
 @require_safe
@@ -26,7 +26,7 @@ def compare(request: PersonRequest) -> HttpResponse:
         return _unchosen(request, "Both are the same run.")
     page = compare_page(_run(request, a), _run(request, b))
     context = {"page": page, "a": page.a, "b": page.b, "chart": page.chart_document()}
-    return render(request, "runs/compare.html", context)
+    return render(request, "dashboard/compare.html", context)
 
 
 def _in_order(request: PersonRequest, chosen: list[str]) -> HttpResponse:
@@ -34,7 +34,7 @@ def _in_order(request: PersonRequest, chosen: list[str]) -> HttpResponse:
         count = len(set(chosen))
         return _unchosen(request, f"{count} run{'s' if count != 1 else ''} chosen; two are needed.")
     first, second = sorted((_run(request, run) for run in chosen), key=_age)
-    return redirect(f"{reverse('runs:compare')}?a={first.pk}&b={second.pk}")
+    return redirect(f"{reverse('dashboard:compare')}?a={first.pk}&b={second.pk}")
 
 
 def _age(run: Run) -> tuple[object, int]:
@@ -46,4 +46,4 @@ def _run(request: PersonRequest, run_id: str) -> Run:
 
 
 def _unchosen(request: PersonRequest, why: str) -> HttpResponse:
-    return render(request, "runs/compare_unchosen.html", {"why": why}, status=400)
+    return render(request, "dashboard/compare_unchosen.html", {"why": why}, status=400)

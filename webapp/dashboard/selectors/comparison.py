@@ -14,9 +14,9 @@ from advisor.cost import display_usd
 from advisor.store.step_series import DATA_WAIT, STEP
 from webapp.analysis.selectors.facts import run_facts
 from webapp.analysis.selectors.work import common_unit
+from webapp.dashboard.selectors.charts import Chart, Line
+from webapp.dashboard.selectors.waterfall import Bar, waterfall
 from webapp.runs.models import Node, Run
-from webapp.runs.selectors.charts import Chart, Line
-from webapp.runs.selectors.waterfall import Bar, waterfall
 
 MOST_GPUS = 16
 TWO_JOBS = "These are runs of two jobs: the difference is not a saving of either."

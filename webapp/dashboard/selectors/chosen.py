@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import QueryDict
 
+from webapp.dashboard.selectors.facets import NONE, OWNER, TAG, Facet
+from webapp.dashboard.selectors.jobs import SORTS
 from webapp.runs.models import Job, Run
-from webapp.runs.selectors.facets import NONE, OWNER, TAG, Facet
-from webapp.runs.selectors.jobs import SORTS
 
 MOST_TAGS = 10
 MOST_CHARS = 200

@@ -9,12 +9,12 @@ from typing import Any
 from django.core.exceptions import ObjectDoesNotExist
 
 from rules.registry import all_rules
+from webapp.advice.selectors.candidates import Advice, advice
 from webapp.analysis.selectors.ledger import LedgerView, run_ledger
 from webapp.analysis.selectors.run_money import RunMoney, run_money
+from webapp.dashboard.selectors.baseline import baseline_of
+from webapp.dashboard.selectors.charts import charts
 from webapp.runs.models import Node, Run
-from webapp.runs.selectors.advice import Advice, advice
-from webapp.runs.selectors.baseline import baseline_of
-from webapp.runs.selectors.charts import charts
 
 NOT_APPLICABLE = "not_applicable"
 STATES = ("fired", "insufficient_data", "passed", NOT_APPLICABLE)

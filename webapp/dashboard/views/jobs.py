@@ -12,13 +12,13 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import PersonRequest
+from webapp.dashboard.selectors import groups
+from webapp.dashboard.selectors import jobs as selector
+from webapp.dashboard.selectors.chosen import Chosen
+from webapp.dashboard.selectors.facets import NONE, Facet, offered
+from webapp.dashboard.selectors.sparkline import sparkline
 from webapp.runs import scope
 from webapp.runs.models import Run
-from webapp.runs.selectors import groups
-from webapp.runs.selectors import jobs as selector
-from webapp.runs.selectors.chosen import Chosen
-from webapp.runs.selectors.facets import NONE, Facet, offered
-from webapp.runs.selectors.sparkline import sparkline
 from webapp.service import agent_wheel
 
 PAGE_JOBS, PAGE_GROUPS = 50, 20
@@ -40,7 +40,7 @@ def jobs(request: PersonRequest) -> HttpResponse:
     own, chosen = scope.jobs_of(request.workspace), Chosen.of(request.GET)
     if chosen.is_all and not own.exists():
         known = {"base_url": settings.BASE_URL, "agent_wheel": agent_wheel.address()}
-        return render(request, "runs/no_jobs.html", known)
+        return render(request, "dashboard/no_jobs.html", known)
     every = scope.runs_of(request.workspace)
     runs = chosen.runs(every)
     if chosen.group is not None:
@@ -49,7 +49,7 @@ def jobs(request: PersonRequest) -> HttpResponse:
     page = Paginator(found, PAGE_JOBS).get_page(request.GET.get("page"))
     rows = [(row, sparkline(row.trend)) for row in selector.rows(page.object_list, runs)]
     shown = {"rows": rows, "page": page, "totals": selector.totals(found), "columns": COLUMNS}
-    return render(request, "runs/jobs.html", _filters(request, chosen) | shown)
+    return render(request, "dashboard/jobs.html", _filters(request, chosen) | shown)
 
 
 def _grouped(
@@ -59,7 +59,7 @@ def _grouped(
     found = groups.with_jobs(page.object_list, runs, facet)
     rows = [(group, _inside(request.GET, chosen, facet, group.value)) for group in found]
     shown = {"groups": rows, "page": page, "totals": groups.totals(runs)}
-    return render(request, "runs/jobs_grouped.html", _filters(request, chosen) | shown)
+    return render(request, "dashboard/jobs_grouped.html", _filters(request, chosen) | shown)
 
 
 def _filters(request: PersonRequest, chosen: Chosen) -> dict[str, object]:

@@ -13,9 +13,9 @@ from uuid import UUID
 from django.db.models import Count, F, Max, Q, QuerySet, Sum
 from django.utils import timezone
 
+from webapp.dashboard.selectors.facets import Facet
+from webapp.dashboard.selectors.jobs import SPEND_DAYS
 from webapp.runs.models import Run, began
-from webapp.runs.selectors.facets import Facet
-from webapp.runs.selectors.jobs import SPEND_DAYS
 
 Rows = QuerySet[Any, dict[str, Any]]
 MOST_JOBS = 10

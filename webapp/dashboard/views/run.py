@@ -9,8 +9,8 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import PersonRequest
+from webapp.dashboard.selectors.run import run_page
 from webapp.runs import scope
-from webapp.runs.selectors.run import run_page
 
 
 @require_safe
@@ -18,4 +18,4 @@ def run(request: PersonRequest, run_id: UUID) -> HttpResponse:
     found = scope.run_or_404(request.workspace, run_id)
     page = run_page(found)
     context = {"run": found, "page": page, "chart": page.chart_document()}
-    return render(request, "runs/run.html", context)
+    return render(request, "dashboard/run.html", context)

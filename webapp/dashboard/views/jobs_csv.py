@@ -15,13 +15,13 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import PersonRequest
+from webapp.dashboard.selectors import groups
+from webapp.dashboard.selectors import jobs as selector
+from webapp.dashboard.selectors.chosen import Chosen
+from webapp.dashboard.selectors.facets import Facet
 from webapp.http.cells import plain_cell
 from webapp.runs import scope
 from webapp.runs.models import Job, Run
-from webapp.runs.selectors import groups
-from webapp.runs.selectors import jobs as selector
-from webapp.runs.selectors.chosen import Chosen
-from webapp.runs.selectors.facets import Facet
 
 SUMS = ("runs", "spend_30_days_usd", "runs_without_price_30_days", "last_run_at")
 JOBS = ("job", "owner", "tags", *SUMS, "last_run_state", "last_cost_usd", "open_saving_month_usd")
@@ -96,4 +96,4 @@ def _time(moment: datetime | None) -> str:
 
 
 def _address(job_uuid: object) -> str:
-    return settings.BASE_URL + reverse("runs:job", args=[job_uuid])
+    return settings.BASE_URL + reverse("dashboard:job", args=[job_uuid])

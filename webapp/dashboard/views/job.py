@@ -10,8 +10,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import PersonRequest
+from webapp.dashboard.selectors.job import UNREAD, finding_counts, job_page
 from webapp.runs import scope
-from webapp.runs.selectors.job import UNREAD, finding_counts, job_page
 
 PAGE_RUNS = 50
 
@@ -29,7 +29,7 @@ def job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
     counts = finding_counts(page.object_list)
     rows = [(run, unit.cost_usd(run) if unit else None, counts[run.pk]) for run in page.object_list]
     context = {"job": found, "shown": shown, "rows": rows, "page": page, "chart": shown.chart()}
-    return render(request, "runs/job.html", context)
+    return render(request, "dashboard/job.html", context)
 
 
 def _moved(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
@@ -37,4 +37,4 @@ def _moved(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
     merged = get_object_or_404(scope.merged_jobs_of(request.workspace), uuid=job_uuid)
     target = merged.merged_into
     assert target is not None  # noqa: S101 - the scope looked
-    return redirect("runs:job", target.uuid)
+    return redirect("dashboard:job", target.uuid)

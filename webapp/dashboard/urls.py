@@ -1,0 +1,15 @@
+"""The pages of jobs and runs."""
+
+from django.urls import path
+
+from webapp.dashboard.views import compare, deleted, job, jobs, jobs_csv, run
+
+app_name = "dashboard"
+urlpatterns = [
+    path("", jobs.jobs, name="jobs"),
+    path("jobs.csv", jobs_csv.jobs_csv, name="jobs_csv"),
+    path("jobs/<uuid:job_uuid>/", job.job, name="job"),
+    path("runs/<uuid:run_id>/", run.run, name="run"),
+    path("compare/", compare.compare, name="compare"),
+    path("settings/deleted/", deleted.deleted, name="deleted"),
+]
