@@ -15,11 +15,11 @@ from advisor.attribution import Term
 from webapp.accounts.access import TokenRequest
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
+from webapp.analysis.selectors.comparison import ComparedRuns, compared
+from webapp.analysis.selectors.cost_lines import CostLine, cost_lines
 from webapp.api import run_money
 from webapp.api.amounts import money
 from webapp.api.description import problem
-from webapp.dashboard.selectors.comparison import ComparePage, compare_page
-from webapp.dashboard.selectors.run import cost_lines
 from webapp.http.problems import Problem
 from webapp.runs import scope
 from webapp.runs.models import Run
@@ -122,7 +122,7 @@ def get_compare(
     runs = [scope.run_called(request.auth.workspace, reference) for reference in (a, b)]
     if runs[0] == runs[1]:
         raise Problem(422, "Both are the same run.", "b", "Name two runs.")
-    return _compared(compare_page(*runs))
+    return _document(compared(*runs))
 
 
 @router.get(
@@ -136,31 +136,31 @@ def get_cost(
     request: TokenRequest,
     run: str = Query(..., max_length=400, description=_REFERENCE),  # type: ignore[type-arg]
 ) -> dict[str, Any]:
-    found = scope.run_called(request.auth.workspace, run)
+    named = scope.run_called(request.auth.workspace, run)
     return {
-        **_run(found),
-        "cost_is_at_least": found.state in (Run.RUNNING, Run.LOST),
-        "duration_seconds": found.duration.total_seconds() if found.duration else None,
-        "missing_prices": found.summary.get("missing", []),
-        "money": run_money.document(found),
-        "parts": [_part(line) for line in cost_lines(found)],
+        **_run(named),
+        "cost_is_at_least": named.state in (Run.RUNNING, Run.LOST),
+        "duration_seconds": named.duration.total_seconds() if named.duration else None,
+        "missing_prices": named.summary.get("missing", []),
+        "money": run_money.document(named),
+        "parts": [_part(line) for line in cost_lines(named)],
     }
 
 
-def _compared(page: ComparePage) -> dict[str, Any]:
-    found = page.result
+def _document(both: ComparedRuns) -> dict[str, Any]:
+    result = both.result
     copied = ("sentence", "why", "exactly", "cost_change_pct", "is_same_work")
-    address = f"{reverse('dashboard:compare')}?a={page.a.pk}&b={page.b.pk}"
-    return {name: getattr(found, name) for name in copied} | {
-        "a": _run(page.a),
-        "b": _run(page.b),
-        "warnings": page.warnings,
-        "changes": [vars(change) for change in found.configuration_changes],
-        "figures": [vars(row) for row in found.metrics],
-        "attribution": _terms(found.attribution),
-        "per_work": {name: _plain(value) for name, value in vars(found.per_work).items()},
-        "saving_usd": money(found.saving_usd),
-        "markdown": found.markdown(),
+    address = f"{reverse('dashboard:compare')}?a={both.a.pk}&b={both.b.pk}"
+    return {name: getattr(result, name) for name in copied} | {
+        "a": _run(both.a),
+        "b": _run(both.b),
+        "warnings": both.warnings,
+        "changes": [vars(change) for change in result.configuration_changes],
+        "figures": [vars(row) for row in result.metrics],
+        "attribution": _terms(result.attribution),
+        "per_work": {name: _plain(value) for name, value in vars(result.per_work).items()},
+        "saving_usd": money(result.saving_usd),
+        "markdown": result.markdown(),
         "url": settings.BASE_URL + address,
     }
 
@@ -186,7 +186,7 @@ def _run(run: Run) -> dict[str, Any]:
     }
 
 
-def _part(line: Any) -> dict[str, Any]:
+def _part(line: CostLine) -> dict[str, Any]:
     return {
         "node": str(line.row.node),
         "instance_type": line.row.node.instance_type,

@@ -18,8 +18,10 @@ from advisor.budget import (
     forecast_usd,
 )
 from webapp.accounts.models import Workspace
+from webapp.runs.models import Job
 from webapp.spend.models import Budget
 from webapp.spend.months import Month, current
+from webapp.spend.scope import budgets_of
 from webapp.spend.sums import Spend, first_cost_at, spends
 
 WORDS = {
@@ -93,6 +95,12 @@ def standings(workspace: Workspace, budgets: Iterable[Budget], now: datetime) ->
         unpriced = sum(each.unpriced_count for each in _covered(budget, spent))
         found.append(BudgetLine(budget, month, standing, unpriced))
     return sorted(found, key=lambda line: -STATES.index(line.state))
+
+
+def standing_of(job: Job, now: datetime) -> BudgetLine | None:
+    """Where the job's own budget stands in the month that `now` is in; None: it has none."""
+    lines = standings(job.workspace, budgets_of(job.workspace).filter(job=job), now)
+    return lines[0] if lines else None
 
 
 def _usd(budget: Budget, found: Iterable[Spend]) -> Decimal:

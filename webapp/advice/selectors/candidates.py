@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from webapp.advice.models import Recommendation
+
 
 @dataclass(frozen=True)
 class CandidateLine:
@@ -24,18 +26,18 @@ class CandidateLine:
 
 @dataclass(frozen=True)
 class Advice:
-    row: Any
+    row: Recommendation
     possible: list[CandidateLine]
     rejected: list[CandidateLine]
 
 
-def advice(rows: Iterable[Any], present_types: Iterable[str]) -> list[Advice]:
+def advice(rows: Iterable[Recommendation], present_types: Iterable[str]) -> list[Advice]:
     """`present_types`: what the run ran on."""
     return [_advice(row, set(present_types)) for row in rows]
 
 
-def _advice(row: Any, present: set[str]) -> Advice:
-    lines = [_line(found, row.change, present) for found in row.candidates]
+def _advice(row: Recommendation, present: set[str]) -> Advice:
+    lines = [_line(candidate, row.change, present) for candidate in row.candidates]
     return Advice(
         row=row,
         possible=[line for line in lines if not line.why_not],
@@ -43,23 +45,23 @@ def _advice(row: Any, present: set[str]) -> Advice:
     )
 
 
-def _line(found: dict[str, Any], change: dict[str, Any], present: set[str]) -> CandidateLine:
-    kind, count = found["instance_type"], found["node_count"]
+def _line(candidate: dict[str, Any], change: dict[str, Any], present: set[str]) -> CandidateLine:
+    kind, count = candidate["instance_type"], candidate["node_count"]
     return CandidateLine(
         machine=f"{count} × {kind}",
-        size=_size(found),
-        is_chosen=kind == change.get("instance_type") and not found["rejected_because"],
+        size=_size(candidate),
+        is_chosen=kind == change.get("instance_type") and not candidate["rejected_because"],
         is_present=kind in present,
-        seconds=[found[f"time_{part}_seconds"] for part in ("low", "mid", "high")],
-        usd=[_usd(found[f"cost_{part}_usd"]) for part in ("low", "mid", "high")],
-        why_not=found["rejected_because"],
+        seconds=[candidate[f"time_{part}_seconds"] for part in ("low", "mid", "high")],
+        usd=[_usd(candidate[f"cost_{part}_usd"]) for part in ("low", "mid", "high")],
+        why_not=candidate["rejected_because"],
     )
 
 
-def _size(found: dict[str, Any]) -> str:
-    parts = [f"{found['vcpus']} vCPU", f"{found['memory_bytes'] / 2**30:.4g} GiB"]
-    if found["gpus"]:
-        parts.append(f"{found['gpus']} × {found['gpu_model']}")
+def _size(candidate: dict[str, Any]) -> str:
+    parts = [f"{candidate['vcpus']} vCPU", f"{candidate['memory_bytes'] / 2**30:.4g} GiB"]
+    if candidate["gpus"]:
+        parts.append(f"{candidate['gpus']} × {candidate['gpu_model']}")
     return ", ".join(parts)
 
 

@@ -11,6 +11,7 @@ from django.db.models import Count, Q, QuerySet, Sum
 from django.utils import timezone
 
 from rules.ledger import LABELS, NO_WASTE
+from webapp.analysis.models import LedgerEntry
 from webapp.runs.models import Job, Run, began
 
 JOB_DAYS = 30
@@ -91,14 +92,14 @@ class LedgerView:
 
 def run_ledger(run: Run) -> LedgerView | None:
     """None: nothing was measured yet."""
-    return _view(Run.objects.filter(pk=run.pk))
+    return _view(LedgerEntry.objects.filter(run=run))
 
 
 def job_ledger(job: Job) -> LedgerView | None:
     """Of the runs that began in the last JOB_DAYS days; None: there are none."""
     since = timezone.now() - timedelta(days=JOB_DAYS)
-    runs = Run.objects.filter(job=job).present().alias(began=began())
-    return _view(runs.filter(began__gte=since))
+    recent = job.present_runs.alias(began=began()).filter(began__gte=since)
+    return _view(LedgerEntry.objects.filter(run__in=recent))
 
 
 @dataclass(frozen=True)
@@ -117,20 +118,23 @@ class _Summed:
         return 1, -self.microseconds
 
 
-def _view(runs: QuerySet[Run]) -> LedgerView | None:
-    rows = sorted(_summed(runs), key=lambda row: row.place)
+def _view(entries: QuerySet[LedgerEntry]) -> LedgerView | None:
+    rows = sorted(_summed(entries), key=lambda row: row.place)
     return LedgerView(list(_lines(rows)), any(row.has_gpu for row in rows)) if rows else None
 
 
-def _summed(runs: QuerySet[Run]) -> Iterator[_Summed]:
-    entries = runs.filter(ledger_entries__isnull=False).order_by()
-    found = entries.values_list("ledger_entries__label").annotate(
-        Sum("ledger_entries__microseconds"),
-        Sum("ledger_entries__usd"),
-        unpriced=Count("ledger_entries", filter=Q(ledger_entries__usd=None)),
-        gpus=Count("ledger_entries__gpu"),
+def _summed(entries: QuerySet[LedgerEntry]) -> Iterator[_Summed]:
+    sums = (
+        entries.order_by()
+        .values_list("label")
+        .annotate(
+            Sum("microseconds"),
+            Sum("usd"),
+            unpriced=Count("pk", filter=Q(usd=None)),
+            gpus=Count("gpu"),
+        )
     )
-    for label, microseconds, usd, unpriced, gpus in found:
+    for label, microseconds, usd, unpriced, gpus in sums:
         yield _Summed(label, microseconds, None if unpriced else usd, gpus > 0)
 
 

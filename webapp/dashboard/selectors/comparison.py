@@ -9,17 +9,16 @@ from typing import Any
 
 from django.urls import reverse
 
-from advisor.compare import Comparison, MetricRow, compare
+from advisor.compare import Comparison, MetricRow
 from advisor.cost import display_usd
 from advisor.store.step_series import DATA_WAIT, STEP
-from webapp.analysis.selectors.facts import run_facts
+from webapp.analysis.selectors.comparison import ComparedRuns, compared
 from webapp.analysis.selectors.work import common_unit
 from webapp.dashboard.selectors.charts import Chart, Line
 from webapp.dashboard.selectors.waterfall import Bar, waterfall
 from webapp.runs.models import Node, Run
 
 MOST_GPUS = 16
-TWO_JOBS = "These are runs of two jobs: the difference is not a saving of either."
 ARROWS = {"−": "▼", "+": "▲"}
 CHARTS = (
     Chart("cpu", "CPU busy", "pct", (Line("host.cpu_busy_pct", ""),), 100),
@@ -44,26 +43,33 @@ class Figure:
 
 @dataclass(frozen=True)
 class ComparePage:
-    """`a` is held to be the earlier run; swapping is a matter of the address."""
+    """`gpu_count`: of the node that has most."""
 
-    a: Run
-    b: Run
-    result: Comparison
+    compared: ComparedRuns
     gpu_count: int
+
+    @property
+    def result(self) -> Comparison:
+        return self.compared.result
+
+    @property
+    def runs(self) -> tuple[Run, Run]:
+        return self.compared.a, self.compared.b
 
     @cached_property
     def bars(self) -> list[Bar]:
         """Empty where the difference can't be taken apart."""
-        if self.result.attribution is None or self.a.cost_usd is None or self.b.cost_usd is None:
+        a, b = self.runs
+        if self.result.attribution is None or a.cost_usd is None or b.cost_usd is None:
             return []
         return waterfall(
-            (self._name(self.a), self.a.cost_usd),
+            (self._name(a), a.cost_usd),
             [(term.name, term.usd) for term in self.result.attribution],
-            (self._name(self.b), self.b.cost_usd),
+            (self._name(b), b.cost_usd),
         )
 
     @cached_property
-    def unchanged(self) -> list[tuple[str, Any]]:
+    def unchanged(self) -> list[tuple[str, object]]:
         """The settings that both runs share."""
         changed = {change.name for change in self.result.configuration_changes}
         return [(name, v) for name, v in self.result.a.settings.items() if name not in changed]
@@ -78,39 +84,30 @@ class ComparePage:
     def rows(self) -> list[Figure]:
         return [self._figure(row) for row in self.result.metrics]
 
-    @property
-    def warnings(self) -> list[str]:
-        """The advisor's, and what only the rows know."""
-        jobs = [] if self.are_of_one_job else [TWO_JOBS]
-        return [*jobs, *self.result.warnings]
-
-    @property
-    def are_of_one_job(self) -> bool:
-        return self.a.job_id == self.b.job_id
-
     def chart_document(self) -> dict[str, Any]:
         """Both runs, and which series the browser asks of each."""
         drawn = [*_gpu_charts(self.gpu_count), *CHARTS]
         return {
-            "runs": [_drawn(run, self._name(run)) for run in (self.a, self.b)],
+            "runs": [_drawn(run, self._name(run)) for run in self.runs],
             "charts": [chart.document() for chart in drawn],
         }
 
     def _figure(self, row: MetricRow) -> Figure:
         arrow = ARROWS.get(row.change[:1], "")
-        unit = common_unit([self.a, self.b]) if row.name.startswith("cost per ") else None
+        unit = common_unit(self.runs) if row.name.startswith("cost per ") else None
         if unit is None or unit.unit != self.result.per_work.unit:
             return Figure(row.name, row.a, row.b, row.change, row.tone, arrow)
-        a, b = (display_usd(unit.cost_usd(run)) for run in (self.a, self.b))
+        a, b = (display_usd(unit.cost_usd(run)) for run in self.runs)
         return Figure(f"cost per {unit}", a, b, row.change, row.tone, arrow)
 
     def _name(self, run: Run) -> str:
-        return f"#{run.number}" if self.are_of_one_job else f"{run.job.name} #{run.number}"
+        is_plain = self.compared.are_of_one_job
+        return f"#{run.number}" if is_plain else f"{run.job.name} #{run.number}"
 
 
 def compare_page(a: Run, b: Run) -> ComparePage:
     nodes = Node.objects.filter(attempt__run__in=[a, b])
-    return ComparePage(a, b, compare(run_facts(a), run_facts(b)), _gpu_count(list(nodes)))
+    return ComparePage(compared(a, b), _gpu_count(list(nodes)))
 
 
 def _gpu_count(nodes: Sequence[Node]) -> int:

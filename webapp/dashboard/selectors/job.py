@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, ClassVar
-from uuid import UUID
 
-from django.db.models import Count, Q, Sum
+from django.db.models import Count, Sum
 from django.urls import reverse
+from django.utils import timezone
 
+from webapp.advice.models import Recommendation
+from webapp.advice.selectors.open import open_recommendations
 from webapp.analysis.selectors.ledger import JOB_DAYS, LedgerView, job_ledger
 from webapp.analysis.selectors.verdict import VerdictHistory, verdict_history
 from webapp.analysis.selectors.work import WorkUnit, common_unit
 from webapp.dashboard.selectors.baseline import baseline_of
 from webapp.runs.models import Job, Run
+from webapp.spend.standing import BudgetLine, standing_of
 
 CHART_RUNS = 120
 UNREAD = ("command", "git", "parameters", "workload", "metrics", "metric_progress")
@@ -36,7 +38,9 @@ class JobPage:
     run_count: int
     total_usd: Decimal | None
     unpriced_count: int
-    recommendations: list[Any]
+    recommendations: list[Recommendation]
+    budget: BudgetLine | None
+    """Where the job's own budget stands this month; None: it has none."""
 
     @property
     def last(self) -> Run | None:
@@ -102,17 +106,9 @@ def job_page(job: Job) -> JobPage:
         run_count=sums["count"],
         total_usd=sums["usd"],
         unpriced_count=sums["count"] - sums["priced"],
-        recommendations=list(
-            job.recommendations.filter(state="active", run__deleted_at=None).select_related("run")
-        ),
+        recommendations=list(open_recommendations(job)),
+        budget=standing_of(job, timezone.now()),
     )
-
-
-def finding_counts(runs: Iterable[Run]) -> dict[UUID, int]:
-    """How many rules fired on each."""
-    fired = Count("judgements", filter=Q(judgements__state="fired"))
-    shown = Run.objects.filter(pk__in=[run.pk for run in runs])
-    return dict(shown.order_by().values("pk").annotate(fired=fired).values_list("pk", "fired"))
 
 
 def _plain(usd: Decimal | None) -> float | None:

@@ -10,10 +10,11 @@ from decimal import Decimal
 from typing import NamedTuple
 from uuid import UUID
 
-from django.db.models import Count, F, Max, OuterRef, Q, QuerySet, Subquery, Sum, Window
+from django.db.models import Count, F, Max, OuterRef, QuerySet, Subquery, Sum, Window
 from django.db.models.functions import RowNumber
 from django.utils import timezone
 
+from webapp.advice.selectors.open import open_saving_usd
 from webapp.database.money import UsdField
 from webapp.runs.models import Job, Run, began
 
@@ -61,10 +62,7 @@ class Totals:
 
 
 def listed(jobs: QuerySet[Job], runs: QuerySet[Run], sort: str) -> QuerySet[Job]:
-    """The jobs, each with figures of those of its runs that are among `runs`.
-
-    A job's open saving is its best active recommendation: several may exclude one another.
-    """
+    """The jobs, each with figures of those of its runs that are among `runs`."""
     runs = runs.select_related(None)
     # When it ran, not when it was uploaded: old runs can be imported.
     since = timezone.now() - timedelta(days=SPEND_DAYS)
@@ -74,7 +72,7 @@ def listed(jobs: QuerySet[Job], runs: QuerySet[Run], sort: str) -> QuerySet[Job]
         unpriced_count=_per_job(recent.filter(cost_usd=None), Count("*")),
         spend_usd=_per_job(recent, Sum("cost_usd"), UsdField()),
         last_at=_per_job(runs, Max(began())),
-        saving_usd=_open_saving_usd(),
+        saving_usd=open_saving_usd(),
     ).order_by(*[_nulls_last(name) for name in SORTS[sort]])
 
 
@@ -84,13 +82,6 @@ def rows(jobs: Iterable[Job], runs: QuerySet[Run]) -> list[JobRow]:
     latest = _latest_runs(jobs, runs)
     last = Run.objects.in_bulk([costs[0].run_id for costs in latest.values()])
     return [_row(job, latest[job.pk], last) for job in jobs]
-
-
-def in_order_of_appearance(jobs: QuerySet[Job]) -> QuerySet[Job]:
-    """Each with `run_count` and `last_run`, the id of its newest run."""
-    newest = Run.objects.filter(job=OuterRef("pk")).present().newest_first().values("pk")[:1]
-    present = Count("runs", filter=Q(runs__deleted_at=None))
-    return jobs.annotate(run_count=present, last_run=Subquery(newest)).order_by("pk")
 
 
 def totals(jobs: QuerySet[Job]) -> Totals:
@@ -141,14 +132,6 @@ def _latest_runs(jobs: list[Job], runs: QuerySet[Run]) -> dict[int, list[_RunCos
     for run in map(_RunCost._make, costs.values_list("pk", "job_id", "cost_usd")):
         found[run.job_id].append(run)
     return found
-
-
-def _open_saving_usd() -> Subquery:
-    """A subquery, as all the others: counting the jobs can leave it out."""
-    active = Q(recommendations__state="active", recommendations__run__deleted_at=None)
-    best = Max("recommendations__monthly_saving_usd", filter=active)
-    own = Job.objects.filter(pk=OuterRef("pk")).order_by().values("pk").annotate(best=best)
-    return Subquery(own.values("best"))
 
 
 def _per_job(runs: QuerySet[Run], figure, output_field=None) -> Subquery:  # type: ignore[no-untyped-def]

@@ -3,80 +3,55 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
-from django.core.exceptions import ObjectDoesNotExist
-
-from rules.registry import all_rules
+from webapp.advice.models import Recommendation
 from webapp.advice.selectors.candidates import Advice, advice
+from webapp.analysis.models import Analysis, Judgement
+from webapp.analysis.selectors.cost_lines import CostLine, cost_lines
 from webapp.analysis.selectors.ledger import LedgerView, run_ledger
 from webapp.analysis.selectors.run_money import RunMoney, run_money
 from webapp.dashboard.selectors.baseline import baseline_of
 from webapp.dashboard.selectors.charts import charts
-from webapp.runs.models import Node, Run
-
-NOT_APPLICABLE = "not_applicable"
-STATES = ("fired", "insufficient_data", "passed", NOT_APPLICABLE)
-SEVERITIES = ("high", "medium", "low")
-
-
-@dataclass(frozen=True)
-class Judged:
-    """One rule's judgement with the rule's title."""
-
-    row: Any
-    title: str
-
-    @property
-    def state_words(self) -> str:
-        return str(self.row.state).replace("_", " ").capitalize()
-
-    @property
-    def windows(self) -> list[list[Any]]:
-        return list(self.row.numbers.get("windows", []))
-
-
-@dataclass(frozen=True)
-class CostLine:
-    """The cost of one node on one day, and the price rows that made it."""
-
-    row: Any
-    prices: list[Any]
-
-    @property
-    def length(self) -> timedelta:
-        return timedelta(microseconds=self.row.microseconds)
+from webapp.dashboard.selectors.judgements import RuleLine, rule_lines
+from webapp.directives.selectors import AskedOfAgent, StopNotice, asked_of_agent, stop_notice
+from webapp.runs import scope
+from webapp.runs.models import Artefact, Node, Run
 
 
 @dataclass(frozen=True)
 class RunPage:
     run: Run
     nodes: list[Node]
-    judged: list[Judged]
+    judged: list[RuleLine]
     cost_lines: list[CostLine]
     recommendations: list[Advice]
-    analysis: Any | None
+    analysis: Analysis | None
     before: Run | None
     after: Run | None
     baseline: Run | None
     """What it is compared with."""
     money: RunMoney
     ledger: LedgerView | None
+    stop: StopNotice
+    artefacts: list[Artefact]
+    may_ask: bool
+    """The reader may ask something of the agents, and they run."""
+    asked: AskedOfAgent
 
     @property
-    def findings(self) -> list[Judged]:
+    def findings(self) -> list[RuleLine]:
         """The fired ones, the most severe and wasteful first."""
-        return [item for item in self.judged if item.row.state == "fired"]
+        return [item for item in self.judged if item.row.state == Judgement.FIRED]
 
     @property
-    def applicable(self) -> list[Judged]:
-        return [item for item in self.judged if item.row.state != NOT_APPLICABLE]
+    def applicable(self) -> list[RuleLine]:
+        return [item for item in self.judged if item.row.state != Judgement.NOT_APPLICABLE]
 
     @property
-    def inapplicable(self) -> list[Judged]:
+    def inapplicable(self) -> list[RuleLine]:
         """Rules about what this run doesn't have, a GPU for instance: shown folded."""
-        return [item for item in self.judged if item.row.state == NOT_APPLICABLE]
+        return [item for item in self.judged if item.row.state == Judgement.NOT_APPLICABLE]
 
     @property
     def is_at_least(self) -> bool:
@@ -129,49 +104,24 @@ class RunPage:
         }
 
 
-def run_page(run: Run) -> RunPage:
-    siblings = run.job.present_runs
+def run_page(run: Run, *, may_change: bool) -> RunPage:
+    """`may_change`: the reader may, in this workspace."""
+    siblings, may_ask = run.job.present_runs, may_change and run.state == Run.RUNNING
+    recommendations = Recommendation.objects.filter(run=run)
     return RunPage(
         run=run,
         nodes=list(Node.objects.filter(attempt__run=run).select_related("attempt")),
-        judged=_judged(run),
+        judged=rule_lines(run),
         cost_lines=cost_lines(run),
-        recommendations=advice(run.recommendations.all(), run.summary.get("instance_types") or ()),
-        analysis=_analysis(run),
+        recommendations=advice(recommendations, run.summary.get("instance_types") or ()),
+        analysis=Analysis.objects.filter(run=run).first(),
         before=siblings.before(run).newest_first().first(),
         after=siblings.after(run).newest_first().last(),
         baseline=baseline_of(run),
         money=run_money(run),
         ledger=run_ledger(run),
+        stop=stop_notice(run),
+        artefacts=list(scope.artefacts_of(run)),
+        may_ask=may_ask,
+        asked=asked_of_agent(run, may_ask=may_ask),
     )
-
-
-def cost_lines(run: Run) -> list[CostLine]:
-    """They sum to the run's cost exactly."""
-    parts = run.cost_parts.select_related("node").prefetch_related("prices")
-    return [CostLine(part, list(part.prices.all())) for part in parts]
-
-
-def _judged(run: Run) -> list[Judged]:
-    """Fired first, and of these what matters most; a rule that is gone keeps its id as title."""
-    rules = all_rules()
-    rows = run.judgements.all()
-    found = [Judged(row, rules[row.rule].title if row.rule in rules else row.rule) for row in rows]
-    return sorted(found, key=_weight)
-
-
-def _weight(item: Judged) -> tuple[int, int, float, str]:
-    state, severity = item.row.state, item.row.severity
-    return (
-        STATES.index(state) if state in STATES else len(STATES),
-        SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES),
-        -item.row.waste_seconds_high,
-        item.row.rule,
-    )
-
-
-def _analysis(run: Run) -> Any | None:
-    try:
-        return run.analysis
-    except ObjectDoesNotExist:
-        return None

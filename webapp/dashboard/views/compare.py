@@ -25,7 +25,7 @@ def compare(request: PersonRequest) -> HttpResponse:
     if a == b:
         return _unchosen(request, "Both are the same run.")
     page = compare_page(_run(request, a), _run(request, b))
-    context = {"page": page, "a": page.a, "b": page.b, "chart": page.chart_document()}
+    context = {"page": page, "a": page.runs[0], "b": page.runs[1], "chart": page.chart_document()}
     return render(request, "dashboard/compare.html", context)
 
 

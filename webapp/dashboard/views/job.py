@@ -10,7 +10,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import PersonRequest
-from webapp.dashboard.selectors.job import UNREAD, finding_counts, job_page
+from webapp.dashboard.selectors.job import UNREAD, job_page
+from webapp.dashboard.selectors.judgements import finding_counts
 from webapp.runs import scope
 
 PAGE_RUNS = 50
@@ -19,16 +20,16 @@ PAGE_RUNS = 50
 @require_safe
 def job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
     """The job's last run in words, its cost over time, and its runs."""
-    found = scope.jobs_of(request.workspace).filter(uuid=job_uuid).first()
-    if found is None:
+    present = scope.jobs_of(request.workspace).filter(uuid=job_uuid).first()
+    if present is None:
         return _moved(request, job_uuid)
-    shown = job_page(found)
-    newest = found.present_runs.newest_first().defer(*UNREAD)
+    shown = job_page(present)
+    newest = present.present_runs.newest_first().defer(*UNREAD)
     page = Paginator(newest, PAGE_RUNS).get_page(request.GET.get("page"))
     unit = shown.unit
     counts = finding_counts(page.object_list)
     rows = [(run, unit.cost_usd(run) if unit else None, counts[run.pk]) for run in page.object_list]
-    context = {"job": found, "shown": shown, "rows": rows, "page": page, "chart": shown.chart()}
+    context = {"job": present, "shown": shown, "rows": rows, "page": page, "chart": shown.chart()}
     return render(request, "dashboard/job.html", context)
 
 

@@ -15,7 +15,7 @@ from webapp.runs import scope
 
 @require_safe
 def run(request: PersonRequest, run_id: UUID) -> HttpResponse:
-    found = scope.run_or_404(request.workspace, run_id)
-    page = run_page(found)
-    context = {"run": found, "page": page, "chart": page.chart_document()}
+    chosen = scope.run_or_404(request.workspace, run_id)
+    page = run_page(chosen, may_change=request.may_change)
+    context = {"run": chosen, "page": page, "chart": page.chart_document()}
     return render(request, "dashboard/run.html", context)

@@ -1,0 +1,34 @@
+"""Two runs compared by the advisor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from advisor.compare import Comparison, compare
+from webapp.analysis.selectors.facts import run_facts
+from webapp.runs.models import Run
+
+TWO_JOBS = "These are runs of two jobs: the difference is not a saving of either."
+
+
+@dataclass(frozen=True)
+class ComparedRuns:
+    """`a` is held to be the earlier run; swapping is a matter of the address."""
+
+    a: Run
+    b: Run
+    result: Comparison
+
+    @property
+    def warnings(self) -> list[str]:
+        """The advisor's, and what only the rows know."""
+        jobs = [] if self.are_of_one_job else [TWO_JOBS]
+        return [*jobs, *self.result.warnings]
+
+    @property
+    def are_of_one_job(self) -> bool:
+        return self.a.job_id == self.b.job_id
+
+
+def compared(a: Run, b: Run) -> ComparedRuns:
+    return ComparedRuns(a, b, compare(run_facts(a), run_facts(b)))
