@@ -6,7 +6,6 @@ class AnalysisConfig(AppConfig):
     label = "analysis"
 
     def ready(self) -> None:
-        from webapp.analysis.advising import advise_again
         from webapp.analysis.repricing import price_again, price_what_had_no_price
         from webapp.analysis.sharing import count_again
         from webapp.analysis.verdicts import judge_again
@@ -15,6 +14,5 @@ class AnalysisConfig(AppConfig):
 
         rates_changed.connect(price_what_had_no_price)
         history_changed.connect(judge_again)
-        history_changed.connect(advise_again)
         machine_corrected.connect(price_again)
         runs_came_or_went.connect(count_again)

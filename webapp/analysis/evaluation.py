@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from django.conf import settings
 
-from advisor.cost import NodeUse, RunCost, cost_of_run
-from advisor.figures import Figures, figures
-from advisor.pricing.book import PriceBook
-from advisor.recommend import Recommendation
+from advisor.cost import cost_of_run
+from advisor.figures import figures
 from advisor.store.frames import load_frame
 from advisor.store.opening import open_store
 from rules import engine
 from rules.frame import RunFrame
-from rules.ledger import Ledger, ledger
-from webapp.analysis import advising, queue, sharing
+from rules.ledger import ledger
+from webapp.analysis import hooks, queue, sharing
+from webapp.analysis.outcome import Measured, Outcome
 from webapp.prices.book import price_book
 from webapp.rulebook.values import values_of
 from webapp.runs import progress
@@ -29,38 +28,14 @@ MOST_CELLS = 10_000
 RESOLUTIONS_SECONDS = (1, 2, 5, 10, 30, 60, 300, 900)
 
 
-@dataclass(frozen=True)
-class Measured:
-    """What was found in the samples."""
-
-    judgements: list[engine.Judgement]
-    ledger: Ledger
-    figures: Figures
-    recommendations: list[Recommendation]
-    unreadable: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What an analysis found. Nothing is written yet."""
-
-    run: Run
-    nodes: Sequence[Node]
-    is_final: bool
-    uses: Sequence[NodeUse]
-    cost: RunCost
-    book: PriceBook
-    measured: Measured | None
-    """None: they are deleted, or weren't read; what was found in them stays as it is."""
-
-
 def evaluate(held: queue.Claim) -> Outcome:
     """Analyse a run as far as it has arrived. Writes nothing but the lease."""
     run = Run.objects.select_related("job", "workspace").get(pk=held.run_id)
-    found = priced(run)
+    outcome = priced(run)
     if run.raw_deleted_at is not None:
-        return found
-    return replace(found, measured=_measure(held, run, found.nodes, found.cost, found.book))
+        return outcome
+    outcome = replace(outcome, measured=_measure(held, run, outcome.nodes))
+    return replace(outcome, follow_ups=hooks.follow_ups(outcome))
 
 
 def priced(run: Run) -> Outcome:
@@ -72,19 +47,16 @@ def priced(run: Run) -> Outcome:
     return Outcome(run, nodes, _is_final(run), uses, cost_of_run(uses, book), book, measured=None)
 
 
-def _measure(
-    held: queue.Claim, run: Run, nodes: Sequence[Node], cost: RunCost, book: PriceBook
-) -> Measured:
+def _measure(held: queue.Claim, run: Run, nodes: Sequence[Node]) -> Measured:
     frame, unreadable = frame_of(run, nodes, run.started_at, _is_final(run))
     queue.renew(held)
     values = values_of(run.workspace, run.job)
     judgements = engine.evaluate(frame, values)
     waste = ledger(frame, values)
     queue.renew(held)
-    found = figures(frame)
+    measured = figures(frame)
     queue.renew(held)
-    advice = advising.recommendations(run, nodes, judgements, cost, found, book)
-    return Measured(judgements, waste, found, advice, unreadable)
+    return Measured(judgements, waste, measured, unreadable)
 
 
 def _is_final(run: Run) -> bool:

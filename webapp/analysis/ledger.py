@@ -8,8 +8,8 @@ from decimal import Decimal
 from advisor.cost import RunCost
 from advisor.spend import split_usd
 from rules.ledger import Entry
-from webapp.analysis.evaluation import Outcome
 from webapp.analysis.models import LedgerEntry
+from webapp.analysis.outcome import Outcome
 from webapp.runs.models import Node, Run
 
 

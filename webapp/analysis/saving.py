@@ -11,16 +11,16 @@ from advisor.cost import cost_of_run
 from advisor.cost_notes import notes
 from advisor.spend import projection, usd_by_phase
 from rules.engine import Judgement as RuleJudgement
-from webapp.analysis import advising, ledger, pricing, sharing, stopping, verdicts
-from webapp.analysis.evaluation import Measured, Outcome
+from webapp.analysis import ledger, pricing, sharing, stopping, verdicts
 from webapp.analysis.judged import columns_of, waste_usd
 from webapp.analysis.models import CostPart, Judgement
+from webapp.analysis.outcome import Measured, Outcome
 from webapp.runs import progress
 from webapp.runs.models import Node, Run
 
 
 def save(outcome: Outcome) -> None:
-    """Judgements, cost, the run's figures and its recommendations; call in a transaction."""
+    """Judgements, cost, the run's figures and what follows from them; call in a transaction."""
     run = Run.objects.select_for_update(of=("self",), no_key=True).get(pk=outcome.run.pk)
     _save_cost(run, outcome)
     _save_figures(run, outcome)
@@ -34,7 +34,8 @@ def save(outcome: Outcome) -> None:
         return
     for judgement in outcome.measured.judgements:
         _save_judgement(run, judgement, outcome)
-    advising.save(run, outcome.measured.recommendations, outcome.is_final)
+    for follow_up in outcome.follow_ups:
+        follow_up(run)
     if outcome.run.started_at is not None:
         since = outcome.run.started_at
         stopping.ask(run, outcome.nodes, outcome.measured.judgements, since)

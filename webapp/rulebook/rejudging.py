@@ -16,8 +16,8 @@ from kombu.exceptions import OperationalError
 from rules import engine
 from rules.rule import Values
 from webapp.accounts.models import Workspace
+from webapp.advice.advising import advise_again
 from webapp.analysis import queue
-from webapp.analysis.advising import advise_again
 from webapp.analysis.judged import columns_of
 from webapp.analysis.models import Judgement
 from webapp.rulebook.judging import hashes, judged_by

@@ -7,5 +7,8 @@ history_changed = Signal()
 this may matter to."""
 machine_corrected = Signal()
 """A person said what a run really ran on; `run` is given."""
+runs_moved = Signal()
+"""Two jobs became one, or were parted: runs of `source` are runs of `target` now; `runs`: which, or
+None for all."""
 runs_came_or_went = Signal()
 """Runs were deleted or restored; `runs` are given."""

@@ -13,7 +13,7 @@ from webapp.accounts import audit
 from webapp.runs import locks, registration
 from webapp.runs.editing.changes import Actor
 from webapp.runs.models import Job, MovedRun, Run, RunQuerySet
-from webapp.runs.signals import history_changed
+from webapp.runs.signals import history_changed, runs_moved
 
 BATCH = 1000
 
@@ -38,7 +38,7 @@ def merge(job: Job, into: Job, by: Actor) -> Job:
     target.save(update_fields=["runs_made"])
     source.merged_into = target
     source.save(update_fields=["merged_into"])
-    _move_advice(source, target)
+    runs_moved.send(sender=Job, source=source, target=target, runs=None)
     change = {"merged_into": (None, target.name), "runs": (count, 0)}
     audit.record(source.workspace, by, "job.merged", source.name, change)
     _tell(target, Run.objects.filter(moves__came_from=source))
@@ -58,7 +58,7 @@ def unmerge(job: Job, by: Actor) -> Job:
     source.save(update_fields=["merged_into"])
     count = _bring_back(source)
     own: RunQuerySet = Run.objects.filter(job=source)
-    _move_advice(holder, source, own)
+    runs_moved.send(sender=Job, source=holder, target=source, runs=own)
     MovedRun.objects.filter(run__job=source, came_from__in=chain).delete()
     change = {"merged_into": (into.name, None), "runs": (0, count)}
     audit.record(source.workspace, by, "job.unmerged", source.name, change)
@@ -103,14 +103,6 @@ def _bring_back(source: Job) -> int:
         run.save(update_fields=["job", "number"])
         count += 1
     return count
-
-
-def _move_advice(source: Job, target: Job, runs: QuerySet[Run] | None = None) -> None:
-    """Where both have advice of one kind, each keeps its own until the next run tells."""
-    advice = source.recommendations.exclude(
-        dedupe_key__in=target.recommendations.values("dedupe_key")
-    )
-    (advice if runs is None else advice.filter(run__in=runs)).update(job=target)
 
 
 def _tell(job: Job, runs: RunQuerySet) -> None:

@@ -1,0 +1,112 @@
+"""What the advisor needs from rows, and when it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Exists, OuterRef, QuerySet
+from django.utils import timezone
+
+from advisor.advice.input_pipeline import RULE as INPUT_BOUND
+from advisor.cost import RunCost
+from advisor.figures import Figures
+from advisor.recommend import Recommendation, recommend
+from advisor.sizing.demand import PRESETS, Demand
+from rules.engine import Judgement as RuleJudgement
+from webapp.advice import life_cycle
+from webapp.analysis import pricing, queue
+from webapp.analysis.models import Judgement
+from webapp.analysis.outcome import FollowUp, Outcome
+from webapp.prices.machines import catalogue_in
+from webapp.runs.models import Job, Node, Run
+
+RECENT = timedelta(days=30)
+
+
+def prepare(outcome: Outcome) -> FollowUp:
+    """What the advisor says of an analysed run, to be saved with the analysis."""
+    advised = recommendations(outcome)
+    return lambda run: life_cycle.save(run, advised, outcome.is_final)
+
+
+def recommendations(outcome: Outcome) -> list[Recommendation]:
+    """What a run gives reason for; nothing for one that failed, was stopped or wasn't measured."""
+    run, measured = outcome.run, outcome.measured
+    if run.state in (Run.FAILED, Run.STOPPED) or run.duration is None or measured is None:
+        return []
+    demand = _demand(run, outcome.nodes, measured.figures)
+    return recommend(
+        measured.judgements,
+        demand,
+        outcome.cost.total_usd,
+        run.duration.total_seconds(),
+        _recent_costs_usd(run, outcome.nodes, measured.judgements, outcome.cost),
+        outcome.book,
+        catalogue_in(demand.region if demand else ""),
+        timezone.now(),
+        PRESETS[run.workspace.preset],
+    )
+
+
+def advise_again(job: Job, **_: Any) -> None:
+    """Have the newest finished run of a job analysed once more: advice that came from a run which
+    is no longer there is renewed from it. Call in a transaction."""
+    newest = job.present_runs.filter(state=Run.FINISHED).newest_first().first()
+    if newest is not None:
+        queue.want(newest)
+        queue.enqueue_on_commit(newest)
+
+
+def _demand(run: Run, nodes: Sequence[Node], measured: Figures) -> Demand | None:
+    """None where CPU or memory wasn't measured, or the nodes aren't alike."""
+    keys = {pricing.price_key(node) for node in nodes}
+    if len(keys) != 1 or measured.cores_busy_p95 is None or measured.memory_p99_bytes is None:
+        return None
+    key = keys.pop()
+    assert run.duration is not None  # noqa: S101 - the caller looked
+    return Demand(
+        cores_busy_p95=measured.cores_busy_p95,
+        memory_p99_bytes=measured.memory_p99_bytes,
+        gpus=max(_allocated_gpus(node) for node in nodes),
+        duration_seconds=run.duration.total_seconds(),
+        instance_type=key.instance_type,
+        region=key.region,
+        service=key.service,
+        provider=key.provider,
+        purchase_option=key.purchase_option,
+        node_count=len(nodes),
+    )
+
+
+def _allocated_gpus(node: Node) -> int:
+    return sum(1 for gpu in node.gpus if gpu.get("allocated", True))
+
+
+def _recent_costs_usd(
+    run: Run, nodes: Sequence[Node], judgements: list[RuleJudgement], cost: RunCost
+) -> list[Decimal]:
+    """Of the job's priced runs of the last 30 days that were like this one, which is among them.
+
+    Like it: on the same machines, and waiting for data if this one did. A month's saving over
+    runs that had nothing to save would be a promise that can't be kept.
+    """
+    since = timezone.now() - RECENT
+    others = run.job.present_runs.filter(
+        started_at__gte=since,
+        cost_usd__isnull=False,
+        configuration__instance_type=pricing.instance_types(nodes),
+    ).exclude(pk=run.pk)
+    if any(j.rule_id == INPUT_BOUND and j.verdict.state == Judgement.FIRED for j in judgements):
+        others = others.filter(Exists(_fired(INPUT_BOUND).filter(run=OuterRef("pk"))))
+    costs = list(others.values_list("cost_usd", flat=True))
+    is_recent = run.started_at is not None and run.started_at >= since
+    if is_recent and cost.total_usd is not None:
+        costs.append(cost.total_usd)
+    return [usd for usd in costs if usd is not None]
+
+
+def _fired(rule: str) -> QuerySet[Judgement]:
+    return Judgement.objects.filter(rule=rule, state=Judgement.FIRED)
