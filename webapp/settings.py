@@ -73,6 +73,7 @@ INSTALLED_APPS = [
     "webapp.runs",
     "webapp.directives",
     "webapp.prices",
+    "webapp.thresholds",
     "webapp.rulebook",
     "webapp.analysis",
     "webapp.advice",

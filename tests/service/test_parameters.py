@@ -6,7 +6,7 @@ import pytest
 
 from tests.service.test_analysis import analysed, send
 from webapp.analysis.models import Judgement
-from webapp.rulebook.models import ParameterValue
+from webapp.thresholds.models import ParameterValue
 
 pytestmark = pytest.mark.django_db
 

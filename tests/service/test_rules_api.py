@@ -12,7 +12,8 @@ from tests.web import factories
 from webapp.accounts.models import AuditEntry, Membership, Token, Workspace
 from webapp.analysis.models import LedgerEntry
 from webapp.rulebook import rejudging
-from webapp.rulebook.models import ParameterValue, Rejudging
+from webapp.rulebook.models import Rejudging
+from webapp.thresholds.models import ParameterValue
 
 pytestmark = pytest.mark.django_db
 

@@ -19,8 +19,9 @@ from tests.web import factories
 from webapp.accounts.models import AuditEntry, Membership
 from webapp.analysis.models import Judgement
 from webapp.rulebook import rejudging
-from webapp.rulebook.models import ParameterValue, Rejudging
+from webapp.rulebook.models import Rejudging
 from webapp.runs.models import Job, Run
+from webapp.thresholds.models import ParameterValue
 
 PAGE = "/settings/rules/"
 RULE = all_rules()["startup_breakdown"]

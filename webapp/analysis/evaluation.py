@@ -18,10 +18,10 @@ from rules.ledger import ledger
 from webapp.analysis import hooks, queue, sharing
 from webapp.analysis.outcome import Measured, Outcome
 from webapp.prices.book import price_book
-from webapp.rulebook.values import values_of
 from webapp.runs import progress
 from webapp.runs.history import node_history
 from webapp.runs.models import Node, Run, Segment
+from webapp.thresholds.values import values_of
 
 # A frame of a run has at most so many rows; longer runs are read coarser.
 MOST_CELLS = 10_000

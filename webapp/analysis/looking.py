@@ -17,9 +17,9 @@ from rules.rule import Values
 from webapp.analysis import queue, stopping
 from webapp.analysis.evaluation import frame_of
 from webapp.analysis.models import Analysis, Judgement
-from webapp.rulebook.values import values_of
 from webapp.runs import progress
 from webapp.runs.models import Node, Run
+from webapp.thresholds.values import values_of
 
 SHORTEST = timedelta(minutes=20)
 SHARE = 0.1

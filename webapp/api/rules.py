@@ -19,9 +19,9 @@ from webapp.accounts.models import Token, Workspace
 from webapp.api.changes import Key, Name
 from webapp.http.problems import Problem
 from webapp.rulebook import changes
-from webapp.rulebook.values import Overrides, set_by, values_of
 from webapp.runs.models import Job
 from webapp.runs.scope import jobs_of
+from webapp.thresholds.values import Overrides, set_by, values_of
 
 router = Router(tags=["rules"])
 MOST_ASSIGNMENTS = 1_000

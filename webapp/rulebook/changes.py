@@ -7,9 +7,9 @@ from django.db import transaction
 from webapp.accounts import audit
 from webapp.accounts.models import Token, User, Workspace
 from webapp.rulebook import rejudging
-from webapp.rulebook.models import ParameterValue
-from webapp.rulebook.values import Overrides, set_by
 from webapp.runs.models import Job
+from webapp.thresholds.models import ParameterValue
+from webapp.thresholds.values import Overrides, set_by
 
 
 @transaction.atomic

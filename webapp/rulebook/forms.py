@@ -13,7 +13,7 @@ from rules.parameter import Parameter, Values
 from rules.registry import all_rules
 from rules.rule import Rule
 from rules.spelling import parse_overrides
-from webapp.rulebook.values import Overrides
+from webapp.thresholds.values import Overrides
 
 MOST_TEXT = 20_000
 PRESETS = (

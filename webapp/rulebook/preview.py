@@ -17,8 +17,8 @@ from rules.rule import Rule
 from webapp.accounts.models import Workspace
 from webapp.analysis.models import Judgement
 from webapp.rulebook.judging import judged_by
-from webapp.rulebook.values import Overrides, resolved, set_by, values_of
 from webapp.runs.models import Job, Run, RunQuerySet, began
+from webapp.thresholds.values import Overrides, resolved, set_by, values_of
 
 DAYS = 30
 MOST_RUNS = 1_000

@@ -23,8 +23,8 @@ from webapp.analysis.models import Judgement
 from webapp.rulebook.judging import hashes, judged_by
 from webapp.rulebook.models import Rejudging
 from webapp.rulebook.preview import recent_runs
-from webapp.rulebook.values import values_of
 from webapp.runs.models import Job, Run
+from webapp.thresholds.values import values_of
 
 TASK = "rulebook.judge_again"
 LEFT_AFTER = timedelta(minutes=2)

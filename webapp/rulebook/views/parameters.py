@@ -14,9 +14,9 @@ from rules.parameter import Preset
 from webapp.accounts.access import PersonRequest, changed_by_owners
 from webapp.rulebook import changes, preview
 from webapp.rulebook.forms import ParametersForm, WorkspaceRulesForm
-from webapp.rulebook.values import resolved, set_by, values_of
 from webapp.runs.models import Job
 from webapp.runs.scope import jobs_of
+from webapp.thresholds.values import resolved, set_by, values_of
 
 
 @changed_by_owners

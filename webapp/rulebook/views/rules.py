@@ -15,7 +15,7 @@ from webapp.accounts.access import PersonRequest
 from webapp.rulebook import preview
 from webapp.rulebook.documentation import introduction, sections
 from webapp.rulebook.forms import as_text
-from webapp.rulebook.values import values_of
+from webapp.thresholds.values import values_of
 
 CATEGORIES = {
     "time": "Waste of time",

@@ -8,8 +8,8 @@ from typing import cast
 from rules.parameter import Preset, Values
 from rules.registry import all_rules
 from webapp.accounts.models import Workspace
-from webapp.rulebook.models import ParameterValue
 from webapp.runs.models import Job
+from webapp.thresholds.models import ParameterValue
 
 Overrides = dict[str, dict[str, float]]
 """Rule id -> parameter -> value; what isn't named is as inherited."""

@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class ThresholdsConfig(AppConfig):
+    name = "webapp.thresholds"
+    label = "thresholds"
