@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ import pytest
 from tests.running_service import CHECKOUT
 from webapp.management.commands.test import checks, pytest_command
 
+PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
+CONTRACTS = [contract["name"] for contract in PROJECT["tool"]["importlinter"]["contracts"]]
 SKIPPING = """
 import pytest
 def test_left_out():
@@ -34,6 +38,87 @@ def test_everything_that_is_code_is_linted_and_typed() -> None:
     linted = {"webapp", "advisor", "rules", "agent", "tests", "bench", "tools", "manage.py"}
     assert linted <= commands["ruff check"] & commands["ruff format"]
     assert {"webapp", "advisor", "rules", "agent/trimtab", "tools"} <= commands["mypy"]
+
+
+def test_the_import_contracts_are_printed_when_they_hold(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    contracts = next(stage for stage in checks() if stage.name == "import contracts")
+
+    assert contracts.passes(dict(os.environ))
+
+    printed = capsys.readouterr().out
+    for name in CONTRACTS:
+        assert f"  {name} KEPT\n" in printed
+    assert "dependencies" not in printed, "the rest of what it says is for failures"
+
+
+@pytest.mark.parametrize(
+    ("module", "bad_import", "broken"),
+    [
+        (
+            "webapp/runs/scope.py",
+            "from webapp.analysis.models import Analysis",
+            {
+                "No two packages of webapp import each other",
+                "Packages of webapp import those below them",
+            },
+        ),
+        (
+            "webapp/management/commands/up.py",
+            "from webapp.dashboard import urls",
+            {"Nobody imports dashboard, api, ingest or notify"},
+        ),
+        (
+            "webapp/prices/scope.py",
+            "from webapp.spend import months",
+            {
+                "No two packages of webapp import each other",
+                "Packages of webapp import those below them",
+            },
+        ),
+        (
+            "webapp/thresholds/values.py",
+            "from webapp.directives import scope",
+            {"Packages of webapp import those below them"},
+        ),
+        (
+            "rules/registry.py",
+            "from advisor.store import index",
+            {"Imports point one way: webapp -> advisor -> rules"},
+        ),
+    ],
+)
+def test_a_contract_is_broken_by_one_bad_import(
+    tmp_path: Path, module: str, bad_import: str, broken: set[str]
+) -> None:
+    _copy_code(tmp_path)
+    with (tmp_path / module).open("a", encoding="utf-8") as file:
+        file.write(f"\n{bad_import}\n")
+
+    ended = _lint_imports(tmp_path)
+
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    assert {name for name in CONTRACTS if f"{name} BROKEN" in ended.stdout} == broken
+    assert bad_import.split()[1] in ended.stdout
+
+
+def _copy_code(folder: Path) -> None:
+    for package in ("webapp", "advisor", "rules", "agent/trimtab"):
+        only_code = shutil.ignore_patterns("static", "templates", "__pycache__", "*.json", "*.csv*")
+        shutil.copytree(CHECKOUT / package, folder / Path(package).name, ignore=only_code)
+    shutil.copy(CHECKOUT / "pyproject.toml", folder)
+
+
+def _lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
+    program = Path(sys.executable).with_name("lint-imports")
+    return subprocess.run(
+        [program, "--no-cache", "--no-logo"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 @pytest.mark.parametrize(("required", "code"), [("", 0), ("all", 1)])
