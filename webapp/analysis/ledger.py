@@ -17,8 +17,8 @@ def save(run: Run, outcome: Outcome) -> None:
     """Write the entries anew. Without samples the known times stay; their dollars follow the cost.
     Call in a transaction that holds the run."""
     measured = outcome.measured
-    found = list(_known(run) if measured is None else measured.ledger.entries)
-    rows = [row for node in outcome.nodes for row in _rows(run, node, found, outcome.cost)]
+    entries = list(_known(run) if measured is None else measured.ledger.entries)
+    rows = [row for node in outcome.nodes for row in _rows(run, node, entries, outcome.cost)]
     LedgerEntry.objects.filter(run=run).delete()
     LedgerEntry.objects.bulk_create(rows)
 
@@ -28,8 +28,8 @@ def _known(run: Run) -> Iterator[Entry]:
         yield Entry(row.node.key, row.gpu, row.label, row.microseconds)
 
 
-def _rows(run: Run, node: Node, found: Iterable[Entry], cost: RunCost) -> list[LedgerEntry]:
-    entries = [entry for entry in found if entry.node == node.key] or list(
+def _rows(run: Run, node: Node, of_run: Iterable[Entry], cost: RunCost) -> list[LedgerEntry]:
+    entries = [entry for entry in of_run if entry.node == node.key] or list(
         _unclassified(node, cost)
     )
     usd = _usd(node, entries, cost)

@@ -36,11 +36,11 @@ def shows_news(held: queue.Claim) -> bool:
     nodes = list(Node.objects.filter(attempt__run=run).prefetch_related("sessions"))
     since = max(run.ended_at - _length(values), run.started_at or run.ended_at)
     frame, _ = frame_of(run, nodes, since, is_final=False)
-    found = engine.evaluate(frame, values)
-    fired = {judged.rule_id for judged in found if judged.verdict.state == Judgement.FIRED}
+    judgements = engine.evaluate(frame, values)
+    fired = {judged.rule_id for judged in judgements if judged.verdict.state == Judgement.FIRED}
     known = run.judgements.filter(rule__in=fired, state=Judgement.FIRED)
     is_new = fired - set(known.values_list("rule", flat=True))
-    return bool(is_new) or any(stopping.is_due(run, nodes, judged, since) for judged in found)
+    return bool(is_new) or any(stopping.is_due(run, nodes, judged, since) for judged in judgements)
 
 
 def _may_be_analysed(run: Run) -> bool:

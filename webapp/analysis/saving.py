@@ -114,16 +114,16 @@ def _configuration(outcome: Outcome) -> dict[str, Any]:
 
 def _found(measured: Measured) -> dict[str, Any]:
     """What lists and headlines show of the samples; see `Run.summary`."""
-    found = measured.figures
+    figures = measured.figures
     return {
-        "steps": found.steps,
-        "step_seconds_p50": found.step_seconds_p50,
-        "data_wait_share": found.data_wait_share,
-        "cpu_busy_p95_pct": found.cpu_busy_p95_pct,
-        "cores_busy_p95": found.cores_busy_p95,
-        "memory_p99_bytes": found.memory_p99_bytes,
-        "gpu_busy_p95_pct": found.gpu_busy_p95_pct,
-        "phase_seconds": found.phase_seconds,
+        "steps": figures.steps,
+        "step_seconds_p50": figures.step_seconds_p50,
+        "data_wait_share": figures.data_wait_share,
+        "cpu_busy_p95_pct": figures.cpu_busy_p95_pct,
+        "cores_busy_p95": figures.cores_busy_p95,
+        "memory_p99_bytes": figures.memory_p99_bytes,
+        "gpu_busy_p95_pct": figures.gpu_busy_p95_pct,
+        "phase_seconds": figures.phase_seconds,
         "unreadable": len(measured.unreadable),
     }
 
@@ -170,8 +170,8 @@ def _projected(run: Run, outcome: Outcome) -> dict[str, Any] | None:
         return None
     train_seconds = (run.summary.get("phase_seconds") or {}).get("train", 0.0)
     planned = run.parameters
-    found = projection(total, length.total_seconds(), train_seconds, run.work, planned)
-    return found.to_document() if found else None
+    projected = projection(total, length.total_seconds(), train_seconds, run.work, planned)
+    return projected.to_document() if projected else None
 
 
 def _missing(outcome: Outcome) -> list[str]:

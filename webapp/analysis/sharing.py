@@ -23,12 +23,12 @@ def uses(run: Run, nodes: Sequence[Node]) -> list[NodeUse]:
     for node in [*nodes, *_neighbours(run, nodes)]:
         on_machine[node.machine_id].append(node)
     own = {str(node.pk): node.key for node in nodes}
-    found: list[NodeUse] = []
+    held_by_run: list[NodeUse] = []
     for together in on_machine.values():
         held = [replace(pricing.node_use(node), node_key=str(node.pk)) for node in together]
         scaled = shares_on_machine(held) if len(held) > 1 else held
-        found += [replace(u, node_key=own[u.node_key]) for u in scaled if u.node_key in own]
-    return found
+        held_by_run += [replace(u, node_key=own[u.node_key]) for u in scaled if u.node_key in own]
+    return held_by_run
 
 
 def count_neighbours_again(run: Run, nodes: Sequence[Node]) -> None:
@@ -78,10 +78,10 @@ def _neighbours(run: Run, nodes: Sequence[Node]) -> list[Node]:
         attempt__run__ended_at__gt=run.started_at
     )
     machines = {node.machine_id for node in nodes} - {""}
-    found = Node.objects.filter(
+    others = Node.objects.filter(
         at_that_time,
         attempt__run__workspace=run.workspace_id,
         attempt__run__deleted_at=None,
         machine_id__in=machines,
     ).exclude(attempt__run=run)
-    return list(found.select_related("attempt__run__analysis").prefetch_related("sessions"))
+    return list(others.select_related("attempt__run__analysis").prefetch_related("sessions"))

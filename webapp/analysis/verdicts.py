@@ -54,8 +54,8 @@ def _judge_from(comparable: Sequence[Run], first: int) -> None:
     if unit is None:
         return
     price = _price(comparable[-1])
-    found = judged(_observation(each, unit, price) for each in comparable)
-    judgements = {held.number: held for held in found}
+    judged_runs = judged(_observation(each, unit, price) for each in comparable)
+    judgements = {held.number: held for held in judged_runs}
     for at in range(max(first - 1, 0), len(comparable)):
         each = comparable[at]
         if each.number in judgements:

@@ -21,11 +21,11 @@ def set_by(workspace: Workspace, job: Job | None = None) -> Overrides:
     What a rule no longer knows or allows is left out: a release may take a parameter away.
     """
     rows = ParameterValue.objects.filter(workspace=workspace, job=job)
-    found: Overrides = {}
+    overrides: Overrides = {}
     for rule, name, value in rows.values_list("rule", "name", "value"):
         if _is_allowed(rule, name, value):
-            found.setdefault(rule, {})[name] = value
-    return found
+            overrides.setdefault(rule, {})[name] = value
+    return overrides
 
 
 def values_of(workspace: Workspace, job: Job | None = None) -> dict[str, Values]:
@@ -36,13 +36,13 @@ def values_of(workspace: Workspace, job: Job | None = None) -> dict[str, Values]
 
 def resolved(preset: Preset, layers: Iterable[Overrides]) -> dict[str, Values]:
     """The preset's values with the layers laid over them, the last on top."""
-    found: dict[str, Values] = {}
+    values_by_rule: dict[str, Values] = {}
     for rule in all_rules().values():
         values = rule.preset_values(preset)
         for layer in layers:
             values |= layer.get(rule.id, {})
-        found[rule.id] = values
-    return found
+        values_by_rule[rule.id] = values
+    return values_by_rule
 
 
 def _is_allowed(rule: str, name: str, value: float) -> bool:

@@ -48,12 +48,12 @@ def _settings(run: Run) -> dict[str, object]:
 
 def command_options(command: list[str]) -> dict[str, str]:
     """`--name value` and `--name=value`; an option without a value is `given`."""
-    found = {}
+    options = {}
     for word, following in zip(command, [*command[1:], "--"], strict=False):
         name, is_joined, value = word.partition("=")
         if not name.startswith("--") or name == "--":
             continue
-        found[name] = value if is_joined else following
+        options[name] = value if is_joined else following
         if not is_joined and following.startswith("--"):
-            found[name] = "given"
-    return found
+            options[name] = "given"
+    return options

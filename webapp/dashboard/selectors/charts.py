@@ -41,7 +41,7 @@ class Chart:
 def charts(nodes: Sequence[Node]) -> list[Chart]:
     """CPU, memory, steps, disk and network always; GPUs where a node has some."""
     memory_bytes = max((n.effective_memory_bytes or n.memory_bytes for n in nodes), default=0)
-    found = [
+    always = [
         Chart("cpu", "CPU", "pct", (Line("host.cpu_busy_pct", "busy"),), 100),
         Chart(
             "memory",
@@ -54,7 +54,7 @@ def charts(nodes: Sequence[Node]) -> list[Chart]:
         _rates("disk", "Disk", "read", "written"),
         _rates("net", "Network", "received", "sent"),
     ]
-    return [*_gpu_charts(nodes), *found]
+    return [*_gpu_charts(nodes), *always]
 
 
 def _rates(key: str, title: str, *directions: str) -> Chart:

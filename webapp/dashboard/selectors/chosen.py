@@ -61,8 +61,8 @@ class Chosen:
 
     def jobs(self, jobs: QuerySet[Job], runs: QuerySet[Run]) -> QuerySet[Job]:
         """Those that are asked for; where runs are, those that have one."""
-        found = jobs.filter(_named(self.text)) if self.text else jobs
-        return found.filter(Exists(runs.filter(job=OuterRef("pk")))) if self.filters_runs else found
+        named = jobs.filter(_named(self.text)) if self.text else jobs
+        return named.filter(Exists(runs.filter(job=OuterRef("pk")))) if self.filters_runs else named
 
     def _values(self) -> Iterator[tuple[Facet, str]]:
         if self.owner:

@@ -57,5 +57,5 @@ def _alone(
 ) -> dict[tuple[int, datetime], Run]:
     """The runs that were the only ones of their job to go at that moment."""
     moments = {at for _, at in keys}
-    found = gone.filter(deleted_at__in=moments)
-    return {(run.job_id, run.deleted_at): run for run in found if run.deleted_at is not None}
+    candidates = gone.filter(deleted_at__in=moments)
+    return {(run.job_id, run.deleted_at): run for run in candidates if run.deleted_at is not None}

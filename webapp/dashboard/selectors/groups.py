@@ -62,17 +62,19 @@ def totals(runs: QuerySet[Run]) -> dict[str, Any]:
     return dated.aggregate(job_count=Count("job", distinct=True), **_sums())
 
 
-def with_jobs(found: Iterable[Mapping[str, Any]], runs: QuerySet[Run], facet: Facet) -> list[Group]:
+def with_jobs(
+    summed: Iterable[Mapping[str, Any]], runs: QuerySet[Run], facet: Facet
+) -> list[Group]:
     """The groups of a page, with the jobs in them."""
-    found = list(found)
+    summed = list(summed)
     jobs: dict[str, list[GroupedJob]] = defaultdict(list)
-    for row in grouped_jobs(runs, facet, [group["value"] for group in found]):
+    for row in grouped_jobs(runs, facet, [group["value"] for group in summed]):
         if len(jobs[row["value"]]) < MOST_JOBS:
             jobs[row["value"]].append(_job(row))
     copied = ("value", "job_count", "run_count", "spend_usd", "unpriced_count")
     return [
         Group(**{name: group[name] for name in copied}, jobs=jobs[group["value"]])
-        for group in found
+        for group in summed
     ]
 
 

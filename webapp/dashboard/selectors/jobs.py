@@ -128,10 +128,10 @@ def _latest_runs(jobs: list[Job], runs: QuerySet[Run]) -> dict[int, list[_RunCos
     placed = runs.select_related(None).filter(job__in=jobs).annotate(place=newest)
     latest = placed.filter(place__lte=TREND_RUNS).order_by().values("pk")
     costs = Run.objects.filter(pk__in=latest).order_by("job_id", *order)
-    found: dict[int, list[_RunCost]] = defaultdict(list)
+    by_job: dict[int, list[_RunCost]] = defaultdict(list)
     for run in map(_RunCost._make, costs.values_list("pk", "job_id", "cost_usd")):
-        found[run.job_id].append(run)
-    return found
+        by_job[run.job_id].append(run)
+    return by_job
 
 
 def _per_job(runs: QuerySet[Run], figure, output_field=None) -> Subquery:  # type: ignore[no-untyped-def]

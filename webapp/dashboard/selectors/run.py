@@ -72,10 +72,10 @@ class RunPage:
     def no_price_reasons(self) -> list[str]:
         """Why there is no cost, in words; a node is named as a person knows it."""
         names = {node.key: str(node) for node in self.nodes}
-        found = [reason.partition(": ") for reason in self.run.summary.get("missing", [])]
+        reasons = [reason.partition(": ") for reason in self.run.summary.get("missing", [])]
         return [
             f"{names.get(key, key)}: {why}" if len(self.nodes) > 1 and why else why or key
-            for key, _, why in found
+            for key, _, why in reasons
         ]
 
     @property

@@ -45,10 +45,10 @@ def jobs(request: PersonRequest) -> HttpResponse:
     runs = chosen.runs(every)
     if chosen.group is not None:
         return _grouped(request, chosen, chosen.group, runs)
-    found = selector.listed(chosen.jobs(own, runs), runs, chosen.sort)
-    page = Paginator(found, PAGE_JOBS).get_page(request.GET.get("page"))
+    listed = selector.listed(chosen.jobs(own, runs), runs, chosen.sort)
+    page = Paginator(listed, PAGE_JOBS).get_page(request.GET.get("page"))
     rows = [(row, sparkline(row.trend)) for row in selector.rows(page.object_list, runs)]
-    shown = {"rows": rows, "page": page, "totals": selector.totals(found), "columns": COLUMNS}
+    shown = {"rows": rows, "page": page, "totals": selector.totals(listed), "columns": COLUMNS}
     return render(request, "dashboard/jobs.html", _filters(request, chosen) | shown)
 
 
@@ -56,8 +56,8 @@ def _grouped(
     request: PersonRequest, chosen: Chosen, facet: Facet, runs: QuerySet[Run]
 ) -> HttpResponse:
     page = Paginator(groups.groups(runs, facet), PAGE_GROUPS).get_page(request.GET.get("page"))
-    found = groups.with_jobs(page.object_list, runs, facet)
-    rows = [(group, _inside(request.GET, chosen, facet, group.value)) for group in found]
+    with_jobs = groups.with_jobs(page.object_list, runs, facet)
+    rows = [(group, _inside(request.GET, chosen, facet, group.value)) for group in with_jobs]
     shown = {"groups": rows, "page": page, "totals": groups.totals(runs)}
     return render(request, "dashboard/jobs_grouped.html", _filters(request, chosen) | shown)
 
