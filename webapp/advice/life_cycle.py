@@ -1,4 +1,4 @@
-"""The rows that advice becomes, and what becomes of them as later runs come in."""
+"""The rows that advice becomes, and how later runs change them."""
 
 from __future__ import annotations
 
