@@ -12,7 +12,7 @@ from advisor.advice.input_pipeline import RULE as INPUT_BOUND
 from advisor.advice.instance_type import KIND as CHANGE_INSTANCE_TYPE
 from advisor.recommend import Recommendation as Advised
 from webapp.advice.models import Recommendation
-from webapp.advice.selectors.open import open_recommendations
+from webapp.advice.selectors.recommendations import open_recommendations
 from webapp.analysis.models import Judgement
 from webapp.runs.models import Job, Run, RunQuerySet
 

@@ -6,7 +6,6 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpResponse
 from django.urls import reverse
 from ninja import Query, Router
@@ -16,7 +15,9 @@ from webapp.accounts.access import TokenRequest
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
 from webapp.advice.models import Recommendation
-from webapp.analysis.models import Analysis, Judgement
+from webapp.advice.selectors.recommendations import recommendations_of
+from webapp.analysis.models import Judgement
+from webapp.analysis.selectors.findings import analysis_of, findings_of
 from webapp.api import ledger, run_money
 from webapp.api.amounts import money
 from webapp.api.schemas import JobsOut, RunOut
@@ -48,7 +49,7 @@ def get_jobs(
     limit: int = Query(100, ge=1, le=1000),  # type: ignore[type-arg]
 ) -> dict[str, Any]:
     """In the order in which they were first seen."""
-    jobs = _in_order_of_appearance(scope.jobs_of(request.auth.workspace))
+    jobs = scope.in_order_of_appearance(scope.jobs_of(request.auth.workspace))
     found = list(jobs.filter(pk__gt=int(cursor or 0))[: limit + 1])
     shown = found[:limit]
     return {
@@ -77,16 +78,15 @@ def get_series(
 
 def run_document(run: Run) -> dict[str, Any]:
     """As `RunOut` has it."""
-    analysis = Analysis.objects.filter(run=run).first()
-    fired = Judgement.objects.filter(run=run, state=Judgement.FIRED)
+    analysis = analysis_of(run)
     return {
         **_run(run),
         "money": run_money.document(run),
         "ledger": ledger.document(run),
         "analysis_is_final": analysis is not None and analysis.is_final,
         "analysis_error": analysis.error if analysis else "",
-        "findings": [_finding(judgement) for judgement in fired],
-        "recommendations": [_recommendation(r) for r in Recommendation.objects.filter(run=run)],
+        "findings": [_finding(judgement) for judgement in findings_of(run)],
+        "recommendations": [_recommendation(r) for r in recommendations_of(run)],
     }
 
 
@@ -128,14 +128,7 @@ def _recommendation(recommendation: Recommendation) -> dict[str, Any]:
 
 def job_document(job: Job) -> dict[str, Any]:
     """As `JobOut` has it."""
-    return _job(_in_order_of_appearance(scope.jobs_of(job.workspace)).get(pk=job.pk))
-
-
-def _in_order_of_appearance(jobs: QuerySet[Job]) -> QuerySet[Job]:
-    """Each with `run_count` and `last_run`, the id of its newest run."""
-    newest = Run.objects.filter(job=OuterRef("pk")).present().newest_first().values("pk")[:1]
-    present = Count("runs", filter=Q(runs__deleted_at=None))
-    return jobs.annotate(run_count=present, last_run=Subquery(newest)).order_by("pk")
+    return _job(scope.in_order_of_appearance(scope.jobs_of(job.workspace)).get(pk=job.pk))
 
 
 def _job(job: Job) -> dict[str, Any]:

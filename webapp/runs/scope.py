@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.http import Http404
 
 from webapp.accounts.models import Workspace
@@ -39,6 +39,13 @@ def merged_jobs_of(workspace: Workspace) -> QuerySet[Job]:
 def every_run_of(workspace: Workspace) -> QuerySet[Run]:
     """The deleted ones as well."""
     return Run.objects.filter(workspace=workspace).select_related("job")
+
+
+def in_order_of_appearance(jobs: QuerySet[Job]) -> QuerySet[Job]:
+    """As they were first seen, each with `run_count` and `last_run`, the id of its newest run."""
+    newest = Run.objects.filter(job=OuterRef("pk")).present().newest_first().values("pk")[:1]
+    present = Count("runs", filter=Q(runs__deleted_at=None))
+    return jobs.annotate(run_count=present, last_run=Subquery(newest)).order_by("pk")
 
 
 def run_or_404(workspace: Workspace | None, run_id: UUID | str) -> Run:

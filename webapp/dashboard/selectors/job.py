@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from webapp.advice.models import Recommendation
-from webapp.advice.selectors.open import open_recommendations
+from webapp.advice.selectors.recommendations import open_recommendations
 from webapp.analysis.selectors.ledger import JOB_DAYS, LedgerView, job_ledger
 from webapp.analysis.selectors.verdict import VerdictHistory, verdict_history
 from webapp.analysis.selectors.work import WorkUnit, common_unit

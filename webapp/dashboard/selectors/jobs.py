@@ -14,7 +14,7 @@ from django.db.models import Count, F, Max, OuterRef, QuerySet, Subquery, Sum, W
 from django.db.models.functions import RowNumber
 from django.utils import timezone
 
-from webapp.advice.selectors.open import open_saving_usd
+from webapp.advice.selectors.recommendations import open_saving_usd
 from webapp.database.money import UsdField
 from webapp.runs.models import Job, Run, began
 

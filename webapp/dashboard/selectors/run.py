@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from webapp.advice.models import Recommendation
 from webapp.advice.selectors.candidates import Advice, advice
+from webapp.advice.selectors.recommendations import recommendations_of
 from webapp.analysis.models import Analysis, Judgement
 from webapp.analysis.selectors.cost_lines import CostLine, cost_lines
+from webapp.analysis.selectors.findings import analysis_of
 from webapp.analysis.selectors.ledger import LedgerView, run_ledger
 from webapp.analysis.selectors.run_money import RunMoney, run_money
 from webapp.dashboard.selectors.baseline import baseline_of
@@ -107,14 +108,13 @@ class RunPage:
 def run_page(run: Run, *, may_change: bool) -> RunPage:
     """`may_change`: the reader may, in this workspace."""
     siblings, may_ask = run.job.present_runs, may_change and run.state == Run.RUNNING
-    recommendations = Recommendation.objects.filter(run=run)
     return RunPage(
         run=run,
         nodes=list(Node.objects.filter(attempt__run=run).select_related("attempt")),
         judged=rule_lines(run),
         cost_lines=cost_lines(run),
-        recommendations=advice(recommendations, run.summary.get("instance_types") or ()),
-        analysis=Analysis.objects.filter(run=run).first(),
+        recommendations=advice(recommendations_of(run), run.summary.get("instance_types") or ()),
+        analysis=analysis_of(run),
         before=siblings.before(run).newest_first().first(),
         after=siblings.after(run).newest_first().last(),
         baseline=baseline_of(run),

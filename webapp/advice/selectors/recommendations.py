@@ -1,15 +1,21 @@
-"""Recommendations that nobody has decided on yet."""
+"""Recommendations of a run and of a job."""
 
 from __future__ import annotations
 
 from django.db.models import Max, OuterRef, QuerySet, Subquery
 
 from webapp.advice.models import Recommendation
-from webapp.runs.models import Job
+from webapp.runs.models import Job, Run
+
+
+def recommendations_of(run: Run) -> QuerySet[Recommendation]:
+    """Those that the run is the evidence of, in any state; what saves most first."""
+    return Recommendation.objects.filter(run=run)
 
 
 def open_recommendations(job: Job) -> QuerySet[Recommendation]:
-    """What saves most first, each with the run that is its evidence."""
+    """Those that nobody has decided on, each with the run that is its evidence; what saves most
+    first."""
     return _open().filter(job=job).select_related("run")
 
 
