@@ -70,11 +70,9 @@ class Projection:
     low_usd: Decimal
     high_usd: Decimal
 
-    def to_document(self) -> dict[str, Any]:
-        """For a JSON column; money as text."""
-        money = {name: str(getattr(self, name)) for name in ("usd", "low_usd", "high_usd")}
-        plain = ("unit", "done", "planned", "seconds_left")
-        return {name: getattr(self, name) for name in plain} | money
+    @property
+    def is_interval(self) -> bool:
+        return self.low_usd != self.high_usd
 
 
 def projection(

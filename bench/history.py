@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -138,6 +139,7 @@ def _make_runs(job, count: int) -> list:  # type: ignore[no-untyped-def, type-ar
 def _run(job, number: int, count: int):  # type: ignore[no-untyped-def]
     from webapp.analysis import verdicts
     from webapp.runs.models import Run
+    from webapp.runs.summary import from_document
 
     now = datetime.now(UTC)
     started_at = now - timedelta(hours=HOURS * (count - number) + 1)
@@ -153,7 +155,7 @@ def _run(job, number: int, count: int):  # type: ignore[no-untyped-def]
         metrics={"loss": 0.19}, metric_progress={"loss": PROGRESS},
         command=["python", "train.py", "--epochs", "30"],
     )  # fmt: skip
-    run.summary = _summary() | verdicts.keys(run)
+    run.summary = replace(from_document(_summary()), **verdicts.keys(run))
     return run
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from uuid import uuid4
@@ -85,7 +86,7 @@ def test_it_says_no_price_and_never_zero(agent):
     send(agent, 3)
     run = analysed(agent)
     assert run.cost_usd is None
-    assert "x99.imaginary" in run.summary["missing"][0]
+    assert "x99.imaginary" in run.summary.missing[0]
     assert Judgement.objects.get(run=run, rule="input_bound").waste_usd_low is None
 
 
@@ -104,7 +105,7 @@ def test_it_is_not_final_while_a_segment_is_known_to_be_missing(agent):
     agent.declare()
     agent.put(agent.segment(0))
     agent.put(agent.segment(2, last=True))
-    assert analysed(agent).summary["missing_segments"] == 1
+    assert analysed(agent).summary.missing_segments == 1
     assert not Analysis.objects.get().is_final
     agent.put(agent.segment(1))
     analysed(agent)
@@ -125,7 +126,7 @@ def test_a_run_with_no_readable_sample_still_has_its_cost(agent, settings, tmp_p
     settings.OBJECTS_URL = str(tmp_path / "elsewhere")
     run = analysed(agent)
     assert run.cost_usd is not None
-    assert run.summary["unreadable"] == 3
+    assert run.summary.unreadable == 3
     assert Judgement.objects.get(run=run, rule="input_bound").state == "insufficient_data"
 
 
@@ -224,7 +225,7 @@ def snapshot(agent: FakeAgent) -> dict[str, object]:
         "state": run.state,
         "work": run.work,
         "metric_progress": run.metric_progress,
-        "summary": {k: v for k, v in run.summary.items() if k != "workload_key"},
+        "summary": replace(run.summary, workload_key=""),
         "judgements": list(judged.values_list("rule", "state", "summary", "numbers")),
         "recommended": list(run.job.recommendations.values_list("dedupe_key", "saving_usd")),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -17,6 +18,7 @@ from webapp.advice.models import Recommendation
 from webapp.analysis.models import Analysis, CostPart, Judgement
 from webapp.prices.models import Price
 from webapp.runs.models import Artefact, Attempt, Job, Node, Run
+from webapp.runs.summary import RunSummary
 
 USD_PER_HOUR = Decimal("0.085")
 
@@ -36,27 +38,22 @@ def job(of: Workspace, name: str = "vision/train.py", **more: Any) -> Job:
     return Job.objects.create(workspace=of, name=name, **more)
 
 
-def summary(**changes: Any) -> dict[str, Any]:
+def summary(**changes: Any) -> RunSummary:
     """What the analysis of a run on one c5.large leaves in `Run.summary`."""
-    return {
-        "data_wait_share": 0.62,
-        "step_seconds_p50": 0.21,
-        "steps": 300,
-        "cpu_busy_p95_pct": 51.0,
-        "cores_busy_p95": 1.02,
-        "memory_p99_bytes": 1.1 * 2**30,
-        "gpu_busy_p95_pct": None,
-        "usd_per_hour": str(USD_PER_HOUR),
-        "price_source": "AWS price list",
-        "is_later_price": False,
-        "is_estimated": False,
-        "missing": [],
-        "node_count": 1,
-        "instance_types": ["c5.large"],
-        "phase_seconds": {"initialise": 30.0, "train": 550.0, "finalise": 20.0},
-        "missing_segments": 0,
-        "unreadable": 0,
-    } | changes
+    analysed = RunSummary(
+        data_wait_share=0.62,
+        step_seconds_p50=0.21,
+        steps=300,
+        cpu_busy_p95_pct=51.0,
+        cores_busy_p95=1.02,
+        memory_p99_bytes=1.1 * 2**30,
+        usd_per_hour=USD_PER_HOUR,
+        price_source="AWS price list",
+        node_count=1,
+        instance_types=["c5.large"],
+        phase_seconds={"initialise": 30.0, "train": 550.0, "finalise": 20.0},
+    )
+    return replace(analysed, **changes)
 
 
 def run(of: Job, *, cost: str | None = "0.0142", seconds: float = 600, **more: Any) -> Run:

@@ -36,10 +36,16 @@ def pair(owner) -> tuple[Run, Run]:
     """The published case: three large nodes, then two small ones, for the same work."""
     job = factories.job(owner.workspace)
     large = factories.summary(
-        instance_types=["ml.p3.8xlarge"], node_count=3, usd_per_hour="14.688", data_wait_share=0.6
+        instance_types=["ml.p3.8xlarge"],
+        node_count=3,
+        usd_per_hour=Decimal("14.688"),
+        data_wait_share=0.6,
     )
     small = factories.summary(
-        instance_types=["ml.p3.2xlarge"], node_count=2, usd_per_hour="3.825", data_wait_share=0.1
+        instance_types=["ml.p3.2xlarge"],
+        node_count=2,
+        usd_per_hour=Decimal("3.825"),
+        data_wait_share=0.1,
     )
     a = factories.run(job, cost="6.15672", seconds=503, summary=large, configuration={"workers": 0})
     b = factories.run(

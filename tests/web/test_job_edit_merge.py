@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 from uuid import uuid4
 
@@ -29,7 +30,7 @@ def a_job(owner: Person, name: str, *costs: float) -> Job:
     for cost in costs:
         began = timezone.now() - timedelta(minutes=1000 - job.runs_made)
         run = factories.run(job, cost=f"{cost:.4f}", started_at=began)
-        run.summary |= verdicts.keys(run)
+        run.summary = replace(run.summary, **verdicts.keys(run))
         run.save()
         verdicts.judge(run)
     return job
@@ -146,14 +147,14 @@ def test_merged_runs_are_judged_together_and_apart_again(owner):
     old, new = a_job(owner, "old", 1, 1.01, 0.99), a_job(owner, "new", 1)
 
     def baseline_runs() -> int:
-        return int(new.runs.get(cost_usd=1).summary["verdict"]["baseline_runs"])
+        return int(new.runs.get(cost_usd=1).summary.verdict.baseline_runs)
 
     # Of the new job's run, the youngest of all.
     Run.objects.filter(job=new).update(started_at=timezone.now())
     assert baseline_runs() == 0
     merging.merge(old, new, owner.user)
     last = Run.objects.order_by("started_at").last()
-    assert last.summary["verdict"]["baseline_runs"] == 3
+    assert last.summary.verdict.baseline_runs == 3
     merging.unmerge(old, owner.user)
     assert baseline_runs() == 0
 

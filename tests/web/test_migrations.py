@@ -5,7 +5,6 @@ from __future__ import annotations
 from importlib import import_module
 
 import pytest
-from django.apps import apps
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.state import StateApps
@@ -16,24 +15,27 @@ from webapp.thresholds.models import ParameterValue
 CURVE = {"val_loss": [[60.0, 0.9], [300.0, 0.25]]}
 
 
+SUMMARY = {"steps": 300, "phase_seconds": {"train": 550.0}}
+
+
 def test_curves_of_metrics_move_out_of_the_summary_and_back(owner):
     job = factories.job(owner.workspace)
-    summary = factories.summary()
-    with_curve = factories.run(job, summary=summary | {"metric_progress": CURVE})
-    without = factories.run(job, summary=summary)
+    made = [factories.run(job).pk, factories.run(job).pk]
+    at_the_time = _state(("runs", "0009_metric_progress_and_indexes"))
+    runs = at_the_time.get_model("runs", "Run").objects
+    runs.filter(pk=made[0]).update(summary=SUMMARY | {"metric_progress": CURVE})
+    runs.filter(pk=made[1]).update(summary=SUMMARY)
     moving = import_module("webapp.runs.migrations.0009_metric_progress_and_indexes")
 
-    moving.move_curves(apps, None)
-    with_curve.refresh_from_db()
-    without.refresh_from_db()
-    assert (with_curve.summary, with_curve.metric_progress) == (summary, CURVE)
-    assert (without.summary, without.metric_progress) == (summary, {})
+    def rows() -> list[tuple[object, object]]:
+        kept = runs.in_bulk(made)
+        return [(kept[pk].summary, kept[pk].metric_progress) for pk in made]
 
-    moving.move_curves_back(apps, None)
-    with_curve.refresh_from_db()
-    without.refresh_from_db()
-    assert with_curve.summary == summary | {"metric_progress": CURVE}
-    assert without.summary == summary
+    moving.move_curves(at_the_time, None)
+    assert rows() == [(SUMMARY, CURVE), (SUMMARY, {})]
+
+    moving.move_curves_back(at_the_time, None)
+    assert [summary for summary, _ in rows()] == [SUMMARY | {"metric_progress": CURVE}, SUMMARY]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -59,4 +61,9 @@ def test_set_parameters_survive_their_move_to_thresholds_and_back():
 def _migrated(*targets: tuple[str, str]) -> StateApps:
     """The models as they are once the migrations have gone there."""
     MigrationExecutor(connection).migrate(list(targets))
+    return _state(*targets)
+
+
+def _state(*targets: tuple[str, str]) -> StateApps:
+    """The models as they were after these migrations."""
     return MigrationExecutor(connection).loader.project_state(list(targets)).apps

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-
 from trimtab.wire import Declaration
 
 from tests.web.training import Training, upload
@@ -19,11 +17,11 @@ def analysed(run: Run) -> Run:
 
 def test_a_runs_phases_cost_together_what_the_run_costs(owner):
     run = analysed(upload(owner.workspace, Training("train.py", minutes=1)))
-    phases = {name: Decimal(usd) for name, usd in run.summary["phase_usd"].items()}
+    phases = run.summary.phase_usd
     assert "train" in phases
     assert sum(phases.values()) == run.cost_usd
-    assert run.summary["basis"] == "list"
-    assert Decimal(run.summary["list_usd"]) == run.cost_usd
+    assert run.summary.basis == "list"
+    assert run.summary.list_usd == run.cost_usd
 
 
 def test_a_running_run_that_says_how_much_it_will_do_says_what_it_will_cost(owner):
@@ -34,15 +32,15 @@ def test_a_running_run_that_says_how_much_it_will_do_says_what_it_will_cost(owne
     run = upload(owner.workspace, training)
     Run.objects.filter(pk=run.pk).update(parameters={"max_steps": 3000})
     run = analysed(run)
-    projected = run.summary["projected"]
-    assert (projected["unit"], projected["done"], projected["planned"]) == ("steps", 300, 3000)
-    assert Decimal(projected["usd"]) > 9 * run.cost_usd
+    projected = run.summary.projected
+    assert (projected.unit, projected.done, projected.planned) == ("steps", 300, 3000)
+    assert projected.usd > 9 * run.cost_usd
 
 
 def test_an_ended_run_is_not_projected(owner):
     run = upload(owner.workspace, Training("train.py", minutes=1))
     Run.objects.filter(pk=run.pk).update(parameters={"max_steps": 3000})
-    assert analysed(run).summary["projected"] is None
+    assert analysed(run).summary.projected is None
 
 
 class OnHalfAMachine(Training):
@@ -56,13 +54,13 @@ class OnHalfAMachine(Training):
 
 def test_it_says_why_a_cost_is_not_price_by_time(owner):
     run = analysed(upload(owner.workspace, OnHalfAMachine("train.py", minutes=0.5)))
-    assert run.summary["cost_notes"] == [
+    assert run.summary.cost_notes == [
         "The run was given 1/2 of its machine, and pays that share.",
         "30 s more are charged than the machines were held: the provider bills 60 s at least for "
         "each start.",
     ]
     beside_it = analysed(upload(owner.workspace, Training("other.py", minutes=2)))
-    assert beside_it.summary["cost_notes"] == [
+    assert beside_it.summary.cost_notes == [
         "Other runs held more of the same machine at the same time than it has: it is paid once, "
         "each by its share."
     ]
@@ -70,4 +68,4 @@ def test_it_says_why_a_cost_is_not_price_by_time(owner):
 
 def test_a_run_that_had_its_machine_to_itself_needs_no_note(owner):
     run = analysed(upload(owner.workspace, Training("train.py", minutes=2)))
-    assert run.summary["cost_notes"] == []
+    assert run.summary.cost_notes == []

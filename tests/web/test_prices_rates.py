@@ -149,9 +149,9 @@ def test_a_file_that_is_no_table_is_refused(owner, text):
 def test_a_run_is_priced_at_your_rate_and_its_list_price_is_kept_beside_it(owner):
     add(owner, "add_discount", DISCOUNT | {"percent": "50"})
     run = analysed(training.uploaded_run(owner.workspace, minutes=1))
-    assert run.summary["basis"] == "your rate"
-    assert Decimal(run.summary["list_usd"]) == pytest.approx(run.cost_usd * 2, abs=Decimal("1e-9"))
-    assert "less 50 %" in run.summary["price_source"]
+    assert run.summary.basis == "your rate"
+    assert run.summary.list_usd == pytest.approx(run.cost_usd * 2, abs=Decimal("1e-9"))
+    assert "less 50 %" in run.summary.price_source
     part = run.cost_parts.get()
     assert [price.workspace for price in part.prices.all()] == [None]
 
@@ -164,7 +164,7 @@ def test_a_machine_of_your_own_costs_what_its_gpus_do_and_a_rate_prices_what_had
     Node.objects.filter(attempt__run=run).update(gpus=gpus, **own)
     run = analysed(run)
     assert run.cost_usd is None
-    assert "no rate of your own covers it" in run.summary["missing"][0]
+    assert "no rate of your own covers it" in run.summary.missing[0]
 
     form = RATE | {"service": "gpu_hour", "provider": "on_premises", "region": "",
                    "instance_type": "H100 80GB HBM3", "usd_per_hour": "1.80"}  # fmt: skip
@@ -174,8 +174,8 @@ def test_a_machine_of_your_own_costs_what_its_gpus_do_and_a_rate_prices_what_had
     run = analysed(run)
     seconds = Decimal(run.cost_parts.get().microseconds) / 10**6
     assert run.cost_usd == (2 * Decimal("1.80") * seconds / 3600).quantize(Decimal("1e-9"))
-    assert run.summary["usd_per_hour"] == "14.400000000"
-    assert run.summary["list_usd"] is None
+    assert run.summary.usd_per_hour == Decimal("14.4")
+    assert run.summary.list_usd is None
     assert run.started_at is not None
     assert run.started_at > datetime(2020, 1, 1, tzinfo=UTC)
-    assert Run.objects.get(pk=run.pk).summary["basis"] == "your rate"
+    assert Run.objects.get(pk=run.pk).summary.basis == "your rate"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -24,14 +25,15 @@ def finished(job: Job, cost: float, **more: object) -> Run:
     """A run of the job with a cost for its 19,200 samples, judged as its analysis does."""
     started_at = timezone.now() - timedelta(hours=100 - job.runs_made)
     run = factories.run(job, cost=f"{cost:.9f}", started_at=started_at, **more)
-    run.summary = factories.summary() | verdicts.keys(run)
+    run.summary = factories.summary(**verdicts.keys(run))
     run.save()
     verdicts.judge(run)
     return Run.objects.get(pk=run.pk)
 
 
 def verdict(run: Run) -> dict[str, Any]:
-    return Run.objects.get(pk=run.pk).summary.get("verdict", {})
+    verdict = Run.objects.get(pk=run.pk).summary.verdict
+    return {} if verdict is None else vars(verdict)
 
 
 CALM = (1.0, 1.01, 0.99, 1.005)
@@ -85,8 +87,8 @@ def test_a_price_cut_is_no_improvement_of_the_job(job):
         finished(job, cost)
     started_at = timezone.now()
     cheap = factories.run(job, cost="0.5", started_at=started_at)
-    half = str(factories.USD_PER_HOUR / 2)
-    cheap.summary = factories.summary(usd_per_hour=half) | verdicts.keys(cheap)
+    half = factories.USD_PER_HOUR / 2
+    cheap.summary = factories.summary(usd_per_hour=half, **verdicts.keys(cheap))
     cheap.save()
     verdicts.judge(cheap)
     assert verdict(cheap)["status"] == "ok"
@@ -100,7 +102,7 @@ def test_it_names_what_moved(job):
     waiting = factories.summary(
         data_wait_share=0.9, phase_seconds={"initialise": 30.0, "train": 850.0, "finalise": 20.0}
     )
-    run.summary = waiting | verdicts.keys(run)
+    run.summary = replace(waiting, **verdicts.keys(run))
     run.save()
     verdicts.judge(run)
     assert verdict(run)["causes"] == [

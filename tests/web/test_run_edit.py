@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from django.urls import reverse
 from hypothesis import given
@@ -94,7 +96,7 @@ def judged_job(owner: Person, *costs: float) -> list[Run]:
     runs = []
     for cost in costs:
         run = factories.run(job, cost=f"{cost:.4f}", owner="ada")
-        run.summary |= verdicts.keys(run)
+        run.summary = replace(run.summary, **verdicts.keys(run))
         run.save()
         verdicts.judge(run)
         runs.append(run)
@@ -102,7 +104,8 @@ def judged_job(owner: Person, *costs: float) -> list[Run]:
 
 
 def verdict(run: Run) -> dict[str, object]:
-    return dict(Run.objects.get(pk=run.pk).summary.get("verdict", {}))
+    verdict = Run.objects.get(pk=run.pk).summary.verdict
+    return {} if verdict is None else vars(verdict)
 
 
 def test_an_excluded_run_has_no_verdict_and_later_ones_are_judged_without_it(owner):

@@ -12,6 +12,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from advisor.spend import Projection
 from tests.web import factories
 from webapp.accounts.models import Token
 from webapp.analysis import verdicts
@@ -45,12 +46,11 @@ def job(owner) -> Job:
 
 
 def _run(job: Job, state: str = Run.FINISHED, cost: str = "0.0142", **summary: Any) -> Run:
-    told = factories.summary(**summary)
-    return factories.run(job, cost=cost, state=state, summary=told)
+    return factories.run(job, cost=cost, state=state, summary=factories.summary(**summary))
 
 
 def test_the_phases_are_shown_with_what_each_cost(owner, job):
-    run = _run(job, phase_usd=PHASES)
+    run = _run(job, phase_usd={name: Decimal(usd) for name, usd in PHASES.items()})
     shown = _section(_page(owner, run), "money")
     assert "Train $0.0127 89 %" in shown
     told = _money(owner, run)["phases"]
@@ -58,10 +58,15 @@ def test_the_phases_are_shown_with_what_each_cost(owner, job):
 
 
 def test_a_running_run_says_what_it_will_have_cost_and_an_ended_one_does_not(owner, job):
-    projected = {
-        "usd": "0.15", "low_usd": "0.142", "high_usd": "0.16", "unit": "epochs",
-        "done": 9.5, "planned": 100.0, "seconds_left": 5400.0,
-    }  # fmt: skip
+    projected = Projection(
+        unit="epochs",
+        done=9.5,
+        planned=100.0,
+        seconds_left=5400.0,
+        usd=Decimal("0.15"),
+        low_usd=Decimal("0.142"),
+        high_usd=Decimal("0.16"),
+    )
     run = _run(job, Run.RUNNING, projected=projected)
     shown = _section(_page(owner, run), "money")
     assert "$0.1500 at its end ($0.1420 to $0.1600)" in shown
@@ -84,7 +89,7 @@ def test_it_gives_the_cost_of_each_unit_of_work_and_until_the_best_metric(owner,
 
 
 def test_your_rate_is_named_with_the_list_price_beside_it(owner, job):
-    run = _run(job, basis="your rate", list_usd="0.0284")
+    run = _run(job, basis="your rate", list_usd=Decimal("0.0284"))
     page = _text(_page(owner, run))
     assert "Your rate; $0.0284 at the list price" in page
     assert "List price" not in page
@@ -115,7 +120,7 @@ def _history(job: Job, *costs: float) -> list[Run]:
             cost=f"{cost:.9f}",
             started_at=timezone.now() - timedelta(hours=100 - job.runs_made),
         )
-        run.summary = factories.summary() | verdicts.keys(run)
+        run.summary = factories.summary(**verdicts.keys(run))
         run.save()
         verdicts.judge(run)
     return list(job.present_runs.order_by("number"))

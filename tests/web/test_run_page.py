@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from django.urls import reverse
@@ -10,6 +11,7 @@ from django.urls import reverse
 from tests.web import factories, training
 from webapp.analysis import queue
 from webapp.runs.models import Run
+from webapp.runs.summary import RunSummary
 
 
 def _address(run: Run) -> str:
@@ -58,7 +60,9 @@ def test_no_price_comes_with_its_reason_and_is_never_zero(owner):
 
 
 def test_a_run_that_is_not_analysed_yet_is_not_said_to_have_no_price_reason(owner):
-    run = factories.run(factories.job(owner.workspace), cost=None, summary={}, state="running")
+    run = factories.run(
+        factories.job(owner.workspace), cost=None, summary=RunSummary(), state="running"
+    )
 
     text = _text(owner.page(_address(run)))
 
@@ -157,7 +161,7 @@ def test_the_cost_names_the_price_rows_that_made_it(owner, run):
 def test_doubts_about_the_figures_are_said(owner, run, changes, words):
     assert words not in owner.page(_address(run))
 
-    run.summary |= changes
+    run.summary = replace(run.summary, **changes)
     run.save()
 
     assert words in _text(owner.page(_address(run)))
@@ -212,6 +216,8 @@ def test_gpu_charts_are_asked_for_where_there_are_gpus(owner):
 
 
 def test_a_run_without_a_node_says_that_nothing_has_arrived(owner):
-    run = factories.run(factories.job(owner.workspace), state="running", summary={}, cost=None)
+    run = factories.run(
+        factories.job(owner.workspace), state="running", summary=RunSummary(), cost=None
+    )
 
     assert "No samples of this run have arrived" in owner.page(_address(run))

@@ -156,7 +156,9 @@ def test_whether_the_cost_went_up_is_not_told_of_other_or_unfinished_work(job, c
 def test_the_cost_of_a_run_says_what_is_known_and_json_is_the_answer(service, job, capsys):
     run = factories.costed(_with_node(factories.run(job)))
     Run.objects.filter(pk=run.pk).update(
-        summary=run.summary | {"phase_usd": {"train": "0.01"}, "cost_notes": ["Half was paid."]}
+        summary=factories.summary(
+            phase_usd={"train": Decimal("0.01")}, cost_notes=["Half was paid."]
+        )
     )
     code, told, _ = say(capsys, "cost", f"{job.name}#{run.number}", "--json")
     assert code == 0

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
+from dataclasses import replace
 from typing import Any
 
 from django.utils import timezone
 
-from advisor.cost import cost_of_run
-from advisor.cost_notes import notes
-from advisor.spend import projection, usd_by_phase
 from rules.engine import Judgement as RuleJudgement
-from webapp.analysis import ledger, pricing, sharing, stopping, verdicts
+from webapp.analysis import ledger, pricing, sharing, stopping, summaries, verdicts
 from webapp.analysis.judged import columns_of, waste_usd
 from webapp.analysis.models import CostPart, Judgement
-from webapp.analysis.outcome import Measured, Outcome
+from webapp.analysis.outcome import Outcome
 from webapp.runs import progress
-from webapp.runs.models import Node, Run
+from webapp.runs.models import Run
 
 
 def save(outcome: Outcome) -> None:
@@ -93,10 +90,10 @@ def _save_figures(run: Run, outcome: Outcome) -> None:
         run.work = outcome.measured.figures.work
         run.metrics = outcome.measured.figures.metrics
         run.metric_progress = outcome.measured.figures.metric_progress
-        kept = {name: run.summary[name] for name in ("verdict",) if name in run.summary}
-        run.summary = kept | _found(outcome.measured)
+        run.summary = summaries.with_figures(run.summary, outcome.measured)
     run.configuration = _configuration(outcome)
-    run.summary = run.summary | _priced(run, outcome) | verdicts.keys(run)
+    run.summary = summaries.with_prices(run, outcome)
+    run.summary = replace(run.summary, **verdicts.keys(run))
     progress.derive(run)
     run.save()
 
@@ -110,97 +107,3 @@ def _configuration(outcome: Outcome) -> dict[str, Any]:
         "purchase_option": ", ".join(sorted({node.purchase_option for node in nodes})),
         **outcome.run.parameters,
     }
-
-
-def _found(measured: Measured) -> dict[str, Any]:
-    """What lists and headlines show of the samples; see `Run.summary`."""
-    figures = measured.figures
-    return {
-        "steps": figures.steps,
-        "step_seconds_p50": figures.step_seconds_p50,
-        "data_wait_share": figures.data_wait_share,
-        "cpu_busy_p95_pct": figures.cpu_busy_p95_pct,
-        "cores_busy_p95": figures.cores_busy_p95,
-        "memory_p99_bytes": figures.memory_p99_bytes,
-        "gpu_busy_p95_pct": figures.gpu_busy_p95_pct,
-        "phase_seconds": figures.phase_seconds,
-        "unreadable": len(measured.unreadable),
-    }
-
-
-def _priced(run: Run, outcome: Outcome) -> dict[str, Any]:
-    """What lists and headlines show of machines and prices."""
-    parts = outcome.cost.parts
-    rows = [row for part in parts for row in part.price_rows]
-    return {
-        "usd_per_hour": _usd_per_hour(outcome),
-        "basis": "list" if all(row.is_list for row in rows) else "your rate",
-        "list_usd": _list_usd(outcome),
-        "phase_usd": _phase_usd(run, outcome),
-        "projected": _projected(run, outcome),
-        "cost_notes": notes(outcome.uses, _own_shares(outcome), parts),
-        "price_source": ", ".join(sorted({row.source for row in rows})),
-        "is_later_price": any(part.later_price for part in parts),
-        "is_estimated": any(part.estimated for part in parts),
-        "missing": _missing(outcome),
-        "node_count": len(outcome.nodes),
-        "instance_types": sorted({node.instance_type for node in outcome.nodes} - {""}),
-        "missing_segments": progress.missing_segments(run),
-    }
-
-
-def _phase_usd(run: Run, outcome: Outcome) -> dict[str, str]:
-    """What each phase cost; empty: no price, or no phases."""
-    phases, total = run.summary.get("phase_seconds") or {}, outcome.cost.total_usd
-    length = outcome.run.duration
-    if total is None or length is None or not phases:
-        return {}
-    parts = usd_by_phase(total, phases, length.total_seconds())
-    return {name: str(usd) for name, usd in parts.items()}
-
-
-def _own_shares(outcome: Outcome) -> dict[str, Fraction]:
-    return {node.key: pricing.share(node) for node in outcome.nodes}
-
-
-def _projected(run: Run, outcome: Outcome) -> dict[str, Any] | None:
-    """What a running run will cost, where it says how much it will do."""
-    total, length = outcome.cost.total_usd, outcome.run.duration
-    if outcome.run.has_ended or total is None or length is None:
-        return None
-    train_seconds = (run.summary.get("phase_seconds") or {}).get("train", 0.0)
-    planned = run.parameters
-    projected = projection(total, length.total_seconds(), train_seconds, run.work, planned)
-    return projected.to_document() if projected else None
-
-
-def _missing(outcome: Outcome) -> list[str]:
-    """Why there is no price, node by node."""
-    unpriced = [node for node in outcome.nodes if node.key in outcome.cost.missing]
-    return [f"{node}: {_why_unpriced(node)}" for node in unpriced]
-
-
-def _why_unpriced(node: Node) -> str:
-    if not node.instance_type:
-        return "its instance type was not declared, and no rate of your own covers it"
-    option = node.purchase_option.replace("_", "-")
-    where = node.region or "a region that was not declared"
-    return f"no {option} price of {node.instance_type} in {where}"
-
-
-def _usd_per_hour(outcome: Outcome) -> str | None:
-    """The price of one node at the start of the run, where all nodes are alike."""
-    kinds = {(pricing.price_key(node), pricing.units(node)) for node in outcome.nodes}
-    if len(kinds) != 1 or outcome.run.started_at is None:
-        return None
-    key, units = kinds.pop()
-    priced = outcome.book.price_at(key, outcome.run.started_at)
-    return None if priced is None else str(priced.row.usd_per_hour * units)
-
-
-def _list_usd(outcome: Outcome) -> str | None:
-    """The run's cost before discounts and own rates; None: no list price."""
-    total = outcome.cost.total_usd
-    if outcome.book.has_own_rates:
-        total = cost_of_run(outcome.uses, outcome.book.at_list()).total_usd
-    return None if total is None else str(total)

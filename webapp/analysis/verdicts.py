@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -14,6 +15,7 @@ from advisor.successive.keys import configuration_key, workload_key
 from advisor.successive.wording import sentence
 from advisor.work import UNITS
 from webapp.runs.models import Job, Run
+from webapp.runs.summary import SuccessiveVerdict
 
 LOOKED_AT = 300
 """So many of the job's newest runs are searched for comparable ones."""
@@ -38,12 +40,12 @@ def judge(run: Run) -> None:
 def judge_again(job: Job, since: datetime, **_: Any) -> None:
     """Write the verdicts on the runs of a job that began at `since` or later, once it has changed
     which runs are compared. A run that is compared no more has none. Call in a transaction."""
-    alike: dict[tuple[str | None, ...], list[Run]] = defaultdict(list)
+    alike: dict[tuple[str, str], list[Run]] = defaultdict(list)
     for run in _comparable(job):
         alike[_keys(run)].append(run)
     for runs in alike.values():
         _judge_from(runs, sum(run.began_at < since for run in runs))
-    for run in job.present_runs.filter(is_excluded=True, summary__has_key="verdict"):
+    for run in job.present_runs.filter(is_excluded=True, summary__verdict__isnull=False):
         _write(run, None)
 
 
@@ -53,14 +55,14 @@ def _judge_from(comparable: Sequence[Run], first: int) -> None:
     unit = next((u for u in UNITS if all(run.work.get(u) for run in comparable)), None)
     if unit is None:
         return
-    price = _price(comparable[-1])
+    price = comparable[-1].summary.usd_per_hour
     judged_runs = judged(_observation(each, unit, price) for each in comparable)
     judgements = {held.number: held for held in judged_runs}
     for at in range(max(first - 1, 0), len(comparable)):
         each = comparable[at]
         if each.number in judgements:
             held = judgements[each.number]
-            _write(each, _document(held, unit, each, comparable[:at]))
+            _write(each, _stored(held, unit, each, comparable[:at]))
 
 
 def _comparable(job: Job) -> list[Run]:
@@ -70,54 +72,47 @@ def _comparable(job: Job) -> list[Run]:
     return list(reversed(newest[:LOOKED_AT]))
 
 
-def _keys(run: Run) -> tuple[str | None, ...]:
-    return tuple(run.summary.get(name) for name in ("workload_key", "configuration_key"))
-
-
-def _price(run: Run) -> Decimal | None:
-    rate = run.summary.get("usd_per_hour")
-    return Decimal(rate) if rate else None
+def _keys(run: Run) -> tuple[str, str]:
+    return run.summary.workload_key, run.summary.configuration_key
 
 
 def _observation(run: Run, unit: str, price: Decimal | None) -> Observation:
     """Cost per unit at the newest run's price, so that a price cut is no improvement of the job."""
-    own, cost_usd = _price(run), run.cost_usd or Decimal(0)
+    own, cost_usd = run.summary.usd_per_hour, run.cost_usd or Decimal(0)
     at_one_price = cost_usd * price / own if price and own else cost_usd
     value = float(at_one_price) / run.work[unit]
     return Observation(run.number, value, run.is_pinned)
 
 
-def _document(held: Judged, unit: str, run: Run, before: Sequence[Run]) -> dict[str, Any]:
+def _stored(held: Judged, unit: str, run: Run, before: Sequence[Run]) -> SuccessiveVerdict:
     verdict = held.verdict
-    told = causes([_measured(b, unit) for b in before[-10:]], _measured(run, unit))
-    return {
-        "status": held.status,
-        "rung": verdict.rung,
-        "direction": verdict.direction,
-        "since": held.since,
-        "unit": unit,
-        "baseline_runs": verdict.baseline_runs,
-        "change": verdict.change,
-        "expected_usd": verdict.expected,
-        "low_usd": verdict.low,
-        "high_usd": verdict.high,
-        "detects": verdict.detects,
-        "sentence": sentence(held, unit.removesuffix("s")),
-        "causes": [cause.words for cause in told] if verdict.is_significant and before else [],
-    }
+    moved = causes([_measured(b, unit) for b in before[-10:]], _measured(run, unit))
+    return SuccessiveVerdict(
+        status=held.status,
+        rung=verdict.rung,
+        direction=verdict.direction,
+        since=held.since,
+        unit=unit,
+        baseline_runs=verdict.baseline_runs,
+        change=verdict.change,
+        expected_usd=verdict.expected,
+        low_usd=verdict.low,
+        high_usd=verdict.high,
+        detects=verdict.detects,
+        sentence=sentence(held, unit.removesuffix("s")),
+        causes=[cause.words for cause in moved] if verdict.is_significant and before else [],
+    )
 
 
 def _measured(run: Run, unit: str) -> Measured:
-    phases = run.summary.get("phase_seconds") or {}
-    return Measured({name: s / run.work[unit] for name, s in phases.items()}, run.summary)
+    per_unit = {name: s / run.work[unit] for name, s in run.summary.phase_seconds.items()}
+    return Measured(per_unit, vars(run.summary))
 
 
-def _write(run: Run, document: dict[str, Any] | None) -> None:
+def _write(run: Run, verdict: SuccessiveVerdict | None) -> None:
     """`Run.summary` is what lists show; the row may be another than the one just analysed."""
-    if run.summary.get("verdict") == document:
+    if run.summary.verdict == verdict:
         return
     row = Run.objects.select_for_update(of=("self",), no_key=True).get(pk=run.pk)
-    row.summary = {name: value for name, value in row.summary.items() if name != "verdict"}
-    if document is not None:
-        row.summary["verdict"] = document
+    row.summary = replace(row.summary, verdict=verdict)
     row.save(update_fields=["summary"])

@@ -141,7 +141,7 @@ def get_cost(
         **_run(named),
         "cost_is_at_least": named.state in (Run.RUNNING, Run.LOST),
         "duration_seconds": named.duration.total_seconds() if named.duration else None,
-        "missing_prices": named.summary.get("missing", []),
+        "missing_prices": named.summary.missing,
         "money": run_money.document(named),
         "parts": [_part(line) for line in cost_lines(named)],
     }

@@ -100,7 +100,7 @@ def _run(run: Run) -> dict[str, Any]:
         "billed_usd": money(run.billed_usd),
         "cost_is_at_least": run.state in (Run.RUNNING, Run.LOST),
         "nodes": machines.nodes_of(run),
-        "missing_prices": run.summary.get("missing", []),
+        "missing_prices": run.summary.missing,
         "summary": run.summary,
         "url": settings.BASE_URL + reverse("dashboard:run", args=[run.pk]),
     }

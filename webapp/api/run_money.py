@@ -7,6 +7,7 @@ from typing import Any
 
 from ninja import Field, Schema
 
+from advisor.spend import Projection
 from webapp.analysis.selectors import run_money
 from webapp.analysis.selectors.verdict import Verdict
 from webapp.api.amounts import money
@@ -90,7 +91,7 @@ def document(run: Run) -> dict[str, Any]:
     }
 
 
-def _projected(found: run_money.Projected | None) -> dict[str, Any] | None:
+def _projected(found: Projection | None) -> dict[str, Any] | None:
     return None if found is None else {name: _plain(v) for name, v in vars(found).items()}
 
 

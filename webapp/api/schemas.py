@@ -10,6 +10,7 @@ from ninja import Field, Schema
 
 from webapp.api.ledger import LedgerLineOut
 from webapp.api.run_money import RunMoneyOut
+from webapp.runs.summary import RunSummary
 
 
 class FindingOut(Schema):
@@ -82,7 +83,7 @@ class RunOut(Schema):
     work: dict[str, Any]
     metrics: dict[str, Any]
     metric_progress: dict[str, Any] = Field(description="Curves: name to [[seconds, value], ...].")
-    summary: dict[str, Any]
+    summary: RunSummary = Field(description="What the last analysis found.")
     analysis_is_final: bool
     analysis_error: str
     findings: list[FindingOut]

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from webapp.accounts.models import User, Workspace
 from webapp.database.money import UsdField
+from webapp.runs.summary import RunSummary, RunSummaryField
 
 UNDO_DAYS = 30
 """How long the deletion of a job or run can be undone."""
@@ -127,8 +128,8 @@ class Run(models.Model):
     created_at = models.DateTimeField(default=timezone.now)
     cost_usd = UsdField(null=True, blank=True)
     """None: no price, or not counted yet."""
-    summary = models.JSONField(default=dict, blank=True)
-    """Figures of the last analysis that lists show: p95s, data wait, step seconds."""
+    summary: models.Field[RunSummary, RunSummary] = RunSummaryField(default=RunSummary, blank=True)
+    """What the last analysis found, for lists and headlines."""
     note = models.TextField(blank=True, max_length=2000)
     owner_is_edited = models.BooleanField(default=False)
     """A person has set or emptied the owner: no declaration changes it any more."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from types import SimpleNamespace
 
 from advisor.run_facts import RunFacts
@@ -14,23 +13,23 @@ MACHINES = ("instance_type", "node_count")
 
 def run_facts(run: Run) -> RunFacts:
     """What the analysis has not found is left unknown; never 0."""
-    summary, rate = run.summary, run.summary.get("usd_per_hour")
+    summary = run.summary
     return RunFacts(
         number=run.number,
         job=run.job.name,
         state=run.state,
-        instance_types=tuple(summary.get("instance_types") or ()),
-        node_count=summary.get("node_count") or 0,
-        usd_per_hour=None if rate is None else Decimal(rate),
+        instance_types=tuple(summary.instance_types),
+        node_count=summary.node_count,
+        usd_per_hour=summary.usd_per_hour,
         duration_seconds=run.duration.total_seconds() if run.duration else None,
         cost_usd=run.cost_usd,
-        basis=summary.get("basis") or "list",
+        basis=summary.basis,
         work=run.work,
         workload=run.workload,
         configuration={k: v for k, v in run.configuration.items() if k not in MACHINES},
         parameters=_settings(run),
-        figures=SimpleNamespace(**summary, metric_progress=run.metric_progress),
-        phase_seconds=summary.get("phase_seconds") or {},
+        figures=SimpleNamespace(**vars(summary), metric_progress=run.metric_progress),
+        phase_seconds=summary.phase_seconds,
         quality=run.metrics,
     )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
 
 from advisor.metric_cost import BestValue, Trained, best_values
+from advisor.spend import Projection
 from webapp.analysis.selectors.verdict import Verdict, verdict_of
 from webapp.analysis.selectors.work import WorkUnit, counted_units
 from webapp.runs.models import Run
@@ -23,30 +23,14 @@ class PhaseCost:
 
 
 @dataclass(frozen=True)
-class Projected:
-    """What a running run will have cost at its end; `low_usd` and `high_usd` may be equal."""
-
-    usd: Decimal
-    low_usd: Decimal
-    high_usd: Decimal
-    unit: str
-    done: float
-    planned: float
-    seconds_left: float
-
-    @property
-    def is_interval(self) -> bool:
-        return self.low_usd != self.high_usd
-
-
-@dataclass(frozen=True)
 class RunMoney:
     basis: str
     """`list` or `your rate`."""
     list_usd: Decimal | None
     """The same run at the list price; None: no list price."""
     phases: list[PhaseCost]
-    projected: Projected | None
+    projected: Projection | None
+    """None: it has ended, or does not say how much it will do."""
     per_work: list[tuple[WorkUnit, Decimal]]
     until_best: list[BestValue]
     notes: list[str]
@@ -68,15 +52,14 @@ class RunMoney:
 
 def run_money(run: Run) -> RunMoney:
     """From the run's row alone."""
-    told = run.summary
     return RunMoney(
-        basis=told.get("basis") or "list",
-        list_usd=_usd(told.get("list_usd")),
+        basis=run.summary.basis,
+        list_usd=run.summary.list_usd,
         phases=list(_phases(run)),
-        projected=_projected(run),
+        projected=None if run.has_ended else run.summary.projected,
         per_work=[(unit, unit.cost_usd(run) or Decimal(0)) for unit in counted_units(run)],
         until_best=list(best_values(_trained(run))),
-        notes=list(told.get("cost_notes") or ()),
+        notes=run.summary.cost_notes,
         billed_usd=run.billed_usd,
         billed_difference_usd=billed_difference_usd(run),
         verdict=verdict_of(run),
@@ -85,17 +68,8 @@ def run_money(run: Run) -> RunMoney:
 
 def _phases(run: Run) -> Iterator[PhaseCost]:
     whole = run.cost_usd
-    for name, told in (run.summary.get("phase_usd") or {}).items():
-        usd = Decimal(told)
+    for name, usd in run.summary.phase_usd.items():
         yield PhaseCost(name, usd, float(usd / whole) if whole else None)
-
-
-def _projected(run: Run) -> Projected | None:
-    told: dict[str, Any] | None = run.summary.get("projected")
-    if not told or run.has_ended:
-        return None
-    money = {name: Decimal(told[name]) for name in ("usd", "low_usd", "high_usd")}
-    return Projected(**told | money)
 
 
 def _trained(run: Run) -> Trained:
@@ -107,7 +81,3 @@ def billed_difference_usd(run: Run) -> Decimal | None:
     if run.cost_usd is None or run.billed_usd is None:
         return None
     return run.billed_usd - run.cost_usd
-
-
-def _usd(text: str | None) -> Decimal | None:
-    return None if text is None else Decimal(text)

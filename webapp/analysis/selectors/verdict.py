@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
 
 from advisor.cost import display_usd
 from advisor.successive.changes import MOST_POINTS
@@ -73,17 +72,22 @@ class Verdict:
 
 def verdict_of(run: Run) -> Verdict | None:
     """None: it was held against nothing (it runs, failed, has no price or is excluded)."""
-    told: dict[str, Any] = run.summary.get("verdict") or {}
-    if not told:
+    stored = run.summary.verdict
+    if stored is None:
         return None
-    copied = ("status", "rung", "direction", "since", "baseline_runs", "change", "detects")
     return Verdict(
         number=run.number,
-        unit=str(told["unit"]).removesuffix("s"),
-        expected=_expected(told["unit"], told.get("low_usd"), told.get("high_usd")),
-        sentence=told["sentence"],
-        causes=list(told.get("causes") or ()),
-        **{name: told[name] for name in copied},
+        status=stored.status,
+        rung=stored.rung,
+        direction=stored.direction,
+        since=stored.since,
+        unit=stored.unit.removesuffix("s"),
+        baseline_runs=stored.baseline_runs,
+        change=stored.change,
+        expected=_expected(stored.unit, stored.low_usd, stored.high_usd),
+        detects=stored.detects,
+        sentence=stored.sentence,
+        causes=stored.causes,
     )
 
 

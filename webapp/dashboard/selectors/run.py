@@ -73,7 +73,7 @@ class RunPage:
     def no_price_reasons(self) -> list[str]:
         """Why there is no cost, in words; a node is named as a person knows it."""
         names = {node.key: str(node) for node in self.nodes}
-        reasons = [reason.partition(": ") for reason in self.run.summary.get("missing", [])]
+        reasons = [reason.partition(": ") for reason in self.run.summary.missing]
         return [
             f"{names.get(key, key)}: {why}" if len(self.nodes) > 1 and why else why or key
             for key, _, why in reasons
@@ -81,15 +81,15 @@ class RunPage:
 
     @property
     def missing_segments(self) -> int:
-        return int(self.run.summary.get("missing_segments") or 0)
+        return self.run.summary.missing_segments
 
     @property
     def unreadable(self) -> int:
-        return int(self.run.summary.get("unreadable") or 0)
+        return self.run.summary.unreadable
 
     @property
     def phases(self) -> list[tuple[str, float]]:
-        return list((self.run.summary.get("phase_seconds") or {}).items())
+        return list(self.run.summary.phase_seconds.items())
 
     def chart_document(self) -> dict[str, Any]:
         """What the browser needs to draw: charts, nodes, evidence."""
@@ -113,7 +113,7 @@ def run_page(run: Run, *, may_change: bool) -> RunPage:
         nodes=list(Node.objects.filter(attempt__run=run).select_related("attempt")),
         judged=rule_lines(run),
         cost_lines=cost_lines(run),
-        recommendations=advice(recommendations_of(run), run.summary.get("instance_types") or ()),
+        recommendations=advice(recommendations_of(run), run.summary.instance_types),
         analysis=analysis_of(run),
         before=siblings.before(run).newest_first().first(),
         after=siblings.after(run).newest_first().last(),

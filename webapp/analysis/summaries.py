@@ -1,0 +1,108 @@
+"""What lists and headlines show of an analysed run, from its outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+
+from advisor.cost import cost_of_run
+from advisor.cost_notes import notes
+from advisor.spend import Projection, projection, usd_by_phase
+from webapp.analysis import pricing
+from webapp.analysis.outcome import Measured, Outcome
+from webapp.runs import progress
+from webapp.runs.models import Node, Run
+from webapp.runs.summary import RunSummary
+
+
+def with_figures(summary: RunSummary, measured: Measured) -> RunSummary:
+    """The summary with what the samples say."""
+    figures = measured.figures
+    return replace(
+        summary,
+        steps=figures.steps,
+        step_seconds_p50=figures.step_seconds_p50,
+        data_wait_share=figures.data_wait_share,
+        cpu_busy_p95_pct=figures.cpu_busy_p95_pct,
+        cores_busy_p95=figures.cores_busy_p95,
+        memory_p99_bytes=figures.memory_p99_bytes,
+        gpu_busy_p95_pct=figures.gpu_busy_p95_pct,
+        phase_seconds=figures.phase_seconds,
+        unreadable=len(measured.unreadable),
+    )
+
+
+def with_prices(run: Run, outcome: Outcome) -> RunSummary:
+    """The run's summary with its machines and prices."""
+    parts = outcome.cost.parts
+    rows = [row for part in parts for row in part.price_rows]
+    return replace(
+        run.summary,
+        usd_per_hour=_usd_per_hour(outcome),
+        basis="list" if all(row.is_list for row in rows) else "your rate",
+        list_usd=_list_usd(outcome),
+        phase_usd=_phase_usd(run.summary.phase_seconds, outcome),
+        projected=_projected(run, outcome),
+        cost_notes=notes(outcome.uses, _own_shares(outcome), parts),
+        price_source=", ".join(sorted({row.source for row in rows})),
+        is_later_price=any(part.later_price for part in parts),
+        is_estimated=any(part.estimated for part in parts),
+        missing=_missing(outcome),
+        node_count=len(outcome.nodes),
+        instance_types=sorted({node.instance_type for node in outcome.nodes} - {""}),
+        missing_segments=progress.missing_segments(run),
+    )
+
+
+def _phase_usd(phase_seconds: Mapping[str, float], outcome: Outcome) -> dict[str, Decimal]:
+    """What each phase cost; empty: no price, or no phases."""
+    total, length = outcome.cost.total_usd, outcome.run.duration
+    if total is None or length is None or not phase_seconds:
+        return {}
+    return usd_by_phase(total, phase_seconds, length.total_seconds())
+
+
+def _own_shares(outcome: Outcome) -> dict[str, Fraction]:
+    return {node.key: pricing.share(node) for node in outcome.nodes}
+
+
+def _projected(run: Run, outcome: Outcome) -> Projection | None:
+    """What a running run will cost, where it says how much it will do."""
+    total, length = outcome.cost.total_usd, outcome.run.duration
+    if outcome.run.has_ended or total is None or length is None:
+        return None
+    train_seconds = run.summary.phase_seconds.get("train", 0.0)
+    return projection(total, length.total_seconds(), train_seconds, run.work, run.parameters)
+
+
+def _missing(outcome: Outcome) -> list[str]:
+    """Why there is no price, node by node."""
+    unpriced = [node for node in outcome.nodes if node.key in outcome.cost.missing]
+    return [f"{node}: {_why_unpriced(node)}" for node in unpriced]
+
+
+def _why_unpriced(node: Node) -> str:
+    if not node.instance_type:
+        return "its instance type was not declared, and no rate of your own covers it"
+    option = node.purchase_option.replace("_", "-")
+    where = node.region or "a region that was not declared"
+    return f"no {option} price of {node.instance_type} in {where}"
+
+
+def _usd_per_hour(outcome: Outcome) -> Decimal | None:
+    """The price of one node at the start of the run, where all nodes are alike."""
+    kinds = {(pricing.price_key(node), pricing.units(node)) for node in outcome.nodes}
+    if len(kinds) != 1 or outcome.run.started_at is None:
+        return None
+    key, units = kinds.pop()
+    priced = outcome.book.price_at(key, outcome.run.started_at)
+    return None if priced is None else priced.row.usd_per_hour * units
+
+
+def _list_usd(outcome: Outcome) -> Decimal | None:
+    """The run's cost before discounts and own rates; None: no list price."""
+    if outcome.book.has_own_rates:
+        return cost_of_run(outcome.uses, outcome.book.at_list()).total_usd
+    return outcome.cost.total_usd

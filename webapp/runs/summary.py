@@ -1,0 +1,104 @@
+"""What the last analysis found of a run, kept with its row for lists, headlines and the API."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from django.db import models
+from pydantic import TypeAdapter
+
+from advisor.spend import Projection
+
+VERSION = 1
+"""Of the stored form; rows written before it was counted have none, and the same form."""
+
+
+@dataclass(frozen=True)
+class SuccessiveVerdict:
+    """A run against the comparable runs before it. Ratios are 0.1 for 10 %."""
+
+    status: str
+    """`ok`, `suspected`, `confirmed` or `cleared`."""
+    rung: str
+    direction: str
+    """`worse`, `better` or `same`."""
+    since: int | None
+    """Number of the run with which the change began."""
+    unit: str
+    baseline_runs: int
+    change: float | None
+    expected_usd: float | None
+    """Of one unit of work; so are the bounds. None: the history is too short."""
+    low_usd: float | None
+    high_usd: float | None
+    detects: float | None
+    """The smallest change that this history can detect."""
+    sentence: str
+    causes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """None: not measured, or no price. A run that was not analysed yet has the defaults."""
+
+    steps: int | None = None
+    step_seconds_p50: float | None = None
+    data_wait_share: float | None = None
+    """Of the step time, 0..1."""
+    cpu_busy_p95_pct: float | None = None
+    cores_busy_p95: float | None = None
+    memory_p99_bytes: float | None = None
+    gpu_busy_p95_pct: float | None = None
+    phase_seconds: dict[str, float] = field(default_factory=dict)
+    unreadable: int = 0
+    """Stored objects that could not be read."""
+    missing_segments: int = 0
+    """Segments that an agent announced and that did not arrive."""
+    usd_per_hour: Decimal | None = None
+    """Of one node, where all nodes are alike."""
+    basis: str = "list"
+    """`list` or `your rate`."""
+    list_usd: Decimal | None = None
+    phase_usd: dict[str, Decimal] = field(default_factory=dict)
+    projected: Projection | None = None
+    cost_notes: list[str] = field(default_factory=list)
+    price_source: str = ""
+    is_later_price: bool = False
+    is_estimated: bool = False
+    missing: list[str] = field(default_factory=list)
+    """Why there is no price, as `node: reason`."""
+    node_count: int = 0
+    instance_types: list[str] = field(default_factory=list)
+    workload_key: str = ""
+    configuration_key: str = ""
+    """Runs are compared where both keys are equal."""
+    verdict: SuccessiveVerdict | None = None
+
+
+_ADAPTER = TypeAdapter(RunSummary)
+
+
+def to_document(summary: RunSummary) -> dict[str, Any]:
+    """As JSON holds it: money is text. `from_document` gives the same summary."""
+    return {"version": VERSION, **_ADAPTER.dump_python(summary, mode="json")}
+
+
+def from_document(document: dict[str, Any]) -> RunSummary:
+    """Of any version up to this one. Raises ValueError for a later one or a wrong type."""
+    version = document.get("version", VERSION)
+    if version > VERSION:
+        raise ValueError(f"This run's summary has version {version}; this service knows {VERSION}.")
+    known = {name: value for name, value in document.items() if value is not None}
+    return _ADAPTER.validate_python(known)
+
+
+class RunSummaryField(models.JSONField):
+    """A `RunSummary` in a JSON column."""
+
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> RunSummary:
+        return from_document(super().from_db_value(value, expression, connection) or {})
+
+    def get_prep_value(self, value: Any) -> Any:
+        return to_document(value) if isinstance(value, RunSummary) else value
