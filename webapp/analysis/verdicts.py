@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypedDict
 
 from advisor.successive.causes import Measured, causes
 from advisor.successive.history import Judged, Observation, judged
@@ -21,8 +21,14 @@ LOOKED_AT = 300
 """So many of the job's newest runs are searched for comparable ones."""
 
 
-def keys(run: Run) -> dict[str, str]:
-    """What a run must share with another to be held against it; kept in its summary."""
+class ComparisonKeys(TypedDict):
+    """Runs with the same keys are compared; as `RunSummary` has them."""
+
+    workload_key: str
+    configuration_key: str
+
+
+def keys(run: Run) -> ComparisonKeys:
     return {
         "workload_key": workload_key(run.workload, run.parameters),
         "configuration_key": configuration_key(run.configuration),
