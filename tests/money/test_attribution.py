@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.attribution import CostFactors, attribute
-from advisor.wording import why
+from advisor.comparison.attribution import CostFactors, attribute
+from advisor.comparison.wording import why
 
 RUN_1 = CostFactors(Decimal("6.15672"), Decimal("14.688"), 3, Decimal(503))
 RUN_2 = CostFactors(Decimal("1.06675"), Decimal("3.825"), 2, Decimal(502))

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.compare import RunFacts, compare
-from advisor.wording import display_seconds, display_usd_per_unit
+from advisor.comparison.compare import RunFacts, compare
+from advisor.comparison.wording import display_seconds, display_usd_per_unit
 
 SLOW = RunFacts(
     number=1,

@@ -9,11 +9,11 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, TypedDict
 
+from advisor.comparison.work import UNITS
 from advisor.successive.causes import Measured, causes
 from advisor.successive.history import Judged, Observation, judged
 from advisor.successive.keys import configuration_key, workload_key
 from advisor.successive.wording import sentence
-from advisor.work import UNITS
 from webapp.runs.models import Job, Run
 from webapp.runs.summary import SuccessiveVerdict
 

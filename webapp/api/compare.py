@@ -11,7 +11,7 @@ from django.conf import settings
 from django.urls import reverse
 from ninja import Field, Query, Router, Schema
 
-from advisor.attribution import Term
+from advisor.comparison.attribution import Term
 from webapp.accounts.access import TokenRequest
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token

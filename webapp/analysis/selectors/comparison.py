@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from advisor.compare import Comparison, compare
+from advisor.comparison.compare import Comparison, compare
 from webapp.analysis.selectors.facts import run_facts
 from webapp.runs.models import Run
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from advisor.run_facts import RunFacts
+from advisor.comparison.run_facts import RunFacts
 from webapp.runs.models import Run
 
 MACHINES = ("instance_type", "node_count")

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.urls import reverse
 
-from advisor.compare import Comparison, MetricRow
+from advisor.comparison.compare import Comparison, MetricRow
 from advisor.cost import display_usd
 from advisor.store.step_series import DATA_WAIT, STEP
 from webapp.analysis.selectors.comparison import ComparedRuns, compared

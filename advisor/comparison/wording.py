@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
-from advisor.attribution import Term
+from advisor.comparison.attribution import Term
+from advisor.comparison.quality import Worse
+from advisor.comparison.run_facts import FINISHED, RunFacts
+from advisor.comparison.work import WHOLE_RUN, SharedWork
 from advisor.cost import display_usd
-from advisor.quality import Worse
-from advisor.run_facts import FINISHED, RunFacts
-from advisor.work import WHOLE_RUN, SharedWork
 
 NOTABLE_WAIT_POINTS = 5
 """A change of data wait below this many points is not worth a clause."""

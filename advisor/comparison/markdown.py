@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from advisor.comparison_rows import MetricRow
-from advisor.run_facts import RunFacts
-from advisor.wording import plain
+from advisor.comparison.rows import MetricRow
+from advisor.comparison.run_facts import RunFacts
+from advisor.comparison.wording import plain
 
 
 class _Changed(Protocol):

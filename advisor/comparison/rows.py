@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from advisor.cost import display_usd
-from advisor.metric_cost import Trained, metric_costs
-from advisor.run_facts import RunFacts
-from advisor.wording import (
+from advisor.comparison.run_facts import RunFacts
+from advisor.comparison.wording import (
     change_pct,
     display_seconds,
     display_usd_per_unit,
     quantity,
     signed,
 )
-from advisor.work import WHOLE_RUN, SharedWork
+from advisor.comparison.work import WHOLE_RUN, SharedWork
+from advisor.cost import display_usd
+from advisor.metric_cost import Trained, metric_costs
 
 NOTABLE_PCT = 5.0
 """A smaller change of a single run is not called better or worse."""

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from advisor import wording
-from advisor.attribution import CostFactors, Term, attribute
-from advisor.comparison_rows import MetricRow, metric_rows
+from advisor.comparison import wording
+from advisor.comparison.attribution import CostFactors, Term, attribute
+from advisor.comparison.markdown import markdown
+from advisor.comparison.quality import worse_in_b
+from advisor.comparison.rows import MetricRow, metric_rows
+from advisor.comparison.run_facts import FINISHED, RunFacts
+from advisor.comparison.work import WHOLE_RUN, SharedWork, shared_work
 from advisor.cost import display_usd
-from advisor.markdown import markdown
-from advisor.quality import worse_in_b
-from advisor.run_facts import FINISHED, RunFacts
-from advisor.work import WHOLE_RUN, SharedWork, shared_work
 
 __all__ = ["Change", "Comparison", "MetricRow", "RunFacts", "compare"]
 

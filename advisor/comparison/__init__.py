@@ -1,0 +1,1 @@
+"""Two runs compared: what changed, what it cost, and where the difference came from."""
