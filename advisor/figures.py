@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from advisor.metric_cost import improvements
+from advisor.costing.metric_cost import improvements
 from rules.frame import NodeFrame, RunFrame
 
 _WORK_COLUMNS = ["node", "rank", "samples", "count"]

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from advisor.advice.recommendation import Judged, Recommendation, Saving, Spending
 from advisor.advice.recommendation import risk_of_more_than as risk_of
-from advisor.cost import display_usd
+from advisor.costing.cost import display_usd
 from advisor.pricing.catalogue import InstanceType
 from advisor.sizing.demand import Demand
 

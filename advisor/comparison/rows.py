@@ -16,8 +16,8 @@ from advisor.comparison.wording import (
     signed,
 )
 from advisor.comparison.work import WHOLE_RUN, SharedWork
-from advisor.cost import display_usd
-from advisor.metric_cost import Trained, metric_costs
+from advisor.costing.cost import display_usd
+from advisor.costing.metric_cost import Trained, metric_costs
 
 NOTABLE_PCT = 5.0
 """A smaller change of a single run is not called better or worse."""

@@ -10,7 +10,7 @@ from advisor.comparison.attribution import Term
 from advisor.comparison.quality import Worse
 from advisor.comparison.run_facts import FINISHED, RunFacts
 from advisor.comparison.work import WHOLE_RUN, SharedWork
-from advisor.cost import display_usd
+from advisor.costing.cost import display_usd
 
 NOTABLE_WAIT_POINTS = 5
 """A change of data wait below this many points is not worth a clause."""

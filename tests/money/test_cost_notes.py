@@ -8,8 +8,8 @@ from fractions import Fraction
 
 import pytest
 
-from advisor.cost import NodeUse, cost_of_run
-from advisor.cost_notes import notes
+from advisor.costing.cost import NodeUse, cost_of_run
+from advisor.costing.notes import notes
 from advisor.pricing.book import PriceBook
 from advisor.pricing.price import PriceKey, PriceRow
 

@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.metric_cost import MOST_POINTS, Trained, improvements, less_is_better, metric_costs
-from advisor.spend import projection, usd_by_phase
+from advisor.costing.metric_cost import (
+    MOST_POINTS,
+    Trained,
+    improvements,
+    less_is_better,
+    metric_costs,
+)
+from advisor.costing.phases import projection, usd_by_phase
 
 nano_usd = st.integers(0, 10**15).map(lambda n: Decimal(n).scaleb(-9))
 lengths = st.floats(0, 10**6)

@@ -13,8 +13,8 @@ from django.db.models import Sum
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.apportion import usd_before
-from advisor.cost import NodeUse, cost_of_run
+from advisor.costing.apportion import usd_before
+from advisor.costing.cost import NodeUse, cost_of_run
 from advisor.pricing.book import PriceBook
 from advisor.pricing.price import PriceKey, PriceRow
 from tests.web import factories

@@ -14,7 +14,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from advisor.cost import cost_of_run
+from advisor.costing.cost import cost_of_run
 from advisor.pricing.book import PriceBook
 from tests.web import factories
 from webapp.accounts.models import Token, Workspace

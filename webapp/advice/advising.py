@@ -11,7 +11,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
 from advisor.advice.input_pipeline import RULE as INPUT_BOUND
-from advisor.cost import RunCost
+from advisor.costing.cost import RunCost
 from advisor.figures import Figures
 from advisor.recommend import Recommendation, recommend
 from advisor.sizing.demand import PRESETS, Demand

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from django.conf import settings
 
-from advisor.cost import cost_of_run
+from advisor.costing.cost import cost_of_run
 from advisor.figures import figures
 from advisor.store.frames import load_frame
 from advisor.store.opening import open_store

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 
-from advisor.cost import RunCost
-from advisor.spend import split_usd
+from advisor.costing.cost import RunCost
+from advisor.costing.phases import split_usd
 from rules.ledger import Entry
 from webapp.analysis.models import LedgerEntry
 from webapp.analysis.outcome import Outcome

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from advisor.cost import NodeUse, RunCost
+from advisor.costing.cost import NodeUse, RunCost
 from advisor.figures import Figures
 from advisor.pricing.book import PriceBook
 from rules.engine import Judgement

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from advisor.cost import NodeUse
+from advisor.costing.cost import NodeUse
 from advisor.pricing.aws.offers import EC2, SAGEMAKER
 from advisor.pricing.gpus import gpu_model
 from advisor.pricing.price import PriceKey

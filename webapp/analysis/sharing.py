@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from advisor.cost import NodeUse, shares_on_machine
+from advisor.costing.cost import NodeUse, shares_on_machine
 from webapp.analysis import pricing, queue
 from webapp.runs.models import Node, Run
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
-from advisor.cost import cost_of_run
-from advisor.cost_notes import notes
-from advisor.spend import Projection, projection, usd_by_phase
+from advisor.costing.cost import cost_of_run
+from advisor.costing.notes import notes
+from advisor.costing.phases import Projection, projection, usd_by_phase
 from webapp.analysis import pricing
 from webapp.analysis.outcome import Measured, Outcome
 from webapp.runs import progress

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from django.db.models import Q, QuerySet
 from django.urls import reverse
 
-from advisor.budget import FORECAST_OVER, OVER
+from advisor.costing.budget import FORECAST_OVER, OVER
 from webapp.notify.addresses import absolute
 from webapp.notify.letters import Due, Kind, Letter
 from webapp.notify.models import Mail, Subscription

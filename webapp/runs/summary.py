@@ -9,7 +9,7 @@ from typing import Any
 from django.db import models
 from pydantic import TypeAdapter
 
-from advisor.spend import Projection
+from advisor.costing.phases import Projection
 
 VERSION = 1
 """Of the stored form; rows written before it was counted have none, and the same form."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from advisor.budget import OK, STATES
+from advisor.costing.budget import OK, STATES
 from webapp.accounts.models import Workspace
 from webapp.spend.models import Crossing
 from webapp.spend.scope import budgets_of

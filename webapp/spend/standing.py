@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from advisor.budget import (
+from advisor.costing.budget import (
     FORECAST_OVER,
     OK,
     OVER,

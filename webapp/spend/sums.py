@@ -15,8 +15,8 @@ from typing import Any
 
 from django.db.models import Count, Q, QuerySet, Sum
 
-from advisor.apportion import usd_before
-from advisor.cost import Interval
+from advisor.costing.apportion import usd_before
+from advisor.costing.cost import Interval
 from webapp.accounts.models import Workspace
 from webapp.analysis.models import CostPart
 from webapp.prices.book import plain

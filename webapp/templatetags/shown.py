@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from advisor.cost import display_usd
+from advisor.costing.cost import display_usd
 
 register = template.Library()
 NOTHING = "–"

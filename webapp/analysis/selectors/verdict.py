@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
-from advisor.cost import display_usd
+from advisor.costing.cost import display_usd
 from advisor.successive.changes import MOST_POINTS
 from webapp.analysis.selectors.work import readable
 from webapp.runs.models import Run

@@ -7,7 +7,7 @@ from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
 
-from advisor.cost import MINIMUM_SECONDS, CostPart, NodeUse, merged
+from advisor.costing.cost import MINIMUM_SECONDS, CostPart, NodeUse, merged
 
 
 def notes(

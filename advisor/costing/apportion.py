@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 
-from advisor.cost import Interval, merged
+from advisor.costing.cost import Interval, merged
 from advisor.pricing.price import PriceRow
 
 _MICROSECOND = timedelta(microseconds=1)
