@@ -1,22 +1,15 @@
-"""A run's cost seen another way: by phase, and what it will have been at the end."""
+"""A run's cost split by phase, in parts that sum to it exactly."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import TypeVar
 
 Name = TypeVar("Name")
 _NANO_USD = Decimal(1).scaleb(-9)
 OTHER_TIME = "other"
-PLANNED = {
-    "steps": ("max_steps", "total_steps", "num_steps", "num_train_steps", "train_steps"),
-    "epochs": ("epochs", "num_epochs", "max_epochs", "n_epochs", "num_train_epochs"),
-}
-"""Parameters that say how much a run will do, by the unit of work, the more exact unit first."""
 
 
 def usd_by_phase(
@@ -55,72 +48,3 @@ def split_usd(total_usd: Decimal, weights: Mapping[Name, Fraction | int]) -> dic
 def _rounded(usd: Fraction) -> Decimal:
     exact = Decimal(usd.numerator) / Decimal(usd.denominator)
     return exact.quantize(_NANO_USD, rounding=ROUND_HALF_UP)
-
-
-@dataclass(frozen=True)
-class Projection:
-    """What a running run will cost if it goes on as it has."""
-
-    unit: str
-    done: float
-    planned: float
-    seconds_left: float
-    usd: Decimal
-    """At the end; `low_usd` and `high_usd` where the amount done is known to a unit only."""
-    low_usd: Decimal
-    high_usd: Decimal
-
-    @property
-    def is_interval(self) -> bool:
-        return self.low_usd != self.high_usd
-
-
-def projection(
-    cost_usd: Decimal,
-    duration_seconds: float,
-    train_seconds: float,
-    work: Mapping[str, float],
-    parameters: Mapping[str, Any],
-) -> Projection | None:
-    """The cost at the end of a run that says by its parameters how many steps or epochs it will do.
-
-    The rest is done at the pace of the training so far, and paid at the price of the run so far.
-    Epochs are counted as they begin, so the last may be new or nearly over: an interval.
-
-    Returns:
-        None: nothing was planned or counted, nothing is left, or there's no time to go by.
-    """
-    for unit, names in PLANNED.items():
-        planned, seen = _planned(parameters, names), work.get(unit, 0.0)
-        uncertain = 1.0 if unit == "epochs" else 0.0
-        if planned is None or seen - uncertain <= 0 or planned <= seen - uncertain:
-            continue
-        done = seen - uncertain / 2
-        left = [_seconds_left(train_seconds, d, planned) for d in (seen, done, seen - uncertain)]
-        if not train_seconds > 0 or not duration_seconds > 0:
-            return None
-        usd = [_usd_at_end(cost_usd, duration_seconds, seconds) for seconds in left]
-        return Projection(unit, done, planned, left[1], usd[1], usd[0], usd[2])
-    return None
-
-
-def _seconds_left(train_seconds: float, done: float, planned: float) -> float:
-    return max(train_seconds / done * (planned - done), 0.0)
-
-
-def _usd_at_end(cost_usd: Decimal, duration_seconds: float, seconds_left: float) -> Decimal:
-    more = Fraction(str(seconds_left)) / Fraction(str(duration_seconds))
-    return _rounded(Fraction(cost_usd) * (1 + more))
-
-
-def _planned(parameters: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
-    """The first that is a number above 0."""
-    told = {str(k).lstrip("-").replace("-", "_").lower(): v for k, v in parameters.items()}
-    for name in names:
-        try:
-            value = float(told[name])
-        except (KeyError, TypeError, ValueError):
-            continue
-        if math.isfinite(value) and value > 0:
-            return value
-    return None

@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from advisor.costing.phases import Projection
+from advisor.costing.projection import Projection
 from tests.web import factories
 from webapp.accounts.models import Token
 from webapp.analysis import verdicts

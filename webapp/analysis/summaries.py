@@ -9,7 +9,8 @@ from fractions import Fraction
 
 from advisor.costing.cost import cost_of_run
 from advisor.costing.notes import notes
-from advisor.costing.phases import Projection, projection, usd_by_phase
+from advisor.costing.phases import usd_by_phase
+from advisor.costing.projection import Projection, projection
 from webapp.analysis import pricing
 from webapp.analysis.outcome import Measured, Outcome
 from webapp.runs import progress

@@ -7,7 +7,7 @@ from typing import Any
 
 from ninja import Field, Schema
 
-from advisor.costing.phases import Projection
+from advisor.costing.projection import Projection
 from webapp.analysis.selectors import run_money
 from webapp.analysis.selectors.verdict import Verdict
 from webapp.api.amounts import money

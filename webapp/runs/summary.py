@@ -9,7 +9,7 @@ from typing import Any
 from django.db import models
 from pydantic import TypeAdapter
 
-from advisor.costing.phases import Projection
+from advisor.costing.projection import Projection
 
 VERSION = 1
 """Of the stored form; rows written before it was counted have none, and the same form."""

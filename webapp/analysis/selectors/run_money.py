@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from advisor.costing.metric_cost import BestValue, Trained, best_values
-from advisor.costing.phases import Projection
+from advisor.costing.projection import Projection
 from webapp.analysis.selectors.verdict import Verdict, verdict_of
 from webapp.analysis.selectors.work import WorkUnit, counted_units
 from webapp.runs.models import Run

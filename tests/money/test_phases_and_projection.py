@@ -15,7 +15,8 @@ from advisor.costing.metric_cost import (
     less_is_better,
     metric_costs,
 )
-from advisor.costing.phases import projection, usd_by_phase
+from advisor.costing.phases import usd_by_phase
+from advisor.costing.projection import projection
 
 nano_usd = st.integers(0, 10**15).map(lambda n: Decimal(n).scaleb(-9))
 lengths = st.floats(0, 10**6)
