@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from advisor.successive.changes import MOST_POINTS, change_points
-from advisor.successive.ladder import (
+from advisor.successive.baseline import (
     BETTER,
     CHANGE_POINTS,
     LEAST_FOR_CHANGE_POINTS,
@@ -20,6 +19,7 @@ from advisor.successive.ladder import (
     Verdict,
     verdict,
 )
+from advisor.successive.changes import MOST_POINTS, change_points
 
 OK, SUSPECTED, CONFIRMED, CLEARED = "ok", "suspected", "confirmed", "cleared"
 MOST_BASELINE = 30

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from advisor.successive.baseline import BASELINE, CAVEAT, WORSE
 from advisor.successive.history import CLEARED, CONFIRMED, SUSPECTED, Judged
-from advisor.successive.ladder import BASELINE, CAVEAT, WORSE
 
 NOTABLE = 0.1
 """With one or two runs before, a smaller difference is not even worth a colour."""

@@ -12,11 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.successive.causes import Measured, causes
-from advisor.successive.changes import change_points
-from advisor.successive.history import CLEARED, CONFIRMED, OK, SUSPECTED, Observation, judged
-from advisor.successive.keys import configuration_key, workload_key
-from advisor.successive.ladder import (
+from advisor.successive.baseline import (
     BASELINE,
     BETTER,
     CAVEAT,
@@ -26,6 +22,10 @@ from advisor.successive.ladder import (
     WORSE,
     verdict,
 )
+from advisor.successive.causes import Measured, causes
+from advisor.successive.changes import change_points
+from advisor.successive.history import CLEARED, CONFIRMED, OK, SUSPECTED, Observation, judged
+from advisor.successive.keys import configuration_key, workload_key
 from advisor.successive.wording import sentence
 
 CALM = [1.0, 1.01, 0.99, 1.005, 0.995, 1.0, 1.01, 0.99, 1.0, 1.005, 0.995, 1.0]
@@ -205,7 +205,7 @@ def test_it_says_what_is_likely_in_words(values, words):
 
 
 def test_the_promises_of_the_ladder_hold_in_simulation():
-    bench = Path(__file__).parents[2] / "bench" / "ladder.py"
+    bench = Path(__file__).parents[2] / "bench" / "regressions.py"
     done = subprocess.run(
         [sys.executable, str(bench), "--check", "--histories", "2000"],
         capture_output=True, text=True, check=False,

@@ -1,6 +1,6 @@
 """How often the ladder of successive runs cries wolf, and how often it sees what is there.
 
-    python bench/ladder.py [--check] [--histories 4000]
+    python bench/regressions.py [--check] [--histories 4000]
 
 Seeded simulation: runs whose cost per unit of work varies log-normally from run to run. Prints
 false alarms, power for +10 %, and runs that are made of autocorrelated steps. `--check` exits with
@@ -21,8 +21,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from advisor.successive.baseline import WORSE, verdict
 from advisor.successive.history import CONFIRMED, Observation, judged
-from advisor.successive.ladder import WORSE, verdict
 
 SEED = 20261121
 MOST_FALSE = 0.01
