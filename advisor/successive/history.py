@@ -19,7 +19,7 @@ from advisor.successive.baseline import (
     Verdict,
     verdict,
 )
-from advisor.successive.changes import MOST_POINTS, change_points
+from advisor.successive.change_points import MOST_POINTS, change_points
 
 OK, SUSPECTED, CONFIRMED, CLEARED = "ok", "suspected", "confirmed", "cleared"
 MOST_BASELINE = 30

@@ -23,7 +23,7 @@ from advisor.successive.baseline import (
     verdict,
 )
 from advisor.successive.causes import Measured, causes
-from advisor.successive.changes import change_points
+from advisor.successive.change_points import change_points
 from advisor.successive.history import CLEARED, CONFIRMED, OK, SUSPECTED, Observation, judged
 from advisor.successive.keys import configuration_key, workload_key
 from advisor.successive.wording import sentence

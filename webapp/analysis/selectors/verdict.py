@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from advisor.costing.cost import display_usd
-from advisor.successive.changes import MOST_POINTS
+from advisor.successive.change_points import MOST_POINTS
 from webapp.analysis.selectors.work import readable
 from webapp.runs.models import Run
 
