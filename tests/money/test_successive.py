@@ -25,8 +25,8 @@ from advisor.successive.baseline import (
 from advisor.successive.causes import Measured, causes
 from advisor.successive.change_points import change_points
 from advisor.successive.history import CLEARED, CONFIRMED, OK, SUSPECTED, Observation, judged
-from advisor.successive.keys import configuration_key, workload_key
 from advisor.successive.wording import sentence
+from advisor.successive.workload_keys import configuration_key, workload_key
 
 CALM = [1.0, 1.01, 0.99, 1.005, 0.995, 1.0, 1.01, 0.99, 1.0, 1.005, 0.995, 1.0]
 

@@ -12,8 +12,8 @@ from typing import Any, TypedDict
 from advisor.comparison.work import UNITS
 from advisor.successive.causes import Measured, causes
 from advisor.successive.history import Judged, Observation, judged
-from advisor.successive.keys import configuration_key, workload_key
 from advisor.successive.wording import sentence
+from advisor.successive.workload_keys import configuration_key, workload_key
 from webapp.runs.models import Job, Run
 from webapp.runs.summary import SuccessiveVerdict
 
