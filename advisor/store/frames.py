@@ -12,7 +12,7 @@ import pyarrow as pa
 from trimtab.wire import PHASES
 
 from advisor.store import tables
-from advisor.store.cells import Grid, Line
+from advisor.store.grid import Grid, Line
 from advisor.store.index import TIERS_SECONDS, NodeHistory, to_ms, to_us
 from advisor.store.objects import ObjectStore
 from advisor.store.reading import Reader

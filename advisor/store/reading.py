@@ -18,8 +18,8 @@ from advisor.store.index import HOUR_MS, TIERS_SECONDS, ChunkRef, NodeHistory, S
 from advisor.store.objects import ObjectMissingError, ObjectStore
 from advisor.store.rows import Rows, joined, rolled_up
 from advisor.store.segments import HotSegment
+from advisor.store.session_series import series_names, series_rows
 from advisor.store.ticks import Ticks
-from advisor.store.voices import series_names, series_rows
 
 Found = TypeVar("Found")
 logger = logging.getLogger(__name__)

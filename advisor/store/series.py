@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from advisor.store.cells import Grid, spread
+from advisor.store.grid import Grid, spread
 from advisor.store.index import HOUR_MS, TIERS_SECONDS, NodeHistory, to_ms
 from advisor.store.objects import ObjectStore
 from advisor.store.reading import Reader
