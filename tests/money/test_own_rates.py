@@ -11,9 +11,9 @@ import pytest
 from advisor.pricing.book import PriceBook
 from advisor.pricing.bundled import bundled_prices
 from advisor.pricing.discounts import Discount
+from advisor.pricing.effective_dates import starts_at
 from advisor.pricing.price import OWN_RATE, REFRESHED, PriceKey, PriceRow
 from advisor.pricing.staleness import staleness
-from advisor.pricing.succession import starts_at
 
 KEY = PriceKey("aws", "ec2", "us-east-1", "p4d.24xlarge")
 MARCH, JUNE, SEPTEMBER = (datetime(2025, month, 1, tzinfo=UTC) for month in (3, 6, 9))

@@ -12,8 +12,8 @@ from typing import Any
 from advisor.pricing.aws.offers import Offer
 from advisor.pricing.aws.pages import SpotPrice
 from advisor.pricing.catalogue import InstanceType
+from advisor.pricing.effective_dates import starts_at
 from advisor.pricing.price import REFRESHED, PriceKey, PriceRow
-from advisor.pricing.succession import starts_at
 from webapp.prices.book import columns
 from webapp.prices.models import Machine, Price
 
