@@ -8,16 +8,16 @@ from decimal import Decimal
 
 from advisor.advice.input_pipeline import fix_input_pipeline
 from advisor.advice.instance_type import change_instance_type
-from advisor.advice.recommendation import Judged, Recommendation, Spending
+from advisor.advice.recommendation import Recommendation, RuleJudgement, Spending
 from advisor.pricing.book import PriceBook
 from advisor.pricing.catalogue import InstanceType
 from advisor.sizing.demand import BALANCED, Demand, Preset
 
-__all__ = ["Judged", "Recommendation", "recommend"]
+__all__ = ["Recommendation", "RuleJudgement", "recommend"]
 
 
 def recommend(
-    judgements: Sequence[Judged],
+    judgements: Sequence[RuleJudgement],
     demand: Demand | None,
     cost_usd: Decimal | None,
     duration_seconds: float,

@@ -1,4 +1,4 @@
-"""How often the ladder of successive runs cries wolf, and how often it sees what is there.
+"""How often the check of successive runs raises a false alarm, and how often it detects a change.
 
     python bench/regressions.py [--check] [--histories 4000]
 
@@ -21,8 +21,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from advisor.successive.baseline import WORSE, verdict
-from advisor.successive.history import CONFIRMED, Observation, judged
+from advisor.successive.baseline import WORSE, compare_to_baseline
+from advisor.successive.history import CONFIRMED, Observation, judge_runs
 
 SEED = 20261121
 MOST_FALSE = 0.01
@@ -63,7 +63,7 @@ def _called_worse(
 ) -> Callable[[], bool]:
     def one() -> bool:
         values = _runs(random, before + 1, variation)
-        return verdict(values[:-1], values[-1] * (1 + step)).direction == WORSE
+        return compare_to_baseline(values[:-1], values[-1] * (1 + step)).direction == WORSE
 
     return one
 
@@ -103,8 +103,8 @@ def detectable(random: np.random.Generator, times: int) -> list[str]:
 
     def one(before: int) -> bool:
         values = _runs(random, before + 1, 0.02)
-        step = verdict(values[:-1], values[-1]).detects or 0
-        return verdict(values[:-1], values[-1] * (1 + step)).direction == WORSE
+        step = compare_to_baseline(values[:-1], values[-1]).detects or 0
+        return compare_to_baseline(values[:-1], values[-1] * (1 + step)).direction == WORSE
 
     rates = [_share(times, partial(one, n)) for n in RUNS_BEFORE]
     print("  variation   2%        " + "".join(f"{r:<8.2f}" for r in rates))
@@ -117,7 +117,7 @@ def series(random: np.random.Generator, times: int) -> list[str]:
     def alarmed(step: float, at: int, variation: float) -> bool:
         values = _runs(random, 24, variation)
         shifted = [v * (1 + step) if n >= at else v for n, v in enumerate(values)]
-        found = judged(Observation(n, v) for n, v in enumerate(shifted))
+        found = judge_runs(Observation(n, v) for n, v in enumerate(shifted))
         return any(j.status == CONFIRMED and (j.since or 0) >= at - 2 for j in found)
 
     quiet = _share(times, lambda: alarmed(0.0, 2, 0.02))
@@ -142,7 +142,7 @@ def steps(random: np.random.Generator, times: int) -> list[str]:
 
     def alarmed(before: int, variation: float) -> bool:
         values = [run(variation) for _ in range(before + 1)]
-        return verdict(values[:-1], values[-1]).is_significant
+        return compare_to_baseline(values[:-1], values[-1]).is_significant
 
     failed = []
     for before in (1, 2, 4, 8):
@@ -158,7 +158,7 @@ def speed(random: np.random.Generator) -> list[str]:
     """A history of 10,000 runs, of which the newest matter."""
     observations = [Observation(n, v) for n, v in enumerate(_runs(random, 10_000, 0.02))]
     started = time.perf_counter()
-    judged(observations)
+    judge_runs(observations)
     print(f"a history of 10,000 runs is judged in {time.perf_counter() - started:.3f} s")
     return []
 

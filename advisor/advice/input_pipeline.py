@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
-from advisor.advice.recommendation import Judged, Recommendation, Saving, Spending
+from advisor.advice.recommendation import Recommendation, RuleJudgement, Saving, Spending
 from advisor.advice.recommendation import risk_of_more_than as risk_of
 from advisor.costing.cost import display_usd
 from advisor.pricing.catalogue import InstanceType
@@ -22,7 +22,7 @@ scripts (Gao et al., ICSE 2024), but code it is."""
 
 
 def fix_input_pipeline(
-    judgements: Sequence[Judged],
+    judgements: Sequence[RuleJudgement],
     spending: Spending,
     demand: Demand | None,
     catalogue: Mapping[str, InstanceType],
@@ -84,7 +84,7 @@ def _risk(
     return risk_of(machine.vcpus, after, CORES_SPREAD), "cores"
 
 
-def _evidence(judged: Judged, spending: Spending, saving: Saving | None) -> list[str]:
+def _evidence(judged: RuleJudgement, spending: Spending, saving: Saving | None) -> list[str]:
     verdict = judged.verdict
     seconds = f"{verdict.waste_seconds_low:.0f} to {verdict.waste_seconds_high:.0f} s"
     found = [

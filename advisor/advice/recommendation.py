@@ -12,7 +12,7 @@ from rules.rule import Numbers, Verdict
 NANO_USD = Decimal(1).scaleb(-9)
 
 
-class Judged(Protocol):
+class RuleJudgement(Protocol):
     """A rule's judgement of the run, as `rules.engine` gives it."""
 
     @property

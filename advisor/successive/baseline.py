@@ -34,7 +34,7 @@ BETTER, WORSE, SAME = "better", "worse", "same"
 
 
 @dataclass(frozen=True)
-class Verdict:
+class BaselineComparison:
     """Of one run against those before it. Values are in the unit that was given (not logs).
 
     `low`, `high`: where the run was expected; None on the first rungs. `change` is the ratio to
@@ -56,20 +56,20 @@ class Verdict:
         return self.direction != SAME
 
 
-def verdict(baseline: Sequence[float], value: float) -> Verdict:
+def compare_to_baseline(baseline: Sequence[float], value: float) -> BaselineComparison:
     """`value` against the values before it, all above 0, in the same unit."""
     count = len(baseline)
     if count == 0:
-        return Verdict(BASELINE, SAME, 0)
+        return BaselineComparison(BASELINE, SAME, 0)
     logs = np.log(np.asarray(baseline, dtype=float))
     mean = float(logs.mean())
     change = math.log(value) - mean
     if count < LEAST_FOR_INTERVAL:
-        return Verdict(CAVEAT, SAME, count, math.expm1(change), math.exp(mean))
+        return BaselineComparison(CAVEAT, SAME, count, math.expm1(change), math.exp(mean))
     spread = float(logs.std(ddof=1)) * math.sqrt(1 + 1 / count)
     margin = _quantile(CONFIDENCE, count - 1) * spread
     least = max(margin, math.log1p(GATE))
-    return Verdict(
+    return BaselineComparison(
         rung=INTERVAL if count < LEAST_FOR_CHANGE_POINTS else CHANGE_POINTS,
         direction=_direction(change, least),
         baseline_runs=count,

@@ -16,8 +16,8 @@ from advisor.successive.baseline import (
     CHANGE_POINTS,
     LEAST_FOR_CHANGE_POINTS,
     WORSE,
-    Verdict,
-    verdict,
+    BaselineComparison,
+    compare_to_baseline,
 )
 from advisor.successive.change_points import MOST_POINTS, change_points
 
@@ -37,79 +37,94 @@ class Observation:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedRun:
     """`since`: the number of the first run at the new level, where the level has changed."""
 
     number: int
-    verdict: Verdict
+    comparison: BaselineComparison
     status: str
     since: int | None = None
 
 
-def judged(observations: Iterable[Observation]) -> list[Judged]:
+def judge_runs(observations: Iterable[Observation]) -> list[JudgedRun]:
     """Each comparable run, in order; at most the last `MOST_POINTS`."""
-    walk = _Walk()
-    for seen in list(observations)[-MOST_POINTS:]:
-        walk.take(seen)
-    return walk.found
+    history = _History()
+    for observation in list(observations)[-MOST_POINTS:]:
+        history.add(observation)
+    return history.judged_runs
 
 
-class _Walk:
+class _History:
     """What is known after each run."""
 
     def __init__(self) -> None:
-        self.found: list[Judged] = []
+        self.judged_runs: list[JudgedRun] = []
         self._level: list[Observation] = []
         self._pinned: list[Observation] = []
         self._suspect: Observation | None = None
 
-    def take(self, seen: Observation) -> None:
+    def add(self, run: Observation) -> None:
         baseline = self._pinned or self._level[-MOST_BASELINE:]
-        held = verdict([each.value for each in baseline], seen.value)
-        if seen.is_pinned:
-            self._pinned.append(seen)
-        if held.is_significant:
-            self._outside(seen, held)
+        comparison = compare_to_baseline([each.value for each in baseline], run.value)
+        if run.is_pinned:
+            self._pinned.append(run)
+        if comparison.is_significant:
+            self._outside(run, comparison)
         else:
-            self._inside(seen, held)
+            self._inside(run, comparison)
 
-    def _outside(self, seen: Observation, held: Verdict) -> None:
-        suspect, self._suspect = self._suspect, seen
-        if suspect is None or self.found[-1].verdict.direction != held.direction:
+    def _outside(self, run: Observation, comparison: BaselineComparison) -> None:
+        suspect, self._suspect = self._suspect, run
+        if suspect is None or self._last_direction != comparison.direction:
             self._clear()
-            self.found.append(Judged(seen.number, held, SUSPECTED))
+            self._judge(run, comparison, SUSPECTED)
             return
-        self.found[-1] = replace(self.found[-1], status=CONFIRMED, since=suspect.number)
-        self.found.append(Judged(seen.number, held, CONFIRMED, suspect.number))
-        self._level, self._suspect = [suspect, seen], None
+        self.judged_runs[-1] = replace(self.judged_runs[-1], status=CONFIRMED, since=suspect.number)
+        self._judge(run, comparison, CONFIRMED, suspect.number)
+        self._level, self._suspect = [suspect, run], None
 
-    def _inside(self, seen: Observation, held: Verdict) -> None:
+    def _inside(self, run: Observation, comparison: BaselineComparison) -> None:
         self._clear()
         self._suspect = None
-        self._level.append(seen)
-        since = self._crept()
+        self._level.append(run)
+        since = self._gradual_change()
         if since is None:
-            self.found.append(Judged(seen.number, held, OK))
+            self._judge(run, comparison, OK)
             return
         before = [each for each in self._level if each.number < since]
         self._level = [each for each in self._level if each.number >= since]
-        self.found.append(Judged(seen.number, _against(before, self._level), CONFIRMED, since))
+        self._judge(run, _compare_levels(before, self._level), CONFIRMED, since)
+
+    def _judge(
+        self,
+        run: Observation,
+        comparison: BaselineComparison,
+        status: str,
+        since: int | None = None,
+    ) -> None:
+        self.judged_runs.append(JudgedRun(run.number, comparison, status, since))
+
+    @property
+    def _last_direction(self) -> str:
+        return self.judged_runs[-1].comparison.direction
 
     def _clear(self) -> None:
-        if self.found and self.found[-1].status == SUSPECTED:
-            self.found[-1] = replace(self.found[-1], status=CLEARED)
+        if self.judged_runs and self.judged_runs[-1].status == SUSPECTED:
+            self.judged_runs[-1] = replace(self.judged_runs[-1], status=CLEARED)
 
-    def _crept(self) -> int | None:
-        """The first run of a new level that no single run was far enough out to tell."""
+    def _gradual_change(self) -> int | None:
+        """The first run of a new level that no single run was far enough out to show."""
         if self._pinned or len(self._level) <= LEAST_FOR_CHANGE_POINTS:
             return None
         points = change_points([each.value for each in self._level])
         return self._level[points[-1]].number if points else None
 
 
-def _against(before: Sequence[Observation], after: Sequence[Observation]) -> Verdict:
-    """The new level as a whole against the one before it."""
-    mean = sorted(each.value for each in after)[len(after) // 2]
-    held = verdict([each.value for each in before][-MOST_BASELINE:], mean)
-    direction = WORSE if (held.change or 0) > 0 else BETTER
-    return replace(held, rung=CHANGE_POINTS, direction=direction)
+def _compare_levels(
+    before: Sequence[Observation], after: Sequence[Observation]
+) -> BaselineComparison:
+    """The new level as a whole compared with the one before it."""
+    median = sorted(each.value for each in after)[len(after) // 2]
+    comparison = compare_to_baseline([each.value for each in before][-MOST_BASELINE:], median)
+    direction = WORSE if (comparison.change or 0) > 0 else BETTER
+    return replace(comparison, rung=CHANGE_POINTS, direction=direction)

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 from advisor.successive.baseline import BASELINE, CAVEAT, WORSE
-from advisor.successive.history import CLEARED, CONFIRMED, SUSPECTED, Judged
+from advisor.successive.history import CLEARED, CONFIRMED, SUSPECTED, JudgedRun
 
 NOTABLE = 0.1
 """With one or two runs before, a smaller difference is not even worth a colour."""
 
 
-def sentence(held: Judged, unit: str) -> str:
+def sentence(held: JudgedRun, unit: str) -> str:
     """One or two sentences; `unit` as in "cost per epoch"."""
-    verdict = held.verdict
-    if verdict.rung == BASELINE or verdict.change is None:
+    comparison = held.comparison
+    if comparison.rung == BASELINE or comparison.change is None:
         return "The first run of this workload in this configuration: its baseline is recorded."
-    change = f"{_signed(verdict.change)} cost per {unit}"
-    before = f"{verdict.baseline_runs} comparable run{'' if verdict.baseline_runs == 1 else 's'}"
-    if verdict.rung == CAVEAT:
+    change = f"{_signed(comparison.change)} cost per {unit}"
+    before = (
+        f"{comparison.baseline_runs} comparable run{'' if comparison.baseline_runs == 1 else 's'}"
+    )
+    if comparison.rung == CAVEAT:
         return f"{change} against {before} before: too few to tell a change from noise."
-    sees = "" if verdict.detects is None else f" This history sees {_percent(verdict.detects)} %."
+    sees = (
+        ""
+        if comparison.detects is None
+        else f" This history sees {_percent(comparison.detects)} %."
+    )
     return f"{_found(held)}{change} against {before}.{sees}"
 
 
-def _found(held: Judged) -> str:
-    kind = "regression" if held.verdict.direction == WORSE else "improvement"
+def _found(held: JudgedRun) -> str:
+    kind = "regression" if held.comparison.direction == WORSE else "improvement"
     since = f" since run #{held.since}" if held.since is not None else ""
     return {
         SUSPECTED: f"Suspected {kind}, until the next run confirms it: ",

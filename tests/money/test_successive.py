@@ -1,4 +1,4 @@
-"""Successive runs of one job: keys, the ladder, change points, and what is made of a history."""
+"""Successive runs of one job: keys, comparison with the baseline, change points, history."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from advisor.successive.baseline import (
     INTERVAL,
     SAME,
     WORSE,
-    verdict,
+    compare_to_baseline,
 )
 from advisor.successive.causes import Measured, causes
 from advisor.successive.change_points import change_points
-from advisor.successive.history import CLEARED, CONFIRMED, OK, SUSPECTED, Observation, judged
+from advisor.successive.history import CLEARED, CONFIRMED, OK, SUSPECTED, Observation, judge_runs
 from advisor.successive.wording import sentence
 from advisor.successive.workload_keys import configuration_key, workload_key
 
@@ -32,7 +32,8 @@ CALM = [1.0, 1.01, 0.99, 1.005, 0.995, 1.0, 1.01, 0.99, 1.0, 1.005, 0.995, 1.0]
 
 
 def history(*values: float, pinned: tuple[int, ...] = ()):  # type: ignore[no-untyped-def]
-    return judged(Observation(n, v, is_pinned=n in pinned) for n, v in enumerate(values, start=1))
+    numbered = enumerate(values, start=1)
+    return judge_runs(Observation(n, v, is_pinned=n in pinned) for n, v in numbered)
 
 
 def statuses(*values: float, **more) -> list[str]:  # type: ignore[no-untyped-def]
@@ -66,9 +67,9 @@ def test_other_machines_are_another_configuration(machines):
 
 
 def test_the_first_runs_record_a_baseline_and_then_only_a_difference():
-    assert verdict([], 1.0).rung == BASELINE
+    assert compare_to_baseline([], 1.0).rung == BASELINE
     for before in ([1.0], [1.0, 1.0]):
-        found = verdict(before, 5.0)
+        found = compare_to_baseline(before, 5.0)
         assert (found.rung, found.direction) == (CAVEAT, SAME)
         assert found.change == pytest.approx(4.0)
         assert found.detects is None
@@ -76,19 +77,19 @@ def test_the_first_runs_record_a_baseline_and_then_only_a_difference():
 
 def test_from_three_on_a_run_outside_of_the_interval_is_called_by_its_direction():
     calm = [1.0, 1.01, 0.99]
-    assert verdict(calm, 1.10).direction == WORSE
-    assert verdict(calm, 0.90).direction == BETTER
-    found = verdict(calm, 1.02)
+    assert compare_to_baseline(calm, 1.10).direction == WORSE
+    assert compare_to_baseline(calm, 0.90).direction == BETTER
+    found = compare_to_baseline(calm, 1.02)
     assert (found.rung, found.direction) == (INTERVAL, SAME)
     assert found.low is not None
     assert found.high is not None
     assert found.low < 0.99 < 1.01 < found.high
-    assert verdict(CALM, 1.0).rung == CHANGE_POINTS
+    assert compare_to_baseline(CALM, 1.0).rung == CHANGE_POINTS
 
 
 @given(st.floats(0.96, 1.049))
 def test_less_than_five_percent_is_never_called_however_sure(value):
-    assert verdict([1.0, 1.0, 1.0, 1.0], value).direction == SAME
+    assert compare_to_baseline([1.0, 1.0, 1.0, 1.0], value).direction == SAME
 
 
 values = st.lists(st.floats(0.5, 2), min_size=3, max_size=20)
@@ -96,7 +97,8 @@ values = st.lists(st.floats(0.5, 2), min_size=3, max_size=20)
 
 @given(values, st.floats(0.5, 2), st.floats(0.001, 1000))
 def test_the_verdict_doesnt_depend_on_the_currency(before, value, factor):
-    plain, scaled = verdict(before, value), verdict([v * factor for v in before], value * factor)
+    plain = compare_to_baseline(before, value)
+    scaled = compare_to_baseline([v * factor for v in before], value * factor)
     assert plain.change == pytest.approx(scaled.change, abs=1e-9)
     assert plain.detects == pytest.approx(scaled.detects)
     assert scaled.low == pytest.approx(plain.low * factor)
@@ -104,10 +106,12 @@ def test_the_verdict_doesnt_depend_on_the_currency(before, value, factor):
 
 @given(values)
 def test_what_it_says_it_would_see_it_calls(before):
-    told = verdict(before, before[0])
+    told = compare_to_baseline(before, before[0])
     assert told.expected is not None
     assert told.detects is not None
-    assert verdict(before, told.expected * (1 + told.detects) * 1.0001).direction == WORSE
+    assert (
+        compare_to_baseline(before, told.expected * (1 + told.detects) * 1.0001).direction == WORSE
+    )
 
 
 def test_one_odd_run_is_cleared_by_the_next_and_two_confirm_each_other():
@@ -117,27 +121,27 @@ def test_one_odd_run_is_cleared_by_the_next_and_two_confirm_each_other():
     assert statuses(*calm, 1.2, 1.21) == [OK] * 4 + [CONFIRMED, CONFIRMED]
     assert statuses(*calm, 1.2, 0.8) == [OK] * 4 + [CLEARED, SUSPECTED]
     confirmed = history(*calm, 1.2, 1.21)[-1]
-    assert (confirmed.since, confirmed.verdict.direction) == (5, WORSE)
+    assert (confirmed.since, confirmed.comparison.direction) == (5, WORSE)
 
 
 def test_a_confirmed_level_is_the_baseline_from_then_on():
     found = history(*CALM[:4], 1.2, 1.21, 1.19, 1.2, 1.2, 1.35)
     assert [each.status for each in found[6:]] == [OK, OK, OK, SUSPECTED]
-    assert found[-1].verdict.expected == pytest.approx(1.2, rel=0.01)
+    assert found[-1].comparison.expected == pytest.approx(1.2, rel=0.01)
 
 
 def test_an_odd_run_doesnt_blunt_the_history():
     spiked = history(*CALM[:4], 2.0, 1.0, 1.0)
-    assert spiked[-1].verdict.detects == pytest.approx(
-        history(*CALM[:4], 1.0, 1.0)[-1].verdict.detects, rel=0.5
+    assert spiked[-1].comparison.detects == pytest.approx(
+        history(*CALM[:4], 1.0, 1.0)[-1].comparison.detects, rel=0.5
     )
 
 
 def test_pinned_runs_are_the_baseline_alone():
     found = history(1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0, pinned=(1, 2, 3))
-    assert found[-1].verdict.baseline_runs == 3
-    assert found[-1].verdict.direction == WORSE
-    assert found[-1].verdict.change == pytest.approx(1.0)
+    assert found[-1].comparison.baseline_runs == 3
+    assert found[-1].comparison.direction == WORSE
+    assert found[-1].comparison.change == pytest.approx(1.0)
 
 
 def test_a_change_is_found_where_it_began():
@@ -159,7 +163,7 @@ def test_a_creeping_change_that_no_single_run_showed_is_confirmed_with_its_first
     values = [v * (1.07 if n >= 20 else 1.0) for n, v in enumerate(noise)]
     crept = [each for each in history(*values) if each.status == CONFIRMED]
     assert crept
-    assert crept[0].verdict.direction == WORSE
+    assert crept[0].comparison.direction == WORSE
     assert 18 <= (crept[0].since or 0) <= 24
 
 
@@ -204,7 +208,7 @@ def test_it_says_what_is_likely_in_words(values, words):
     assert words in sentence(history(*values)[-1], "epoch")
 
 
-def test_the_promises_of_the_ladder_hold_in_simulation():
+def test_the_promises_on_false_alarms_and_power_hold_in_simulation():
     bench = Path(__file__).parents[2] / "bench" / "regressions.py"
     done = subprocess.run(
         [sys.executable, str(bench), "--check", "--histories", "2000"],

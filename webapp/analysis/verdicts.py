@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 
 from advisor.comparison.work import UNITS
 from advisor.successive.causes import Measured, causes
-from advisor.successive.history import Judged, Observation, judged
+from advisor.successive.history import JudgedRun, Observation, judge_runs
 from advisor.successive.wording import sentence
 from advisor.successive.workload_keys import configuration_key, workload_key
 from webapp.runs.models import Job, Run
@@ -62,7 +62,7 @@ def _judge_from(comparable: Sequence[Run], first: int) -> None:
     if unit is None:
         return
     price = comparable[-1].summary.usd_per_hour
-    judged_runs = judged(_observation(each, unit, price) for each in comparable)
+    judged_runs = judge_runs(_observation(each, unit, price) for each in comparable)
     judgements = {held.number: held for held in judged_runs}
     for at in range(max(first - 1, 0), len(comparable)):
         each = comparable[at]
@@ -90,23 +90,23 @@ def _observation(run: Run, unit: str, price: Decimal | None) -> Observation:
     return Observation(run.number, value, run.is_pinned)
 
 
-def _stored(held: Judged, unit: str, run: Run, before: Sequence[Run]) -> SuccessiveVerdict:
-    verdict = held.verdict
+def _stored(held: JudgedRun, unit: str, run: Run, before: Sequence[Run]) -> SuccessiveVerdict:
+    comparison = held.comparison
     moved = causes([_measured(b, unit) for b in before[-10:]], _measured(run, unit))
     return SuccessiveVerdict(
         status=held.status,
-        rung=verdict.rung,
-        direction=verdict.direction,
+        rung=comparison.rung,
+        direction=comparison.direction,
         since=held.since,
         unit=unit,
-        baseline_runs=verdict.baseline_runs,
-        change=verdict.change,
-        expected_usd=verdict.expected,
-        low_usd=verdict.low,
-        high_usd=verdict.high,
-        detects=verdict.detects,
+        baseline_runs=comparison.baseline_runs,
+        change=comparison.change,
+        expected_usd=comparison.expected,
+        low_usd=comparison.low,
+        high_usd=comparison.high,
+        detects=comparison.detects,
         sentence=sentence(held, unit.removesuffix("s")),
-        causes=[cause.words for cause in moved] if verdict.is_significant and before else [],
+        causes=[cause.words for cause in moved] if comparison.is_significant and before else [],
     )
 
 
