@@ -35,9 +35,9 @@ def spread(rows: Rows, grid: Grid, low: int, high: int) -> np.ndarray:
     values = np.full((3, high - low), np.nan)
     values[:, cells[inside] - low] = np.stack([sums.low, sums.mean, sums.high])[:, inside]
     empty = np.flatnonzero(np.isnan(values[1]))
-    speaker = nearest(known, grid.middles_ms(empty + low))
-    filled, speaker = empty[speaker >= 0], speaker[speaker >= 0]
-    values[:, filled] = np.stack([known.low, known.mean, known.high])[:, speaker]
+    source = nearest(known, grid.middles_ms(empty + low))
+    filled, source = empty[source >= 0], source[source >= 0]
+    values[:, filled] = np.stack([known.low, known.mean, known.high])[:, source]
     return values
 
 
@@ -53,14 +53,14 @@ def last_values(rows: Rows, grid: Grid, low: int, high: int) -> np.ndarray:
     values[cells[inside] - low] = sums.last[inside]
     empty = np.flatnonzero(np.isnan(values))
     middles = grid.middles_ms(empty + low)
-    speaker = nearest(rows, middles)
-    known = speaker >= 0
+    source = nearest(rows, middles)
+    known = source >= 0
     if known.any():
-        values[empty[known]] = _between(rows, grid, middles[known], speaker[known])
+        values[empty[known]] = _between(rows, grid, middles[known], source[known])
     return values
 
 
-def _between(rows: Rows, grid: Grid, middles_ms: np.ndarray, speaker: np.ndarray) -> np.ndarray:
+def _between(rows: Rows, grid: Grid, middles_ms: np.ndarray, source: np.ndarray) -> np.ndarray:
     """A counter's value in cells that hold no sample of it, but lie in no gap either."""
     left, right = neighbours(rows, middles_ms)
     # As far into its cell as the sample before, so that even growth gives even differences.
@@ -68,7 +68,7 @@ def _between(rows: Rows, grid: Grid, middles_ms: np.ndarray, speaker: np.ndarray
     even = np.interp(middles_ms - grid.width_ms / 2 + phase_ms, rows.at_ms, rows.last)
     connected = no_gap(rows, left, right)
     rises = rows.last[right] >= rows.last[left]
-    held = np.where(connected, rows.last[left], rows.last[speaker])
+    held = np.where(connected, rows.last[left], rows.last[source])
     return np.asarray(np.where(connected & rises, even, held))
 
 

@@ -114,9 +114,9 @@ def no_gap(rows: Rows, left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def nearest(rows: Rows, moments_ms: np.ndarray) -> np.ndarray:
-    """For each moment the index of the row that speaks for it; -1 where nothing is known.
+    """For each moment the index of the row that covers it; -1 where nothing is known.
 
-    A row speaks for what it sums up, for half its cadence around that, and up to halfway to its
+    A row covers what it sums up, half its cadence around that, and up to halfway to its
     neighbour where there is no gap between the two.
     """
     if not len(rows):

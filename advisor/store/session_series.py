@@ -1,4 +1,4 @@
-"""From ticks to one series: which session speaks, and how a counter becomes a rate."""
+"""One series of a node from the ticks of its sessions; a counter becomes a rate."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from advisor.store.ticks import Session, Ticks
 
 
 @dataclass(frozen=True)
-class _Voice:
-    """What one session says of one series. `value` keeps whole numbers whole."""
+class _SessionSeries:
+    """One series as one session recorded it. `value` keeps whole numbers whole."""
 
     session: Session
     rows: Rows
@@ -21,59 +21,63 @@ class _Voice:
 
 
 def series_rows(ticks: Iterable[Ticks], series: str) -> Rows:
-    """One series out of many ticks. Where sessions overlap, the one that began first is heard.
+    """One series out of many ticks. Where sessions overlap, the one that began first counts.
 
-    Two agents on one machine, or two clocks that disagree at a restart, would else count the same
-    moment twice and set the counters of one against those of the other.
+    Two agents on one machine, or two clocks that disagree at a restart, would otherwise count the
+    same moment twice and mix up their counters.
     """
     counter = is_counter(series)
-    spoken = no_rows()
-    for voice in _voices(ticks, series):
-        new = voice.rows
-        if len(spoken):
-            unheard = nearest(spoken, new.at_ms) < 0
-            voice = _Voice(voice.session, new.pick(unheard), voice.value[unheard])
-        rows = _with_rates(voice) if counter else voice.rows
-        spoken = joined([spoken, rows])
-    return spoken
+    rows_so_far = no_rows()
+    for recorded in _by_session(ticks, series):
+        new = recorded.rows
+        if len(rows_so_far):
+            uncovered = nearest(rows_so_far, new.at_ms) < 0
+            recorded = _SessionSeries(
+                recorded.session, new.pick(uncovered), recorded.value[uncovered]
+            )
+        rows = _with_rates(recorded) if counter else recorded.rows
+        rows_so_far = joined([rows_so_far, rows])
+    return rows_so_far
 
 
 def series_names(ticks: Iterable[Ticks]) -> set[str]:
     return {name.split(":")[0] for each in ticks for name in each.columns}
 
 
-def _voices(ticks: Iterable[Ticks], series: str) -> list[_Voice]:
-    """In the order of the sessions' starts; each in time order and without doubles."""
-    by_session: dict[Session, list[_Voice]] = {}
+def _by_session(ticks: Iterable[Ticks], series: str) -> list[_SessionSeries]:
+    """In the order of the sessions' starts; each in time order and without duplicates."""
+    by_session: dict[Session, list[_SessionSeries]] = {}
     for each in ticks:
-        for voice in _parts(each, series):
-            by_session.setdefault(each.session, []).append(voice)
+        for recorded in _parts(each, series):
+            by_session.setdefault(each.session, []).append(recorded)
     return [_merged(by_session[session]) for session in sorted(by_session)]
 
 
-def _merged(parts: list[_Voice]) -> _Voice:
+def _merged(parts: list[_SessionSeries]) -> _SessionSeries:
     if len(parts) == 1:
         return parts[0]
     times = np.concatenate([part.rows.at_ms for part in parts])
     _, chosen = np.unique(times, return_index=True)
     value = np.concatenate([part.value for part in parts])[chosen]
     columns = zip(*(vars(part.rows).values() for part in parts), strict=True)
-    return _Voice(parts[0].session, Rows(*(np.concatenate(c)[chosen] for c in columns)), value)
+    return _SessionSeries(
+        parts[0].session, Rows(*(np.concatenate(c)[chosen] for c in columns)), value
+    )
 
 
-def _parts(ticks: Ticks, series: str) -> Iterable[_Voice]:
+def _parts(ticks: Ticks, series: str) -> Iterable[_SessionSeries]:
     if series in ticks.columns and ticks.columns[series].known.any():
         yield _single(ticks, series)
     if f"{series}:mean" in ticks.columns and ticks.columns[f"{series}:mean"].known.any():
         yield _thinned(ticks, series)
 
 
-def _single(ticks: Ticks, series: str) -> _Voice:
+def _single(ticks: Ticks, series: str) -> _SessionSeries:
     values, known = ticks.columns[series]
     value = values[known]
     shown = value.astype("float64")
     ones = np.ones(len(value), dtype="int64")
-    return _Voice(
+    return _SessionSeries(
         ticks.session,
         Rows(
             at_ms=ticks.times_ms[known],
@@ -90,8 +94,8 @@ def _single(ticks: Ticks, series: str) -> _Voice:
     )
 
 
-def _thinned(ticks: Ticks, series: str) -> _Voice:
-    """The agent's own sums: one tick, at the last of those behind it.
+def _thinned(ticks: Ticks, series: str) -> _SessionSeries:
+    """The agent's own summaries: one tick, at the last of the ticks that it stands for.
 
     A gauge's stands for the time before it; a counter's greatest value is the one at that tick.
     """
@@ -102,7 +106,7 @@ def _thinned(ticks: Ticks, series: str) -> _Voice:
     count = np.maximum(counted, 1).astype("int64")
     width = np.full(len(count), 0 if is_counter(series) else ticks.cadence_ms)
     cadence = np.full(len(count), ticks.cadence_ms)
-    return _Voice(
+    return _SessionSeries(
         ticks.session,
         Rows(
             at_ms=ticks.times_ms[known] - width // 2,
@@ -128,17 +132,17 @@ def _companion(ticks: Ticks, name: str, known: np.ndarray, means: np.ndarray) ->
     return np.asarray((values if have[known].all() else np.where(have, values, fallback))[known])
 
 
-def _with_rates(voice: _Voice) -> Rows:
+def _with_rates(recorded: _SessionSeries) -> Rows:
     """A counter's growth per second since the tick before.
 
     Unknown at a session's first tick, across a gap, and where the counter fell: after a reset the
     growth could be anything from its new value up.
     """
-    rows, size = voice.rows, len(voice.value)
+    rows, size = recorded.rows, len(recorded.value)
     places = np.arange(size)
     before = np.maximum(places - 1, 0)
     elapsed_ms = rows.at_ms - rows.at_ms[before]
-    growth = voice.value - voice.value[before]
+    growth = recorded.value - recorded.value[before]
     known = (elapsed_ms > 0) & (growth >= 0) & no_gap(rows, before, places)
     rate = np.where(known, growth * 1000.0 / np.where(known, elapsed_ms, 1), np.nan)
     return Rows(
@@ -150,5 +154,5 @@ def _with_rates(voice: _Voice) -> Rows:
         high=rate,
         weight=np.where(known, elapsed_ms, 0),
         count=known.astype("int64"),
-        last=voice.value.astype("float64"),
+        last=recorded.value.astype("float64"),
     )
