@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from advisor.advice.recommendation import Recommendation, RuleJudgement, Saving, Spending
 from advisor.advice.recommendation import risk_of_more_than as risk_of
-from advisor.costing.cost import display_usd
+from advisor.money import display_usd
 from advisor.pricing.catalogue import InstanceType
 from advisor.sizing.demand import Demand
 

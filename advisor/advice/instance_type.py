@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from advisor.advice.input_pipeline import cores_after_fix
 from advisor.advice.recommendation import Recommendation, Saving, Spending, risk_of_more_than
-from advisor.costing.cost import display_usd
+from advisor.money import display_usd
 from advisor.pricing.book import PriceBook
 from advisor.pricing.catalogue import GIB, InstanceType
 from advisor.sizing.candidates import USABLE_MEMORY, Candidate, candidates

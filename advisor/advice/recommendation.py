@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from typing import Any, Protocol
 
+from advisor.money import rounded_usd
 from rules.rule import Numbers, Verdict
-
-NANO_USD = Decimal(1).scaleb(-9)
 
 
 class RuleJudgement(Protocol):
@@ -80,7 +79,7 @@ class Spending:
 
 def _within(usd: Decimal, spent_usd: Decimal) -> Decimal:
     """In nano-dollars, and never above the spending, which may have more digits."""
-    return min(max(usd, Decimal(0)).quantize(NANO_USD, ROUND_HALF_UP), spent_usd)
+    return min(rounded_usd(max(usd, Decimal(0))), spent_usd)
 
 
 def risk_of_more_than(capacity: float, demand: float, spread: float) -> float:

@@ -17,8 +17,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 
+from advisor.money import NANO_USD, rounded_usd
+
 DIGITS = 50
-NANO_USD = Decimal(1).scaleb(-9)
 DURATION = "duration"
 OTHER_TIME = "other time"
 _SECONDS_PER_HOUR = 3600
@@ -136,7 +137,7 @@ def _all_time(run: CostFactors) -> _Exact:
 
 def _rounded(exact: _Exact, difference: Decimal) -> tuple[Term, ...]:
     """In nano-USD; the largest term takes what rounding left over."""
-    rounded = {name: usd.quantize(NANO_USD) for name, usd in exact.items()}
+    rounded = {name: rounded_usd(usd) for name, usd in exact.items()}
     largest = max(rounded, key=lambda name: abs(rounded[name]))
     rounded[largest] += difference - sum(rounded.values(), Decimal(0))
     return tuple(Term(name, usd) for name, usd in rounded.items())

@@ -13,7 +13,7 @@ from advisor.comparison.quality import worse_in_b
 from advisor.comparison.rows import MetricRow, metric_rows
 from advisor.comparison.run_facts import FINISHED, RunFacts
 from advisor.comparison.work import WHOLE_RUN, SharedWork, shared_work
-from advisor.costing.cost import display_usd
+from advisor.money import display_usd
 
 __all__ = ["Change", "Comparison", "MetricRow", "RunFacts", "compare"]
 

@@ -11,13 +11,12 @@ from advisor.comparison.run_facts import RunFacts
 from advisor.comparison.wording import (
     change_pct,
     display_seconds,
-    display_usd_per_unit,
     quantity,
     signed,
 )
 from advisor.comparison.work import WHOLE_RUN, SharedWork
-from advisor.costing.cost import display_usd
 from advisor.costing.metric_cost import Trained, metric_costs
+from advisor.money import display_usd, display_usd_per_unit
 
 NOTABLE_PCT = 5.0
 """A smaller change of a single run is not called better or worse."""

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from typing import Any
 
 from advisor.comparison.attribution import Term
 from advisor.comparison.quality import Worse
 from advisor.comparison.run_facts import FINISHED, RunFacts
 from advisor.comparison.work import WHOLE_RUN, SharedWork
-from advisor.costing.cost import display_usd
+from advisor.money import (
+    MINUS,
+    display_signed_usd,
+    display_usd,
+    display_usd_per_unit,
+    plain_usd,
+)
 
 NOTABLE_WAIT_POINTS = 5
 """A change of data wait below this many points is not worth a clause."""
 SAME_PCT = 0.05
 """A smaller change would be shown as 0.0 %."""
-MINUS = "−"
 _STATES = {
     "running": "is still running",
     "failed": "failed",
@@ -59,11 +64,13 @@ def sentence(
 def why(terms: Sequence[Term] | None) -> str:
     """What made the difference in cost, the largest part first; empty: not known."""
     told = sorted(terms or (), key=lambda term: -abs(term.usd))
-    parts = [f"{_change(term.usd)} {term.name}{_by_phase(term)}" for term in told if term.usd]
+    parts = [
+        f"{display_signed_usd(term.usd)} {term.name}{_by_phase(term)}" for term in told if term.usd
+    ]
     if not parts:
         return ""
     difference = sum((term.usd for term in told), Decimal(0))
-    return f"{_change(difference)} in all: {', '.join(parts)}."
+    return f"{display_signed_usd(difference)} in all: {', '.join(parts)}."
 
 
 def exactly(old: Decimal | None, new: Decimal | None, terms: Sequence[Term] | None) -> str:
@@ -84,16 +91,12 @@ def exactly(old: Decimal | None, new: Decimal | None, terms: Sequence[Term] | No
 
 
 def _every_digit(usd: Decimal) -> str:
-    return f"${abs(usd).normalize():f}"
+    return f"${plain_usd(abs(usd))}"
 
 
 def _by_phase(term: Term) -> str:
-    moved = [f"{part.name} {_change(part.usd)}" for part in term.parts if part.usd]
+    moved = [f"{part.name} {display_signed_usd(part.usd)}" for part in term.parts if part.usd]
     return f" ({', '.join(moved)})" if moved else ""
-
-
-def _change(usd: Decimal) -> str:
-    return f"+{display_usd(usd)}" if usd > 0 else display_usd(usd)
 
 
 def _run(run: RunFacts, *, start: bool = True) -> str:
@@ -184,14 +187,6 @@ def signed(number: float, digits: int) -> str:
     if not float(shown):
         return shown
     return f"{MINUS if number < 0 else '+'}{shown}"
-
-
-def display_usd_per_unit(usd: Decimal) -> str:
-    """As `display_usd`, but three significant digits where that would show fewer."""
-    if not usd or abs(usd) >= Decimal("0.1"):
-        return display_usd(usd)
-    rounded = usd.quantize(Decimal(1).scaleb(usd.adjusted() - 2), rounding=ROUND_HALF_UP)
-    return f"{MINUS if rounded < 0 else ''}${abs(rounded):f}"
 
 
 def display_seconds(seconds: float) -> str:

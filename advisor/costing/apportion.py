@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from fractions import Fraction
 
 from advisor.costing.cost import Interval, merged
+from advisor.money import rounded_usd
 from advisor.pricing.price import PriceRow
 
 _MICROSECOND = timedelta(microseconds=1)
-_NANO_USD = Decimal(1).scaleb(-9)
 
 
 def usd_before(
@@ -33,10 +33,7 @@ def usd_before(
     whole = _weight(held, weighing)
     if not whole:
         return usd if before else Decimal(0)
-    exact = Fraction(usd) * _weight(before, weighing) / whole
-    return (Decimal(exact.numerator) / Decimal(exact.denominator)).quantize(
-        _NANO_USD, rounding=ROUND_HALF_UP
-    )
+    return rounded_usd(Fraction(usd) * _weight(before, weighing) / whole)
 
 
 def _weight(held: Iterable[Interval], prices: Sequence[PriceRow]) -> Fraction:

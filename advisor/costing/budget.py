@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from fractions import Fraction
+
+from advisor.money import rounded_usd
 
 OK, FORECAST_OVER, OVER_THRESHOLD, OVER = "ok", "forecast_over", "over_threshold", "over"
 STATES = (OK, FORECAST_OVER, OVER_THRESHOLD, OVER)
@@ -14,7 +16,6 @@ PACE_WINDOW = timedelta(days=30)
 """What was spent in this time is the pace at which the rest of the month goes on."""
 LEAST_WINDOW = timedelta(days=7)
 """Of a workspace that is younger: one dear day isn't every day."""
-_NANO_USD = Decimal(1).scaleb(-9)
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,4 @@ def forecast_usd(
         return spent_usd
     window = min(PACE_WINDOW, max(now - first_cost_at, LEAST_WINDOW))
     left = Fraction((end - now) // timedelta(microseconds=1), window // timedelta(microseconds=1))
-    more = Fraction(recent_usd) * left
-    rest = Decimal(more.numerator) / Decimal(more.denominator)
-    return spent_usd + rest.quantize(_NANO_USD, rounding=ROUND_HALF_UP)
+    return spent_usd + rounded_usd(Fraction(recent_usd) * left)

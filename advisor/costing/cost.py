@@ -14,10 +14,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
 
+from advisor.money import rounded_usd
 from advisor.pricing.book import PriceBook, Span
 from advisor.pricing.price import PriceKey, PriceRow
 
@@ -26,7 +27,6 @@ Interval = tuple[datetime, datetime]
 MINIMUM_SECONDS: Mapping[str, int] = {"ec2": 60}
 """By service, for each start of a machine: EC2 bills Linux per second, at least 60 s
 (https://aws.amazon.com/about-aws/whats-new/2017/10/announcing-amazon-ec2-per-second-billing/)."""
-_NANO_PER_USD = 10**9
 _MICROSECOND = timedelta(microseconds=1)
 _MICROSECONDS_PER_HOUR = 3600 * 10**6
 
@@ -216,7 +216,7 @@ def _parts(node_key: str, pieces: list[_Piece]) -> list[CostPart]:
     parts, total, written = [], Fraction(0), Decimal("0E-9")
     for day, priced in sorted(days.items()):
         total += sum((piece.usd(row) for piece, row in priced), Fraction(0))
-        rounded = _to_nano_usd(total)
+        rounded = rounded_usd(total)
         parts.append(_part(node_key, day, priced, rounded - written))
         written = rounded
     return parts
@@ -236,12 +236,6 @@ def _part(
         later_price=any(piece.span.later for piece, _ in priced),
         estimated=any(row.estimated for row in rows),
     )
-
-
-def _to_nano_usd(usd: Fraction) -> Decimal:
-    """Half up, as for display; `usd` is never negative."""
-    nano_usd = (2 * usd.numerator * _NANO_PER_USD + usd.denominator) // (2 * usd.denominator)
-    return Decimal(nano_usd).scaleb(-9)
 
 
 def shares_on_machine(uses: Iterable[NodeUse]) -> tuple[NodeUse, ...]:
@@ -266,16 +260,3 @@ def shares_on_machine(uses: Iterable[NodeUse]) -> tuple[NodeUse, ...]:
 
 def _holds(use: NodeUse, when: datetime) -> bool:
     return any(start <= when < end for start, end in use.intervals)
-
-
-def display_usd(usd: Decimal | None) -> str:
-    """Four decimals below $1, else cents, half up; "no price" for None; never "$0" for more."""
-    if usd is None:
-        return "no price"
-    sign, amount = ("−" if usd < 0 else ""), abs(usd)
-    fine = amount.quantize(Decimal("0.0001"), rounding=ROUND_HALF_UP)
-    if amount and not fine:
-        return f"{sign}<$0.0001"
-    if fine < 1:
-        return f"{sign}${fine}"
-    return f"{sign}${amount.quantize(Decimal('0.01'), rounding=ROUND_HALF_UP):,}"

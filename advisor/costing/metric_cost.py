@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
+from advisor.money import rounded_usd
+
 Progress = Sequence[Sequence[float]]
 """(seconds since the start of the run, value) each time that it was better than ever."""
 MOST_POINTS = 100
@@ -20,7 +22,6 @@ MORE_IS_BETTER = frozenset(
     ["acc", "accuracy", "auc", "f1", "score", "map", "bleu", "rouge", "reward", "dice", "iou",
      "precision", "recall", "top1", "top5", "r2"]
 )  # fmt: skip
-_NANO_USD = Decimal(1).scaleb(-9)
 
 
 @dataclass(frozen=True)
@@ -117,5 +118,4 @@ def _usd(run: Trained, seconds: float) -> Decimal | None:
     if run.cost_usd is None or not run.duration_seconds:
         return None
     share = min(Fraction(str(seconds)) / Fraction(str(run.duration_seconds)), Fraction(1))
-    exact = Fraction(run.cost_usd) * share
-    return (Decimal(exact.numerator) / Decimal(exact.denominator)).quantize(_NANO_USD)
+    return rounded_usd(Fraction(run.cost_usd) * share)

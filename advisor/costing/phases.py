@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from fractions import Fraction
-from typing import TypeVar
 
-Name = TypeVar("Name")
-_NANO_USD = Decimal(1).scaleb(-9)
+from advisor.money import split_usd
+
 OTHER_TIME = "other"
 
 
@@ -25,26 +24,3 @@ def usd_by_phase(
     if rest > Fraction(1, 1000):
         seconds[OTHER_TIME] = rest
     return split_usd(total_usd, seconds)
-
-
-def split_usd(total_usd: Decimal, weights: Mapping[Name, Fraction | int]) -> dict[Name, Decimal]:
-    """A cost in parts as large as their weights, in whole nano-USD; they sum exactly to it.
-
-    The running total is rounded, half up, never a part. Nothing where no weight is above 0.
-    """
-    whole = sum(weights.values(), Fraction(0))
-    if not whole:
-        return {}
-    parts: dict[Name, Decimal] = {}
-    passed, written = Fraction(0), Decimal(0)
-    for name, weight in weights.items():
-        passed += weight
-        so_far = _rounded(Fraction(total_usd) * passed / whole)
-        parts[name] = so_far - written
-        written = so_far
-    return parts
-
-
-def _rounded(usd: Fraction) -> Decimal:
-    exact = Decimal(usd.numerator) / Decimal(usd.denominator)
-    return exact.quantize(_NANO_USD, rounding=ROUND_HALF_UP)

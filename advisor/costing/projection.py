@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-_NANO_USD = Decimal(1).scaleb(-9)
+from advisor.money import rounded_usd
+
 PLANNED = {
     "steps": ("max_steps", "total_steps", "num_steps", "num_train_steps", "train_steps"),
     "epochs": ("epochs", "num_epochs", "max_epochs", "n_epochs", "num_train_epochs"),
@@ -70,7 +71,7 @@ def _seconds_left(train_seconds: float, done: float, planned: float) -> float:
 
 def _usd_at_end(cost_usd: Decimal, duration_seconds: float, seconds_left: float) -> Decimal:
     more = Fraction(str(seconds_left)) / Fraction(str(duration_seconds))
-    return _rounded(Fraction(cost_usd) * (1 + more))
+    return rounded_usd(Fraction(cost_usd) * (1 + more))
 
 
 def _planned(parameters: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
@@ -84,8 +85,3 @@ def _planned(parameters: Mapping[str, Any], names: tuple[str, ...]) -> float | N
         if math.isfinite(value) and value > 0:
             return value
     return None
-
-
-def _rounded(usd: Fraction) -> Decimal:
-    exact = Decimal(usd.numerator) / Decimal(usd.denominator)
-    return exact.quantize(_NANO_USD, rounding=ROUND_HALF_UP)

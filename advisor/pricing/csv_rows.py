@@ -6,9 +6,10 @@ import csv
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import TextIO
 
+from advisor.money import parse_usd, plain_usd
 from advisor.pricing.gpus import gpu_model
 from advisor.pricing.price import OWN_RATE, PriceKey, PriceRow
 
@@ -119,14 +120,9 @@ def _key(told: Mapping[str, str]) -> PriceKey:
 
 def _usd(text: str) -> Decimal:
     try:
-        price = Decimal(text.removeprefix("$"))
-    except InvalidOperation:
-        raise ValueError(f"usd_per_hour is {text!r}; write it as 1.25") from None
-    if not price.is_finite() or not 0 <= price <= MOST_USD:
-        raise ValueError(f"usd_per_hour is {text}; it must be between 0 and {MOST_USD:,}")
-    if price != price.quantize(Decimal("1e-9")):
-        raise ValueError("usd_per_hour has more than nine decimals")
-    return price
+        return parse_usd(text, MOST_USD)
+    except ValueError as error:
+        raise ValueError(f"usd_per_hour {error}") from None
 
 
 def _day(name: str, text: str) -> datetime:
@@ -143,7 +139,7 @@ def lines(rows: Iterable[PriceRow]) -> Iterator[str]:
     yield _line(COLUMNS)
     for row in rows:
         key = asdict(row.key)
-        price = f"{row.usd_per_hour.normalize():f}"
+        price = plain_usd(row.usd_per_hour)
         times = (_moment(row.valid_from), _moment(row.valid_to))
         own = (price, *times, row.source, int(row.estimated))
         yield _line((*(key[name] for name in COLUMNS[: len(key)]), *own))

@@ -8,6 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from advisor.money import rounded_usd
 from advisor.pricing.book import PriceBook, PricedAt
 from advisor.pricing.catalogue import GIB, InstanceType
 from advisor.sizing.demand import BALANCED, Demand, Preset
@@ -15,7 +16,6 @@ from advisor.sizing.speed import Seconds, predicted_seconds
 
 USABLE_MEMORY = 0.95
 """Of the memory on the data sheet; the rest goes to firmware and the kernel."""
-_NANO_USD = Decimal(1).scaleb(-9)
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _cost_usd(demand: Demand, usd_per_hour: Decimal | None, seconds: float) -> D
     if usd_per_hour is None:
         return None
     hours = Decimal(str(round(seconds, 6))) / 3600
-    return (usd_per_hour * demand.node_count * hours).quantize(_NANO_USD)
+    return rounded_usd(usd_per_hour * demand.node_count * hours)
 
 
 def _why_not(

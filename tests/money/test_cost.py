@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.costing.cost import NodeUse, cost_of_run, display_usd, shares_on_machine
+from advisor.costing.cost import NodeUse, cost_of_run, shares_on_machine
+from advisor.money import display_usd
 from advisor.pricing.book import PriceBook
 from advisor.pricing.bundled import bundled_prices
 from advisor.pricing.price import OWN_RATE, PriceKey, PriceRow

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 
 from advisor.costing.cost import RunCost
-from advisor.costing.phases import split_usd
+from advisor.money import split_usd
 from rules.ledger import Entry
 from webapp.analysis.models import LedgerEntry
 from webapp.analysis.outcome import Outcome

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_HALF_EVEN, Decimal
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from django.core.exceptions import ValidationError
 from django.db import models
 
-NANO = Decimal("1e-9")
-
-
-def plain_usd(amount: Decimal) -> str:
-    """As a person would type it: no exponent, no noughts at the end."""
-    return f"{amount.normalize():f}"
-
+from advisor.money import from_nano_usd, to_nano_usd
 
 _Set = TypeVar("_Set")
 _Get = TypeVar("_Get")
@@ -34,7 +28,7 @@ class UsdField(_WholeNumbers[_Set, _Get]):
     """`Decimal` USD in Python, integer nano-USD in the database. Floats are refused."""
 
     def from_db_value(self, value: int | None, *_: Any) -> Decimal | None:
-        return None if value is None else value * NANO
+        return None if value is None else from_nano_usd(value)
 
     def to_python(self, value: Any) -> Decimal | None:
         if value is None or isinstance(value, Decimal):
@@ -48,9 +42,7 @@ class UsdField(_WholeNumbers[_Set, _Get]):
 
     def get_prep_value(self, value: Any) -> int | None:
         usd = self.to_python(value)
-        if usd is None:
-            return None
-        return int((usd / NANO).quantize(Decimal(1), rounding=ROUND_HALF_EVEN))
+        return None if usd is None else to_nano_usd(usd)
 
     def validate(self, value: Any, model_instance: Any) -> None:
         super().validate(None if value is None else self.get_prep_value(value), model_instance)

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db import transaction
 
+from advisor.money import plain_usd
 from advisor.pricing.price import OWN_RATE, PriceRow
 from webapp.accounts import audit
 from webapp.accounts.models import User, Workspace
@@ -96,7 +97,7 @@ def _same(known: Price, row: Price) -> bool:
 
 def _taken(known: Price) -> str:
     day = known.valid_from.date()
-    price = f"{known.usd_per_hour.normalize():f}"
+    price = plain_usd(known.usd_per_hour)
     return f"{_words(known)} has a rate from {day} already, {price}; end that one first"
 
 
@@ -109,6 +110,6 @@ def _words(row: Price | Discount) -> str:
 
 def _as_change(row: Price) -> dict[str, tuple[Any, Any]]:
     return {
-        "usd_per_hour": (None, f"{row.usd_per_hour.normalize():f}"),
+        "usd_per_hour": (None, plain_usd(row.usd_per_hour)),
         "valid_from": (None, row.valid_from.isoformat()),
     }

@@ -8,7 +8,7 @@ from typing import Any
 
 from django import forms
 
-from webapp.database.money import plain_usd
+from advisor.money import plain_usd
 from webapp.runs import tags
 from webapp.runs.editing import machines
 from webapp.runs.models import Job, Node, Run

@@ -7,6 +7,7 @@ from decimal import Decimal
 from django.db import transaction
 from django.utils import timezone
 
+from advisor.money import plain_usd
 from webapp.accounts import audit
 from webapp.accounts.audit import Change
 from webapp.accounts.models import User
@@ -57,4 +58,4 @@ def _record(budget: Budget, actor: User, action: str, told: Change) -> None:
 
 def _plain(budget: Budget, name: str) -> object:
     value = getattr(budget, name)
-    return value if isinstance(value, int) else f"{value.normalize():f}"
+    return value if isinstance(value, int) else plain_usd(value)

@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from advisor.costing.cost import display_usd
+from advisor.money import display_signed_usd, display_usd, plain_usd
 
 register = template.Library()
 NOTHING = "–"
@@ -26,16 +26,13 @@ def usd(amount: Decimal | None) -> str:
 @register.filter
 def rate(usd_per_hour: str) -> str:
     """A price as text without the noughts that say nothing: `0.085000000` -> `0.085`."""
-    shown = f"{Decimal(usd_per_hour).normalize():f}"
-    whole, _, digits = shown.partition(".")
+    whole, _, digits = plain_usd(Decimal(usd_per_hour)).partition(".")
     return f"{whole}.{digits:0<2}"
 
 
 @register.filter
 def signed_usd(amount: Decimal | None) -> str:
-    if amount is None:
-        return display_usd(None)
-    return f"+{display_usd(amount)}" if amount > 0 else display_usd(amount)
+    return display_signed_usd(amount)
 
 
 @register.filter

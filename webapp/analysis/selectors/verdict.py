@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
-from advisor.costing.cost import display_usd
+from advisor.money import display_usd
 from advisor.successive.change_points import MOST_POINTS
 from webapp.analysis.selectors.work import readable
 from webapp.runs.models import Run

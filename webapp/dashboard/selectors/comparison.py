@@ -10,7 +10,7 @@ from typing import Any
 from django.urls import reverse
 
 from advisor.comparison.compare import Comparison, MetricRow
-from advisor.costing.cost import display_usd
+from advisor.money import display_usd
 from advisor.store.step_series import DATA_WAIT, STEP
 from webapp.analysis.selectors.comparison import ComparedRuns, compared
 from webapp.analysis.selectors.work import common_unit

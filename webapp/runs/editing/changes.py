@@ -8,8 +8,8 @@ from typing import Any
 
 from django.db.models import Model
 
+from advisor.money import plain_usd
 from webapp.accounts.models import Token, User
-from webapp.database.money import plain_usd
 
 Actor = User | Token
 Change = dict[str, tuple[Any, Any]]

@@ -10,7 +10,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
-from advisor.costing.cost import display_usd
+from advisor.money import display_usd
 from advisor.pricing.catalogue import catalogue
 from webapp.accounts.access import PersonRequest, members_only
 from webapp.runs import scope

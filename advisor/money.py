@@ -1,0 +1,107 @@
+"""Amounts of money: USD as `Decimal`, never float; how they are rounded, written and read.
+
+The rounding rule. An amount is exact until it is written, and then rounded once: to the nearest
+nano-dollar, a half away from zero. Where an amount is split into parts, the running total is
+rounded and a part is the difference of two totals, so that the parts sum to the whole exactly.
+Amounts on a page are rounded by the same rule, to the digits that are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from fractions import Fraction
+from typing import TypeVar
+
+NANO_USD = Decimal(1).scaleb(-9)
+NO_PRICE = "no price"
+MINUS = "−"
+_NANO_PER_USD = 10**9
+_TEN_THOUSANDTH, _CENT = Decimal("0.0001"), Decimal("0.01")
+
+Name = TypeVar("Name")
+
+
+def rounded_usd(usd: Decimal | Fraction) -> Decimal:
+    """The nearest whole nano-dollar, a half away from zero."""
+    if isinstance(usd, Decimal):
+        return usd.quantize(NANO_USD, ROUND_HALF_UP)
+    nearest = (2 * abs(usd) * _NANO_PER_USD + 1) // 2
+    return from_nano_usd(nearest if usd >= 0 else -nearest)
+
+
+def from_nano_usd(nano_usd: int) -> Decimal:
+    """USD of whole nano-dollars, as rows keep them."""
+    return Decimal(nano_usd).scaleb(-9)
+
+
+def to_nano_usd(usd: Decimal) -> int:
+    """Whole nano-dollars, by the rounding rule."""
+    return int(rounded_usd(usd).scaleb(9))
+
+
+def split_usd(total_usd: Decimal, weights: Mapping[Name, Fraction | int]) -> dict[Name, Decimal]:
+    """An amount in parts as large as their weights, in whole nano-USD; they sum exactly to it.
+
+    Returns:
+        Nothing where no weight is above 0.
+    """
+    whole = sum(weights.values(), Fraction(0))
+    if not whole:
+        return {}
+    parts: dict[Name, Decimal] = {}
+    weight_so_far, written = Fraction(0), Decimal(0)
+    for name, weight in weights.items():
+        weight_so_far += weight
+        total_so_far = rounded_usd(Fraction(total_usd) * weight_so_far / whole)
+        parts[name] = total_so_far - written
+        written = total_so_far
+    return parts
+
+
+def display_usd(usd: Decimal | None) -> str:
+    """Four decimals below $1, else cents; "no price" for None; never "$0" for more."""
+    if usd is None:
+        return NO_PRICE
+    sign, amount = (MINUS if usd < 0 else ""), abs(usd)
+    fine = amount.quantize(_TEN_THOUSANDTH, ROUND_HALF_UP)
+    if amount and not fine:
+        return f"{sign}<${_TEN_THOUSANDTH}"
+    if fine < 1:
+        return f"{sign}${fine}"
+    return f"{sign}${amount.quantize(_CENT, ROUND_HALF_UP):,}"
+
+
+def display_signed_usd(usd: Decimal | None) -> str:
+    """As `display_usd`, with a plus before what is above 0."""
+    return f"+{display_usd(usd)}" if usd is not None and usd > 0 else display_usd(usd)
+
+
+def display_usd_per_unit(usd: Decimal) -> str:
+    """As `display_usd`, but three significant digits where that would show fewer."""
+    if not usd or abs(usd) >= Decimal("0.1"):
+        return display_usd(usd)
+    shown = usd.quantize(Decimal(1).scaleb(usd.adjusted() - 2), ROUND_HALF_UP)
+    return f"{MINUS if shown < 0 else ''}${abs(shown):f}"
+
+
+def plain_usd(usd: Decimal) -> str:
+    """Every digit, as a person would type it: no exponent, no noughts at the end."""
+    return f"{usd.normalize():f}"
+
+
+def parse_usd(text: str, most_usd: Decimal) -> Decimal:
+    """An amount as a person types it, from 0 to `most_usd`: `1.25` or `$1.25`.
+
+    Raises:
+        ValueError: not such an amount, or finer than a nano-dollar; says what it should be.
+    """
+    try:
+        usd = Decimal(text.removeprefix("$"))
+    except InvalidOperation:
+        raise ValueError(f"is {text!r}; write it as 1.25") from None
+    if not usd.is_finite() or not 0 <= usd <= most_usd:
+        raise ValueError(f"is {text}; it must be between 0 and {most_usd:,}")
+    if usd != usd.quantize(NANO_USD):
+        raise ValueError("has more than nine decimals")
+    return usd
