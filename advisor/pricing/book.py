@@ -9,9 +9,9 @@ from datetime import datetime
 from decimal import Decimal
 from itertools import pairwise, product
 
-from advisor.pricing import sagemaker
 from advisor.pricing.discounts import Discount, discounted
 from advisor.pricing.price import OWN_RATE, PriceKey, PriceRow
+from advisor.pricing.providers.aws import sagemaker
 
 
 @dataclass(frozen=True)

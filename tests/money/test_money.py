@@ -107,4 +107,4 @@ def test_no_other_module_rounds_money_in_its_own_way():
     rounding = {
         str(path.relative_to(ROOT)) for path in modules if own.search(path.read_text("utf-8"))
     }
-    assert rounding <= {"advisor/money.py", "advisor/pricing/sagemaker.py"}
+    assert rounding <= {"advisor/money.py", "advisor/pricing/providers/aws/sagemaker.py"}

@@ -18,9 +18,9 @@ from django.utils import timezone
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from advisor.pricing.aws.pages import SpotPrice
 from advisor.pricing.book import PriceBook
 from advisor.pricing.price import REFRESHED, PriceKey
+from advisor.pricing.providers.aws.pages import SpotPrice
 from tests.money.price_list_stub import (
     PriceListStub,
     bulk_file,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from advisor.costing.cost import NodeUse
-from advisor.pricing.aws.offers import EC2, SAGEMAKER
 from advisor.pricing.gpus import gpu_model
 from advisor.pricing.price import PriceKey
+from advisor.pricing.providers.aws.offers import EC2, SAGEMAKER
 from webapp.runs.models import Node
 
 AWS = "aws"

@@ -15,8 +15,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from django.db import transaction
 from django.utils import timezone
 
-from advisor.pricing.aws.offers import Offer
-from advisor.pricing.aws.pages import Page, TokenRefusedError
+from advisor.pricing.providers.aws.offers import Offer
+from advisor.pricing.providers.aws.pages import Page, TokenRefusedError
 from webapp.prices import sources, writing
 from webapp.prices.models import PriceRefresh
 from webapp.prices.sources import Part

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from advisor.pricing.aws import pages
-from advisor.pricing.aws.offers import EC2, SAGEMAKER
-from advisor.pricing.aws.pages import Page
 from advisor.pricing.bundled import bundled_prices
 from advisor.pricing.catalogue import catalogue
+from advisor.pricing.providers.aws import pages
+from advisor.pricing.providers.aws.offers import EC2, SAGEMAKER
+from advisor.pricing.providers.aws.pages import Page
 from webapp.runs.models import Node
 
 SPOT, MACHINES = "spot", "machines"

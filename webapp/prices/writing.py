@@ -9,11 +9,11 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from advisor.pricing.aws.offers import Offer
-from advisor.pricing.aws.pages import SpotPrice
 from advisor.pricing.catalogue import InstanceType
 from advisor.pricing.effective_dates import starts_at
 from advisor.pricing.price import REFRESHED, PriceKey, PriceRow
+from advisor.pricing.providers.aws.offers import Offer
+from advisor.pricing.providers.aws.pages import SpotPrice
 from webapp.prices.book import columns
 from webapp.prices.models import Machine, Price
 

@@ -17,8 +17,8 @@ from django.utils import timezone
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn
 
-from advisor.pricing.aws import bulk
-from advisor.pricing.aws.offers import EC2, SAGEMAKER
+from advisor.pricing.providers.aws import bulk
+from advisor.pricing.providers.aws.offers import EC2, SAGEMAKER
 from webapp.prices import refresh, sources
 from webapp.prices.models import PriceRefresh
 

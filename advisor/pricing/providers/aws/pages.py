@@ -12,10 +12,10 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from advisor.pricing.aws.machines import described
-from advisor.pricing.aws.offers import SERVICE_CODES, Offer, filters, offer
 from advisor.pricing.catalogue import InstanceType
 from advisor.pricing.price import PriceKey
+from advisor.pricing.providers.aws.machines import described
+from advisor.pricing.providers.aws.offers import SERVICE_CODES, Offer, filters, offer
 
 PRICE_LIST_REGION = "us-east-1"
 """The Price List answers for all regions from three of them; this is the first."""
