@@ -86,11 +86,12 @@ def main() -> None:
     types = {row["instance_type"] for row in instances}
     seen = _observations(arguments.facts, instances, types)
     prices = [row for subject in sorted(seen) for row in _price_rows(subject, seen[subject])]
-    _write(arguments.out / "prices.csv", PRICE_COLUMNS, prices)
-    _write(arguments.out / "hardware.csv", HARDWARE_COLUMNS, _hardware_rows(instances))
+    aws = arguments.out / "aws"
+    _write(aws / "prices.csv", PRICE_COLUMNS, prices)
+    _write(aws / "hardware.csv", HARDWARE_COLUMNS, _hardware_rows(instances))
     _write(arguments.out / "gpus.csv", tuple(GPU_COLUMNS), _gpu_rows(arguments.facts))
     ratios = _ratio_rows(_read(arguments.facts / "sagemaker_prices.csv"), instances)
-    _write(arguments.out / "sagemaker_ratios.csv", RATIO_COLUMNS, ratios)
+    _write(aws / "sagemaker_ratios.csv", RATIO_COLUMNS, ratios)
 
 
 def _bundled(instance: dict[str, str]) -> bool:

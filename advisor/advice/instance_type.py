@@ -13,6 +13,7 @@ from advisor.advice.recommendation import Recommendation, Saving, Spending, risk
 from advisor.money import display_usd
 from advisor.pricing.book import PriceBook
 from advisor.pricing.catalogue import GIB, InstanceType
+from advisor.pricing.providers import availability_service
 from advisor.sizing.candidates import USABLE_MEMORY, Candidate, candidates
 from advisor.sizing.demand import Demand, Preset
 from advisor.sizing.speed import OTHER_PROCESSOR_SPREAD, processor_spread
@@ -191,8 +192,11 @@ def _assumptions(switch: _Switch) -> list[str]:
     found = [f"The number of nodes stays {switch.then.node_count}."]
     if switch.is_other_processor:
         found.append("The processor is another one: its speed on this job was not measured.")
-    if switch.demand.service != "ec2":
-        found.append("What EC2 no longer offers is taken to be gone from this service too.")
+    listing = availability_service(switch.demand.service)
+    if listing is not None:
+        found.append(
+            f"What {listing.title} no longer offers is taken to be gone from this service too."
+        )
     if switch.then.is_estimated_price:
         found.append("The price is an estimate or a later one.")
     return found

@@ -19,14 +19,12 @@ from fractions import Fraction
 from itertools import pairwise
 
 from advisor.money import rounded_usd
+from advisor.pricing import providers
 from advisor.pricing.book import PriceBook, Span
 from advisor.pricing.price import PriceKey, PriceRow
 
 Interval = tuple[datetime, datetime]
 
-MINIMUM_SECONDS: Mapping[str, int] = {"ec2": 60}
-"""By service, for each start of a machine: EC2 bills Linux per second, at least 60 s
-(https://aws.amazon.com/about-aws/whats-new/2017/10/announcing-amazon-ec2-per-second-billing/)."""
 _MICROSECOND = timedelta(microseconds=1)
 _MICROSECONDS_PER_HOUR = 3600 * 10**6
 
@@ -103,24 +101,26 @@ class _Piece:
 def cost_of_run(
     uses: Iterable[NodeUse],
     book: PriceBook,
-    minimum_seconds: Mapping[str, int] = MINIMUM_SECONDS,
+    minimum_seconds: Mapping[str, int] | None = None,
 ) -> RunCost:
     """The cost of all nodes of a run, at the prices of their own time; no nodes cost $0.
 
     Args:
-        minimum_seconds: the least time billed for each start, by service.
+        minimum_seconds: the least time billed for each start, by service; None: as the providers
+            say.
 
     Raises:
         ValueError: a time without zone, an end before its start, a share outside 0..1, or
             overlapping uses of one node; names the node.
     """
+    least = providers.minimum_seconds() if minimum_seconds is None else minimum_seconds
     by_node: dict[str, list[NodeUse]] = defaultdict(list)
     for use in uses:
         by_node[use.node_key].append(_checked(use))
     parts: list[CostPart] = []
     missing: list[str] = []
     for node_key, node_uses in sorted(by_node.items()):
-        pieces = _pieces(_held(node_uses, minimum_seconds), book)
+        pieces = _pieces(_held(node_uses, least), book)
         parts += _parts(node_key, pieces)
         if any(piece.span.row is None for piece in pieces) or not _is_priced(node_uses, book):
             missing.append(node_key)

@@ -7,7 +7,8 @@ from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
 
-from advisor.costing.cost import MINIMUM_SECONDS, CostPart, NodeUse, merged
+from advisor.costing.cost import CostPart, NodeUse, merged
+from advisor.pricing.providers import minimum_seconds
 
 
 def notes(
@@ -58,7 +59,7 @@ def _shared(uses: Iterable[NodeUse], own_shares: Mapping[str, Fraction]) -> list
 def _minimums(uses: Sequence[NodeUse], parts: Iterable[CostPart]) -> list[str]:
     held = sum((_held(use) for use in uses), timedelta())
     charged = sum((part.seconds for part in parts), Decimal(0))
-    least = {MINIMUM_SECONDS[u.price_key.service] for u in uses if _has_minimum(u)}
+    least = {minimum_seconds()[u.price_key.service] for u in uses if _has_minimum(u)}
     more = charged - Decimal(held // timedelta(microseconds=1)).scaleb(-6)
     if not least or more <= 0:
         return []
@@ -69,7 +70,7 @@ def _minimums(uses: Sequence[NodeUse], parts: Iterable[CostPart]) -> list[str]:
 
 
 def _has_minimum(use: NodeUse) -> bool:
-    return use.owns_machine and use.price_key.service in MINIMUM_SECONDS
+    return use.owns_machine and use.price_key.service in minimum_seconds()
 
 
 def _held(use: NodeUse) -> timedelta:

@@ -11,7 +11,7 @@ from itertools import pairwise, product
 
 from advisor.pricing.discounts import Discount, discounted
 from advisor.pricing.price import OWN_RATE, PriceKey, PriceRow
-from advisor.pricing.providers.aws import sagemaker
+from advisor.pricing.providers import provider
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class PriceBook:
     that before the list, where a refreshed price goes before a bundled one; then what names the
     type, the region or the zone before what holds for any; then the latest `valid_from`.
 
-    Where no price of a SageMaker training type is known, one is estimated from EC2's.
+    Where no price is known, the provider may estimate one: SageMaker's from EC2's.
     """
 
     def __init__(self, rows: Iterable[PriceRow], discounts: Iterable[Discount] = ()) -> None:
@@ -117,9 +117,10 @@ class PriceBook:
             yield from self._rows.get(wider, ())
 
     def _estimated(self, key: PriceKey) -> Iterator[PriceRow]:
-        on_ec2 = sagemaker.ec2_key(key)
-        if on_ec2 is not None:
-            yield from sagemaker.estimates(key, self._known(on_ec2))
+        seller = provider(key.provider)
+        like = seller.priced_like(key)
+        if like is not None:
+            yield from seller.estimates(key, self._known(like))
 
 
 def _rank(row: PriceRow) -> tuple[int, bool, bool, bool, datetime, int, str, Decimal, str]:

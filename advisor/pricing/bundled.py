@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache
@@ -16,8 +17,14 @@ TABLES = Path(__file__).parent / "tables"
 @cache
 def bundled_prices() -> tuple[PriceRow, ...]:
     """Every bundled row. A spot row, or one whose region is assumed, is `estimated`."""
-    with (TABLES / "prices.csv").open(newline="", encoding="utf-8") as lines:
-        return tuple(_row(line) for line in csv.DictReader(lines))
+    return tuple(_row(line) for line in read_tables("prices.csv"))
+
+
+def read_tables(name: str) -> Iterator[dict[str, str]]:
+    """The lines of this table of every provider that has it bundled, with `provider`."""
+    for path in sorted(TABLES.glob(f"*/{name}")):
+        with path.open(newline="", encoding="utf-8") as lines:
+            yield from ({"provider": path.parent.name, **line} for line in csv.DictReader(lines))
 
 
 def _row(line: dict[str, str]) -> PriceRow:

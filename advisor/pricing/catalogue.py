@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -10,10 +9,10 @@ from datetime import date
 from functools import cache
 from typing import Any
 
-from advisor.pricing.bundled import TABLES
+from advisor.pricing.bundled import read_tables
+from advisor.pricing.providers import DEFAULT, machine_name
 
 GIB = 1024**3
-_SAGEMAKER = "ml."
 _BURSTABLE = re.compile(r"t\d.*|.*-flex")
 
 
@@ -52,6 +51,7 @@ class InstanceType:
     retired: bool
     """The provider's newest list no longer has it. Its prices stay, for old runs."""
     source: str
+    provider: str = DEFAULT
 
     @property
     def family(self) -> str:
@@ -90,7 +90,7 @@ class Catalogue(Mapping[str, InstanceType]):
         self._types = dict(types)
 
     def __getitem__(self, name: str) -> InstanceType:
-        return self._types[name.removeprefix(_SAGEMAKER)]
+        return self._types[machine_name(name)]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._types)
@@ -101,9 +101,8 @@ class Catalogue(Mapping[str, InstanceType]):
 
 @cache
 def catalogue() -> Catalogue:
-    """The bundled hardware table."""
-    with (TABLES / "hardware.csv").open(newline="", encoding="utf-8") as lines:
-        return Catalogue({line["instance_type"]: _type(line) for line in csv.DictReader(lines)})
+    """The bundled hardware tables of all providers."""
+    return Catalogue({line["instance_type"]: _type(line) for line in read_tables("hardware.csv")})
 
 
 def _type(line: dict[str, str]) -> InstanceType:
@@ -131,6 +130,7 @@ def _type(line: dict[str, str]) -> InstanceType:
         last_seen=date.fromisoformat(line["last_seen"]),
         retired=line["retired"] == "1",
         source=line["source"],
+        provider=line["provider"],
     )
 
 

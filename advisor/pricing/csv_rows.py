@@ -12,6 +12,8 @@ from typing import TextIO
 from advisor.money import parse_usd, plain_usd
 from advisor.pricing.gpus import gpu_model
 from advisor.pricing.price import OWN_RATE, PriceKey, PriceRow
+from advisor.pricing.providers import provider
+from advisor.pricing.providers.on_premises import GPU_HOUR
 
 COLUMNS = (
     "provider", "service", "region", "zone", "instance_type", "purchase_option",
@@ -24,7 +26,6 @@ MOST_CHARACTERS = {"source": 200, "region": 64, "zone": 64, "instance_type": 64}
 _SHORT = 32
 MOST_USD = Decimal(1_000_000)
 """An hour of a machine above this is a slip of the keyboard."""
-GPU_HOUR = "gpu_hour"
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -103,8 +104,9 @@ def _key(told: Mapping[str, str]) -> PriceKey:
     if told["service"] == GPU_HOUR:
         known = gpu_model(name)
         name = known.key if known else name
-    if told["provider"] == "aws" and not name:
-        raise ValueError("instance_type is empty; on AWS a price is of one type")
+    seller = provider(told["provider"])
+    if seller.needs_instance_type and not name:
+        raise ValueError(f"instance_type is empty; on {seller.title} a price is of one type")
     if told["zone"] and not told["region"]:
         raise ValueError("a zone needs its region")
     return PriceKey(

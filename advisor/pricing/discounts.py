@@ -8,8 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from advisor.pricing.price import FAMILY_DISCOUNT, FLAT_DISCOUNT, PriceKey, PriceRow
-
-_SAGEMAKER = "ml."
+from advisor.pricing.providers import machine_name
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class Discount:
         return FAMILY_DISCOUNT if self.family else FLAT_DISCOUNT
 
     def is_of(self, key: PriceKey) -> bool:
-        family = key.instance_type.removeprefix(_SAGEMAKER).partition(".")[0]
+        family = machine_name(key.instance_type).partition(".")[0]
         return (
             self.family in ("", family)
             and self.service in ("", key.service)

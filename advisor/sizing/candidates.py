@@ -64,7 +64,7 @@ def candidates(
     as_of: datetime,
     preset: Preset = BALANCED,
 ) -> list[Candidate]:
-    """Every type of the catalogue, those that fit first, cheapest first; the present one too.
+    """Every type of the provider, those that fit first, cheapest first; the present one too.
 
     Args:
         as_of: the time whose prices and availability count; aware.
@@ -75,8 +75,9 @@ def candidates(
     now = catalogue.get(demand.instance_type)
     if now is None:
         return []
-    found = [_candidate(demand, book, now, other, as_of, preset) for other in catalogue.values()]
-    return sorted(found, key=_order)
+    others = (other for other in catalogue.values() if other.provider == now.provider)
+    table = [_candidate(demand, book, now, other, as_of, preset) for other in others]
+    return sorted(table, key=_order)
 
 
 def _candidate(

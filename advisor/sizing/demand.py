@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from advisor.pricing.price import PriceKey
-
-_SAGEMAKER = "sagemaker"
+from advisor.pricing.providers import sold_as
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Demand:
 
     def sold_as(self, name: str) -> str:
         """A hardware name as this service calls it: SageMaker sells X as `ml.X`."""
-        return f"ml.{name}" if self.service.startswith(_SAGEMAKER) else name
+        return sold_as(self.service, name)
 
 
 @dataclass(frozen=True)

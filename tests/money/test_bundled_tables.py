@@ -33,7 +33,7 @@ def usd(at: PriceKey, when: datetime) -> Decimal:
 
 
 def test_every_row_has_a_source_a_date_and_a_price_above_nothing():
-    with (TABLES / "prices.csv").open(newline="") as lines:
+    with (TABLES / "aws" / "prices.csv").open(newline="") as lines:
         for line in csv.DictReader(lines):
             assert line["source"], line
             first, last = (date.fromisoformat(line[name]) for name in ("valid_from", "last_seen"))
@@ -116,7 +116,7 @@ def test_it_describes_machines_and_takes_sagemakers_names():
 
 
 def _build(folder: Path, history: str) -> subprocess.CompletedProcess[str]:
-    header = (TABLES / "hardware.csv").read_text().splitlines()[0].split(",")
+    header = (TABLES / "aws" / "hardware.csv").read_text().splitlines()[0].split(",")
     facts = dict.fromkeys(header, "1") | {
         "instance_type": "p5.48xlarge", "family": "p5", "category": "accelerated",
         "accel_vendor": "NVIDIA", "first_seen_describe": "2023-01-01",
@@ -137,7 +137,7 @@ def _build(folder: Path, history: str) -> subprocess.CompletedProcess[str]:
 
 
 def _built(folder: Path) -> list[tuple[str, str, str]]:
-    with (folder / "out" / "prices.csv").open(newline="") as lines:
+    with (folder / "out" / "aws" / "prices.csv").open(newline="") as lines:
         return [(r["usd_per_hour"], r["valid_from"], r["valid_to"]) for r in csv.DictReader(lines)]
 
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from advisor.pricing.book import PriceBook
 from advisor.pricing.price import REFRESHED, PriceKey
-from advisor.pricing.providers.aws.pages import SpotPrice
+from advisor.pricing.providers.provider import SpotPrice
 from tests.money.price_list_stub import (
     PriceListStub,
     bulk_file,
@@ -316,7 +316,8 @@ spot_changes = st.lists(
 def test_spot_prices_are_the_same_in_whatever_order_and_pages_they_are_told(told, size):
     key = PriceKey("aws", "ec2", "us-east-1", "g5.xlarge", "spot", "us-east-1a")
     start, day = datetime(2026, 9, 1, tzinfo=UTC), timedelta(days=1)
-    prices = [SpotPrice(key, Decimal(usd), start + n * day) for n, usd in told]
+    source = "AWS spot price history"
+    prices = [SpotPrice(key, Decimal(usd), start + n * day, source) for n, usd in told]
     Price.objects.filter(precedence=REFRESHED).delete()
     for at in range(0, len(prices), size):
         writing.write_spot(prices[at : at + size], timezone.now())

@@ -8,19 +8,18 @@ from fractions import Fraction
 from advisor.costing.cost import NodeUse
 from advisor.pricing.gpus import gpu_model
 from advisor.pricing.price import PriceKey
-from advisor.pricing.providers.aws.offers import EC2, SAGEMAKER
+from advisor.pricing.providers import DEFAULT, provider
+from advisor.pricing.providers.on_premises import GPU_HOUR
+from advisor.pricing.providers.on_premises import PROVIDER as ON_PREMISES
+from advisor.pricing.providers.provider import MACHINE
 from webapp.runs.models import Node
-
-AWS = "aws"
-GPU_HOUR, MACHINE = "gpu_hour", "machine"
-ON_PREMISES = "on_premises"
 
 
 def price_key(node: Node) -> PriceKey:
     """What the node is priced as: its instance type; of an own machine its GPUs, by the hour."""
-    provider, service, name = _priced_as(node)
+    seller, service, name = _priced_as(node)
     return PriceKey(
-        provider=provider,
+        provider=seller,
         service=service,
         region=node.region,
         instance_type=name,
@@ -32,20 +31,15 @@ def price_key(node: Node) -> PriceKey:
 def _priced_as(node: Node) -> tuple[str, str, str]:
     """Provider, service, and type or GPU model."""
     if node.instance_type:
-        provider = node.provider or AWS
-        return provider, node.service or _service(provider, node.instance_type), node.instance_type
-    provider = node.provider or ON_PREMISES
+        seller = provider(node.provider or DEFAULT)
+        service = node.service or seller.service_of(node.instance_type)
+        return node.provider or DEFAULT, service, node.instance_type
+    owner = node.provider or ON_PREMISES.name
     if node.gpus:
         told = node.gpus[0]
         known = gpu_model(told.get("model", ""), told.get("memory_bytes", 0))
-        return provider, node.service or GPU_HOUR, known.key if known else told.get("model", "")
-    return provider, node.service or MACHINE, ""
-
-
-def _service(provider: str, instance_type: str) -> str:
-    if provider != AWS:
-        return MACHINE
-    return SAGEMAKER if instance_type.startswith("ml.") else EC2
+        return owner, node.service or GPU_HOUR, known.key if known else told.get("model", "")
+    return owner, node.service or MACHINE, ""
 
 
 def instance_types(nodes: Sequence[Node]) -> str:

@@ -9,29 +9,41 @@ from django import forms
 
 from advisor.pricing.csv_rows import own_rate
 from advisor.pricing.price import PriceRow
+from advisor.pricing.providers import machine_name, providers, services
+from advisor.pricing.providers.on_premises import PROVIDER as ON_PREMISES
+from advisor.pricing.providers.provider import MACHINE
 from webapp.prices.models import Discount
 
-SERVICES = {
-    "ec2": "EC2",
-    "sagemaker_training": "SageMaker training",
-    "gpu_hour": "a GPU of our own",
-    "machine": "a machine of our own, or of another cloud",
+_PROVIDERS = sorted(providers().values(), key=lambda each: (each is not ON_PREMISES, each.title))
+_SERVICES = {service.name: service.title for service in services().values()}
+_LISTED = {
+    service.name: service.title
+    for each in _PROVIDERS
+    if each.needs_instance_type
+    for service in each.services
 }
-OPTIONS = {"on_demand": "On demand", "spot": "Spot"}
-PROVIDERS = {"ec2": "aws", "sagemaker_training": "aws", "gpu_hour": "on_premises"}
-"""Of a service; where it isn't told, the person chooses."""
-_CLOUDS = (("on_premises", "our own"), ("gcp", "Google Cloud"), ("azure", "Azure"), ("aws", "AWS"))
+"""Services that have list prices, from which a discount can be taken."""
+_OPTIONS = {name: title for each in _PROVIDERS for name, title in each.purchase_options.items()}
+_PROVIDER_OF = {
+    service.name: each.name
+    for each in _PROVIDERS
+    for service in each.services
+    if service.name != MACHINE
+}
+"""Of a service; a machine may be anybody's, so the person chooses."""
 MOST_FILE_BYTES = 2_000_000
 
 
 class RateForm(forms.Form):
     """A price of one machine, or of an hour of a GPU."""
 
-    service = forms.ChoiceField(label="Of", choices=list(SERVICES.items()))
-    provider = forms.ChoiceField(label="Provider", choices=_CLOUDS, required=False)
+    service = forms.ChoiceField(label="Of", choices=list(_SERVICES.items()))
+    provider = forms.ChoiceField(
+        label="Provider", choices=[(p.name, p.title) for p in _PROVIDERS], required=False
+    )
     instance_type = forms.CharField(label="Instance type or GPU model", required=False)
     region = forms.CharField(label="Region", required=False)
-    purchase_option = forms.ChoiceField(label="Bought", choices=list(OPTIONS.items()))
+    purchase_option = forms.ChoiceField(label="Bought", choices=list(_OPTIONS.items()))
     usd_per_hour = forms.CharField(label="USD per hour")
     valid_from = forms.DateField(label="From (UTC)")
     valid_to = forms.DateField(label="Until (UTC)", required=False)
@@ -42,7 +54,7 @@ class RateForm(forms.Form):
             return cleaned
         service = cleaned["service"]
         told = {name: str(value or "") for name, value in cleaned.items()}
-        told["provider"] = PROVIDERS.get(service) or told["provider"]
+        told["provider"] = _PROVIDER_OF.get(service) or told["provider"]
         try:
             self.rate = own_rate(told)
         except ValueError as error:
@@ -60,10 +72,10 @@ class DiscountForm(forms.Form):
     )
     family = forms.CharField(label="Family", required=False, max_length=32)
     service = forms.ChoiceField(
-        label="Of", required=False, choices=[("", "everything"), *list(SERVICES.items())[:2]]
+        label="Of", required=False, choices=[("", "everything"), *_LISTED.items()]
     )
     purchase_option = forms.ChoiceField(
-        label="Bought", required=False, choices=[("", "either way"), *OPTIONS.items()]
+        label="Bought", required=False, choices=[("", "either way"), *_OPTIONS.items()]
     )
     valid_from = forms.DateField(label="From (UTC)")
     valid_to = forms.DateField(label="Until (UTC)", required=False)
@@ -81,7 +93,7 @@ class DiscountForm(forms.Form):
         values = self.cleaned_data
         return Discount(
             percent=values["percent"],
-            family=values["family"].strip().lower().removeprefix("ml.").partition(".")[0],
+            family=machine_name(values["family"].strip().lower()).partition(".")[0],
             service=values["service"],
             purchase_option=values["purchase_option"],
             valid_from=_midnight(values["valid_from"]),

@@ -1,4 +1,4 @@
-"""Asks AWS part by part, and remembers after each page how far it came.
+"""Asks providers part by part, and remembers after each page how far it came.
 
 Rows and the place of the next page are written in one transaction, and only if nobody else went
 on with the part meanwhile. So a refresh that was killed goes on, and two at once do no harm.
@@ -11,12 +11,10 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
 from django.db import transaction
 from django.utils import timezone
 
-from advisor.pricing.providers.aws.offers import Offer
-from advisor.pricing.providers.aws.pages import Page, TokenRefusedError
+from advisor.pricing.providers.provider import Offer, Page, ProviderError, TokenRefusedError
 from webapp.prices import sources, writing
 from webapp.prices.models import PriceRefresh
 from webapp.prices.sources import Part
@@ -50,7 +48,7 @@ def refresh(part: Part, on_page: OnPage) -> PriceRefresh:
     """Ask for a part, or for the rest of it.
 
     Raises:
-        RefreshError: AWS refuses, can't be reached, or another process is at it.
+        RefreshError: the provider refuses, can't be reached, or another process is at it.
     """
     state = _begun(part)
     try:
@@ -59,7 +57,7 @@ def refresh(part: Part, on_page: OnPage) -> PriceRefresh:
         except TokenRefusedError:
             state = _from_the_beginning(state)
             _go_on(part, state, on_page)
-    except (BotoCoreError, ClientError, TokenRefusedError) as error:
+    except ProviderError as error:
         PriceRefresh.objects.filter(pk=state.pk).update(error=str(error)[:1000])
         raise RefreshError(f"{part.name}: {error}") from error
     return _finished(part, state)
@@ -118,17 +116,17 @@ def _write(part: Part, state: PriceRefresh, page: Page[Any], on_page: OnPage) ->
 
 
 def _save(part: Part, items: Any, now: datetime) -> int:
-    if part.source == sources.MACHINES:
-        return writing.write_machines(items, part.region, now)
-    if part.source == sources.SPOT:
+    if part.kind == "machines":
+        return writing.write_machines(items, part.provider, part.region, now)
+    if part.kind == "spot":
         return writing.write_spot(items, now)
     return writing.write_offers(items, now)
 
 
 def _finished(part: Part, state: PriceRefresh) -> PriceRefresh:
     now = timezone.now()
-    if part.source == sources.MACHINES and state.started_at is not None:
-        writing.mark_gone(part.region, state.started_at, now)
+    if part.kind == "machines" and state.started_at is not None:
+        writing.mark_gone(part.provider, part.region, state.started_at, now)
     state.finished_at = now
     state.save(update_fields=["finished_at"])
     return state

@@ -1,29 +1,35 @@
-"""Who is asked for prices and machines, and for which regions."""
+"""Which provider is asked for which prices and machines, in which regions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from advisor.pricing.bundled import bundled_prices
 from advisor.pricing.catalogue import catalogue
-from advisor.pricing.providers.aws import pages
-from advisor.pricing.providers.aws.offers import EC2, SAGEMAKER
-from advisor.pricing.providers.aws.pages import Page
+from advisor.pricing.providers import DEFAULT, machine_name, providers
+from advisor.pricing.providers.provider import Page, PriceSource, Provider
 from webapp.runs.models import Node
 
-SPOT, MACHINES = "spot", "machines"
-SOURCES = (EC2, SAGEMAKER, MACHINES, SPOT)
 SPOT_HISTORY = timedelta(days=7)
-"""How far back spot prices are asked for at least; AWS keeps `SPOT_KEPT`."""
+"""How far back spot prices are asked for at least."""
 SPOT_KEPT = timedelta(days=90)
+"""How far back they can be asked for at most."""
+
+
+def _known() -> Iterator[tuple[Provider, PriceSource]]:
+    for provider in providers().values():
+        yield from ((provider, source) for source in provider.sources)
+
+
+SOURCES = tuple(source.name for _, source in _known())
 
 
 @dataclass(frozen=True)
 class Part:
-    """One source for one region: what is asked, written and gone on from by itself."""
+    """One source for one region: what is asked, written and continued by itself."""
 
     source: str
     region: str
@@ -32,15 +38,42 @@ class Part:
     def name(self) -> str:
         return f"{self.source}/{self.region}"
 
+    @property
+    def kind(self) -> str:
+        """`offers`, `spot` or `machines`; a file of offers is no source of a provider."""
+        return next((s.kind for _, s in _known() if s.name == self.source), "offers")
 
-def parts(regions: list[str], sources: list[str]) -> list[Part]:
-    return [Part(source, region) for source in sources for region in regions]
+    @property
+    def provider(self) -> str:
+        return self.asked.name
+
+    @property
+    def asked(self) -> Provider:
+        return next(provider for provider, s in _known() if s.name == self.source)
 
 
-def regions() -> list[str]:
+def parts(sources: Iterable[str], regions: Sequence[str] = ()) -> list[Part]:
+    """Each of the sources in each of the regions; in all regions of its provider without any."""
+    found = {source.name: provider for provider, source in _known()}
+    return [
+        Part(source, region)
+        for source in sources
+        for region in regions or regions_of(found[source].name)
+    ]
+
+
+def askable() -> list[str]:
+    """The sources of the providers for which there are credentials."""
+    return [
+        s.name for p in providers().values() if p.sources and p.has_credentials() for s in p.sources
+    ]
+
+
+def regions_of(provider: str) -> list[str]:
     """Those of the bundled prices, and wherever a run has been."""
-    bundled = {row.key.region for row in bundled_prices()}
-    nodes = Node.objects.filter(provider__in=("", "aws"), instance_type__gt="", region__gt="")
+    bundled = {row.key.region for row in bundled_prices() if row.key.provider == provider}
+    names = (provider, "") if provider == DEFAULT else (provider,)
+    nodes = Node.objects.filter(provider__in=names, instance_type__gt="", region__gt="")
     return sorted(bundled | set(nodes.values_list("region", flat=True).distinct()))
 
 
@@ -52,18 +85,20 @@ def pages_of(
     Args:
         last_at: when the part was last finished; spot prices are asked for from then on.
     """
-    if part.source == MACHINES:
-        return pages.machines(part.region, token)
-    if part.source == SPOT:
-        since = max(min(started_at - SPOT_HISTORY, last_at or started_at), started_at - SPOT_KEPT)
-        return pages.spot_prices(part.region, _spot_types(part.region), since, token)
-    return pages.offers(part.source, part.region, token)
+    since = max(min(started_at - SPOT_HISTORY, last_at or started_at), started_at - SPOT_KEPT)
+    types = _spot_types(part) if part.kind == "spot" else []
+    return part.asked.pages(part.source, part.region, token, since, types)
 
 
-def _spot_types(region: str) -> list[str]:
+def _spot_types(part: Part) -> list[str]:
     """All accelerated types, and whatever ran there: a zone's spot prices change several times a
     day, and nobody asks for those of all 900 types."""
-    accelerated = {name for name, machine in catalogue().items() if machine.gpu_count}
-    used = Node.objects.filter(region=region, instance_type__gt="")
-    names = {name.removeprefix("ml.") for name in used.values_list("instance_type", flat=True)}
-    return sorted({name for name in accelerated if not catalogue()[name].retired} | names)
+    accelerated = {
+        name
+        for name, machine in catalogue().items()
+        if machine.gpu_count and machine.provider == part.provider and not machine.retired
+    }
+    used = Node.objects.filter(region=part.region, instance_type__gt="")
+    return sorted(
+        accelerated | set(map(machine_name, used.values_list("instance_type", flat=True)))
+    )

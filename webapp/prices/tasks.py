@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 
-import boto3
 from celery import shared_task
 from django.utils import timezone
 
@@ -21,11 +20,9 @@ logger = logging.getLogger(__name__)
 
 @shared_task(name="prices.refresh")
 def refresh() -> None:
-    """Ask AWS for what is due, where credentials are known; without them nothing is asked."""
-    if boto3.Session().get_credentials() is None:
-        return
+    """Ask providers for what is due, where credentials are known; without them nothing is asked."""
     began = time.monotonic()
-    for part in sources.parts(sources.regions(), list(sources.SOURCES)):
+    for part in sources.parts(sources.askable()):
         if time.monotonic() - began > LONGEST_SECONDS:
             refresh.apply_async(queue="maintain")
             return

@@ -1,5 +1,5 @@
-"""Writes what AWS told. A price that has changed closes its row and gets a new one, so that an old
-run keeps the price of its date; no row is ever deleted."""
+"""Writes what a provider answered. A changed price closes its row and gets a new one, so that an
+old run keeps the price of its date; no row is ever deleted."""
 
 from __future__ import annotations
 
@@ -12,14 +12,10 @@ from typing import Any
 from advisor.pricing.catalogue import InstanceType
 from advisor.pricing.effective_dates import starts_at
 from advisor.pricing.price import REFRESHED, PriceKey, PriceRow
-from advisor.pricing.providers.aws.offers import Offer
-from advisor.pricing.providers.aws.pages import SpotPrice
+from advisor.pricing.providers.provider import Offer, SpotPrice
 from webapp.prices.book import columns
 from webapp.prices.models import Machine, Price
 
-AWS = "aws"
-PRICE_LIST = "AWS Price List"
-SPOT_HISTORY = "AWS spot price history"
 _BATCH = 500
 
 
@@ -33,7 +29,7 @@ def write_offers(offers: Sequence[Offer], now: datetime) -> int:
         if row is not None and start is None:
             row.seen_at = now
         elif start is not None:
-            new.append(_row(offer.key, offer.usd_per_hour, start, PRICE_LIST, now))
+            new.append(_row(offer.key, offer.usd_per_hour, start, offer.source, now))
             if row is not None:
                 row.valid_to = start
     Price.objects.bulk_update(known.values(), ["seen_at", "valid_to"], batch_size=_BATCH)
@@ -76,8 +72,10 @@ def _new_spot(
 ) -> list[Price]:
     """Also a price that is the same as before: what lies between may be told later."""
     times = {row.valid_from for row in known}
-    changes = {price.since: price.usd_per_hour for price in told if price.since not in times}
-    return [_row(key, usd, since, SPOT_HISTORY, now) for since, usd in changes.items()]
+    changes = {price.since: price for price in told if price.since not in times}
+    return [
+        _row(key, price.usd_per_hour, since, price.source, now) for since, price in changes.items()
+    ]
 
 
 def _link(known: dict[PriceKey, list[Price]], now: datetime) -> None:
@@ -94,12 +92,14 @@ def _link(known: dict[PriceKey, list[Price]], now: datetime) -> None:
     Price.objects.bulk_update(touched, ["seen_at", "valid_to"], batch_size=_BATCH)
 
 
-def write_machines(machines: Sequence[InstanceType], region: str, now: datetime) -> int:
+def write_machines(
+    machines: Sequence[InstanceType], provider: str, region: str, now: datetime
+) -> int:
     """What can be started in a region; how many types are new there."""
-    before = Machine.objects.filter(provider=AWS, region=region).count()
+    before = Machine.objects.filter(provider=provider, region=region).count()
     rows = [
         Machine(
-            provider=AWS,
+            provider=provider,
             region=region,
             instance_type=machine.name,
             hardware=machine.to_document(),
@@ -115,12 +115,12 @@ def write_machines(machines: Sequence[InstanceType], region: str, now: datetime)
         unique_fields=["provider", "region", "instance_type"],
         update_fields=["hardware", "last_seen_at", "gone_at"],
     )
-    return Machine.objects.filter(provider=AWS, region=region).count() - before
+    return Machine.objects.filter(provider=provider, region=region).count() - before
 
 
-def mark_gone(region: str, began_at: datetime, now: datetime) -> None:
+def mark_gone(provider: str, region: str, began_at: datetime, now: datetime) -> None:
     """Types that a complete list, begun at `began_at`, no longer names. Their prices stay."""
-    kept = Machine.objects.filter(provider=AWS, region=region, gone_at=None)
+    kept = Machine.objects.filter(provider=provider, region=region, gone_at=None)
     kept.filter(last_seen_at__lt=began_at).update(gone_at=now)
 
 

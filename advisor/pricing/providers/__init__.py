@@ -1,1 +1,67 @@
-"""What is particular to each provider of machines, a module or package each."""
+"""What is particular to each provider of machines: its services, names, minimums and price source.
+
+A module or package here that has a `PROVIDER` is found by being here. Its bundled prices and
+machines are `advisor/pricing/tables/NAME/prices.csv` and `hardware.csv`, if it has any.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+
+from advisor.pricing.providers.provider import Provider, Service
+
+DEFAULT = "aws"
+"""Of a machine whose agent reports an instance type, but no provider."""
+
+
+@cache
+def providers() -> Mapping[str, Provider]:
+    """Every provider, by name."""
+    modules = (
+        importlib.import_module(f"{__name__}.{m.name}") for m in pkgutil.iter_modules(__path__)
+    )
+    found = [module.PROVIDER for module in modules if hasattr(module, "PROVIDER")]
+    return MappingProxyType({each.name: each for each in found})
+
+
+def provider(name: str) -> Provider:
+    """The provider of this name; of an unknown one nothing particular is known."""
+    return providers().get(name) or Provider()
+
+
+@cache
+def services() -> Mapping[str, Service]:
+    """What machines are sold as, by name."""
+    every = (service for each in providers().values() for service in each.services)
+    return MappingProxyType({service.name: service for service in every})
+
+
+@cache
+def minimum_seconds() -> Mapping[str, int]:
+    """Service -> the least time that is billed for each start of a machine."""
+    return MappingProxyType(
+        {name: each.minimum_seconds for name, each in services().items() if each.minimum_seconds}
+    )
+
+
+def machine_name(instance_type: str) -> str:
+    """The machine behind what a service sells: `p4d.24xlarge` of `ml.p4d.24xlarge`."""
+    for service in services().values():
+        instance_type = instance_type.removeprefix(service.type_prefix)
+    return instance_type
+
+
+def sold_as(service: str, machine: str) -> str:
+    """A machine's name as a service sells it."""
+    known = services().get(service)
+    return f"{known.type_prefix}{machine}" if known else machine
+
+
+def availability_service(service: str) -> Service | None:
+    """The service whose list of machines says what this one has; None: it has a list of its own."""
+    known = services().get(service)
+    return services().get(known.availability_from) if known else None

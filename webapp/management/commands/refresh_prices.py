@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import boto3
 import requests
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
@@ -18,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn
 
 from advisor.pricing.providers.aws import bulk
-from advisor.pricing.providers.aws.offers import EC2, SAGEMAKER
+from advisor.pricing.providers.aws.services import EC2, SAGEMAKER
 from webapp.prices import refresh, sources
 from webapp.prices.models import PriceRefresh
 
@@ -44,22 +43,22 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        regions = options["region"] or sources.regions()
-        files = [*(options["bulk"] or []), *self._public(regions, options)]
-        failed = self._from_files(files) if files else self._from_aws(regions, options)
+        files = [*(options["bulk"] or []), *self._public(options)]
+        failed = self._from_files(files) if files else self._from_providers(options)
         if failed:
             raise CommandError("\n".join(failed))
 
-    def _public(self, regions: list[str], options: dict[str, Any]) -> Iterator[str]:
+    def _public(self, options: dict[str, Any]) -> Iterator[str]:
         if options["public_files"]:
-            for service in options["only"] or (EC2, SAGEMAKER):
-                yield from (bulk.public_url(service, region) for region in regions)
+            for part in sources.parts(options["only"] or (EC2, SAGEMAKER), options["region"] or ()):
+                yield bulk.public_url(part.source, part.region)
 
-    def _from_aws(self, regions: list[str], options: dict[str, Any]) -> list[str]:
-        if boto3.Session().get_credentials() is None:
+    def _from_providers(self, options: dict[str, Any]) -> list[str]:
+        askable = sources.askable()
+        if not askable:
             raise CommandError(NO_CREDENTIALS)
         failed = []
-        for part in sources.parts(regions, options["only"] or list(sources.SOURCES)):
+        for part in sources.parts(options["only"] or askable, options["region"] or ()):
             if not options["again"] and not refresh.is_due(part, timezone.now()):
                 self.stdout.write(f"{part.name}: asked within the last 20 hours")
                 continue

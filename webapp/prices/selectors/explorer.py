@@ -14,6 +14,7 @@ from django.utils import timezone
 from advisor.pricing.book import PriceBook, PricedAt
 from advisor.pricing.catalogue import InstanceType, catalogue
 from advisor.pricing.price import PriceKey
+from advisor.pricing.providers import machine_name
 from advisor.pricing.staleness import Staleness, staleness
 from webapp.accounts.models import Workspace
 from webapp.prices import scope
@@ -128,14 +129,14 @@ def _row(
 
 def _gone(wanted: Sequence[PriceKey]) -> set[tuple[str, str]]:
     """(type, region) that AWS no longer offers."""
-    names = {key.instance_type.removeprefix("ml.") for key in wanted}
+    names = {machine_name(key.instance_type) for key in wanted}
     told = scope.machines().filter(instance_type__in=names, gone_at__isnull=False)
     return set(told.values_list("instance_type", "region"))
 
 
 def is_gone(key: PriceKey, gone: set[tuple[str, str]]) -> bool:
     """By what AWS said when it was last asked, or by the bundled catalogue."""
-    name = key.instance_type.removeprefix("ml.")
+    name = machine_name(key.instance_type)
     machine = catalogue().get(name)
     return (name, key.region) in gone or (machine is not None and machine.retired)
 
@@ -151,7 +152,7 @@ def choices(workspace: Workspace) -> dict[str, list[str]]:
 
 def machines_of(instance_type: str) -> list[Machine]:
     """The regions in which AWS was seen to have a type."""
-    return list(scope.machines().filter(instance_type=instance_type.removeprefix("ml.")))
+    return list(scope.machines().filter(instance_type=machine_name(instance_type)))
 
 
 def hardware(instance_type: str) -> InstanceType | None:

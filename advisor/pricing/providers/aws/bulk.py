@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 
 import requests
 
-from advisor.pricing.providers.aws.offers import SERVICE_CODES, Offer, instance_type, offer
+from advisor.pricing.providers.aws.offers import SERVICE_CODES, instance_type, offer
+from advisor.pricing.providers.provider import Offer
 
 PUBLIC_URL = (
     "https://pricing.us-east-1.amazonaws.com/offers/v1.0/aws/{code}/current/{region}/index.json"

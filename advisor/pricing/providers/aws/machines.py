@@ -9,6 +9,7 @@ from typing import Any
 
 from advisor.pricing.catalogue import InstanceType
 from advisor.pricing.gpus import gpu_model
+from advisor.pricing.providers.aws.services import NAME
 
 SOURCE = "ec2:DescribeInstanceTypes"
 _MIB = 1024**2
@@ -61,6 +62,7 @@ def described(entry: Mapping[str, Any], seen: date) -> InstanceType:
         last_seen=seen,
         retired=False,
         source=SOURCE,
+        provider=NAME,
     )
 
 

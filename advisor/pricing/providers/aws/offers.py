@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from advisor.pricing.price import PriceKey
+from advisor.pricing.providers.aws.services import EC2, NAME, SAGEMAKER, SAGEMAKER_PREFIX
+from advisor.pricing.providers.provider import Offer
 
-EC2, SAGEMAKER = "ec2", "sagemaker_training"
 SERVICE_CODES = {EC2: "AmazonEC2", SAGEMAKER: "AmazonSageMaker"}
+PRICE_LIST = "AWS Price List"
 _TRAINING = "training"
 _SUFFIX = "-Training"
 """Which older entries put behind the type."""
@@ -30,15 +31,6 @@ LINUX_ON_DEMAND = {
 }
 """The attributes that leave one on-demand price of a Linux machine for each instance type."""
 _EC2_FAMILIES = ("Compute Instance", "Compute Instance (bare metal)")
-
-
-@dataclass(frozen=True)
-class Offer:
-    """An on-demand price, and since when the provider asks it."""
-
-    key: PriceKey
-    usd_per_hour: Decimal
-    effective_from: datetime
 
 
 def filters(service: str, region: str) -> list[dict[str, str]]:
@@ -64,8 +56,8 @@ def offer(service: str, document: str | Mapping[str, Any]) -> Offer | None:
     priced = {price for term in terms for price in _hourly_prices(term)}
     if name is None or len(priced) != 1:
         return None
-    key = PriceKey("aws", service, product["attributes"]["regionCode"], name)
-    return Offer(key, priced.pop(), max(_effective(term) for term in terms))
+    key = PriceKey(NAME, service, product["attributes"]["regionCode"], name)
+    return Offer(key, priced.pop(), max(_effective(term) for term in terms), PRICE_LIST)
 
 
 def instance_type(service: str, product: Mapping[str, Any]) -> str | None:
@@ -88,7 +80,7 @@ def _sagemaker(_product: Mapping[str, Any], attributes: Mapping[str, str]) -> st
     if attributes.get("component", "").lower() != _TRAINING:
         return None
     name = attributes.get("instanceName") or attributes.get("instanceType") or ""
-    return name.removesuffix(_SUFFIX) if name.startswith("ml.") else None
+    return name.removesuffix(_SUFFIX) if name.startswith(SAGEMAKER_PREFIX) else None
 
 
 def _hourly_prices(term: Mapping[str, Any]) -> Iterator[Decimal]:

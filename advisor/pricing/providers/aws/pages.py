@@ -3,51 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from advisor.pricing.catalogue import InstanceType
 from advisor.pricing.price import PriceKey
 from advisor.pricing.providers.aws.machines import described
-from advisor.pricing.providers.aws.offers import SERVICE_CODES, Offer, filters, offer
+from advisor.pricing.providers.aws.offers import SERVICE_CODES, filters, offer
+from advisor.pricing.providers.aws.services import EC2, NAME
+from advisor.pricing.providers.provider import (
+    Offer,
+    Page,
+    ProviderError,
+    SpotPrice,
+    TokenRefusedError,
+)
 
 PRICE_LIST_REGION = "us-east-1"
 """The Price List answers for all regions from three of them; this is the first."""
 MOST_PRODUCTS = 100
 MOST_SPOT_PRICES = 1000
+SPOT_HISTORY = "AWS spot price history"
 LINUX = "Linux/UNIX"
 _RETRIES = Config(retries={"mode": "standard", "max_attempts": 10})
 """Throttling and lost connections are tried again with a growing pause, by botocore."""
 _STALE_TOKENS = ("ExpiredNextTokenException", "InvalidNextTokenException", "InvalidNextToken")
 
-Item = TypeVar("Item")
 
-
-@dataclass(frozen=True)
-class Page(Generic[Item]):
-    """What one answer held, and the token of the next; empty at the end."""
-
-    items: tuple[Item, ...]
-    next_token: str
-
-
-@dataclass(frozen=True)
-class SpotPrice:
-    """What a spot machine cost in a zone from `since` on."""
-
-    key: PriceKey
-    usd_per_hour: Decimal
-    since: datetime
-
-
-class TokenRefusedError(Exception):
-    """A page can't be gone on from any more; begin again."""
+def has_credentials() -> bool:
+    """Whether boto3 finds any: in the environment, a profile, or from an instance role."""
+    return boto3.Session().get_credentials() is not None
 
 
 def offers(service: str, region: str, token: str = "") -> Iterator[Page[Offer]]:
@@ -96,7 +86,8 @@ def _spot(region: str, entry: dict[str, Any]) -> SpotPrice | None:
     zone, name = entry.get("AvailabilityZone", ""), entry["InstanceType"]
     if price <= 0 or not zone:
         return None
-    return SpotPrice(PriceKey("aws", "ec2", region, name, "spot", zone), price, entry["Timestamp"])
+    key = PriceKey(NAME, EC2, region, name, "spot", zone)
+    return SpotPrice(key, price, entry["Timestamp"], SPOT_HISTORY)
 
 
 def _answers(
@@ -108,7 +99,9 @@ def _answers(
         except ClientError as error:
             if token and error.response.get("Error", {}).get("Code") in _STALE_TOKENS:
                 raise TokenRefusedError(token) from error
-            raise
+            raise ProviderError(str(error)) from error
+        except BotoCoreError as error:
+            raise ProviderError(str(error)) from error
         yield answer
         token = answer.get("NextToken") or ""
         if not token:

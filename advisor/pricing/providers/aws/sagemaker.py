@@ -18,9 +18,8 @@ from types import MappingProxyType
 from advisor.pricing.bundled import TABLES
 from advisor.pricing.catalogue import catalogue
 from advisor.pricing.price import PriceKey, PriceRow
+from advisor.pricing.providers.aws.services import EC2, NAME, SAGEMAKER, SAGEMAKER_PREFIX
 
-SERVICE = "sagemaker_training"
-PREFIX = "ml."
 _RATIO_DIGITS = Decimal("0.0001")
 
 
@@ -35,7 +34,7 @@ class Ratio:
 
 @cache
 def _ratios() -> MappingProxyType[tuple[str, str], Ratio]:
-    with (TABLES / "sagemaker_ratios.csv").open(newline="", encoding="utf-8") as lines:
+    with (TABLES / NAME / "sagemaker_ratios.csv").open(newline="", encoding="utf-8") as lines:
         return MappingProxyType(
             {
                 (line["scope"], line["name"]): Ratio(Decimal(line["ratio"]), line["scope"])
@@ -46,7 +45,7 @@ def _ratios() -> MappingProxyType[tuple[str, str], Ratio]:
 
 def ratio(instance_type: str) -> Ratio | None:
     """Of `p4d.24xlarge` or `ml.p4d.24xlarge`; None: nobody knows such a type."""
-    name = instance_type.removeprefix(PREFIX)
+    name = instance_type.removeprefix(SAGEMAKER_PREFIX)
     machine = catalogue().get(name)
     if machine is None:
         return None
@@ -57,9 +56,9 @@ def ratio(instance_type: str) -> Ratio | None:
 
 def ec2_key(key: PriceKey) -> PriceKey | None:
     """The EC2 price that an unknown training price is derived from; None: from none."""
-    if key.service != SERVICE or key.purchase_option != "on_demand":
+    if key.service != SAGEMAKER or key.purchase_option != "on_demand":
         return None
-    return replace(key, service="ec2", instance_type=key.instance_type.removeprefix(PREFIX))
+    return replace(key, service=EC2, instance_type=key.instance_type.removeprefix(SAGEMAKER_PREFIX))
 
 
 def estimates(key: PriceKey, ec2_rows: Iterable[PriceRow]) -> Iterator[PriceRow]:

@@ -1,0 +1,14 @@
+"""Azure. None of its prices are bundled: none that was found has a date of its own."""
+
+from __future__ import annotations
+
+from advisor.pricing.providers.provider import Provider, Service
+
+
+class Azure(Provider):
+    name = "azure"
+    title = "Azure"
+    services = (Service("virtual_machines", "Azure virtual machine"),)
+
+
+PROVIDER = Azure()

@@ -1,0 +1,14 @@
+"""Google Cloud. None of its prices are bundled: none that was found has a date of its own."""
+
+from __future__ import annotations
+
+from advisor.pricing.providers.provider import Provider, Service
+
+
+class GoogleCloud(Provider):
+    name = "gcp"
+    title = "Google Cloud"
+    services = (Service("compute_engine", "Compute Engine"),)
+
+
+PROVIDER = GoogleCloud()
