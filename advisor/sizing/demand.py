@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from trimtab.wire import NodeFacts
+
+from advisor import machine
+from advisor.figures import Figures
 from advisor.pricing.price import PriceKey
 from advisor.pricing.providers import sold_as
 
@@ -37,6 +42,29 @@ class Demand:
     def sold_as(self, name: str) -> str:
         """A hardware name as this service calls it: SageMaker sells X as `ml.X`."""
         return sold_as(self.service, name)
+
+
+def demand_of(
+    nodes: Sequence[NodeFacts], measured: Figures, duration_seconds: float
+) -> Demand | None:
+    """What a run asked of its nodes; None where CPU or memory wasn't measured, or the nodes aren't
+    alike."""
+    keys = {machine.price_key(node) for node in nodes}
+    if len(keys) != 1 or measured.cores_busy_p95 is None or measured.memory_p99_bytes is None:
+        return None
+    key = keys.pop()
+    return Demand(
+        cores_busy_p95=measured.cores_busy_p95,
+        memory_p99_bytes=measured.memory_p99_bytes,
+        gpus=max(map(machine.allocated_gpus, nodes)),
+        duration_seconds=duration_seconds,
+        instance_type=key.instance_type,
+        region=key.region,
+        service=key.service,
+        provider=key.provider,
+        purchase_option=key.purchase_option,
+        node_count=len(nodes),
+    )
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from trimtab.wire import PHASES
 from advisor.store import tables
 from advisor.store.grid import Grid, Line
 from advisor.store.index import TIERS_SECONDS, NodeHistory, to_ms, to_us
-from advisor.store.objects import ObjectStore
+from advisor.store.objects import ObjectReader
 from advisor.store.reading import Reader
 from advisor.store.rows import is_counter
 from rules.frame import EVENT_COLUMNS, STEP_COLUMNS, NodeFrame, RunFrame
@@ -26,7 +26,7 @@ _PHASE = pd.CategoricalDtype(list(PHASES))
 
 
 def load_frame(
-    store: ObjectStore,
+    store: ObjectReader,
     nodes: Sequence[NodeHistory],
     started_at: datetime,
     ended_at: datetime,
@@ -53,7 +53,7 @@ def load_frame(
 
 
 def read_steps(
-    store: ObjectStore, nodes: Sequence[NodeHistory], start: datetime, end: datetime
+    store: ObjectReader, nodes: Sequence[NodeHistory], start: datetime, end: datetime
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Steps that began within [start, end] as `STEP_COLUMNS` and `node`; seconds since `start`.
 
@@ -63,14 +63,14 @@ def read_steps(
 
 
 def read_events(
-    store: ObjectStore, nodes: Sequence[NodeHistory], start: datetime, end: datetime
+    store: ObjectReader, nodes: Sequence[NodeHistory], start: datetime, end: datetime
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Events within [start, end] as `EVENT_COLUMNS` and `node`, and the unreadable keys."""
     return _of_nodes(store, nodes, start, end, EVENT_COLUMNS)
 
 
 def _of_nodes(
-    store: ObjectStore,
+    store: ObjectReader,
     nodes: Sequence[NodeHistory],
     start: datetime,
     end: datetime,

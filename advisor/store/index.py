@@ -27,6 +27,11 @@ def from_ms(time_ms: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=time_ms)
 
 
+def from_ns(time_ns: int) -> datetime:
+    """Exact to the microsecond, as a float would not be."""
+    return _EPOCH + timedelta(microseconds=time_ns // 1000)
+
+
 @dataclass(frozen=True)
 class SegmentRef:
     """One uploaded segment that is not compacted yet."""

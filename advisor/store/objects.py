@@ -24,7 +24,14 @@ class StoredObject:
     changed_at: datetime
 
 
-class ObjectStore(Protocol):
+class ObjectReader(Protocol):
+    """All that reading a run needs of a store."""
+
+    def get(self, key: str) -> bytes:
+        """Raises `ObjectMissingError`."""
+
+
+class ObjectStore(ObjectReader, Protocol):
     """Whole objects by key. Keys are safe characters, `/` and single dots between them."""
 
     def put(self, key: str, body: bytes) -> None:
@@ -32,9 +39,6 @@ class ObjectStore(Protocol):
 
     def put_file(self, key: str, file: BinaryIO) -> None:
         """`put` of a whole file, from its begin, that need not fit into memory."""
-
-    def get(self, key: str) -> bytes:
-        """Raises `ObjectMissingError`."""
 
     def open(self, key: str) -> BinaryIO:
         """To be read in pieces, and closed. Raises `ObjectMissingError`."""

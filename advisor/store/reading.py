@@ -15,7 +15,7 @@ from trimtab.wire import WireError
 from advisor.store import chunks, segments, tables, ticks
 from advisor.store.chunks import ChunkError, Members
 from advisor.store.index import HOUR_MS, TIERS_SECONDS, ChunkRef, NodeHistory, SegmentRef, to_ms
-from advisor.store.objects import ObjectMissingError, ObjectStore
+from advisor.store.objects import ObjectMissingError, ObjectReader
 from advisor.store.rows import Rows, joined, rolled_up
 from advisor.store.segments import HotSegment
 from advisor.store.session_series import series_names, series_rows
@@ -32,7 +32,7 @@ class Reader:
     Ask hours in rising order: a segment is kept decoded only as long as its hours are asked for.
     """
 
-    def __init__(self, store: ObjectStore, node: NodeHistory) -> None:
+    def __init__(self, store: ObjectReader, node: NodeHistory) -> None:
         self.unreadable: list[str] = []
         self._store = store
         self._segments: dict[int, list[SegmentRef]] = defaultdict(list)

@@ -12,15 +12,15 @@ from django.utils import timezone
 
 from advisor.advice.input_pipeline import RULE as INPUT_BOUND
 from advisor.costing.cost import RunCost
-from advisor.figures import Figures
 from advisor.recommend import Recommendation, recommend
-from advisor.sizing.demand import PRESETS, Demand
+from advisor.sizing.demand import PRESETS, demand_of
 from rules.engine import Judgement as RuleJudgement
 from webapp.advice import life_cycle
 from webapp.analysis import pricing, queue
 from webapp.analysis.models import Judgement
 from webapp.analysis.outcome import FollowUp, Outcome
 from webapp.prices.machines import catalogue_in
+from webapp.runs.history import facts
 from webapp.runs.models import Job, Node, Run
 
 RECENT = timedelta(days=30)
@@ -37,7 +37,8 @@ def recommendations(outcome: Outcome) -> list[Recommendation]:
     run, measured = outcome.run, outcome.measured
     if run.state in (Run.FAILED, Run.STOPPED) or run.duration is None or measured is None:
         return []
-    demand = _demand(run, outcome.nodes, measured.figures)
+    machines = [facts(node) for node in outcome.nodes]
+    demand = demand_of(machines, measured.figures, run.duration.total_seconds())
     return recommend(
         measured.judgements,
         demand,
@@ -58,31 +59,6 @@ def advise_again(job: Job, **_: Any) -> None:
     if newest is not None:
         queue.want(newest)
         queue.enqueue_on_commit(newest)
-
-
-def _demand(run: Run, nodes: Sequence[Node], measured: Figures) -> Demand | None:
-    """None where CPU or memory wasn't measured, or the nodes aren't alike."""
-    keys = {pricing.price_key(node) for node in nodes}
-    if len(keys) != 1 or measured.cores_busy_p95 is None or measured.memory_p99_bytes is None:
-        return None
-    key = keys.pop()
-    assert run.duration is not None  # noqa: S101 - the caller looked
-    return Demand(
-        cores_busy_p95=measured.cores_busy_p95,
-        memory_p99_bytes=measured.memory_p99_bytes,
-        gpus=max(_allocated_gpus(node) for node in nodes),
-        duration_seconds=run.duration.total_seconds(),
-        instance_type=key.instance_type,
-        region=key.region,
-        service=key.service,
-        provider=key.provider,
-        purchase_option=key.purchase_option,
-        node_count=len(nodes),
-    )
-
-
-def _allocated_gpus(node: Node) -> int:
-    return sum(1 for gpu in node.gpus if gpu.get("allocated", True))
 
 
 def _recent_costs_usd(

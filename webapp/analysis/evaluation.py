@@ -12,6 +12,7 @@ from advisor.costing.cost import cost_of_run
 from advisor.figures import figures
 from advisor.store.frames import load_frame
 from advisor.store.opening import open_store
+from advisor.store.resolution import resolution_seconds
 from rules import engine
 from rules.frame import RunFrame
 from rules.ledger import ledger
@@ -22,10 +23,6 @@ from webapp.runs import progress
 from webapp.runs.history import node_history
 from webapp.runs.models import Node, Run, Segment
 from webapp.thresholds.values import values_of
-
-# A frame of a run has at most so many rows; longer runs are read coarser.
-MOST_CELLS = 10_000
-RESOLUTIONS_SECONDS = (1, 2, 5, 10, 30, 60, 300, 900)
 
 
 def evaluate(held: queue.Claim) -> Outcome:
@@ -76,8 +73,6 @@ def frame_of(
 
 
 def _resolution_seconds(run: Run, length_seconds: float) -> float:
-    """As fine as was sampled, a second at the finest, and coarse enough for a long run."""
     sampled = Segment.objects.filter(session__node__attempt__run=run)
     finest = sampled.order_by("resolution_ms").values_list("resolution_ms", flat=True).first()
-    at_least = max((finest or 1000) / 1000, length_seconds / MOST_CELLS)
-    return next((float(r) for r in RESOLUTIONS_SECONDS if r >= at_least), 3600.0)
+    return resolution_seconds(finest or 1000, length_seconds)

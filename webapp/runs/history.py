@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
+from trimtab.wire import Gpu, NodeFacts
+
+from advisor.machine import hardware
 from advisor.store.index import ChunkRef, NodeHistory, SegmentRef
-from rules.frame import GpuHardware, Hardware
 from webapp.runs.models import Chunk, Node, Run, Segment
 
 
@@ -20,24 +23,40 @@ def node_history(node: Node) -> NodeHistory:
     chunks = Chunk.objects.filter(node=node, replaced_at=None)
     return NodeHistory(
         key=node.key,
-        hardware=hardware(node),
+        hardware=hardware(facts(node)),
         intervals=tuple(session.interval for session in node.sessions.all()),
         segments=tuple(segment_refs(hot)),
         chunks=tuple(chunk_refs(chunks)),
     )
 
 
-def hardware(node: Node) -> Hardware:
-    gpus = tuple(
-        GpuHardware(gpu["model"], gpu["memory_bytes"], gpu.get("allocated", True))
-        for gpu in node.gpus
-    )
-    return Hardware(
+def facts(node: Node) -> NodeFacts:
+    """What the agent declared of the machine, or a person corrected."""
+    return NodeFacts(
+        machine_id=node.machine_id,
+        hostname=node.hostname,
+        provider=node.provider,
+        service=node.service,
+        region=node.region,
+        zone=node.zone,
         instance_type=node.instance_type,
+        purchase_option=node.purchase_option,
+        owns_machine=node.owns_machine,
         vcpus=node.vcpus,
         effective_cpus=node.effective_cpus,
-        memory_bytes=node.effective_memory_bytes or node.memory_bytes,
-        gpus=gpus,
+        memory_bytes=node.memory_bytes,
+        effective_memory_bytes=node.effective_memory_bytes,
+        cpu_model=node.cpu_model,
+        gpus=[_gpu(document) for document in node.gpus],
+    )
+
+
+def _gpu(document: Mapping[str, Any]) -> Gpu:
+    return Gpu(
+        model=document.get("model", ""),
+        memory_bytes=document.get("memory_bytes", 0),
+        uuid=document.get("uuid", ""),
+        allocated=document.get("allocated", True),
     )
 
 

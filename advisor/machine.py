@@ -1,0 +1,71 @@
+"""A node as its agent declared it, as hardware for the rules and as a price key for the cost."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from trimtab.wire import NodeFacts
+
+from advisor.pricing.gpus import gpu_model
+from advisor.pricing.price import PriceKey
+from advisor.pricing.providers import DEFAULT, provider
+from advisor.pricing.providers.on_premises import GPU_HOUR
+from advisor.pricing.providers.on_premises import PROVIDER as ON_PREMISES
+from advisor.pricing.providers.provider import MACHINE
+from rules.frame import GpuHardware, Hardware
+
+
+def hardware(node: NodeFacts) -> Hardware:
+    """What the rules know of the machine."""
+    return Hardware(
+        instance_type=node.instance_type,
+        vcpus=node.vcpus,
+        effective_cpus=node.effective_cpus,
+        memory_bytes=node.effective_memory_bytes or node.memory_bytes,
+        gpus=tuple(GpuHardware(gpu.model, gpu.memory_bytes, gpu.allocated) for gpu in node.gpus),
+    )
+
+
+def price_key(node: NodeFacts) -> PriceKey:
+    """What the node is priced as: its instance type; an own machine by its GPUs, per hour."""
+    seller, service, name = _priced_as(node)
+    return PriceKey(
+        provider=seller,
+        service=service,
+        region=node.region,
+        instance_type=name,
+        purchase_option=node.purchase_option,
+        zone=node.zone,
+    )
+
+
+def _priced_as(node: NodeFacts) -> tuple[str, str, str]:
+    """Provider, service, and type or GPU model."""
+    if node.instance_type:
+        seller = node.provider or DEFAULT
+        service = node.service or provider(seller).service_of(node.instance_type)
+        return seller, service, node.instance_type
+    owner = node.provider or ON_PREMISES.name
+    if node.gpus:
+        gpu = node.gpus[0]
+        known = gpu_model(gpu.model, gpu.memory_bytes)
+        return owner, node.service or GPU_HOUR, known.key if known else gpu.model
+    return owner, node.service or MACHINE, ""
+
+
+def share(node: NodeFacts) -> Fraction:
+    """Allocated over total GPUs; over cores where there are none; the whole if not known."""
+    if node.gpus:
+        return Fraction(allocated_gpus(node) or len(node.gpus), len(node.gpus))
+    if not node.vcpus or not node.effective_cpus:
+        return Fraction(1)
+    return min(Fraction(str(round(node.effective_cpus, 3))) / node.vcpus, Fraction(1))
+
+
+def units(node: NodeFacts) -> int:
+    """How many of what is priced the node has."""
+    return len(node.gpus) if price_key(node).service == GPU_HOUR else 1
+
+
+def allocated_gpus(node: NodeFacts) -> int:
+    return sum(gpu.allocated for gpu in node.gpus)
