@@ -1,0 +1,102 @@
+"""`python -m advisor analyse RUN_DIR`: one run's cost, findings and advice, without a service."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import UUID
+
+from trimtab.wire import NodeFacts
+
+from advisor.offline.analysis import analyse
+from advisor.offline.document import as_document
+from advisor.offline.reading import Folder, FolderError, StoredRun, read_folder
+from advisor.offline.report import as_text
+from advisor.sizing.demand import BALANCED, PRESETS
+
+ANALYSED, NOT_ANALYSED, PARTLY_UNREADABLE = 0, 2, 3
+EXIT_CODES = """exit codes:
+  0  analysed
+  2  nothing was analysed: no such folder, no samples in it, or wrong options
+  3  analysed, but parts of the run can't be read; they are named on stderr
+"""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """The exit code; see `EXIT_CODES`."""
+    arguments = _parser().parse_args(words)
+    try:
+        folder = read_folder(arguments.folder)
+        run = _chosen(folder, arguments.run)
+    except FolderError as error:
+        print(f"trimtab: {error}", file=sys.stderr)
+        return NOT_ANALYSED
+    for part in folder.unreadable:
+        print(f"trimtab: can't be read: {part}", file=sys.stderr)
+    preset = PRESETS[arguments.preset]
+    report = analyse(run, _stated(arguments), preset, datetime.now(UTC))
+    print(json.dumps(as_document(report), indent=2) if arguments.json else as_text(report))
+    return PARTLY_UNREADABLE if folder.unreadable else ANALYSED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m advisor", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    command = commands.add_parser(
+        "analyse",
+        help="analyse one run of a folder",
+        description="Analyses a run that an agent measured, at the bundled list prices.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument(
+        "folder",
+        type=Path,
+        metavar="RUN_DIR",
+        help="an agent's state folder, or a folder of *.segment and *.declaration files",
+    )
+    command.add_argument("--run", type=_uuid, metavar="ID", help="the run, if there are several")
+    command.add_argument("--json", action="store_true", help="print a JSON document")
+    command.add_argument("--preset", choices=PRESETS, default=BALANCED.name, help="of the advice")
+    for name in ("provider", "service", "region", "instance-type", "purchase-option"):
+        command.add_argument(f"--{name}", default="", help="of every node, if it wasn't declared")
+    return parser
+
+
+def _uuid(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a run id") from None
+
+
+def _stated(arguments: argparse.Namespace) -> NodeFacts:
+    return NodeFacts(
+        machine_id="",
+        provider=arguments.provider,
+        service=arguments.service,
+        region=arguments.region,
+        instance_type=arguments.instance_type,
+        purchase_option=arguments.purchase_option,
+    )
+
+
+def _chosen(folder: Folder, run_id: UUID | None) -> StoredRun:
+    """Raises FolderError: there is no such run, or several and none is named."""
+    runs = "\n".join(f"  {run.run_id}  {run.job}" for run in folder.runs.values())
+    if run_id is None and len(folder.runs) == 1:
+        return next(iter(folder.runs.values()))
+    if run_id is None:
+        count = len(folder.runs)
+        raise FolderError(f"the folder holds {count} runs; choose one with --run:\n{runs}")
+    if run_id not in folder.runs:
+        raise FolderError(f"the folder holds no samples of run {run_id}; it holds:\n{runs}")
+    return folder.runs[run_id]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

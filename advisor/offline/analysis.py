@@ -1,0 +1,139 @@
+"""One run of a folder, analysed as the service does: judgements, ledger, cost, recommendations."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from trimtab.wire import NodeFacts
+
+from advisor import machine
+from advisor.costing.cost import NodeUse, RunCost, cost_of_run
+from advisor.costing.notes import notes
+from advisor.figures import Figures, figures
+from advisor.money import split_usd
+from advisor.offline.nodes import FAILED, STOPPED, Node, Timeline
+from advisor.offline.reading import StoredRun
+from advisor.pricing.book import PriceBook
+from advisor.pricing.bundled import bundled_prices
+from advisor.pricing.catalogue import catalogue
+from advisor.recommend import Recommendation, recommend
+from advisor.sizing.demand import Preset, demand_of
+from advisor.store.frames import load_frame
+from advisor.store.resolution import resolution_seconds
+from rules import engine
+from rules.engine import Judgement
+from rules.ledger import Ledger, ledger
+
+RECENT = timedelta(days=30)
+
+
+@dataclass(frozen=True)
+class LedgerLine:
+    """What a label of the waste ledger took of the run, over all nodes and GPUs."""
+
+    label: str
+    node_seconds: float
+    usd: Decimal | None
+    """None: a node has no price."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that is known of a run without a service."""
+
+    run: StoredRun
+    timeline: Timeline
+    judgements: list[Judgement]
+    ledger: list[LedgerLine]
+    figures: Figures
+    cost: RunCost
+    cost_notes: list[str]
+    recommendations: list[Recommendation]
+
+
+def analyse(run: StoredRun, stated: NodeFacts, preset: Preset, as_of: datetime) -> Report:
+    """A run's report at bundled list prices.
+
+    Args:
+        stated: what a person says of every node; what is empty is as the agent declared it.
+        as_of: the time whose prices and availability count for recommendations; aware.
+    """
+    timeline = Timeline.of(run, stated)
+    frame, _ = load_frame(
+        timeline.bodies,
+        [node.history for node in timeline.nodes],
+        timeline.started_at,
+        timeline.ended_at,
+        resolution_seconds(timeline.finest_ms, timeline.duration_seconds),
+        timeline.is_final,
+    )
+    uses = [_use(node) for node in timeline.nodes]
+    book = PriceBook(bundled_prices())
+    cost, measured = cost_of_run(uses, book), figures(frame)
+    judgements = engine.evaluate(frame, {})
+    return Report(
+        run=run,
+        timeline=timeline,
+        judgements=judgements,
+        ledger=_ledger_lines(ledger(frame), cost),
+        figures=measured,
+        cost=cost,
+        cost_notes=notes(uses, {use.node_key: use.share for use in uses}, cost.parts),
+        recommendations=_recommendations(timeline, judgements, measured, cost, book, as_of, preset),
+    )
+
+
+def _use(node: Node) -> NodeUse:
+    return NodeUse(
+        node_key=node.history.key,
+        price_key=machine.price_key(node.facts),
+        intervals=node.history.intervals,
+        share=machine.share(node.facts),
+        owns_machine=node.facts.owns_machine,
+        units=machine.units(node.facts),
+    )
+
+
+def _ledger_lines(entries: Ledger, cost: RunCost) -> list[LedgerLine]:
+    """The dearest first. All GPUs of a node are held for as long, so time is the weight."""
+    usd: dict[str, Decimal] = defaultdict(Decimal)
+    for node in entries.nodes:
+        whole = sum((part.usd for part in cost.parts if part.node_key == node), Decimal(0))
+        for label, part in split_usd(whole, entries.shares(node)).items():
+            usd[label] += part
+    lines = [
+        LedgerLine(label, seconds, None if cost.total_usd is None else usd[label])
+        for label, seconds in entries.node_seconds().items()
+    ]
+    return sorted(lines, key=lambda line: (-(line.usd or 0), -line.node_seconds))
+
+
+def _recommendations(
+    timeline: Timeline,
+    judgements: list[Judgement],
+    measured: Figures,
+    cost: RunCost,
+    book: PriceBook,
+    as_of: datetime,
+    preset: Preset,
+) -> list[Recommendation]:
+    """Nothing for a run that failed or was stopped."""
+    if timeline.state in (FAILED, STOPPED):
+        return []
+    is_recent = timeline.started_at >= as_of - RECENT
+    nodes: Sequence[NodeFacts] = [node.facts for node in timeline.nodes]
+    return recommend(
+        judgements,
+        demand_of(nodes, measured, timeline.duration_seconds),
+        cost.total_usd,
+        timeline.duration_seconds,
+        [cost.total_usd] if is_recent and cost.total_usd is not None else [],
+        book,
+        catalogue(),
+        as_of,
+        preset,
+    )
