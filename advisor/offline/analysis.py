@@ -103,8 +103,10 @@ def _ledger_lines(entries: Ledger, cost: RunCost) -> list[LedgerLine]:
     usd: dict[str, Decimal] = defaultdict(Decimal)
     for node in entries.nodes:
         whole = sum((part.usd for part in cost.parts if part.node_key == node), Decimal(0))
-        for label, part in split_usd(whole, entries.shares(node)).items():
-            usd[label] += part
+        mine = [entry for entry in entries.entries if entry.node == node]
+        parts = split_usd(whole, {place: entry.microseconds for place, entry in enumerate(mine)})
+        for place, part in parts.items():
+            usd[mine[place].label] += part
     lines = [
         LedgerLine(label, seconds, None if cost.total_usd is None else usd[label])
         for label, seconds in entries.node_seconds().items()
