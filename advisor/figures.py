@@ -76,23 +76,23 @@ def _percentile(values: pd.Series, percentile: float) -> float | None:
 
 def _highest(frame: RunFrame, series: str, percentile: float) -> float | None:
     """The percentile of the node on which it is highest."""
-    found = [
+    percentiles = [
         _percentile(node.samples[series], percentile)
         for node in frame.nodes.values()
         if series in node.samples
     ]
-    return max((value for value in found if value is not None), default=None)
+    return max((value for value in percentiles if value is not None), default=None)
 
 
 def _cores_busy(frame: RunFrame) -> float | None:
-    found = [
+    cores = [
         busy / 100 * node.hardware.vcpus
         for node in frame.nodes.values()
         if node.hardware.vcpus
         and "host.cpu_busy_pct" in node.samples
         and (busy := _percentile(node.samples["host.cpu_busy_pct"], 95)) is not None
     ]
-    return max(found, default=None)
+    return max(cores, default=None)
 
 
 def _gpu_busy(frame: RunFrame) -> float | None:
@@ -138,12 +138,12 @@ def _untimed(frame: RunFrame) -> pd.DataFrame:
 
 def _metrics(frame: RunFrame) -> dict[str, float]:
     """The last finite value of each user metric."""
-    found: dict[str, float] = {}
+    last_values: dict[str, float] = {}
     for data in _event_data(frame, "metric"):
         name, value = data.get("name"), data.get("value")
         if isinstance(name, str) and isinstance(value, float) and np.isfinite(value):
-            found[name] = value
-    return found
+            last_values[name] = value
+    return last_values
 
 
 def _metric_progress(frame: RunFrame) -> dict[str, list[list[float]]]:
@@ -152,8 +152,8 @@ def _metric_progress(frame: RunFrame) -> dict[str, list[list[float]]]:
         for seconds, data in _events_of(node, "metric").itertuples(index=False):
             if isinstance(data.get("name"), str) and isinstance(data.get("value"), float):
                 points[data["name"]].append((float(seconds), data["value"]))
-    found = {name: improvements(name, points[name]) for name in sorted(points)[:MOST_METRICS]}
-    return {name: told for name, told in found.items() if told}
+    progress = {name: improvements(name, points[name]) for name in sorted(points)[:MOST_METRICS]}
+    return {name: told for name, told in progress.items() if told}
 
 
 def _event_data(frame: RunFrame, kind: str) -> list[dict[str, Any]]:

@@ -42,4 +42,4 @@ def recommend(
     spending = Spending(cost_usd, duration_seconds, tuple(recent_costs_usd))
     fix = fix_input_pipeline(judgements, spending, demand, catalogue)
     change = change_instance_type(spending, demand, book, catalogue, as_of, preset, fix)
-    return [found for found in (fix, change) if found is not None]
+    return [advised for advised in (fix, change) if advised is not None]

@@ -87,18 +87,18 @@ def _risk(
 def _evidence(judged: RuleJudgement, spending: Spending, saving: Saving | None) -> list[str]:
     verdict = judged.verdict
     seconds = f"{verdict.waste_seconds_low:.0f} to {verdict.waste_seconds_high:.0f} s"
-    found = [
+    evidence = [
         verdict.summary,
         f"A fix gives back {seconds} of the run's {spending.duration_seconds:.0f} s.",
     ]
     if saving is not None:
         money = f"{display_usd(saving.low)} to {display_usd(saving.high)}"
-        found.append(f"At the run's price that is {money} of {display_usd(spending.cost_usd)}.")
-    return found
+        evidence.append(f"At the run's price that is {money} of {display_usd(spending.cost_usd)}.")
+    return evidence
 
 
 def _assumptions(demand: Demand | None) -> list[str]:
-    found = ["The run costs in proportion to its time.", "The same work is done."]
+    assumptions = ["The run costs in proportion to its time.", "The same work is done."]
     if demand is not None:
-        found.append(f"The run stays on {demand.node_count} × {demand.instance_type}.")
-    return found
+        assumptions.append(f"The run stays on {demand.node_count} × {demand.instance_type}.")
+    return assumptions

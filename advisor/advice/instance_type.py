@@ -162,7 +162,7 @@ def _evidence(
     now, then, demand = switch.now, switch.then, switch.demand
     recovered = _recovered_share(fix, spending)
     busy = demand.cores_busy_p95 * (1 - recovered) if fix else demand.cores_busy_p95
-    found = [
+    evidence = [
         f"{busy:.1f} of {now.machine.vcpus} cores were busy (p95); "
         f"{then.instance_type} has {then.machine.vcpus}.",
         f"{demand.memory_p99_bytes / GIB:.1f} of {now.machine.memory_bytes / GIB:.0f} GiB were "
@@ -171,10 +171,10 @@ def _evidence(
         f"{display_usd(now.usd_per_hour)}.",
     ]
     if demand.gpus:
-        found.append(f"{demand.gpus} GPU in use of {now.machine.gpu_count}, and the same model.")
+        evidence.append(f"{demand.gpus} GPU in use of {now.machine.gpu_count}, and the same model.")
     if fix:
-        found.append(_interaction(saving, fix, spending, demand))
-    return found
+        evidence.append(_interaction(saving, fix, spending, demand))
+    return evidence
 
 
 def _interaction(saving: Saving, fix: Recommendation, spending: Spending, demand: Demand) -> str:
@@ -189,17 +189,17 @@ def _interaction(saving: Saving, fix: Recommendation, spending: Spending, demand
 
 
 def _assumptions(switch: _Switch) -> list[str]:
-    found = [f"The number of nodes stays {switch.then.node_count}."]
+    assumptions = [f"The number of nodes stays {switch.then.node_count}."]
     if switch.is_other_processor:
-        found.append("The processor is another one: its speed on this job was not measured.")
+        assumptions.append("The processor is another one: its speed on this job was not measured.")
     listing = availability_service(switch.demand.service)
     if listing is not None:
-        found.append(
+        assumptions.append(
             f"What {listing.title} no longer offers is taken to be gone from this service too."
         )
     if switch.then.is_estimated_price:
-        found.append("The price is an estimate or a later one.")
-    return found
+        assumptions.append("The price is an estimate or a later one.")
+    return assumptions
 
 
 def _shown(switch: _Switch, table: Sequence[Candidate]) -> list[Candidate]:

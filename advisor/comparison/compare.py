@@ -138,7 +138,7 @@ def _cost_factors(run: RunFacts) -> CostFactors | None:
 
 
 def _warnings(a: RunFacts, b: RunFacts, work: SharedWork, changes: tuple[Change, ...]) -> list[str]:
-    found = [
+    warnings = [
         f"Run #{run.number} is {run.state}: its cost is {display_usd(run.cost_usd)} so far, and "
         "no saving is claimed."
         if run.state in ("running", "lost")
@@ -146,29 +146,29 @@ def _warnings(a: RunFacts, b: RunFacts, work: SharedWork, changes: tuple[Change,
         for run in (a, b)
         if run.state != FINISHED
     ]
-    found += [f"Run #{run.number} has no price." for run in (a, b) if run.cost_usd is None]
+    warnings += [f"Run #{run.number} has no price." for run in (a, b) if run.cost_usd is None]
     if a.basis != b.basis and a.cost_usd is not None and b.cost_usd is not None:
         bases = f"Run #{a.number} is counted at {a.basis}, run #{b.number} at {b.basis}"
-        found.append(f"{bases}: a part of the difference is what was agreed on.")
-    found += [
+        warnings.append(f"{bases}: a part of the difference is what was agreed on.")
+    warnings += [
         f"The workload differs: {change.name} was {change.a}, is {change.b}."
         for change in _workload_changes(a, b)
     ]
     if work.unit != WHOLE_RUN and not work.is_equal:
-        found.append(
+        warnings.append(
             f"The work differs: {wording.quantity(work.a)} and {wording.quantity(work.b)} "
             f"{work.unit}; only the cost per {work.unit.removesuffix('s')} compares."
         )
-    found += work.warnings
-    found += [
+    warnings += work.warnings
+    warnings += [
         f"{change.name} changed from {wording.plain(change.a)} to {wording.plain(change.b)}, "
         "which may change results: compare the metrics too."
         for change in changes
         if _may_change_results(change.name)
     ]
     if a.quality is not None and b.quality is not None and not set(a.quality) & set(b.quality):
-        found.append("The quality of the results is not recorded, so it is not compared.")
-    return [*found, "A single run each: there is no estimate of the noise."]
+        warnings.append("The quality of the results is not recorded, so it is not compared.")
+    return [*warnings, "A single run each: there is no estimate of the noise."]
 
 
 def _may_change_results(name: str) -> bool:

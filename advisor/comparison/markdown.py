@@ -38,18 +38,18 @@ class _Compared(Protocol):
     def warnings(self) -> Sequence[str]: ...
 
 
-def markdown(found: _Compared) -> str:
+def markdown(comparison: _Compared) -> str:
     """The sentence, why, what was changed, warnings, and the figures folded away."""
-    runs = [f"#{found.a.number}", f"#{found.b.number}"]
-    changes = [[c.name, plain(c.a), plain(c.b)] for c in found.configuration_changes]
-    figures = [[row.name, row.a, row.b, row.change] for row in found.metrics]
+    runs = [f"#{comparison.a.number}", f"#{comparison.b.number}"]
+    changes = [[c.name, plain(c.a), plain(c.b)] for c in comparison.configuration_changes]
+    figures = [[row.name, row.a, row.b, row.change] for row in comparison.metrics]
     blocks = [
-        f"**{_text(found.sentence)}**",
-        _text(found.why),
+        f"**{_text(comparison.sentence)}**",
+        _text(comparison.why),
         _table(["changed", *runs], changes) if changes else "",
-        "\n".join(f"- {_text(warning)}" for warning in found.warnings),
+        "\n".join(f"- {_text(warning)}" for warning in comparison.warnings),
         "<details><summary>Figures</summary>",
-        _text(found.exactly),
+        _text(comparison.exactly),
         _table(["figure", *runs, "change"], figures),
         "</details>",
     ]

@@ -29,8 +29,8 @@ class Worse:
 def worse_in_b(a: Mapping[str, float] | None, b: Mapping[str, float] | None) -> tuple[Worse, ...]:
     """The metrics that both logged, whose name says what is better, and that are worse in `b`."""
     both = sorted({*(a or {})} & {*(b or {})})
-    found = (Worse(name, (a or {})[name], (b or {})[name]) for name in both)
-    return tuple(each for each in found if _is_worse(each))
+    candidates = (Worse(name, (a or {})[name], (b or {})[name]) for name in both)
+    return tuple(each for each in candidates if _is_worse(each))
 
 
 def _is_worse(metric: Worse) -> bool:

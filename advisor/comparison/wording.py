@@ -149,8 +149,8 @@ def _in_brackets(percent: float | None) -> str:
 
 
 def _clauses(a: RunFacts, b: RunFacts, work: SharedWork) -> str:
-    found = (_time(a, b, work), _machines(a, b), _data_wait(a, b))
-    return "; ".join(clause for clause in found if clause)
+    clauses = (_time(a, b, work), _machines(a, b), _data_wait(a, b))
+    return "; ".join(clause for clause in clauses if clause)
 
 
 def _time(a: RunFacts, b: RunFacts, work: SharedWork) -> str:

@@ -166,7 +166,7 @@ def _with_minimum(
 ) -> list[tuple[datetime, datetime, NodeUse]]:
     """Each stretch without a break is one start; a short one lasts the minimum, or until the
     node's next, so that no second of a machine is charged twice."""
-    found = []
+    billed = []
     began: datetime | None = None
     for index, (start, end, use) in enumerate(held):
         began = start if began is None else began
@@ -176,19 +176,19 @@ def _with_minimum(
             end = max(end, began + timedelta(seconds=least))
             end = min(end, following) if following else end
             began = None
-        found.append((start, end, use))
-    return found
+        billed.append((start, end, use))
+    return billed
 
 
 def merged(intervals: Iterable[Interval]) -> list[Interval]:
     """Overlapping and touching intervals joined, in UTC, in order."""
-    found: list[Interval] = []
+    joined: list[Interval] = []
     for start, end in sorted((a.astimezone(UTC), b.astimezone(UTC)) for a, b in intervals):
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], end))
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
         else:
-            found.append((start, end))
-    return found
+            joined.append((start, end))
+    return joined
 
 
 def _pieces(held: list[tuple[datetime, datetime, NodeUse]], book: PriceBook) -> list[_Piece]:
@@ -246,15 +246,15 @@ def shares_on_machine(uses: Iterable[NodeUse]) -> tuple[NodeUse, ...]:
     """
     given = [replace(use, intervals=tuple(merged(use.intervals))) for use in map(_checked, uses)]
     edges = sorted({time for use in given for interval in use.intervals for time in interval})
-    found: dict[tuple[int, Fraction], list[Interval]] = defaultdict(list)
+    held: dict[tuple[int, Fraction], list[Interval]] = defaultdict(list)
     for start, end in pairwise(edges):
         active = [i for i, use in enumerate(given) if _holds(use, start)]
         total = sum((given[i].share for i in active), Fraction(0))
         for i in active:
-            found[i, given[i].share / max(total, Fraction(1))].append((start, end))
+            held[i, given[i].share / max(total, Fraction(1))].append((start, end))
     return tuple(
         replace(given[i], share=share, intervals=tuple(merged(intervals)))
-        for (i, share), intervals in sorted(found.items())
+        for (i, share), intervals in sorted(held.items())
     )
 
 

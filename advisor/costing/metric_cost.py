@@ -89,16 +89,16 @@ def improvements(name: str, points: Iterable[tuple[float, float]]) -> list[list[
     is_less_better = less_is_better(name)
     if is_less_better is None:
         return []
-    found: list[list[float]] = []
+    bests: list[list[float]] = []
     for seconds, value in sorted(points):
         if math.isfinite(value) and (
-            not found or (value < found[-1][1] if is_less_better else value > found[-1][1])
+            not bests or (value < bests[-1][1] if is_less_better else value > bests[-1][1])
         ):
-            found.append([seconds, value])
-    if len(found) <= MOST_POINTS:
-        return found
-    step = (len(found) - 1) / (MOST_POINTS - 1)
-    return [found[round(n * step)] for n in range(MOST_POINTS)]
+            bests.append([seconds, value])
+    if len(bests) <= MOST_POINTS:
+        return bests
+    step = (len(bests) - 1) / (MOST_POINTS - 1)
+    return [bests[round(n * step)] for n in range(MOST_POINTS)]
 
 
 def less_is_better(name: str) -> bool | None:

@@ -26,10 +26,10 @@ def notes(
 
 def _partial(own_shares: Mapping[str, Fraction]) -> list[str]:
     """One sentence for all nodes of one share."""
-    found = dict.fromkeys(share for share in own_shares.values() if share < 1)
+    shares = dict.fromkeys(share for share in own_shares.values() if share < 1)
     return [
         f"The run was given {_share(share)} of {_nodes(own_shares, share)}, and pays that share."
-        for share in found
+        for share in shares
     ]
 
 

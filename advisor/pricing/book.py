@@ -80,15 +80,15 @@ class PriceBook:
         """`start` to `end` in pieces of one price each, in order and without gaps."""
         turns = {t for row in self._rows_of(key) for t in (row.valid_from, row.valid_to) if t}
         edges = [start, *sorted(turn for turn in turns if start < turn < end), end]
-        found: list[Span] = []
+        spans: list[Span] = []
         for piece_start, piece_end in pairwise(edges):
             priced = self.price_at(key, piece_start)
             row, later = (priced.row, priced.later) if priced else (None, False)
-            if found and (found[-1].row, found[-1].later) == (row, later):
-                found[-1] = replace(found[-1], end=piece_end)
+            if spans and (spans[-1].row, spans[-1].later) == (row, later):
+                spans[-1] = replace(spans[-1], end=piece_end)
             elif piece_start < piece_end:
-                found.append(Span(piece_start, piece_end, row, later))
-        return found
+                spans.append(Span(piece_start, piece_end, row, later))
+        return spans
 
     def instance_types(self, like: PriceKey) -> list[str]:
         """The types that have a price where `like` does: its service, region and so on."""

@@ -78,8 +78,8 @@ def gpu_model(name: str, memory_bytes: int = 0) -> GpuModel | None:
         if wanted and _fits(model, wanted, memory_bytes) and _has_memory_kind(model, name)
     ]
     exact = [model for model in fitting if wanted in _names(model)]
-    found = exact if len(exact) == 1 else fitting
-    return found[0] if len(found) == 1 else None
+    chosen = exact if len(exact) == 1 else fitting
+    return chosen[0] if len(chosen) == 1 else None
 
 
 def _fits(model: GpuModel, wanted: frozenset[str], memory_bytes: int) -> bool:

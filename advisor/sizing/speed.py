@@ -74,5 +74,5 @@ def _cores_at_worst(now: InstanceType, other: InstanceType) -> float:
 
 def _generation(machine: InstanceType) -> str:
     """`5` for m5, c5d, r5n. A letter after it other than for disk and network is a processor."""
-    found = _GENERATION.match(machine.family)
-    return f"{found[1]}{found[2].strip('dnz')}" if found else machine.family
+    matched = _GENERATION.match(machine.family)
+    return f"{matched[1]}{matched[2].strip('dnz')}" if matched else machine.family

@@ -141,13 +141,13 @@ def decode_tier(
     fields = [name for name in file.schema_arrow.names if name != "series"]
     table = file.read_row_groups(groups, columns=fields, use_threads=False)
     arrays = [table[name].to_numpy() for name in fields]
-    found = {}
+    series = {}
     for name in wanted:
         first, length = index[name]
         group, offset = divmod(first, _TIER_ROW_GROUP)
         low = place[group] * _TIER_ROW_GROUP + offset
-        found[name] = Rows(*(array[low : low + length] for array in arrays))
-    return found, _members(file)
+        series[name] = Rows(*(array[low : low + length] for array in arrays))
+    return series, _members(file)
 
 
 def encode_table(table: pa.Table, members: Members) -> bytes:
@@ -207,8 +207,8 @@ def _metadata(file: pq.ParquetFile) -> dict[str, Any]:
     text = (file.metadata.metadata or {}).get(_METADATA)
     if text is None:
         raise ChunkError("a Parquet file, but not one that Trimtab wrote")
-    found: dict[str, Any] = json.loads(text)
-    return found
+    metadata: dict[str, Any] = json.loads(text)
+    return metadata
 
 
 def _members(file: pq.ParquetFile) -> Members:

@@ -82,10 +82,10 @@ def _of_nodes(
         reader = Reader(store, node)
         hours = reader.hours(start, end)
         if columns is STEP_COLUMNS:
-            found = [_steps(reader.steps(hour)[0], start, end) for hour in hours]
+            tables_of_hours = [_steps(reader.steps(hour)[0], start, end) for hour in hours]
         else:
-            found = [_events(reader.events(hour)[0], start, end) for hour in hours]
-        parts += [table.assign(node=node.key) for table in found]
+            tables_of_hours = [_events(reader.events(hour)[0], start, end) for hour in hours]
+        parts += [table.assign(node=node.key) for table in tables_of_hours]
         unreadable += reader.unreadable
     having = [part for part in parts if len(part)]
     every = (
@@ -126,29 +126,29 @@ def _samples(lines: dict[str, Line], grid: Grid) -> pd.DataFrame:
 
 def _steps(table: pa.Table, start: datetime, end: datetime) -> pd.DataFrame:
     """`STEP_COLUMNS`, in time order: means over `count` steps, but all their samples."""
-    found = table.select(_STEPS_READ).to_pandas()
-    found = found[found["start_us"].between(to_us(start), to_us(end))]
-    count = found["count"]
+    rows = table.select(_STEPS_READ).to_pandas()
+    rows = rows[rows["start_us"].between(to_us(start), to_us(end))]
+    count = rows["count"]
     columns = {
-        "rank": found["rank"].astype("int32"),
-        "phase": found["phase"].astype(_PHASE),
-        "start_seconds": (found["start_us"] - to_us(start)) / 1e6,
-        "duration_seconds": found["duration_us"] / count / 1e6,
-        "data_wait_seconds": found["data_wait_us"].astype("float64") / count / 1e6,
-        "samples": found["samples"].astype("float64"),
+        "rank": rows["rank"].astype("int32"),
+        "phase": rows["phase"].astype(_PHASE),
+        "start_seconds": (rows["start_us"] - to_us(start)) / 1e6,
+        "duration_seconds": rows["duration_us"] / count / 1e6,
+        "data_wait_seconds": rows["data_wait_us"].astype("float64") / count / 1e6,
+        "samples": rows["samples"].astype("float64"),
         "count": count.astype("int32"),
     }
     return pd.DataFrame(columns, copy=False)
 
 
 def _events(table: pa.Table, start: datetime, end: datetime) -> pd.DataFrame:
-    found = table.select(_EVENTS_READ).to_pandas()
-    found = found[found["time_ms"].between(to_ms(start), to_ms(end))].reset_index(drop=True)
+    rows = table.select(_EVENTS_READ).to_pandas()
+    rows = rows[rows["time_ms"].between(to_ms(start), to_ms(end))].reset_index(drop=True)
     events = pd.DataFrame(
         {
-            "time_seconds": (found["time_ms"] - to_ms(start)) / 1000.0,
-            "kind": found["kind"].astype("str"),
-            "data": pd.Series([json.loads(data) for data in found["data"]], dtype="object"),
+            "time_seconds": (rows["time_ms"] - to_ms(start)) / 1000.0,
+            "kind": rows["kind"].astype("str"),
+            "data": pd.Series([json.loads(data) for data in rows["data"]], dtype="object"),
         }
     )
     return events[list(EVENT_COLUMNS)]

@@ -58,15 +58,15 @@ class Reader:
         of all raw samples of the hour, which gives the same rows.
         """
         if tier_seconds:
-            found, members = self._tier(hour_ms, tier_seconds, names)
-            if found is not None and not self.waiting(hour_ms, members):
-                return found
-            made = self._made_of(hour_ms, names, found, members)
+            stored, members = self._tier(hour_ms, tier_seconds, names)
+            if stored is not None and not self.waiting(hour_ms, members):
+                return stored
+            made = self._made_of(hour_ms, names, stored, members)
             return {name: rolled_up(rows, tier_seconds) for name, rows in made.items()}
         if not self._refs(hour_ms, "samples", 0):
             finest = min((t for t in TIERS_SECONDS if self._refs(hour_ms, "samples", t)), default=0)
-            found, members = self._tier(hour_ms, finest, names) if finest else (None, Members())
-            return self._made_of(hour_ms, names, found, members)
+            stored, members = self._tier(hour_ms, finest, names) if finest else (None, Members())
+            return self._made_of(hour_ms, names, stored, members)
         return _series(self.ticks(hour_ms, names)[0], names)
 
     def ticks(self, hour_ms: int, names: Collection[str] | None) -> tuple[list[Ticks], Members]:
@@ -90,8 +90,12 @@ class Reader:
         refs = sorted(self._segments.get(hour_ms, ()), key=lambda ref: (ref.session_id, ref.seq))
         decoded = {ref.key: self._hot(ref) for ref in refs if not members.holds(ref)}
         self._forget_before(hour_ms)
-        found = ((ref, decoded.get(ref.key)) for ref in refs)
-        return [segments.within_hour(hot, ref, hour_ms) for ref, hot in found if hot is not None]
+        segments_of_hour = ((ref, decoded.get(ref.key)) for ref in refs)
+        return [
+            segments.within_hour(hot, ref, hour_ms)
+            for ref, hot in segments_of_hour
+            if hot is not None
+        ]
 
     def segment(self, ref: SegmentRef) -> HotSegment | None:
         return self._read(ref.key, lambda body: segments.read_segment(ref, body))
@@ -121,18 +125,18 @@ class Reader:
         stored: list[Ticks] = []
         members = Members()
         for ref in self._refs(hour_ms, "samples", 0):
-            found = self._read(ref.key, lambda body: chunks.decode_ticks(body, names))
-            stored += found[0] if found else []
-            members.update(found[1] if found else Members())
+            decoded = self._read(ref.key, lambda body: chunks.decode_ticks(body, names))
+            stored += decoded[0] if decoded else []
+            members.update(decoded[1] if decoded else Members())
         return stored, members
 
     def _tier(
         self, hour_ms: int, tier_seconds: int, names: Collection[str] | None
     ) -> tuple[dict[str, Rows] | None, Members]:
         for ref in self._refs(hour_ms, "samples", tier_seconds):
-            found = self._read(ref.key, lambda body: chunks.decode_tier(body, names))
-            if found:
-                return found
+            decoded = self._read(ref.key, lambda body: chunks.decode_tier(body, names))
+            if decoded:
+                return decoded
         return None, Members()
 
     def _table(
@@ -145,10 +149,10 @@ class Reader:
         members = Members()
         parts = []
         for ref in self._refs(hour_ms, kind, 0):
-            found = self._read(ref.key, chunks.decode_table)
-            if found:
-                parts.append(found[0])
-                members.update(found[1])
+            decoded = self._read(ref.key, chunks.decode_table)
+            if decoded:
+                parts.append(decoded[0])
+                members.update(decoded[1])
         hot = [segment for segment in self.waiting(hour_ms, members) if rows_of(segment)]
         members.add_all(hot)
         late = tables.of_rows((rows_of(segment) for segment in hot), schema)
@@ -179,14 +183,14 @@ class Reader:
             return None
 
 
-def _only(found: Iterable[Ticks], names: Collection[str] | None) -> Iterable[Ticks]:
+def _only(every: Iterable[Ticks], names: Collection[str] | None) -> Iterable[Ticks]:
     """Ticks with the asked series only."""
-    for each in found:
+    for each in every:
         kept = {n: c for n, c in each.columns.items() if names is None or n.split(":")[0] in names}
         yield Ticks(each.session, each.cadence_ms, each.times_ms, kept)
 
 
-def _series(found: list[Ticks], names: Collection[str] | None) -> dict[str, Rows]:
-    has = series_names(found)
-    made = {n: series_rows(found, n) for n in sorted(has) if names is None or n in names}
+def _series(every: list[Ticks], names: Collection[str] | None) -> dict[str, Rows]:
+    has = series_names(every)
+    made = {n: series_rows(every, n) for n in sorted(has) if names is None or n in names}
     return {name: rows for name, rows in made.items() if len(rows)}

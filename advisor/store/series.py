@@ -61,9 +61,9 @@ def read_series(
     views = []
     for node in nodes:
         reader = Reader(store, node)
-        found = _rows(reader, set(names), start, end, tier)
+        rows = _rows(reader, set(names), start, end, tier)
         unreadable = tuple(reader.unreadable)
-        views += [_view(node.key, n, found[n], grid, unreadable) for n in names if n in found]
+        views += [_view(node.key, n, rows[n], grid, unreadable) for n in names if n in rows]
     return views
 
 
@@ -80,19 +80,19 @@ def shown_name(series: str) -> tuple[str, str]:
 
 
 def _names(reader: Reader, node: NodeHistory) -> list[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     hours = {
         ref.hour_ms: ref
         for ref in sorted(node.chunks, key=lambda r: -r.tier_seconds)
         if ref.kind == "samples"
     }
     for ref in hours.values():
-        found |= reader.chunk_series(ref)
+        names |= reader.chunk_series(ref)
     for segment in node.segments:
         hot = reader.segment(segment)
         blocks = hot.blocks if hot else []
-        found |= {name.split(":")[0] for block in blocks for name in block.columns}
-    return sorted(found)
+        names |= {name.split(":")[0] for block in blocks for name in block.columns}
+    return sorted(names)
 
 
 def _rows(
@@ -105,8 +105,8 @@ def _rows(
             continue
         for name, rows in reader.rows(hour, names, tier).items():
             parts.setdefault(name, []).append(rows.within(low_ms, high_ms))
-    found = {name: joined(rows) for name, rows in parts.items()}
-    return {name: rows for name, rows in found.items() if len(rows)}
+    by_name = {name: joined(rows) for name, rows in parts.items()}
+    return {name: rows for name, rows in by_name.items() if len(rows)}
 
 
 def _view(

@@ -44,8 +44,8 @@ def causes(before: Sequence[Measured], now: Measured) -> list[Cause]:
     """
     if not before:
         return []
-    found = [*_phases(before, now), *_shares(before, now), *_ratios(before, now)]
-    return sorted(found, key=lambda cause: -cause.weight)[:MOST_CAUSES]
+    candidates = [*_phases(before, now), *_shares(before, now), *_ratios(before, now)]
+    return sorted(candidates, key=lambda cause: -cause.weight)[:MOST_CAUSES]
 
 
 def _phases(before: Sequence[Measured], now: Measured) -> list[Cause]:
@@ -54,18 +54,18 @@ def _phases(before: Sequence[Measured], now: Measured) -> list[Cause]:
     whole = sum(usual.values())
     if whole <= 0:
         return []
-    found = []
+    causes = []
     for name in sorted(names):
         share = (now.phase_seconds.get(name, 0.0) - usual[name]) / whole
         if abs(share) >= LEAST_CHANGE / 2:
             longer = "longer" if share > 0 else "shorter"
             words = f"{name} was {longer} by {_pct(100 * share)} % of a run's usual time"
-            found.append(Cause(f"phase {name}", words, 1 + abs(share)))
-    return found
+            causes.append(Cause(f"phase {name}", words, 1 + abs(share)))
+    return causes
 
 
 def _shares(before: Sequence[Measured], now: Measured) -> list[Cause]:
-    found = []
+    causes = []
     for key, (name, percent) in SHARES.items():
         usual, value = _usual(before, key), _number(now.figures.get(key))
         if usual is None or value is None:
@@ -73,12 +73,12 @@ def _shares(before: Sequence[Measured], now: Measured) -> list[Cause]:
         points = (value - usual) * percent
         if abs(points) >= LEAST_POINTS:
             words = f"{name} went from {usual * percent:.0f} to {value * percent:.0f} %"
-            found.append(Cause(name, words, abs(points) / 100))
-    return found
+            causes.append(Cause(name, words, abs(points) / 100))
+    return causes
 
 
 def _ratios(before: Sequence[Measured], now: Measured) -> list[Cause]:
-    found = []
+    causes = []
     for key, name in RATIOS.items():
         usual, value = _usual(before, key), _number(now.figures.get(key))
         if not usual or not value or min(usual, value) <= 0:
@@ -86,8 +86,8 @@ def _ratios(before: Sequence[Measured], now: Measured) -> list[Cause]:
         change = value / usual - 1
         if abs(change) >= LEAST_CHANGE:
             words = f"{name} is {_pct(100 * change)} % {'higher' if change > 0 else 'lower'}"
-            found.append(Cause(name, words, abs(math.log(value / usual))))
-    return found
+            causes.append(Cause(name, words, abs(math.log(value / usual))))
+    return causes
 
 
 def _usual(before: Sequence[Measured], key: str) -> float | None:

@@ -28,17 +28,17 @@ def change_points(values: Sequence[float]) -> list[int]:
     A change is at least 5 % and would come by chance once in a thousand.
     """
     logs = np.log(np.asarray(values, dtype=float))
-    found = sorted(_split(logs, 0, len(logs)))
+    points = sorted(_split(logs, 0, len(logs)))
     while True:
-        edges = [0, *found, len(logs)]
+        edges = [0, *points, len(logs)]
         weak = [
             point
             for before, point, after in zip(edges, edges[1:], edges[2:], strict=False)
             if not _is_change(logs[before:point], logs[point:after])
         ]
         if not weak:
-            return found
-        found.remove(weak[0])
+            return points
+        points.remove(weak[0])
 
 
 def _split(logs: Any, start: int, end: int) -> list[int]:

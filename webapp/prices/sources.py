@@ -54,11 +54,11 @@ class Part:
 
 def parts(sources: Iterable[str], regions: Sequence[str] = ()) -> list[Part]:
     """Each of the sources in each of the regions; in all regions of its provider without any."""
-    found = {source.name: provider for provider, source in _known()}
+    asked = {source.name: provider for provider, source in _known()}
     return [
         Part(source, region)
         for source in sources
-        for region in regions or regions_of(found[source].name)
+        for region in regions or regions_of(asked[source].name)
     ]
 
 

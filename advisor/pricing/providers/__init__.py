@@ -24,8 +24,8 @@ def providers() -> Mapping[str, Provider]:
     modules = (
         importlib.import_module(f"{__name__}.{m.name}") for m in pkgutil.iter_modules(__path__)
     )
-    found = [module.PROVIDER for module in modules if hasattr(module, "PROVIDER")]
-    return MappingProxyType({each.name: each for each in found})
+    every = [module.PROVIDER for module in modules if hasattr(module, "PROVIDER")]
+    return MappingProxyType({each.name: each for each in every})
 
 
 def provider(name: str) -> Provider:

@@ -94,13 +94,15 @@ def keys(workspace: Workspace, question: Question) -> QuerySet[Price, dict[str, 
     ):
         if value:
             rows = rows.filter(**{name: value})
-    found: QuerySet[Price, dict[str, Any]] = rows.values(*KEY).distinct().order_by(*KEY)
-    return found
+    priced: QuerySet[Price, dict[str, Any]] = rows.values(*KEY).distinct().order_by(*KEY)
+    return priced
 
 
-def rows(workspace: Workspace, found: Sequence[dict[str, Any]], moment: datetime) -> list[Row]:
+def rows(
+    workspace: Workspace, keys_of_page: Sequence[dict[str, Any]], moment: datetime
+) -> list[Row]:
     """The page's keys with their prices: three queries, however many."""
-    wanted = [PriceKey(**key) for key in found]
+    wanted = [PriceKey(**key) for key in keys_of_page]
     names = {key.instance_type for key in wanted}
     prices = scope.prices_of(workspace).filter(Q(instance_type__in=names) | Q(instance_type=""))
     discounts = [plain_discount(row) for row in scope.discounts_of(workspace)]
@@ -164,7 +166,7 @@ def hardware(instance_type: str) -> InstanceType | None:
 
 def last_asked() -> tuple[datetime | None, list[str]]:
     """When AWS was last asked, and what went wrong since."""
-    found = list(scope.refreshes())
-    finished = [each.finished_at for each in found if each.finished_at]
-    errors = [f"{each.name}: {each.error}" for each in found if each.error]
+    refreshes = list(scope.refreshes())
+    finished = [each.finished_at for each in refreshes if each.finished_at]
+    errors = [f"{each.name}: {each.error}" for each in refreshes if each.error]
     return max(finished, default=None), errors

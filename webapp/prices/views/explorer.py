@@ -73,7 +73,7 @@ def _shown(request: PersonRequest) -> Iterator[PriceRow]:
     question = asked(request)
     pages = Paginator(explorer.keys(request.workspace, question), PAGE_EXPORTED)
     for number in pages.page_range:
-        found = list(pages.page(number).object_list)
-        for row in explorer.rows(request.workspace, found, question.moment):
+        keys = list(pages.page(number).object_list)
+        for row in explorer.rows(request.workspace, keys, question.moment):
             if row.yours is not None:
                 yield row.yours.row

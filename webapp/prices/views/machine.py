@@ -19,15 +19,15 @@ MOST_ROWS = 200
 def machine(request: PersonRequest, instance_type: str) -> HttpResponse:
     """404 for a type that has no price here and is in no catalogue."""
     instance_type = instance_type.replace("\0", "")
-    found = explorer.hardware(instance_type)
+    hardware = explorer.hardware(instance_type)
     known = scope.prices_of(request.workspace).filter(instance_type=instance_type)
     prices = known.order_by("region", "service", "purchase_option", "zone", "-valid_from")
-    if found is None and not prices:
+    if hardware is None and not prices:
         raise Http404("No price and no description of this instance type is known.")
     context = {
         "name": instance_type,
-        "machine": found,
-        "gpu": gpu_models().get(found.gpu_key) if found else None,
+        "machine": hardware,
+        "gpu": gpu_models().get(hardware.gpu_key) if hardware else None,
         "regions": explorer.machines_of(instance_type),
         "prices": prices[:MOST_ROWS],
         "is_bundled": instance_type in catalogue(),

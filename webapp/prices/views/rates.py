@@ -61,10 +61,10 @@ def import_rates(request: PersonRequest) -> HttpResponse:
     form = ImportForm(request.POST, request.FILES)
     if not form.is_valid():
         return _page(request, import_form=form)
-    found, refused = csv_rows.read(StringIO(form.cleaned_data["file"], newline=""))
+    rates_read, refused = csv_rows.read(StringIO(form.cleaned_data["file"], newline=""))
     if refused:
         return _page(request, import_form=form, refused=[str(each) for each in refused])
-    added = changes.add_rates(request.workspace, request.user, found)
+    added = changes.add_rates(request.workspace, request.user, rates_read)
     if added.refused:
         return _page(request, import_form=form, refused=added.refused)
     messages.success(request, f"{added.new} added, {added.unchanged} known already.")

@@ -102,9 +102,9 @@ def _priced(stream: _Stream, service: str, products: dict[str, dict[str, Any]]) 
             terms = stream.value()
             if kind == "OnDemand" and sku in products:
                 entry = {"product": products[sku], "terms": {"OnDemand": terms}}
-                found = offer(service, entry)
-                if found:
-                    yield found
+                priced = offer(service, entry)
+                if priced:
+                    yield priced
 
 
 class _Stream:
@@ -128,14 +128,14 @@ class _Stream:
         self._next()
         while True:
             try:
-                found, end = self._decoder.raw_decode(self._text, self._at)
+                value, end = self._decoder.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
                 if not self._more():
                     raise ValueError(f"the price file is cut off or broken: {error.msg}") from None
                 continue
             if end < len(self._text) or not self._more():
                 self._at = end
-                return found
+                return value
 
     def _expect(self, character: str) -> None:
         if self._next() != character:

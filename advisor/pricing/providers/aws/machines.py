@@ -88,10 +88,10 @@ def _accelerators(entry: Mapping[str, Any]) -> _Accelerators:
     gpus = entry.get("GpuInfo", {}).get("Gpus", [])
     neuron = entry.get("NeuronInfo", {}).get("NeuronDevices", [])
     others = entry.get("InferenceAcceleratorInfo", {}).get("Accelerators", [])
-    found = [*gpus, *neuron, *others]
-    if not found:
+    accelerators = [*gpus, *neuron, *others]
+    if not accelerators:
         return _Accelerators()
-    first = found[0]
+    first = accelerators[0]
     memory_mib = first.get("MemoryInfo", {}).get("SizeInMiB", 0)
     return _Accelerators(
         vendor=first.get("Manufacturer") or "AWS",

@@ -50,8 +50,8 @@ def offers(service: str, region: str, token: str = "") -> Iterator[Page[Offer]]:
         "MaxResults": MOST_PRODUCTS,
     }
     for answer in _answers(client.get_products, question, token):
-        found = (offer(service, entry) for entry in answer["PriceList"])
-        yield Page(tuple(each for each in found if each), answer.get("NextToken") or "")
+        read = (offer(service, entry) for entry in answer["PriceList"])
+        yield Page(tuple(each for each in read if each), answer.get("NextToken") or "")
 
 
 def spot_prices(
@@ -65,16 +65,16 @@ def spot_prices(
         "MaxResults": MOST_SPOT_PRICES,
     }
     for answer in _answers(_ec2(region).describe_spot_price_history, question, token):
-        found = (_spot(region, entry) for entry in answer["SpotPriceHistory"])
-        yield Page(tuple(each for each in found if each), answer.get("NextToken") or "")
+        read = (_spot(region, entry) for entry in answer["SpotPriceHistory"])
+        yield Page(tuple(each for each in read if each), answer.get("NextToken") or "")
 
 
 def machines(region: str, token: str = "") -> Iterator[Page[InstanceType]]:
     """What can be started in a region, and what it is."""
     today = datetime.now(UTC).date()
     for answer in _answers(_ec2(region).describe_instance_types, {"MaxResults": 100}, token):
-        found = tuple(described(entry, today) for entry in answer["InstanceTypes"])
-        yield Page(found, answer.get("NextToken") or "")
+        types = tuple(described(entry, today) for entry in answer["InstanceTypes"])
+        yield Page(types, answer.get("NextToken") or "")
 
 
 def _ec2(region: str) -> Any:

@@ -63,16 +63,16 @@ def ec2_key(key: PriceKey) -> PriceKey | None:
 
 def estimates(key: PriceKey, ec2_rows: Iterable[PriceRow]) -> Iterator[PriceRow]:
     """Training prices of `key` from the list prices of the same machine on EC2."""
-    found = ratio(key.instance_type)
-    if found is None:
+    usual = ratio(key.instance_type)
+    if usual is None:
         return
-    words = f"{found.value.normalize():f} x EC2, the usual ratio of this {found.scope}"
+    words = f"{usual.value.normalize():f} x EC2, the usual ratio of this {usual.scope}"
     for row in ec2_rows:
         if row.is_list:
             yield replace(
                 row,
                 key=replace(key, zone=row.key.zone),
-                usd_per_hour=row.usd_per_hour * found.value.quantize(_RATIO_DIGITS),
+                usd_per_hour=row.usd_per_hour * usual.value.quantize(_RATIO_DIGITS),
                 source=f"{words}: {row.source}",
                 estimated=True,
             )
