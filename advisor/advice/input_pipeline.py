@@ -1,4 +1,4 @@
-"""Fix the input pipeline: the time that the loop waits for data is paid for nothing."""
+"""Fix the input pipeline, so that training no longer waits for data."""
 
 from __future__ import annotations
 
@@ -89,16 +89,18 @@ def _evidence(judged: RuleJudgement, spending: Spending, saving: Saving | None) 
     seconds = f"{verdict.waste_seconds_low:.0f} to {verdict.waste_seconds_high:.0f} s"
     evidence = [
         verdict.summary,
-        f"A fix gives back {seconds} of the run's {spending.duration_seconds:.0f} s.",
+        f"A fix saves {seconds} of the run's {spending.duration_seconds:.0f} s.",
     ]
     if saving is not None:
         money = f"{display_usd(saving.low)} to {display_usd(saving.high)}"
-        evidence.append(f"At the run's price that is {money} of {display_usd(spending.cost_usd)}.")
+        evidence.append(
+            f"At the run's price, that saves {money} of {display_usd(spending.cost_usd)}."
+        )
     return evidence
 
 
 def _assumptions(demand: Demand | None) -> list[str]:
-    assumptions = ["The run costs in proportion to its time.", "The same work is done."]
+    assumptions = ["Cost is proportional to time.", "The amount of work stays the same."]
     if demand is not None:
         assumptions.append(f"The run stays on {demand.node_count} × {demand.instance_type}.")
     return assumptions

@@ -165,13 +165,16 @@ def _evidence(
     evidence = [
         f"{busy:.1f} of {now.machine.vcpus} cores were busy (p95); "
         f"{then.instance_type} has {then.machine.vcpus}.",
-        f"{demand.memory_p99_bytes / GIB:.1f} of {now.machine.memory_bytes / GIB:.0f} GiB were "
-        f"in use (p99); {then.instance_type} has {then.machine.memory_bytes / GIB:.0f}.",
-        f"An hour costs {display_usd(then.usd_per_hour)} instead of "
+        f"{demand.memory_p99_bytes / GIB:.1f} of {now.machine.memory_bytes / GIB:.0f} GiB of "
+        f"memory were in use (p99); {then.instance_type} has "
+        f"{then.machine.memory_bytes / GIB:.0f} GiB.",
+        f"{then.instance_type} costs {display_usd(then.usd_per_hour)} per hour instead of "
         f"{display_usd(now.usd_per_hour)}.",
     ]
     if demand.gpus:
-        evidence.append(f"{demand.gpus} GPU in use of {now.machine.gpu_count}, and the same model.")
+        evidence.append(
+            f"{demand.gpus} of {now.machine.gpu_count} GPUs in use; the GPU model stays the same."
+        )
     if fix:
         evidence.append(_interaction(saving, fix, spending, demand))
     return evidence
@@ -182,23 +185,23 @@ def _interaction(saving: Saving, fix: Recommendation, spending: Spending, demand
     kept = 1 - float((fix.saving_usd or Decimal(0)) / (spending.cost_usd or Decimal(1)))
     left = saving.mid * Decimal(str(kept))
     return (
-        f"Fix the input pipeline first: after it the run is shorter, so that this change saves "
-        f"about {display_usd(left)} instead of {display_usd(saving.mid)}, and about "
-        f"{demand.cores_busy_p95:.1f} cores are busy, for which this machine is sized."
+        f"Fix the input pipeline first. The run is then shorter, so this change saves about "
+        f"{display_usd(left)} instead of {display_usd(saving.mid)}. About "
+        f"{demand.cores_busy_p95:.1f} cores will be busy; this machine is sized for that."
     )
 
 
 def _assumptions(switch: _Switch) -> list[str]:
-    assumptions = [f"The number of nodes stays {switch.then.node_count}."]
+    assumptions = [f"The number of nodes stays at {switch.then.node_count}."]
     if switch.is_other_processor:
-        assumptions.append("The processor is another one: its speed on this job was not measured.")
+        assumptions.append("The processor differs, and its speed on this job was not measured.")
     listing = availability_service(switch.demand.service)
     if listing is not None:
         assumptions.append(
-            f"What {listing.title} no longer offers is taken to be gone from this service too."
+            f"Instance types that {listing.title} no longer offers are unavailable here too."
         )
     if switch.then.is_estimated_price:
-        assumptions.append("The price is an estimate or a later one.")
+        assumptions.append("The price is estimated, or from a later date.")
     return assumptions
 
 

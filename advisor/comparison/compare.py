@@ -1,4 +1,4 @@
-"""Two runs side by side: what changed, what it cost, and in one sentence what came of it."""
+"""Two runs compared: what changed, what it cost, and the result in one sentence."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`a` is the earlier run, `b` the one it is held against."""
+    """`a` is the earlier run, `b` the one compared with it."""
 
     a: RunFacts
     b: RunFacts
@@ -117,7 +117,7 @@ def _changes(a: RunFacts, b: RunFacts) -> tuple[Change, ...]:
 
 
 def _workload_changes(a: RunFacts, b: RunFacts) -> tuple[Change, ...]:
-    """What makes them two workloads. A thing that only one run states says nothing."""
+    """What makes them two workloads. What only one of the runs states is left out."""
     jobs = (Change("job", a.job, b.job),) if a.job != b.job else ()
     both = [name for name in a.workload if name in b.workload]
     pairs = ((name, a.workload[name], b.workload[name]) for name in both)
@@ -148,16 +148,17 @@ def _warnings(a: RunFacts, b: RunFacts, work: SharedWork, changes: tuple[Change,
     ]
     warnings += [f"Run #{run.number} has no price." for run in (a, b) if run.cost_usd is None]
     if a.basis != b.basis and a.cost_usd is not None and b.cost_usd is not None:
-        bases = f"Run #{a.number} is counted at {a.basis}, run #{b.number} at {b.basis}"
-        warnings.append(f"{bases}: a part of the difference is what was agreed on.")
+        bases = f"Run #{a.number} is priced at {_basis(a)} and run #{b.number} at {_basis(b)}"
+        warnings.append(f"{bases}, so part of the difference comes from your negotiated rates.")
     warnings += [
-        f"The workload differs: {change.name} was {change.a}, is {change.b}."
+        f"The workload differs: {change.name} changed from {change.a} to {change.b}."
         for change in _workload_changes(a, b)
     ]
     if work.unit != WHOLE_RUN and not work.is_equal:
         warnings.append(
-            f"The work differs: {wording.quantity(work.a)} and {wording.quantity(work.b)} "
-            f"{work.unit}; only the cost per {work.unit.removesuffix('s')} compares."
+            f"The amount of work differs ({wording.quantity(work.a)} and "
+            f"{wording.quantity(work.b)} {work.unit}): compare the cost per "
+            f"{work.unit.removesuffix('s')}."
         )
     warnings += work.warnings
     warnings += [
@@ -167,8 +168,12 @@ def _warnings(a: RunFacts, b: RunFacts, work: SharedWork, changes: tuple[Change,
         if _may_change_results(change.name)
     ]
     if a.quality is not None and b.quality is not None and not set(a.quality) & set(b.quality):
-        warnings.append("The quality of the results is not recorded, so it is not compared.")
-    return [*warnings, "A single run each: there is no estimate of the noise."]
+        warnings.append("The runs have no metric in common, so their results are not compared.")
+    return [*warnings, "One run each: how much runs vary by chance is unknown."]
+
+
+def _basis(run: RunFacts) -> str:
+    return "list price" if run.basis == "list" else run.basis
 
 
 def _may_change_results(name: str) -> bool:

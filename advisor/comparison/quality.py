@@ -1,4 +1,4 @@
-"""Whether a run's results are worse than another's: then it saved nothing, it did less."""
+"""Whether a run's results are worse than another's: then no saving is claimed."""
 
 from __future__ import annotations
 

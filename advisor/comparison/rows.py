@@ -78,7 +78,7 @@ def _metric(value: float) -> str:
 
 _COST = _Figure("cost", display_usd, is_less_better=True)
 _DURATION = _Figure("duration", display_seconds, is_less_better=True)
-_DATA_WAIT = _Figure("data wait of step time", _pct, is_less_better=True, in_points=True)
+_DATA_WAIT = _Figure("data wait, share of step time", _pct, is_less_better=True, in_points=True)
 _MEASURED = (
     ("step_seconds_p50", _Figure("step time, median", display_seconds, is_less_better=True)),
     ("gpu_busy_p95_pct", _Figure("GPU busy, p95", _pct, in_points=True)),
@@ -106,7 +106,7 @@ def _all_rows(a: RunFacts, b: RunFacts, work: SharedWork) -> Iterator[MetricRow 
         figure = _Figure(f"phase {phase}", display_seconds, is_less_better=True)
         yield figure.row(a.phase_seconds.get(phase), b.phase_seconds.get(phase))
     for reached in metric_costs(_trained(a), _trained(b)):
-        yield _Figure(f"cost until {reached.goal}", display_usd, True).row(
+        yield _Figure(f"cost to reach {reached.goal}", display_usd, True).row(
             reached.a_usd, reached.b_usd
         )
     qualities = a.quality or {}, b.quality or {}

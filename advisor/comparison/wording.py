@@ -1,4 +1,4 @@
-"""Two runs in words: the first sentence of their comparison, which says no more than is known."""
+"""A comparison in words: its first sentence, which claims no more than is known."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def sentence(
     *,
     is_same_workload: bool,
 ) -> str:
-    """`b` against the earlier `a`. Less or more is said only of the same work, done and priced.
+    """`b` compared with the earlier `a`. "Less" and "more" are said only where both runs finished
+    the same work and have a price.
 
     Args:
         worse: metrics that say that `b`'s results are worse: then it saved nothing.
@@ -70,7 +71,7 @@ def why(terms: Sequence[Term] | None) -> str:
     if not parts:
         return ""
     difference = sum((term.usd for term in told), Decimal(0))
-    return f"{display_signed_usd(difference)} in all: {', '.join(parts)}."
+    return f"{display_signed_usd(difference)} in total: {', '.join(parts)}."
 
 
 def exactly(old: Decimal | None, new: Decimal | None, terms: Sequence[Term] | None) -> str:

@@ -69,7 +69,9 @@ def _each(run: Worked, amount: float) -> Decimal | None:
 
 def _why_whole(a: Worked, b: Worked, *, batch_differs: bool) -> str:
     if batch_differs and a.work.get("steps") and b.work.get("steps"):
-        return "The batch size differs, so steps don't compare; whole runs are compared."
+        return "The batch size differs, so steps are not comparable; whole runs are compared."
     uncounted = [f"#{run.number}" for run in (a, b) if not any(map(run.work.get, UNITS))]
-    which = f" of run {' and '.join(uncounted)}" if uncounted else " of both runs in one unit"
-    return f"The work{which} was not counted; whole runs are compared."
+    if not uncounted:
+        return "The runs have no unit of work in common; whole runs are compared."
+    which = " and ".join(uncounted)
+    return f"No amount of work was recorded for run {which}; whole runs are compared."

@@ -1,4 +1,4 @@
-"""What a person should know of how a cost was counted, in sentences."""
+"""Notes on how a cost was counted, in sentences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from advisor.pricing.providers import minimum_seconds
 def notes(
     uses: Sequence[NodeUse], own_shares: Mapping[str, Fraction], parts: Iterable[CostPart]
 ) -> list[str]:
-    """Machines that weren't paid whole, or for longer than they were held.
+    """What of the machines was charged in part, or for longer than they ran.
 
     Args:
         uses: what was charged, scaled down where runs shared a machine.
@@ -28,7 +28,8 @@ def _partial(own_shares: Mapping[str, Fraction]) -> list[str]:
     """One sentence for all nodes of one share."""
     shares = dict.fromkeys(share for share in own_shares.values() if share < 1)
     return [
-        f"The run was given {_share(share)} of {_nodes(own_shares, share)}, and pays that share."
+        f"The run was allocated {_share(share)} of {_nodes(own_shares, share)} and is charged for "
+        "that share."
         for share in shares
     ]
 
@@ -51,8 +52,7 @@ def _shared(uses: Iterable[NodeUse], own_shares: Mapping[str, Fraction]) -> list
     if not scaled:
         return []
     return [
-        "Other runs held more of the same machine at the same time than it has: it is paid once, "
-        "each by its share."
+        "Overlapping runs used the same machine, so its cost is split between them by their shares."
     ]
 
 
@@ -64,8 +64,8 @@ def _minimums(uses: Sequence[NodeUse], parts: Iterable[CostPart]) -> list[str]:
     if not least or more <= 0:
         return []
     return [
-        f"{more.normalize():f} s more are charged than the machines were held: "
-        f"the provider bills {max(least)} s at least for each start."
+        f"{more.normalize():f} s are charged beyond the time that the machines ran: "
+        f"the provider bills at least {max(least)} s per start."
     ]
 
 

@@ -63,8 +63,8 @@ def read(file: TextIO) -> tuple[list[PriceRow], list[Refused]]:
 
 
 def _wrong_header(missing: list[str], unknown: list[str]) -> str:
-    parts = [f"the column {name} is missing" for name in missing]
-    parts += [f"there is no column {name}; known are {', '.join(COLUMNS)}" for name in unknown[:1]]
+    parts = [f"column {name} is missing" for name in missing]
+    parts += [f"unknown column {name}; known columns: {', '.join(COLUMNS)}" for name in unknown[:1]]
     return "; ".join(parts)
 
 
@@ -78,9 +78,11 @@ def own_rate(fields: Mapping[str, str | None]) -> PriceRow:
     told |= {name: told[name] or default for name, default in DEFAULTS.items()}
     for name, value in told.items():
         if not value.isprintable():
-            raise ValueError(f"{name} has a character that can't be shown")
+            raise ValueError(f"{name} contains an unprintable character")
         if len(value) > MOST_CHARACTERS.get(name, _SHORT):
-            raise ValueError(f"{name} is longer than {MOST_CHARACTERS.get(name, _SHORT)} letters")
+            raise ValueError(
+                f"{name} is longer than {MOST_CHARACTERS.get(name, _SHORT)} characters"
+            )
     for name in ("provider", "service"):
         if not told[name]:
             raise ValueError(f"{name} is empty")
@@ -106,9 +108,9 @@ def _key(told: Mapping[str, str]) -> PriceKey:
         name = known.key if known else name
     seller = provider(told["provider"])
     if seller.needs_instance_type and not name:
-        raise ValueError(f"instance_type is empty; on {seller.title} a price is of one type")
+        raise ValueError(f"instance_type is empty; {seller.title} prices are per instance type")
     if told["zone"] and not told["region"]:
-        raise ValueError("a zone needs its region")
+        raise ValueError("region is empty; a zone needs its region")
     return PriceKey(
         provider=told["provider"],
         service=told["service"],

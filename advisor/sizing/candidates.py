@@ -128,7 +128,7 @@ def _why_not(
 ) -> str:
     """The first reason against it, what can't be bent first; empty: none."""
     if not other.available_at(as_of.date()):
-        return f"can't be started any more: last offered {other.last_seen}"
+        return f"no longer available: last offered {other.last_seen}"
     if priced is None:
         return f"no price in {demand.region or 'an unknown region'}"
     if other.name == now.name:
@@ -143,15 +143,15 @@ def _why_not(
 
 def _other_kind(demand: Demand, now: InstanceType, other: InstanceType) -> str:
     if other.architecture != now.architecture:
-        return f"{other.architecture}: the run's programs are for {now.architecture}"
+        return f"{other.architecture} processor; the run uses {now.architecture} programs"
     if other.is_burstable and other.family != now.family:
-        return "full speed is not for ever: it bursts on credits"
+        return "burstable: full speed lasts only as long as its credits"
     if not demand.gpus:
         return "has GPUs, which the run doesn't use" if other.gpu_count else ""
     if other.gpu_count < demand.gpus or other.gpu_fraction < now.gpu_fraction:
         return f"has fewer GPUs than the {demand.gpus} in use"
     if (other.gpu_model, other.gpu_memory_bytes) != (now.gpu_model, now.gpu_memory_bytes):
-        return f"the run's speed on {other.gpu_model} isn't known"
+        return f"the run's speed on {other.gpu_model} was not measured"
     return ""
 
 
@@ -160,7 +160,7 @@ def _too_little_memory(demand: Demand, other: InstanceType, preset: Preset) -> s
     usable = other.memory_bytes * USABLE_MEMORY
     if needed <= usable:
         return ""
-    return f"memory: needs {needed / GIB:.1f} GiB, {usable / GIB:.1f} GiB are usable"
+    return f"too little memory: needs {needed / GIB:.1f} GiB, {usable / GIB:.1f} GiB usable"
 
 
 def _too_few_cores(demand: Demand, now: InstanceType, other: InstanceType, preset: Preset) -> str:
@@ -168,7 +168,7 @@ def _too_few_cores(demand: Demand, now: InstanceType, other: InstanceType, prese
     if other.vcpus >= now.vcpus or demand.cores_busy_p95 <= preset.busy_target * other.vcpus:
         return ""
     return (
-        f"cores: {demand.cores_busy_p95:.1f} busy of {other.vcpus} "
+        f"too few cores: {demand.cores_busy_p95:.1f} busy of {other.vcpus} "
         f"is above the target of {100 * preset.busy_target:.0f} %"
     )
 

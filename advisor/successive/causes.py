@@ -1,4 +1,4 @@
-"""What moved along with the cost: hints at a cause, never a proof."""
+"""What changed together with the cost: possible causes, never a proof."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ LEAST_CHANGE = 0.05
 LEAST_POINTS = 5.0
 SHARES = {
     "data_wait_share": ("data wait", 100.0),
-    "gpu_busy_p95_pct": ("GPU busy, p95", 1.0),
-    "cpu_busy_p95_pct": ("CPU busy, p95", 1.0),
+    "gpu_busy_p95_pct": ("GPU busy (p95)", 1.0),
+    "cpu_busy_p95_pct": ("CPU busy (p95)", 1.0),
 }
 """Figure -> its name, and what makes percent of it. They change by points."""
-RATIOS = {"step_seconds_p50": "step time, median", "memory_p99_bytes": "memory in use, p99"}
+RATIOS = {"step_seconds_p50": "median step time", "memory_p99_bytes": "memory in use (p99)"}
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ def _phases(before: Sequence[Measured], now: Measured) -> list[Cause]:
     for name in sorted(names):
         share = (now.phase_seconds.get(name, 0.0) - usual[name]) / whole
         if abs(share) >= LEAST_CHANGE / 2:
-            longer = "longer" if share > 0 else "shorter"
-            words = f"{name} was {longer} by {_pct(100 * share)} % of a run's usual time"
+            longer = "longer" if share > 0 else "less time"
+            words = f"{name} took {longer}, by {_pct(100 * share)} % of a run's usual time"
             causes.append(Cause(f"phase {name}", words, 1 + abs(share)))
     return causes
 
@@ -72,7 +72,8 @@ def _shares(before: Sequence[Measured], now: Measured) -> list[Cause]:
             continue
         points = (value - usual) * percent
         if abs(points) >= LEAST_POINTS:
-            words = f"{name} went from {usual * percent:.0f} to {value * percent:.0f} %"
+            verb = "rose" if points > 0 else "fell"
+            words = f"{name} {verb} from {usual * percent:.0f} to {value * percent:.0f} %"
             causes.append(Cause(name, words, abs(points) / 100))
     return causes
 

@@ -1,4 +1,4 @@
-"""A verdict in words: what is likely, how far off, and what this history can see."""
+"""A run's comparison with its baseline in words, and the smallest change that it can detect."""
 
 from __future__ import annotations
 
@@ -6,36 +6,36 @@ from advisor.successive.baseline import BASELINE, CAVEAT, WORSE
 from advisor.successive.history import CLEARED, CONFIRMED, SUSPECTED, JudgedRun
 
 NOTABLE = 0.1
-"""With one or two runs before, a smaller difference is not even worth a colour."""
+"""With one or two runs before, a smaller difference gets no colour."""
 
 
-def sentence(held: JudgedRun, unit: str) -> str:
+def sentence(run: JudgedRun, unit: str) -> str:
     """One or two sentences; `unit` as in "cost per epoch"."""
-    comparison = held.comparison
+    comparison = run.comparison
     if comparison.rung == BASELINE or comparison.change is None:
-        return "The first run of this workload in this configuration: its baseline is recorded."
+        return "First run of this workload in this configuration: recorded as the baseline."
     change = f"{_signed(comparison.change)} cost per {unit}"
     before = (
         f"{comparison.baseline_runs} comparable run{'' if comparison.baseline_runs == 1 else 's'}"
     )
     if comparison.rung == CAVEAT:
-        return f"{change} against {before} before: too few to tell a change from noise."
-    sees = (
+        return f"{change} compared with {before}: too few runs to tell a change from noise."
+    smallest = (
         ""
         if comparison.detects is None
-        else f" This history sees {_percent(comparison.detects)} %."
+        else f" The smallest detectable change is {_percent(comparison.detects)}."
     )
-    return f"{_found(held)}{change} against {before}.{sees}"
+    return f"{_status(run)}{change} compared with {before}.{smallest}"
 
 
-def _found(held: JudgedRun) -> str:
-    kind = "regression" if held.comparison.direction == WORSE else "improvement"
-    since = f" since run #{held.since}" if held.since is not None else ""
+def _status(run: JudgedRun) -> str:
+    kind = "regression" if run.comparison.direction == WORSE else "improvement"
+    since = f" since run #{run.since}" if run.since is not None else ""
     return {
-        SUSPECTED: f"Suspected {kind}, until the next run confirms it: ",
+        SUSPECTED: f"Suspected {kind}, to be confirmed by the next run: ",
         CONFIRMED: f"Confirmed {kind}{since}: ",
-        CLEARED: "An odd run, not confirmed by the next: ",
-    }.get(held.status, "As expected: ")
+        CLEARED: "Outlier, not confirmed by the next run: ",
+    }.get(run.status, "As expected: ")
 
 
 def _signed(ratio: float) -> str:
@@ -43,4 +43,4 @@ def _signed(ratio: float) -> str:
 
 
 def _percent(ratio: float) -> str:
-    return f"changes of {100 * ratio:.0f}"
+    return f"{100 * ratio:.0f} %"

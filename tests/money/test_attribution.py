@@ -156,6 +156,6 @@ def test_figures_that_dont_belong_together_are_not_attributed():
 
 def test_it_says_in_words_what_made_the_difference():
     assert why(attribute(RUN_1, RUN_2)) == (
-        "−$5.09 in all: −$3.91 instance type, −$1.18 node count, −$0.0058 duration."
+        "−$5.09 in total: −$3.91 instance type, −$1.18 node count, −$0.0058 duration."
     )
     assert why(None) == why(attribute(RUN_1, RUN_1)) == ""

@@ -42,20 +42,20 @@ def test_a_whole_machine_needs_no_words():
 def test_it_says_which_part_of_a_machine_was_paid(shares, words):
     own = {str(n): share for n, share in enumerate(shares)}
     uses = [use(node, 600, share) for node, share in own.items()]
-    assert any(f"was given {words}, and pays that share" in note for note in told(own, *uses))
+    share = f"was allocated {words} and is charged for that share"
+    assert any(share in note for note in told(own, *uses))
 
 
 def test_it_says_that_a_crowded_machine_is_paid_once():
     found = told({"a": Fraction(1)}, use("a", 600, Fraction(1, 2)))
     assert found == [
-        "Other runs held more of the same machine at the same time than it has: it is paid once, "
-        "each by its share."
+        "Overlapping runs used the same machine, so its cost is split between them by their shares."
     ]
 
 
 def test_it_says_how_much_the_minimum_of_the_provider_added():
     assert told({"a": Fraction(1)}, use("a", 20, owns_machine=True)) == [
-        "40 s more are charged than the machines were held: the provider bills 60 s at least for "
-        "each start."
+        "40 s are charged beyond the time that the machines ran: the provider bills at least 60 s "
+        "per start."
     ]
     assert told({"a": Fraction(1)}, use("a", 20)) == []

@@ -49,7 +49,7 @@ def test_it_names_the_line_and_the_field_that_it_cant_read(line, words):
     ("header", "words"),
     [
         ("provider,service,valid_from", "usd_per_hour is missing"),
-        (HEADER.strip() + ",price", "no column price"),
+        (HEADER.strip() + ",price", "unknown column price"),
         ("", "provider is missing"),
     ],
 )

@@ -104,7 +104,7 @@ def test_a_short_run_says_too_little_of_the_next() -> None:
 
 
 def test_it_never_proposes_a_machine_that_is_gone() -> None:
-    """p3 types keep their prices, and can't be started any more."""
+    """p3 types keep their prices, and are no longer available."""
     gpu_job = replace(JOB, instance_type="p3.8xlarge", gpus=1, region="us-west-2")
     found = advise(demand=gpu_job, cost_usd=Decimal("12.24"))
     assert found == {}

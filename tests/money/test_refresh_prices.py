@@ -130,7 +130,7 @@ def test_it_takes_sagemakers_training_and_no_other_component(aws):
 def test_asked_again_it_finds_nothing_new_and_says_when_the_price_was_seen(aws):
     ec2()
     before = Price.objects.get(precedence=REFRESHED, instance_type="c5.large")
-    assert "asked within the last 20 hours" in ec2()
+    assert "refreshed within the last 20 hours" in ec2()
     assert "6 read, 0 new" in ec2("--again")
     after = Price.objects.get(precedence=REFRESHED, instance_type="c5.large")
     assert after.pk == before.pk
@@ -346,8 +346,8 @@ def test_a_bulk_file_serves_where_there_are_no_credentials(no_credentials, tmp_p
     [
         ('{"offerCode": "AmazonS3"}', "a bulk price file of AmazonS3"),
         ("[]", "not a bulk price file"),
-        ("", "cut off"),
-        ('{"offerCode": "AmazonEC2", "products": {"A": {"sku"', "cut off"),
+        ("", "ends too early"),
+        ('{"offerCode": "AmazonEC2", "products": {"A": {"sku"', "ends too early"),
         ("{}", "no offerCode"),
     ],
 )

@@ -55,7 +55,7 @@ def test_it_puts_those_that_fit_first_and_the_cheapest_of_them_first() -> None:
     ("name", "reason"),
     [
         ("m6g.large", "arm64"),
-        ("p3.2xlarge", "can't be started any more: last offered 2026-04-01"),
+        ("p3.2xlarge", "no longer available: last offered 2026-04-01"),
         ("g5.xlarge", "GPUs, which the run doesn't use"),
         ("t3.large", "credits"),
         ("r7a.medium", "1.3 busy of 1"),
@@ -92,7 +92,7 @@ def test_a_machine_without_a_price_has_no_cost_rather_than_none_at_all() -> None
 def test_it_guesses_no_speed_on_another_gpu_model() -> None:
     job = replace(SMALL_JOB, instance_type="g5.4xlarge", gpus=1)
     found = by_name(job)
-    assert "speed on L4 isn't known" in found["g6.xlarge"].rejected_because
+    assert "speed on L4 was not measured" in found["g6.xlarge"].rejected_because
     assert found["g5.xlarge"].rejected_because == ""
 
 

@@ -185,9 +185,9 @@ def test_it_names_what_moved_along_with_the_cost():
 
     usual = [run(90.0, 0.05, 0.2) for _ in range(4)]
     found = causes(usual, run(120.0, 0.30, 0.27))
-    assert [cause.what for cause in found] == ["phase train", "step time, median", "data wait"]
-    assert found[0].words == "train was longer by 30 % of a run's usual time"
-    assert found[2].words == "data wait went from 5 to 30 %"
+    assert [cause.what for cause in found] == ["phase train", "median step time", "data wait"]
+    assert found[0].words == "train took longer, by 30 % of a run's usual time"
+    assert found[2].words == "data wait rose from 5 to 30 %"
     assert causes(usual, run(90.5, 0.06, 0.2)) == []
     assert causes([], run(1, 0, 1)) == []
 
@@ -195,13 +195,13 @@ def test_it_names_what_moved_along_with_the_cost():
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ([1.0], "its baseline is recorded"),
-        ([1.0, 1.2], "+20.0 % cost per epoch against 1 comparable run before: too few"),
-        ([*CALM[:4], 1.3], "Suspected regression, until the next run confirms it: +29.8 %"),
+        ([1.0], "recorded as the baseline"),
+        ([1.0, 1.2], "+20.0 % cost per epoch compared with 1 comparable run: too few"),
+        ([*CALM[:4], 1.3], "Suspected regression, to be confirmed by the next run: +29.8 %"),
         ([*CALM[:4], 1.3, 1.3], "Confirmed regression since run #5"),
         ([*CALM[:4], 0.7], "Suspected improvement"),
         ([*CALM[:4], 1.0], "As expected: "),
-        ([*CALM[:4], 1.0], "This history sees changes of "),
+        ([*CALM[:4], 1.0], "The smallest detectable change is "),
     ],
 )
 def test_it_says_what_is_likely_in_words(values, words):

@@ -57,7 +57,7 @@ def test_a_type_that_a_region_no_longer_has_is_recommended_no_more(owner):
     later = upload(owner.workspace, OnALargeMachine("train.py", minutes=10))
     tasks.evaluate(str(later.pk))
 
-    assert "can't be started any more" in candidate(later, first)["rejected_because"]
+    assert "no longer available" in candidate(later, first)["rejected_because"]
     advised = Recommendation.objects.get(run=later, kind="change_instance_type")
     assert advised.change["instance_type"] != first
 

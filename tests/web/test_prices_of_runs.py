@@ -55,14 +55,13 @@ class OnHalfAMachine(Training):
 def test_it_says_why_a_cost_is_not_price_by_time(owner):
     run = analysed(upload(owner.workspace, OnHalfAMachine("train.py", minutes=0.5)))
     assert run.summary.cost_notes == [
-        "The run was given 1/2 of its machine, and pays that share.",
-        "30 s more are charged than the machines were held: the provider bills 60 s at least for "
-        "each start.",
+        "The run was allocated 1/2 of its machine and is charged for that share.",
+        "30 s are charged beyond the time that the machines ran: the provider bills at least 60 s "
+        "per start.",
     ]
     beside_it = analysed(upload(owner.workspace, Training("other.py", minutes=2)))
     assert beside_it.summary.cost_notes == [
-        "Other runs held more of the same machine at the same time than it has: it is paid once, "
-        "each by its share."
+        "Overlapping runs used the same machine, so its cost is split between them by their shares."
     ]
 
 

@@ -106,8 +106,8 @@ def test_it_names_what_moved(job):
     run.save()
     verdicts.judge(run)
     assert verdict(run)["causes"] == [
-        "train was longer by 50 % of a run's usual time",
-        "data wait went from 62 to 90 %",
+        "train took longer, by 50 % of a run's usual time",
+        "data wait rose from 62 to 90 %",
     ]
 
 

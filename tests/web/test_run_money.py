@@ -106,7 +106,7 @@ def test_what_was_billed_stands_beside_what_was_counted(owner, job):
 
 
 def test_it_says_that_only_a_share_of_a_machine_was_paid(owner, job):
-    note = "The run was given 1/2 of its machine, and pays that share."
+    note = "The run was allocated 1/2 of its machine and is charged for that share."
     run = _run(job, cost_notes=[note])
     assert note in _section(_page(owner, run), "money")
     assert _money(owner, run)["notes"] == [note]
@@ -129,7 +129,7 @@ def _history(job: Job, *costs: float) -> list[Run]:
 def test_the_verdict_is_told_on_the_run_and_in_the_history_of_its_job(owner, job):
     runs = _history(job, 1.0, 1.01, 0.99, 1.005, 1.3, 1.31)
     first, last = _page(owner, runs[0]), _page(owner, runs[-1])
-    assert "its baseline is recorded" in _section(first, "verdict")
+    assert "recorded as the baseline" in _section(first, "verdict")
     assert "Confirmed regression since run #5: +30" in _section(last, "verdict")
     assert "Expected: $0.0506 to $0.0538 per thousand samples" in _section(last, "verdict")
     page = owner.page(reverse("dashboard:job", args=[job.uuid]))

@@ -111,7 +111,7 @@ def _write(part: Part, state: PriceRefresh, page: Page[Any], on_page: OnPage) ->
         state.token, state.pages = page.next_token, state.pages + 1
         progress = ("token", "pages", "rows_read", "rows_new")
         if ours.update(**{name: getattr(state, name) for name in progress}, error="") != 1:
-            raise OvertakenError(f"{part.name}: another refresh is at it")
+            raise OvertakenError(f"{part.name}: another refresh is running")
     on_page(state)
 
 

@@ -22,19 +22,26 @@ from webapp.prices import refresh, sources
 from webapp.prices.models import PriceRefresh
 
 NO_CREDENTIALS = (
-    "No AWS credentials were found. Give some (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a "
-    "profile or an instance role), or read AWS's public files with --public-files, or a file that "
-    "you have with --bulk PATH."
+    "No AWS credentials found. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use a profile "
+    "or an instance role. Without credentials, read AWS's public files with --public-files, or a "
+    "file that you downloaded with --bulk PATH."
 )
 
 
 class Command(BaseCommand):
-    help = "Asks AWS for prices and machines (docs/prices.md). Goes on where it was interrupted."
+    help = "Refreshes prices and machines from AWS (docs/prices.md); resumes after an interruption."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--region", action="append", help="only this one; may be repeated")
-        parser.add_argument("--only", choices=sources.SOURCES, action="append", help="one source")
-        parser.add_argument("--again", action="store_true", help="also what was asked today")
+        parser.add_argument("--region", action="append", help="only this region; may be repeated")
+        parser.add_argument(
+            "--only",
+            choices=sources.SOURCES,
+            action="append",
+            help="only this source; may be repeated",
+        )
+        parser.add_argument(
+            "--again", action="store_true", help="also what was refreshed within 20 hours"
+        )
         parser.add_argument(
             "--bulk", action="append", metavar="PATH_OR_URL", help="read a bulk price file (JSON)"
         )
@@ -60,7 +67,7 @@ class Command(BaseCommand):
         failed = []
         for part in sources.parts(options["only"] or askable, options["region"] or ()):
             if not options["again"] and not refresh.is_due(part, timezone.now()):
-                self.stdout.write(f"{part.name}: asked within the last 20 hours")
+                self.stdout.write(f"{part.name}: refreshed within the last 20 hours")
                 continue
             try:
                 with self._bar(part.name) as on_page:

@@ -87,7 +87,7 @@ def offers(file: TextIO) -> Iterator[Offer]:
 def _service(code: Any) -> str:
     known = {code: service for service, code in SERVICE_CODES.items()}
     if code not in known:
-        raise ValueError(f"a bulk price file of {code}; needed is one of {', '.join(known)}")
+        raise ValueError(f"a bulk price file of {code}; expected one of {', '.join(known)}")
     return known[code]
 
 
@@ -131,7 +131,9 @@ class _Stream:
                 value, end = self._decoder.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
                 if not self._more():
-                    raise ValueError(f"the price file is cut off or broken: {error.msg}") from None
+                    raise ValueError(
+                        f"the price file ends too early or is broken: {error.msg}"
+                    ) from None
                 continue
             if end < len(self._text) or not self._more():
                 self._at = end
@@ -150,7 +152,7 @@ class _Stream:
             if self._at < len(self._text):
                 return self._text[self._at]
             if not self._more():
-                raise ValueError("the price file is cut off")
+                raise ValueError("the price file ends too early")
 
     def _more(self) -> bool:
         read = self._file.read(_CHUNK)
