@@ -63,7 +63,9 @@ def test_what_is_wrong_with_a_price_is_said_and_nothing_is_added(owner, changed,
 def test_a_price_that_is_known_with_another_figure_has_to_be_ended_first(owner):
     add(owner, "add_rate", RATE)
     answer = add(owner, "add_rate", RATE | {"usd_per_hour": "0.06"})
-    assert "has a rate from 2020-01-01 already, 0.05; end that one first" in answer.content.decode()
+    assert (
+        "already has a rate from 2020-01-01, 0.05; end that rate first" in answer.content.decode()
+    )
     assert add(owner, "add_rate", RATE).status_code == 302
     assert Price.objects.get(workspace=owner.workspace).usd_per_hour == Decimal("0.05")
 

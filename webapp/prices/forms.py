@@ -1,4 +1,4 @@
-"""What a workspace pays, as its owners enter it."""
+"""A workspace's own rates and discounts, as its owners enter them."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ MOST_FILE_BYTES = 2_000_000
 class RateForm(forms.Form):
     """A price of one machine, or of an hour of a GPU."""
 
-    service = forms.ChoiceField(label="Of", choices=list(_SERVICES.items()))
+    service = forms.ChoiceField(label="Service", choices=list(_SERVICES.items()))
     provider = forms.ChoiceField(
         label="Provider", choices=[(p.name, p.title) for p in _PROVIDERS], required=False
     )
     instance_type = forms.CharField(label="Instance type or GPU model", required=False)
     region = forms.CharField(label="Region", required=False)
-    purchase_option = forms.ChoiceField(label="Bought", choices=list(_OPTIONS.items()))
+    purchase_option = forms.ChoiceField(label="Purchase option", choices=list(_OPTIONS.items()))
     usd_per_hour = forms.CharField(label="USD per hour")
     valid_from = forms.DateField(label="From (UTC)")
     valid_to = forms.DateField(label="Until (UTC)", required=False)
@@ -68,14 +68,14 @@ class DiscountForm(forms.Form):
     """A percentage off the list."""
 
     percent = forms.DecimalField(
-        label="Percent off", min_value=0, max_value=100, max_digits=5, decimal_places=2
+        label="Discount, %", min_value=0, max_value=100, max_digits=5, decimal_places=2
     )
-    family = forms.CharField(label="Family", required=False, max_length=32)
+    family = forms.CharField(label="Instance family", required=False, max_length=32)
     service = forms.ChoiceField(
-        label="Of", required=False, choices=[("", "everything"), *_LISTED.items()]
+        label="Service", required=False, choices=[("", "All services"), *_LISTED.items()]
     )
     purchase_option = forms.ChoiceField(
-        label="Bought", required=False, choices=[("", "either way"), *_OPTIONS.items()]
+        label="Purchase option", required=False, choices=[("", "Any"), *_OPTIONS.items()]
     )
     valid_from = forms.DateField(label="From (UTC)")
     valid_to = forms.DateField(label="Until (UTC)", required=False)
@@ -84,9 +84,9 @@ class DiscountForm(forms.Form):
         cleaned = super().clean() or {}
         start, end = cleaned.get("valid_from"), cleaned.get("valid_to")
         if start and end and end <= start:
-            self.add_error("valid_to", "It must be after the first day.")
+            self.add_error("valid_to", "Must be after the start date.")
         if cleaned.get("percent") in (0, 100):
-            self.add_error("percent", "It must be between 0 and 100.")
+            self.add_error("percent", "Must be between 0 and 100.")
         return cleaned
 
     def discount(self) -> Discount:

@@ -1,4 +1,4 @@
-"""What a workspace itself says of its prices. A rate that a cost names is ended, never deleted."""
+"""A workspace's own rates and discounts. A rate that a cost names is ended, never deleted."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _same(known: Price, row: Price) -> bool:
 def _taken(known: Price) -> str:
     day = known.valid_from.date()
     price = plain_usd(known.usd_per_hour)
-    return f"{_words(known)} has a rate from {day} already, {price}; end that one first"
+    return f"{_words(known)} already has a rate from {day}, {price}; end that rate first"
 
 
 def _words(row: Price | Discount) -> str:

@@ -23,7 +23,7 @@ def machine(request: PersonRequest, instance_type: str) -> HttpResponse:
     known = scope.prices_of(request.workspace).filter(instance_type=instance_type)
     prices = known.order_by("region", "service", "purchase_option", "zone", "-valid_from")
     if hardware is None and not prices:
-        raise Http404("No price and no description of this instance type is known.")
+        raise Http404("Unknown instance type: it has no price and no description.")
     context = {
         "name": instance_type,
         "machine": hardware,

@@ -36,7 +36,7 @@ def add_rate(request: PersonRequest) -> HttpResponse:
     if form.is_valid():
         added = changes.add_rates(request.workspace, request.user, [form.rate])
         if not added.refused:
-            messages.success(request, "Added." if added.new else "This rate was known already.")
+            messages.success(request, "Added." if added.new else "This rate exists already.")
             return redirect("prices:rates")
         form.add_error(None, added.refused[0])
     return _page(request, rate_form=form)
@@ -67,7 +67,7 @@ def import_rates(request: PersonRequest) -> HttpResponse:
     added = changes.add_rates(request.workspace, request.user, rates_read)
     if added.refused:
         return _page(request, import_form=form, refused=added.refused)
-    messages.success(request, f"{added.new} added, {added.unchanged} known already.")
+    messages.success(request, f"{added.new} added, {added.unchanged} unchanged.")
     return redirect("prices:rates")
 
 
@@ -97,7 +97,7 @@ def as_csv(request: PersonRequest) -> StreamingHttpResponse:
 
 
 def _ended(request: PersonRequest, did: bool) -> HttpResponse:
-    messages.success(request, "Ended." if did else "It had ended already.")
+    messages.success(request, "Ended." if did else "Already ended.")
     return redirect("prices:rates")
 
 
