@@ -109,7 +109,7 @@ def _gpu_busy(frame: RunFrame) -> float | None:
 def _work(frame: RunFrame, training: pd.DataFrame) -> dict[str, float]:
     """Samples of all ranks, steps of one rank, epochs.
 
-    A first step whose beginning nobody told has no time, but its samples were trained on.
+    A first step whose beginning was not recorded has no time, but its samples count.
     """
     work: dict[str, float] = {}
     done = pd.concat([training[_WORK_COLUMNS], _untimed(frame)], ignore_index=True)
@@ -153,7 +153,7 @@ def _metric_progress(frame: RunFrame) -> dict[str, list[list[float]]]:
             if isinstance(data.get("name"), str) and isinstance(data.get("value"), float):
                 points[data["name"]].append((float(seconds), data["value"]))
     progress = {name: improvements(name, points[name]) for name in sorted(points)[:MOST_METRICS]}
-    return {name: told for name, told in progress.items() if told}
+    return {name: points for name, points in progress.items() if points}
 
 
 def _event_data(frame: RunFrame, kind: str) -> list[dict[str, Any]]:

@@ -48,7 +48,7 @@ class _Switch:
 
     @property
     def is_worthwhile(self) -> bool:
-        """Cheaper beyond the margin, and not dearer where the prediction is off."""
+        """Cheaper beyond the margin, and no more expensive at the worst of the prediction."""
         mid, high = self.then.cost_mid_usd, self.then.cost_high_usd
         if mid is None or high is None:
             return False

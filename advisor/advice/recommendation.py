@@ -83,7 +83,7 @@ def _within(usd: Decimal, spent_usd: Decimal) -> Decimal:
 
 
 def risk_of_more_than(capacity: float, demand: float, spread: float) -> float:
-    """0 to 4: four times the chance that a later run asks for more than there is.
+    """0 to 4: four times the chance that a later run needs more than there is.
 
     Args:
         spread: the standard deviation of the demand's logarithm from run to run.

@@ -34,7 +34,7 @@ class RunFacts:
     """`advisor.figures.Figures`, or anything with some of its attributes."""
     phase_seconds: Mapping[str, float] = field(default_factory=dict)
     quality: Mapping[str, float] | None = None
-    """User metric -> its last value; None: not asked for."""
+    """User metric -> its last value; None: not wanted."""
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -52,8 +52,8 @@ def sentence(
         return _without_price(a, b, work, is_same_work)
     if is_same_work:
         clauses = _clauses(a, b, work)
-        told = _difference(a, b, a.cost_usd, b.cost_usd) + (f": {clauses}" if clauses else "")
-        return f"{told}{_but_worse(worse)}."
+        reasons = f": {clauses}" if clauses else ""
+        return f"{_difference(a, b, a.cost_usd, b.cost_usd)}{reasons}{_but_worse(worse)}."
     if not is_same_workload or work.a_usd is None or work.b_usd is None:
         return (
             f"{_run(b)} cost {display_usd(b.cost_usd)} and {_run(a, start=False)} "
@@ -64,13 +64,15 @@ def sentence(
 
 def why(terms: Sequence[Term] | None) -> str:
     """What made the difference in cost, the largest part first; empty: not known."""
-    told = sorted(terms or (), key=lambda term: -abs(term.usd))
+    ordered = sorted(terms or (), key=lambda term: -abs(term.usd))
     parts = [
-        f"{display_signed_usd(term.usd)} {term.name}{_by_phase(term)}" for term in told if term.usd
+        f"{display_signed_usd(term.usd)} {term.name}{_by_phase(term)}"
+        for term in ordered
+        if term.usd
     ]
     if not parts:
         return ""
-    difference = sum((term.usd for term in told), Decimal(0))
+    difference = sum((term.usd for term in ordered), Decimal(0))
     return f"{display_signed_usd(difference)} in total: {', '.join(parts)}."
 
 
@@ -81,14 +83,14 @@ def exactly(old: Decimal | None, new: Decimal | None, terms: Sequence[Term] | No
     """
     if old is None or new is None or terms is None:
         return ""
-    told = [
+    changes = [
         f"{MINUS if term.usd < 0 else '+'} {_every_digit(term.usd)} {term.name}"
         for term in terms
         if term.usd
     ]
     percent = change_pct(old, new)
     change = "" if percent is None else f" ({signed(percent, 2)} %)"
-    return f"{' '.join([_every_digit(old), *told])} = {_every_digit(new)}{change}"
+    return f"{' '.join([_every_digit(old), *changes])} = {_every_digit(new)}{change}"
 
 
 def _every_digit(usd: Decimal) -> str:

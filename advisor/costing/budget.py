@@ -1,4 +1,4 @@
-"""Where a budget stands in its month: spent, what it will come to, and what that means."""
+"""The state of a budget in its month: the amount spent, the forecast, and what they mean."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from advisor.money import rounded_usd
 
 OK, FORECAST_OVER, OVER_THRESHOLD, OVER = "ok", "forecast_over", "over_threshold", "over"
 STATES = (OK, FORECAST_OVER, OVER_THRESHOLD, OVER)
-"""The worse, the later."""
+"""From best to worst."""
 PACE_WINDOW = timedelta(days=30)
-"""What was spent in this time is the pace at which the rest of the month goes on."""
+"""The rest of the month is projected at the pace of this time."""
 LEAST_WINDOW = timedelta(days=7)
-"""Of a workspace that is younger: one dear day isn't every day."""
+"""At least, in a younger workspace: one expensive day must not set the pace."""
 
 
 @dataclass(frozen=True)

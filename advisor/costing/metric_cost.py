@@ -61,7 +61,7 @@ class Trained:
 
 
 def metric_costs(a: Trained, b: Trained) -> Iterator[MetricCost]:
-    """For each metric that both runs logged and whose good direction its name tells: the cost
+    """For each metric that both runs logged and whose name says what is better: the cost
     until the best value that both of them reached."""
     for name in sorted({*a.progress} & {*b.progress}):
         is_less_better = less_is_better(name)
@@ -76,7 +76,7 @@ def metric_costs(a: Trained, b: Trained) -> Iterator[MetricCost]:
 
 
 def best_values(run: Trained) -> Iterator[BestValue]:
-    """For each metric whose good direction its name tells: what its best value cost."""
+    """For each metric whose name says what is better: the cost of its best value."""
     for name in sorted(run.progress):
         if points := run.progress[name]:
             seconds, value = points[-1]
@@ -85,7 +85,7 @@ def best_values(run: Trained) -> Iterator[BestValue]:
 
 def improvements(name: str, points: Iterable[tuple[float, float]]) -> list[list[float]]:
     """When a metric became better than ever, in order of time, at most `MOST_POINTS` of them with
-    the first and the last; empty where the name doesn't tell what is better."""
+    the first and the last; empty if the name doesn't say what is better."""
     is_less_better = less_is_better(name)
     if is_less_better is None:
         return []

@@ -20,7 +20,7 @@ PLANNED = {
 
 @dataclass(frozen=True)
 class Projection:
-    """What a running run will cost if it goes on as it has."""
+    """What a running run will cost at its present pace."""
 
     unit: str
     done: float
@@ -76,10 +76,10 @@ def _usd_at_end(cost_usd: Decimal, duration_seconds: float, seconds_left: float)
 
 def _planned(parameters: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
     """The first that is a number above 0."""
-    told = {str(k).lstrip("-").replace("-", "_").lower(): v for k, v in parameters.items()}
+    stated = {str(k).lstrip("-").replace("-", "_").lower(): v for k, v in parameters.items()}
     for name in names:
         try:
-            value = float(told[name])
+            value = float(stated[name])
         except (KeyError, TypeError, ValueError):
             continue
         if math.isfinite(value) and value > 0:

@@ -33,9 +33,9 @@ class Span:
 
 
 class PriceBook:
-    """Looks prices up. An own rate goes before a discount of a family, that before a flat one, and
-    that before the list, where a refreshed price goes before a bundled one; then what names the
-    type, the region or the zone before what holds for any; then the latest `valid_from`.
+    """Looks prices up, by precedence: own rate, family discount, flat discount, refreshed list
+    price, bundled list price. Within each, a row that names the type, the region or the zone
+    overrides a row for any; then the latest `valid_from` counts.
 
     Where no price is known, the provider may estimate one: SageMaker's from EC2's.
     """

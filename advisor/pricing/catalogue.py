@@ -64,7 +64,7 @@ class InstanceType:
 
     @property
     def is_burstable(self) -> bool:
-        """Full speed is not for ever: CPU credits (t3), or 40 % of each core (flex)."""
+        """Full speed is limited: by CPU credits (t3), or to 40 % of each core (flex)."""
         return bool(_BURSTABLE.fullmatch(self.family))
 
     def to_document(self) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class InstanceType:
         return cls(**{**document, **read})
 
     def available_at(self, day: date) -> bool:
-        """Whether it could be started on `day`, as far as the provider's lists tell."""
+        """Whether it could be started on `day`, according to the provider's lists."""
         return self.first_seen <= day and not (self.retired and day > self.last_seen)
 
 

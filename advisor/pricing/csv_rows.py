@@ -74,9 +74,9 @@ def own_rate(fields: Mapping[str, str | None]) -> PriceRow:
     Raises:
         ValueError: names the field and what it should be.
     """
-    told = {name: _plain((fields.get(name) or "").strip()) for name in COLUMNS}
-    told |= {name: told[name] or default for name, default in DEFAULTS.items()}
-    for name, value in told.items():
+    texts = {name: _plain((fields.get(name) or "").strip()) for name in COLUMNS}
+    texts |= {name: texts[name] or default for name, default in DEFAULTS.items()}
+    for name, value in texts.items():
         if not value.isprintable():
             raise ValueError(f"{name} contains an unprintable character")
         if len(value) > MOST_CHARACTERS.get(name, _SHORT):
@@ -84,41 +84,41 @@ def own_rate(fields: Mapping[str, str | None]) -> PriceRow:
                 f"{name} is longer than {MOST_CHARACTERS.get(name, _SHORT)} characters"
             )
     for name in ("provider", "service"):
-        if not told[name]:
+        if not texts[name]:
             raise ValueError(f"{name} is empty")
-    start = _day("valid_from", told["valid_from"])
-    end = _day("valid_to", told["valid_to"]) if told["valid_to"] else None
+    start = _day("valid_from", texts["valid_from"])
+    end = _day("valid_to", texts["valid_to"]) if texts["valid_to"] else None
     if end is not None and end <= start:
         raise ValueError("valid_to must be after valid_from")
     return PriceRow(
-        key=_key(told),
-        usd_per_hour=_usd(told["usd_per_hour"]),
+        key=_key(texts),
+        usd_per_hour=_usd(texts["usd_per_hour"]),
         valid_from=start,
         valid_to=end,
-        source=told["source"] or "your rate",
+        source=texts["source"] or "your rate",
         precedence=OWN_RATE,
-        estimated=told["estimated"].lower() in ("1", "true", "yes"),
+        estimated=texts["estimated"].lower() in ("1", "true", "yes"),
     )
 
 
-def _key(told: Mapping[str, str]) -> PriceKey:
-    name = told["instance_type"]
-    if told["service"] == GPU_HOUR:
+def _key(texts: Mapping[str, str]) -> PriceKey:
+    name = texts["instance_type"]
+    if texts["service"] == GPU_HOUR:
         known = gpu_model(name)
         name = known.key if known else name
-    seller = provider(told["provider"])
+    seller = provider(texts["provider"])
     if seller.needs_instance_type and not name:
         raise ValueError(f"instance_type is empty; {seller.title} prices are per instance type")
-    if told["zone"] and not told["region"]:
+    if texts["zone"] and not texts["region"]:
         raise ValueError("region is empty; a zone needs its region")
     return PriceKey(
-        provider=told["provider"],
-        service=told["service"],
-        region=told["region"],
+        provider=texts["provider"],
+        service=texts["service"],
+        region=texts["region"],
         instance_type=name,
-        purchase_option=told["purchase_option"],
-        zone=told["zone"],
-        operating_system=told["operating_system"],
+        purchase_option=texts["purchase_option"],
+        zone=texts["zone"],
+        operating_system=texts["operating_system"],
     )
 
 

@@ -15,7 +15,7 @@ _NOISE = re.compile(r"nvidia|tesla|geforce|quadro|amd|instinct|graphics|hbm\d*e?
 _HARMLESS = re.compile(r"\d+gb|rtx|pcie|sxm|generation|oam")
 _MEMORY = re.compile(r"(\d+)\s*gb")
 _MEMORY_TOLERANCE = 0.12
-"""A driver tells up to a tenth less memory than the data sheet (22.9 of 24 GB, ECC and reserve)."""
+"""A driver reports up to a tenth less memory than the data sheet (22.9 of 24 GB: ECC, reserve)."""
 
 
 @dataclass(frozen=True)
@@ -91,14 +91,14 @@ def _fits(model: GpuModel, wanted: frozenset[str], memory_bytes: int) -> bool:
 
 
 def _says_the_same(wanted: frozenset[str], name: frozenset[str]) -> bool:
-    """All of `name`, and besides only words that tell no other model: not `ti`, nor `super`."""
+    """All of `name`, and besides only words that name no other model: not `ti`, nor `super`."""
     return name <= wanted and all(_HARMLESS.fullmatch(word) for word in wanted - name)
 
 
 def _has_memory_kind(model: GpuModel, name: str) -> bool:
     """`NVIDIA H100 80GB HBM3` is the one with HBM3, which only the SXM board has."""
-    told = re.search(r"hbm\d*e?", name.lower())
-    return told is None or told[0] == model.memory_kind.lower()
+    named = re.search(r"hbm\d*e?", name.lower())
+    return named is None or named[0] == model.memory_kind.lower()
 
 
 def _names(model: GpuModel) -> list[frozenset[str]]:
@@ -107,7 +107,7 @@ def _names(model: GpuModel) -> list[frozenset[str]]:
 
 
 def _words(name: str) -> frozenset[str]:
-    """The words of a name that tell models apart: `h100`, `sxm`, `pcie`, `80gb`."""
+    """The words of a name that distinguish models: `h100`, `sxm`, `pcie`, `80gb`."""
     plain = _MEMORY.sub(r"\1gb", re.sub(r"\(.*?\)", " ", name.lower()))
     words = re.findall(r"[a-z0-9]+", _NOISE.sub(" ", plain))
     return frozenset(re.sub(r"^sxm\d?$", "sxm", word) for word in words)

@@ -49,12 +49,12 @@ class PriceRow:
     id: int | None = None
     """The database row it came from, so that a cost can name it."""
     seen_at: datetime | None = None
-    """When its source last said so; None: not told, or nobody but ourselves says so."""
+    """When its source last confirmed it; None: not known, or an own rate."""
 
     def holds_at(self, when: datetime) -> bool:
         return self.valid_from <= when and (self.valid_to is None or when < self.valid_to)
 
     @property
     def is_list(self) -> bool:
-        """The provider's price, before anything that was agreed on."""
+        """The provider's price, before discounts and negotiated rates."""
         return self.precedence < FLAT_DISCOUNT

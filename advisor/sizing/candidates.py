@@ -126,7 +126,7 @@ def _why_not(
     as_of: datetime,
     preset: Preset,
 ) -> str:
-    """The first reason against it, what can't be bent first; empty: none."""
+    """The first reason against it, hard constraints first; empty: none."""
     if not other.available_at(as_of.date()):
         return f"no longer available: last offered {other.last_seen}"
     if priced is None:

@@ -1,4 +1,4 @@
-"""What a run asks of a machine, and how much room a preset leaves above it."""
+"""What a run needs of a machine, and how much headroom a preset adds."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Demand:
 def demand_of(
     nodes: Sequence[NodeFacts], measured: Figures, duration_seconds: float
 ) -> Demand | None:
-    """What a run asked of its nodes; None where CPU or memory wasn't measured, or the nodes aren't
+    """What a run needed of its nodes; None where CPU or memory wasn't measured, or the nodes aren't
     alike."""
     keys = {machine.price_key(node) for node in nodes}
     if len(keys) != 1 or measured.cores_busy_p95 is None or measured.memory_p99_bytes is None:

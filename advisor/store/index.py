@@ -1,4 +1,4 @@
-"""What is stored of a node, as the service's rows tell it. Plain data; nothing is read here."""
+"""What is stored of a node: plain data from the service's rows; nothing is read here."""
 
 from __future__ import annotations
 

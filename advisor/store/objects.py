@@ -17,7 +17,7 @@ class ObjectMissingError(KeyError):
 
 @dataclass(frozen=True)
 class StoredObject:
-    """What a listing tells of an object; `changed_at` is UTC, by the store's clock."""
+    """An object in a listing; `changed_at` is UTC, by the store's clock."""
 
     key: str
     size_bytes: int

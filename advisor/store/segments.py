@@ -57,7 +57,7 @@ def read_segment(ref: SegmentRef, body: bytes) -> HotSegment:
 def within_hour(segment: HotSegment, ref: SegmentRef, hour_ms: int) -> HotSegment:
     """The part that belongs to one of the segment's hours.
 
-    What lies outside of all of them (an agent told a wrong duration) belongs to the nearest, so
+    What lies outside of all of them (an agent sent a wrong duration) belongs to the nearest, so
     that compacting the segment's hours keeps all of it.
     """
     hours = ref.hours_ms

@@ -1,1 +1,1 @@
-"""Successive runs of one job: is the newest dearer than it should be, and since when?"""
+"""Successive runs of one job: does the newest cost more than expected, and since when?"""

@@ -1,9 +1,9 @@
-"""How sure one may be that a run is dearer: by how many comparable runs there were before it.
+"""One run compared with the comparable runs before it; their number decides how.
 
-| runs before | rung |
+| runs before | result |
 |---|---|
 | 0 | the baseline is recorded |
-| 1, 2 | the difference, with the caveat that nobody knows the noise |
+| 1, 2 | the difference, with the caveat that the noise is unknown |
 | 3 to 9 | outside of the prediction interval of the runs before, and by at least 5 % |
 | 10 and more | that, and change points (`changes`) |
 

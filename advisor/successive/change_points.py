@@ -3,7 +3,7 @@
 The energy statistic between two parts of a series (Matteson and James, "A nonparametric approach
 for multiple change point analysis of multivariate data", JASA 109, 2014) says where a change would
 be; Welch's t-test says whether it is one. Both sides have at least three runs, so that a single
-odd run is no change.
+outlier is no change.
 """
 
 from __future__ import annotations

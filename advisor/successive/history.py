@@ -1,8 +1,8 @@
-"""A job's comparable runs in order: a verdict for each, and which of them the next confirmed.
+"""A job's comparable runs in order: a verdict on each, and which of them the next run confirmed.
 
 A run outside of what was expected is suspected. If the next comparable run is outside on the same
 side, both are confirmed and are the new baseline; if not, the suspicion is cleared and that run
-counts no further. So one odd run alarms nobody, and a level that has come to stay is judged by
+stays out of the baseline. So one outlier raises no alarm, and a lasting new level is judged by
 itself from then on.
 """
 

@@ -1,4 +1,4 @@
-"""What must be the same for two runs to be held against each other."""
+"""Keys of workload and configuration: runs are compared if both are equal."""
 
 from __future__ import annotations
 
@@ -58,5 +58,5 @@ def _words(name: str) -> set[str]:
 
 
 def _digest(document: Mapping[str, Any]) -> str:
-    told = json.dumps(document, sort_keys=True, default=str)
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    text = json.dumps(document, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -53,10 +53,10 @@ class RateForm(forms.Form):
         if self.errors:
             return cleaned
         service = cleaned["service"]
-        told = {name: str(value or "") for name, value in cleaned.items()}
-        told["provider"] = _PROVIDER_OF.get(service) or told["provider"]
+        texts = {name: str(value or "") for name, value in cleaned.items()}
+        texts["provider"] = _PROVIDER_OF.get(service) or texts["provider"]
         try:
-            self.rate = own_rate(told)
+            self.rate = own_rate(texts)
         except ValueError as error:
             raise forms.ValidationError(str(error)) from None
         return cleaned

@@ -1,4 +1,4 @@
-"""Which instance types can be started in a region: the bundled table, and what AWS said since."""
+"""Which instance types can be started in a region: the bundled table, and later refreshes."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from webapp.prices.models import Machine
 
 
 def catalogue_in(region: str) -> Catalogue:
-    """The bundled types and those that AWS has described in the region since.
+    """The bundled types and those that a refresh found in the region.
 
     A type that a complete list of the region no longer names is retired there, whatever the
     bundled table says; its prices stay, for old runs.
     """
     types = dict(catalogue())
-    for told in Machine.objects.filter(region=region):
-        machine = types.get(told.instance_type) or InstanceType.from_document(told.hardware)
-        types[told.instance_type] = _as_offered(machine, told)
+    for row in Machine.objects.filter(region=region):
+        machine = types.get(row.instance_type) or InstanceType.from_document(row.hardware)
+        types[row.instance_type] = _as_offered(machine, row)
     return Catalogue(types)
 
 
-def _as_offered(machine: InstanceType, told: Machine) -> InstanceType:
-    if told.gone_at is None:
+def _as_offered(machine: InstanceType, row: Machine) -> InstanceType:
+    if row.gone_at is None:
         return replace(machine, retired=False) if machine.retired else machine
-    day = min(told.last_seen_at, told.gone_at - timedelta(days=1)).date()
+    day = min(row.last_seen_at, row.gone_at - timedelta(days=1)).date()
     first_seen = min(machine.first_seen, day)
     return replace(machine, retired=True, first_seen=first_seen, last_seen=day)

@@ -1,5 +1,5 @@
-"""Price rows (the workspace's own, refreshed ones, the bundled table), discounts, and what AWS
-said when it was last asked."""
+"""Price rows (the workspace's own, refreshed ones, the bundled table), discounts, and what
+providers listed at the last refresh."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Discount(models.Model):
 
 
 class PriceRefresh(models.Model):
-    """Asking one source for one region: how far it came, so that it can go on after a kill."""
+    """The refresh of one source for one region: its place, so that it can resume."""
 
     name = models.CharField(max_length=64, unique=True)
     """`ec2/us-east-1`, `spot/eu-west-1`, ..."""
@@ -99,7 +99,7 @@ class PriceRefresh(models.Model):
     rows_new = models.PositiveIntegerField(default=0)
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
-    """None while it goes on, or after it was interrupted."""
+    """None while it runs, or after it was interrupted."""
     error = models.TextField(blank=True)
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
-"""Asks providers part by part, and remembers after each page how far it came.
+"""Refreshes prices and machines part by part, and saves its place after each page.
 
-Rows and the place of the next page are written in one transaction, and only if nobody else went
-on with the part meanwhile. So a refresh that was killed goes on, and two at once do no harm.
+Rows and the place of the next page are written in one transaction, and only if no other process
+continued the part meanwhile. So an interrupted refresh resumes, and two at once do no harm.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from webapp.prices.models import PriceRefresh
 from webapp.prices.sources import Part
 
 FRESH = timedelta(hours=20)
-"""A part that was finished so recently is not asked again."""
+"""A part that was finished so recently is not refreshed again."""
 GOES_ON = timedelta(days=1)
 """A part that was interrupted longer ago begins again."""
 _BULK_PAGE = 500
@@ -33,11 +33,11 @@ class RefreshError(Exception):
 
 
 class OvertakenError(RefreshError):
-    """Another process goes on with this part."""
+    """Another process continues this part."""
 
 
 def is_due(part: Part, now: datetime) -> bool:
-    """Whether the part has to be asked, from the beginning or from where it was left."""
+    """Whether the part is to be refreshed, from the beginning or from where it was interrupted."""
     state = PriceRefresh.objects.filter(name=part.name).first()
     if state is None or state.finished_at is None or _is_unfinished(state):
         return True

@@ -25,10 +25,10 @@ def discounts_of(workspace: Workspace) -> QuerySet[Discount]:
 
 
 def refreshes() -> QuerySet[PriceRefresh]:
-    """What AWS was asked, for everybody."""
+    """The state of each refresh, for all workspaces."""
     return PriceRefresh.objects.order_by("name")
 
 
 def machines() -> QuerySet[Machine]:
-    """Which types AWS has where, for everybody."""
+    """Which types are available where, for all workspaces."""
     return Machine.objects.order_by("instance_type", "region")

@@ -1,4 +1,4 @@
-"""Which provider is asked for which prices and machines, in which regions."""
+"""Which prices and machines are refreshed from which provider, in which regions."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from advisor.pricing.providers.provider import Page, PriceSource, Provider
 from webapp.runs.models import Node
 
 SPOT_HISTORY = timedelta(days=7)
-"""How far back spot prices are asked for at least."""
+"""How far back spot prices are read at least."""
 SPOT_KEPT = timedelta(days=90)
-"""How far back they can be asked for at most."""
+"""How far back they can be read at most."""
 
 
 def _known() -> Iterator[tuple[Provider, PriceSource]]:
@@ -29,7 +29,7 @@ SOURCES = tuple(source.name for _, source in _known())
 
 @dataclass(frozen=True)
 class Part:
-    """One source for one region: what is asked, written and continued by itself."""
+    """One source for one region: what is refreshed, written and resumed by itself."""
 
     source: str
     region: str
@@ -45,20 +45,20 @@ class Part:
 
     @property
     def provider(self) -> str:
-        return self.asked.name
+        return self.seller.name
 
     @property
-    def asked(self) -> Provider:
+    def seller(self) -> Provider:
         return next(provider for provider, s in _known() if s.name == self.source)
 
 
 def parts(sources: Iterable[str], regions: Sequence[str] = ()) -> list[Part]:
     """Each of the sources in each of the regions; in all regions of its provider without any."""
-    asked = {source.name: provider for provider, source in _known()}
+    sellers = {source.name: provider for provider, source in _known()}
     return [
         Part(source, region)
         for source in sources
-        for region in regions or regions_of(asked[source].name)
+        for region in regions or regions_of(sellers[source].name)
     ]
 
 
@@ -83,16 +83,16 @@ def pages_of(
     """What is left of a part from `token` on.
 
     Args:
-        last_at: when the part was last finished; spot prices are asked for from then on.
+        last_at: when the part was last finished; spot prices are read from then on.
     """
     since = max(min(started_at - SPOT_HISTORY, last_at or started_at), started_at - SPOT_KEPT)
     types = _spot_types(part) if part.kind == "spot" else []
-    return part.asked.pages(part.source, part.region, token, since, types)
+    return part.seller.pages(part.source, part.region, token, since, types)
 
 
 def _spot_types(part: Part) -> list[str]:
     """All accelerated types, and whatever ran there: a zone's spot prices change several times a
-    day, and nobody asks for those of all 900 types."""
+    day, too much for all 900 types."""
     accelerated = {
         name
         for name, machine in catalogue().items()

@@ -1,4 +1,4 @@
-"""Celery's door to the price refresh. What a run of it doesn't manage, the next goes on with."""
+"""The price refresh as a Celery task. What one task doesn't finish, the next continues."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 @shared_task(name="prices.refresh")
 def refresh() -> None:
-    """Ask providers for what is due, where credentials are known; without them nothing is asked."""
+    """Refresh what is due, from the providers for which there are credentials."""
     began = time.monotonic()
     for part in sources.parts(sources.askable()):
         if time.monotonic() - began > LONGEST_SECONDS:

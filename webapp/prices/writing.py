@@ -59,7 +59,11 @@ def write_spot(prices: Sequence[SpotPrice], now: datetime) -> int:
     known: dict[PriceKey, list[Price]] = defaultdict(list)
     for row in _refreshed(seen).filter(purchase_option="spot"):
         known[_key(row)].append(row)
-    new = [row for key, told in seen.items() for row in _new_spot(key, known[key], told, now)]
+    new = [
+        row
+        for key, seen_prices in seen.items()
+        for row in _new_spot(key, known[key], seen_prices, now)
+    ]
     Price.objects.bulk_create(new, batch_size=_BATCH)
     for row in new:
         known[_key(row)].append(row)
@@ -68,11 +72,11 @@ def write_spot(prices: Sequence[SpotPrice], now: datetime) -> int:
 
 
 def _new_spot(
-    key: PriceKey, known: Iterable[Price], told: Iterable[SpotPrice], now: datetime
+    key: PriceKey, known: Iterable[Price], seen_prices: Iterable[SpotPrice], now: datetime
 ) -> list[Price]:
-    """Also a price that is the same as before: what lies between may be told later."""
+    """Also a price that is the same as before: what lies between may arrive later."""
     times = {row.valid_from for row in known}
-    changes = {price.since: price for price in told if price.since not in times}
+    changes = {price.since: price for price in seen_prices if price.since not in times}
     return [
         _row(key, price.usd_per_hour, since, price.source, now) for since, price in changes.items()
     ]

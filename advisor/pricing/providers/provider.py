@@ -34,7 +34,7 @@ class Service:
 
 @dataclass(frozen=True)
 class PriceSource:
-    """One thing that a provider can be asked about a region."""
+    """One list that a provider gives for a region."""
 
     name: str
     """Unique among all providers."""
@@ -43,7 +43,7 @@ class PriceSource:
 
 @dataclass(frozen=True)
 class Offer:
-    """An on-demand price, and since when the provider asks it."""
+    """An on-demand price, and since when it is valid."""
 
     key: PriceKey
     usd_per_hour: Decimal
@@ -75,7 +75,7 @@ class ProviderError(Exception):
 
 
 class TokenRefusedError(ProviderError):
-    """A list can't be continued from this page any more; begin again."""
+    """A list can't be resumed from this page; begin again."""
 
 
 class Provider:
@@ -92,7 +92,7 @@ class Provider:
     needs_instance_type = False
     """Whether every price is of one type: then an own rate for "any type" is a mistake."""
     sources: tuple[PriceSource, ...] = ()
-    """What it can be asked; empty: there are bundled prices and own rates only."""
+    """The lists that can be refreshed; empty: bundled prices and own rates only."""
 
     def service_of(self, instance_type: str) -> str:
         """The service of a machine whose agent didn't name one."""
@@ -107,7 +107,7 @@ class Provider:
         return iter(())
 
     def has_credentials(self) -> bool:
-        """Whether it can be asked from here."""
+        """Whether there are credentials to refresh with."""
         return False
 
     def pages(
@@ -127,4 +127,4 @@ class Provider:
         Raises:
             ProviderError: it can't be had; `TokenRefusedError`: begin again.
         """
-        raise NotImplementedError(f"{self.title} can't be asked for {source}")
+        raise NotImplementedError(f"{self.title} has no source {source}")

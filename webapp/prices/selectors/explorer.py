@@ -68,7 +68,7 @@ class Row:
 
     @property
     def shown(self) -> PricedAt | None:
-        """The price whose source and dates are told."""
+        """The price whose source and dates are shown."""
         return self.listed or self.yours
 
     @property
@@ -130,21 +130,21 @@ def _row(
 
 
 def _gone(wanted: Sequence[PriceKey]) -> set[tuple[str, str]]:
-    """(type, region) that AWS no longer offers."""
+    """(type, region) that are no longer offered."""
     names = {machine_name(key.instance_type) for key in wanted}
-    told = scope.machines().filter(instance_type__in=names, gone_at__isnull=False)
-    return set(told.values_list("instance_type", "region"))
+    listed_rows = scope.machines().filter(instance_type__in=names, gone_at__isnull=False)
+    return set(listed_rows.values_list("instance_type", "region"))
 
 
 def is_gone(key: PriceKey, gone: set[tuple[str, str]]) -> bool:
-    """By what AWS said when it was last asked, or by the bundled catalogue."""
+    """According to the last refresh, or to the bundled catalogue."""
     name = machine_name(key.instance_type)
     machine = catalogue().get(name)
     return (name, key.region) in gone or (machine is not None and machine.retired)
 
 
 def choices(workspace: Workspace) -> dict[str, list[str]]:
-    """What may be asked for: the regions and so on that have prices."""
+    """The regions, services and purchase options that have prices."""
     known = scope.prices_of(workspace)
     return {
         name: sorted(filter(None, known.values_list(name, flat=True).distinct()))
@@ -153,19 +153,19 @@ def choices(workspace: Workspace) -> dict[str, list[str]]:
 
 
 def machines_of(instance_type: str) -> list[Machine]:
-    """The regions in which AWS was seen to have a type."""
+    """The regions in which a type was listed."""
     return list(scope.machines().filter(instance_type=machine_name(instance_type)))
 
 
 def hardware(instance_type: str) -> InstanceType | None:
-    """As bundled; of a newer type as AWS last described it."""
+    """As bundled; a newer type as it was last refreshed."""
     bundled = catalogue().get(instance_type)
-    told = machines_of(instance_type)
-    return bundled or (InstanceType.from_document(told[0].hardware) if told else None)
+    listed_rows = machines_of(instance_type)
+    return bundled or (InstanceType.from_document(listed_rows[0].hardware) if listed_rows else None)
 
 
 def last_asked() -> tuple[datetime | None, list[str]]:
-    """When AWS was last asked, and what went wrong since."""
+    """When prices were last refreshed, and what failed since."""
     refreshes = list(scope.refreshes())
     finished = [each.finished_at for each in refreshes if each.finished_at]
     errors = [f"{each.name}: {each.error}" for each in refreshes if each.error]

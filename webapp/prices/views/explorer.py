@@ -22,8 +22,8 @@ PAGE_EXPORTED = 500
 
 @require_safe
 def prices(request: PersonRequest) -> HttpResponse:
-    """A page of prices on a day; wrong words in the address find nothing or are left out."""
-    question = asked(request)
+    """A page of prices on a day; unknown values in the URL match nothing or are ignored."""
+    question = question_in(request)
     page = Paginator(explorer.keys(request.workspace, question), PAGE_PRICES).get_page(
         request.GET.get("page")
     )
@@ -50,15 +50,15 @@ def as_csv(request: PersonRequest) -> StreamingHttpResponse:
     return answer
 
 
-def asked(request: HttpRequest) -> Question:
-    """The question in the address, without NUL, which PostgreSQL refuses."""
-    told = {name: str(value).replace("\0", "") for name, value in request.GET.items()}
+def question_in(request: HttpRequest) -> Question:
+    """The filters in the URL, without NUL, which PostgreSQL refuses."""
+    texts = {name: str(value).replace("\0", "") for name, value in request.GET.items()}
     return Question(
-        text=told.get("q", "").strip(),
-        region=told.get("region", ""),
-        service=told.get("service", ""),
-        option=told.get("option", ""),
-        day=_day(told.get("on", "")),
+        text=texts.get("q", "").strip(),
+        region=texts.get("region", ""),
+        service=texts.get("service", ""),
+        option=texts.get("option", ""),
+        day=_day(texts.get("on", "")),
     )
 
 
@@ -70,7 +70,7 @@ def _day(text: str) -> date | None:
 
 
 def _shown(request: PersonRequest) -> Iterator[PriceRow]:
-    question = asked(request)
+    question = question_in(request)
     pages = Paginator(explorer.keys(request.workspace, question), PAGE_EXPORTED)
     for number in pages.page_range:
         keys = list(pages.page(number).object_list)

@@ -18,7 +18,7 @@ from webapp.prices import scope
 from webapp.prices.book import plain
 from webapp.prices.forms import DiscountForm, ImportForm, RateForm
 
-MOST_TOLD = 20
+MOST_SHOWN = 20
 """Of the lines of a file that can't be read."""
 
 
@@ -102,7 +102,7 @@ def _ended(request: PersonRequest, did: bool) -> HttpResponse:
 
 
 def _page(request: PersonRequest, refused: list[str] | None = None, **forms: Any) -> HttpResponse:
-    told = refused or []
+    lines = refused or []
     context = {
         "rate_form": RateForm(),
         "discount_form": DiscountForm(),
@@ -110,8 +110,8 @@ def _page(request: PersonRequest, refused: list[str] | None = None, **forms: Any
         "now": timezone.now(),
         "own_rates": scope.own_rates_of(request.workspace),
         "discounts": scope.discounts_of(request.workspace),
-        "refused": told[:MOST_TOLD],
-        "refused_more": max(len(told) - MOST_TOLD, 0),
+        "refused": lines[:MOST_SHOWN],
+        "refused_more": max(len(lines) - MOST_SHOWN, 0),
         **forms,
     }
     return render(request, "prices/rates.html", context)

@@ -26,7 +26,7 @@ _TIMEOUT_SECONDS = 60
 _SPACE = re.compile(r"[\s,:]*")
 
 Progress = Callable[[int, int], None]
-"""Bytes so far, and in all (0: not told)."""
+"""Bytes so far, and in all (0: not known)."""
 
 
 def public_url(service: str, region: str) -> str:
@@ -35,7 +35,7 @@ def public_url(service: str, region: str) -> str:
 
 
 def fetch(url: str, folder: Path, progress: Progress) -> Path:
-    """The file at `url`, in `folder`. What an interrupted fetch left is gone on from.
+    """The file at `url`, in `folder`. An interrupted fetch is resumed.
 
     Raises:
         requests.RequestException: it can't be had.

@@ -1,4 +1,4 @@
-"""A machine as `DescribeInstanceTypes` tells it, in the catalogue's words."""
+"""An instance type from `DescribeInstanceTypes`, as the catalogue has it."""
 
 from __future__ import annotations
 
@@ -78,12 +78,12 @@ def _network_gbps(entry: Mapping[str, Any]) -> tuple[float | None, float | None]
 
 
 def _sum(cards: list[dict[str, Any]], name: str) -> float | None:
-    told = [card[name] for card in cards if name in card]
-    return round(sum(told), 3) if told else None
+    known = [card[name] for card in cards if name in card]
+    return round(sum(known), 3) if known else None
 
 
 def _accelerators(entry: Mapping[str, Any]) -> _Accelerators:
-    """NVIDIA and AMD are told as GPUs, Trainium and Inferentia as Neuron devices, Gaudi and the
+    """NVIDIA and AMD are listed as GPUs, Trainium and Inferentia as Neuron devices, Gaudi and the
     first Inferentia as inference accelerators."""
     gpus = entry.get("GpuInfo", {}).get("Gpus", [])
     neuron = entry.get("NeuronInfo", {}).get("NeuronDevices", [])

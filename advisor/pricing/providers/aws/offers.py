@@ -34,7 +34,7 @@ _EC2_FAMILIES = ("Compute Instance", "Compute Instance (bare metal)")
 
 
 def filters(service: str, region: str) -> list[dict[str, str]]:
-    """What `GetProducts` is asked for; the two families of EC2 can't be told in one filter."""
+    """The filters of `GetProducts`; one filter can't name both families of EC2."""
     wanted = {"regionCode": region} | (LINUX_ON_DEMAND if service == EC2 else {})
     if service == SAGEMAKER:
         wanted["productFamily"] = "ML Instance"

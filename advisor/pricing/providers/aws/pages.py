@@ -1,4 +1,4 @@
-"""AWS asked page by page. A page says where the next begins, so that a killed refresh goes on."""
+"""Prices and machines from AWS, page by page; a token in each page lets a refresh resume."""
 
 from __future__ import annotations
 

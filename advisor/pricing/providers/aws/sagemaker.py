@@ -2,7 +2,7 @@
 
 There is no one surcharge: on 56 pairs of list prices from 2020 to 2025 it was 15 % (p4d, p5), 20 %
 (CPU types, p3.8xlarge), 25 % (g4dn, g5, g6 from 2xlarge) and 40 % (g4dn.xlarge, g5.xlarge). So the
-type's own ratio goes before its family's, and that before the median of all CPU or accelerated
+type's own ratio overrides its family's, and that overrides the median of all CPU or accelerated
 types. Whatever comes of it is `estimated`. Of spot prices nothing is derived.
 """
 
@@ -25,7 +25,7 @@ _RATIO_DIGITS = Decimal("0.0001")
 
 @dataclass(frozen=True)
 class Ratio:
-    """What SageMaker asks over EC2: of a type, a family, or a class of types."""
+    """SageMaker's price over EC2's: of a type, a family, or a class of types."""
 
     value: Decimal
     scope: str
@@ -44,7 +44,7 @@ def _ratios() -> MappingProxyType[tuple[str, str], Ratio]:
 
 
 def ratio(instance_type: str) -> Ratio | None:
-    """Of `p4d.24xlarge` or `ml.p4d.24xlarge`; None: nobody knows such a type."""
+    """Of `p4d.24xlarge` or `ml.p4d.24xlarge`; None: an unknown type."""
     name = instance_type.removeprefix(SAGEMAKER_PREFIX)
     machine = catalogue().get(name)
     if machine is None:
