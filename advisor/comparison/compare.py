@@ -169,7 +169,7 @@ def _warnings(a: RunFacts, b: RunFacts, work: SharedWork, changes: tuple[Change,
     ]
     if a.quality is not None and b.quality is not None and not set(a.quality) & set(b.quality):
         warnings.append("The runs have no metric in common, so their results are not compared.")
-    return [*warnings, "One run each: how much runs vary by chance is unknown."]
+    return [*warnings, "One run each: run-to-run variation is unknown."]
 
 
 def _basis(run: RunFacts) -> str:

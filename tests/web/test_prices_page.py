@@ -113,7 +113,7 @@ def test_a_machine_has_a_page_with_its_figures_their_source_and_every_price(owne
     )  # fmt: skip
     page = owner.page(reverse("prices:machine", args=["ml.p4d.24xlarge"]))
     for word in ("8 × NVIDIA A100", "400 Gbit/s", "EFA", "1,555 GB/s", "1g.5gb", "37.688",
-                 "vendor datasheets", "offered, seen"):  # fmt: skip
+                 "vendor datasheets", "available, confirmed"):  # fmt: skip
         assert word in page, word
     for name in ("nothing.known", "\0"):
         assert owner.client.get(reverse("prices:machine", args=[name])).status_code == 404

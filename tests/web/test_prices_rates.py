@@ -137,7 +137,7 @@ def test_rates_are_imported_all_or_none_and_come_out_as_they_went_in(owner):
     assert Price.objects.filter(workspace=owner.workspace).count() == 1
 
     clash = f"{HEADER}aws,ec2,c5.large,us-east-1,0.06,2020-01-01\naws,ec2,m5.large,,1,2020-01-01\n"
-    assert "end that one first" in upload(owner, clash).content.decode()
+    assert "end that rate first" in upload(owner, clash).content.decode()
     assert Price.objects.filter(workspace=owner.workspace).count() == 1
 
 
