@@ -162,8 +162,8 @@ def test_a_figure_that_one_run_lacks_is_a_dash_and_never_nothing():
 
 
 def test_quality_that_is_not_recorded_is_said_and_one_run_each_is_too():
-    assert any("single run each" in w for w in compare(SLOW, FAST).warnings)
-    assert not any("quality" in w for w in compare(SLOW, FAST).warnings)
+    assert any("One run each" in w for w in compare(SLOW, FAST).warnings)
+    assert not any("metric in common" in w for w in compare(SLOW, FAST).warnings)
     without = compare(replace(SLOW, quality={}), FAST)
     assert any("runs have no metric in common" in w for w in without.warnings)
 

@@ -34,7 +34,7 @@ def test_it_reads_a_rate_with_its_defaults():
         ("aws,ec2,p4d.24xlarge,,1,31.1.2026", "valid_from is '31.1.2026'; write it as 2026-01-31"),
         ("aws,ec2,,,1,2026-01-31", "instance_type is empty"),
         (",ec2,p4d.24xlarge,,1,2026-01-31", "provider is empty"),
-        ("aws,ec2,c5\x07large,,1,2026-01-31", "instance_type has a character that can't be"),
+        ("aws,ec2,c5\x07large,,1,2026-01-31", "instance_type contains an unprintable character"),
         (f"aws,ec2,{'x' * 65},,1,2026-01-31", "instance_type is longer than 64"),
     ],
 )

@@ -224,7 +224,7 @@ def test_two_at_once_do_no_harm(aws):
             met.append(state.pages)
             refreshing.refresh(part, lambda _: None)
 
-    with pytest.raises(refreshing.OvertakenError, match="another refresh is at it"):
+    with pytest.raises(refreshing.OvertakenError, match="another refresh is running"):
         refreshing.refresh(part, another)
     assert len(refreshed()) == 6
     assert PriceRefresh.objects.get(name=part.name).rows_new == 6
