@@ -61,9 +61,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--run", type=_uuid, metavar="ID", help="the run, if there are several")
     command.add_argument("--json", action="store_true", help="print a JSON document")
-    command.add_argument("--preset", choices=PRESETS, default=BALANCED.name, help="of the advice")
+    command.add_argument(
+        "--preset", choices=PRESETS, default=BALANCED.name, help="headroom of recommended machines"
+    )
     for name in ("provider", "service", "region", "instance-type", "purchase-option"):
-        command.add_argument(f"--{name}", default="", help="of every node, if it wasn't declared")
+        command.add_argument(
+            f"--{name}", default="", help="of every node; overrides what its agent declared"
+        )
     return parser
 
 
