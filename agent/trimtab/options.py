@@ -92,9 +92,9 @@ def parameters(said: Sequence[str], secrets: Sequence[str] = ()) -> dict[str, Sc
     return found
 
 
-def told_parameters(told: Mapping[str, Any], secrets: Sequence[str]) -> dict[str, Scalar]:
-    """What a script told, as if it had been said by `--param`; lists and objects are its text."""
-    return parameters([f"{key}={value}" for key, value in told.items()], secrets)
+def script_parameters(values: Mapping[str, Any], secrets: Sequence[str]) -> dict[str, Scalar]:
+    """Parameters that the script set, read like `--param`; lists and objects become text."""
+    return parameters([f"{key}={value}" for key, value in values.items()], secrets)
 
 
 def _scalar(value: str) -> Scalar:

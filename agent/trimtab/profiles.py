@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from trimtab.run_folder import PROFILE_NAME, TRACE_SUFFIX
 from trimtab.spool import Spool
-from trimtab.told import PROFILE_NAME, TRACE_SUFFIX
 
 KIND = "profile"
 

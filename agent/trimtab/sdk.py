@@ -19,11 +19,11 @@ from time import monotonic_ns
 from types import TracebackType
 from typing import Any, TypeVar
 
-from trimtab import told
+from trimtab import run_folder
 from trimtab.ranks import Place, place
 from trimtab.recorder import PHASES, Recorder
 from trimtab.ring import NOT_TOLD, RingWriter
-from trimtab.told import Run
+from trimtab.run_folder import Run
 
 _MOST_SAMPLES = 2**62
 
@@ -115,8 +115,8 @@ def run(**parameters: Any) -> Run:
         return Run()
     try:
         if parameters:
-            told.tell(Path(attached.folder), parameters)
-        return told.published(Path(attached.folder))
+            run_folder.write_parameters(Path(attached.folder), parameters)
+        return run_folder.published(Path(attached.folder))
     except Exception as error:
         _warn_once(f"run() was not recorded: {error}")
         return Run()

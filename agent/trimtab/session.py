@@ -14,19 +14,19 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
-from trimtab import identity, profiles, told, whereabouts
+from trimtab import identity, profiles, run_folder, whereabouts
 from trimtab.described import Target, add_git_state, describe
 from trimtab.directives import Directives, Hands
 from trimtab.draft import Draft
 from trimtab.loops import Sealed, TrainingLoops
-from trimtab.options import Options, told_parameters
+from trimtab.options import Options, script_parameters
+from trimtab.run_folder import Run, ScriptParameters
 from trimtab.sampler import Sampler
 from trimtab.sharing import Members, living, wait_for_others, worst_exit_code
 from trimtab.sources import Gpus, ProcessTree, Source, machine_sources
 from trimtab.spool import Spool, open_spool
 from trimtab.supervise import Ending
 from trimtab.timeline import Timeline
-from trimtab.told import Run, Told
 from trimtab.uploader import Uploader
 from trimtab.wire import Event, Gpu, Segment, encode_declaration, encode_segment
 
@@ -55,7 +55,7 @@ class Session:
         _sweep_folders_of_killed_agents()
         self._taken_over = folder is not None
         self.folder = folder or Path(tempfile.mkdtemp(prefix=f"{_FOLDER_PREFIX}{os.getpid()}-"))
-        told.publish(self.folder, Run(str(self.run_id), options.server.page(self.run_id)))
+        run_folder.publish(self.folder, Run(str(self.run_id), options.server.page(self.run_id)))
         if options.profile:
             profiles.request(self.folder, options.profile)
         self.uploader: Uploader | None = None
@@ -63,7 +63,7 @@ class Session:
         self._secrets = target.secrets(options)
         self._declaration = describe(self.id, self.run_id, target, options)
         self._declaring = threading.Lock()
-        self._told = Told(self.folder)
+        self._script_parameters = ScriptParameters(self.folder)
         self._own_events: list[tuple[int, str, dict[str, Any]]] = []
         self._timeline = Timeline()
         self._clock = self._timeline.session_clock(self.id)
@@ -163,11 +163,11 @@ class Session:
     def _seal(self, draft: Draft, loops: Sealed, ended_ns: int) -> None:
         seq, self._next_seq = self._next_seq, self._next_seq + 1
         own, self._own_events = self._own_events, []
-        told_events = [
+        own_events = [
             Event(max(0, at_ns - draft.start_ns) // 1_000_000, kind, data)
             for at_ns, kind, data in own
         ]
-        events = [*loops.events, *told_events, *draft.events]
+        events = [*loops.events, *own_events, *draft.events]
         for event in events:
             if event.kind == "session_end":
                 event.data["final_seq"] = seq
@@ -193,7 +193,7 @@ class Session:
 
     def _heed_training(self) -> None:
         """What the script told since the last segment, and traces that were asked for."""
-        if news := told_parameters(self._told.news(), self._secrets):
+        if news := script_parameters(self._script_parameters.changed(), self._secrets):
             self._declaration.parameters |= news
             self._tell_declaration()
         if profiles.any_ready(self.folder) and not self._collector.is_alive():

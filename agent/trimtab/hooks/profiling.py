@@ -15,7 +15,7 @@ from typing import Any
 
 from trimtab import ring, sdk
 from trimtab.hooks.training import Training
-from trimtab.told import PROFILE_NAME, TRACE_SUFFIX
+from trimtab.run_folder import PROFILE_NAME, TRACE_SUFFIX
 
 
 class Profiling:

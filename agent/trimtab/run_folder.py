@@ -14,7 +14,7 @@ PROFILE_NAME = "profile.json"
 """What the agent asks of the hook."""
 TRACE_SUFFIX = ".trace.json.gz"
 _RUN_NAME = "run.json"
-_TOLD_SUFFIX = ".told.json"
+_PARAMETERS_SUFFIX = ".told.json"
 _MOST_BYTES = 256 * 1024
 
 
@@ -41,25 +41,25 @@ def published(folder: Path) -> Run:
     return Run(str(found["id"]), str(found["url"]))
 
 
-def tell(folder: Path, parameters: Mapping[str, Any]) -> None:
-    """Replaces what this process told before. Raises OSError, TypeError or ValueError."""
+def write_parameters(folder: Path, parameters: Mapping[str, Any]) -> None:
+    """Replace what this process wrote before. Raises OSError, TypeError or ValueError."""
     text = json.dumps(parameters)
     if len(text) > _MOST_BYTES:
         raise ValueError(f"{len(text)} bytes of parameters, at most {_MOST_BYTES}")
-    _write(folder / f"{os.getpid()}{_TOLD_SUFFIX}", json.loads(text))
+    _write(folder / f"{os.getpid()}{_PARAMETERS_SUFFIX}", json.loads(text))
 
 
-class Told:
+class ScriptParameters:
     """The agent's side: parameters of all processes, when a file has changed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._seen_ns: dict[str, int] = {}
 
-    def news(self) -> dict[str, Any]:
-        """What is new since the last call."""
+    def changed(self) -> dict[str, Any]:
+        """Parameters from files that changed since the last call."""
         found: dict[str, Any] = {}
-        for path in sorted(self._folder.glob(f"*{_TOLD_SUFFIX}")):
+        for path in sorted(self._folder.glob(f"*{_PARAMETERS_SUFFIX}")):
             with suppress(OSError, ValueError):
                 changed_ns = path.stat().st_mtime_ns
                 if self._seen_ns.get(path.name) != changed_ns:
