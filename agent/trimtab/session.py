@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from trimtab import identity, profiles, run_folder, whereabouts
-from trimtab.described import Target, add_git_state, describe
+from trimtab.declaration import Target, add_git_state, build_declaration
 from trimtab.directives import Directives, Hands
 from trimtab.draft import Draft
 from trimtab.loops import Sealed, TrainingLoops
@@ -61,7 +61,7 @@ class Session:
         self.uploader: Uploader | None = None
         self._target, self._options, self._say = target, options, say
         self._secrets = target.secrets(options)
-        self._declaration = describe(self.id, self.run_id, target, options)
+        self._declaration = build_declaration(self.id, self.run_id, target, options)
         self._declaring = threading.Lock()
         self._script_parameters = ScriptParameters(self.folder)
         self._own_events: list[tuple[int, str, dict[str, Any]]] = []
@@ -230,7 +230,7 @@ class Session:
         """What may take seconds to find out: told as soon as it is known."""
         with suppress(Exception):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
-            if add_git_state(self._declaration, self._target.place):
+            if add_git_state(self._declaration, self._target.folder):
                 self._tell_declaration()
         with suppress(Exception):
             if self._options.ask_metadata and (place := whereabouts.find(os.environ)):

@@ -9,7 +9,7 @@ from pathlib import Path
 from trimtab.cli import saying
 from trimtab.cli.arguments import Commands, say
 from trimtab.cli.ending import end
-from trimtab.described import Target
+from trimtab.declaration import Target
 from trimtab.session import Session
 from trimtab.supervise import Ending, until_ended
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from uuid import uuid4
 
 from trimtab import identity, whereabouts
-from trimtab.described import Target, add_git_state, describe
+from trimtab.declaration import Target, add_git_state, build_declaration
 from trimtab.draft import Draft
 from trimtab.options import Options
 from trimtab.sources import Gpus, Source, machine_sources
@@ -23,8 +23,10 @@ _GPU_SECONDS = 3.0
 def show(words: Sequence[str], environment: dict[str, str], options: Options) -> None:
     """The declaration, and a segment with two samples of the machine."""
     target, session, timeline = Target(words, environment), uuid4(), Timeline()
-    declaration = describe(session, identity.run_id(options.server, environment), target, options)
-    add_git_state(declaration, target.place)
+    declaration = build_declaration(
+        session, identity.run_id(options.server, environment), target, options
+    )
+    add_git_state(declaration, target.folder)
     with suppress(whereabouts.UnansweredError):
         if options.ask_metadata and (place := whereabouts.find(environment)):
             whereabouts.add_to(declaration.node, place, options.node)

@@ -12,7 +12,7 @@ from trimtab import hooks
 from trimtab.cli import saying, together
 from trimtab.cli.arguments import Commands, say
 from trimtab.cli.ending import end
-from trimtab.described import Target
+from trimtab.declaration import Target
 from trimtab.session import Session
 from trimtab.sharing import Lock
 from trimtab.supervise import Command, failure_code

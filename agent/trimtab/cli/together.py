@@ -14,7 +14,7 @@ from trimtab import hooks, identity, sharing
 from trimtab.cli import saying
 from trimtab.cli.arguments import say
 from trimtab.cli.ending import end
-from trimtab.described import Target
+from trimtab.declaration import Target
 from trimtab.session import Session
 from trimtab.sharing import Lock
 from trimtab.supervise import Command, Ending

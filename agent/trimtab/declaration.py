@@ -1,4 +1,4 @@
-"""What is declared of a run and its node, before a single sample is taken."""
+"""Builds the declaration of a run and its node, before the first sample."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _MOST_WORDS = 500
 
 @dataclass(frozen=True)
 class Target:
-    """What is watched: a command, a running process, or (without words) the machine."""
+    """What is measured: a command, a running process, or (without words) the machine."""
 
     words: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
-    place: Path = field(default_factory=identity.working_folder)
-    """Its working folder."""
+    folder: Path = field(default_factory=identity.working_folder)
+    """The working folder of the command."""
 
     def secrets(self, options: Options) -> list[str]:
         """Texts that must not be written anywhere."""
@@ -33,8 +33,8 @@ class Target:
         return [secret for secret in known if secret]
 
 
-def describe(session: UUID, run: UUID, target: Target, options: Options) -> Declaration:
-    """The declaration, redacted. What only git can tell isn't in it yet (`add_git_state`)."""
+def build_declaration(session: UUID, run: UUID, target: Target, options: Options) -> Declaration:
+    """The declaration, redacted and without the state of git (`add_git_state`)."""
     facts = node_facts(identity.machine_id(target.environment))
     slurm.limit(facts, target.environment)
     options.apply_to(facts)
@@ -77,5 +77,5 @@ def _command(words: Sequence[str], secrets: Sequence[str]) -> list[str]:
 def _job_name(target: Target, secrets: list[str]) -> str:
     if not target.words:
         return identity.shortened(f"machine/{os.uname().nodename}")
-    name = identity.job_name(target.words, git.repository(target.place), target.place)
+    name = identity.job_name(target.words, git.repository(target.folder), target.folder)
     return redacted([name], secrets)[0]
