@@ -11,8 +11,8 @@ from uuid import UUID
 from trimtab import __version__, git, identity
 from trimtab.hardware import node_facts
 from trimtab.options import Options
+from trimtab.platforms import slurm
 from trimtab.redaction import redacted, secrets_of
-from trimtab.whereabouts import slurm
 from trimtab.wire import LIMITS, Declaration
 
 _MOST_WORDS = 500

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
-from trimtab import identity, profiles, run_folder, whereabouts
+from trimtab import identity, platforms, profiles, run_folder
 from trimtab.declaration import Target, add_git_state, build_declaration
 from trimtab.directives import Directives, Hands
 from trimtab.draft import Draft
@@ -233,8 +233,8 @@ class Session:
             if add_git_state(self._declaration, self._target.folder):
                 self._tell_declaration()
         with suppress(Exception):
-            if self._options.ask_metadata and (place := whereabouts.find(os.environ)):
-                whereabouts.add_to(self._declaration.node, place, self._options.node)
+            if self._options.ask_metadata and (instance := platforms.detect(os.environ)):
+                platforms.fill_in(self._declaration.node, instance, self._options.node)
                 self._tell_declaration()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from trimtab import whereabouts
+from trimtab import platforms
 from trimtab.checkup.check import Check, State
 from trimtab.options import Options
 
@@ -22,15 +22,17 @@ def price(options: Options) -> Check:
         where = options.node.get("region", "no region")
         return Check("price", State.FINE, f"{declared}, {where}, as declared")
     try:
-        place = whereabouts.find(os.environ) if options.ask_metadata else None
-    except whereabouts.UnansweredError as error:
+        instance = platforms.detect(os.environ) if options.ask_metadata else None
+    except platforms.MetadataError as error:
         return Check("price", State.MISSING, str(error), _LOST, _DECLARE + _hops(str(error)))
-    if place is None or not place.instance_type:
+    if instance is None or not instance.instance_type:
         seen = "no metadata service answers" if options.ask_metadata else "asking is switched off"
         return Check("price", State.MISSING, seen, _LOST, _DECLARE)
-    where = f"{place.provider} {place.service}, {place.region or 'no region'}"
-    bought = place.purchase_option.replace("_", " ")
-    return Check("price", State.FINE, f"{place.instance_type}, {where}{bought and ', ' + bought}")
+    where = f"{instance.provider} {instance.service}, {instance.region or 'no region'}"
+    bought = instance.purchase_option.replace("_", " ")
+    return Check(
+        "price", State.FINE, f"{instance.instance_type}, {where}{bought and ', ' + bought}"
+    )
 
 
 def _hops(problem: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from uuid import uuid4
 
-from trimtab import identity, whereabouts
+from trimtab import identity, platforms
 from trimtab.declaration import Target, add_git_state, build_declaration
 from trimtab.draft import Draft
 from trimtab.options import Options
@@ -27,9 +27,9 @@ def show(words: Sequence[str], environment: dict[str, str], options: Options) ->
         session, identity.run_id(options.server, environment), target, options
     )
     add_git_state(declaration, target.folder)
-    with suppress(whereabouts.UnansweredError):
-        if options.ask_metadata and (place := whereabouts.find(environment)):
-            whereabouts.add_to(declaration.node, place, options.node)
+    with suppress(platforms.MetadataError):
+        if options.ask_metadata and (instance := platforms.detect(environment)):
+            platforms.fill_in(declaration.node, instance, options.node)
     draft = Draft(0, round(options.interval_seconds * 1000))
     declaration.node.gpus = _sample(draft, timeline, environment)
     segment = Segment(

@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from trimtab.whereabouts.place import Place
+from trimtab.platforms.instance import Instance
 
 _RESOURCES = Path("/opt/ml/input/config/resourceconfig.json")
 
 
-def place(environment: Mapping[str, str], resources: Path = _RESOURCES) -> Place | None:
+def instance(environment: Mapping[str, str], resources: Path = _RESOURCES) -> Instance | None:
     """None outside of SageMaker, or where its file is of another form.
 
     Whether a job runs on spot capacity is not told to its container.
@@ -22,7 +22,7 @@ def place(environment: Mapping[str, str], resources: Path = _RESOURCES) -> Place
         return None
     if not isinstance(instance_type, str):
         return None
-    return Place(
+    return Instance(
         provider="aws",
         service="sagemaker_training",
         region=_region(environment),

@@ -11,7 +11,7 @@ _SECONDS = 1.0
 _MOST_BYTES = 64 * 1024
 
 
-class UnansweredError(Exception):
+class MetadataError(Exception):
     """Why not, for a person to read."""
 
 
@@ -20,21 +20,21 @@ class MetadataService:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         if environment.get("TRIMTAB_METADATA", "").lower() in ("0", "off", "false", "no"):
-            raise UnansweredError("switched off by TRIMTAB_METADATA")
+            raise MetadataError("switched off by TRIMTAB_METADATA")
         address = urlsplit(environment.get("TRIMTAB_METADATA_URL") or _ADDRESS)
         self._host, self._port = address.hostname or "", address.port or 80
 
     def text(self, path: str, headers: Mapping[str, str], method: str = "GET") -> str:
-        """Raises UnansweredError unless the answer is 200 and comes within a second."""
+        """Raises MetadataError unless the answer is 200 and comes within a second."""
         connection = http.client.HTTPConnection(self._host, self._port, timeout=_SECONDS)
         try:
             connection.request(method, path, headers=dict(headers))
             answer = connection.getresponse()
             body = answer.read(_MOST_BYTES)
         except (OSError, http.client.HTTPException) as error:
-            raise UnansweredError(f"{path}: {error or type(error).__name__}") from None
+            raise MetadataError(f"{path}: {error or type(error).__name__}") from None
         finally:
             connection.close()
         if answer.status != 200:
-            raise UnansweredError(f"{path}: answered {answer.status}")
+            raise MetadataError(f"{path}: answered {answer.status}")
         return body.decode(errors="replace").strip()

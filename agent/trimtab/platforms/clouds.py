@@ -8,28 +8,28 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
-from trimtab.whereabouts.asking import MetadataService, UnansweredError
-from trimtab.whereabouts.place import Place
+from trimtab.platforms.instance import Instance
+from trimtab.platforms.metadata_service import MetadataError, MetadataService
 
 _TOKEN_SECONDS = "60"  # noqa: S105 - how long it is valid
 _AZURE = "/metadata/instance/compute?api-version=2021-02-01"
 _GOOGLE = "/computeMetadata/v1/instance"
 
-Ask = Callable[[MetadataService, Mapping[str, str]], Place]
+Ask = Callable[[MetadataService, Mapping[str, str]], Instance]
 
 
-def ec2(service: MetadataService, environment: Mapping[str, str]) -> Place:
+def ec2(service: MetadataService, environment: Mapping[str, str]) -> Instance:
     """By IMDSv2. A container needs a hop limit of 2 to be answered."""
     if environment.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
-        raise UnansweredError("switched off by AWS_EC2_METADATA_DISABLED")
+        raise MetadataError("switched off by AWS_EC2_METADATA_DISABLED")
     lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": _TOKEN_SECONDS}
     token = service.text("/latest/api/token", lifetime, "PUT")
     headers = {"X-aws-ec2-metadata-token": token}
     document = _object(service.text("/latest/dynamic/instance-identity/document", headers))
     purchase = ""
-    with suppress(UnansweredError):
+    with suppress(MetadataError):
         purchase = service.text("/latest/meta-data/instance-life-cycle", headers)
-    return Place(
+    return Instance(
         provider="aws",
         service="ec2",
         region=_text(document, "region"),
@@ -40,12 +40,12 @@ def ec2(service: MetadataService, environment: Mapping[str, str]) -> Place:
     )
 
 
-def google(service: MetadataService, environment: Mapping[str, str]) -> Place:
+def google(service: MetadataService, environment: Mapping[str, str]) -> Instance:
     headers = {"Metadata-Flavor": "Google"}
     machine_type = service.text(f"{_GOOGLE}/machine-type", headers)
     zone = service.text(f"{_GOOGLE}/zone", headers).rpartition("/")[2]
     preemptible = service.text(f"{_GOOGLE}/scheduling/preemptible", headers)
-    return Place(
+    return Instance(
         provider="gcp",
         service="compute_engine",
         region=zone.rpartition("-")[0],
@@ -55,9 +55,9 @@ def google(service: MetadataService, environment: Mapping[str, str]) -> Place:
     )
 
 
-def azure(service: MetadataService, environment: Mapping[str, str]) -> Place:
+def azure(service: MetadataService, environment: Mapping[str, str]) -> Instance:
     found = _object(service.text(_AZURE, {"Metadata": "true"}))
-    return Place(
+    return Instance(
         provider="azure",
         service="virtual_machines",
         region=_text(found, "location"),
@@ -77,7 +77,7 @@ def _object(text: str) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise UnansweredError("the answer is no JSON object")
+        raise MetadataError("the answer is no JSON object")
     return found
 
 

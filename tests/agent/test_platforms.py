@@ -6,8 +6,8 @@ import json
 import time
 
 import pytest
-from trimtab import whereabouts
-from trimtab.whereabouts import Place, UnansweredError, sagemaker, slurm
+from trimtab import platforms
+from trimtab.platforms import Instance, MetadataError, sagemaker, slurm
 from trimtab.wire import NodeFacts
 
 from tests.agent.metadata import Answer, ec2
@@ -37,8 +37,8 @@ def _azure(document: str) -> Answer:
 
 
 def test_an_ec2_instance_is_known_by_version_2_of_its_service(stub):
-    found = whereabouts.find({"TRIMTAB_METADATA_URL": stub(ec2()).url})
-    assert found == Place(
+    found = platforms.detect({"TRIMTAB_METADATA_URL": stub(ec2()).url})
+    assert found == Instance(
         provider="aws",
         service="ec2",
         region="us-east-1",
@@ -50,15 +50,15 @@ def test_an_ec2_instance_is_known_by_version_2_of_its_service(stub):
 
 
 def test_an_older_ec2_that_does_not_tell_its_purchase_leaves_it_open(stub):
-    found = whereabouts.find({"TRIMTAB_METADATA_URL": stub(ec2(life_cycle=None)).url})
+    found = platforms.detect({"TRIMTAB_METADATA_URL": stub(ec2(life_cycle=None)).url})
     assert found is not None
     assert (found.instance_type, found.purchase_option) == ("g5.2xlarge", "")
 
 
 @pytest.mark.parametrize(("preemptible", "bought"), [("TRUE", "spot"), ("FALSE", "on_demand")])
 def test_a_google_machine_is_known(stub, preemptible, bought):
-    found = whereabouts.find({"TRIMTAB_METADATA_URL": stub(_google(preemptible)).url})
-    assert found == Place(
+    found = platforms.detect({"TRIMTAB_METADATA_URL": stub(_google(preemptible)).url})
+    assert found == Instance(
         provider="gcp",
         service="compute_engine",
         region="europe-west4",
@@ -74,8 +74,8 @@ def test_a_google_machine_is_known(stub, preemptible, bought):
 def test_an_azure_machine_is_known(stub, priority, bought):
     names = {"location": "westeurope", "zone": "1", "vmSize": "Standard_NC24ads_A100_v4"}
     document = json.dumps(names | {"priority": priority})
-    found = whereabouts.find({"TRIMTAB_METADATA_URL": stub(_azure(document)).url})
-    assert found == Place(
+    found = platforms.detect({"TRIMTAB_METADATA_URL": stub(_azure(document)).url})
+    assert found == Instance(
         provider="azure",
         service="virtual_machines",
         region="westeurope",
@@ -87,7 +87,7 @@ def test_an_azure_machine_is_known(stub, priority, bought):
 
 @pytest.mark.parametrize("body", ["", "[]", "{", "null", '{"vmSize": 7}'])
 def test_an_answer_of_another_form_makes_nothing_up(stub, body):
-    found = whereabouts.find({"TRIMTAB_METADATA_URL": stub(_azure(body)).url})
+    found = platforms.detect({"TRIMTAB_METADATA_URL": stub(_azure(body)).url})
     assert found is None or found.instance_type == ""
 
 
@@ -95,7 +95,7 @@ def test_a_proxy_is_never_asked(stub, monkeypatch):
     proxy = stub(lambda method, path, headers: None)
     monkeypatch.setenv("http_proxy", proxy.url)
     environment = {"TRIMTAB_METADATA_URL": stub(_google("FALSE")).url, "http_proxy": proxy.url}
-    assert whereabouts.find(environment) is not None
+    assert platforms.detect(environment) is not None
     assert proxy.asked == []
 
 
@@ -103,15 +103,15 @@ def test_a_proxy_is_never_asked(stub, monkeypatch):
 def test_switched_off_nobody_is_asked(stub, word):
     service = stub(ec2())
     environment = {"TRIMTAB_METADATA_URL": service.url, "TRIMTAB_METADATA": word}
-    with pytest.raises(UnansweredError, match="TRIMTAB_METADATA"):
-        whereabouts.find(environment)
+    with pytest.raises(MetadataError, match="TRIMTAB_METADATA"):
+        platforms.detect(environment)
     assert service.asked == []
 
 
 def test_the_switch_of_amazons_own_tools_holds_too(stub):
     service = stub(ec2())
     environment = {"TRIMTAB_METADATA_URL": service.url, "AWS_EC2_METADATA_DISABLED": "true"}
-    assert whereabouts.find(environment) is None
+    assert platforms.detect(environment) is None
     assert not any(path.startswith("/latest") for _, path in service.asked)
 
 
@@ -160,14 +160,14 @@ def test_sagemaker_says_it_in_a_file(tmp_path):
         json.dumps({"current_host": "algo-1", "current_instance_type": "ml.p3.8xlarge"})
     )
     arn = {"TRAINING_JOB_ARN": "arn:aws:sagemaker:eu-west-1:1234:training-job/x"}
-    assert sagemaker.place(arn, resources) == Place(
+    assert sagemaker.instance(arn, resources) == Instance(
         provider="aws",
         service="sagemaker_training",
         region="eu-west-1",
         instance_type="ml.p3.8xlarge",
         owns_machine=True,
     )
-    own = sagemaker.place(arn | {"AWS_REGION": "us-west-2"}, resources)
+    own = sagemaker.instance(arn | {"AWS_REGION": "us-west-2"}, resources)
     assert own is not None
     assert own.region == "us-west-2"
 
@@ -175,7 +175,7 @@ def test_sagemaker_says_it_in_a_file(tmp_path):
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"current_instance_type": null}'])
 def test_another_file_of_that_name_is_no_sagemaker(tmp_path, content):
     (tmp_path / "resourceconfig.json").write_text(content)
-    assert sagemaker.place({}, tmp_path / "resourceconfig.json") is None
+    assert sagemaker.instance({}, tmp_path / "resourceconfig.json") is None
 
 
 def test_a_slurm_job_has_the_cores_and_memory_that_it_was_given():

@@ -13,55 +13,55 @@ from dataclasses import asdict
 from pathlib import Path
 
 from trimtab.identity import shortened
-from trimtab.whereabouts import clouds, sagemaker
-from trimtab.whereabouts.asking import MetadataService, UnansweredError
-from trimtab.whereabouts.place import Place
+from trimtab.platforms import clouds, sagemaker
+from trimtab.platforms.instance import Instance
+from trimtab.platforms.metadata_service import MetadataError, MetadataService
 from trimtab.wire import NodeFacts
 
-__all__ = ["Place", "UnansweredError", "add_to", "find"]
+__all__ = ["Instance", "MetadataError", "detect", "fill_in"]
 
 _DMI = Path("/sys/class/dmi/id")
 _FIRMWARE_NAMES = ("sys_vendor", "bios_vendor", "bios_version", "product_name", "chassis_asset_tag")
 
 
-def add_to(facts: NodeFacts, place: Place, declared: Mapping[str, str]) -> None:
+def fill_in(facts: NodeFacts, instance: Instance, declared: Mapping[str, str]) -> None:
     """Fill in what wasn't declared; a machine declared to be elsewhere stays as it was declared."""
-    if declared.get("provider", place.provider) != place.provider:
+    if declared.get("provider", instance.provider) != instance.provider:
         return
-    for name, value in asdict(place).items():
+    for name, value in asdict(instance).items():
         if value and not declared.get(name):
             setattr(facts, name, shortened(value) if isinstance(value, str) else value)
 
 
-def find(environment: Mapping[str, str]) -> Place | None:
+def detect(environment: Mapping[str, str]) -> Instance | None:
     """None where nothing says so.
 
     Raises:
-        UnansweredError: the firmware names a cloud, but its metadata service doesn't answer; the
+        MetadataError: the firmware names a cloud, but its metadata service doesn't answer; the
             firmware names none; or asking is switched off.
     """
-    place = sagemaker.place(environment)
-    if place is not None:
-        return place
+    instance = sagemaker.instance(environment)
+    if instance is not None:
+        return instance
     named = _named(environment)
     service = MetadataService(environment)
     for ask in named or clouds.ALL.values():
         try:
             return ask(service, environment)
-        except UnansweredError:
+        except MetadataError:
             if named:
                 raise
     return None
 
 
 def _named(environment: Mapping[str, str], dmi: Path = _DMI) -> list[clouds.Ask]:
-    """The clouds that the firmware names. Raises UnansweredError where it names none of them."""
+    """The clouds that the firmware names. Raises MetadataError where it names none of them."""
     if environment.get("TRIMTAB_METADATA_URL") or not dmi.is_dir():
         return []
     firmware = " ".join(_text(dmi / name) for name in _FIRMWARE_NAMES).lower()
     named = [ask for word, ask in clouds.ALL.items() if word in firmware]
     if firmware.strip() and not named:
-        raise UnansweredError("no cloud: the firmware names none that we know")
+        raise MetadataError("no cloud: the firmware names none that we know")
     return named
 
 

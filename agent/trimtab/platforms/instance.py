@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Place:
+class Instance:
     """Named as in `wire.NodeFacts`; empty or 0 is not known."""
 
     provider: str
