@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from trimtab.checkup import State, all_checks
+from trimtab.checks import State, all_checks
 from trimtab.cli import payload, saying
 from trimtab.cli.arguments import Commands
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimtab.checkup.check import Check, State
+from trimtab.checks.check import Check, State
 from trimtab.sources.container import ContainerCpu, ContainerMemory, Groups
 
 _LOST = "what the container itself used, and whether its limits held it up: the machine's figures"

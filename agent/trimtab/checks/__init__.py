@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trimtab.checkup import container, gpu, host, place, sending, training
-from trimtab.checkup.check import Check, State
+from trimtab.checks import container, gpu, hook, host, price, upload
+from trimtab.checks.check import Check, State
 from trimtab.options import Options
 
 __all__ = ["Check", "State", "all_checks"]
@@ -11,9 +11,9 @@ __all__ = ["Check", "State", "all_checks"]
 
 def all_checks(options: Options) -> list[Check]:
     return [
-        sending.service(options),
-        sending.spool(),
-        place.price(options),
+        upload.service(options),
+        upload.spool(),
+        price.price(options),
         host.cpu_and_memory(),
         container.container(),
         host.pressure(),
@@ -22,5 +22,5 @@ def all_checks(options: Options) -> list[Check]:
         host.network(),
         host.processes(),
         gpu.gpus(),
-        training.hook(),
+        hook.hook(),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from trimtab.checkup.check import Check, State
+from trimtab.checks.check import Check, State
 from trimtab.hardware import node_facts
 
 _UNSEEN = ("cifs", "smb3", "ceph", "9p", "gpfs", "beegfs", "afs", "virtiofs")

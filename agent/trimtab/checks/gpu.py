@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from trimtab.checkup.check import Check, State
+from trimtab.checks.check import Check, State
 from trimtab.sources import Gpus, Reading
 from trimtab.wire import Gpu
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trimtab.answering import problem_with
-from trimtab.checkup.check import Check, State
+from trimtab.checks.check import Check, State
 from trimtab.options import Options
 from trimtab.spool import open_spool, state_folder
 from trimtab.spool.filesystem import is_network

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from trimtab import hooks
-from trimtab.checkup.check import Check, State
+from trimtab.checks.check import Check, State
 
 _HOOK_TEST = (
     "import sys, importlib.util as u; print(type(sys.meta_path[0]).__name__ == '_Watcher',"

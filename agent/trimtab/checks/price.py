@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from trimtab import platforms
-from trimtab.checkup.check import Check, State
+from trimtab.checks.check import Check, State
 from trimtab.options import Options
 
 _LOST = "the run's cost, unless the service knows this machine's price"
