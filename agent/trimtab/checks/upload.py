@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trimtab.answering import problem_with
 from trimtab.checks.check import Check, State
+from trimtab.connection_test import connection_problem
 from trimtab.options import Options
 from trimtab.spool import open_spool, state_folder
 from trimtab.spool.filesystem import is_network
@@ -23,7 +23,7 @@ def service(options: Options) -> Check:
         fix = "set TRIMTAB_TOKEN, or call `trimtab init`"
         return Check("service", State.WRONG, f"no token for {server.url}", "every upload", fix)
     try:
-        problem = problem_with(server)
+        problem = connection_problem(server)
     except ValueError as error:
         problem = str(error)
     if problem:

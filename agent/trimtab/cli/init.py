@@ -8,8 +8,8 @@ import os
 import sys
 
 from trimtab import settings
-from trimtab.answering import problem_with
 from trimtab.cli.arguments import Commands, add_server_arguments, say
+from trimtab.connection_test import connection_problem
 from trimtab.identity import Server
 
 _PIPED = "-"
@@ -38,7 +38,7 @@ def init(arguments: argparse.Namespace) -> int:
         return 2
     server = Server(url.strip().rstrip("/"), token.strip())
     try:
-        problem = problem_with(server)
+        problem = connection_problem(server)
     except ValueError as error:
         say(str(error))
         return 2

@@ -8,7 +8,7 @@ from trimtab.identity import Server
 from trimtab.transport import Connection
 
 
-def problem_with(server: Server) -> str:
+def connection_problem(server: Server) -> str:
     """Empty if the service answers and takes the token; it is sent nothing that it could keep.
 
     Raises:
