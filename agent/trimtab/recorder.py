@@ -146,11 +146,11 @@ class Recorder:
         loop.wait_ns = loop.wait_of_no_wait_ns
         loop.samples = loop.samples_of_no_fetch
 
-    def loop_begins(self, waits_are_told: bool = True) -> None:
+    def loop_begins(self, waits_are_known: bool = True) -> None:
         """What passed since the last step of an earlier epoch is no step's time."""
         loop = self.loop
         loop.began_ns = monotonic_ns()
-        loop.wait_ns = loop.wait_of_no_wait_ns = 0 if waits_are_told else NOT_TOLD
+        loop.wait_ns = loop.wait_of_no_wait_ns = 0 if waits_are_known else NOT_TOLD
 
     def waited(self, since_ns: int) -> None:
         self.loop.wait_ns += monotonic_ns() - since_ns

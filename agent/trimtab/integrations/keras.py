@@ -7,7 +7,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from trimtab.integrations.told import ToldLoop
+from trimtab.integrations.loop import CallbackLoop
 
 
 def __getattr__(name: str) -> Any:
@@ -33,10 +33,10 @@ def _callback() -> Any:
         def __init__(self, batch_size: int | None = None) -> None:
             super().__init__()
             self._samples = batch_size
-            self._loop = ToldLoop()
+            self._loop = CallbackLoop()
 
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-            self._loop.epoch_begins(epoch, waits_are_told=fetches_before)
+            self._loop.epoch_begins(epoch, waits_are_known=fetches_before)
 
         def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
             if fetches_before:

@@ -6,7 +6,7 @@ import sys
 from functools import cache
 from typing import Any
 
-from trimtab.integrations.told import ToldLoop
+from trimtab.integrations.loop import CallbackLoop
 
 
 def __getattr__(name: str) -> Any:
@@ -29,7 +29,7 @@ def _callback() -> Any:
         def __init__(self, batch_size: int | None = None) -> None:
             super().__init__()
             self._batch_size = batch_size
-            self._loop = ToldLoop()
+            self._loop = CallbackLoop()
             self._steps = self._batches = 0
 
         def on_train_epoch_start(self, trainer: Any, module: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from trimtab.integrations.told import ToldLoop
+from trimtab.integrations.loop import CallbackLoop
 
 
 def __getattr__(name: str) -> Any:
@@ -23,7 +23,7 @@ def _callback() -> Any:
         """Tells epochs, evaluations and logs; steps too, where the hook doesn't see them."""
 
         def __init__(self) -> None:
-            self._loop = ToldLoop()
+            self._loop = CallbackLoop()
 
         def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             self._loop.epoch_begins(int(state.epoch or 0))

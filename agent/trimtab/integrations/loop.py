@@ -11,19 +11,19 @@ from trimtab import sdk
 from trimtab.ring import NOT_TOLD
 
 
-class ToldLoop:
+class CallbackLoop:
     """Steps, waits and phases by event; steps and waits only where the hook doesn't see them."""
 
     def __init__(self) -> None:
         self._since_ns = 0
         self._phase: AbstractContextManager[None] | None = None
 
-    def epoch_begins(self, number: int, waits_are_told: bool = True) -> None:
+    def epoch_begins(self, number: int, waits_are_known: bool = True) -> None:
         sdk.epoch(number)
         self._since_ns = monotonic_ns()
         recorder = sdk.attached.recorder
         if recorder and not recorder.hook_sees_batches:
-            recorder.loop_begins(waits_are_told)
+            recorder.loop_begins(waits_are_known)
 
     def batch_begins(self) -> None:
         """A batch is here; the time since the last step was spent waiting for it."""
