@@ -6,7 +6,7 @@ import argparse
 import time
 from pathlib import Path
 
-from trimtab.cli import saying
+from trimtab.cli import run_options
 from trimtab.cli.arguments import Commands, say
 from trimtab.cli.ending import end
 from trimtab.declaration import Target
@@ -30,8 +30,8 @@ def add_to(commands: Commands) -> None:
         "watch", help="measure this machine without a job, until Ctrl-C"
     )
     for parser, handler in ((attach_parser, attach), (watch_parser, watch)):
-        saying.add_identity_arguments(parser)
-        saying.add_measuring_arguments(parser)
+        run_options.add_identity_arguments(parser)
+        run_options.add_measuring_arguments(parser)
         parser.set_defaults(handler=handler)
 
 
@@ -55,12 +55,12 @@ def attach(arguments: argparse.Namespace) -> int:
 
 
 def watch(arguments: argparse.Namespace) -> int:
-    return _measured(Target((), saying.environment(arguments)), None, arguments)
+    return _measured(Target((), run_options.environment(arguments)), None, arguments)
 
 
 def _measured(target: Target, pid: int | None, arguments: argparse.Namespace) -> int:
     began = time.monotonic()
-    options = saying.options(arguments)
+    options = run_options.options(arguments)
     try:
         session = Session(target, options, say)
     except ValueError as error:

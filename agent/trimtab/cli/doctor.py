@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from trimtab.checks import State, all_checks
-from trimtab.cli import payload, saying
+from trimtab.cli import payload, run_options
 from trimtab.cli.arguments import Commands
 
 _MARKS = {State.FINE: "ok", State.PARTLY: "partly", State.MISSING: "missing", State.WRONG: "WRONG"}
@@ -24,16 +24,16 @@ def add_to(commands: Commands) -> None:
         action="store_true",
         help="print exactly what `run -- CMD` would send first, as JSON, and send nothing",
     )
-    saying.add_identity_arguments(parser)
+    run_options.add_identity_arguments(parser)
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD")
     parser.set_defaults(handler=doctor)
 
 
 def doctor(arguments: argparse.Namespace) -> int:
-    options = saying.options(arguments)
+    options = run_options.options(arguments)
     if arguments.payload:
         words = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
-        payload.show(words, saying.environment(arguments), options)
+        payload.show(words, run_options.environment(arguments), options)
         return 0
     checks = all_checks(options)
     for check in checks:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trimtab import hooks
-from trimtab.cli import saying, together
+from trimtab.cli import run_options, together
 from trimtab.cli.arguments import Commands, say
 from trimtab.cli.ending import end
 from trimtab.declaration import Target
@@ -36,9 +36,9 @@ def add_to(commands: Commands) -> None:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    saying.add_identity_arguments(parser)
-    saying.add_measuring_arguments(parser)
-    saying.add_training_arguments(parser)
+    run_options.add_identity_arguments(parser)
+    run_options.add_measuring_arguments(parser)
+    run_options.add_training_arguments(parser)
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD")
     parser.set_defaults(handler=run)
 
@@ -82,7 +82,7 @@ def _measured(words: Sequence[str], lock: Lock | None, arguments: argparse.Names
             lock.tell(session.folder)
     ending = command.wait()
     if session:
-        server = saying.options(arguments).server
+        server = run_options.options(arguments).server
         end(session, ending, time.monotonic() - began, server, arguments.result_file)
     return ending.exit_code or 0
 
@@ -100,8 +100,8 @@ def _session(words: Sequence[str], arguments: argparse.Namespace) -> Session | N
     if os.environ.get("TRIMTAB_DISABLE") == "1":
         return None
     try:
-        target = Target(words, saying.environment(arguments))
-        return Session(target, saying.options(arguments), say)
+        target = Target(words, run_options.environment(arguments))
+        return Session(target, run_options.options(arguments), say)
     except Exception as error:
         say(f"the command runs without being measured: {error}")
         return None

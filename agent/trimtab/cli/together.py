@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from trimtab import hooks, identity, sharing
-from trimtab.cli import saying
+from trimtab.cli import run_options
 from trimtab.cli.arguments import say
 from trimtab.cli.ending import end
 from trimtab.declaration import Target
@@ -26,10 +26,10 @@ _TOGETHER_SECONDS = 3.0
 
 def lock_for(arguments: argparse.Namespace) -> Lock | None:
     """The lock of a run that several commands may share; None if nothing could make them meet."""
-    environment = saying.environment(arguments)
+    environment = run_options.environment(arguments)
     if not identity.is_shared(environment):
         return None
-    run = identity.run_id(saying.options(arguments).server, environment)
+    run = identity.run_id(run_options.options(arguments).server, environment)
     with suppress(OSError):
         return Lock(run, identity.attempt(environment))
     return None
@@ -69,8 +69,8 @@ class Follower:
 
     def _measure(self, command: Command, arguments: argparse.Namespace) -> None:
         try:
-            target = Target(self._words, saying.environment(arguments))
-            session = Session(target, saying.options(arguments), say, self._folder)
+            target = Target(self._words, run_options.environment(arguments))
+            session = Session(target, run_options.options(arguments), say, self._folder)
             self._lock.tell(session.folder)
             session.start(command.pid, command.end)
             self._session = session
@@ -79,7 +79,7 @@ class Follower:
 
     def _end(self, ending: Ending, seconds: float, arguments: argparse.Namespace) -> None:
         if self._session:
-            server = saying.options(arguments).server
+            server = run_options.options(arguments).server
             end(self._session, ending, seconds, server, arguments.result_file)
         self._lock.release()
 
