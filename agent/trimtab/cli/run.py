@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trimtab import hooks
-from trimtab.cli import run_options, together
+from trimtab.cli import run_options, shared_run
 from trimtab.cli.arguments import Commands, say
 from trimtab.cli.ending import end
 from trimtab.declaration import Target
@@ -51,9 +51,9 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         if _is_inside_a_run(arguments):
             os.execvpe(words[0], words, os.environ)  # noqa: S606 - it is the user's own command
-        lock = None if os.environ.get("TRIMTAB_DISABLE") == "1" else together.lock_for(arguments)
+        lock = None if os.environ.get("TRIMTAB_DISABLE") == "1" else shared_run.lock_for(arguments)
         if lock and not lock.taken() and (folder := lock.told()):
-            return together.Follower(words, lock, folder).run(arguments)
+            return shared_run.Follower(words, lock, folder).run(arguments)
         return _measured(words, lock, arguments)
     except OSError as error:
         say(f"{words[0]}: {error.strerror}")

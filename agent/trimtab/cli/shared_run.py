@@ -20,7 +20,7 @@ from trimtab.sharing import Lock
 from trimtab.supervise import Command, Ending
 
 _ASK_SECONDS = 1.0
-_TOGETHER_SECONDS = 3.0
+_SAME_END_SECONDS = 3.0
 """Ranks that end within this time of each other end together."""
 
 
@@ -55,7 +55,7 @@ class Follower:
         # At once: the one who measures may be about to say how the run ended.
         sharing.leave(self._folder, command.pid, ending.exit_code)
         self._over.set()
-        takeover.join(_TOGETHER_SECONDS)
+        takeover.join(_SAME_END_SECONDS)
         self._end(ending, time.monotonic() - began, arguments)
         return ending.exit_code or 0
 
@@ -63,7 +63,7 @@ class Follower:
         """Not at once: where all ranks end together there is nothing left to measure."""
         while not self._over.wait(_ASK_SECONDS):
             if self._lock.taken():
-                if not self._over.wait(_TOGETHER_SECONDS):
+                if not self._over.wait(_SAME_END_SECONDS):
                     self._measure(command, arguments)
                 return
 
