@@ -6,7 +6,7 @@ import argparse
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from trimtab.cli import reading
+from trimtab.cli import reports
 from trimtab.cli.arguments import Commands, say
 
 _EPILOG = """
@@ -25,7 +25,7 @@ def add_to(commands: Commands) -> None:
     )
     parser.add_argument("a", metavar="A", help="the earlier run")
     parser.add_argument("b", metavar="B", help="the one that is held against it")
-    reading.add_reading_arguments(parser)
+    reports.add_report_arguments(parser)
     parser.add_argument(
         "--fail-if-cost-up",
         type=_percent,
@@ -36,17 +36,17 @@ def add_to(commands: Commands) -> None:
 
 
 def compare(arguments: argparse.Namespace) -> int:
-    found = reading.document(arguments, "compare", a=arguments.a, b=arguments.b)
+    found = reports.document(arguments, "compare", a=arguments.a, b=arguments.b)
     if found is None:
-        return reading.FAILED
+        return reports.FAILED
     if arguments.json:
-        reading.show_json(found)
+        reports.show_json(found)
     elif arguments.markdown:
         print(found["markdown"], end="")
     else:
         print(_as_text(found))
     if arguments.fail_if_cost_up is None:
-        return reading.FINE
+        return reports.FINE
     return _judged(found, arguments.fail_if_cost_up)
 
 
@@ -54,11 +54,11 @@ def _judged(found: dict[str, Any], most: Decimal) -> int:
     change = found["cost_change_pct"]
     if change is None:
         say("whether the cost went up can't be told.")
-        return reading.UNKNOWN
+        return reports.UNKNOWN
     if Decimal(change) <= most:
-        return reading.FINE
+        return reports.FINE
     say(f"the same work costs {Decimal(change):.2f} % more, and {most} % is allowed.")
-    return reading.COST_UP
+    return reports.COST_UP
 
 
 def _as_text(found: dict[str, Any]) -> str:
@@ -70,7 +70,7 @@ def _as_text(found: dict[str, Any]) -> str:
         found["sentence"],
         _attribution(found),
         "\n".join(f"changed: {c['name']} {c['a']} -> {c['b']}" for c in found["changes"]),
-        reading.table(figures, right=(1, 2, 3)),
+        reports.table(figures, right=(1, 2, 3)),
         "\n".join(f"note: {warning}" for warning in found["warnings"]),
         found["url"],
     ]
@@ -82,14 +82,14 @@ def _attribution(found: dict[str, Any]) -> str:
     if found["attribution"] is None:
         return ""
     first, second = (found[side] for side in ("a", "b"))
-    rows = [[f"#{first['number']}", reading.usd(first["cost_usd"])]]
+    rows = [[f"#{first['number']}", reports.usd(first["cost_usd"])]]
     for term in found["attribution"]:
-        rows.append([f"  {term['name']}", reading.usd(term["usd"], signed=True)])
+        rows.append([f"  {term['name']}", reports.usd(term["usd"], signed=True)])
         for part in term["parts"]:
-            rows.append([f"    {part['name']}", reading.usd(part["usd"], signed=True)])
+            rows.append([f"    {part['name']}", reports.usd(part["usd"], signed=True)])
     change = _change(first["cost_usd"], second["cost_usd"])
-    rows.append([f"#{second['number']}", reading.usd(second["cost_usd"])])
-    return f"{reading.table(rows, right=(1,))}{change}"
+    rows.append([f"#{second['number']}", reports.usd(second["cost_usd"])])
+    return f"{reports.table(rows, right=(1,))}{change}"
 
 
 def _change(old: str, new: str) -> str:

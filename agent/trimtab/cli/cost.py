@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from trimtab.cli import reading
+from trimtab.cli import reports
 from trimtab.cli.arguments import Commands
 
 _EPILOG = """
@@ -17,25 +17,25 @@ price.
 def add_to(commands: Commands) -> None:
     parser = commands.add_parser("cost", help="tell what a run cost", epilog=_EPILOG)
     parser.add_argument("run", metavar="RUN")
-    reading.add_reading_arguments(parser)
+    reports.add_report_arguments(parser)
     parser.set_defaults(handler=cost)
 
 
 def cost(arguments: argparse.Namespace) -> int:
-    found = reading.document(arguments, "cost", run=arguments.run)
+    found = reports.document(arguments, "cost", run=arguments.run)
     if found is None:
-        return reading.FAILED
+        return reports.FAILED
     if arguments.json:
-        reading.show_json(found)
+        reports.show_json(found)
     else:
         is_markdown = arguments.markdown
         print("\n\n".join(block for block in _blocks(found, is_markdown) if block))
-    return reading.UNKNOWN if found["cost_usd"] is None else reading.FINE
+    return reports.UNKNOWN if found["cost_usd"] is None else reports.FINE
 
 
 def _blocks(found: dict[str, Any], is_markdown: bool) -> list[str]:
     headline = _headline(found)
-    write = reading.markdown_table if is_markdown else _aligned
+    write = reports.markdown_table if is_markdown else _aligned
     money = found["money"]
     return [
         f"**{headline}**" if is_markdown else headline,
@@ -49,23 +49,23 @@ def _blocks(found: dict[str, Any], is_markdown: bool) -> list[str]:
 def _headline(found: dict[str, Any]) -> str:
     at_least = "at least " if found["cost_is_at_least"] and found["cost_usd"] else ""
     name = f"{found['job']} #{found['number']}, {found['state']}"
-    return f"{name}: {at_least}{reading.usd(found['cost_usd'])}"
+    return f"{name}: {at_least}{reports.usd(found['cost_usd'])}"
 
 
 def _told(found: dict[str, Any]) -> list[str]:
     money, projected = found["money"], found["money"]["projected"]
     lines = list(found["missing_prices"])
     if money["basis"] != "list":
-        lines.append(f"at {money['basis']}; {reading.usd(money['list_usd'])} at the list price")
+        lines.append(f"at {money['basis']}; {reports.usd(money['list_usd'])} at the list price")
     if projected:
-        low, high = reading.usd(projected["low_usd"]), reading.usd(projected["high_usd"])
-        lines.append(f"{reading.usd(projected['usd'])} at its end ({low} to {high})")
+        low, high = reports.usd(projected["low_usd"]), reports.usd(projected["high_usd"])
+        lines.append(f"{reports.usd(projected['usd'])} at its end ({low} to {high})")
     for unit in money["per_work"]:
         amount = "" if unit["amount"] == 1 else f"{unit['amount']:,} "
         name = unit["unit"].removesuffix("s") if unit["amount"] == 1 else unit["unit"]
-        lines.append(f"{reading.usd(unit['usd'])} per {amount}{name}")
+        lines.append(f"{reports.usd(unit['usd'])} per {amount}{name}")
     if money["billed_difference_usd"] is not None:
-        more = reading.usd(money["billed_difference_usd"], signed=True)
+        more = reports.usd(money["billed_difference_usd"], signed=True)
         lines.append(f"{more} on the bill against what was counted")
     if money["verdict"]:
         lines.append(money["verdict"]["sentence"])
@@ -73,7 +73,7 @@ def _told(found: dict[str, Any]) -> list[str]:
 
 
 def _phases(money: dict[str, Any]) -> list[list[str]]:
-    return [["phase", "cost"]] + [[p["name"], reading.usd(p["usd"])] for p in money["phases"]]
+    return [["phase", "cost"]] + [[p["name"], reports.usd(p["usd"])] for p in money["phases"]]
 
 
 def _parts(found: dict[str, Any]) -> list[list[str]]:
@@ -83,11 +83,11 @@ def _parts(found: dict[str, Any]) -> list[list[str]]:
             part["instance_type"] or "not declared",
             part["day"],
             f"{part['seconds']:g} s",
-            reading.usd(part["usd"]),
+            reports.usd(part["usd"]),
         ]
         for part in found["parts"]
     ]
 
 
 def _aligned(rows: list[list[str]]) -> str:
-    return reading.table(rows, right=range(len(rows[0]))[-1:])
+    return reports.table(rows, right=range(len(rows[0]))[-1:])

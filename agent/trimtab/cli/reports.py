@@ -18,7 +18,7 @@ FINE, COST_UP, FAILED, UNKNOWN = 0, 1, 2, 3
 _FINEST = Decimal("0.00001")
 
 
-def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
+def add_report_arguments(parser: argparse.ArgumentParser) -> None:
     add_server_arguments(parser)
     forms = parser.add_mutually_exclusive_group()
     forms.add_argument("--markdown", action="store_true", help="for a pull request or an issue")
