@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
+from trimtab.sources.agent import AgentUsage
 from trimtab.sources.container import ContainerCpu, ContainerMemory
 from trimtab.sources.disk import Disks
 from trimtab.sources.fabric import Fabric
@@ -12,7 +13,6 @@ from trimtab.sources.filesystems import FileSystems
 from trimtab.sources.gpu import Gpus
 from trimtab.sources.host import HostCpu, HostMemory
 from trimtab.sources.network import Network, Tcp
-from trimtab.sources.own import OwnCost
 from trimtab.sources.paging import Load, Paging
 from trimtab.sources.pressure import Pressure
 from trimtab.sources.procfile import Reading, Seldom, Source
@@ -33,7 +33,7 @@ _EVERY_TICK: tuple[Callable[[], Source], ...] = (
     Network,
     Fabric,
     FileSystems,
-    OwnCost,
+    AgentUsage,
 )
 _SELDOM: tuple[Callable[[], Source], ...] = (Paging, ContainerMemory, Tcp)
 _SELDOM_SECONDS = 5.0

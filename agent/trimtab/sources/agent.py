@@ -8,7 +8,7 @@ import time
 from trimtab.sources.procfile import MEMORY_STEP_BYTES, ProcFile, Reading, rounded
 
 
-class OwnCost:
+class AgentUsage:
     """`agent.cpu_seconds_total` (all its threads) and `agent.rss_bytes`."""
 
     def __init__(self) -> None:
