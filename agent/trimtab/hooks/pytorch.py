@@ -19,7 +19,7 @@ from typing import Any
 
 from trimtab import sdk
 from trimtab.hooks.batches import Batches
-from trimtab.hooks.slowly import Slowly
+from trimtab.hooks.periodic import PeriodicChecks
 from trimtab.hooks.training import Training
 from trimtab.ranks import Place, place
 from trimtab.recorder import Recorder
@@ -48,7 +48,7 @@ def _place() -> Place | None:
 
 
 training = Training(_recorder)
-slowly = Slowly(training)
+periodic_checks = PeriodicChecks(training)
 
 
 def _patch_optimizer(module: ModuleType) -> None:
@@ -163,7 +163,7 @@ def _patch_autocast(module: ModuleType) -> None:
 
     @functools.wraps(original)
     def __enter__(self: Any) -> Any:  # noqa: N807
-        slowly.amp = self
+        periodic_checks.amp = self
         return original(self)
 
     module.autocast.__enter__ = __enter__

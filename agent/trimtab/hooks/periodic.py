@@ -14,7 +14,7 @@ from trimtab.ring import DTYPES
 _MEMORY_NS = 10_000_000_000
 
 
-class Slowly:
+class PeriodicChecks:
     """Tells a value when it is new, and the GPU memory's peak every ten seconds if it rose."""
 
     def __init__(self, training: Training) -> None:
