@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from trimtab.sources.gpu.inventory import Card, Inventory, allocated
-from trimtab.sources.gpu.troubles import Troubles
+from trimtab.sources.gpu.outages import Outages
 from trimtab.wire import Gpu
 
 from tests.agent.conftest import trimtab_command
@@ -271,17 +271,17 @@ def test_the_list_is_told_when_it_has_grown_and_not_again():
 
 def test_pauses_grow_and_each_trouble_is_told_once(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("trimtab.sources.gpu.troubles.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("trimtab.sources.gpu.outages.time.monotonic", lambda: now[0])
     told: list[tuple[str, dict]] = []
-    troubles = Troubles(lambda kind, data: told.append((kind, data)))
+    outages = Outages(lambda kind, data: told.append((kind, data)))
     tried = []
     while now[0] < 3600:
-        if troubles.may_try(0):
+        if outages.may_try(0):
             tried.append(now[0])
-            troubles.began(0, "gpu_is_lost")
+            outages.began(0, "gpu_is_lost")
         now[0] += 1
     assert tried[:5] == [0, 10, 30, 70, 150]
     assert tried[-1] - tried[-2] == 600
-    troubles.ended(0)
+    outages.ended(0)
     assert [kind for kind, _ in told] == ["gpu_gap", "gpu_back"]
     assert told[-1][1] == {"gpu": 0, "seconds": 3600.0}

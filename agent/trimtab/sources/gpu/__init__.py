@@ -18,8 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from trimtab.sources.gpu.inventory import Inventory
+from trimtab.sources.gpu.outages import Outages, Tell
 from trimtab.sources.gpu.reader import Reader
-from trimtab.sources.gpu.troubles import Tell, Troubles
 from trimtab.sources.procfile import Reading
 from trimtab.wire import Gpu
 
@@ -57,7 +57,7 @@ class Gpus:
         """`found` is called from another thread. `pids`: the run's processes, if it has some."""
         if not _is_installed():
             raise FileNotFoundError(_LIBRARY)
-        self._troubles = Troubles(tell)
+        self._outages = Outages(tell)
         self._inventory = Inventory(found, environment)
         self._pids = pids
         self._reader: Reader | None = None
@@ -87,8 +87,8 @@ class Gpus:
         if self.has_none:
             return
         self._reader = None
-        if self._left_hanging < _MOST_LEFT_HANGING and self._troubles.may_try(None):
-            self._reader = Reader(self._troubles, self._inventory, self._pids)
+        if self._left_hanging < _MOST_LEFT_HANGING and self._outages.may_try(None):
+            self._reader = Reader(self._outages, self._inventory, self._pids)
             self._reader.start()
 
     def _is_left_hanging(self, reader: Reader) -> bool:
@@ -98,7 +98,7 @@ class Gpus:
             return False
         reader.abandon()
         self._left_hanging += 1
-        self._troubles.began(busy_with, "no_answer")
+        self._outages.began(busy_with, "no_answer")
         self._reader = None
         return True
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from trimtab.sources.gpu.inventory import Inventory
-from trimtab.sources.gpu.troubles import Troubles
+from trimtab.sources.gpu.outages import Outages
 from trimtab.sources.procfile import Reading
 
 if TYPE_CHECKING:
@@ -24,12 +24,12 @@ class Reader(threading.Thread):
 
     def __init__(
         self,
-        troubles: Troubles,
+        outages: Outages,
         inventory: Inventory,
         pids: Callable[[], Collection[int]] | None,
     ) -> None:
         super().__init__(name="trimtab-gpus", daemon=True)
-        self._troubles, self._inventory, self._pids = troubles, inventory, pids
+        self._outages, self._inventory, self._pids = outages, inventory, pids
         self._asked, self._answered = threading.Event(), threading.Event()
         self._reading: Reading = {}
         self._is_quick = self._is_abandoned = False
@@ -65,7 +65,7 @@ class Reader(threading.Thread):
                 self._answer()
         except Exception as error:
             if not self._is_abandoned:
-                self._troubles.began(None, _reason(error))
+                self._outages.began(None, _reason(error))
 
     def _open(self) -> None:
         # Not at the top: it takes 7 MB that a machine without a driver needn't spend.
@@ -77,7 +77,7 @@ class Reader(threading.Thread):
         count = pynvml.nvmlDeviceGetCount()
         if self._is_abandoned:
             return
-        self._troubles.ended(None)
+        self._outages.ended(None)
         self._devices = dict.fromkeys(range(count))
         for number in self._devices:
             self._inventory.expect(number)
@@ -104,7 +104,7 @@ class Reader(threading.Thread):
     def _read(self, number: int) -> Reading:
         import pynvml
 
-        if not self._troubles.may_try(number):
+        if not self._outages.may_try(number):
             self._devices[number] = None
             return {}
         try:
@@ -118,10 +118,10 @@ class Reader(threading.Thread):
         except pynvml.NVMLError as error:
             self._devices[number] = None
             if not self._is_abandoned:
-                self._troubles.began(number, _reason(error))
+                self._outages.began(number, _reason(error))
             return {}
         if not self._is_abandoned:
-            self._troubles.ended(number)
+            self._outages.ended(number)
         return reading
 
     def _opened(self, number: int) -> Device:
@@ -138,7 +138,7 @@ class Reader(threading.Thread):
         if self._xids and time.monotonic() >= self._xids_at:
             self._xids_at = time.monotonic() + _XID_SECONDS
             for number, xid in self._xids.news():
-                self._troubles.tell("gpu_xid", {"gpu": number, "xid": xid})
+                self._outages.tell("gpu_xid", {"gpu": number, "xid": xid})
 
 
 def _reason(error: Exception) -> str:

@@ -14,36 +14,36 @@ _LONGEST_PAUSE_SECONDS = 600.0
 
 
 @dataclass(slots=True)
-class _Trouble:
+class _Outage:
     since: float
     pause_seconds: float
     try_at: float
 
 
-class Troubles:
+class Outages:
     """Of each GPU by its number; None is the driver itself."""
 
     def __init__(self, tell: Tell) -> None:
         self.tell = tell
-        self._known: dict[int | None, _Trouble] = {}
+        self._known: dict[int | None, _Outage] = {}
 
     def may_try(self, gpu: int | None) -> bool:
-        trouble = self._known.get(gpu)
-        return trouble is None or time.monotonic() >= trouble.try_at
+        outage = self._known.get(gpu)
+        return outage is None or time.monotonic() >= outage.try_at
 
     def began(self, gpu: int | None, reason: str) -> None:
         """Or goes on, if it was there before."""
         now = time.monotonic()
-        trouble = self._known.get(gpu)
-        if trouble is None:
-            self._known[gpu] = _Trouble(now, _FIRST_PAUSE_SECONDS, now + _FIRST_PAUSE_SECONDS)
+        outage = self._known.get(gpu)
+        if outage is None:
+            self._known[gpu] = _Outage(now, _FIRST_PAUSE_SECONDS, now + _FIRST_PAUSE_SECONDS)
             self.tell("gpu_gap", {"gpu": gpu, "reason": reason})
             return
-        trouble.pause_seconds = min(2 * trouble.pause_seconds, _LONGEST_PAUSE_SECONDS)
-        trouble.try_at = now + trouble.pause_seconds
+        outage.pause_seconds = min(2 * outage.pause_seconds, _LONGEST_PAUSE_SECONDS)
+        outage.try_at = now + outage.pause_seconds
 
     def ended(self, gpu: int | None) -> None:
-        trouble = self._known.pop(gpu, None)
-        if trouble is not None:
-            seconds = round(time.monotonic() - trouble.since, 1)
+        outage = self._known.pop(gpu, None)
+        if outage is not None:
+            seconds = round(time.monotonic() - outage.since, 1)
             self.tell("gpu_back", {"gpu": gpu, "seconds": seconds})
