@@ -2,7 +2,7 @@
 
 from trimtab.spool.artefacts import MOST_BYTES as MOST_ARTEFACT_BYTES
 from trimtab.spool.artefacts import Artefact
-from trimtab.spool.place import open_spool, state_folder
+from trimtab.spool.location import open_spool, state_folder
 from trimtab.spool.spool import CAP_BYTES, KEPT_SECONDS, Contents, Declared, Spool, Waiting
 
 __all__ = [
