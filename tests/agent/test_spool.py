@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from trimtab.spool import CAP_BYTES, Spool, open_spool
+from trimtab.spool.eviction import make_room
 from trimtab.spool.filesystem import is_network
-from trimtab.spool.room import make_room
 from trimtab.spool.thinning import emptied, thinned
 from trimtab.wire import (
     Block,
@@ -131,13 +131,13 @@ def _meanwhile(monkeypatch, place: str, act) -> None:
 
 def test_two_agents_that_make_room_at_once_thin_a_segment_but_once(tmp_path, monkeypatch):
     """Else it would pass for one that tells its gap already, and be dropped in silence."""
-    monkeypatch.setattr("trimtab.spool.room._MOST_ROUNDS", 1)
+    monkeypatch.setattr("trimtab.spool.eviction._MOST_ROUNDS", 1)
     path = tmp_path / "spool.sqlite3"
     spool, other = Spool(path), Spool(path)
     session = _session(spool)
     for seq in range(5):
         spool.add(session, seq, encode_segment(_busy_segment(seq)))
-    _meanwhile(monkeypatch, "trimtab.spool.room", lambda: make_room(other._rows, 1, 0))
+    _meanwhile(monkeypatch, "trimtab.spool.eviction", lambda: make_room(other._rows, 1, 0))
     make_room(spool._rows, 1, 0)
     with sqlite3.connect(path) as rows:
         assert rows.execute("SELECT DISTINCT level FROM segments").fetchall() == [(1,)]

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.spool.artefacts import Artefacts
+from trimtab.spool.eviction import make_room
 from trimtab.spool.ownership import NOBODY, is_alive, is_drainer, own_name
-from trimtab.spool.room import make_room
 from trimtab.spool.rows import Rows
 from trimtab.spool.splitting import halves
 from trimtab.wire import WireError, decode_segment, encode_segment
