@@ -74,7 +74,7 @@ def test_a_full_spool_thins_the_oldest_then_keeps_their_events_and_says_the_gap(
     session, count = _session(spool), 300
     for seq in range(count):
         spool.add(session, seq, encode_segment(_segment(seq)))
-    used = spool._rows.used_bytes()
+    used = spool._database.used_bytes()
     assert used <= cap_bytes + 8192
     kept = _waiting(spool, session)
     assert kept[-1].seq == count - 1
@@ -137,11 +137,11 @@ def test_two_agents_that_make_room_at_once_thin_a_segment_but_once(tmp_path, mon
     session = _session(spool)
     for seq in range(5):
         spool.add(session, seq, encode_segment(_busy_segment(seq)))
-    _meanwhile(monkeypatch, "trimtab.spool.eviction", lambda: make_room(other._rows, 1, 0))
-    make_room(spool._rows, 1, 0)
+    _meanwhile(monkeypatch, "trimtab.spool.eviction", lambda: make_room(other._database, 1, 0))
+    make_room(spool._database, 1, 0)
     with sqlite3.connect(path) as rows:
         assert rows.execute("SELECT DISTINCT level FROM segments").fetchall() == [(1,)]
-    make_room(spool._rows, 1, 0)
+    make_room(spool._database, 1, 0)
     gaps = [e for s in _waiting(spool, session) for e in s.events if e.kind == "gap"]
     assert len(gaps) == 5
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from trimtab.spool.rows import Rows
+from trimtab.spool.database import Database
 
 MOST_BYTES = 64 * 1024 * 1024
 """Of one artefact; the service takes no more."""
@@ -36,26 +36,26 @@ class Artefact:
 class Artefacts:
     """The files are in a folder beside the spool's own; its rows say what they are."""
 
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def add(self, session: str, kind: str, source: Path, name: str, job: str = "") -> bool:
         """Take the file over. False where there is no folder to keep it in, or it is too large."""
-        if self._rows.path is None or source.stat().st_size > MOST_BYTES:
+        if self._database.path is None or source.stat().st_size > MOST_BYTES:
             return False
-        folder = self._rows.path.parent / _FOLDER
+        folder = self._database.path.parent / _FOLDER
         folder.mkdir(mode=0o700, exist_ok=True)
         with source.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         shutil.move(source, folder / sha256)
         row = session, sha256, kind, name, job, os.path.getsize(folder / sha256), time.time()  # noqa: PTH202
-        self._rows.write(_ADD, *row)
+        self._database.write(_ADD, *row)
         self._bound()
         return True
 
     def waiting(self, sessions: Iterable[str]) -> Artefact | None:
         """The one that failed least often, oldest first."""
-        for *texts, sha256 in self._rows.read(_NEXT, json.dumps(list(sessions))):
+        for *texts, sha256 in self._database.read(_NEXT, json.dumps(list(sessions))):
             run, session, kind, name, job = texts
             path = self._path(sha256)
             if path and path.exists():
@@ -66,8 +66,8 @@ class Artefacts:
     def settled(self, session: str, sha256: str) -> None:
         """The service has it, or will never take it."""
         delete = "DELETE FROM artefacts WHERE session = ? AND sha256 = ?"
-        self._rows.write(delete, session, sha256)
-        shared = self._rows.read("SELECT 1 FROM artefacts WHERE sha256 = ?", sha256)
+        self._database.write(delete, session, sha256)
+        shared = self._database.read("SELECT 1 FROM artefacts WHERE sha256 = ?", sha256)
         path = self._path(sha256)
         if path and not shared:
             with suppress(OSError):
@@ -75,17 +75,17 @@ class Artefacts:
 
     def failed(self, session: str, sha256: str) -> None:
         sql = "UPDATE artefacts SET attempts = attempts + 1 WHERE session = ? AND sha256 = ?"
-        self._rows.write(sql, session, sha256)
+        self._database.write(sql, session, sha256)
 
     def count(self, sessions: Iterable[str] | None = None) -> int:
         chosen = None if sessions is None else json.dumps(list(sessions))
-        return int(self._rows.read(_COUNT, chosen)[0][0])
+        return int(self._database.read(_COUNT, chosen)[0][0])
 
     def _path(self, sha256: str) -> Path | None:
-        return self._rows.path.parent / _FOLDER / sha256 if self._rows.path else None
+        return self._database.path.parent / _FOLDER / sha256 if self._database.path else None
 
     def _bound(self) -> None:
-        for session, sha256 in self._rows.read(_TOO_MUCH, _SHELF_BYTES):
+        for session, sha256 in self._database.read(_TOO_MUCH, _SHELF_BYTES):
             self.settled(session, sha256)
 
 

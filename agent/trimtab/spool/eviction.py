@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from trimtab.spool.rows import Rows
+from trimtab.spool.database import Database
 from trimtab.spool.thinning import emptied, thinned
 from trimtab.wire import WireError, decode_segment, encode_segment
 
@@ -37,26 +37,26 @@ _WORTH_THINNING = 0.75
 """Of a quiet machine ten seconds in full are hardly more than their least, mean and greatest."""
 
 
-def make_room(rows: Rows, needed_bytes: int, cap_bytes: int) -> None:
+def make_room(database: Database, needed_bytes: int, cap_bytes: int) -> None:
     """Until `needed_bytes` more fit, or this call has done enough: the next one goes on."""
-    with rows.lock:
+    with database.lock:
         for _ in range(_MOST_ROUNDS):
-            if rows.used_bytes() + needed_bytes <= cap_bytes or not _shrink(rows):
+            if database.used_bytes() + needed_bytes <= cap_bytes or not _shrink(database):
                 return
 
 
-def _shrink(rows: Rows) -> bool:
+def _shrink(database: Database) -> bool:
     """One step: first what the service has, then the oldest samples, at last whole segments."""
-    if rows.write(_DROP_TAKEN):
+    if database.write(_DROP_TAKEN):
         return True
     for level in range(len(_SHRINKERS)):
-        oldest = rows.read(_OLDEST, level)
+        oldest = database.read(_OLDEST, level)
         for session, seq, body in oldest:
             small, new_level = _shrunk(body, level)
-            rows.write(_REPLACE, small, new_level, session, seq, level, body)
+            database.write(_REPLACE, small, new_level, session, seq, level, body)
         if oldest:
             return True
-    return rows.write(_DROP_OLDEST) > 0
+    return database.write(_DROP_OLDEST) > 0
 
 
 def _shrunk(body: bytes, level: int) -> tuple[bytes, int]:

@@ -9,8 +9,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from trimtab.spool.database import connect
 from trimtab.spool.filesystem import is_network
-from trimtab.spool.rows import connect
 from trimtab.spool.spool import CAP_BYTES, Spool
 
 _LEAST_CAP_BYTES = 8 * 1024 * 1024

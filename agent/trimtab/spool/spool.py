@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.spool.artefacts import Artefacts
+from trimtab.spool.database import Database
 from trimtab.spool.eviction import make_room
 from trimtab.spool.ownership import NOBODY, is_alive, is_drainer, own_name
-from trimtab.spool.rows import Rows
 from trimtab.spool.splitting import halves
 from trimtab.wire import WireError, decode_segment, encode_segment
 
@@ -72,24 +72,24 @@ class Spool:
     """
 
     def __init__(self, path: Path | None, cap_bytes: int = CAP_BYTES, problem: str = "") -> None:
-        self._rows = Rows(path)
+        self._database = Database(path)
         self._cap_bytes = cap_bytes
         self._problem = problem
-        self.artefacts = Artefacts(self._rows)
+        self.artefacts = Artefacts(self._database)
 
     @property
     def path(self) -> Path | None:
         """The file; None in memory."""
-        return self._rows.path
+        return self._database.path
 
     @property
     def problem(self) -> str:
-        return self._rows.problem or self._problem
+        return self._database.problem or self._problem
 
     # What the agent keeps
 
     def add_session(self, session: str, run: str, destination: str) -> None:
-        self._rows.write(
+        self._database.write(
             "INSERT OR IGNORE INTO sessions VALUES (?, ?, ?, ?, ?, NULL, 1)",
             session,
             run,
@@ -102,57 +102,57 @@ class Spool:
     def declare(self, session: str, body: bytes) -> None:
         """What is to be told of the run and its node; again, when more is known."""
         sql = "UPDATE sessions SET declaration = ?, declared = 0 WHERE session = ?"
-        self._rows.write(sql, body, session, repeat=True)
+        self._database.write(sql, body, session, repeat=True)
 
     def add(self, session: str, seq: int, body: bytes) -> None:
         """Keep a sealed segment until the service has taken it."""
         cap_bytes = self._cap_bytes if self.path else min(self._cap_bytes, MEMORY_CAP_BYTES)
-        make_room(self._rows, len(body), cap_bytes)
+        make_room(self._database, len(body), cap_bytes)
         sql = "INSERT OR IGNORE INTO segments (session, seq, body, created) VALUES (?, ?, ?, ?)"
-        self._rows.write(sql, session, seq, body, time.time(), repeat=True)
+        self._database.write(sql, session, seq, body, time.time(), repeat=True)
 
     # What is to be sent
 
     def undeclared(self, sessions: Iterable[str]) -> list[Declared]:
-        return [Declared(*row) for row in self._rows.read(_UNDECLARED, _json(sessions))]
+        return [Declared(*row) for row in self._database.read(_UNDECLARED, _json(sessions))]
 
     def waiting(self, sessions: Iterable[str]) -> Waiting | None:
         """The newest segment of these sessions that the service hasn't taken."""
-        found = self._rows.read(_NEWEST, _json(sessions))
+        found = self._database.read(_NEWEST, _json(sessions))
         return Waiting(*found[0]) if found else None
 
     def declared(self, session: str, body: bytes) -> None:
         """The service took this declaration, or refused it for good."""
         sql = "UPDATE sessions SET declared = 1 WHERE session = ? AND declaration = ?"
-        self._rows.write(sql, session, body)
+        self._database.write(sql, session, body)
 
     def acknowledge(self, session: str, seq: int) -> None:
         sql = "UPDATE segments SET acknowledged = ?, error = '' WHERE session = ? AND seq = ?"
-        self._rows.write(sql, time.time(), session, seq)
+        self._database.write(sql, time.time(), session, seq)
 
     def asked_again(self, session: str, seq: int) -> None:
         """The service lost a segment that it had taken; it is sent again if it is still here."""
         sql = "UPDATE segments SET acknowledged = NULL WHERE session = ? AND seq = ?"
-        self._rows.write(sql, session, seq)
+        self._database.write(sql, session, seq)
 
     def failed(self, session: str, seq: int, error: str) -> None:
         sql = "UPDATE segments SET attempts = attempts + 1, error = ? WHERE session = ? AND seq = ?"
-        self._rows.write(sql, error[:500], session, seq)
+        self._database.write(sql, error[:500], session, seq)
 
     def bury(self, session: str, seq: int, reason: str) -> None:
         """The service will never take this one; it is kept apart, 16 MiB of them, newest first."""
-        with self._rows.lock:
-            self._rows.write(_COPY_TO_DEAD, reason[:500], session, seq)
-            self._rows.write("DELETE FROM segments WHERE session = ? AND seq = ?", session, seq)
-            self._rows.write(_BOUND_DEAD, DEAD_BYTES)
+        with self._database.lock:
+            self._database.write(_COPY_TO_DEAD, reason[:500], session, seq)
+            self._database.write("DELETE FROM segments WHERE session = ? AND seq = ?", session, seq)
+            self._database.write(_BOUND_DEAD, DEAD_BYTES)
 
     def split(self, session: str, seq: int) -> bool:
         """The way is too narrow for this one: two halves take its place. False: it can't be."""
-        for body, created in self._rows.read(_BODY, session, seq):
+        for body, created in self._database.read(_BODY, session, seq):
             with suppress(WireError):
                 if parts := halves(decode_segment(body)):
                     first, second = ((part.seq, encode_segment(part)) for part in parts)
-                    self._rows.write(_SPLIT, session, *first, *second, created, body)
+                    self._database.write(_SPLIT, session, *first, *second, created, body)
                     return True
         return False
 
@@ -168,57 +168,59 @@ class Spool:
             from_drainers: also take what a living drainer has.
         """
         me = own_name(drainer)
-        rows = self._rows.read(_OWNERS)
+        rows = self._database.read(_OWNERS)
         wanted = [s for s, place, _ in rows if destinations is None or place in destinations]
         return [session for session in wanted if self._take(session, me, from_drainers)]
 
     def _take(self, session: str, me: str, from_drainers: bool) -> bool:
         """Again if somebody else took it in between: perhaps a drainer that may be relieved."""
-        while owners := self._rows.read("SELECT owner FROM sessions WHERE session = ?", session):
+        while owners := self._database.read(
+            "SELECT owner FROM sessions WHERE session = ?", session
+        ):
             owner = owners[0][0]
             if owner == me:
                 return True
             if is_alive(owner) and not (from_drainers and is_drainer(owner)):
                 return False
             update = "UPDATE sessions SET owner = ? WHERE session = ? AND owner = ?"
-            if self._rows.write(update, me, session, owner) == 1:
+            if self._database.write(update, me, session, owner) == 1:
                 return True
         return False
 
     def release(self, session: str) -> None:
         """Let another process take the session over while this one still lives."""
         sql = "UPDATE sessions SET owner = ? WHERE session = ? AND owner IN (?, ?)"
-        self._rows.write(sql, NOBODY, session, own_name(), own_name(drainer=True))
+        self._database.write(sql, NOBODY, session, own_name(), own_name(drainer=True))
 
     # Care
 
     def tidy(self) -> None:
         """Delete what was taken 15 minutes ago and sessions that are done; write the WAL back."""
         before = time.time() - KEPT_SECONDS
-        self._rows.write("DELETE FROM segments WHERE acknowledged < ?", before)
-        for session, owner in self._rows.read(_DONE_SESSIONS, before):
+        self._database.write("DELETE FROM segments WHERE acknowledged < ?", before)
+        for session, owner in self._database.read(_DONE_SESSIONS, before):
             if not is_alive(owner):
-                self._rows.write("DELETE FROM sessions WHERE session = ?", session)
-        self._rows.checkpoint()
+                self._database.write("DELETE FROM sessions WHERE session = ?", session)
+        self._database.checkpoint()
 
     def contents(self, sessions: Iterable[str] | None = None) -> Contents:
         """Of these sessions; of all by default."""
         sessions = None if sessions is None else list(sessions)
         chosen = None if sessions is None else _json(sessions)
-        waiting, waiting_bytes, taken = self._rows.read(_COUNTS, chosen)[0]
-        dead = self._rows.read(_COUNT_DEAD, chosen)[0][0]
-        undeclared = self._rows.read(_COUNT_UNDECLARED, chosen)[0][0]
-        errors = self._rows.read(_LAST_ERROR, chosen)
+        waiting, waiting_bytes, taken = self._database.read(_COUNTS, chosen)[0]
+        dead = self._database.read(_COUNT_DEAD, chosen)[0][0]
+        undeclared = self._database.read(_COUNT_UNDECLARED, chosen)[0][0]
+        errors = self._database.read(_LAST_ERROR, chosen)
         last_error = errors[0][0] if errors else ""
         files = self.artefacts.count(sessions)
         return Contents(waiting, waiting_bytes, taken, dead, undeclared, files, last_error)
 
     def destinations(self) -> list[tuple[str, int]]:
         """Where waiting segments are meant to go, and how many."""
-        return self._rows.read(_DESTINATIONS)
+        return self._database.read(_DESTINATIONS)
 
     def close(self) -> None:
-        self._rows.close()
+        self._database.close()
 
 
 _OWNERS = "SELECT session, destination, owner FROM sessions"

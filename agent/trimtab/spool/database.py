@@ -33,7 +33,7 @@ CREATE INDEX IF NOT EXISTS waiting ON segments (created) WHERE acknowledged IS N
 """
 
 
-class Rows:
+class Database:
     """One connection that all threads of the agent share; `path` None is memory."""
 
     def __init__(self, path: Path | None) -> None:
