@@ -32,7 +32,7 @@ _WORLD_SIZES = (
 
 
 @dataclass(frozen=True)
-class Place:
+class ProcessRank:
     """0 of 1 where no launcher says anything."""
 
     rank: int = 0
@@ -40,14 +40,14 @@ class Place:
     world_size: int = 1
 
 
-def place(environment: Mapping[str, str]) -> Place:
+def process_rank(environment: Mapping[str, str]) -> ProcessRank:
     """torchrun, Slurm, Open MPI, Horovod, MPICH; else SageMaker's list of hosts."""
     rank = _first(environment, _RANKS)
     if rank is None:
         return _of_sagemaker(environment)
     local = _first(environment, _LOCAL_RANKS)
     size = _first(environment, _WORLD_SIZES)
-    return Place(rank, local or 0, max(size or 1, rank + 1))
+    return ProcessRank(rank, local or 0, max(size or 1, rank + 1))
 
 
 def _first(environment: Mapping[str, str], names: tuple[str, ...]) -> int | None:
@@ -57,10 +57,10 @@ def _first(environment: Mapping[str, str], names: tuple[str, ...]) -> int | None
     return None
 
 
-def _of_sagemaker(environment: Mapping[str, str]) -> Place:
+def _of_sagemaker(environment: Mapping[str, str]) -> ProcessRank:
     """Without torchrun or MPI, SageMaker starts one process a host and names the hosts."""
     try:
         hosts = json.loads(environment.get("SM_HOSTS", "[]"))
-        return Place(hosts.index(environment.get("SM_CURRENT_HOST", "")), 0, len(hosts))
+        return ProcessRank(hosts.index(environment.get("SM_CURRENT_HOST", "")), 0, len(hosts))
     except (ValueError, AttributeError):
-        return Place()
+        return ProcessRank()

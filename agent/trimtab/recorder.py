@@ -13,7 +13,7 @@ from time import monotonic_ns
 from typing import Any
 
 from trimtab import ring as layout
-from trimtab.ranks import Place
+from trimtab.ranks import ProcessRank
 from trimtab.ring import NOT_TOLD, RingWriter
 
 PHASES = ("initialise", "train", "evaluate", "checkpoint", "finalise")
@@ -71,8 +71,8 @@ class Recorder:
         "usual_optimizer",
     )
 
-    def __init__(self, ring: RingWriter, place: Place) -> None:
-        self.rank = place.rank
+    def __init__(self, ring: RingWriter, process: ProcessRank) -> None:
+        self.rank = process.rank
         self.loop = Loop(TRAIN, None)
         """The innermost one."""
         self.fetching = False
@@ -88,7 +88,9 @@ class Recorder:
         self.held: list[tuple[int, int, int, int, int, int]] = []
         """Kind, phase, time, and three fields of steps that aren't in the ring yet."""
         self._outer: list[tuple[Loop, int]] = []
-        ring.write(layout.RANK, 0, monotonic_ns(), place.local_rank, place.world_size, os.getpid())
+        ring.write(
+            layout.RANK, 0, monotonic_ns(), process.local_rank, process.world_size, os.getpid()
+        )
         self._flush_at_exit()
 
     def _flush_at_exit(self) -> None:

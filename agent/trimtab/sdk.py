@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from trimtab import run_folder
-from trimtab.ranks import Place, place
+from trimtab.ranks import ProcessRank, process_rank
 from trimtab.recorder import PHASES, Recorder
 from trimtab.ring import NOT_TOLD, RingWriter
 from trimtab.run_folder import Run
@@ -39,11 +39,11 @@ class Attachment:
             self.folder = ""
         self.recorder: Recorder | None = None
 
-    def open(self, known: Place | None = None) -> Recorder | None:
+    def open(self, known: ProcessRank | None = None) -> Recorder | None:
         """`known`: which process this is, where the framework can say it; else the launcher."""
         if self.recorder is None and self.folder:
             try:
-                where = known or place(os.environ)
+                where = known or process_rank(os.environ)
                 self.recorder = Recorder(RingWriter(self.folder, where.rank), where)
             except Exception:
                 self.folder = ""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from trimtab import hooks
-from trimtab.ranks import Place, place
+from trimtab.ranks import ProcessRank, process_rank
 
 PRINT_PATHS = (
     "import sys, os; print([p for p in sys.path if 'injected' in p], 'torch' in sys.modules,"
@@ -88,25 +88,25 @@ def test_a_torch_that_is_not_what_we_know_is_left_alone(trimtab, environment, si
 
 
 RANKS = [
-    ({}, Place(0, 0, 1)),
-    ({"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "8"}, Place(3, 1, 8)),
-    ({"SLURM_PROCID": "5", "SLURM_LOCALID": "1", "SLURM_NTASKS": "16"}, Place(5, 1, 16)),
+    ({}, ProcessRank(0, 0, 1)),
+    ({"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "8"}, ProcessRank(3, 1, 8)),
+    ({"SLURM_PROCID": "5", "SLURM_LOCALID": "1", "SLURM_NTASKS": "16"}, ProcessRank(5, 1, 16)),
     (
         {
             "OMPI_COMM_WORLD_RANK": "2",
             "OMPI_COMM_WORLD_LOCAL_RANK": "0",
             "OMPI_COMM_WORLD_SIZE": "4",
         },
-        Place(2, 0, 4),
+        ProcessRank(2, 0, 4),
     ),
-    ({"HOROVOD_RANK": "1", "HOROVOD_LOCAL_RANK": "1", "HOROVOD_SIZE": "2"}, Place(1, 1, 2)),
-    ({"PMI_RANK": "1", "PMI_SIZE": "2"}, Place(1, 0, 2)),
-    ({"SM_HOSTS": '["algo-1", "algo-2"]', "SM_CURRENT_HOST": "algo-2"}, Place(1, 0, 2)),
-    ({"SM_HOSTS": "nonsense"}, Place(0, 0, 1)),
-    ({"RANK": "x", "SLURM_PROCID": "2"}, Place(2, 0, 3)),
+    ({"HOROVOD_RANK": "1", "HOROVOD_LOCAL_RANK": "1", "HOROVOD_SIZE": "2"}, ProcessRank(1, 1, 2)),
+    ({"PMI_RANK": "1", "PMI_SIZE": "2"}, ProcessRank(1, 0, 2)),
+    ({"SM_HOSTS": '["algo-1", "algo-2"]', "SM_CURRENT_HOST": "algo-2"}, ProcessRank(1, 0, 2)),
+    ({"SM_HOSTS": "nonsense"}, ProcessRank(0, 0, 1)),
+    ({"RANK": "x", "SLURM_PROCID": "2"}, ProcessRank(2, 0, 3)),
 ]
 
 
 @pytest.mark.parametrize(("environment", "expected"), RANKS, ids=str)
 def test_the_launcher_says_which_rank_a_process_is(environment, expected):
-    assert place(environment) == expected
+    assert process_rank(environment) == expected

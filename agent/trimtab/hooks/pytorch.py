@@ -21,7 +21,7 @@ from trimtab import sdk
 from trimtab.hooks.batches import Batches
 from trimtab.hooks.periodic import PeriodicChecks
 from trimtab.hooks.training import Training
-from trimtab.ranks import Place, place
+from trimtab.ranks import ProcessRank, process_rank
 from trimtab.recorder import Recorder
 from trimtab.ring import NOT_TOLD
 
@@ -32,16 +32,16 @@ def patch(module: ModuleType) -> None:
 
 
 def _recorder() -> Recorder | None:
-    return sdk.attached.open(_place())
+    return sdk.attached.open(_process_rank())
 
 
-def _place() -> Place | None:
+def _process_rank() -> ProcessRank | None:
     """Processes that the script itself started have no launcher's variables, but a group."""
     distributed = sys.modules.get("torch.distributed")
     try:
         if distributed and distributed.is_available() and distributed.is_initialized():
-            local = place(os.environ).local_rank
-            return Place(distributed.get_rank(), local, distributed.get_world_size())
+            local = process_rank(os.environ).local_rank
+            return ProcessRank(distributed.get_rank(), local, distributed.get_world_size())
     except Exception:
         return None
     return None
