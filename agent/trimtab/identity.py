@@ -136,12 +136,12 @@ def _is_file(path: Path) -> bool:
 
 def pairs(text: str) -> dict[str, str]:
     """`k=v,k2=v2` as a mapping; a word without `=` is a key with an empty value."""
-    found = {}
+    values = {}
     for word in text.split(","):
         key, _, value = word.strip().partition("=")
         if key:
-            found[shortened(key.strip())] = shortened(value.strip())
-    return found
+            values[shortened(key.strip())] = shortened(value.strip())
+    return values
 
 
 def shortened(value: str) -> str:

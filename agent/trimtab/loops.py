@@ -118,8 +118,8 @@ class TrainingLoops:
         elif kind in (ring.PHASE_BEGIN, ring.PHASE_END):
             begins = "phase_begin" if kind == ring.PHASE_BEGIN else "phase_end"
             self._events.append((at_ns, begins, data | {"phase": PHASES[phase]}))
-        elif found := fact(kind, name, rest):
-            self._events.append((at_ns, found[0], data | found[1]))
+        elif event := fact(kind, name, rest):
+            self._events.append((at_ns, event[0], data | event[1]))
 
     def _tell_lost(self, process: _Process) -> None:
         lost = process.reader.lost - process.lost_before

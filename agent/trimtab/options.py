@@ -59,18 +59,18 @@ def server(url: str | None, token: str | None, environment: Mapping[str, str]) -
 
 
 def node_texts(said: Mapping[str, str | None], environment: Mapping[str, str]) -> dict[str, str]:
-    found = {
+    texts = {
         name: said.get(name) or environment.get(f"TRIMTAB_{name.upper()}", "")
         for name in _NODE_TEXTS
     }
-    return {name: shortened(value.strip()) for name, value in found.items() if value}
+    return {name: shortened(value.strip()) for name, value in texts.items() if value}
 
 
 def tags(said: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
-    found = pairs(environment.get("TRIMTAB_TAGS", ""))
+    values = pairs(environment.get("TRIMTAB_TAGS", ""))
     for word in said:
-        found |= pairs(word)
-    return found
+        values |= pairs(word)
+    return values
 
 
 def profile_steps(text: str) -> dict[str, Any]:
@@ -85,11 +85,11 @@ def profile_steps(text: str) -> dict[str, Any]:
 
 def parameters(said: Sequence[str], secrets: Sequence[str] = ()) -> dict[str, Scalar]:
     """`--param k=v` as numbers and booleans where they are; secrets are taken out."""
-    found: dict[str, Scalar] = {}
+    values: dict[str, Scalar] = {}
     for word in redacted(list(said), secrets):
         key, _, value = word.partition("=")
-        found[shortened(key)] = _scalar(value)
-    return found
+        values[shortened(key)] = _scalar(value)
+    return values
 
 
 def script_parameters(values: Mapping[str, Any], secrets: Sequence[str]) -> dict[str, Scalar]:

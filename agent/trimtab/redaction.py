@@ -65,18 +65,19 @@ def _word(word: str) -> str:
 
 
 def _piece(word: str) -> str:
-    found = _ASSIGNMENT.match(word)
-    if found and "://" not in found["name"] + found["sign"] + found["value"][:2]:
-        if _names_secret(found["name"]):
-            return found["name"] + found["sign"] + REDACTED
-        return found["name"] + found["sign"] + _value(found["value"])
-    return _value(word)
+    assignment = _ASSIGNMENT.match(word)
+    if assignment is None:
+        return _value(word)
+    name, sign, value = assignment.groups()
+    if "://" in name + sign + value[:2]:
+        return _value(word)
+    return name + sign + (REDACTED if _names_secret(name) else _value(value))
 
 
 def _value(value: str) -> str:
     value = _URL_CREDENTIALS.sub(rf"\g<scheme>{REDACTED}@", value)
     value = _KNOWN_SHAPES.sub(REDACTED, value)
-    return _OPAQUE.sub(lambda found: REDACTED if _is_opaque(found[0]) else found[0], value)
+    return _OPAQUE.sub(lambda match: REDACTED if _is_opaque(match[0]) else match[0], value)
 
 
 def _is_opaque(text: str) -> bool:

@@ -37,8 +37,8 @@ def publish(folder: Path, run: Run) -> None:
 
 def published(folder: Path) -> Run:
     """The script's side; raises OSError or ValueError where nothing was published."""
-    found = json.loads((folder / _RUN_NAME).read_text())
-    return Run(str(found["id"]), str(found["url"]))
+    document = json.loads((folder / _RUN_NAME).read_text())
+    return Run(str(document["id"]), str(document["url"]))
 
 
 def write_parameters(folder: Path, parameters: Mapping[str, Any]) -> None:
@@ -58,14 +58,14 @@ class ScriptParameters:
 
     def changed(self) -> dict[str, Any]:
         """Parameters from files that changed since the last call."""
-        found: dict[str, Any] = {}
+        parameters: dict[str, Any] = {}
         for path in sorted(self._folder.glob(f"*{_PARAMETERS_SUFFIX}")):
             with suppress(OSError, ValueError):
                 changed_ns = path.stat().st_mtime_ns
                 if self._seen_ns.get(path.name) != changed_ns:
                     self._seen_ns[path.name] = changed_ns
-                    found |= json.loads(path.read_text())
-        return found
+                    parameters |= json.loads(path.read_text())
+        return parameters
 
 
 def _write(path: Path, document: Mapping[str, Any]) -> None:

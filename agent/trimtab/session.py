@@ -92,19 +92,19 @@ class Session:
 
     def _own_sources(self, pid: int | None) -> list[Source]:
         """The run's processes and GPUs, as far as there are any."""
-        found: list[Source] = []
+        own: list[Source] = []
         follow: list[Callable[[int], None]] = []
         if pid is not None:
             with suppress(OSError):
                 self._tree = ProcessTree(pid, self.folder)
-                found.append(self._tree)
+                own.append(self._tree)
                 follow.append(self._tree.follow)
         with suppress(OSError):
             pids = self._tree.pids if self._tree else None
             gpus = Gpus(self._tell, self._add_gpus, self._target.environment, pids)
-            found.append(gpus)
+            own.append(gpus)
             follow.append(gpus.follow)
-        return [Members(self.folder, follow), *found] if self._tree else found
+        return [Members(self.folder, follow), *own] if self._tree else own
 
     def _start_uploader(self, pid: int | None, stop: Stop | None) -> None:
         if not self._options.server.url:

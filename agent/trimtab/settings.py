@@ -31,7 +31,7 @@ def remember(server: Server) -> Path:
 def remembered() -> Server:
     """An empty one where nothing is remembered or nothing can be read."""
     try:
-        found = json.loads(path().read_text())
-        return Server(str(found["url"]), str(found["token"]))
+        document = json.loads(path().read_text())
+        return Server(str(document["url"]), str(document["token"]))
     except (OSError, ValueError, KeyError, TypeError):
         return Server()

@@ -117,9 +117,9 @@ def _write(folder: Path, pid: int, text: str) -> None:
 
 def _members(folder: Path) -> list[tuple[int, str, int]]:
     """Process, when it began ("ended" once it has left), and its exit code."""
-    found = []
+    members = []
     for path in folder.glob(f"*{_MEMBER_SUFFIX}"):
         with suppress(OSError, ValueError):
             started, _, code = path.read_text().partition(" ")
-            found.append((int(path.name.removesuffix(_MEMBER_SUFFIX)), started, int(code or 0)))
-    return found
+            members.append((int(path.name.removesuffix(_MEMBER_SUFFIX)), started, int(code or 0)))
+    return members

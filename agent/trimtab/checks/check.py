@@ -1,4 +1,4 @@
-"""What was found of one thing, and what that means."""
+"""The result of one check."""
 
 from __future__ import annotations
 

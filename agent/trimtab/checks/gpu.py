@@ -47,7 +47,7 @@ class _Look:
         self.troubles: list[dict[str, Any]] = []
         self.problem = self.fix = ""
         try:
-            source = Gpus(self._tell, self._found, os.environ)
+            source = Gpus(self._tell, self._set_gpus, os.environ)
         except OSError:
             self._without_driver()
             return
@@ -75,7 +75,7 @@ class _Look:
         else:
             self.troubles.append(data)
 
-    def _found(self, gpus: list[Gpu]) -> None:
+    def _set_gpus(self, gpus: list[Gpu]) -> None:
         self.gpus = gpus
 
     def _without_driver(self) -> None:

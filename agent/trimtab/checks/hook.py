@@ -25,11 +25,11 @@ def hook() -> Check:
         return Check("hook", State.MISSING, "no python on PATH", lost, fix)
     if os.environ.get("TRIMTAB_DISABLE") == "1":
         return Check("hook", State.MISSING, "TRIMTAB_DISABLE=1", lost, "unset it")
-    found = _hooked(python)
-    if found is None or not found[0]:
+    loaded = _hooked(python)
+    if loaded is None or not loaded[0]:
         fix = "don't start Python with -I, -E or -S"
         return Check("hook", State.PARTLY, f"{python} doesn't load it", lost, fix)
-    torch = "with torch" if found[1] else "without torch: Keras and others by callback or SDK"
+    torch = "with torch" if loaded[1] else "without torch: Keras and others by callback or SDK"
     return Check("hook", State.FINE, f"{python}, {torch}")
 
 

@@ -85,7 +85,7 @@ def _pieces(path: Path) -> list[bytes]:
 def _environment(variables: list[bytes], arguments: argparse.Namespace) -> dict[str, str]:
     """The process's own: its launcher says which run it belongs to."""
     texts = (variable.decode(errors="replace").partition("=") for variable in variables)
-    found = {name: value for name, _, value in texts}
+    environment = {name: value for name, _, value in texts}
     if arguments.run:
-        found["TRIMTAB_RUN"] = arguments.run
-    return found
+        environment["TRIMTAB_RUN"] = arguments.run
+    return environment

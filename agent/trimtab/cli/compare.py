@@ -36,22 +36,22 @@ def add_to(commands: Commands) -> None:
 
 
 def compare(arguments: argparse.Namespace) -> int:
-    found = reports.document(arguments, "compare", a=arguments.a, b=arguments.b)
-    if found is None:
+    comparison = reports.document(arguments, "compare", a=arguments.a, b=arguments.b)
+    if comparison is None:
         return reports.FAILED
     if arguments.json:
-        reports.show_json(found)
+        reports.show_json(comparison)
     elif arguments.markdown:
-        print(found["markdown"], end="")
+        print(comparison["markdown"], end="")
     else:
-        print(_as_text(found))
+        print(_as_text(comparison))
     if arguments.fail_if_cost_up is None:
         return reports.FINE
-    return _judged(found, arguments.fail_if_cost_up)
+    return _judged(comparison, arguments.fail_if_cost_up)
 
 
-def _judged(found: dict[str, Any], most: Decimal) -> int:
-    change = found["cost_change_pct"]
+def _judged(comparison: dict[str, Any], most: Decimal) -> int:
+    change = comparison["cost_change_pct"]
     if change is None:
         say("whether the cost went up can't be told.")
         return reports.UNKNOWN
@@ -61,29 +61,29 @@ def _judged(found: dict[str, Any], most: Decimal) -> int:
     return reports.COST_UP
 
 
-def _as_text(found: dict[str, Any]) -> str:
-    names = [f"#{found[side]['number']}" for side in ("a", "b")]
+def _as_text(comparison: dict[str, Any]) -> str:
+    names = [f"#{comparison[side]['number']}" for side in ("a", "b")]
     figures = [["figure", *names, "change"]] + [
-        [row["name"], row["a"], row["b"], row["change"]] for row in found["figures"]
+        [row["name"], row["a"], row["b"], row["change"]] for row in comparison["figures"]
     ]
     blocks = [
-        found["sentence"],
-        _attribution(found),
-        "\n".join(f"changed: {c['name']} {c['a']} -> {c['b']}" for c in found["changes"]),
+        comparison["sentence"],
+        _attribution(comparison),
+        "\n".join(f"changed: {c['name']} {c['a']} -> {c['b']}" for c in comparison["changes"]),
         reports.table(figures, right=(1, 2, 3)),
-        "\n".join(f"note: {warning}" for warning in found["warnings"]),
-        found["url"],
+        "\n".join(f"note: {warning}" for warning in comparison["warnings"]),
+        comparison["url"],
     ]
     return "\n\n".join(block for block in blocks if block)
 
 
-def _attribution(found: dict[str, Any]) -> str:
+def _attribution(comparison: dict[str, Any]) -> str:
     """The first cost, what each cause added or took, the second cost."""
-    if found["attribution"] is None:
+    if comparison["attribution"] is None:
         return ""
-    first, second = (found[side] for side in ("a", "b"))
+    first, second = (comparison[side] for side in ("a", "b"))
     rows = [[f"#{first['number']}", reports.usd(first["cost_usd"])]]
-    for term in found["attribution"]:
+    for term in comparison["attribution"]:
         rows.append([f"  {term['name']}", reports.usd(term["usd"], signed=True)])
         for part in term["parts"]:
             rows.append([f"    {part['name']}", reports.usd(part["usd"], signed=True)])

@@ -22,39 +22,39 @@ def add_to(commands: Commands) -> None:
 
 
 def cost(arguments: argparse.Namespace) -> int:
-    found = reports.document(arguments, "cost", run=arguments.run)
-    if found is None:
+    report = reports.document(arguments, "cost", run=arguments.run)
+    if report is None:
         return reports.FAILED
     if arguments.json:
-        reports.show_json(found)
+        reports.show_json(report)
     else:
         is_markdown = arguments.markdown
-        print("\n\n".join(block for block in _blocks(found, is_markdown) if block))
-    return reports.UNKNOWN if found["cost_usd"] is None else reports.FINE
+        print("\n\n".join(block for block in _blocks(report, is_markdown) if block))
+    return reports.UNKNOWN if report["cost_usd"] is None else reports.FINE
 
 
-def _blocks(found: dict[str, Any], is_markdown: bool) -> list[str]:
-    headline = _headline(found)
+def _blocks(report: dict[str, Any], is_markdown: bool) -> list[str]:
+    headline = _headline(report)
     write = reports.markdown_table if is_markdown else _aligned
-    money = found["money"]
+    money = report["money"]
     return [
         f"**{headline}**" if is_markdown else headline,
-        "\n".join(_told(found)),
+        "\n".join(_told(report)),
         write(_phases(money)) if money["phases"] else "",
-        write(_parts(found)) if found["parts"] else "",
-        found["url"],
+        write(_parts(report)) if report["parts"] else "",
+        report["url"],
     ]
 
 
-def _headline(found: dict[str, Any]) -> str:
-    at_least = "at least " if found["cost_is_at_least"] and found["cost_usd"] else ""
-    name = f"{found['job']} #{found['number']}, {found['state']}"
-    return f"{name}: {at_least}{reports.usd(found['cost_usd'])}"
+def _headline(report: dict[str, Any]) -> str:
+    at_least = "at least " if report["cost_is_at_least"] and report["cost_usd"] else ""
+    name = f"{report['job']} #{report['number']}, {report['state']}"
+    return f"{name}: {at_least}{reports.usd(report['cost_usd'])}"
 
 
-def _told(found: dict[str, Any]) -> list[str]:
-    money, projected = found["money"], found["money"]["projected"]
-    lines = list(found["missing_prices"])
+def _told(report: dict[str, Any]) -> list[str]:
+    money, projected = report["money"], report["money"]["projected"]
+    lines = list(report["missing_prices"])
     if money["basis"] != "list":
         lines.append(f"at {money['basis']}; {reports.usd(money['list_usd'])} at the list price")
     if projected:
@@ -76,7 +76,7 @@ def _phases(money: dict[str, Any]) -> list[list[str]]:
     return [["phase", "cost"]] + [[p["name"], reports.usd(p["usd"])] for p in money["phases"]]
 
 
-def _parts(found: dict[str, Any]) -> list[list[str]]:
+def _parts(report: dict[str, Any]) -> list[list[str]]:
     return [["node", "machine", "day (UTC)", "charged", "cost"]] + [
         [
             part["node"],
@@ -85,7 +85,7 @@ def _parts(found: dict[str, Any]) -> list[list[str]]:
             f"{part['seconds']:g} s",
             reports.usd(part["usd"]),
         ]
-        for part in found["parts"]
+        for part in report["parts"]
     ]
 
 

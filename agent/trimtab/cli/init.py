@@ -52,10 +52,10 @@ def init(arguments: argparse.Namespace) -> int:
 def _token(arguments: argparse.Namespace) -> str:
     if arguments.token == _PIPED:
         return sys.stdin.readline()
-    found = arguments.token or os.environ.get("TRIMTAB_TOKEN", "")
-    if not found and sys.stdin.isatty():
+    token = arguments.token or os.environ.get("TRIMTAB_TOKEN", "")
+    if not token and sys.stdin.isatty():
         return getpass.getpass("Token: ")
-    return found
+    return token
 
 
 def _asked(question: str) -> str:

@@ -44,8 +44,8 @@ def document(arguments: argparse.Namespace, path: str, **query: str) -> dict[str
     return answer.document
 
 
-def show_json(found: dict[str, Any]) -> None:
-    print(json.dumps(found, indent=2, ensure_ascii=False))
+def show_json(document: dict[str, Any]) -> None:
+    print(json.dumps(document, indent=2, ensure_ascii=False))
 
 
 def usd(text: str | None, *, signed: bool = False) -> str:

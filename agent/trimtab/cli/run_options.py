@@ -98,10 +98,10 @@ def options(arguments: argparse.Namespace) -> chosen.Options:
 
 def environment(arguments: argparse.Namespace) -> dict[str, str]:
     """The environment, with what the command line says of the run's identity."""
-    found = dict(os.environ)
+    variables = dict(os.environ)
     if arguments.run:
-        found["TRIMTAB_RUN"] = arguments.run
-    return found
+        variables["TRIMTAB_RUN"] = arguments.run
+    return variables
 
 
 def _profile_steps_of(environment: Mapping[str, str]) -> dict[str, Any] | None:

@@ -45,9 +45,9 @@ class PeriodicChecks:
         parameters = _dtype(optimizer.param_groups[0]["params"][0].dtype)
         flags = ring.TF32_MATMUL * (torch.get_float32_matmul_precision() != "highest")
         flags |= ring.TF32_CUDNN * bool(torch.backends.cudnn.allow_tf32)
-        found = autocast, parameters, flags
-        if found != self._precision and (recorder := sdk.attached.recorder):
-            self._precision = found
+        precision = autocast, parameters, flags
+        if precision != self._precision and (recorder := sdk.attached.recorder):
+            self._precision = precision
             recorder.fact(ring.PRECISION, autocast, parameters, flags=flags)
 
     def _tell_memory(self, torch: Any) -> None:

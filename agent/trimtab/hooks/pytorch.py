@@ -61,12 +61,12 @@ _known: weakref.WeakKeyDictionary[Any, Batches] = weakref.WeakKeyDictionary()
 
 
 def _batches(loader: Any) -> Batches:
-    found = _known.get(loader)
-    if found is None:
-        found = _known[loader] = Batches(loader)
+    batches = _known.get(loader)
+    if batches is None:
+        batches = _known[loader] = Batches(loader)
     else:
-        found.measure(loader)
-    return found
+        batches.measure(loader)
+    return batches
 
 
 def _patch_loader(module: ModuleType) -> None:

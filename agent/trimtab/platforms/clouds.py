@@ -56,14 +56,14 @@ def google(service: MetadataService, environment: Mapping[str, str]) -> Instance
 
 
 def azure(service: MetadataService, environment: Mapping[str, str]) -> Instance:
-    found = _object(service.text(_AZURE, {"Metadata": "true"}))
+    document = _object(service.text(_AZURE, {"Metadata": "true"}))
     return Instance(
         provider="azure",
         service="virtual_machines",
-        region=_text(found, "location"),
-        zone=_text(found, "zone"),
-        instance_type=_text(found, "vmSize"),
-        purchase_option="spot" if _text(found, "priority").lower() == "spot" else "on_demand",
+        region=_text(document, "location"),
+        zone=_text(document, "zone"),
+        instance_type=_text(document, "vmSize"),
+        purchase_option="spot" if _text(document, "priority").lower() == "spot" else "on_demand",
     )
 
 
@@ -73,16 +73,16 @@ ALL: Mapping[str, Ask] = {"amazon": ec2, "google": google, "microsoft": azure}
 
 def _object(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        document = None
+    if not isinstance(document, dict):
         raise MetadataError("the answer is no JSON object")
-    return found
+    return document
 
 
-def _text(found: Mapping[str, Any], name: str) -> str:
-    value = found.get(name)
+def _text(document: Mapping[str, Any], name: str) -> str:
+    value = document.get(name)
     return value.strip() if isinstance(value, str) else ""
 
 

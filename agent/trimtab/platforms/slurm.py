@@ -25,8 +25,8 @@ def limit(facts: NodeFacts, environment: Mapping[str, str]) -> None:
 def tags(environment: Mapping[str, str]) -> dict[str, str]:
     """By which a cluster's spend is divided."""
     names = {"slurm_partition": "SLURM_JOB_PARTITION", "slurm_account": "SLURM_JOB_ACCOUNT"}
-    found = {tag: environment.get(name, "").strip() for tag, name in names.items()}
-    return {tag: shortened(value) for tag, value in found.items() if value}
+    values = {tag: environment.get(name, "").strip() for tag, name in names.items()}
+    return {tag: shortened(value) for tag, value in values.items() if value}
 
 
 def _number(environment: Mapping[str, str], name: str) -> int:

@@ -46,8 +46,8 @@ def machine_sources() -> list[Source]:
 
 
 def _opened(kinds: Iterable[Callable[[], Source]]) -> list[Source]:
-    found = []
+    sources = []
     for kind in kinds:
         with suppress(OSError, ValueError):
-            found.append(kind())
-    return found
+            sources.append(kind())
+    return sources

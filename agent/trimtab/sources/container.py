@@ -94,13 +94,13 @@ class ContainerCpu:
         file, name, per_second = self._cpu, b"throttled_usec", 1e6
         if file is None:
             file, name, per_second = self._throttled_v1, b"throttled_time", 1e9
-        found = _fields(file.read()) if file else {}
-        if not found.get(b"nr_periods"):
+        fields = _fields(file.read()) if file else {}
+        if not fields.get(b"nr_periods"):
             return {}
         return {
-            "container.cpu_periods_total": found[b"nr_periods"],
-            "container.cpu_throttled_periods_total": found[b"nr_throttled"],
-            "container.cpu_throttled_seconds_total": round(found[name] / per_second, 2),
+            "container.cpu_periods_total": fields[b"nr_periods"],
+            "container.cpu_throttled_periods_total": fields[b"nr_throttled"],
+            "container.cpu_throttled_seconds_total": round(fields[name] / per_second, 2),
         }
 
 
@@ -136,10 +136,10 @@ class ContainerMemory:
 
     def _memory_events(self) -> Reading:
         if self._events:
-            found = _fields(self._events.read())
+            fields = _fields(self._events.read())
             return {
-                "container.memory_limit_hits_total": found[b"max"],
-                "container.oom_kills_total": found[b"oom_kill"],
+                "container.memory_limit_hits_total": fields[b"max"],
+                "container.oom_kills_total": fields[b"oom_kill"],
             }
         if self._hits_v1:
             return {"container.memory_limit_hits_total": int(self._hits_v1.read())}

@@ -53,11 +53,11 @@ class _Asked:
 
     def _look(self) -> None:
         with suppress(OSError):
-            found = os.statvfs(self._path)
-            used = (found.f_blocks - found.f_bfree) * found.f_frsize
+            status = os.statvfs(self._path)
+            used = (status.f_blocks - status.f_bfree) * status.f_frsize
             self._reading = {
                 f"fs_{self._name}.used_bytes": rounded(used, MEMORY_STEP_BYTES),
                 f"fs_{self._name}.free_bytes": rounded(
-                    found.f_bavail * found.f_frsize, MEMORY_STEP_BYTES
+                    status.f_bavail * status.f_frsize, MEMORY_STEP_BYTES
                 ),
             }

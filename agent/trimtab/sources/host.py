@@ -30,13 +30,13 @@ class HostCpu:
 
     def _ticks(self) -> dict[str, list[int]]:
         """user, nice, system, idle, iowait, irq, softirq, steal; guest is inside user already."""
-        found = {}
+        ticks = {}
         for line in self._file.read().split(b"\n"):
             if not line.startswith(b"cpu"):
                 break
             name, *fields = line.split()
-            found[name.decode()] = [int(field) for field in fields[:8]]
-        return found
+            ticks[name.decode()] = [int(field) for field in fields[:8]]
+        return ticks
 
 
 def _machine(spent: list[int]) -> Reading:
@@ -73,22 +73,22 @@ class HostMemory:
         self._file = ProcFile(path)
 
     def read(self) -> Reading:
-        found = self._sizes_bytes()
-        available = found[b"MemAvailable"]
-        used = found[b"MemTotal"] - available
-        swap = found.get(b"SwapTotal", 0) - found.get(b"SwapFree", 0)
+        sizes = self._sizes_bytes()
+        available = sizes[b"MemAvailable"]
+        used = sizes[b"MemTotal"] - available
+        swap = sizes.get(b"SwapTotal", 0) - sizes.get(b"SwapFree", 0)
         return {
             "host.memory_used_bytes": rounded(used, MEMORY_STEP_BYTES),
             "host.memory_available_bytes": rounded(available, MEMORY_STEP_BYTES),
             "host.swap_used_bytes": rounded(swap, MEMORY_STEP_BYTES),
-            "host.page_cache_bytes": rounded(found.get(b"Cached", 0), MEMORY_STEP_BYTES),
-            "host.dirty_bytes": rounded(found.get(b"Dirty", 0), MEMORY_STEP_BYTES),
+            "host.page_cache_bytes": rounded(sizes.get(b"Cached", 0), MEMORY_STEP_BYTES),
+            "host.dirty_bytes": rounded(sizes.get(b"Dirty", 0), MEMORY_STEP_BYTES),
         }
 
     def _sizes_bytes(self) -> dict[bytes, int]:
-        found = {}
+        sizes = {}
         for line in self._file.read().split(b"\n"):
             name, _, value = line.partition(b":")
             if name in self._WANTED:
-                found[name] = int(value.split()[0]) * 1024
-        return found
+                sizes[name] = int(value.split()[0]) * 1024
+        return sizes

@@ -24,14 +24,16 @@ class Network:
         self._is_hardware: dict[str, bool] = {}
 
     def read(self) -> Reading:
-        found = {}
+        interfaces = {}
         for line in self._file.read().decode().splitlines()[2:]:
             name, _, counts = line.partition(":")
             fields = counts.split()
             if name.strip() != "lo" and len(fields) >= 12:
                 lost = sum(int(fields[column]) for column in _LOST_COLUMNS)
-                found[name.strip()] = (int(fields[0]), int(fields[8]), lost)
-        counted = [found[name] for name in found if self._has_hardware(name)] or found.values()
+                interfaces[name.strip()] = (int(fields[0]), int(fields[8]), lost)
+        counted = [
+            interfaces[name] for name in interfaces if self._has_hardware(name)
+        ] or interfaces.values()
         if not counted:
             return {}
         return {
@@ -54,8 +56,8 @@ class Tcp:
 
     def read(self) -> Reading:
         lines = [line.split() for line in self._file.read().splitlines() if line[:4] == b"Tcp:"]
-        found = dict(zip(*lines, strict=True))
+        counters = dict(zip(*lines, strict=True))
         return {
-            "net.tcp_segments_sent_total": int(found[b"OutSegs"]),
-            "net.tcp_segments_resent_total": int(found[b"RetransSegs"]),
+            "net.tcp_segments_sent_total": int(counters[b"OutSegs"]),
+            "net.tcp_segments_resent_total": int(counters[b"RetransSegs"]),
         }

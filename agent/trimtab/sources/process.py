@@ -78,13 +78,13 @@ class Process:
                 self.is_worker = is_python and (is_like_parent or _SPAWNED in b" ".join(own))
 
     def children(self) -> list[int]:
-        found: list[int] = []
+        pids: list[int] = []
         for task in os.listdir(f"/proc/{self.pid}/task"):  # noqa: PTH208 - a third of Path's cost
             with suppress(OSError):
                 file = ProcFile(f"/proc/{self.pid}/task/{task}/children")
-                found += map(int, file.read().split())
+                pids += map(int, file.read().split())
                 file.close()
-        return found
+        return pids
 
     def close(self) -> None:
         for file in self._files.values():

@@ -82,8 +82,8 @@ class ProcessTree:
     def read(self) -> Reading:
         if time.monotonic() >= self._scan_at:
             self._scan()
-        found = [self._usage(process) for process in list(self._known.values())]
-        usages = [usage for usage in found if usage]
+        processes = list(self._known.values())
+        usages = [usage for process in processes if (usage := self._usage(process))]
         self._threads = sum(usage.threads for usage in usages)
         totals = self._of_all(usages)
         return totals | self._of_workers(usages) | _gauges(usages) if usages else totals

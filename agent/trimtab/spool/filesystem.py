@@ -53,10 +53,10 @@ def _mounts() -> dict[str, str]:
         lines = Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
     except OSError:
         return {}
-    found = {}
+    mounts = {}
     for line in lines:
         before, _, after = line.partition(" - ")
         words = before.split(" ")
         if len(words) > 4 and after:
-            found[words[4].replace("\\040", " ")] = after.split(" ")[0]
-    return found
+            mounts[words[4].replace("\\040", " ")] = after.split(" ")[0]
+    return mounts

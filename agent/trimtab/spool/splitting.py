@@ -53,14 +53,14 @@ def _weight(segment: Segment) -> int:
 
 
 def _blocks(segment: Segment, from_ms: int, to_ms: int) -> list[Block]:
-    found = []
+    chosen = []
     for block in segment.blocks:
         ticks = [i for i, time in enumerate(block.times_ms) if from_ms <= time < to_ms]
         if ticks:
             times = [block.times_ms[i] - from_ms for i in ticks]
             columns = {n: [values[i] for i in ticks] for n, values in block.columns.items()}
-            found.append(Block(times, columns))
-    return found
+            chosen.append(Block(times, columns))
+    return chosen
 
 
 def _steps(block: StepBlock, middle_ms: int, is_first: bool) -> StepBlock:

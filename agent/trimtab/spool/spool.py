@@ -118,8 +118,8 @@ class Spool:
 
     def waiting(self, sessions: Iterable[str]) -> Waiting | None:
         """The newest segment of these sessions that the service hasn't taken."""
-        found = self._database.read(_NEWEST, _json(sessions))
-        return Waiting(*found[0]) if found else None
+        rows = self._database.read(_NEWEST, _json(sessions))
+        return Waiting(*rows[0]) if rows else None
 
     def declared(self, session: str, body: bytes) -> None:
         """The service took this declaration, or refused it for good."""

@@ -267,7 +267,7 @@ def _encode_summary(summary: StepSummary) -> dict[str, Any]:
 
 def _summary(raw: dict[str, Any], limits: Limits) -> StepSummary:
     numbers = ("start_ms", "count", "duration_sum_us", "duration_min_us", "duration_max_us")
-    found = {name: integer(raw, name) for name in numbers}
+    fields = {name: integer(raw, name) for name in numbers}
     return StepSummary(
         rank=integer(raw, "rank", high=10_000_000),
         phase=_phase(raw),
@@ -277,15 +277,15 @@ def _summary(raw: dict[str, Any], limits: Limits) -> StepSummary:
         samples=None if raw.get("samples") is None else integer(raw, "samples"),
         histogram=_histogram(raw.get("histogram", {})),
         slowest_us=_slowest(raw, limits),
-        **found,
+        **fields,
     )
 
 
 def _slowest(raw: dict[str, Any], limits: Limits) -> list[int]:
     if "slowest_us" not in raw:
         return []
-    found = _whole(raw, "slowest_us", limits.slowest, missing=False)
-    return [value for value in found if value is not None]
+    values = _whole(raw, "slowest_us", limits.slowest, missing=False)
+    return [value for value in values if value is not None]
 
 
 def _histogram(raw: Any) -> dict[int, int]:

@@ -157,13 +157,13 @@ def _mapping(document: dict[str, Any], field_name: str) -> dict[str, Any]:
 
 
 def _texts(document: dict[str, Any], field_name: str, limits: Limits) -> dict[str, str]:
-    found = _mapping(document, field_name)
-    return {_key(field_name, k, limits): text(found, k, limits, default="") for k in found}
+    texts = _mapping(document, field_name)
+    return {_key(field_name, k, limits): text(texts, k, limits, default="") for k in texts}
 
 
 def _scalars(document: dict[str, Any], field_name: str, limits: Limits) -> dict[str, Any]:
-    found = _mapping(document, field_name)
-    for key, value in found.items():
+    scalars = _mapping(document, field_name)
+    for key, value in scalars.items():
         _key(field_name, key, limits)
         if not is_scalar(value, limits) or _is_not_finite(value):
             raise WireError(
@@ -171,7 +171,7 @@ def _scalars(document: dict[str, Any], field_name: str, limits: Limits) -> dict[
                 "not a short scalar",
                 "Send text, a finite number, a boolean or null.",
             )
-    return found
+    return scalars
 
 
 def _is_not_finite(value: Any) -> bool:

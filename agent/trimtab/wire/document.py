@@ -112,6 +112,6 @@ class _Shape:
         return bare
 
 
-def _hold(found: int, most: int, what: str) -> None:
-    if found > most:
+def _hold(count: int, most: int, what: str) -> None:
+    if count > most:
         raise TooLargeError("body", f"over {most} {what}")

@@ -38,7 +38,7 @@ _USUAL_FOLDERS = (
     "/usr/lib/aarch64-linux-gnu",
 )
 
-Found = Callable[[list[Gpu]], None]
+OnList = Callable[[list[Gpu]], None]
 
 
 class Gpus:
@@ -50,15 +50,15 @@ class Gpus:
     def __init__(
         self,
         tell: Tell,
-        found: Found,
+        on_list: OnList,
         environment: Mapping[str, str],
         pids: Callable[[], Collection[int]] | None = None,
     ) -> None:
-        """`found` is called from another thread. `pids`: the run's processes, if it has some."""
+        """`on_list` is called in another thread. `pids`: the process ids of the run, if any."""
         if not _is_installed():
             raise FileNotFoundError(_LIBRARY)
         self._outages = Outages(tell)
-        self._inventory = Inventory(found, environment)
+        self._inventory = Inventory(on_list, environment)
         self._pids = pids
         self._reader: Reader | None = None
         self._left_hanging = 0

@@ -22,15 +22,17 @@ class Card:
 
 
 class Inventory:
-    """The node's GPUs by number; tells `found` the whole list when it has grown.
+    """The node's GPUs by number; calls `on_list` with all of them when there are more.
 
     One that doesn't answer is taken to be of the others' model. One that may not be asked (another
     job's, kept apart by a device group) is in the list as not allocated: the run's share of the
     machine counts it.
     """
 
-    def __init__(self, found: Callable[[list[Gpu]], None], environment: Mapping[str, str]) -> None:
-        self._found = found
+    def __init__(
+        self, on_list: Callable[[list[Gpu]], None], environment: Mapping[str, str]
+    ) -> None:
+        self._on_list = on_list
         self._visible = [environment.get(_VARIABLE)]
         self._cards: dict[int, Card | None] = {}
         self._denied: set[int] = set()
@@ -53,7 +55,7 @@ class Inventory:
         gpus = self._gpus()
         if gpus and gpus != self._said:
             self._said = gpus
-            self._found(gpus)
+            self._on_list(gpus)
 
     def _gpus(self) -> list[Gpu]:
         known = next((card for card in self._cards.values() if card), None)
