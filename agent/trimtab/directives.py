@@ -18,7 +18,7 @@ _MOST_HEARD = 1_000
 
 
 @dataclass(frozen=True)
-class Hands:
+class Actions:
     """What a session lets directives do; None: it can't, or mustn't."""
 
     set_interval: Callable[[float], None] | None = None
@@ -30,12 +30,12 @@ class Hands:
 class Directives:
     """Each directive is done once, however often it is said, and answered by one event."""
 
-    def __init__(self, hands: Hands, tell: Callable[[str, dict[str, Any]], None]) -> None:
-        self._hands = hands
+    def __init__(self, actions: Actions, tell: Callable[[str, dict[str, Any]], None]) -> None:
+        self._actions = actions
         self._tell = tell
         self._heard: set[str] = set()
 
-    def heed(self, said: Any) -> None:
+    def handle(self, said: Any) -> None:
         """The `directives` of an answer: a list, of which anything may be wrong."""
         for directive in said if isinstance(said, list) else []:
             if not isinstance(directive, dict) or not isinstance(directive.get("id"), str):
@@ -58,23 +58,23 @@ class Directives:
             return "refused", f"{type(error).__name__}: {error}"[:500]
 
     def _interval(self, directive: dict[str, Any]) -> tuple[str, str]:
-        if self._hands.set_interval is None:
+        if self._actions.set_interval is None:
             return "refused", "not while this agent runs"
         limits = SHORTEST_INTERVAL_SECONDS, LONGEST_INTERVAL_SECONDS
-        self._hands.set_interval(_number(directive, "seconds", *limits))
+        self._actions.set_interval(_number(directive, "seconds", *limits))
         return "done", ""
 
     def _profile(self, directive: dict[str, Any]) -> tuple[str, str]:
-        if self._hands.profile is None:
+        if self._actions.profile is None:
             return "refused", "there is no hook in what this agent watches"
-        self._hands.profile(profile_request(directive))
+        self._actions.profile(profile_request(directive))
         return "passed_on", ""
 
     def _stop(self, directive: dict[str, Any]) -> tuple[str, str]:
-        if self._hands.stop is None:
+        if self._actions.stop is None:
             return "refused", "the run was started without --allow-stop"
         grace = _number(directive, "grace_seconds", 0, _MOST_GRACE_SECONDS, 30)
-        self._hands.stop(str(directive["rule"])[:120], grace)
+        self._actions.stop(str(directive["rule"])[:120], grace)
         return "done", ""
 
 

@@ -17,15 +17,15 @@ def fact(kind: int, flags: int, fields: tuple[int, ...]) -> Fact | None:
 
 
 def _checkpoint(flags: int, duration_ns: int, size_bytes: int, _: int) -> Fact:
-    return "checkpoint", {"seconds": round(duration_ns / 1e9, 6), "bytes": _told(size_bytes)}
+    return "checkpoint", {"seconds": round(duration_ns / 1e9, 6), "bytes": _known(size_bytes)}
 
 
 def _loader(flags: int, workers: int, batch_size: int, prefetch_factor: int) -> Fact:
     return "loader", {
         "phase": "evaluate" if flags & ring.EVALUATES else "train",
-        "workers": _told(workers),
-        "batch_size": _told(batch_size),
-        "prefetch_factor": _told(prefetch_factor),
+        "workers": _known(workers),
+        "batch_size": _known(batch_size),
+        "prefetch_factor": _known(prefetch_factor),
         "pin_memory": bool(flags & ring.PIN_MEMORY),
         "persistent_workers": bool(flags & ring.PERSISTENT_WORKERS),
     }
@@ -44,7 +44,7 @@ def _memory(flags: int, allocated: int, reserved: int, total: int) -> Fact:
     return "gpu_memory", {
         "peak_allocated_bytes": allocated,
         "peak_reserved_bytes": reserved,
-        "total_bytes": _told(total),
+        "total_bytes": _known(total),
     }
 
 
@@ -56,7 +56,7 @@ def _profile(flags: int, first_step: int, steps: int, size_bytes: int) -> Fact:
     return "profile", {"first_step": first_step, "steps": steps, "bytes": size_bytes}
 
 
-def _told(value: int) -> int | None:
+def _known(value: int) -> int | None:
     return None if value < 0 else value
 
 

@@ -108,12 +108,12 @@ class TrainingLoops:
             return
         data: dict[str, Any] = {"rank": process.reader.rank}
         if kind == ring.LOG:
-            data |= {"name": process.reader.name(name), "value": rest[0], "step": _told(rest[1])}
+            data |= {"name": process.reader.name(name), "value": rest[0], "step": _known(rest[1])}
             self._events.append((at_ns, "metric", data))
         elif kind == ring.EPOCH:
             self._events.append((at_ns, "epoch", data | {"number": rest[0]}))
         elif kind == ring.UNTIMED_STEP:
-            data |= {"phase": PHASES[phase], "samples": _told(rest[2])}
+            data |= {"phase": PHASES[phase], "samples": _known(rest[2])}
             self._events.append((at_ns, "step_untimed", data))
         elif kind in (ring.PHASE_BEGIN, ring.PHASE_END):
             begins = "phase_begin" if kind == ring.PHASE_BEGIN else "phase_end"
@@ -131,8 +131,8 @@ class TrainingLoops:
 
 def _step(phase: str, at_ns: int, duration_ns: int, wait_ns: int, samples: int) -> Step:
     wait_us = None if wait_ns < 0 else wait_ns // 1000
-    return Step(phase, at_ns // 1000, duration_ns // 1000, wait_us, _told(samples))
+    return Step(phase, at_ns // 1000, duration_ns // 1000, wait_us, _known(samples))
 
 
-def _told(value: int) -> int | None:
+def _known(value: int) -> int | None:
     return None if value < 0 else value

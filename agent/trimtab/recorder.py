@@ -14,7 +14,7 @@ from typing import Any
 
 from trimtab import ring as layout
 from trimtab.ranks import ProcessRank
-from trimtab.ring import NOT_TOLD, RingWriter
+from trimtab.ring import NOT_KNOWN, RingWriter
 
 PHASES = ("initialise", "train", "evaluate", "checkpoint", "finalise")
 TRAIN, EVALUATE, CHECKPOINT = (
@@ -42,8 +42,8 @@ class Loop:
     def __init__(self, phase: int, began_ns: int | None) -> None:
         self.phase = phase
         self.began_ns = began_ns
-        self.wait_ns = self.wait_of_no_wait_ns = NOT_TOLD
-        self.samples = self.samples_of_no_fetch = NOT_TOLD
+        self.wait_ns = self.wait_of_no_wait_ns = NOT_KNOWN
+        self.samples = self.samples_of_no_fetch = NOT_KNOWN
 
 
 class Recorder:
@@ -65,8 +65,8 @@ class Recorder:
         "in_seen_evaluation",
         "loop",
         "rank",
-        "script_tells_epochs",
-        "script_tells_steps",
+        "script_reports_epochs",
+        "script_reports_steps",
         "usual_batches",
         "usual_optimizer",
     )
@@ -77,7 +77,7 @@ class Recorder:
         """The innermost one."""
         self.fetching = False
         """Somebody up the stack is measuring this very wait already."""
-        self.script_tells_steps = self.script_tells_epochs = False
+        self.script_reports_steps = self.script_reports_epochs = False
         self.hook_sees_steps = self.hook_sees_batches = self.in_seen_evaluation = False
         self.usual_optimizer = 0
         """The id of the one whose next step has nothing new to it; 0: it has to be looked at."""
@@ -107,8 +107,8 @@ class Recorder:
 
     def step(self, samples: int) -> None:
         """The script says that a step ended; from now on the hook counts none."""
-        if not self.script_tells_steps:
-            self.script_tells_steps = True
+        if not self.script_reports_steps:
+            self.script_reports_steps = True
             self.usual_optimizer = 0
             loop = self.loop
             if self.hook_sees_steps and loop.wait_ns == loop.wait_of_no_wait_ns:
@@ -121,17 +121,17 @@ class Recorder:
     def step_seen(self) -> int:
         """The hook saw a step end. Returns the time, monotonic ns."""
         now = monotonic_ns()
-        if not self.script_tells_steps:
+        if not self.script_reports_steps:
             self.hook_sees_steps = True
-            self._step(now, NOT_TOLD)
+            self._step(now, NOT_KNOWN)
         return now
 
     def flush(self) -> int:
         """Write what is held. Returns how many steps that were."""
         held, self.held = self.held, []
         for kind, phase, at_ns, duration_ns, wait_ns, samples in held:
-            told = samples if samples >= 0 else NOT_TOLD
-            self._ring.write(kind, phase, at_ns, duration_ns, wait_ns, told)
+            known = samples if samples >= 0 else NOT_KNOWN
+            self._ring.write(kind, phase, at_ns, duration_ns, wait_ns, known)
         self.flush_at_ns = monotonic_ns() + _HELD_NS
         return len(held)
 
@@ -142,7 +142,7 @@ class Recorder:
         if samples < 0:
             samples = loop.samples
         if began is None:
-            self.held.append((layout.UNTIMED_STEP, loop.phase, now, 0, NOT_TOLD, samples))
+            self.held.append((layout.UNTIMED_STEP, loop.phase, now, 0, NOT_KNOWN, samples))
         else:
             self.held.append((layout.STEP, loop.phase, now, now - began, loop.wait_ns, samples))
         loop.wait_ns = loop.wait_of_no_wait_ns
@@ -152,13 +152,13 @@ class Recorder:
         """What passed since the last step of an earlier epoch is no step's time."""
         loop = self.loop
         loop.began_ns = monotonic_ns()
-        loop.wait_ns = loop.wait_of_no_wait_ns = 0 if waits_are_known else NOT_TOLD
+        loop.wait_ns = loop.wait_of_no_wait_ns = 0 if waits_are_known else NOT_KNOWN
 
     def waited(self, since_ns: int) -> None:
         self.loop.wait_ns += monotonic_ns() - since_ns
 
     def fetched(self, since_ns: int, samples: int) -> None:
-        """The hook saw a batch arrive; `samples` is NOT_TOLD where they can't be counted."""
+        """The hook saw a batch arrive; `samples` is NOT_KNOWN where they can't be counted."""
         loop = self.loop
         if loop.wait_of_no_wait_ns:
             loop.wait_ns = loop.wait_of_no_wait_ns = 0
@@ -173,8 +173,8 @@ class Recorder:
         """Batches are fetched by another thread than the one that steps: its wait is unknown."""
         self.usual_batches = None
         loop = self.loop
-        loop.wait_ns = loop.wait_of_no_wait_ns = NOT_TOLD
-        loop.samples = loop.samples_of_no_fetch = NOT_TOLD
+        loop.wait_ns = loop.wait_of_no_wait_ns = NOT_KNOWN
+        loop.samples = loop.samples_of_no_fetch = NOT_KNOWN
 
     def paused(self, since_ns: int) -> None:
         """The loop was held up since then by us, which is no step's time."""
@@ -228,6 +228,8 @@ class Recorder:
         for name, value in metrics.items():
             self._ring.write_metric(name, now, value, step)
 
-    def fact(self, kind: int, a: int, b: int = NOT_TOLD, c: int = NOT_TOLD, flags: int = 0) -> None:
+    def fact(
+        self, kind: int, a: int, b: int = NOT_KNOWN, c: int = NOT_KNOWN, flags: int = 0
+    ) -> None:
         """A record whose fields its kind explains (`ring.py`)."""
         self._ring.write(kind, self.loop.phase, monotonic_ns(), a, b, c, flags)

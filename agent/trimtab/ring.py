@@ -47,7 +47,7 @@ TF32_MATMUL, TF32_CUDNN = 1, 2
 """Flags of PRECISION."""
 DTYPES = ("off", "float32", "float16", "bfloat16", "float64", "other")
 
-NOT_TOLD = -1
+NOT_KNOWN = -1
 
 
 class RingWriter:
@@ -81,7 +81,7 @@ class RingWriter:
         if number is None:
             number = self._add_name(name)
         at = _HEADER_BYTES + self._written % CAPACITY * RECORD.size
-        METRIC.pack_into(self._memory, at, LOG, 0, 0, number, at_ns, value, step, NOT_TOLD)
+        METRIC.pack_into(self._memory, at, LOG, 0, 0, number, at_ns, value, step, NOT_KNOWN)
         self._written += 1
         _WRITTEN.pack_into(self._memory, _WRITTEN_AT, self._written)
 

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from trimtab import run_folder
 from trimtab.ranks import ProcessRank, process_rank
 from trimtab.recorder import PHASES, Recorder
-from trimtab.ring import NOT_TOLD, RingWriter
+from trimtab.ring import NOT_KNOWN, RingWriter
 from trimtab.run_folder import Run
 
 _MOST_SAMPLES = 2**62
@@ -94,13 +94,13 @@ def step(samples: int | None = None) -> None:
 def _count(samples: Any) -> int:
     """A step counts even if its samples can't be told."""
     if samples is None:
-        return NOT_TOLD
+        return NOT_KNOWN
     with suppress(Exception):
         count = int(samples)
         if 0 <= count < _MOST_SAMPLES:
             return count
     _warn_once(f"step(samples={samples!r}) is counted without samples. Send a whole number.")
-    return NOT_TOLD
+    return NOT_KNOWN
 
 
 def run(**parameters: Any) -> Run:
@@ -126,10 +126,10 @@ def epoch(number: int) -> None:
     """Call at the beginning of each epoch."""
 
     def record(recorder: Recorder) -> None:
-        recorder.script_tells_epochs = True
+        recorder.script_reports_epochs = True
         recorder.epoch(int(number), monotonic_ns())
 
-    _told("epoch", record)
+    _record("epoch", record)
 
 
 def log(*, step: int | None = None, **metrics: float) -> None:
@@ -137,12 +137,12 @@ def log(*, step: int | None = None, **metrics: float) -> None:
 
     def record(recorder: Recorder) -> None:
         values = {name: float(value) for name, value in metrics.items()}
-        recorder.log(values, NOT_TOLD if step is None else int(step))
+        recorder.log(values, NOT_KNOWN if step is None else int(step))
 
-    _told("log", record)
+    _record("log", record)
 
 
-def _told(name: str, record: Callable[[Recorder], None]) -> None:
+def _record(name: str, record: Callable[[Recorder], None]) -> None:
     recorder = attached.recorder or attached.open()
     if recorder is None:
         return

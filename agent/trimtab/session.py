@@ -16,7 +16,7 @@ from uuid import UUID, uuid4
 
 from trimtab import identity, platforms, profiles, run_folder
 from trimtab.declaration import Target, add_git_state, build_declaration
-from trimtab.directives import Directives, Hands
+from trimtab.directives import Actions, Directives
 from trimtab.draft import Draft
 from trimtab.loops import Sealed, TrainingLoops
 from trimtab.options import Options, script_parameters
@@ -110,10 +110,10 @@ class Session:
         if not self._options.server.url:
             return
         profile = None if pid is None else lambda asked: profiles.request(self.folder, asked)
-        hands = Hands(self._set_interval, profile, stop if self._options.allow_stop else None)
-        heed = Directives(hands, self._tell).heed
+        actions = Actions(self._set_interval, profile, stop if self._options.allow_stop else None)
+        on_directives = Directives(actions, self._tell).handle
         server, own = self._options.server, str(self.id)
-        self.uploader = Uploader(self.spool, server, own, self._say, heed)
+        self.uploader = Uploader(self.spool, server, own, self._say, on_directives)
         self.uploader.start()
 
     def finish(self, ending: Ending, at_most_seconds: float) -> None:
@@ -187,11 +187,11 @@ class Session:
             events=events,
         )
         self.spool.add(str(self.id), seq, encode_segment(segment))
-        self._heed_training()
+        self._collect_from_training()
         if self.uploader:
             self.uploader.wake()
 
-    def _heed_training(self) -> None:
+    def _collect_from_training(self) -> None:
         """What the script told since the last segment, and traces that were asked for."""
         if news := script_parameters(self._script_parameters.changed(), self._secrets):
             self._declaration.parameters |= news

@@ -20,7 +20,7 @@ from trimtab.sources import Reading
 from trimtab.timeline import process_started
 
 _MEMBER_SUFFIX = ".member"
-_TELL_SECONDS = 2.0
+_PUBLISH_SECONDS = 2.0
 _ASK_SECONDS = 0.05
 
 
@@ -43,14 +43,14 @@ class Lock:
             return False
         return True
 
-    def tell(self, folder: Path) -> None:
+    def publish(self, folder: Path) -> None:
         """Where the others find us."""
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, os.fsencode(folder), 0)
 
-    def told(self) -> Path | None:
+    def measuring_folder(self) -> Path | None:
         """Where the one who measures is; None if it doesn't say so soon."""
-        until = time.monotonic() + _TELL_SECONDS
+        until = time.monotonic() + _PUBLISH_SECONDS
         while time.monotonic() < until:
             folder = Path(os.fsdecode(os.pread(self._file, 4096, 0)))
             if folder.name and folder.is_dir():

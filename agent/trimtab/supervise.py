@@ -70,8 +70,8 @@ class Command:
         self._shares_group = _has_terminal()
         self._stop_asked = False
         self._rule = ""
-        self._doomed: list[psutil.Process] = []
-        self._doomed_at = math.inf
+        self._stopping: list[psutil.Process] = []
+        self._kill_at = math.inf
         # A parent may have left it ignored, and then the kernel keeps no exit code for us.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED | {signal.SIGCHLD})
@@ -96,7 +96,7 @@ class Command:
             if pid:
                 self._end_what_is_left()
                 return self._ending(status, usage.ru_utime + usage.ru_stime)
-            if time.monotonic() >= self._doomed_at:
+            if time.monotonic() >= self._kill_at:
                 self._kill()
             heard = signal.sigtimedwait(_FORWARDED | {signal.SIGCHLD}, self._patience())
             if heard and heard.si_signo != signal.SIGCHLD:
@@ -104,11 +104,11 @@ class Command:
 
     def end(self, rule: str, grace_seconds: float) -> None:
         """From another thread: SIGTERM to all that belongs to the command, SIGKILL later."""
-        if self._doomed:
+        if self._stopping:
             return
         self._stop_asked, self._rule = True, rule
-        self._doomed = self._tree()
-        self._doomed_at = time.monotonic() + grace_seconds
+        self._stopping = self._tree()
+        self._kill_at = time.monotonic() + grace_seconds
         self._signal_all(signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGCHLD)  # wakes `wait`, which now has a deadline
 
@@ -126,28 +126,28 @@ class Command:
         if not self._shares_group:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
-        for process in self._doomed:
+        for process in self._stopping:
             with suppress(Exception):  # it has ended, or isn't ours
                 if self._shares_group or os.getpgid(process.pid) != self.pid:
                     process.send_signal(number)
 
     def _kill(self) -> None:
-        known = {process.pid for process in self._doomed}
-        self._doomed += [process for process in self._tree() if process.pid not in known]
-        self._doomed_at = math.inf
+        known = {process.pid for process in self._stopping}
+        self._stopping += [process for process in self._tree() if process.pid not in known]
+        self._kill_at = math.inf
         self._signal_all(signal.SIGKILL)
 
     def _patience(self) -> float:
-        return max(0.01, min(5.0, self._doomed_at - time.monotonic()))
+        return max(0.01, min(5.0, self._kill_at - time.monotonic()))
 
     def _end_what_is_left(self) -> None:
         """What was told to end and outlives the command gets a little of the grace time, then not.
 
         Otherwise it would go on holding its GPU unwatched.
         """
-        if self._rule and self._doomed_at < math.inf:
+        if self._rule and self._kill_at < math.inf:
             until = time.monotonic() + min(_LEFT_SECONDS, self._patience())
-            while time.monotonic() < until and any(p.is_running() for p in self._doomed[1:]):
+            while time.monotonic() < until and any(p.is_running() for p in self._stopping[1:]):
                 time.sleep(0.05)
             self._signal_all(signal.SIGKILL)
 
@@ -167,7 +167,7 @@ class Command:
         return Ending(exit_code, self._stop_asked or by_signal, cpu_seconds, self._rule)
 
 
-class Stranger:
+class AttachedProcess:
     """A process that somebody else started, or None; waits until it or the user ends."""
 
     def __init__(self, pid: int | None) -> None:
@@ -182,11 +182,11 @@ class Stranger:
 
 
 @contextmanager
-def until_ended(pid: int | None) -> Iterator[Stranger]:
+def until_ended(pid: int | None) -> Iterator[AttachedProcess]:
     """Signals that ask for the end are blocked inside, also in the threads begun there."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
     try:
-        yield Stranger(pid)
+        yield AttachedProcess(pid)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 

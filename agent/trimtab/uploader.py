@@ -33,11 +33,11 @@ class Courier:
         server: Server,
         say: Callable[[str], None],
         own: str = "",
-        heed: Callable[[Any], None] = lambda directives: None,
+        on_directives: Callable[[Any], None] = lambda directives: None,
     ) -> None:
-        """`heed` gets the directives that come with answers to segments of the session `own`."""
+        """`on_directives` gets the directives in responses to segments of the session `own`."""
         self._spool = spool
-        self._own, self._heed = own, heed
+        self._own, self._on_directives = own, on_directives
         self._connection = Connection(server)
         self._say = say
         self._said: set[str] = set()
@@ -71,7 +71,7 @@ class Courier:
             self.taken += 1
             self._resend(answer)
             if segment.session == self._own:
-                self._heed(answer.document.get("directives"))
+                self._on_directives(answer.document.get("directives"))
         elif answer.verdict is Verdict.TOO_LARGE and self._spool.split(
             segment.session, segment.seq
         ):
@@ -142,13 +142,13 @@ class Uploader(threading.Thread):
         server: Server,
         session: str,
         say: Callable[[str], None],
-        heed: Callable[[Any], None] = lambda directives: None,
+        on_directives: Callable[[Any], None] = lambda directives: None,
     ) -> None:
         super().__init__(name="trimtab-uploader", daemon=True)
         self._spool = spool
         self._own = session
         self._destination = server.destination
-        self._courier = Courier(spool, server, say, session, heed)
+        self._courier = Courier(spool, server, say, session, on_directives)
         self._wake = threading.Event()
         self._flushing = False
         self._settled = threading.Event()

@@ -10,7 +10,7 @@ import time
 
 import psutil
 import pytest
-from trimtab.directives import Directives, Hands
+from trimtab.directives import Actions, Directives
 
 from tests.agent.conftest import trimtab_command
 from tests.agent.service import Reply
@@ -109,7 +109,7 @@ NONSENSE = [
 @pytest.mark.parametrize("said", NONSENSE, ids=str)
 def test_nonsense_is_left_alone(said):
     told: list = []
-    Directives(Hands(), lambda kind, data: told.append(data)).heed(said)
+    Directives(Actions(), lambda kind, data: told.append(data)).handle(said)
     assert told == []
 
 
@@ -129,11 +129,11 @@ REFUSED = [
 @pytest.mark.parametrize("directive", REFUSED, ids=json.dumps)
 def test_what_is_out_of_bounds_is_refused_with_the_reason_and_done_to_nothing(directive):
     done: list = []
-    hands = Hands(done.append, done.append, lambda rule, grace: done.append(rule))
+    actions = Actions(done.append, done.append, lambda rule, grace: done.append(rule))
     told: list = []
-    directives = Directives(hands, lambda kind, data: told.append((kind, data)))
+    directives = Directives(actions, lambda kind, data: told.append((kind, data)))
     for _ in range(3):
-        directives.heed([directive | {"id": "a"}])
+        directives.handle([directive | {"id": "a"}])
     ((kind, data),) = told
     assert (kind, data["outcome"], done) == ("directive", "refused", [])
     assert data["reason"]

@@ -39,7 +39,7 @@ def _blocks(report: dict[str, Any], is_markdown: bool) -> list[str]:
     money = report["money"]
     return [
         f"**{headline}**" if is_markdown else headline,
-        "\n".join(_told(report)),
+        "\n".join(_details(report)),
         write(_phases(money)) if money["phases"] else "",
         write(_parts(report)) if report["parts"] else "",
         report["url"],
@@ -52,7 +52,7 @@ def _headline(report: dict[str, Any]) -> str:
     return f"{name}: {at_least}{reports.usd(report['cost_usd'])}"
 
 
-def _told(report: dict[str, Any]) -> list[str]:
+def _details(report: dict[str, Any]) -> list[str]:
     money, projected = report["money"], report["money"]["projected"]
     lines = list(report["missing_prices"])
     if money["basis"] != "list":

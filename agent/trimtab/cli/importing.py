@@ -1,4 +1,4 @@
-"""`trimtab import PATH`: hands a folder of another tool's records to the service."""
+"""`trimtab import PATH`: uploads a folder of another tool's records to the service."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         if _is_inside_a_run(arguments):
             os.execvpe(words[0], words, os.environ)  # noqa: S606 - it is the user's own command
         lock = None if os.environ.get("TRIMTAB_DISABLE") == "1" else shared_run.lock_for(arguments)
-        if lock and not lock.taken() and (folder := lock.told()):
+        if lock and not lock.taken() and (folder := lock.measuring_folder()):
             return shared_run.Follower(words, lock, folder).run(arguments)
         return _measured(words, lock, arguments)
     except OSError as error:
@@ -79,7 +79,7 @@ def _measured(words: Sequence[str], lock: Lock | None, arguments: argparse.Names
     if session:
         _started(session, command)
         if lock:
-            lock.tell(session.folder)
+            lock.publish(session.folder)
     ending = command.wait()
     if session:
         server = run_options.options(arguments).server

@@ -71,7 +71,7 @@ class Follower:
         try:
             target = Target(self._words, run_options.environment(arguments))
             session = Session(target, run_options.options(arguments), say, self._folder)
-            self._lock.tell(session.folder)
+            self._lock.publish(session.folder)
             session.start(command.pid, command.end)
             self._session = session
         except Exception as error:

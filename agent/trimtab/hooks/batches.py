@@ -6,7 +6,7 @@ from typing import Any
 
 from trimtab import ring
 from trimtab.recorder import Recorder
-from trimtab.ring import NOT_TOLD
+from trimtab.ring import NOT_KNOWN
 
 
 class Batches:
@@ -20,27 +20,27 @@ class Batches:
         "batch_size",
         "began_ns",
         "full_batches",
-        "told",
+        "is_reported",
         "train",
     )
 
     def __init__(self, loader: Any) -> None:
         self.train = False
         """It has led to optimizer steps."""
-        self.told = False
+        self.is_reported = False
         self.began_ns = 0
         """When the loop began that no step has followed yet."""
         self._settings = loader
         self.batch_size = _whole(getattr(loader, "batch_size", None))
         self._shapes_only = False
-        self.full_batches = self._last = NOT_TOLD
+        self.full_batches = self._last = NOT_KNOWN
         self._period = 0
         """How many batches are known to hold `batch_size` samples; -1: each is to be looked at."""
         self.measure(loader)
 
     def measure(self, loader: Any) -> None:
         """How many batches are full and what the last one holds; both change with the sampler."""
-        own_batches = self.batch_size == NOT_TOLD and loader.batch_sampler is not None
+        own_batches = self.batch_size == NOT_KNOWN and loader.batch_sampler is not None
         iterable = type(loader.sampler).__name__ == "_InfiniteConstantSampler"
         self._shapes_only = own_batches or iterable
         if self.batch_size > 0 and not self._shapes_only:
@@ -48,7 +48,7 @@ class Batches:
             self._period = self.full_batches + (self._last > 0 and not loader.drop_last)
 
     def samples(self, batch: Any, number: int) -> int:
-        """Of the `number`th batch (from 1); NOT_TOLD where samples aren't batched by the loader."""
+        """Of the `number`th batch (from 1); NOT_KNOWN if the loader does not batch samples."""
         if self._shapes_only:
             length = _first_length(batch)
             return min(length, self.batch_size) if self.batch_size > 0 else length
@@ -57,19 +57,19 @@ class Batches:
         return self._last if number > self.full_batches else self.batch_size
 
     def tell(self, recorder: Recorder, evaluates: bool) -> None:
-        loader, self._settings, self.told = self._settings, None, True
+        loader, self._settings, self.is_reported = self._settings, None, True
         flags = ring.PIN_MEMORY * bool(getattr(loader, "pin_memory", False))
         flags |= ring.PERSISTENT_WORKERS * bool(getattr(loader, "persistent_workers", False))
         flags |= ring.EVALUATES * evaluates
         workers = _whole(getattr(loader, "num_workers", None))
         prefetch = _whole(getattr(loader, "prefetch_factor", None))
         if not workers:
-            prefetch = NOT_TOLD  # older versions say 2 all the same
+            prefetch = NOT_KNOWN  # older versions say 2 all the same
         recorder.fact(ring.LOADER, workers, self.batch_size, prefetch, flags)
 
 
 def _whole(value: Any) -> int:
-    return value if type(value) is int and 0 <= value < 2**62 else NOT_TOLD
+    return value if type(value) is int and 0 <= value < 2**62 else NOT_KNOWN
 
 
 def _first_length(batch: Any) -> int:
@@ -77,11 +77,11 @@ def _first_length(batch: Any) -> int:
     for _ in range(4):
         shape = getattr(batch, "shape", None)
         if shape is not None:
-            return int(shape[0]) if len(shape) else NOT_TOLD
+            return int(shape[0]) if len(shape) else NOT_KNOWN
         if isinstance(batch, dict):
             batch = next(iter(batch.values()), None)
         elif isinstance(batch, (list, tuple)) and batch:
             batch = batch[0]
         else:
-            return NOT_TOLD
-    return NOT_TOLD
+            return NOT_KNOWN
+    return NOT_KNOWN

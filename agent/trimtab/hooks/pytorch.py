@@ -23,7 +23,7 @@ from trimtab.hooks.periodic import PeriodicChecks
 from trimtab.hooks.training import Training
 from trimtab.ranks import ProcessRank, process_rank
 from trimtab.recorder import Recorder
-from trimtab.ring import NOT_TOLD
+from trimtab.ring import NOT_KNOWN
 
 
 def patch(module: ModuleType) -> None:
@@ -72,11 +72,11 @@ def _batches(loader: Any) -> Batches:
 def _patch_loader(module: ModuleType) -> None:
     torch_c = sys.modules["torch"]._C
     loader_class, iterator_class = module.DataLoader, module._BaseDataLoaderIter
-    loader_class.__iter__ = _iter_told(loader_class.__iter__, torch_c.is_grad_enabled)
-    iterator_class.__next__ = _next_told(iterator_class.__next__, torch_c.is_grad_enabled)
+    loader_class.__iter__ = _timed_iter(loader_class.__iter__, torch_c.is_grad_enabled)
+    iterator_class.__next__ = _timed_next(iterator_class.__next__, torch_c.is_grad_enabled)
 
 
-def _iter_told(original: Callable[..., Any], is_grad_enabled: Callable[[], bool]) -> Any:
+def _timed_iter(original: Callable[..., Any], is_grad_enabled: Callable[[], bool]) -> Any:
     @functools.wraps(original)
     def __iter__(self: Any) -> Any:  # noqa: N807
         batches, trains = None, False
@@ -98,7 +98,7 @@ def _iter_told(original: Callable[..., Any], is_grad_enabled: Callable[[], bool]
     return __iter__
 
 
-def _next_told(original: Callable[..., Any], is_grad_enabled: Callable[[], bool]) -> Any:
+def _timed_next(original: Callable[..., Any], is_grad_enabled: Callable[[], bool]) -> Any:
     @functools.wraps(original)
     def __next__(self: Any) -> Any:  # noqa: N807
         recorder = sdk.attached.recorder
@@ -206,7 +206,7 @@ def _written_bytes(file: Any, before: int) -> int:
     if isinstance(file, str | os.PathLike):
         return os.path.getsize(file)  # noqa: PTH202
     after = _position(file)
-    return after - before if after > before else NOT_TOLD
+    return after - before if after > before else NOT_KNOWN
 
 
 patches: dict[str, Callable[[ModuleType], None]] = {

@@ -59,7 +59,7 @@ class Training:
         if recorder is None or not self._is_own_thread():
             return False
         evaluates = self._is_evaluation(batches, no_gradients)
-        if not batches.told:
+        if not batches.is_reported:
             batches.tell(recorder, evaluates)
         batches.began_ns = monotonic_ns()
         recorder.usual_optimizer, recorder.usual_batches = 0, None
@@ -159,7 +159,7 @@ class Training:
         if self.look and now >= self._look_at_ns:
             self._look_at_ns = now + _LOOK_NS
             self.look(optimizer, self.steps, now)
-        usual = self.at_step is None and not recorder.script_tells_steps
+        usual = self.at_step is None and not recorder.script_reports_steps
         recorder.usual_optimizer = id(optimizer) if usual else 0
 
     def _becomes_main(self, optimizer: Any) -> bool:
@@ -181,7 +181,7 @@ class Training:
     def _tell_epoch(self, recorder: Recorder, batches: Batches) -> None:
         """Only now is it known that the loop which began then is one that trains."""
         self._epoch += 1
-        if not recorder.script_tells_epochs:
+        if not recorder.script_reports_epochs:
             recorder.epoch(self._epoch, batches.began_ns)
         batches.began_ns = 0
 

@@ -8,7 +8,7 @@ from time import monotonic_ns
 from typing import Any
 
 from trimtab import sdk
-from trimtab.ring import NOT_TOLD
+from trimtab.ring import NOT_KNOWN
 
 
 class CallbackLoop:
@@ -30,7 +30,7 @@ class CallbackLoop:
         recorder = sdk.attached.recorder
         if recorder and self._since_ns and not recorder.hook_sees_batches:
             with suppress(Exception):
-                recorder.fetched(self._since_ns, NOT_TOLD)
+                recorder.fetched(self._since_ns, NOT_KNOWN)
 
     def step_ends(self, samples: int | None = None) -> None:
         recorder = sdk.attached.recorder

@@ -1,4 +1,4 @@
-"""What a SageMaker training container is told of its machine."""
+"""The instance of a SageMaker training container, from its resource file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RESOURCES = Path("/opt/ml/input/config/resourceconfig.json")
 def instance(environment: Mapping[str, str], resources: Path = _RESOURCES) -> Instance | None:
     """None outside of SageMaker, or where its file is of another form.
 
-    Whether a job runs on spot capacity is not told to its container.
+    The container can.t know whether its job runs on spot capacity.
     """
     try:
         instance_type = json.loads(resources.read_bytes())["current_instance_type"]
@@ -33,6 +33,6 @@ def instance(environment: Mapping[str, str], resources: Path = _RESOURCES) -> In
 
 def _region(environment: Mapping[str, str]) -> str:
     """arn:aws:sagemaker:us-east-1:..."""
-    told = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+    region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
     arn = environment.get("TRAINING_JOB_ARN", "").split(":")
-    return told or (arn[3] if len(arn) > 3 else "")
+    return region or (arn[3] if len(arn) > 3 else "")

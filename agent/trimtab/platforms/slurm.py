@@ -11,7 +11,7 @@ _MIB = 2**20
 
 
 def limit(facts: NodeFacts, environment: Mapping[str, str]) -> None:
-    """A cluster that doesn't pin jobs to their cores still hands them out by number."""
+    """A cluster that doesn't pin jobs to their cores still allocates cores by number."""
     cpus = _number(environment, "SLURM_CPUS_ON_NODE")
     if cpus:
         facts.effective_cpus = min(facts.effective_cpus or cpus, float(cpus))
