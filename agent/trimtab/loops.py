@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from trimtab import ring
-from trimtab.facts import fact
 from trimtab.recorder import PHASES
+from trimtab.ring_events import ring_event
 from trimtab.steps import RankSteps, Step
 from trimtab.timeline import Timeline
 from trimtab.wire import Event, StepBlock, StepSummary
@@ -118,7 +118,7 @@ class TrainingLoops:
         elif kind in (ring.PHASE_BEGIN, ring.PHASE_END):
             begins = "phase_begin" if kind == ring.PHASE_BEGIN else "phase_end"
             self._events.append((at_ns, begins, data | {"phase": PHASES[phase]}))
-        elif event := fact(kind, name, rest):
+        elif event := ring_event(kind, name, rest):
             self._events.append((at_ns, event[0], data | event[1]))
 
     def _tell_lost(self, process: _Process) -> None:

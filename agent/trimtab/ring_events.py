@@ -1,4 +1,4 @@
-"""What the hook tells of a training process besides its steps: from ring records to events."""
+"""Turns ring records other than steps into events."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 
 from trimtab import ring
 
-Fact = tuple[str, dict[str, Any]]
+RingEvent = tuple[str, dict[str, Any]]
 
 
-def fact(kind: int, flags: int, fields: tuple[int, ...]) -> Fact | None:
+def ring_event(kind: int, flags: int, fields: tuple[int, ...]) -> RingEvent | None:
     """The event's kind and data (`wire.Event`); None for a record of no known kind."""
     read = _READERS.get(kind)
     return None if read is None else read(flags, *fields)
 
 
-def _checkpoint(flags: int, duration_ns: int, size_bytes: int, _: int) -> Fact:
+def _checkpoint(flags: int, duration_ns: int, size_bytes: int, _: int) -> RingEvent:
     return "checkpoint", {"seconds": round(duration_ns / 1e9, 6), "bytes": _known(size_bytes)}
 
 
-def _loader(flags: int, workers: int, batch_size: int, prefetch_factor: int) -> Fact:
+def _loader(flags: int, workers: int, batch_size: int, prefetch_factor: int) -> RingEvent:
     return "loader", {
         "phase": "evaluate" if flags & ring.EVALUATES else "train",
         "workers": _known(workers),
@@ -31,7 +31,7 @@ def _loader(flags: int, workers: int, batch_size: int, prefetch_factor: int) -> 
     }
 
 
-def _precision(flags: int, amp: int, parameters: int, _: int) -> Fact:
+def _precision(flags: int, amp: int, parameters: int, _: int) -> RingEvent:
     return "precision", {
         "amp": ring.DTYPES[amp],
         "parameters": None if parameters < 0 else ring.DTYPES[parameters],
@@ -40,7 +40,7 @@ def _precision(flags: int, amp: int, parameters: int, _: int) -> Fact:
     }
 
 
-def _memory(flags: int, allocated: int, reserved: int, total: int) -> Fact:
+def _memory(flags: int, allocated: int, reserved: int, total: int) -> RingEvent:
     return "gpu_memory", {
         "peak_allocated_bytes": allocated,
         "peak_reserved_bytes": reserved,
@@ -48,11 +48,11 @@ def _memory(flags: int, allocated: int, reserved: int, total: int) -> Fact:
     }
 
 
-def _rank(flags: int, local_rank: int, world_size: int, pid: int) -> Fact:
+def _rank(flags: int, local_rank: int, world_size: int, pid: int) -> RingEvent:
     return "rank", {"local_rank": local_rank, "world_size": world_size, "pid": pid}
 
 
-def _profile(flags: int, first_step: int, steps: int, size_bytes: int) -> Fact:
+def _profile(flags: int, first_step: int, steps: int, size_bytes: int) -> RingEvent:
     return "profile", {"first_step": first_step, "steps": steps, "bytes": size_bytes}
 
 
@@ -60,7 +60,7 @@ def _known(value: int) -> int | None:
     return None if value < 0 else value
 
 
-_READERS: dict[int, Callable[..., Fact]] = {
+_READERS: dict[int, Callable[..., RingEvent]] = {
     ring.CHECKPOINT: _checkpoint,
     ring.LOADER: _loader,
     ring.PRECISION: _precision,
