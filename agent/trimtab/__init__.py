@@ -1,4 +1,4 @@
-"""Trimtab's agent: measures a training run; and the calls that a training script may make."""
+"""Trimtab's agent measures training runs; these calls are for training scripts."""
 
 from trimtab.sdk import epoch, log, phase, run, step, wrap
 

@@ -1,4 +1,4 @@
-"""Asks a service whether it would take an upload, without leaving anything there."""
+"""Tests a service's address and token without storing anything there."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from trimtab.transport import Connection
 
 
 def connection_problem(server: Server) -> str:
-    """Empty if the service answers and takes the token; it is sent nothing that it could keep.
+    """What is wrong with the connection; empty if the service accepts the token.
+
+    Sends an empty body, which the service refuses and doesn't store.
 
     Raises:
-        ValueError: the address is none.
+        ValueError: the address is not a URL.
     """
     answer = Connection(server).put(f"runs/{uuid4()}", b"", "application/octet-stream")
     if answer.status == 0:
         return f"{server.url} doesn't answer: {answer.problem}"
     if answer.status in (401, 403):
-        return f"{server.url} doesn't take the token: {answer.problem}"
+        return f"{server.url} refuses the token: {answer.problem}"
     if answer.status in (400, 411, 413, 415, 422):
-        return ""  # it would have taken a body that is one
-    return f"{server.url} answers {answer.problem}: is it Trimtab's address?"
+        return ""  # it refused only the empty body
+    return f"{server.url} answered {answer.problem}. Check that it is Trimtab's address"

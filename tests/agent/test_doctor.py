@@ -13,7 +13,7 @@ from tests.agent.metadata import ec2
 from tests.agent.service import Reply
 
 
-def test_the_doctor_names_what_is_missing_what_that_costs_and_how_to_mend_it(trimtab, environment):
+def test_the_doctor_names_what_is_missing_what_that_costs_and_how_to_fix_it(trimtab, environment):
     done = trimtab(environment, "doctor")
     assert done.returncode == 0
     checks = [line for line in done.stdout.splitlines() if not line.startswith(" ")]
@@ -31,7 +31,7 @@ def test_the_doctor_names_what_is_missing_what_that_costs_and_how_to_mend_it(tri
 def test_a_working_service_is_fine_and_keeps_nothing(trimtab, online, service):
     service.answer = lambda r: Reply(status=400)
     done = trimtab(online, "doctor", "--instance-type", "g5.xlarge")
-    assert f"ok       service        {service.url} takes this token" in done.stdout
+    assert f"ok       service        {service.url} accepts the token" in done.stdout
     assert "ok       price          g5.xlarge" in done.stdout
     assert [r.body for r in service.requests] == [b""]
 
@@ -54,7 +54,7 @@ def test_an_unanswered_metadata_service_is_named_with_what_it_costs(trimtab, env
 def test_gpus_are_counted_with_those_of_the_run(trimtab, environment, driver):
     driver.says("gpus 4")
     done = trimtab(environment | driver.environment | {"CUDA_VISIBLE_DEVICES": "0,3"}, "doctor")
-    assert "ok       gpus           4 by NVML, 2 of them the run's: NVIDIA H100" in done.stdout
+    assert "ok       gpus           4 by NVML, 2 of them for the run: NVIDIA H100" in done.stdout
 
 
 def test_what_an_older_gpu_does_not_tell_is_said(trimtab, environment, driver):
@@ -69,10 +69,14 @@ def test_what_an_older_gpu_does_not_tell_is_said(trimtab, environment, driver):
 @pytest.mark.parametrize(
     ("lines", "seen", "fix"),
     [
-        (["init 9"], "the driver refuses: driver not loaded", "load the driver"),
-        (["init 4"], "the driver refuses: no permission", "let this user open /dev/nvidiactl"),
-        (["init 18"], "the driver refuses: lib rm version mismatch", "was updated"),
-        (["gpus 0"], "a driver, but no GPU", "--gpus all"),
+        (["init 9"], "the driver reports an error: driver not loaded", "load the driver"),
+        (
+            ["init 4"],
+            "the driver reports an error: no permission",
+            "let this user open /dev/nvidiactl",
+        ),
+        (["init 18"], "the driver reports an error: lib rm version mismatch", "was updated"),
+        (["gpus 0"], "there is a driver, but no GPU", "--gpus all"),
     ],
 )
 def test_a_driver_without_gpus_is_missing_and_the_doctor_says_why(
@@ -84,14 +88,14 @@ def test_a_driver_without_gpus_is_missing_and_the_doctor_says_why(
     said = done.stdout.splitlines()
     at = next(n for n, line in enumerate(said) if line[9:23].strip() == "gpus")
     assert said[at] == f"missing  gpus           {seen}"
-    assert said[at + 1].strip().startswith("without it: GPU use, memory")
+    assert said[at + 1].strip().startswith("without it: GPU utilisation, memory")
     assert fix in said[at + 2]
 
 
 def test_a_driver_that_hangs_does_not_hang_the_doctor(trimtab, environment, driver):
     driver.says("gpus 2", "gpu1.hang 1")
     done = trimtab(environment | driver.environment, "doctor")
-    assert "partly   gpus           2 by NVML, 2 of them the run's" in done.stdout
+    assert "partly   gpus           2 by NVML, 2 of them for the run" in done.stdout
     assert "GPU 1: no_answer" in done.stdout
 
 

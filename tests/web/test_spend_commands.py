@@ -127,10 +127,10 @@ def pair(job: Job, first: str | None, second: str | None, **more: Any) -> tuple[
     [
         ("1.04", "5%", 0, ""),
         ("1.05", "5", 0, ""),
-        ("1.051", "5%", 1, "the same work costs 5.10 % more, and 5 % is allowed"),
+        ("1.051", "5%", 1, "the same work costs 5.10 % more, and --fail-if-cost-up allows 5 %"),
         ("0.5", "0%", 0, ""),
         ("1.0001", "0 %", 1, "costs 0.01 % more"),
-        (None, "5%", 3, "can't be told"),
+        (None, "5%", 3, "can't be compared"),
     ],
 )
 def test_it_fails_if_the_cost_went_up_by_more_than_is_allowed(

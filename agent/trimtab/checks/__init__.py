@@ -1,4 +1,4 @@
-"""Looks at a machine as the agent would, and judges what is missing by what it is good for."""
+"""The checks of `trimtab doctor`: what can be measured here, and what is lost without the rest."""
 
 from __future__ import annotations
 

@@ -11,12 +11,12 @@ class State(enum.Enum):
     PARTLY = "partly"
     MISSING = "missing"
     WRONG = "wrong"
-    """It was set up, and doesn't work."""
+    """It is set up but doesn't work."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """`lost`: the insight that goes missing; `fix`: what a person can do; empty if all is well."""
+    """`lost`: what can't be measured or judged; `fix`: what to do. Both are empty if all works."""
 
     name: str
     state: State

@@ -1,4 +1,4 @@
-"""Which GPUs are seen, how deeply, and which of them the run would be given."""
+"""Checks which GPUs the agent can read, which series they offer, and which GPUs the run gets."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from trimtab.sources import Gpus, Reading
 from trimtab.wire import Gpu
 
 _SECONDS = 15.0
-_LOST = "GPU use, memory, power and throttling; rules about GPUs don't apply"
+_LOST = "GPU utilisation, memory, power and throttling; rules about GPUs don't apply"
 _FIXES = {
-    "driver_not_loaded": "load the driver; `nvidia-smi` says why it isn't",
+    "driver_not_loaded": "load the driver; `nvidia-smi` says why it isn't loaded",
     "no_nvidia_ml_py": "pip install nvidia-ml-py",
     "no_permission": "let this user open /dev/nvidiactl and /dev/nvidia*",
     "lib_rm_version_mismatch": "the driver was updated while it was loaded: restart the machine, or"
-    " the container so that it gets the new library",
-    "no_answer": "the driver hangs: `dmesg | grep -i xid` names the GPU; restart the machine",
+    " the container to get the new library",
+    "no_answer": "the driver hangs: `dmesg | grep -i xid` shows which GPU; restart the machine",
 }
-_CONTAINER = "in a container: --gpus all and NVIDIA_DRIVER_CAPABILITIES=utility,compute"
+_CONTAINER = "start the container with --gpus all and NVIDIA_DRIVER_CAPABILITIES=utility,compute"
 
 
 def gpus() -> Check:
@@ -31,7 +31,7 @@ def gpus() -> Check:
     lost = _lost(look.reading)
     ours = sum(gpu.allocated for gpu in look.gpus)
     models = ", ".join(sorted({gpu.model for gpu in look.gpus}))
-    seen = f"{len(look.gpus)} by NVML, {ours} of them the run's: {models}"
+    seen = f"{len(look.gpus)} by NVML, {ours} of them for the run: {models}"
     if look.troubles:
         named = "; ".join(f"GPU {trouble['gpu']}: {trouble['reason']}" for trouble in look.troubles)
         return Check("gpus", State.PARTLY, f"{seen}; {named}", _LOST, _FIXES["no_answer"])
@@ -39,7 +39,7 @@ def gpus() -> Check:
 
 
 class _Look:
-    """The GPUs as the agent would read them, for long enough that all series are there."""
+    """Reads the GPUs like the agent, until every series that they offer had a value."""
 
     def __init__(self) -> None:
         self.gpus: list[Gpu] = []
@@ -61,7 +61,7 @@ class _Look:
             reads_left -= bool(reading)
             time.sleep(0.2)
             if source.has_none:
-                self.problem, self.fix = "a driver, but no GPU", _CONTAINER
+                self.problem, self.fix = "there is a driver, but no GPU", _CONTAINER
         if not self.gpus and not self.problem:
             self.problem, self.fix = "the driver doesn't answer", _FIXES["no_answer"]
 
@@ -71,7 +71,7 @@ class _Look:
         if data["gpu"] is None:
             reason = data["reason"]
             self.fix = _FIXES.get(reason, _CONTAINER)
-            self.problem = f"the driver refuses: {reason.replace('_', ' ')}"
+            self.problem = f"the driver reports an error: {reason.replace('_', ' ')}"
         else:
             self.troubles.append(data)
 
@@ -81,18 +81,18 @@ class _Look:
     def _without_driver(self) -> None:
         self.problem = "no libnvidia-ml.so.1"
         there = any(Path("/dev").glob("nvidia[0-9]*")) or Path("/proc/driver/nvidia").exists()
-        self.fix = _CONTAINER if there else "if this machine has an NVIDIA GPU: install its driver"
+        self.fix = _CONTAINER if there else "if this machine has an NVIDIA GPU, install its driver"
 
 
 def _lost(reading: Reading) -> str:
     names = {name.partition(".")[2] for name in reading}
     lost = []
     if "sm_active_pct" not in names and not any(name.endswith(".sm_active_pct") for name in names):
-        lost.append("how much of the GPU its kernels use (Hopper and newer tell it)")
+        lost.append("how much of the GPU its kernels use (needs Hopper or newer)")
     if "busy_pct" not in names:
-        lost.append("GPU use (not offered with MIG)")
+        lost.append("GPU utilisation (NVIDIA doesn't report it with MIG)")
     if "pcie_received_bytes_total" not in names:
         lost.append("PCIe traffic")
     if not any(name.startswith("throttled_") for name in names):
-        lost.append("for how long clocks were held down")
+        lost.append("for how long clocks were throttled")
     return "; ".join(lost)

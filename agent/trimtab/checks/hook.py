@@ -1,4 +1,4 @@
-"""Whether the hook gets into the training's Python."""
+"""Checks whether the training's Python loads the hook."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ _PYTHON_SECONDS = 20
 
 
 def hook() -> Check:
-    lost = "steps, data wait, loader settings, checkpoints, unless the script calls trimtab.step()"
+    lost = (
+        "steps, data wait, loader settings and checkpoints, unless the script calls trimtab.step()"
+    )
     python = shutil.which("python") or shutil.which("python3")
     if python is None:
         fix = "activate the training's environment"
         return Check("hook", State.MISSING, "no python on PATH", lost, fix)
     if os.environ.get("TRIMTAB_DISABLE") == "1":
-        return Check("hook", State.MISSING, "TRIMTAB_DISABLE=1", lost, "unset it")
+        return Check("hook", State.MISSING, "TRIMTAB_DISABLE=1", lost, "unset TRIMTAB_DISABLE")
     loaded = _hooked(python)
     if loaded is None or not loaded[0]:
         fix = "don't start Python with -I, -E or -S"
-        return Check("hook", State.PARTLY, f"{python} doesn't load it", lost, fix)
-    torch = "with torch" if loaded[1] else "without torch: Keras and others by callback or SDK"
+        return Check("hook", State.PARTLY, f"{python} doesn't load the hook", lost, fix)
+    torch = "with torch" if loaded[1] else "without torch; use a callback or trimtab.step()"
     return Check("hook", State.FINE, f"{python}, {torch}")
 
 

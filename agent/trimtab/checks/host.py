@@ -1,4 +1,4 @@
-"""What /proc and /sys show of the machine and of the run's processes."""
+"""Checks what /proc and /sys offer about the machine and the run's processes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trimtab.checks.check import Check, State
 from trimtab.hardware import node_facts
 
 _UNSEEN = ("cifs", "smb3", "ceph", "9p", "gpfs", "beegfs", "afs", "virtiofs")
-"""File systems over a network whose clients don't count where we could read it."""
+"""Network file systems whose clients offer no counters that the agent could read."""
 
 
 def cpu_and_memory() -> Check:
@@ -31,15 +31,15 @@ def pressure() -> Check:
         "pressure",
         State.MISSING,
         "no /proc/pressure",
-        "how long tasks stalled for CPU, memory and disk: bottlenecks are judged by load alone",
-        "a kernel from 4.20 on, started with psi=1; sandboxed containers don't have it",
+        "how long tasks waited for CPU, memory and disk; rules judge bottlenecks by load alone",
+        "use Linux 4.20 or newer, started with psi=1; sandboxed containers don't offer it",
     )
 
 
 def disks() -> Check:
     if _readable("/proc/diskstats") and Path("/proc/diskstats").read_text().strip():
         return Check("disks", State.FINE, "/proc/diskstats")
-    lost = "disk throughput and queues; what processes read and write is seen all the same"
+    lost = "disk throughput and queues; reads and writes of the run's processes remain"
     return Check("disks", State.MISSING, "no disk in /proc/diskstats", lost, "run on the host")
 
 
@@ -49,14 +49,14 @@ def remote_file_systems() -> Check:
     unseen = sorted(kind for kind in kinds if kind.startswith("fuse.") or kind in _UNSEEN)
     if not unseen:
         return Check("network mounts", State.FINE, ", ".join(seen) or "none")
-    lost = "what these mounts carry; what the run's processes ask of them is seen all the same"
+    lost = "traffic of these mounts; reads and writes of the run's processes remain"
     return Check("network mounts", State.PARTLY, f"{', '.join(unseen)}: no counters", lost, "")
 
 
 def network() -> Check:
     names = [path.name for path in Path("/sys/class/net").glob("*") if path.name != "lo"]
     if not _readable("/proc/net/dev") or not names:
-        return Check("network", State.MISSING, "no interface", "network traffic", "")
+        return Check("network", State.MISSING, "no network interface", "network traffic", "")
     fabric = sorted(path.name for path in Path("/sys/class/infiniband").glob("*"))
     seen = ", ".join(sorted(names)[:6]) + (f"; fabric {', '.join(fabric)}" if fabric else "")
     return Check("network", State.FINE, seen)
@@ -65,13 +65,21 @@ def network() -> Check:
 def processes() -> Check:
     pid = os.getpid()
     if not Path(f"/proc/{pid}/task/{pid}/children").exists():
-        fix = "a kernel with CONFIG_PROC_CHILDREN"
+        fix = "use a kernel with CONFIG_PROC_CHILDREN"
         lost = "child processes, e.g. data-loader workers"
-        return Check("processes", State.PARTLY, "only the command's own process", lost, fix)
+        return Check(
+            "processes", State.PARTLY, "only the command's own process can be read", lost, fix
+        )
     if not _readable(f"/proc/{pid}/io"):
-        lost = "what the run's processes read and write"
-        return Check("processes", State.PARTLY, "no /proc/PID/io", lost, "allow ptrace")
-    return Check("processes", State.FINE, "the tree of the command, with its I/O")
+        lost = "reads and writes of the run's processes"
+        return Check(
+            "processes",
+            State.PARTLY,
+            "no /proc/PID/io",
+            lost,
+            "allow ptrace for this user or container",
+        )
+    return Check("processes", State.FINE, "the process tree of the command, with its I/O")
 
 
 def _readable(path: str) -> bool:

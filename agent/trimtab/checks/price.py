@@ -1,4 +1,4 @@
-"""Whether the machine is known by the name under which it is billed."""
+"""Checks whether the agent knows the instance type, which the run's price depends on."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from trimtab.checks.check import Check, State
 from trimtab.options import Options
 
 _LOST = "the run's cost, unless the service knows this machine's price"
-_DECLARE = "--instance-type, --region, --provider, or TRIMTAB_INSTANCE_TYPE and so on"
+_DECLARE = "use --instance-type, --region and --provider, or TRIMTAB_INSTANCE_TYPE and so on"
 _HOPS = (
-    "; on EC2 a container needs `aws ec2 modify-instance-metadata-options --instance-id ..."
+    "; for a container on EC2 run `aws ec2 modify-instance-metadata-options --instance-id ..."
     " --http-put-response-hop-limit 2`"
 )
 
@@ -26,7 +26,7 @@ def price(options: Options) -> Check:
     except platforms.MetadataError as error:
         return Check("price", State.MISSING, str(error), _LOST, _DECLARE + _hops(str(error)))
     if instance is None or not instance.instance_type:
-        seen = "no metadata service answers" if options.ask_metadata else "asking is switched off"
+        seen = "no metadata service answers" if options.ask_metadata else "machine detection is off"
         return Check("price", State.MISSING, seen, _LOST, _DECLARE)
     where = f"{instance.provider} {instance.service}, {instance.region or 'no region'}"
     bought = instance.purchase_option.replace("_", " ")

@@ -1,4 +1,4 @@
-"""Whether samples reach the service, and are kept until they do."""
+"""Checks the connection to the service, and the spool."""
 
 from __future__ import annotations
 
@@ -15,29 +15,37 @@ def service(options: Options) -> Check:
         return Check(
             "service",
             State.MISSING,
-            "no address is known",
-            "everything: samples stay on this machine until `trimtab sync`",
-            "set TRIMTAB_URL and TRIMTAB_TOKEN, or call `trimtab init`",
+            "no service is set",
+            "all uploads; samples stay on this machine until `trimtab sync`",
+            "set TRIMTAB_URL and TRIMTAB_TOKEN, or run `trimtab init`",
         )
     if not server.token:
-        fix = "set TRIMTAB_TOKEN, or call `trimtab init`"
-        return Check("service", State.WRONG, f"no token for {server.url}", "every upload", fix)
+        fix = "set TRIMTAB_TOKEN, or run `trimtab init`"
+        return Check(
+            "service",
+            State.WRONG,
+            f"no token for {server.url}",
+            "all uploads; samples stay on this machine",
+            fix,
+        )
     try:
         problem = connection_problem(server)
     except ValueError as error:
         problem = str(error)
     if problem:
         fix = "check the address, the token, proxies and SSL_CERT_FILE"
-        return Check("service", State.WRONG, problem, "uploads; samples are kept meanwhile", fix)
-    return Check("service", State.FINE, f"{server.url} takes this token")
+        return Check(
+            "service", State.WRONG, problem, "uploads; samples are kept until they work", fix
+        )
+    return Check("service", State.FINE, f"{server.url} accepts the token")
 
 
 def spool() -> Check:
     opened = open_spool()
     held = opened.contents()
     if opened.path is None:
-        lost = "what isn't uploaded when a run ends"
-        fix = "name a local folder in TRIMTAB_STATE_DIR"
+        lost = "samples that aren't uploaded when a run ends"
+        fix = "set TRIMTAB_STATE_DIR to a local folder"
         return Check("spool", State.WRONG, f"in memory only: {opened.problem}", lost, fix)
-    moved = " (the home is on the network)" if is_network(state_folder()) else ""
-    return Check("spool", State.FINE, f"{opened.path}{moved}, {held.unsent} waiting")
+    moved = " (because the home is on a network file system)" if is_network(state_folder()) else ""
+    return Check("spool", State.FINE, f"{opened.path}{moved}, {held.unsent} uploads waiting")

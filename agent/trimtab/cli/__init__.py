@@ -21,11 +21,12 @@ _MODULES = {
     "sync": "sync",
     "status": "status",
 }
-"""Which module holds a command. Only that one is loaded: an agent lives for days with it."""
+"""The module of each command. Only one is imported, because an agent runs for days."""
 
 _EPILOG = """
-trimtab COMMAND --help tells more. Without a service in reach everything is kept on this machine
-and sent later. TRIMTAB_URL and TRIMTAB_TOKEN (or `trimtab init`) say where to.
+trimtab COMMAND --help describes a command. Set the service with TRIMTAB_URL and TRIMTAB_TOKEN, or
+with `trimtab init`. If the service can't be reached, the agent keeps everything on this machine and
+uploads it later.
 """
 
 
@@ -44,7 +45,7 @@ def main(words: Sequence[str] | None = None) -> int:
 def _parser(first: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="trimtab",
-        description="Measures a training run and sends what it saw to Trimtab.",
+        description="Measures training runs and uploads the samples to Trimtab.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -1,4 +1,4 @@
-"""`python -m trimtab.cli`, for where the command isn't on PATH."""
+"""`python -m trimtab.cli`, if the command `trimtab` isn't on PATH."""
 
 import sys
 

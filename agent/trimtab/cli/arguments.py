@@ -1,4 +1,4 @@
-"""Arguments that several commands share, and how they speak to the user."""
+"""Arguments and messages that several commands share."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ class Commands(Protocol):
 
 def add_server_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--url", help="address of the service; default TRIMTAB_URL, else `trimtab init`"
+        "--url", help="URL of the service; default TRIMTAB_URL, else as saved by `trimtab init`"
     )
     parser.add_argument(
-        "--token", help="token of the workspace; default TRIMTAB_TOKEN, else `trimtab init`"
+        "--token",
+        help="token of the workspace; default TRIMTAB_TOKEN, else as saved by `trimtab init`",
     )
 
 
 def say(text: str) -> None:
-    """One line on standard error; a closed one is no reason to fail, nor one that never was."""
+    """Print one line on standard error. A closed or missing standard error is ignored."""
     with suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(f"trimtab: {text}\n")
         sys.stderr.flush()

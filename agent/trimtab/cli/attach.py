@@ -1,4 +1,4 @@
-"""`trimtab attach PID` and `trimtab watch`: measure what runs already, or the machine alone."""
+"""`trimtab attach PID` and `trimtab watch`: measure a running process, or the machine alone."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _RUN_FOLDER = b"TRIMTAB_RUN_DIR="
 def add_to(commands: Commands) -> None:
     attach_parser = commands.add_parser(
         "attach",
-        help="measure a process that runs already, until it ends",
+        help="measure a running process until it ends",
         usage="trimtab attach [options] PID",
-        epilog="Ctrl-C ends the measuring only. The process's exit code can't be known; steps and\n"
-        "loaders aren't seen, as the training hook has to be there from the start.",
+        epilog="Ctrl-C ends the measurement only. The run has no exit code, steps or\n"
+        "loader settings: the training hook must be loaded when the process starts.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     attach_parser.add_argument("pid", type=int, metavar="PID")
@@ -36,20 +36,20 @@ def add_to(commands: Commands) -> None:
 
 
 def attach(arguments: argparse.Namespace) -> int:
-    """0 when the process has ended or the user has; 1 where it can't be measured."""
+    """Returns 0 after the process ended or the user pressed Ctrl-C, 1 if it can't be measured."""
     process = Path(f"/proc/{arguments.pid}")
     try:
         words = [w.decode(errors="replace") for w in _pieces(process / "cmdline")]
         variables = _pieces(process / "environ")
         target = Target(words, _environment(variables, arguments), (process / "cwd").readlink())
     except FileNotFoundError:
-        say(f"there is no process {arguments.pid}.")
+        say(f"there is no process {arguments.pid}. Check the PID.")
         return 1
     except PermissionError:
         say(f"process {arguments.pid} belongs to another user. Attach as that user, or as root.")
         return 1
     if any(variable.startswith(_RUN_FOLDER) for variable in variables):
-        say(f"process {arguments.pid} is measured already by `trimtab run`.")
+        say(f"process {arguments.pid} is already measured by `trimtab run`.")
         return 1
     return _measured(target, arguments.pid, arguments)
 
@@ -69,9 +69,9 @@ def _measured(target: Target, pid: int | None, arguments: argparse.Namespace) ->
     with until_ended(pid) as ended:
         session.start(pid)
         if session.spool.path is None:
-            say(f"samples are kept in memory only: {session.spool.problem}")
+            say(f"samples are kept in memory only and can be lost: {session.spool.problem}")
         what = "this machine" if pid is None else f"process {pid}"
-        say(f"measuring {what} as {session.job}; Ctrl-C ends it")
+        say(f"measuring {what} as {session.job}; press Ctrl-C to end")
         ended.wait()
     seconds = time.monotonic() - began
     end(session, Ending(None, False, None), seconds, options.server, arguments.result_file)
@@ -83,7 +83,7 @@ def _pieces(path: Path) -> list[bytes]:
 
 
 def _environment(variables: list[bytes], arguments: argparse.Namespace) -> dict[str, str]:
-    """The process's own: its launcher says which run it belongs to."""
+    """The process's own environment: its launcher sets the run that it belongs to."""
     texts = (variable.decode(errors="replace").partition("=") for variable in variables)
     environment = {name: value for name, _, value in texts}
     if arguments.run:

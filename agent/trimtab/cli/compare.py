@@ -1,4 +1,4 @@
-"""`trimtab compare A B`: two runs side by side, and whether the later costs too much more."""
+"""`trimtab compare A B`: compare two runs, and fail if the cost went up."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from trimtab.cli import reports
 from trimtab.cli.arguments import Commands, say
 
 _EPILOG = """
-A and B are run ids, or JOB#NUMBER. exit code: 0; 1 if --fail-if-cost-up says so; 2 if the service
-gave no answer; 3 if --fail-if-cost-up can't be told: a run has no price or isn't finished, or the
-two are different workloads. Costs are compared for the same work: per sample, token, epoch or step
-where both runs counted it, else as whole runs.
+A and B are run ids, or JOB#NUMBER. Costs are compared for the same work: per sample, token, epoch
+or step if both runs counted it, else for whole runs. Exit code: 0; 1 if the cost went up by more
+than --fail-if-cost-up; 2 if the service gave no answer; 3 if --fail-if-cost-up can't compare the
+costs, because a run has no price or isn't finished, or the runs are different workloads.
 """
 
 
@@ -24,13 +24,13 @@ def add_to(commands: Commands) -> None:
         epilog=_EPILOG,
     )
     parser.add_argument("a", metavar="A", help="the earlier run")
-    parser.add_argument("b", metavar="B", help="the one that is held against it")
+    parser.add_argument("b", metavar="B", help="the later run")
     reports.add_report_arguments(parser)
     parser.add_argument(
         "--fail-if-cost-up",
         type=_percent,
         metavar="PERCENT",
-        help="exit with 1 if the same work costs more by more than that, e.g. 5%%",
+        help="exit with 1 if the same work costs more than PERCENT more, e.g. 5%%",
     )
     parser.set_defaults(handler=compare)
 
@@ -53,11 +53,14 @@ def compare(arguments: argparse.Namespace) -> int:
 def _judged(comparison: dict[str, Any], most: Decimal) -> int:
     change = comparison["cost_change_pct"]
     if change is None:
-        say("whether the cost went up can't be told.")
+        say(
+            "the costs can't be compared: a run has no price or isn't finished, or the runs are"
+            " different workloads."
+        )
         return reports.UNKNOWN
     if Decimal(change) <= most:
         return reports.FINE
-    say(f"the same work costs {Decimal(change):.2f} % more, and {most} % is allowed.")
+    say(f"the same work costs {Decimal(change):.2f} % more, and --fail-if-cost-up allows {most} %.")
     return reports.COST_UP
 
 
@@ -78,7 +81,7 @@ def _as_text(comparison: dict[str, Any]) -> str:
 
 
 def _attribution(comparison: dict[str, Any]) -> str:
-    """The first cost, what each cause added or took, the second cost."""
+    """The first cost, the difference by cause, the second cost."""
     if comparison["attribution"] is None:
         return ""
     first, second = (comparison[side] for side in ("a", "b"))
@@ -104,5 +107,5 @@ def _percent(text: str) -> Decimal:
     except InvalidOperation:
         percent = Decimal(-1)
     if not percent.is_finite() or percent < 0:
-        raise argparse.ArgumentTypeError(f"{text}: say e.g. 5%.")
+        raise argparse.ArgumentTypeError(f"{text} is not a percentage from 0. Use e.g. 5%.")
     return percent

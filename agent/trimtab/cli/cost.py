@@ -9,13 +9,13 @@ from trimtab.cli import reports
 from trimtab.cli.arguments import Commands
 
 _EPILOG = """
-RUN is a run id, or JOB#NUMBER. exit code: 0; 2 if the service gave no answer; 3 if the run has no
+RUN is a run id, or JOB#NUMBER. Exit code: 0; 2 if the service gave no answer; 3 if the run has no
 price.
 """
 
 
 def add_to(commands: Commands) -> None:
-    parser = commands.add_parser("cost", help="tell what a run cost", epilog=_EPILOG)
+    parser = commands.add_parser("cost", help="show what a run cost", epilog=_EPILOG)
     parser.add_argument("run", metavar="RUN")
     reports.add_report_arguments(parser)
     parser.set_defaults(handler=cost)
@@ -56,17 +56,19 @@ def _details(report: dict[str, Any]) -> list[str]:
     money, projected = report["money"], report["money"]["projected"]
     lines = list(report["missing_prices"])
     if money["basis"] != "list":
-        lines.append(f"at {money['basis']}; {reports.usd(money['list_usd'])} at the list price")
+        lines.append(f"at {money['basis']}; {reports.usd(money['list_usd'])} at list price")
     if projected:
         low, high = reports.usd(projected["low_usd"]), reports.usd(projected["high_usd"])
-        lines.append(f"{reports.usd(projected['usd'])} at its end ({low} to {high})")
+        lines.append(
+            f"{reports.usd(projected['usd'])} projected at the end of the run ({low} to {high})"
+        )
     for unit in money["per_work"]:
         amount = "" if unit["amount"] == 1 else f"{unit['amount']:,} "
         name = unit["unit"].removesuffix("s") if unit["amount"] == 1 else unit["unit"]
         lines.append(f"{reports.usd(unit['usd'])} per {amount}{name}")
     if money["billed_difference_usd"] is not None:
         more = reports.usd(money["billed_difference_usd"], signed=True)
-        lines.append(f"{more} on the bill against what was counted")
+        lines.append(f"{more} difference between the bill and the computed cost")
     if money["verdict"]:
         lines.append(money["verdict"]["sentence"])
     return [*lines, *money["notes"]]

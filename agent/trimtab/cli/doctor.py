@@ -1,4 +1,4 @@
-"""`trimtab doctor`: what can be seen from here, what can't, what that costs, and how to mend it."""
+"""`trimtab doctor`: what can be measured here, what is lost without the rest, and how to fix it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _MARKS = {State.FINE: "ok", State.PARTLY: "partly", State.MISSING: "missing", St
 def add_to(commands: Commands) -> None:
     parser = commands.add_parser(
         "doctor",
-        help="say what can be measured here, what can't, and how to mend it",
+        help="check what can be measured here, and how to fix the rest",
         usage="trimtab doctor [--payload] [options] [-- CMD]",
-        epilog="exit code: 1 if something that was set up doesn't work, else 0: what a machine "
-        "doesn't have is no error.",
+        epilog="Exit code: 1 if something that is set up doesn't work, else 0. Something that the "
+        "machine doesn't have is not an error.",
     )
     parser.add_argument(
         "--payload",
@@ -41,5 +41,5 @@ def doctor(arguments: argparse.Namespace) -> int:
         if check.lost:
             print(f"{'':24}without it: {check.lost}")
         if check.fix:
-            print(f"{'':24}to mend it: {check.fix}")
+            print(f"{'':24}to fix it: {check.fix}")
     return 1 if any(check.state is State.WRONG for check in checks) else 0

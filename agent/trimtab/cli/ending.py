@@ -1,4 +1,4 @@
-"""The end of a watched run: what is left is uploaded, the user is told, a drainer stays."""
+"""The end of a measured run: upload what is left, print the summary, start a drainer."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from trimtab.supervise import Ending
 from trimtab.transport import Connection
 
 UPLOAD_SECONDS = 5.0
-"""The longest that the end of a run may be held up."""
+"""The longest delay of the end of a run."""
 _VERDICT_SECONDS = 3.0
-"""How long a person at a terminal waits for the service to have analysed the run."""
+"""How long a run in a terminal waits for the service's analysis."""
 
 
 def end(
     session: Session, ending: Ending, seconds: float, server: Server, result_file: Path | None
 ) -> None:
-    """Never raises: whatever is missing at the end, the exit code is the command's own."""
+    """Never raises: whatever fails here, the exit code stays that of the command."""
     until = time.monotonic() + UPLOAD_SECONDS
     try:
         session.finish(ending, UPLOAD_SECONDS)
@@ -34,13 +34,20 @@ def end(
         waiting = session.waiting
         spool = session.spool.path
         if waiting and spool is None:
-            say(f"lost with the memory they were kept in: {say_count(waiting, 'upload')}")
+            say(_lost(waiting))
         elif waiting and server.url and spool:
             leave_drainer(server, spool.parent)
         if sys.stderr and sys.stderr.isatty():
             say(_summary(session, ending, seconds, server, until))
     except Exception as error:
         say(f"the end of the run was not fully recorded: {error}")
+
+
+def _lost(waiting: int) -> str:
+    return (
+        f"{say_count(waiting, 'upload')} lost: the samples were in memory only, and the service"
+        " didn't take them in time. Set TRIMTAB_STATE_DIR to a folder with free space."
+    )
 
 
 def _write_result(
@@ -61,7 +68,7 @@ def _write_result(
 
 
 def _summary(session: Session, ending: Ending, seconds: float, server: Server, until: float) -> str:
-    """One line: how it ended, what it cost, what to look at first, where."""
+    """One line: how the run ended, its cost, the top finding, its URL."""
     spooled = session.spool.contents([str(session.id)]).waiting
     by_rule = f" by rule {ending.rule}" if ending.rule else ""
     parts = [f"{ending.state}{by_rule} in {seconds:.1f} s"]
@@ -88,7 +95,7 @@ def _verdict(session: Session, server: Server, until: float) -> list[str]:
 
 
 def verdict(run: dict[str, Any]) -> list[str]:
-    """From the service's description of a run: its cost, and the finding that wastes most."""
+    """The cost of a run and its finding with the most waste, from the service's answer."""
     parts = []
     with suppress(ValueError, TypeError):
         cost = float(run["cost_usd"]) if run.get("cost_usd") else None
@@ -111,7 +118,7 @@ def _waste_usd(finding: dict[str, Any]) -> float:
 
 
 def leave_drainer(server: Server, state_folder: Path) -> None:
-    """A process of its own goes on uploading for up to ten minutes after we have exited."""
+    """Start a detached process that uploads for up to ten minutes after this one exits."""
     environment = {
         **os.environ,
         "TRIMTAB_URL": server.url,

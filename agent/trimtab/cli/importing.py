@@ -1,4 +1,4 @@
-"""`trimtab import PATH`: uploads a folder of another tool's records to the service."""
+"""`trimtab import PATH`: uploads a folder or file to the service, as a file of a run."""
 
 from __future__ import annotations
 
@@ -21,29 +21,34 @@ from trimtab.uploader import Courier
 
 KIND = "import"
 _PATIENCE_SECONDS = 60.0
+_EPILOG = """
+The service stores the packed folder. It doesn't convert the files: the run gets no samples, cost or
+findings from them. Files are sent as they are, without redaction. Importing the same folder again
+adds nothing. At most 64 MiB, compressed. Exit code: 0 uploaded; 1 kept in the spool, or refused;
+2 no such path.
+"""
 
 
 def add_to(commands: Commands) -> None:
     parser = commands.add_parser(
         "import",
-        help="hand a folder of records (SageMaker, nvidia-smi, DCGM, traces, CSV) to the service",
-        epilog="The same folder is the same run, however often it is imported. Files are sent as\n"
-        "they are, nothing is taken out. At most 64 MiB, compressed.",
+        help="upload a folder or file to a run, for download from its page",
+        epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_server_arguments(parser)
     parser.add_argument("path", type=Path, metavar="PATH", help="a folder, or one file")
     parser.add_argument("--job", help="name of the job; default the folder's name")
-    parser.add_argument("--run", help="run id, or any name; default made from the content")
+    parser.add_argument("--run", help="run id, or any name; default derived from the content")
     parser.set_defaults(handler=import_)
 
 
 def import_(arguments: argparse.Namespace) -> int:
-    """0: the service has it; 1: it is kept for later, or can't be sent; 2: there is nothing."""
+    """Returns 0 if uploaded, 1 if kept in the spool or refused, 2 if the path doesn't exist."""
     source: Path = arguments.path.absolute()
     server = options.server(arguments.url, arguments.token, os.environ)
     if not source.exists():
-        say(f"{source} isn't there.")
+        say(f"{source} doesn't exist. Name a folder or a file.")
         return 2
     spool = open_spool()
     with tempfile.TemporaryDirectory(prefix="trimtab-import-") as folder:
@@ -57,13 +62,13 @@ def import_(arguments: argparse.Namespace) -> int:
         if not spool.artefacts.add(session, KIND, packed, packed.name, job):
             say(_why_not(spool, size_bytes))
             return 1
-    print(f"{size_bytes} bytes as run {run} of {job}")
+    print(f"packed {size_bytes} bytes for run {run} of job {job}")
     return _sent(spool, server, session, run)
 
 
 def _sent(spool: Spool, server: Server, session: str, run: UUID) -> int:
     if not server.url:
-        say("no service is known: kept until TRIMTAB_URL is set and `trimtab sync` is called.")
+        say("kept in the spool, because no service is set. Set TRIMTAB_URL and run `trimtab sync`.")
         return 1
     courier = Courier(spool, server, say)
     until = time.monotonic() + _PATIENCE_SECONDS
@@ -73,7 +78,7 @@ def _sent(spool: Spool, server: Server, session: str, run: UUID) -> int:
         time.sleep(max(0.0, min(courier.not_before, until) - time.monotonic()))
     spool.release(session)
     if spool.artefacts.count([session]):
-        say(f"kept for `trimtab sync`: {courier.problem}")
+        say(f"kept in the spool: {courier.problem}. Run `trimtab sync` later.")
         return 1
     if courier.refused:
         return 1
@@ -84,12 +89,12 @@ def _sent(spool: Spool, server: Server, session: str, run: UUID) -> int:
 def _why_not(spool: Spool, size_bytes: int) -> str:
     if size_bytes > MOST_ARTEFACT_BYTES:
         limit = MOST_ARTEFACT_BYTES // 2**20
-        return f"{size_bytes} bytes compressed, at most {limit} MiB. Import a part of it."
-    return f"there is no folder to keep it in: {spool.problem}"
+        return f"{size_bytes} bytes compressed, more than {limit} MiB. Import a part of the folder."
+    return f"there is no folder for the spool: {spool.problem}. Set TRIMTAB_STATE_DIR."
 
 
 def _pack(source: Path, packed: Path) -> None:
-    """Equal folders give equal bytes: in order, without owners and without the time of packing."""
+    """Equal folders give equal bytes: sorted, without owners and without the time of packing."""
     with (
         packed.open("wb") as raw,
         gzip.GzipFile(fileobj=raw, mode="wb", filename="", mtime=0) as compressed,

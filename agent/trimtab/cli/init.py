@@ -1,4 +1,4 @@
-"""`trimtab init`: remembers the service for this user, after having asked it."""
+"""`trimtab init`: tests the service's URL and token, and saves them for this user."""
 
 from __future__ import annotations
 
@@ -18,23 +18,22 @@ _PIPED = "-"
 def add_to(commands: Commands) -> None:
     parser = commands.add_parser(
         "init",
-        help="remember the service's address and token for this user",
-        epilog="Environment variables and options go before what is remembered. A token on the\n"
-        "command line can be seen by other users: leave --token out to be asked for it, or\n"
-        "pipe it in with --token -.",
+        help="save the service's URL and token for this user",
+        epilog="Options and environment variables override what is saved. Other users can see a\n"
+        "token on the command line: omit --token to be asked for it, or pipe it in with --token -.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_server_arguments(parser)
-    parser.add_argument("--force", action="store_true", help="even if the service doesn't answer")
+    parser.add_argument("--force", action="store_true", help="save even if the test fails")
     parser.set_defaults(handler=init)
 
 
 def init(arguments: argparse.Namespace) -> int:
-    """0: remembered; 1: the service or the token is no good; 2: something wasn't said."""
-    url = arguments.url or os.environ.get("TRIMTAB_URL", "") or _asked("Address of the service: ")
+    """Returns 0 if saved, 1 if the service or token doesn't work, 2 if one is missing or wrong."""
+    url = arguments.url or os.environ.get("TRIMTAB_URL", "") or _asked("URL of the service: ")
     token = _token(arguments)
     if not url or not token:
-        say("address and token are both needed. Use --url and --token, or answer the questions.")
+        say("the URL or the token is missing. Use --url and --token, or answer the questions.")
         return 2
     server = Server(url.strip().rstrip("/"), token.strip())
     try:
@@ -43,7 +42,7 @@ def init(arguments: argparse.Namespace) -> int:
         say(str(error))
         return 2
     if problem and not arguments.force:
-        say(f"{problem}. Nothing was changed; --force remembers it all the same.")
+        say(f"{problem}. Nothing was saved; use --force to save it anyway.")
         return 1
     print(f"{settings.remember(server)}: {server.url}")
     return 0

@@ -1,4 +1,4 @@
-"""The first uploads of a run as they would be, for a person to read."""
+"""Prints what a run would upload first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _GPU_SECONDS = 3.0
 
 
 def show(words: Sequence[str], environment: dict[str, str], options: Options) -> None:
-    """The declaration, and a segment with two samples of the machine."""
+    """Print the declaration, and a segment with two samples of the machine."""
     target, session, timeline = Target(words, environment), uuid4(), Timeline()
     declaration = build_declaration(
         session, identity.run_id(options.server, environment), target, options
@@ -49,7 +49,7 @@ def show(words: Sequence[str], environment: dict[str, str], options: Options) ->
 
 
 def _sample(draft: Draft, timeline: Timeline, environment: dict[str, str]) -> list[Gpu]:
-    """Rates need two readings; the GPUs are found before."""
+    """Takes two samples, because rates need two; the GPUs are listed before."""
     sources, gpus = machine_sources(), list[Gpu]()
     with suppress(OSError):
         driver = Gpus(lambda kind, data: None, gpus.extend, environment)

@@ -1,4 +1,4 @@
-"""What `cost` and `compare` share: asking the service, and writing money and tables as text."""
+"""Fetches the reports of `cost` and `compare`, and formats money and tables."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ _FINEST = Decimal("0.00001")
 def add_report_arguments(parser: argparse.ArgumentParser) -> None:
     add_server_arguments(parser)
     forms = parser.add_mutually_exclusive_group()
-    forms.add_argument("--markdown", action="store_true", help="for a pull request or an issue")
-    forms.add_argument("--json", action="store_true", help="the service's answer as it is")
+    forms.add_argument(
+        "--markdown", action="store_true", help="print Markdown, e.g. for a pull request"
+    )
+    forms.add_argument("--json", action="store_true", help="print the service's answer as JSON")
 
 
 def document(arguments: argparse.Namespace, path: str, **query: str) -> dict[str, Any] | None:
-    """The service's answer; None, and why on standard error, where there is none."""
+    """The service's answer. If there is none, None, with the reason on standard error."""
     server = options.server(arguments.url, arguments.token, os.environ)
     if not server.url or not server.token:
-        say("no service is known: set TRIMTAB_URL and TRIMTAB_TOKEN, or call `trimtab init`.")
+        say("no service is set. Set TRIMTAB_URL and TRIMTAB_TOKEN, or run `trimtab init`.")
         return None
     try:
         answer = Connection(server).get(f"{path}?{urlencode(query)}")
@@ -37,9 +39,12 @@ def document(arguments: argparse.Namespace, path: str, **query: str) -> dict[str
         say(str(error))
         return None
     if answer.status != 200 or not answer.document:
-        say(answer.problem or f"{server.url} answered what can't be read")
+        say(
+            answer.problem
+            or f"{server.url} gave an answer that isn't JSON. Check that it is Trimtab's address."
+        )
         if answer.status == 403:
-            say("the token needs the scope `read`.")
+            say("use a token with the scope `read`.")
         return None
     return answer.document
 
@@ -49,7 +54,7 @@ def show_json(document: dict[str, Any]) -> None:
 
 
 def usd(text: str | None, *, signed: bool = False) -> str:
-    """`$6.15672`, to a thousandth of a cent, or to the nano-dollar where that shows nothing."""
+    """`$6.15672`: to a thousandth of a cent, or to the nano-dollar if that rounds to zero."""
     if text is None:
         return "no price"
     amount = Decimal(text)
@@ -73,7 +78,7 @@ def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
 
 
 def markdown_table(rows: Sequence[Sequence[str]]) -> str:
-    """The first row is the head; what a user named can't break out of its cell."""
+    """The first row is the header; cells are escaped."""
     lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
     return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
 

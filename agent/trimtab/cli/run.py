@@ -1,4 +1,4 @@
-"""`trimtab run -- CMD`: runs the command, measures it, and exits as it did."""
+"""`trimtab run -- CMD`: runs and measures a command, and exits with its exit code."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ examples:
   trimtab run --owner ana --tag team=vision -- torchrun --nproc-per-node 8 train.py
   trimtab run --instance-type g5.2xlarge --region us-east-1 --provider aws -- bash train.sh
 
-exit code: the command's own; 127 it isn't there, 126 it can't be run, 128+n it died of signal n,
-2 these options are wrong.
+exit code: that of the command; 127 not found, 126 not executable, 128+n ended by signal n, 2 wrong
+options.
 """
 
 
@@ -46,7 +46,7 @@ def add_to(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     words = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not words or not words[0]:
-        say("nothing to run. Use trimtab run [options] -- CMD.")
+        say("there is no command to run. Use trimtab run [options] -- CMD.")
         return 2
     try:
         if _is_inside_a_run(arguments):
@@ -61,13 +61,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _is_inside_a_run(arguments: argparse.Namespace) -> bool:
-    """The agent around us measures this command already, unless it is to be a run of its own."""
+    """The outer agent already measures this command, unless it has its own job or run."""
     around = os.environ.get("TRIMTAB_RUN_DIR", "")
     return bool(around) and Path(around).is_dir() and not (arguments.run or arguments.job)
 
 
 def _measured(words: Sequence[str], lock: Lock | None, arguments: argparse.Namespace) -> int:
-    """Raises OSError where the command can't be started."""
+    """Raises OSError if the command can't be started."""
     began = time.monotonic()
     session = _session(words, arguments)
     try:
@@ -96,7 +96,7 @@ def _environment(session: Session | None, arguments: argparse.Namespace) -> dict
 
 
 def _session(words: Sequence[str], arguments: argparse.Namespace) -> Session | None:
-    """None where measuring is impossible or not wanted: the command runs all the same."""
+    """None if measuring is impossible or disabled; the command runs anyway."""
     if os.environ.get("TRIMTAB_DISABLE") == "1":
         return None
     try:
@@ -113,4 +113,4 @@ def _started(session: Session, command: Command) -> None:
     except Exception as error:
         say(f"the command is not fully measured: {error}")
     if session.spool.path is None:
-        say(f"samples are kept in memory only: {session.spool.problem}")
+        say(f"samples are kept in memory only and can be lost: {session.spool.problem}")

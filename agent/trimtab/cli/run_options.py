@@ -1,4 +1,4 @@
-"""What the user may say of a run, the same for every command that begins one."""
+"""The options of a run, shared by the commands that start one."""
 
 from __future__ import annotations
 
@@ -16,14 +16,18 @@ from trimtab.identity import pairs, shortened
 
 
 def add_identity_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where to, which job and run, whose, and on what machine."""
+    """The options for service, job, run, owner and machine."""
     add_server_arguments(parser)
     run = parser.add_argument_group("the run")
     run.add_argument("--job", help="name of the job; default git repository/script path")
-    run.add_argument("--run", help="run id, or any name that the nodes of one run share")
-    run.add_argument("--owner", help="who answers for the run; default TRIMTAB_OWNER")
+    run.add_argument("--run", help="run id, or any name that all nodes of the run share")
+    run.add_argument("--owner", help="owner of the run; default TRIMTAB_OWNER")
     run.add_argument(
-        "--tag", action="append", default=[], metavar="K=V", help="also TRIMTAB_TAGS=k=v,k2=v2"
+        "--tag",
+        action="append",
+        default=[],
+        metavar="K=V",
+        help="a tag of the run; also TRIMTAB_TAGS=k=v,k2=v2",
     )
     run.add_argument(
         "--param", action="append", default=[], metavar="K=V", help="a parameter of the run"
@@ -38,10 +42,10 @@ def add_identity_arguments(parser: argparse.ArgumentParser) -> None:
     machine.add_argument(
         "--no-metadata",
         action="store_true",
-        help="don't ask the cloud what this machine is; default TRIMTAB_METADATA=off",
+        help="don't query the cloud's metadata service; also TRIMTAB_METADATA=off",
     )
     machine.add_argument(
-        "--owns-machine", action="store_true", help="it was started for this run alone"
+        "--owns-machine", action="store_true", help="the machine was started for this run alone"
     )
 
 
@@ -52,17 +56,19 @@ def add_measuring_arguments(parser: argparse.ArgumentParser) -> None:
         type=_interval,
         default=0.5,
         metavar="SECONDS",
-        help="between two samples, 0.1 to 5; default 0.5",
+        help="time between two samples, 0.1 to 5; default 0.5",
     )
     measuring.add_argument(
-        "--result-file", type=Path, help="write what happened as JSON; default TRIMTAB_RESULT_FILE"
+        "--result-file",
+        type=Path,
+        help="write the result of the run as JSON; default TRIMTAB_RESULT_FILE",
     )
 
 
 def add_training_arguments(parser: argparse.ArgumentParser) -> None:
     training = parser.add_argument_group("the training")
     training.add_argument(
-        "--no-hook", action="store_true", help="measure from outside only: no steps, no loaders"
+        "--no-hook", action="store_true", help="don't load the hook: no steps, no loader settings"
     )
     training.add_argument(
         "--profile-steps",
@@ -74,7 +80,7 @@ def add_training_arguments(parser: argparse.ArgumentParser) -> None:
         "--allow-stop",
         action="store_true",
         default=os.environ.get("TRIMTAB_ALLOW_STOP") == "1",
-        help="let a rule of the service end the command; default TRIMTAB_ALLOW_STOP=1",
+        help="let a rule of the service end the command; also TRIMTAB_ALLOW_STOP=1",
     )
 
 
@@ -97,7 +103,7 @@ def options(arguments: argparse.Namespace) -> chosen.Options:
 
 
 def environment(arguments: argparse.Namespace) -> dict[str, str]:
-    """The environment, with what the command line says of the run's identity."""
+    """The environment, with TRIMTAB_RUN as given on the command line."""
     variables = dict(os.environ)
     if arguments.run:
         variables["TRIMTAB_RUN"] = arguments.run
@@ -105,7 +111,7 @@ def environment(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def _profile_steps_of(environment: Mapping[str, str]) -> dict[str, Any] | None:
-    """A variable that is wrong must not keep a training from running."""
+    """A wrong variable must not prevent the training from running."""
     with suppress(ValueError):
         return chosen.profile_steps(environment.get("TRIMTAB_PROFILE_STEPS", ""))
     return None
@@ -123,4 +129,4 @@ def _profile_steps(text: str) -> dict[str, Any]:
     try:
         return chosen.profile_steps(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text}: {error}. Say e.g. 50:55.") from None
+        raise argparse.ArgumentTypeError(f"{text}: {error}. Use e.g. 50:55.") from None

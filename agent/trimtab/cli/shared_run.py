@@ -1,4 +1,4 @@
-"""A command whose run is measured on this node by another agent already."""
+"""A command of a run that another agent on this node already measures."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from trimtab.supervise import Command, Ending
 
 _ASK_SECONDS = 1.0
 _SAME_END_SECONDS = 3.0
-"""Ranks that end within this time of each other end together."""
+"""Ranks whose ends are this close count as ending at the same time."""
 
 
 def lock_for(arguments: argparse.Namespace) -> Lock | None:
-    """The lock of a run that several commands may share; None if nothing could make them meet."""
+    """The lock of a run that several commands may share; None if no name is shared."""
     environment = run_options.environment(arguments)
     if not identity.is_shared(environment):
         return None
@@ -36,7 +36,7 @@ def lock_for(arguments: argparse.Namespace) -> Lock | None:
 
 
 class Follower:
-    """Runs the command beside the one who measures; takes over when that one is gone."""
+    """Runs a command while another agent measures; takes over when that agent ends."""
 
     def __init__(self, words: Sequence[str], lock: Lock, folder: Path) -> None:
         self._words, self._lock, self._folder = words, lock, folder
@@ -44,7 +44,7 @@ class Follower:
         self._session: Session | None = None
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Raises OSError where the command can't be started."""
+        """Raises OSError if the command can't be started."""
         began = time.monotonic()
         command = Command(self._words, _environment(self._folder, arguments))
         with suppress(OSError):
@@ -52,7 +52,7 @@ class Follower:
         takeover = threading.Thread(target=self._take_over, args=(command, arguments), daemon=True)
         takeover.start()
         ending = command.wait()
-        # At once: the one who measures may be about to say how the run ended.
+        # At once: the measuring agent may be about to report the run's end.
         sharing.leave(self._folder, command.pid, ending.exit_code)
         self._over.set()
         takeover.join(_SAME_END_SECONDS)
@@ -60,7 +60,7 @@ class Follower:
         return ending.exit_code or 0
 
     def _take_over(self, command: Command, arguments: argparse.Namespace) -> None:
-        """Not at once: where all ranks end together there is nothing left to measure."""
+        """Not at once: if all ranks end together, nothing is left to measure."""
         while not self._over.wait(_ASK_SECONDS):
             if self._lock.taken():
                 if not self._over.wait(_SAME_END_SECONDS):

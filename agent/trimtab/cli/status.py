@@ -1,4 +1,4 @@
-"""`trimtab status`: what the spool holds and where it is to go."""
+"""`trimtab status`: shows what the spool holds, by service."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def status(arguments: argparse.Namespace) -> int:
     print(f"waiting    {say_count(held.waiting, 'segment')}, {held.waiting_bytes} bytes")
     for destination, count in spool.destinations():
         print(f"           {count} for {destination.split(' ')[0] or 'no service yet'}")
-    print(f"uploaded   {say_count(held.taken, 'segment')}, kept for up to 15 minutes more")
+    print(f"uploaded   {say_count(held.taken, 'segment')}, kept for up to 15 more minutes")
     print(f"artefacts  {say_count(held.artefacts, 'file')} waiting")
     print(f"set apart  {say_count(held.dead, 'segment')} that the service refused")
     if held.last_error:

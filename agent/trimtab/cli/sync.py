@@ -1,4 +1,4 @@
-"""`trimtab sync`: sends what the spool still holds."""
+"""`trimtab sync`: uploads what the spool still holds."""
 
 from __future__ import annotations
 
@@ -18,32 +18,34 @@ _DETACHED_SECONDS = 600.0
 
 
 def add_to(commands: Commands) -> None:
-    parser = commands.add_parser("sync", help="send what the spool still holds")
+    parser = commands.add_parser("sync", help="upload what the spool still holds")
     add_server_arguments(parser)
     parser.add_argument(
-        "--all", action="store_true", help="also what was meant for another address or token"
+        "--all", action="store_true", help="also uploads that were for another service or token"
     )
     parser.add_argument(
         "--wait",
         type=float,
         default=_PATIENCE_SECONDS,
         metavar="SECONDS",
-        help="how long to go on without progress",
+        help="give up after SECONDS without progress; default 30",
     )
-    parser.add_argument("--detached", action="store_true", help="quietly, for up to ten minutes")
+    parser.add_argument(
+        "--detached", action="store_true", help="print nothing, and retry for up to ten minutes"
+    )
     parser.set_defaults(handler=sync)
 
 
 def sync(arguments: argparse.Namespace) -> int:
-    """0 once the spool is empty: nothing waits for this service or another."""
+    """Returns 0 once the spool is empty, for this service and all others."""
     server = options.server(arguments.url, arguments.token, os.environ)
     if not server.url:
-        say("where to? Set TRIMTAB_URL or use --url.")
+        say("no service is set. Set TRIMTAB_URL or use --url.")
         return 2
     spool = open_spool()
     quiet = arguments.detached
     if quiet:
-        # `run` blocks signals and its children inherit that; a drainer must end when told to.
+        # `run` blocks signals and its children inherit that; a drainer must end at SIGTERM.
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
     try:
         courier = Courier(spool, server, _silent if quiet else say)
@@ -63,14 +65,17 @@ def sync(arguments: argparse.Namespace) -> int:
 
 
 def _destinations(server: Server, arguments: argparse.Namespace) -> list[str] | None:
-    """What was measured before any service was known goes where the user now says; None is all."""
+    """This service, and uploads from before any service was set; None means all."""
     if arguments.all:
         return None
     return [server.destination] if arguments.detached else [server.destination, ""]
 
 
 def _drain(courier: Courier, sessions: list[str], patience_seconds: float, stubborn: bool) -> None:
-    """Until nothing waits, or nothing went for `patience_seconds` (in all, if `stubborn`)."""
+    """Send until nothing is left, or nothing was sent for `patience_seconds`.
+
+    `stubborn`: stop after `patience_seconds` in total, and not because the token is refused.
+    """
     until = time.monotonic() + patience_seconds
     while time.monotonic() < until:
         sent = courier.send_one(sessions)
@@ -83,14 +88,15 @@ def _drain(courier: Courier, sessions: list[str], patience_seconds: float, stubb
 
 
 def _report(spool: Spool, courier: Courier, sessions: list[str], dead: int) -> None:
-    apart = f", {dead} refused and set apart" if dead else ""
+    apart = f", {dead} refused by the service and set apart" if dead else ""
     left = spool.contents(sessions).unsent
     stuck = f", {left} left: {courier.problem}" if left else ""
     print(f"{say_count(courier.taken, 'segment')} uploaded{apart}{stuck}")
     for destination, count in spool.destinations() if not left else []:
         whose = destination.split(" ")[0] or "a running agent"
-        print(f"{say_count(count, 'segment')} for {whose} left: see --all, or wait for its agent")
+        fix = "Use --all to send them to this service, or wait for their agent"
+        print(f"{say_count(count, 'segment')} for {whose} left. {fix}")
 
 
 def _silent(text: str) -> None:
-    """A detached process has nobody to tell."""
+    """A detached process prints nothing."""
