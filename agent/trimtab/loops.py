@@ -1,4 +1,4 @@
-"""Reads what the training processes wrote into their rings, and sorts it for the segment."""
+"""Reads the rings of the training processes into steps and events of a segment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trimtab.timeline import Timeline
 from trimtab.wire import Event, StepBlock, StepSummary
 
 _MOST_EVENTS = 4_000
-"""Of one segment; a loop that logs more loses the rest of these ten seconds, counted."""
+"""Per segment. Metrics above this number are dropped and counted until the next segment."""
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class Sealed:
 
 
 class _Process:
-    """One training process: its ring, and what of it waits for the next seal."""
+    """One training process: its ring, and its steps since the last seal."""
 
     def __init__(self, path: Path) -> None:
         self.reader = ring.RingReader(path)
@@ -39,7 +39,7 @@ class TrainingLoops:
     """The rings of a run's processes on this node."""
 
     def __init__(self, folder: Path, timeline: Timeline, taken_over: bool = False) -> None:
-        """`taken_over`: another agent has read so far what is in the folder now."""
+        """`taken_over`: another agent has already read what is in the folder now."""
         self._folder = folder
         self._timeline = timeline
         self._processes: dict[str, _Process | None] = {}
@@ -55,7 +55,7 @@ class TrainingLoops:
             process.reader.skip()
 
     def poll(self) -> None:
-        """Read what is new; often enough that no ring overflows."""
+        """Read new records. Must be called often enough that no ring overflows."""
         with suppress(OSError):
             for name in os.listdir(self._folder):  # noqa: PTH208 - runs at every tick
                 if name.endswith(".ring") and name not in self._processes:
@@ -72,7 +72,7 @@ class TrainingLoops:
             blocks, summaries = process.steps.seal(start_ns // 1000)
             sealed.steps += blocks
             sealed.summaries += summaries
-            self._tell_lost(process)
+            self._report_lost(process)
         if self._events_lost:
             data = {"count": self._events_lost}
             self._events.append((self._timeline.now_ns(), "events_lost", data))
@@ -82,7 +82,7 @@ class TrainingLoops:
         return sealed
 
     def _open(self, name: str) -> None:
-        """A ring that is still empty is looked at again; one that can't be read, never again."""
+        """An empty ring is opened at a later call; a ring that can't be read is never retried."""
         path = self._folder / name
         with suppress(OSError):
             if path.stat().st_size < ring.RECORD.size or path.read_bytes()[:8] != ring.MAGIC:
@@ -121,7 +121,7 @@ class TrainingLoops:
         elif event := ring_event(kind, name, rest):
             self._events.append((at_ns, event[0], data | event[1]))
 
-    def _tell_lost(self, process: _Process) -> None:
+    def _report_lost(self, process: _Process) -> None:
         lost = process.reader.lost - process.lost_before
         if lost:
             process.lost_before = process.reader.lost

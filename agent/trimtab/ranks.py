@@ -1,4 +1,4 @@
-"""Which of the training processes this one is, as its launcher tells it."""
+"""The rank of this process, from its launcher's variables."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _WORLD_SIZES = (
 
 @dataclass(frozen=True)
 class ProcessRank:
-    """0 of 1 where no launcher says anything."""
+    """Rank 0 of 1 if no launcher set anything."""
 
     rank: int = 0
     local_rank: int = 0
@@ -58,7 +58,7 @@ def _first(environment: Mapping[str, str], names: tuple[str, ...]) -> int | None
 
 
 def _of_sagemaker(environment: Mapping[str, str]) -> ProcessRank:
-    """Without torchrun or MPI, SageMaker starts one process a host and names the hosts."""
+    """Without torchrun or MPI, SageMaker starts one process per host and lists the hosts."""
     try:
         hosts = json.loads(environment.get("SM_HOSTS", "[]"))
         return ProcessRank(hosts.index(environment.get("SM_CURRENT_HOST", "")), 0, len(hosts))

@@ -1,7 +1,7 @@
-"""What one training process tells of its loop: steps, waits, pauses, facts, into its ring.
+"""Records steps, waits, pauses and facts of one training process in its ring.
 
-Both the script's own calls (`sdk.py`) and the hook (`hooks/`) tell the same recorder, so that a
-step which both of them see is counted once.
+The script's calls (`sdk.py`) and the hook (`hooks/`) share one recorder, so that a step which both
+of them see is counted once.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ TRAIN, EVALUATE, CHECKPOINT = (
     PHASES.index("checkpoint"),
 )
 _UNKNOWN = -(2**62)
-"""Added to a sum of samples of which one part isn't known."""
+"""Added to a sum of samples if one part isn't known."""
 _HELD_NS = 200_000_000
 
 
 class Loop:
-    """One training or evaluation loop: when its last step ended, and what came since."""
+    """One training or evaluation loop: the end of its last step, and waits and samples since."""
 
     __slots__ = (
         "began_ns",
@@ -47,11 +47,11 @@ class Loop:
 
 
 class Recorder:
-    """Measures the loop and writes what it finds into the ring.
+    """Measures the loop and writes steps and facts into the ring.
 
-    Fast steps are held for up to 0.2 s and written together: in a loop that has the caches to
-    itself, one record written alone costs ten times what it costs among others. A process that
-    dies of a signal loses those; one that ends takes them along.
+    Fast steps are held for up to 0.2 s and written together: with cold caches, a record written
+    alone takes ten times as long as one of many. A process that is killed by a signal loses held
+    steps; a process that ends writes them.
     """
 
     __slots__ = (
@@ -74,15 +74,15 @@ class Recorder:
     def __init__(self, ring: RingWriter, process: ProcessRank) -> None:
         self.rank = process.rank
         self.loop = Loop(TRAIN, None)
-        """The innermost one."""
+        """The innermost loop."""
         self.fetching = False
-        """Somebody up the stack is measuring this very wait already."""
+        """A caller already measures this wait."""
         self.script_reports_steps = self.script_reports_epochs = False
         self.hook_sees_steps = self.hook_sees_batches = self.in_seen_evaluation = False
         self.usual_optimizer = 0
-        """The id of the one whose next step has nothing new to it; 0: it has to be looked at."""
+        """The id of the optimizer whose next step needs no checks; 0: check the next step."""
         self.usual_batches: Any = None
-        """The loader of which the same holds for its next batch."""
+        """The loader whose next batch needs no further checks."""
         self.flush_at_ns = 0
         self._ring = ring
         self.held: list[tuple[int, int, int, int, int, int]] = []
@@ -94,25 +94,25 @@ class Recorder:
         self._flush_at_exit()
 
     def _flush_at_exit(self) -> None:
-        """Processes that `multiprocessing` began leave by another door."""
+        """Processes that `multiprocessing` started don't run `atexit`."""
         atexit.register(self.flush)
         if util := sys.modules.get("multiprocessing.util"):
             util.Finalize(None, self.flush, exitpriority=0)
 
     def abandon(self) -> None:
-        """In a forked child: what is held is the parent's to write."""
+        """In a forked child: drop held steps, which the parent writes."""
         self.held.clear()
 
     # Steps and waits
 
     def step(self, samples: int) -> None:
-        """The script says that a step ended; from now on the hook counts none."""
+        """The script reports the end of a step; from now on the hook records no steps."""
         if not self.script_reports_steps:
             self.script_reports_steps = True
             self.usual_optimizer = 0
             loop = self.loop
             if self.hook_sees_steps and loop.wait_ns == loop.wait_of_no_wait_ns:
-                return  # no batch came since the hook counted: it was this very step
+                return  # no batch came since the hook recorded a step: it was the same step
         now = monotonic_ns()
         self._step(now, samples)
         if now >= self.flush_at_ns:
@@ -127,7 +127,7 @@ class Recorder:
         return now
 
     def flush(self) -> int:
-        """Write what is held. Returns how many steps that were."""
+        """Write held steps. Returns how many there were."""
         held, self.held = self.held, []
         for kind, phase, at_ns, duration_ns, wait_ns, samples in held:
             known = samples if samples >= 0 else NOT_KNOWN
@@ -149,7 +149,7 @@ class Recorder:
         loop.samples = loop.samples_of_no_fetch
 
     def loop_begins(self, waits_are_known: bool = True) -> None:
-        """What passed since the last step of an earlier epoch is no step's time."""
+        """The time since the last step of the previous epoch belongs to no step."""
         loop = self.loop
         loop.began_ns = monotonic_ns()
         loop.wait_ns = loop.wait_of_no_wait_ns = 0 if waits_are_known else NOT_KNOWN
@@ -170,14 +170,14 @@ class Recorder:
         loop.wait_ns += monotonic_ns() - since_ns
 
     def waits_elsewhere(self) -> None:
-        """Batches are fetched by another thread than the one that steps: its wait is unknown."""
+        """Another thread than that of the steps fetches batches: the data wait is unknown."""
         self.usual_batches = None
         loop = self.loop
         loop.wait_ns = loop.wait_of_no_wait_ns = NOT_KNOWN
         loop.samples = loop.samples_of_no_fetch = NOT_KNOWN
 
     def paused(self, since_ns: int) -> None:
-        """The loop was held up since then by us, which is no step's time."""
+        """The hook delayed the loop since then; that time belongs to no step."""
         if self.loop.began_ns is not None:
             self.loop.began_ns += monotonic_ns() - since_ns
 
@@ -200,7 +200,7 @@ class Recorder:
         self._ring.write(layout.PHASE_END, ended, now, 0, 0, 0)
 
     def evaluation_seen(self, since_ns: int) -> None:
-        """The hook saw a batch fetched for evaluation; a phase that the script told goes first."""
+        """The hook saw a batch for evaluation; a phase set by the script takes precedence."""
         if self.loop.phase == TRAIN and not self.in_seen_evaluation:
             self.phase_begins(EVALUATE, since_ns)
             self.in_seen_evaluation = True
@@ -212,7 +212,7 @@ class Recorder:
             self.phase_ends()
 
     def evaluation_was_training(self) -> None:
-        """A step came of it: what was seen as evaluation is the beginning of that step."""
+        """A step followed: the supposed evaluation was the beginning of that step."""
         seen = self.loop
         self.evaluation_over()
         seen.phase, self.loop = self.loop.phase, seen
@@ -231,5 +231,5 @@ class Recorder:
     def fact(
         self, kind: int, a: int, b: int = NOT_KNOWN, c: int = NOT_KNOWN, flags: int = 0
     ) -> None:
-        """A record whose fields its kind explains (`ring.py`)."""
+        """Write a record of this kind; `ring.py` defines its fields."""
         self._ring.write(kind, self.loop.phase, monotonic_ns(), a, b, c, flags)

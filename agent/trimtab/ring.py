@@ -1,12 +1,12 @@
-"""The file through which a training process tells the agent of its steps.
+"""The file in which a training process records its steps for the agent.
 
-One ring of fixed-size records a process, in memory that both map: writing one costs a fraction of
-a microsecond, needs no thread and no socket, and what was written survives the writer. A record
-that the agent didn't read in time is overwritten, and counted.
+Each process has one ring of fixed-size records, in memory that the agent maps too. Writing a
+record takes a fraction of a microsecond, needs no thread and no socket, and the record survives the
+writer. A record that the agent didn't read in time is overwritten and counted.
 
 Layout, little-endian: a header of 64 bytes (magic, rank, records written so far), then the
-records. `kind` says how the last three fields are to be read. Names (of metrics) are told once,
-in a text file beside the ring, one a line; the record carries the line number.
+records. `kind` says how to read the last three fields. Names of metrics are written once to a
+text file beside the ring, one per line; the record holds the line number.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _WRITTEN = struct.Struct("<q")
 _WRITTEN_AT = 16
 _HEADER_BYTES = 64
 _BEING_WRITTEN = 64
-"""Records nearest to the writer that the reader leaves alone when the ring has wrapped."""
+"""Records nearest to the writer that the reader skips after the ring has wrapped."""
 _HELD_RECORDS = 2_048
-"""Read ones that may stay in the reader's memory, 80 KB: with eight ranks whole rings are 5 MB."""
+"""Records already read that may stay in the reader's memory: 80 KB. Eight whole rings are 5 MB."""
 
 STEP, UNTIMED_STEP, PHASE_BEGIN, PHASE_END, EPOCH, LOG = range(1, 7)
 CHECKPOINT, LOADER, PRECISION, MEMORY, RANK, PROFILE = range(7, 13)
@@ -39,7 +39,7 @@ CHECKPOINT, LOADER, PRECISION, MEMORY, RANK, PROFILE = range(7, 13)
 LOG (a METRIC record): value, step. CHECKPOINT: duration ns, bytes. LOADER: workers, batch size,
 prefetch factor; flags. PRECISION: type of autocast, type of the parameters (DTYPES); flags.
 MEMORY: most bytes allocated and reserved on this rank's GPU, bytes it has. RANK: local rank, world
-size, process id. PROFILE: first step, steps, bytes (0: failed). -1 is "not told"."""
+size, process id. PROFILE: first step, steps, bytes (0: failed). -1 is "not known"."""
 
 PIN_MEMORY, PERSISTENT_WORKERS, EVALUATES = 1, 2, 4
 """Flags of LOADER."""
@@ -51,7 +51,7 @@ NOT_KNOWN = -1
 
 
 class RingWriter:
-    """The training process's end. Raises OSError only while it is made."""
+    """The training process's side. Only the constructor raises OSError."""
 
     def __init__(self, folder: str, rank: int) -> None:
         path, descriptor = _made(Path(folder))
@@ -93,8 +93,8 @@ class RingWriter:
 
 
 def _made(folder: Path) -> tuple[Path, int]:
-    """`PID.ring`, open; `PID-1.ring` of a process that has replaced its program (exec), and so on:
-    what it told before may not have been read yet."""
+    """`PID.ring`, open; `PID-1.ring` after the process has replaced its program (exec), and so on:
+    the agent may not have read the earlier ring yet."""
     for number in count():
         path = folder / (f"{os.getpid()}-{number}.ring" if number else f"{os.getpid()}.ring")
         with suppress(FileExistsError):
@@ -104,14 +104,14 @@ def _made(folder: Path) -> tuple[Path, int]:
 
 
 def process_of(name: str) -> int:
-    """The number of the process whose ring has this file name; -1 if it is none."""
+    """The id of the process whose ring has this file name; -1 for other files."""
     stem, suffix = os.path.splitext(name)  # noqa: PTH122 - runs often
     pid = stem.partition("-")[0]
     return int(pid) if suffix == ".ring" and pid.isdecimal() else -1
 
 
 class RingReader:
-    """The agent's end: what is new since the last call, and how much was lost."""
+    """The agent's side: new records since the last call, and how many were lost."""
 
     def __init__(self, path: Path) -> None:
         with path.open("rb") as file:
@@ -144,7 +144,7 @@ class RingReader:
             yield kind, phase, name, *rest
 
     def skip(self) -> None:
-        """What has been written so far is somebody else's."""
+        """Skip what has been written so far."""
         self._read = _WRITTEN.unpack_from(self._memory, _WRITTEN_AT)[0]
 
     def name(self, number: int) -> str:

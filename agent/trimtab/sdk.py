@@ -1,11 +1,11 @@
-"""The lines that a training script may add: what the loop itself knows best.
+"""The calls that a training script may add to its loop.
 
     for batch in trimtab.wrap(loader):
         ...
         trimtab.step(samples=len(batch))
 
-Outside of `trimtab run` each call does nothing. Inside, it costs about a microsecond. No call
-ever raises because of Trimtab. The steps of one process are told from one thread.
+Outside of `trimtab run` each call does nothing. Inside, it takes about a microsecond. No call ever
+raises because of Trimtab. Call `step` from one thread per process.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Item = TypeVar("Item")
 
 
 class Attachment:
-    """Whether this process is watched, and its recorder once something was told."""
+    """Whether this process is measured, and its recorder once something was recorded."""
 
     def __init__(self) -> None:
         self.folder = os.environ.get("TRIMTAB_RUN_DIR", "")
@@ -40,7 +40,7 @@ class Attachment:
         self.recorder: Recorder | None = None
 
     def open(self, known: ProcessRank | None = None) -> Recorder | None:
-        """`known`: which process this is, where the framework can say it; else the launcher."""
+        """`known`: the rank from the framework; default: the rank from the launcher."""
         if self.recorder is None and self.folder:
             try:
                 where = known or process_rank(os.environ)
@@ -50,7 +50,7 @@ class Attachment:
         return self.recorder
 
     def forked(self) -> None:
-        """A forked worker is its own process: it must not write into its parent's ring."""
+        """A forked worker must not write into its parent's ring."""
         if self.recorder:
             self.recorder.abandon()
         self.recorder = None
@@ -73,18 +73,17 @@ def _warn_once(problem: str) -> None:
 def step(samples: int | None = None) -> None:
     """Call at the end of each training step.
 
-    The step lasted from the end of the step before, or from the beginning of the loop where that
-    is known (`wrap` and `phase` tell it); a first step whose beginning isn't known is counted
-    with its samples but has no duration.
+    A step lasts from the end of the previous step, or from the start of the loop if `wrap` or
+    `phase` is used. Without them the first step is counted, with its samples, but has no duration.
 
     Args:
-        samples: training samples in this step, of this process only.
+        samples: training samples in this step, in this process only.
     """
     recorder = attached.recorder or attached.open()
     if recorder is None:
         return
     try:
-        # The usual case stays free of a further call: it is half of what a step costs.
+        # The usual case avoids another call, which would take as long as the rest of the step.
         is_count = type(samples) is int and 0 <= samples < _MOST_SAMPLES
         recorder.step(samples if is_count else _count(samples))  # type: ignore[arg-type]
     except Exception as error:
@@ -92,24 +91,24 @@ def step(samples: int | None = None) -> None:
 
 
 def _count(samples: Any) -> int:
-    """A step counts even if its samples can't be told."""
+    """A step counts even if its number of samples is invalid."""
     if samples is None:
         return NOT_KNOWN
     with suppress(Exception):
         count = int(samples)
         if 0 <= count < _MOST_SAMPLES:
             return count
-    _warn_once(f"step(samples={samples!r}) is counted without samples. Send a whole number.")
+    _warn_once(f"step(samples={samples!r}) is counted without samples. Pass a whole number from 0.")
     return NOT_KNOWN
 
 
 def run(**parameters: Any) -> Run:
-    """Which run this is; and, optionally, its parameters: `trimtab.run(lr=0.1, model="vit")`.
+    """Return the current run, and set its parameters: `trimtab.run(lr=0.1, model="vit")`.
 
-    Parameters are text, numbers or booleans; what is named like a secret is not sent.
+    Parameters are text, numbers or booleans. Values of parameters named like secrets are redacted.
 
     Returns:
-        Its id and address; outside of `trimtab run` an empty one, which is false.
+        The run's id and URL; outside of `trimtab run` an empty `Run`, which is false.
     """
     if not attached.folder:
         return Run()
@@ -133,7 +132,7 @@ def epoch(number: int) -> None:
 
 
 def log(*, step: int | None = None, **metrics: float) -> None:
-    """Tell metrics of the run, e.g. `trimtab.log(loss=0.3, step=100)`."""
+    """Record metrics of the run, e.g. `trimtab.log(loss=0.3, step=100)`."""
 
     def record(recorder: Recorder) -> None:
         values = {name: float(value) for name, value in metrics.items()}
@@ -155,7 +154,7 @@ def _record(name: str, record: Callable[[Recorder], None]) -> None:
 def phase(name: str) -> AbstractContextManager[None]:
     """`with trimtab.phase("evaluate"):` - one of initialise, train, evaluate, checkpoint, finalise.
 
-    Steps inside belong to the phase; its time doesn't count in the step around it.
+    Steps inside belong to the phase. Its time doesn't count towards the surrounding step.
     """
     recorder = attached.recorder or attached.open()
     if recorder is None:
@@ -188,9 +187,9 @@ class _Phase(AbstractContextManager[None]):
 
 
 def wrap(loader: Iterable[Item]) -> Iterable[Item]:
-    """`loader`, with the time that the loop waits for it counted as the coming step's data wait.
+    """Wrap `loader` so that the time spent waiting for it counts as the next step's data wait.
 
-    Length and attributes are the loader's own. Outside of `trimtab run`, `loader` itself.
+    The result has the loader's length and attributes. Outside of `trimtab run`, returns `loader`.
     """
     recorder = attached.recorder or attached.open()
     return loader if recorder is None else _Waiting(loader, recorder)
@@ -232,5 +231,5 @@ class _Waiting(Iterable[Item]):
 
     def __getattr__(self, name: str) -> Any:
         if name == "_loader":
-            raise AttributeError(name)  # half-made copies would recurse without end
+            raise AttributeError(name)  # copies without `_loader` would recurse without end
         return getattr(self._loader, name)

@@ -68,7 +68,7 @@ def test_attach_says_why_it_can_not(trimtab, environment):
     script = f"exec {' '.join(trimtab_command('attach', '$$'))}"
     twice = trimtab(environment, "run", "--", "bash", "-c", script)
     assert twice.returncode == 1
-    assert "measured already" in twice.stderr
+    assert "already measured" in twice.stderr
     assert trimtab(environment, "attach", "me").returncode == 2
 
 

@@ -23,7 +23,7 @@ def test_the_doctor_names_what_is_missing_what_that_costs_and_how_to_fix_it(trim
     details = done.stdout.splitlines()
     for number, line in enumerate(details):
         if line.startswith(("missing", "partly", "WRONG")):
-            assert "without it: " in details[number + 1]
+            assert "not available: " in details[number + 1]
     has_pressure = Path("/proc/pressure/cpu").exists()
     assert ("ok       pressure" in done.stdout) == has_pressure
 
@@ -46,7 +46,7 @@ def test_an_unanswered_metadata_service_is_named_with_what_it_costs(trimtab, env
     metadata = {"TRIMTAB_METADATA": "on", "TRIMTAB_METADATA_URL": stub(lambda *asked: None).url}
     done = trimtab(environment | metadata, "doctor")
     assert "missing  price          no metadata service answers" in done.stdout
-    assert "without it: the run's cost" in done.stdout
+    assert "not available: the run's cost" in done.stdout
     done = trimtab(environment, "doctor")
     assert "missing  price          switched off by TRIMTAB_METADATA" in done.stdout
 
@@ -62,7 +62,7 @@ def test_what_an_older_gpu_does_not_tell_is_said(trimtab, environment, driver):
     done = trimtab(environment | driver.environment, "doctor")
     lines = done.stdout.splitlines()
     at = next(n for n, line in enumerate(lines) if line.startswith("partly   gpus"))
-    assert "without it: how much of the GPU its kernels use" in lines[at + 1]
+    assert "not available: how much of the GPU its kernels use" in lines[at + 1]
     assert "PCIe traffic" in lines[at + 1]
 
 
@@ -88,7 +88,7 @@ def test_a_driver_without_gpus_is_missing_and_the_doctor_says_why(
     said = done.stdout.splitlines()
     at = next(n for n, line in enumerate(said) if line[9:23].strip() == "gpus")
     assert said[at] == f"missing  gpus           {seen}"
-    assert said[at + 1].strip().startswith("without it: GPU utilisation, memory")
+    assert said[at + 1].strip().startswith("not available: GPU utilisation, memory")
     assert fix in said[at + 2]
 
 

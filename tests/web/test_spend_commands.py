@@ -195,7 +195,7 @@ def test_a_token_of_agents_may_ask_for_a_cost_and_not_compare(service, job, caps
     assert say(capsys, "cost", a)[0] == 0
     code, _, errors = say(capsys, "compare", a, b)
     assert code == 2
-    assert "the token needs the scope `read`" in errors
+    assert "a token with the scope `read`" in errors
 
 
 def test_without_a_service_it_says_what_to_set(capsys, monkeypatch, tmp_path):

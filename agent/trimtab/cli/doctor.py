@@ -39,7 +39,7 @@ def doctor(arguments: argparse.Namespace) -> int:
     for check in checks:
         print(f"{_MARKS[check.state]:8} {check.name:14} {check.seen}")
         if check.lost:
-            print(f"{'':24}without it: {check.lost}")
+            print(f"{'':24}not available: {check.lost}")
         if check.fix:
-            print(f"{'':24}to fix it: {check.fix}")
+            print(f"{'':24}fix: {check.fix}")
     return 1 if any(check.state is State.WRONG for check in checks) else 0

@@ -10,7 +10,7 @@ from trimtab.ring import NOT_KNOWN
 
 
 class Batches:
-    """Known for as long as the loader lives."""
+    """Kept as long as the loader exists."""
 
     __slots__ = (
         "_last",
@@ -26,16 +26,16 @@ class Batches:
 
     def __init__(self, loader: Any) -> None:
         self.train = False
-        """It has led to optimizer steps."""
+        """Its batches led to optimizer steps."""
         self.is_reported = False
         self.began_ns = 0
-        """When the loop began that no step has followed yet."""
+        """When the loop began, until its first step."""
         self._settings = loader
         self.batch_size = _whole(getattr(loader, "batch_size", None))
         self._shapes_only = False
         self.full_batches = self._last = NOT_KNOWN
         self._period = 0
-        """How many batches are known to hold `batch_size` samples; -1: each is to be looked at."""
+        """How many batches are known to hold `batch_size` samples; -1: look at each batch."""
         self.measure(loader)
 
     def measure(self, loader: Any) -> None:
@@ -53,10 +53,10 @@ class Batches:
             length = _first_length(batch)
             return min(length, self.batch_size) if self.batch_size > 0 else length
         if number > self._period > 0:
-            number = (number - 1) % self._period + 1  # a sampler that begins again by itself
+            number = (number - 1) % self._period + 1  # a sampler that restarts by itself
         return self._last if number > self.full_batches else self.batch_size
 
-    def tell(self, recorder: Recorder, evaluates: bool) -> None:
+    def report(self, recorder: Recorder, evaluates: bool) -> None:
         loader, self._settings, self.is_reported = self._settings, None, True
         flags = ring.PIN_MEMORY * bool(getattr(loader, "pin_memory", False))
         flags |= ring.PERSISTENT_WORKERS * bool(getattr(loader, "persistent_workers", False))
@@ -64,7 +64,7 @@ class Batches:
         workers = _whole(getattr(loader, "num_workers", None))
         prefetch = _whole(getattr(loader, "prefetch_factor", None))
         if not workers:
-            prefetch = NOT_KNOWN  # older versions say 2 all the same
+            prefetch = NOT_KNOWN  # older versions of torch return 2 anyway
         recorder.fact(ring.LOADER, workers, self.batch_size, prefetch, flags)
 
 

@@ -1,4 +1,4 @@
-"""What changes slowly in a torch process: precision, GPU memory. Looked at about once a second."""
+"""Checks precision, GPU memory and profile requests of a torch process about once a second."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MEMORY_NS = 10_000_000_000
 
 
 class PeriodicChecks:
-    """Tells a value when it is new, and the GPU memory's peak every ten seconds if it rose."""
+    """Reports precision when it changes, and peak GPU memory every ten seconds if it rose."""
 
     def __init__(self, training: Training) -> None:
         self.amp: Any = None
@@ -31,13 +31,13 @@ class PeriodicChecks:
             self._profiling.look(steps)
         torch = sys.modules["torch"]
         with suppress(Exception):
-            self._tell_precision(torch, optimizer)
+            self._report_precision(torch, optimizer)
         if now >= self._memory_at_ns:
             self._memory_at_ns = now + _MEMORY_NS
             with suppress(Exception):
-                self._tell_memory(torch)
+                self._report_memory(torch)
 
-    def _tell_precision(self, torch: Any, optimizer: Any) -> None:
+    def _report_precision(self, torch: Any, optimizer: Any) -> None:
         amp = self.amp
         autocast = (
             _dtype(amp.fast_dtype) if amp is not None and amp._enabled else DTYPES.index("off")
@@ -50,8 +50,8 @@ class PeriodicChecks:
             self._precision = precision
             recorder.fact(ring.PRECISION, autocast, parameters, flags=flags)
 
-    def _tell_memory(self, torch: Any) -> None:
-        """Never the first to touch the GPU: that alone would take memory on it."""
+    def _report_memory(self, torch: Any) -> None:
+        """Only if the script has initialised CUDA: initialising it takes GPU memory."""
         if not torch.cuda.is_initialized():
             return
         peak = torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()

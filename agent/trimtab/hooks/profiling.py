@@ -1,6 +1,6 @@
-"""A profile on demand: torch's own profiler in one rank, bounded in steps, time and bytes.
+"""A profile on demand: torch's profiler in one rank, limited in steps, time and bytes.
 
-The agent asks by a file in the run's folder and takes the trace that appears beside it.
+The agent requests a profile by a file in the run's folder and collects the trace beside it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trimtab.run_folder import PROFILE_NAME, TRACE_SUFFIX
 
 
 class Profiling:
-    """Watches for a request, and follows it from step to step."""
+    """Checks for requests, and starts and stops the profiler."""
 
     def __init__(self, training: Training) -> None:
         self._training = training
@@ -31,7 +31,7 @@ class Profiling:
         self._began_ns = 0
 
     def look(self, steps: int) -> None:
-        """Is there a new request, and is it for this rank?"""
+        """Check for a new request for this rank."""
         with suppress(FileNotFoundError):
             changed_ns = os.stat(self._path).st_mtime_ns  # noqa: PTH116 - once a second, in the loop
             if changed_ns == self._read_ns or self._profiler:
@@ -62,7 +62,7 @@ class Profiling:
             torch = sys.modules["torch"]
             if torch.autograd._profiler_enabled():
                 raise RuntimeError(
-                    "the script profiles itself, and a second profile ends the first"
+                    "the script already runs a profiler, and a second one would end it"
                 )
             profiler = torch.profiler.profile()
             profiler.start()
@@ -83,7 +83,7 @@ class Profiling:
         self._resume(began)
 
     def _write(self, profiler: Any) -> int:
-        """The trace appears under its name when it is whole. 0 if it is larger than asked for."""
+        """Write the trace, then rename it. Returns its bytes; 0 if it is too large."""
         name = f"rank{self._request['rank']}-step{self._first_step}{TRACE_SUFFIX}"
         draft = self._path.with_name(f"draft-{os.getpid()}.json.gz")
         try:

@@ -1,7 +1,7 @@
-"""Lets `training.py` see torch: a public hook for steps, and five small wrappers around the rest.
+"""Connects `training.py` to torch: a public hook for steps, and five small wrappers for the rest.
 
-Each module of torch is patched when it has just been imported. A part that another version of
-torch doesn't have stays unpatched, and the rest works. Nothing here initialises CUDA, synchronises
+Each module of torch is patched right after its import. A part that a version of torch lacks stays
+unpatched, and the rest works. Nothing here initialises CUDA, synchronises
 a device, or keeps a tensor.
 """
 
@@ -27,7 +27,7 @@ from trimtab.ring import NOT_KNOWN
 
 
 def patch(module: ModuleType) -> None:
-    """Patch a module that has just been imported."""
+    """Patch a module right after its import."""
     patches[module.__name__](module)
 
 
@@ -36,7 +36,7 @@ def _recorder() -> Recorder | None:
 
 
 def _process_rank() -> ProcessRank | None:
-    """Processes that the script itself started have no launcher's variables, but a group."""
+    """Processes that the script started have no launcher variables, but a process group."""
     distributed = sys.modules.get("torch.distributed")
     try:
         if distributed and distributed.is_available() and distributed.is_initialized():

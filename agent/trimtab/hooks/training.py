@@ -1,7 +1,7 @@
-"""One process's training loop, pieced together from what its framework lets us see.
+"""The training loop of one process, reconstructed from its framework's calls.
 
-Knows no framework: `pytorch.py` tells it of batches, optimizer steps, modes and checkpoints. Each
-call costs well below a microsecond unless there is something new to tell.
+Independent of the framework: `pytorch.py` reports batches, optimizer steps, modes and checkpoints.
+Each call takes well below a microsecond unless there is something new to record.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from trimtab.hooks.batches import Batches
 from trimtab.recorder import CHECKPOINT, Recorder
 
 _LOOK_NS = 1_000_000_000
-"""How often, at most, a step also looks at what changes slowly."""
+"""The shortest time between two periodic checks."""
 
 
 class Training:
-    """What is known of the loop so far. After a fork the child begins anew."""
+    """The state of the loop. After a fork the child starts with a new one."""
 
     def __init__(self, open_recorder: Callable[[], Recorder | None]) -> None:
         self._open = open_recorder
@@ -32,7 +32,7 @@ class Training:
         self.look: Callable[[Any, int, int], None] | None = None
         """Called about once a second with the optimizer, steps so far and the time in ns."""
         self.at_step: Callable[[int], None] | None = None
-        """Called after each step while somebody counts them (a profile is asked for)."""
+        """Called after each step while a profile is requested."""
 
     def _begin(self) -> None:
         self.steps = 0
@@ -45,7 +45,7 @@ class Training:
         self._epoch = -1
         self._look_at_ns = 0
         self._loader: Batches | None = None
-        """The one whose loop goes on, if it trains."""
+        """The loader of the current training loop."""
         self._fetched_from: Batches | None = None
 
     def recorder(self) -> Recorder | None:
@@ -54,13 +54,13 @@ class Training:
     # Batches
 
     def loop_begins(self, batches: Batches, no_gradients: bool) -> bool:
-        """A loop over a loader begins. True if it is one that trains, as far as one can tell."""
+        """A loop over a loader begins. True if it seems to be a training loop."""
         recorder = self.recorder()
         if recorder is None or not self._is_own_thread():
             return False
         evaluates = self._is_evaluation(batches, no_gradients)
         if not batches.is_reported:
-            batches.tell(recorder, evaluates)
+            batches.report(recorder, evaluates)
         batches.began_ns = monotonic_ns()
         recorder.usual_optimizer, recorder.usual_batches = 0, None
         if recorder.fetching or evaluates:
@@ -84,7 +84,7 @@ class Training:
     def fetched(
         self, recorder: Recorder, batches: Batches, since_ns: int, samples: int, no_gradients: bool
     ) -> None:
-        """A batch arrived that was asked for at `since_ns`."""
+        """A batch arrived that was requested at `since_ns`."""
         if not self._is_own_thread():
             return
         self._fetched_from = batches
@@ -100,14 +100,14 @@ class Training:
         recorder.fetched(since_ns, samples)
 
     def _is_evaluation(self, batches: Batches, no_gradients: bool) -> bool:
-        """A part of the model may be frozen by `eval()`: a loader that has led to steps trains."""
+        """`eval()` may freeze a part of the model: a loader that led to steps is for training."""
         if no_gradients or self._evaluated is None or batches.train:
             return no_gradients
         module = self._evaluated()
         return module is not None and not module.training
 
     def _is_own_thread(self) -> bool:
-        """Batches that another thread prefetches are waited for in nobody's step."""
+        """No step waits for batches that another thread prefetches."""
         if not self._thread:
             self._thread = get_ident()
         return self._thread == get_ident()
@@ -115,7 +115,7 @@ class Training:
     # Steps
 
     def stepped(self, optimizer: Any, arguments: Any = (), named: Any = None) -> None:
-        """An optimizer made a step. The usual case stays within this function: a call is dear."""
+        """An optimizer made a step. The usual case is inlined here, because a call is expensive."""
         try:
             recorder = sdk.attached.recorder
             if recorder is None or recorder.usual_optimizer != id(optimizer):
@@ -134,7 +134,7 @@ class Training:
             return
 
     def _stepped(self, optimizer: Any) -> None:
-        """A step that may have something new to it."""
+        """A step after which something may have to be recorded."""
         main = self._main
         if (main is None or main() is not optimizer) and not self._becomes_main(optimizer):
             return
@@ -149,7 +149,7 @@ class Training:
             self._trains(recorder, self._fetched_from)
         recorder.evaluation_over()
         if self._loader and self._loader.began_ns:
-            self._tell_epoch(recorder, self._loader)
+            self._record_epoch(recorder, self._loader)
         self._look_around(recorder, optimizer, recorder.step_seen())
 
     def _look_around(self, recorder: Recorder, optimizer: Any, now: int) -> None:
@@ -178,8 +178,8 @@ class Training:
             recorder.evaluation_was_training()
             self._loader = batches
 
-    def _tell_epoch(self, recorder: Recorder, batches: Batches) -> None:
-        """Only now is it known that the loop which began then is one that trains."""
+    def _record_epoch(self, recorder: Recorder, batches: Batches) -> None:
+        """Recorded at the first step, which shows that this loop trains."""
         self._epoch += 1
         if not recorder.script_reports_epochs:
             recorder.epoch(self._epoch, batches.began_ns)
@@ -201,7 +201,7 @@ class Training:
         self._depth -= 1
 
     def saving(self, save: Callable[[], Any], written_bytes: Callable[[], int]) -> Any:
-        """Runs `save()`. Its time is a checkpoint's and no step's, if the loop waits for it."""
+        """Run `save()`. If the loop waits for it, its time counts as a checkpoint, not a step."""
         recorder = self.recorder()
         if recorder is None or recorder.loop.phase == CHECKPOINT:
             return save()

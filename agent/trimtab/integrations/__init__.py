@@ -1,1 +1,1 @@
-"""Callbacks for training frameworks, one module each. None is imported until it is asked for."""
+"""Callbacks for training frameworks, one module each, imported on demand."""

@@ -18,13 +18,13 @@ def __getattr__(name: str) -> Any:
 
 @cache
 def _callback() -> Any:
-    """Made when it is asked for: only then a Keras is needed, and it is the script's own."""
+    """Created on demand, from the Keras that the script uses."""
     keras: Any = sys.modules.get("keras") or _imported()
     base = keras.callbacks.Callback
     fetches_before = _fetches_before_the_batch_begins(keras)
 
     class TrimtabCallback(base):  # type: ignore[misc, valid-type]
-        """Tells steps, epochs, evaluations and the metrics of each epoch.
+        """Records steps, epochs, evaluations and the metrics of each epoch.
 
         Args:
             batch_size: samples of one step in this process; None: not known.
@@ -66,7 +66,7 @@ def _imported() -> Any:
 
 
 def _fetches_before_the_batch_begins(keras: Any) -> bool:
-    """On TensorFlow the step itself takes its batch, so the wait can't be told from the work."""
+    """On TensorFlow the step itself fetches its batch, so the data wait can't be measured."""
     try:
         return str(keras.backend.backend()) != "tensorflow"
     except AttributeError:

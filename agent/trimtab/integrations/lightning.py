@@ -17,10 +17,10 @@ def __getattr__(name: str) -> Any:
 
 @cache
 def _callback() -> Any:
-    """Made when it is asked for, from the Lightning that the script has imported."""
+    """Created on demand, from the Lightning that the script has imported."""
 
     class TrimtabCallback(_base()):  # type: ignore[misc]
-        """Tells epochs, evaluations and metrics; steps too, where the hook doesn't see them.
+        """Records epochs, evaluations and metrics, and steps if the hook doesn't.
 
         Args:
             batch_size: samples of one batch in this process; None: not known.

@@ -1,4 +1,4 @@
-"""What all callbacks share: a loop told by a framework's events, beside what the hook sees."""
+"""The training loop that all callbacks report to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trimtab.ring import NOT_KNOWN
 
 
 class CallbackLoop:
-    """Steps, waits and phases by event; steps and waits only where the hook doesn't see them."""
+    """Records steps, waits and phases; steps and waits only if the hook doesn't record them."""
 
     def __init__(self) -> None:
         self._since_ns = 0
@@ -26,7 +26,7 @@ class CallbackLoop:
             recorder.loop_begins(waits_are_known)
 
     def batch_begins(self) -> None:
-        """A batch is here; the time since the last step was spent waiting for it."""
+        """A batch arrived; the time since the last step is its data wait."""
         recorder = sdk.attached.recorder
         if recorder and self._since_ns and not recorder.hook_sees_batches:
             with suppress(Exception):
@@ -50,7 +50,7 @@ class CallbackLoop:
             self._since_ns = monotonic_ns()
 
     def log(self, values: Mapping[str, Any] | None, step: int | None = None) -> None:
-        """The numbers among them."""
+        """Record the values that are numbers."""
         numbers: dict[str, float] = {}
         for name, value in (values or {}).items():
             with suppress(Exception):

@@ -16,11 +16,11 @@ def __getattr__(name: str) -> Any:
 
 @cache
 def _callback() -> Any:
-    """Made when it is asked for: only then Transformers is imported."""
+    """Created on demand: only then is Transformers imported."""
     from transformers import TrainerCallback  # type: ignore[import-not-found]
 
     class TrimtabCallback(TrainerCallback):  # type: ignore[misc]
-        """Tells epochs, evaluations and logs; steps too, where the hook doesn't see them."""
+        """Records epochs, evaluations and logs, and steps if the hook doesn't."""
 
         def __init__(self) -> None:
             self._loop = CallbackLoop()

@@ -1,1 +1,1 @@
-"""A folder for PYTHONPATH; nothing in it is to be imported by name."""
+"""A folder for PYTHONPATH. Don't import from it by name."""

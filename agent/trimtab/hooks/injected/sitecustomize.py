@@ -1,7 +1,7 @@
-"""Runs at the start of every Python under `trimtab run`: waits for torch, and lets it be seen.
+"""Runs at the start of every Python under `trimtab run`, and loads the hook when torch is imported.
 
-Imports nothing that Python hasn't loaded by itself, so that a script without torch pays for one
-dictionary look-up an import. Whatever fails here must not be noticed by the script.
+Imports nothing that Python hasn't loaded already: a script without torch pays for one dictionary
+look-up per import. Errors here must not reach the script.
 """
 
 import os
@@ -28,7 +28,7 @@ _SEEN = frozenset(
 
 
 class _Watcher:
-    """Lets the other finders find; tells the hook when one of these modules has been executed."""
+    """Leaves finding to the other finders; calls the hook after one of these modules has run."""
 
     def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "ModuleSpec | None":
         if name not in _SEEN:
@@ -36,13 +36,13 @@ class _Watcher:
         for finder in sys.meta_path:
             spec = None if finder is self else finder.find_spec(name, path, target)
             if spec is not None:
-                _tell_after(spec.loader)
+                _patch_after(spec.loader)
                 return spec
         return None
 
 
 class _Agent:
-    """Finds the package `trimtab` beside this file where the script's own Python has none."""
+    """Finds the package `trimtab` beside this file if the script's Python has none."""
 
     def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "ModuleSpec | None":
         if name != "trimtab":
@@ -52,22 +52,22 @@ class _Agent:
         return PathFinder.find_spec(name, [_AGENT], target)
 
 
-def _tell_after(loader: "Any") -> None:
-    """The loader stays what it is; only this one execution ends with a call of ours."""
+def _patch_after(loader: "Any") -> None:
+    """Keeps the loader; only this execution calls the hook at its end."""
     try:
         execute = loader.exec_module
 
         def exec_module(module: "ModuleType") -> None:
             del loader.exec_module
             execute(module)
-            _tell(module)
+            _patch(module)
 
         loader.exec_module = exec_module
     except Exception:
         return
 
 
-def _tell(module: "ModuleType") -> None:
+def _patch(module: "ModuleType") -> None:
     try:
         from trimtab.hooks import pytorch
 
@@ -85,8 +85,8 @@ def _wait_for_torch() -> None:
         sys.meta_path.append(_Agent())
 
 
-def _let_the_hidden_one_run() -> None:
-    """Its errors are its own: `site` reports them as it would have without us."""
+def _run_hidden_sitecustomize() -> None:
+    """`site` reports the errors of the hidden `sitecustomize` as it would without the hook."""
     mine = sys.modules.pop("sitecustomize")
     sys.path[:] = [part for part in sys.path if part != _HERE]
     try:
@@ -98,4 +98,4 @@ def _let_the_hidden_one_run() -> None:
 
 
 _wait_for_torch()
-_let_the_hidden_one_run()
+_run_hidden_sitecustomize()
