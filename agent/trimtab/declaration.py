@@ -28,7 +28,7 @@ class Target:
     """The working folder of the command."""
 
     def secrets(self, options: Options) -> list[str]:
-        """Texts that must not be written anywhere."""
+        """Secrets, which must not be written anywhere."""
         known = [options.server.token, *secrets_of(self.environment), *secrets_of(os.environ)]
         return [secret for secret in known if secret]
 
@@ -58,7 +58,7 @@ def build_declaration(session: UUID, run: UUID, target: Target, options: Options
 
 
 def add_git_state(declaration: Declaration, place: Path) -> bool:
-    """In a large repository git takes seconds. False where there is none."""
+    """Takes seconds in a large repository. Returns False if there is no repository."""
     repository = git.repository(place)
     if repository is None:
         return False
@@ -69,7 +69,7 @@ def add_git_state(declaration: Declaration, place: Path) -> bool:
 
 
 def _command(words: Sequence[str], secrets: Sequence[str]) -> list[str]:
-    """As much of it as the service keeps. Cut twice: half a secret is no secret any more."""
+    """Cut to what the service keeps, before and after redaction: half a secret isn't redacted."""
     looked_at = [word[: 4 * LIMITS.text_chars] for word in words[:_MOST_WORDS]]
     return [word[: LIMITS.text_chars] for word in redacted(looked_at, secrets)]
 

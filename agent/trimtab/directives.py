@@ -1,4 +1,4 @@
-"""What the service may ask of a running agent, and the bounds within which it is done."""
+"""Directives of the service to a running agent, and their limits."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _MOST_HEARD = 1_000
 
 @dataclass(frozen=True)
 class Actions:
-    """What a session lets directives do; None: it can't, or mustn't."""
+    """The actions that a session allows; None: impossible or not allowed."""
 
     set_interval: Callable[[float], None] | None = None
     profile: Callable[[dict[str, Any]], None] | None = None
     stop: Callable[[str, float], None] | None = None
-    """The rule that asks for it, and the seconds between SIGTERM and SIGKILL."""
+    """Called with the rule, and the seconds between SIGTERM and SIGKILL."""
 
 
 class Directives:
-    """Each directive is done once, however often it is said, and answered by one event."""
+    """Carries out each directive once, even if it is repeated, and confirms it by an event."""
 
     def __init__(self, actions: Actions, tell: Callable[[str, dict[str, Any]], None]) -> None:
         self._actions = actions
@@ -36,7 +36,7 @@ class Directives:
         self._heard: set[str] = set()
 
     def handle(self, said: Any) -> None:
-        """The `directives` of an answer: a list, of which anything may be wrong."""
+        """Carry out the `directives` of a response; malformed ones are ignored or refused."""
         for directive in said if isinstance(said, list) else []:
             if not isinstance(directive, dict) or not isinstance(directive.get("id"), str):
                 continue
@@ -51,7 +51,7 @@ class Directives:
     def _outcome(self, kind: str, directive: dict[str, Any]) -> tuple[str, str]:
         known = {"interval": self._interval, "profile": self._profile, "stop": self._stop}
         if kind not in known:
-            return "refused", f"this agent knows {', '.join(known)} only"
+            return "refused", f"unknown kind; this agent supports {', '.join(known)}"
         try:
             return known[kind](directive)
         except (ValueError, KeyError, TypeError, OSError) as error:
@@ -59,14 +59,14 @@ class Directives:
 
     def _interval(self, directive: dict[str, Any]) -> tuple[str, str]:
         if self._actions.set_interval is None:
-            return "refused", "not while this agent runs"
+            return "refused", "this agent can't change its interval"
         limits = SHORTEST_INTERVAL_SECONDS, LONGEST_INTERVAL_SECONDS
         self._actions.set_interval(_number(directive, "seconds", *limits))
         return "done", ""
 
     def _profile(self, directive: dict[str, Any]) -> tuple[str, str]:
         if self._actions.profile is None:
-            return "refused", "there is no hook in what this agent watches"
+            return "refused", "the measured process has no hook"
         self._actions.profile(profile_request(directive))
         return "passed_on", ""
 
@@ -79,10 +79,10 @@ class Directives:
 
 
 def profile_request(said: dict[str, Any]) -> dict[str, Any]:
-    """Which steps of which rank, bounded in steps, seconds and bytes.
+    """The steps and the rank to profile, limited in steps, seconds and bytes.
 
     Raises:
-        ValueError: a bound is broken; TypeError: not a number.
+        ValueError: a value is not a number, or outside its limits.
     """
     first = said.get("first_step")
     return {

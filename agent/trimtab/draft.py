@@ -1,4 +1,4 @@
-"""A segment while it is being filled: column buffers, and the events in between."""
+"""A segment that is still being filled: column buffers and events."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ class Draft:
         self.events.append(Event(time_ms, kind, data))
 
     def blocks(self) -> list[Block]:
-        """A series that could not be read at all is not sent."""
+        """Series without any value are left out."""
         known = {n: c for n, c in self._columns.items() if any(v is not None for v in c)}
         return [Block(self._times_ms, known)] if known else []

@@ -1,4 +1,4 @@
-"""The git repository around the working folder: its name without git, its state by git."""
+"""The git repository of the working folder: its name from files, its state from git."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class State:
 
 
 def repository(start: Path) -> Repository | None:
-    """The innermost repository that holds `start`; named after its origin, else its folder."""
+    """The innermost repository that contains `start`, named after its origin, else its folder."""
     for folder in (start, *start.parents):
         git = folder / ".git"
-        with suppress(OSError):  # one above may be closed to us
+        with suppress(OSError):  # a parent folder may not be readable
             if git.is_dir():
                 return Repository(folder, _origin_name(git / "config") or folder.name)
             if git.is_file():
@@ -52,7 +52,7 @@ def _origin_name(config: Path) -> str:
 
 
 def state(folder: Path) -> State:
-    """Commit, branch and whether tracked files differ; empty where git is missing or slow."""
+    """Commit, branch and whether tracked files differ; empty if git is missing or slow."""
     command = ["git", "status", "--porcelain=v2", "--branch", "--untracked-files=no"]
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
     try:

@@ -1,4 +1,4 @@
-"""What this machine has, and how much of it this run was given."""
+"""The machine's hardware, and how much of it is allocated to the run."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from trimtab.wire import NodeFacts
 
 
 def node_facts(machine_id: str) -> NodeFacts:
-    """As measured; what can't be read stays 0, which is "unknown".
+    """The facts of this machine; what can't be read stays 0, which means unknown.
 
-    The GPUs aren't in it: to find them may take seconds, so `sources.gpu` tells of them later.
+    GPUs are added later by `sources.gpu`, because listing them may take seconds.
     """
     facts = NodeFacts(machine_id=machine_id, hostname=shortened(socket.gethostname()))
     facts.vcpus = os.cpu_count() or 0

@@ -1,4 +1,4 @@
-"""Which run, job, attempt and machine this is: decided here, so that nodes join without asking."""
+"""The identity of run, job, attempt and machine, computed without asking the service."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ from trimtab.wire import LIMITS
 _LAUNCHERS = ("TRIMTAB_RUN", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "TRAINING_JOB_NAME")
 _ATTEMPTS = ("TRIMTAB_ATTEMPT", "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
 _TORCHRUN_WITHOUT_ID = "none"
-"""What torchrun puts into TORCHELASTIC_RUN_ID when nobody gave it one; not an identity."""
+"""torchrun's TORCHELASTIC_RUN_ID if no id was given; not an identity."""
 _TOKEN_PREFIX_CHARS = 8
 
 
 @dataclass(frozen=True)
 class Server:
-    """Where uploads go; both empty while no service is known."""
+    """URL and token of the service; both empty if no service is set."""
 
     url: str = ""
     token: str = ""
 
     @property
     def destination(self) -> str:
-        """Tells apart whose samples are whose in a shared spool, without holding the token.
+        """Identifies service and workspace in a shared spool, without the token itself.
 
-        Empty without a token: such samples wait until someone says where they belong.
+        Empty without a token: such samples wait until a service is set.
         """
         if not self.url or not self.token:
             return ""
         return f"{self.url} {hashlib.sha256(self.token.encode()).hexdigest()[:12]}"
 
     def page(self, run: UUID) -> str:
-        """The run's own page; empty while no service is known."""
+        """The URL of the run's page; empty if no service is set."""
         return f"{self.url}/runs/{run}" if self.url else ""
 
 
 def is_shared(environment: Mapping[str, str]) -> bool:
-    """A launcher or the user names the run, so that other commands may belong to it."""
+    """Whether a launcher or the user names the run, so that other commands may belong to it."""
     names = (environment.get(name, "").strip() for name in _LAUNCHERS)
     return any(name and name != _TORCHRUN_WITHOUT_ID for name in names)
 
 
 def run_id(server: Server, environment: Mapping[str, str]) -> UUID:
-    """A UUID in TRIMTAB_RUN is taken as it is; a launcher's id gives the same run on every node."""
+    """A UUID in TRIMTAB_RUN is used as it is; a launcher's id gives the same run on every node."""
     for name in _LAUNCHERS:
         launcher_id = environment.get(name, "").strip()
         if not launcher_id or launcher_id == _TORCHRUN_WITHOUT_ID:
@@ -75,7 +75,7 @@ def attempt(environment: Mapping[str, str]) -> int:
 
 
 def machine_id(environment: Mapping[str, str]) -> str:
-    """The instance id as declared or as the firmware bears it, else a hash of boot and host."""
+    """The instance id from TRIMTAB_MACHINE_ID or the firmware, else a hash of boot and host."""
     known = environment.get("TRIMTAB_MACHINE_ID", "").strip() or _instance_id()
     if known:
         return shortened(known)
@@ -83,7 +83,7 @@ def machine_id(environment: Mapping[str, str]) -> str:
 
 
 def _instance_id() -> str:
-    """Of an EC2 instance on Nitro, which has it in its firmware; else empty."""
+    """The id of an EC2 instance on Nitro, from its firmware; else empty."""
     with suppress(OSError, UnicodeDecodeError):
         tag = Path("/sys/class/dmi/id/board_asset_tag").read_text().strip()
         return tag if tag.startswith("i-") else ""
@@ -91,7 +91,7 @@ def _instance_id() -> str:
 
 
 def working_folder() -> Path:
-    """One that was deleted under us is known by the shell's word only."""
+    """The working folder; if it was deleted, the shell's PWD."""
     try:
         return Path.cwd()
     except OSError:
@@ -99,7 +99,7 @@ def working_folder() -> Path:
 
 
 def entry_point(command: Sequence[str]) -> str:
-    """The script or module that the command runs, else the program's own name."""
+    """The script or module that the command runs, else the program's name."""
     for before, word in pairwise(command):
         if before == "-m" and Path(command[0]).name.startswith("python"):
             return word
@@ -128,7 +128,7 @@ def _relative(script: str, place: Path, base: Path) -> str:
 
 
 def _is_file(path: Path) -> bool:
-    """False too where it can't be looked up: a word may be a whole program (`python -c`)."""
+    """False also if the lookup fails: a word may be a whole program (`python -c`)."""
     with suppress(OSError, ValueError):
         return path.is_file()
     return False

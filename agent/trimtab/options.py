@@ -1,4 +1,4 @@
-"""What the user says about a run: options of the command line first, then the environment."""
+"""The options of a run, from the command line and then the environment."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 from trimtab.directives import profile_request
 from trimtab.identity import Server, pairs, shortened
 from trimtab.redaction import redacted
-from trimtab.settings import remembered
+from trimtab.settings import saved_server
 from trimtab.wire import NodeFacts
 
 Scalar = str | int | float | bool
 
 _NODE_TEXTS = ("instance_type", "region", "zone", "provider", "service", "purchase_option")
-"""Each is `--name-like-this` and TRIMTAB_NAME_LIKE_THIS."""
+"""Each is an option `--name-like-this` and a variable TRIMTAB_NAME_LIKE_THIS."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """Everything said; empty is not said."""
+    """The options of a run; empty means not set."""
 
     server: Server = field(default_factory=Server)
     job: str = ""
@@ -31,10 +31,10 @@ class Options:
     node: dict[str, str] = field(default_factory=dict)
     owns_machine: bool = False
     ask_metadata: bool = True
-    """Where the machine is, of the cloud that it is in."""
+    """Whether to query the cloud's metadata service."""
     interval_seconds: float = 0.5
     allow_stop: bool = False
-    """A rule may end the training."""
+    """Whether a rule may end the training."""
     profile: dict[str, Any] | None = None
     """The steps to profile, as `directives.profile_request` gives them."""
 
@@ -45,14 +45,14 @@ class Options:
 
 
 def server(url: str | None, token: str | None, environment: Mapping[str, str]) -> Server:
-    """What is said, else the environment, else what `trimtab init` remembers.
+    """The service from the options, else the environment, else as saved by `trimtab init`.
 
-    A remembered token is for the remembered address only.
+    A saved token is used for the saved URL only.
     """
     chosen = (url or environment.get("TRIMTAB_URL", "")).strip().rstrip("/")
     secret = (token or environment.get("TRIMTAB_TOKEN", "")).strip()
     if not chosen or not secret:
-        known = remembered()
+        known = saved_server()
         chosen = chosen or known.url
         secret = secret or (known.token if chosen == known.url else "")
     return Server(chosen, secret)
@@ -74,7 +74,7 @@ def tags(said: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def profile_steps(text: str) -> dict[str, Any]:
-    """`50:55` are the steps 50 to 54, counted from 1, of rank 0.
+    """`50:55` means the steps 50 to 54 of rank 0, counted from 1.
 
     Raises:
         ValueError: not two whole numbers, or too many steps.
@@ -84,7 +84,7 @@ def profile_steps(text: str) -> dict[str, Any]:
 
 
 def parameters(said: Sequence[str], secrets: Sequence[str] = ()) -> dict[str, Scalar]:
-    """`--param k=v` as numbers and booleans where they are; secrets are taken out."""
+    """`--param k=v` as numbers, booleans or text; secrets are redacted."""
     values: dict[str, Scalar] = {}
     for word in redacted(list(said), secrets):
         key, _, value = word.partition("=")

@@ -1,4 +1,4 @@
-"""The agent's side of a profile on demand: asks the hook for it, and takes the trace away."""
+"""The agent's side of a profile on demand: requests it from the hook and collects the trace."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KIND = "profile"
 
 
 def request(folder: Path, asked: dict[str, Any]) -> None:
-    """Ask the rank that `asked` names (`directives.profile_request`). A new request replaces."""
+    """Request a profile (`directives.profile_request`). A new request replaces the last one."""
     draft = folder / f"{PROFILE_NAME}.draft"
     draft.write_text(json.dumps(asked))
     draft.replace(folder / PROFILE_NAME)
@@ -24,14 +24,14 @@ def any_ready(folder: Path) -> bool:
 
 
 def collect(folder: Path, spool: Spool, session: str) -> list[str]:
-    """Move the traces that are there into the spool; what went wrong, to be said."""
+    """Move finished traces into the spool. Returns what went wrong."""
     problems = []
     for trace in folder.glob(f"*{TRACE_SUFFIX}"):
         try:
             kept = spool.artefacts.add(session, KIND, trace, trace.name)
         except OSError as error:
             kept = False
-            problems.append(f"{trace.name} was not kept: {error.strerror}")
+            problems.append(f"the profile {trace.name} couldn't be kept: {error.strerror}")
         if not kept:
             trace.unlink(missing_ok=True)
     return problems

@@ -1,4 +1,4 @@
-"""Takes secrets out of a command before it is written anywhere: by name, by shape, by entropy."""
+"""Redacts secrets in a command before it is written anywhere: by name, by format, by entropy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SECRET_NAME = re.compile(
 )
 _ASSIGNMENT = re.compile(r"\A(?P<name>-{0,2}[A-Za-z_][\w.\-]*)(?P<sign>=|:)(?P<value>.+)\Z", re.S)
 _URL_CREDENTIALS = re.compile(r"(?P<scheme>[a-z][a-z0-9+.\-]{0,30}://)[^/@\s]+@", re.IGNORECASE)
-"""Without the bound a word of 100 000 letters, each of which may begin a scheme, takes a minute."""
+"""Without the limit of 30, a word of 100 000 letters takes a minute, as each may begin a scheme."""
 _KNOWN_SHAPES = re.compile(
     r"\b(?:sk|pk|ghp|gho|ghs|glpat|hf|tt|xox[bap]|AKIA|ASIA|eyJ)[-_A-Za-z0-9]{12,}"
 )
@@ -27,7 +27,7 @@ _SECRET_BITS_PER_CHARACTER = 3.8
 
 
 def secrets_of(environment: Mapping[str, str]) -> list[str]:
-    """The values of variables that are named like secrets; they are looked for, never kept."""
+    """The values of variables that are named like secrets."""
     return [
         value
         for name, value in environment.items()
@@ -39,7 +39,7 @@ def secrets_of(environment: Mapping[str, str]) -> list[str]:
 
 
 def redacted(command: Sequence[str], secrets: Sequence[str] = ()) -> list[str]:
-    """The words of a command with every value that is, names or looks like a secret replaced."""
+    """The words of a command, with all values replaced that are, or look like, secrets."""
     words: list[str] = []
     value_is_secret = False
     for word in command:
@@ -81,7 +81,7 @@ def _value(value: str) -> str:
 
 
 def _is_opaque(text: str) -> bool:
-    """Random characters: mixed kinds, and nearly as varied as chance makes them."""
+    """Whether a text looks random: mixed kinds of characters and high entropy."""
     kinds = [any(map(test, text)) for test in (str.isdigit, str.isupper, str.islower)]
     if re.fullmatch(r"[0-9a-f]{32,}", text, re.IGNORECASE):
         return True

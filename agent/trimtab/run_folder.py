@@ -1,4 +1,4 @@
-"""What a script says of its run, and what it may know of it: small files in the run's folder."""
+"""The small files in the run's folder by which agent, script and hook exchange data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 PROFILE_NAME = "profile.json"
-"""What the agent asks of the hook."""
+"""The profile that the agent requests from the hook."""
 TRACE_SUFFIX = ".trace.json.gz"
 _RUN_NAME = "run.json"
 _PARAMETERS_SUFFIX = ".told.json"
@@ -20,23 +20,23 @@ _MOST_BYTES = 256 * 1024
 
 @dataclass(frozen=True)
 class Run:
-    """The run that this process belongs to; both empty outside of `trimtab run`."""
+    """The run that this process belongs to; empty outside of `trimtab run`."""
 
     id: str = ""
     url: str = ""
-    """Its page; empty while no service is known."""
+    """The URL of its page; empty if no service is set."""
 
     def __bool__(self) -> bool:
         return bool(self.id)
 
 
 def publish(folder: Path, run: Run) -> None:
-    """The agent's side: which run this is."""
+    """The agent's side: write the run's id and URL."""
     _write(folder / _RUN_NAME, {"id": run.id, "url": run.url})
 
 
 def published(folder: Path) -> Run:
-    """The script's side; raises OSError or ValueError where nothing was published."""
+    """The script's side: read the run's id and URL. Raises OSError or ValueError."""
     document = json.loads((folder / _RUN_NAME).read_text())
     return Run(str(document["id"]), str(document["url"]))
 
@@ -45,12 +45,12 @@ def write_parameters(folder: Path, parameters: Mapping[str, Any]) -> None:
     """Replace what this process wrote before. Raises OSError, TypeError or ValueError."""
     text = json.dumps(parameters)
     if len(text) > _MOST_BYTES:
-        raise ValueError(f"{len(text)} bytes of parameters, at most {_MOST_BYTES}")
+        raise ValueError(f"the parameters take {len(text)} bytes, more than {_MOST_BYTES}")
     _write(folder / f"{os.getpid()}{_PARAMETERS_SUFFIX}", json.loads(text))
 
 
 class ScriptParameters:
-    """The agent's side: parameters of all processes, when a file has changed."""
+    """The agent's side: the parameters that scripts set."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -19,14 +19,14 @@ _GAP_TICKS = 4
 _CLOCK_STEP_NS = 2_000_000_000
 
 Seal = Callable[[Draft, Sealed, int], None]
-"""Called with what was collected and when it ended, in ns since the start of the session."""
+"""Called with the samples and steps of a segment, and its end in ns since the session's start."""
 
 
 class Sampler(threading.Thread):
-    """Ticks by the monotonic clock. A missed tick is left out, never made up.
+    """Ticks by the monotonic clock. A missed tick is skipped.
 
-    A tick that comes much too late (the machine was suspended, the process stopped) begins a new
-    segment with a `gap` event; `from_ms` and `to_ms` count from the start of the session.
+    A tick that is much too late (machine suspended, process stopped) begins a new segment with a
+    `gap` event; `from_ms` and `to_ms` count from the start of the session.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Sampler(threading.Thread):
         self._safely(self._finish)
 
     def _safely(self, work: Callable[..., None], *arguments: int) -> None:
-        """Whatever goes wrong here must cost a sample at most, never the training."""
+        """An error here may lose a sample, but must not reach the training."""
         try:
             work(*arguments)
         except Exception as error:
@@ -95,7 +95,7 @@ class Sampler(threading.Thread):
             self._seal_draft(now)
 
     def _change_interval(self, now: int) -> None:
-        """A segment has one resolution: what lies further apart in it would pass for a gap."""
+        """A segment has one resolution, so a new interval begins a new segment."""
         self._seal_draft(now)
         self._interval_ns = self._asked_interval_ns
         self._draft = self._new_draft(now)
@@ -108,7 +108,7 @@ class Sampler(threading.Thread):
         return reading
 
     def _begin_after_gap(self, now: int) -> None:
-        """Rates over the gap would be averages that nobody measured: read once to start anew."""
+        """Read once without keeping the values: rates over the gap would be wrong."""
         before, self._suspended_ns = self._suspended_ns, self._timeline.suspended_ns()
         reason = "suspended" if self._suspended_ns - before > 1e9 else "late"
         self._seal_draft(self._ticked_ns, began_next=now)
@@ -117,7 +117,7 @@ class Sampler(threading.Thread):
         self._read()
 
     def _watch_clock(self, now: int) -> None:
-        """Someone set the clock: sample times go on unmoved, and the reader is told."""
+        """If the wall clock was set, record an event; sample times don't change."""
         step = self._timeline.clock_step_ns()
         if abs(step - self._clock_step_ns) > _CLOCK_STEP_NS:
             seconds = round((step - self._clock_step_ns) / 1e9, 1)

@@ -1,4 +1,4 @@
-"""One watched run on this node: sampler, spool and uploader put together."""
+"""One measured run on this node: connects sampler, spool and uploader."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _OTHERS_SECONDS = 2.0
 _FOLDER_PREFIX = "trimtab-run-"
 
 Stop = Callable[[str, float], None]
-"""Ends the command for this rule, with so many seconds of grace."""
+"""Ends the command for a rule, with some seconds between SIGTERM and SIGKILL."""
 
 
 class Session:
@@ -48,7 +48,7 @@ class Session:
         say: Callable[[str], None],
         folder: Path | None = None,
     ) -> None:
-        """`folder`: of an agent that measured this run before and is gone."""
+        """`folder`: of an agent that measured this run before and has ended."""
         self.id = uuid4()
         self.run_id: UUID = identity.run_id(options.server, target.environment)
         self.spool: Spool = open_spool()
@@ -76,22 +76,22 @@ class Session:
         """Begin to sample and to upload.
 
         Args:
-            pid: the root of what is watched; None: the machine only.
-            stop: how to end it, if a rule may.
+            pid: the root of the measured processes; None: the machine only.
+            stop: ends the command, if a rule may.
         """
         destination = self._options.server.destination
         self.spool.add_session(str(self.id), str(self.run_id), destination)
-        self._tell_declaration()
+        self._send_declaration()
         sources = [*machine_sources(), *self._own_sources(pid)]
         interval = self._options.interval_seconds
         loops = TrainingLoops(self.folder, self._timeline, self._taken_over)
         self._sampler = Sampler(sources, loops, self._timeline, interval, self._seal)
         self._sampler.start()
         self._start_uploader(pid, stop)
-        threading.Thread(target=self._learn, daemon=True).start()
+        threading.Thread(target=self._detect, daemon=True).start()
 
     def _own_sources(self, pid: int | None) -> list[Source]:
-        """The run's processes and GPUs, as far as there are any."""
+        """The sources of the run's processes and GPUs, if there are any."""
         own: list[Source] = []
         follow: list[Callable[[int], None]] = []
         if pid is not None:
@@ -101,7 +101,7 @@ class Session:
                 follow.append(self._tree.follow)
         with suppress(OSError):
             pids = self._tree.pids if self._tree else None
-            gpus = Gpus(self._tell, self._add_gpus, self._target.environment, pids)
+            gpus = Gpus(self._record, self._add_gpus, self._target.environment, pids)
             own.append(gpus)
             follow.append(gpus.follow)
         return [Members(self.folder, follow), *own] if self._tree else own
@@ -111,7 +111,7 @@ class Session:
             return
         profile = None if pid is None else lambda asked: profiles.request(self.folder, asked)
         actions = Actions(self._set_interval, profile, stop if self._options.allow_stop else None)
-        on_directives = Directives(actions, self._tell).handle
+        on_directives = Directives(actions, self._record).handle
         server, own = self._options.server, str(self.id)
         self.uploader = Uploader(self.spool, server, own, self._say, on_directives)
         self.uploader.start()
@@ -140,7 +140,7 @@ class Session:
         self.clean_up()
 
     def clean_up(self) -> None:
-        """Another command of the run may still tell into the folder; it cleans up then."""
+        """Delete the folder, unless another command of the run still uses it."""
         if not living(self.folder):
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -150,12 +150,12 @@ class Session:
 
     @property
     def uploaded(self) -> int:
-        """How many segments the service took from this process."""
+        """How many segments of this process the service accepted."""
         return self.uploader.taken if self.uploader else 0
 
     @property
     def waiting(self) -> int:
-        """What of this session the service hasn't taken."""
+        """How many uploads of this session the service hasn't accepted."""
         return self.spool.contents([str(self.id)]).unsent
 
     # On the sampler's thread
@@ -192,16 +192,16 @@ class Session:
             self.uploader.wake()
 
     def _collect_from_training(self) -> None:
-        """What the script told since the last segment, and traces that were asked for."""
+        """Collect new parameters of the script, and finished profiles."""
         if news := script_parameters(self._script_parameters.changed(), self._secrets):
             self._declaration.parameters |= news
-            self._tell_declaration()
+            self._send_declaration()
         if profiles.any_ready(self.folder) and not self._collector.is_alive():
             self._collector = threading.Thread(target=self._collect, daemon=True)
             self._collector.start()
 
     def _collect(self) -> None:
-        """In a thread of its own: to hash and to move a large file takes longer than a tick."""
+        """Runs in its own thread: hashing and moving a large file takes longer than a tick."""
         for problem in profiles.collect(self.folder, self.spool, str(self.id)):
             self._say(problem)
         if self.uploader:
@@ -209,14 +209,14 @@ class Session:
 
     # From any thread
 
-    def _tell(self, kind: str, data: dict[str, Any]) -> None:
+    def _record(self, kind: str, data: dict[str, Any]) -> None:
         self._own_events.append((self._timeline.now_ns(), kind, data))
 
     def _set_interval(self, seconds: float) -> None:
         if self._sampler:
             self._sampler.set_interval(seconds)
 
-    def _tell_declaration(self) -> None:
+    def _send_declaration(self) -> None:
         with self._declaring:
             self.spool.declare(str(self.id), encode_declaration(self._declaration))
         if self.uploader:
@@ -224,28 +224,28 @@ class Session:
 
     def _add_gpus(self, gpus: list[Gpu]) -> None:
         self._declaration.node.gpus = gpus
-        self._tell_declaration()
+        self._send_declaration()
 
-    def _learn(self) -> None:
-        """What may take seconds to find out: told as soon as it is known."""
+    def _detect(self) -> None:
+        """Find out what may take seconds, and declare it as soon as it is known."""
         with suppress(Exception):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
             if add_git_state(self._declaration, self._target.folder):
-                self._tell_declaration()
+                self._send_declaration()
         with suppress(Exception):
             if self._options.ask_metadata and (instance := platforms.detect(os.environ)):
                 platforms.fill_in(self._declaration.node, instance, self._options.node)
-                self._tell_declaration()
+                self._send_declaration()
 
 
 def _of_all(ending: Ending, folder: Path) -> Ending:
-    """A run of several commands on this node has failed if one of them has."""
+    """A run of several commands on this node has failed if one of the commands has."""
     worst = worst_exit_code(folder)
     return ending if ending.exit_code != 0 or not worst else replace(ending, exit_code=worst)
 
 
 def _sweep_folders_of_killed_agents() -> None:
-    """A training that outlived its agent keeps its rings: they are mapped, so only names go."""
+    """Trainings that outlive their agent keep their rings mapped; only the names are deleted."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER_PREFIX}*-*"):
         pid = folder.name.removeprefix(_FOLDER_PREFIX).partition("-")[0]
         if pid.isdecimal() and not Path(f"/proc/{pid}").exists() and not living(folder):

@@ -1,4 +1,4 @@
-"""What `trimtab init` remembers: one service, for one user."""
+"""The settings that `trimtab init` saves: one service per user."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def path() -> Path:
     return Path(base) / "trimtab" / "service.json"
 
 
-def remember(server: Server) -> Path:
-    """Readable by the user alone from its first byte. Raises OSError."""
+def save_server(server: Server) -> Path:
+    """Save the service in a file that only the user can read. Returns its path. Raises OSError."""
     place = path()
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = place.with_suffix(f".{os.getpid()}.draft")
@@ -28,8 +28,8 @@ def remember(server: Server) -> Path:
     return place
 
 
-def remembered() -> Server:
-    """An empty one where nothing is remembered or nothing can be read."""
+def saved_server() -> Server:
+    """The saved service; empty if none is saved or the file can't be read."""
     try:
         document = json.loads(path().read_text())
         return Server(str(document["url"]), str(document["token"]))

@@ -1,8 +1,8 @@
 """Several commands of one run on one node (srun, mpirun) share one sampler.
 
-The first agent that holds the run's lock measures; the others run their command, let its hook tell
-into the first one's folder, and name its process there. When the first one ends before the others,
-whoever then gets the lock goes on measuring, in the same folder.
+The first agent that gets the run's lock measures. The others run their command with a hook that
+writes to the first agent's folder, and register the process there. If the first agent ends early,
+the next one that gets the lock goes on measuring, in the same folder.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ASK_SECONDS = 0.05
 
 
 class Lock:
-    """Held by the agent that measures this run on this node; the kernel lets go when it dies."""
+    """Held by the agent that measures this run on this node, until it ends."""
 
     def __init__(self, run: UUID, attempt: int) -> None:
         folder = Path(tempfile.gettempdir()) / f"trimtab-{os.getuid()}-shared"
@@ -36,7 +36,7 @@ class Lock:
         self._file = os.open(folder / f"{run}-{attempt}.lock", flags, 0o600)
 
     def taken(self) -> bool:
-        """True: it is ours now."""
+        """Try to take the lock. True if this process holds it now."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -44,12 +44,12 @@ class Lock:
         return True
 
     def publish(self, folder: Path) -> None:
-        """Where the others find us."""
+        """Publish the folder of this agent to the others."""
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, os.fsencode(folder), 0)
 
     def measuring_folder(self) -> Path | None:
-        """Where the one who measures is; None if it doesn't say so soon."""
+        """The folder of the measuring agent; None if it isn't published within 2 s."""
         until = time.monotonic() + _PUBLISH_SECONDS
         while time.monotonic() < until:
             folder = Path(os.fsdecode(os.pread(self._file, 4096, 0)))
@@ -59,13 +59,13 @@ class Lock:
         return None
 
     def release(self) -> None:
-        """Others may be waiting for it, so the file stays; it is empty, and the next boot's."""
+        """Release the lock. The file stays, because others may wait for it."""
         with suppress(OSError):
             os.close(self._file)
 
 
 def join(folder: Path, pid: int) -> None:
-    """This command belongs to the run that is measured in `folder`."""
+    """Register a command of the run that is measured in `folder`."""
     _write(folder, pid, f"{process_started(pid)} ")
 
 
@@ -75,25 +75,25 @@ def leave(folder: Path, pid: int, exit_code: int | None) -> None:
 
 
 def living(folder: Path) -> list[int]:
-    """The processes that have joined and run still."""
+    """The registered processes that still run."""
     return [pid for pid, started, _ in _members(folder) if process_started(pid) == started]
 
 
 def worst_exit_code(folder: Path) -> int:
-    """Of those that joined and have left; 0 if all went well, or none has."""
+    """The highest exit code of the registered processes that ended; 0 if there is none."""
     codes = [code for _, _, code in _members(folder)]
     return max(codes, default=0)
 
 
 def wait_for_others(folder: Path, at_most_seconds: float) -> None:
-    """Ranks end together, or nearly so."""
+    """Wait for the other ranks, which usually end at about the same time."""
     until = time.monotonic() + at_most_seconds
     while time.monotonic() < until and living(folder):
         time.sleep(_ASK_SECONDS)
 
 
 class Members:
-    """A source without series: names those who have joined since the last tick."""
+    """A source without series: follows the processes that joined since the last tick."""
 
     def __init__(self, folder: Path, follow: Sequence[Callable[[int], None]]) -> None:
         self._folder = folder
@@ -116,7 +116,7 @@ def _write(folder: Path, pid: int, text: str) -> None:
 
 
 def _members(folder: Path) -> list[tuple[int, str, int]]:
-    """Process, when it began ("ended" once it has left), and its exit code."""
+    """Process id, start time ("ended" after its end), and exit code."""
     members = []
     for path in folder.glob(f"*{_MEMBER_SUFFIX}"):
         with suppress(OSError, ValueError):

@@ -44,7 +44,7 @@ def init(arguments: argparse.Namespace) -> int:
     if problem and not arguments.force:
         say(f"{problem}. Nothing was saved; use --force to save it anyway.")
         return 1
-    print(f"{settings.remember(server)}: {server.url}")
+    print(f"{settings.save_server(server)}: {server.url}")
     return 0
 
 

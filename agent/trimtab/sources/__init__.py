@@ -1,4 +1,4 @@
-"""What is measured on a node: one small class a kernel file, each read at every tick."""
+"""The sources of a node's series: one small class per kernel file."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SELDOM_SECONDS = 5.0
 
 
 def machine_sources() -> list[Source]:
-    """Every source that this machine has; one that can't be opened is left out."""
+    """The sources that this machine offers; one that can't be opened is left out."""
     often, seldom = _opened(_EVERY_TICK), _opened(_SELDOM)
     return [*often, *(Seldom(source, _SELDOM_SECONDS) for source in seldom)]
 

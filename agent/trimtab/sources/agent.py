@@ -1,4 +1,4 @@
-"""What the agent itself costs."""
+"""The agent's own CPU time and memory."""
 
 from __future__ import annotations
 

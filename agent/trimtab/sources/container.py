@@ -1,7 +1,7 @@
-"""What the control group (container, job, service) of this process uses and may use.
+"""Usage and limits of this process's cgroup (container, job, service).
 
-Version 2 and version 1 are both in the field, and hybrids of the two; each file is looked up on
-its own. The machine's root group is not a container: its figures are the host's.
+Versions 1, 2 and hybrids are in use, so each file is looked up separately. The machine's root
+cgroup is not a container: its figures are the host's.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NO_LIMIT_BYTES = 2**60
 
 
 class Groups:
-    """Where this process's control groups are mounted: one folder a controller ("" is v2)."""
+    """The folders of this process's cgroups, by controller ("" is version 2)."""
 
     def __init__(self, proc: Path = Path("/proc/self")) -> None:
         self._folders: dict[str, tuple[Path, Path]] = {}
@@ -30,7 +30,7 @@ class Groups:
                     self._folders[name] = (mount, folder if folder.is_dir() else mount)
 
     def file(self, controller: str, name: str) -> Path | None:
-        """The file of this process's own group, or None where that is the machine's root."""
+        """The file of this process's cgroup, or None if that is the machine's root."""
         if controller not in self._folders:
             return None
         folder = self._folders[controller][1]
@@ -39,7 +39,7 @@ class Groups:
         return folder / name
 
     def upwards(self, controller: str, name: str) -> Iterator[str]:
-        """The contents of a file here and in every group above: the tightest limit holds."""
+        """The contents of a file in this cgroup and all its parents: the lowest limit applies."""
         if controller not in self._folders:
             return
         mount, folder = self._folders[controller]
@@ -69,7 +69,7 @@ def _mounts(mountinfo: Path) -> Iterator[tuple[list[str], str, Path]]:
 
 
 class ContainerCpu:
-    """`container.cpu_*_total`: CPU time, and throttling where there is a quota."""
+    """`container.cpu_*_total`: CPU time, and throttling if there is a quota."""
 
     def __init__(self, groups: Groups | None = None) -> None:
         groups = groups or Groups()
@@ -90,7 +90,7 @@ class ContainerCpu:
         return {"container.cpu_seconds_total": round(seconds, 2)}
 
     def _throttled(self) -> Reading:
-        """Only where there is a quota: without one the periods don't count."""
+        """Only with a quota; without one the kernel doesn't count periods."""
         file, name, per_second = self._cpu, b"throttled_usec", 1e6
         if file is None:
             file, name, per_second = self._throttled_v1, b"throttled_time", 1e9
@@ -105,9 +105,9 @@ class ContainerCpu:
 
 
 class ContainerMemory:
-    """`container.memory_working_set_bytes`, hits of the group's own limit, kills.
+    """`container.memory_working_set_bytes`, hits of the cgroup's limit, kills.
 
-    Working set is usage less the file cache that the kernel would drop first.
+    The working set is usage minus the file cache that the kernel would evict first.
     """
 
     def __init__(self, groups: Groups | None = None) -> None:

@@ -1,7 +1,7 @@
 """Traffic of the machine's whole disks, from /proc/diskstats.
 
 Partitions, loop devices, RAID and device-mapper volumes repeat what their disks count, so only
-devices that have hardware behind them are added up. Network and overlay file systems don't appear.
+devices with hardware are summed. Network and overlay file systems aren't included.
 """
 
 from __future__ import annotations

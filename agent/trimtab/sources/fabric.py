@@ -1,4 +1,4 @@
-"""InfiniBand, RoCE and EFA: traffic that passes the network stack by."""
+"""Traffic of InfiniBand, RoCE and EFA, which bypasses the network stack."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _COUNTERS = {
         ("hw_counters/rdma_write_bytes", 1),
     ),
 }
-"""InfiniBand counts words; EFA has no such file, and counts messages and RDMA apart."""
+"""InfiniBand counts words; EFA has no such file, and counts messages and RDMA separately."""
 
 
 class Fabric:
     """`fabric.received_bytes_total`, `fabric.sent_bytes_total` over all ports.
 
-    Raises OSError where there is no port.
+    Raises OSError if there is no port.
     """
 
     def __init__(self, devices: str = "/sys/class/infiniband") -> None:

@@ -1,7 +1,7 @@
-"""How full the file systems are that a training fills: where it runs, /tmp and /dev/shm.
+"""Used and free space of the file systems of the working folder, /tmp and /dev/shm.
 
-A dead network mount holds up whoever asks, for ever: so each is asked in a thread of its own, and
-not again as long as that one hasn't come back.
+`statvfs` of a dead network mount blocks forever, so each file system has its own thread, and isn't
+asked again until that thread returns.
 """
 
 from __future__ import annotations

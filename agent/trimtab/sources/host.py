@@ -1,7 +1,6 @@
 """The machine's CPU and memory, from /proc/stat and /proc/meminfo.
 
-Inside a container both still speak of the whole machine; the container's own share is in
-`sources.container`.
+Inside a container both describe the whole machine; `sources.container` measures the container.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def _machine(spent: list[int]) -> Reading:
 
 
 def _core(name: str, spent: list[int]) -> Reading:
-    """Whole percents: half a second of one core has 50 ticks, so more would be made up."""
+    """Whole percents: half a second of one core has 50 ticks, so more digits would mean nothing."""
     whole = sum(spent)
     return {f"{name}.busy_pct": round(100 * (whole - spent[3] - spent[4]) / whole)}
 
@@ -64,7 +63,7 @@ def _pct(part: int, whole: int) -> float:
 
 class HostMemory:
     """`host.memory_used_bytes` (total - available), `..._available_bytes`, `swap_used_bytes`,
-    the page cache, and what of it waits to be written.
+    the page cache, and its dirty part.
     """
 
     _WANTED = (b"MemTotal", b"MemAvailable", b"SwapTotal", b"SwapFree", b"Cached", b"Dirty")

@@ -1,4 +1,4 @@
-"""Traffic of the network interfaces of this network namespace, and what TCP had to send again."""
+"""Traffic of the interfaces in this network namespace, and TCP retransmissions."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Network:
     """`net.received_bytes_total`, `net.sent_bytes_total` and `net.lost_packets_total` (dropped or
     damaged, both ways) since boot, loopback left out.
 
-    Where there are hardware interfaces only they count: bridges, bonds and the containers' ends
-    of virtual pairs repeat their traffic. Inside a container, which has none, all count.
+    If there are hardware interfaces, only they count: bridges, bonds and virtual pairs repeat their
+    traffic. A container has none, so there all interfaces count.
     """
 
     def __init__(self, path: str = "/proc/net/dev", interfaces: str = "/sys/class/net") -> None:

@@ -1,4 +1,4 @@
-"""What the machine's memory management did, from /proc/vmstat, and how many tasks want a core."""
+"""Paging counters from /proc/vmstat, and runnable tasks from /proc/loadavg."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COUNTS = {
 
 
 class Paging:
-    """Counters since boot. A cache refault is a page read again soon after it was dropped."""
+    """Counters since boot. A cache refault is a page read again soon after it was evicted."""
 
     def __init__(self, path: str = "/proc/vmstat") -> None:
         self._file = ProcFile(path)
@@ -34,7 +34,7 @@ class Paging:
 
 
 class Load:
-    """`host.runnable_count`: tasks that run or wait for a core, at this moment."""
+    """`host.runnable_count`: tasks that run or wait for a core."""
 
     def __init__(self, path: str = "/proc/loadavg") -> None:
         self._file = ProcFile(path)

@@ -16,13 +16,13 @@ _KINDS = {"cpu": (b"some",), "io": (b"some", b"full"), "memory": (b"some", b"ful
 """No task of a machine can make all others wait for CPU: its `full` has no meaning."""
 
 _STEP_US = 1000
-"""Of a tick that is a fifth of a percent; finer digits would be a tenth of all that is sent."""
+"""A fifth of a percent of a tick; finer digits would be a tenth of the upload."""
 
 
 class Pressure:
-    """`host.psi_<cpu|io|memory>_<some|full>_us_total`, and `container.psi_*` of a version 2 group.
+    """`host.psi_<cpu|io|memory>_<some|full>_us_total`, and `container.psi_*` of a version 2 cgroup.
 
-    Raises OSError where the kernel has neither.
+    Raises OSError if the kernel has neither.
     """
 
     def __init__(self, host: str = "/proc/pressure", groups: Groups | None = None) -> None:

@@ -18,12 +18,12 @@ class Traffic:
     """Since the process began."""
 
     read_bytes: int
-    """From storage; what the page cache had isn't in it, nor, mostly, what came over a network."""
+    """Read from storage, without the page cache and mostly without network file systems."""
     written_bytes: int
     requested_bytes: int
-    """What its reads asked for, wherever it came from: pipes and network file systems included."""
+    """Requested by reads from any source, including pipes and network file systems."""
     passed_on_bytes: int
-    """What it wrote, wherever to."""
+    """Written to any target."""
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Usage:
 
 
 class Process:
-    """Told from a later one of the same number by its open files or start time."""
+    """A process, identified by its open files or start time if the kernel reuses its id."""
 
     def __init__(self, pid: int, parent: Process | None, keep_open: bool) -> None:
         self.pid = pid
@@ -61,11 +61,12 @@ class Process:
         )
 
     def settle(self, is_rank: bool) -> None:
-        """Whether it is a data-loader worker, at the second look: a child that is about to become
-        another program looks like its parent until then.
+        """Decide at the second look whether the process is a data-loader worker.
 
-        One is a Python that was forked from a Python and runs the same program, or that
-        `multiprocessing` spawned; the ranks of a training can begin in this way, too.
+        Before its exec a child looks like its parent, so the first look would be too early.
+
+        A worker is a Python that was forked from a Python with the same command line, or spawned by
+        `multiprocessing`. Ranks can start in this way, too, and aren't workers.
         """
         if is_rank:
             self.is_worker, self._is_settled = False, True
@@ -97,7 +98,7 @@ class Process:
         return words
 
     def _stat(self) -> list[bytes]:
-        """The fields after the name, which may itself hold spaces and brackets."""
+        """The fields after the name, which may contain spaces and brackets."""
         return self._read("stat").rpartition(b")")[2].split()
 
     def _traffic(self) -> Traffic | None:

@@ -1,4 +1,4 @@
-"""A kernel file read again and again through one open descriptor."""
+"""Repeated reads of a kernel file through one open descriptor."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Reading = dict[str, int | float | None]
 class Source(Protocol):
     """One thing that is measured on this node.
 
-    `read` returns the series it knows now, under their wire names; what can't be read is missing
-    or None. It may raise OSError, ValueError or IndexError: the sampler takes that as missing.
+    `read` returns the current series by name; what can't be read is missing or None. It may raise
+    OSError, ValueError, IndexError or KeyError, which the sampler treats as missing.
     """
 
     def read(self) -> Reading: ...
@@ -40,7 +40,7 @@ class ProcFile:
 
 
 class Seldom:
-    """A source whose changes are worth a look every few seconds; in between nothing is told."""
+    """Reads a source only every few seconds; in between it returns nothing."""
 
     def __init__(self, source: Source, every_seconds: float) -> None:
         self._source = source
@@ -56,7 +56,7 @@ class Seldom:
 
 
 def rounded(size_bytes: int, step_bytes: int) -> int:
-    """To a multiple of `step_bytes`: the last digits of a size carry noise and cost wire bytes."""
+    """To a multiple of `step_bytes`: the last digits are noise and take bytes on the wire."""
     return (size_bytes + step_bytes // 2) // step_bytes * step_bytes
 
 

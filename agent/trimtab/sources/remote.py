@@ -1,6 +1,6 @@
-"""File systems over the network, of which /proc/diskstats knows nothing: NFS and Lustre.
+"""Network file systems, which /proc/diskstats doesn't include: NFS and Lustre.
 
-These are the client's own counters: reading them asks no server, so a dead one can't hold it up.
+These are the client's counters: reading them asks no server, so a dead server can't block it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ _LUSTRE = ("/proc/fs/lustre/llite/*/stats", "/sys/kernel/debug/lustre/llite/*/st
 
 
 class Nfs:
-    """`nfs.*_total` over all mounts: bytes from and to servers, operations, seconds in them.
+    """`nfs.*_total` over all mounts: bytes from and to servers, operations, their duration.
 
-    Raises OSError where nothing is mounted by NFS.
+    Raises OSError if nothing is mounted by NFS.
     """
 
     def __init__(self, path: str = "/proc/self/mountstats") -> None:
@@ -48,7 +48,7 @@ class Nfs:
 
 
 class Lustre:
-    """`lustre.*_total` over all mounts. Raises OSError where there is none that we may look at."""
+    """`lustre.*_total` over all mounts. Raises OSError if none is readable."""
 
     def __init__(self, patterns: tuple[str, ...] = _LUSTRE) -> None:
         self._files = []

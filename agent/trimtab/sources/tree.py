@@ -1,8 +1,8 @@
-"""The run's processes: the command that was launched and everything it started.
+"""The run's processes: the command and everything that it started.
 
 Children are found by /proc/<pid>/task/*/children, whose cost doesn't grow with the number of other
 processes on the machine. CPU time and bytes of a process that ended and was waited for are in its
-parent's figures; what nobody waited for is carried on here, so the totals never fall.
+parent's figures. If nobody waited for it, they are kept here, so the totals never fall.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ from trimtab.sources.process import Process, Usage
 from trimtab.sources.procfile import MEMORY_STEP_BYTES, TRAFFIC_STEP_BYTES, Reading, rounded
 
 _RESCAN_SECONDS_PER_THREAD = 0.1
-"""A look at one thread costs 5 to 20 us, so that looking for new children stays below 1 CPU-s an
-hour."""
+"""Scanning one thread takes 5 to 20 us: the scans take less than 1 CPU-second an hour."""
 _LONGEST_RESCAN_SECONDS = 2.0
 _CONFIRM_READS = 4
 _KEPT_OPEN = 150
-"""Beyond this many processes the files are opened anew for each read: descriptors are limited."""
+"""Files of further processes are opened for each read, because descriptors are limited."""
 _COARSE_STEP_BYTES = 64 * 1024
 _TRAFFIC = {
     "tree.read_bytes_total": ("read_bytes", TRAFFIC_STEP_BYTES),
@@ -36,8 +35,8 @@ _TRAFFIC = {
 class NeverFalling:
     """A total over processes that come and go.
 
-    Between the read of a parent and that of a child the child may end, so a fall is first waited
-    out: by the next read the parent shows it. One that stays is what a process took with it.
+    A child may end between the reads of its parent and of itself. So a fall is first ignored for
+    some reads, until the parent's figures include the child. If the fall stays, it is added back.
     """
 
     def __init__(self) -> None:
@@ -69,7 +68,7 @@ class ProcessTree:
     """
 
     def __init__(self, root_pid: int, folder: Path | None = None) -> None:
-        """`folder`: where the ranks of the training have their rings."""
+        """`folder`: the folder with the rings of the ranks."""
         self._folder = folder
         self._known: dict[int, Process] = {}
         self._scan_at = 0.0
@@ -89,11 +88,11 @@ class ProcessTree:
         return totals | self._of_workers(usages) | _gauges(usages) if usages else totals
 
     def pids(self) -> set[int]:
-        """As of the last look; may be called from any thread."""
+        """The process ids at the last scan; may be called from any thread."""
         return set(self._known)
 
     def follow(self, pid: int) -> None:
-        """One more root: another command of the same run."""
+        """Add another root: another command of the same run."""
         self._add(pid)
 
     def reaped(self, cpu_seconds: float) -> None:
@@ -101,8 +100,7 @@ class ProcessTree:
         self._reaped_cpu_seconds = cpu_seconds
 
     def _of_all(self, usages: list[Usage]) -> Reading:
-        """Bytes are None as soon as one process may not be looked at: half a sum would look like
-        a whole one."""
+        """Bytes are None if one process isn't readable: a partial sum would look complete."""
         cpu_seconds = sum(u.cpu_seconds for u in usages) + self._reaped_cpu_seconds
         reading: Reading = {"tree.cpu_seconds_total": self._seconds("tree", cpu_seconds)}
         traffics = [u.traffic for u in usages if u.traffic]
@@ -138,7 +136,7 @@ class ProcessTree:
             return None
 
     def _scan(self) -> None:
-        """Parents before children: a child that ends in between is then missed, not doubled."""
+        """Parents before children, so that a child that ends in between isn't counted twice."""
         pause = min(_LONGEST_RESCAN_SECONDS, self._threads * _RESCAN_SECONDS_PER_THREAD)
         self._scan_at = time.monotonic() + pause
         ranks = _ranks(self._folder) if self._folder else set()

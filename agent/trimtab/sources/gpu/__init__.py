@@ -1,12 +1,12 @@
-"""The GPUs, by NVML, at arm's length: a driver that hangs costs GPU samples and nothing else.
+"""The GPUs, read through NVML. A driver that hangs costs GPU samples and nothing else.
 
-NVML is asked in a thread of its own (`reader.py`) at each tick. The sampler waits for its answer
-25 ms at most, and not at all once an answer was late: it comes with the next tick then. A thread
-that hasn't answered for five seconds is left to itself, and another one takes over, without the
-GPU that it hangs on. That GPU, one that is lost, and a driver that refuses are tried again after
-10 s, then after twice as long each time. Each such stretch is told as `gpu_gap` and `gpu_back`.
+A separate thread (`reader.py`) reads NVML at each tick. The sampler waits for it for at most 25 ms;
+after a late answer it doesn't wait, and takes each answer at the next tick. If the thread hasn't
+answered for five seconds, another one takes over without the GPU that hangs. The agent retries that
+GPU, a lost GPU or a driver with an error after 10 s, then after twice as long each time. The events
+`gpu_gap` and `gpu_back` mark each outage.
 
-`pynvml` is loaded where there is a driver only: it takes as much memory as all else here.
+`pynvml` is loaded only if there is a driver: it takes as much memory as the rest of the agent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from trimtab.sources.gpu.inventory import Inventory
-from trimtab.sources.gpu.outages import Outages, Tell
+from trimtab.sources.gpu.outages import Outages, Record
 from trimtab.sources.gpu.reader import Reader
 from trimtab.sources.procfile import Reading
 from trimtab.wire import Gpu
@@ -42,14 +42,14 @@ OnList = Callable[[list[Gpu]], None]
 
 
 class Gpus:
-    """`gpu<N>.*` of every GPU that this process may ask, N counting those in the driver's order.
+    """`gpu<N>.*` of every GPU that this process may read; N is its number in the driver's order.
 
-    Raises OSError where no NVIDIA driver is installed.
+    Raises OSError if no NVIDIA driver is installed.
     """
 
     def __init__(
         self,
-        tell: Tell,
+        record: Record,
         on_list: OnList,
         environment: Mapping[str, str],
         pids: Callable[[], Collection[int]] | None = None,
@@ -57,7 +57,7 @@ class Gpus:
         """`on_list` is called in another thread. `pids`: the process ids of the run, if any."""
         if not _is_installed():
             raise FileNotFoundError(_LIBRARY)
-        self._outages = Outages(tell)
+        self._outages = Outages(record)
         self._inventory = Inventory(on_list, environment)
         self._pids = pids
         self._reader: Reader | None = None
@@ -72,7 +72,7 @@ class Gpus:
         return reader.ask(_PATIENCE_SECONDS)
 
     def follow(self, pid: int) -> None:
-        """One more command of the run, with an environment of its own."""
+        """Add another command of the run, with its own environment."""
         with suppress(OSError):
             words = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
             self._inventory.also_for(dict(word.split("=", 1) for word in words if "=" in word))
@@ -83,7 +83,7 @@ class Gpus:
         return self._reader is not None and self._reader.has_nothing_to_read
 
     def _start(self) -> None:
-        """Unless the one before has ended because there is nothing to read, or not yet again."""
+        """Start a reader, unless there is no GPU or the next retry isn't due."""
         if self.has_none:
             return
         self._reader = None
@@ -104,7 +104,7 @@ class Gpus:
 
 
 def _is_installed() -> bool:
-    """Whether the linker would find it. To try takes `ctypes`, and that 0.9 MB."""
+    """Whether the linker would find the library. Loading it needs `ctypes`, which takes 0.9 MB."""
     with suppress(OSError):
         if _LIBRARY.encode() in _LINKER_CACHE.read_bytes():
             return True

@@ -1,6 +1,6 @@
-"""What the multiprocessors of a Hopper or newer GPU do, by NVML's GPM.
+"""SM, tensor core and memory activity of Hopper and newer GPUs, from NVML's GPM.
 
-"Busy" says that some kernel ran; these say how much of the GPU it used.
+`busy_pct` says that a kernel ran; these series say how much of the GPU it used.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def is_offered(handle: Any) -> bool:
 
 
 class Activity:
-    """Each a mean since the read before: two samples that take turns, and one question."""
+    """Means since the previous read, from two alternating samples."""
 
     def __init__(self, take: Callable[[Any], Any]) -> None:
         """`take` fills a GPM sample."""

@@ -1,7 +1,7 @@
 """One GPU and its MIG slices, as NVML shows them.
 
 Left out on purpose: PCIe throughput gauges (20 ms a call; the byte counters are exact), encoder
-and decoder use, graphics clock. What a GPU doesn't offer is asked once.
+and decoder use, graphics clock. What a GPU doesn't offer is queried once.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _NEVER = {
 }
 _SLOW_SECONDS, _RARE_SECONDS = 5.0, 30.0
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"
-"""The machine's own; NVML speaks of its numbers, whatever a container calls its processes."""
+"""The host's namespace. NVML reports process ids of the host, inside a container too."""
 
 
 @dataclass(slots=True)
 class _Part:
-    """One question. Between two of its answers the last one holds."""
+    """One NVML query. Its last answer is repeated until the next one."""
 
     ask: Callable[[], Reading]
     every_seconds: float = 0.0
@@ -50,7 +50,7 @@ class _Part:
 
 
 class Parts:
-    """The questions that make up the series of one entity."""
+    """The queries for the series of one entity."""
 
     def __init__(self, entity: str, parts: list[_Part]) -> None:
         self._entity = entity
@@ -79,10 +79,10 @@ class Parts:
 
 
 class Device:
-    """Raises NVMLError where the GPU can't be opened: lost, or not ours to ask."""
+    """Raises NVMLError if the GPU can't be opened: it is lost, or access is denied."""
 
     def __init__(self, number: int, pids: Callable[[], Collection[int]] | None) -> None:
-        """`pids`: the run's processes, as this machine numbers them."""
+        """`pids`: the process ids of the run on this machine."""
         self.number = number
         self.handle = nvml.nvmlDeviceGetHandleByIndex(number)
         slices = dict(_slices(self.handle))
@@ -126,7 +126,7 @@ class Device:
         return parts
 
     def _slice_parts(self, handle: Any) -> list[_Part]:
-        """A slice's use is unknown to NVML; its activity is known where GPM is offered."""
+        """NVML doesn't report slice utilisation; GPM reports slice activity if it is offered."""
         parts = [_Part(partial(_memory_used, handle))]
         with suppress(nvml.NVMLError):
             instance = nvml.nvmlDeviceGetGpuInstanceId(handle)
@@ -156,7 +156,7 @@ class BusySamples:
 
 
 def memory(handle: Any) -> Any:
-    """With what the driver keeps for itself apart, where the driver tells it apart."""
+    """Memory info, with the driver's reserved memory separate if the driver reports it."""
     try:
         return nvml.nvmlDeviceGetMemoryInfo(handle, nvml.nvmlMemory_v2)
     except nvml.NVMLError as error:
@@ -166,7 +166,7 @@ def memory(handle: Any) -> Any:
 
 
 def _memory_size(handle: Any) -> int:
-    """0 where the GPU has none of its own."""
+    """0 if the GPU has no memory of its own."""
     try:
         return int(memory(handle).total)
     except nvml.NVMLError as error:
@@ -225,7 +225,7 @@ def _link(handle: Any) -> Reading:
 
 
 def _tree_memory(handle: Any, pids: Collection[int]) -> Reading:
-    """Unknown where NVML numbers the processes otherwise than we do and so none is found."""
+    """Unknown in a container with its own process ids, where none matches."""
     running = nvml.nvmlDeviceGetComputeRunningProcesses_v3(handle)
     ours = [process.usedGpuMemory for process in running if process.pid in pids]
     if None in ours or (not ours and os.readlink("/proc/self/ns/pid") != _FIRST_PID_NAMESPACE):  # noqa: PTH115

@@ -1,4 +1,4 @@
-"""Counters and gauges that NVML answers many at a time: one call to the driver for all."""
+"""Counters and gauges that NVML returns in one call to the driver."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ def _traffic(size_bytes: int) -> int:
     return rounded(size_bytes, TRAFFIC_STEP_BYTES)
 
 
-def _held_down(duration_ns: int) -> int:
+def _duration_ns(duration_ns: int) -> int:
     return rounded(duration_ns, _STEP_NS)
 
 
 _Field = tuple[int, int, str, Callable[[int], int]]
-"""NVML's number, scope (a link), our series, and its value from NVML's. Equal names add up."""
+"""NVML's field number, scope (a link), series, and conversion. Fields of one series are summed."""
 
 OFTEN: list[_Field] = [
     (nvml.NVML_FI_DEV_POWER_INSTANT, 0, "power_watts", lambda mw: round(mw / 1000)),
     (nvml.NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION, 0, "energy_joules_total", lambda mj: mj // 1000),
-    (nvml.NVML_FI_DEV_PERF_POLICY_POWER, 0, "throttled_power_cap_ns_total", _held_down),
+    (nvml.NVML_FI_DEV_PERF_POLICY_POWER, 0, "throttled_power_cap_ns_total", _duration_ns),
     (
         nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN,
         0,
         "throttled_thermal_ns_total",
-        _held_down,
+        _duration_ns,
     ),
     (
         nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN,
         0,
         "throttled_thermal_ns_total",
-        _held_down,
+        _duration_ns,
     ),
     (
         nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN,
         0,
         "throttled_power_brake_ns_total",
-        _held_down,
+        _duration_ns,
     ),
     (nvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES, 0, "pcie_sent_bytes_total", _traffic),
     (nvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES, 0, "pcie_received_bytes_total", _traffic),
@@ -71,7 +71,7 @@ _OLDER_THERMAL: _Field = (
     nvml.NVML_FI_DEV_PERF_POLICY_THERMAL,
     0,
     "throttled_thermal_ns_total",
-    _held_down,
+    _duration_ns,
 )
 _VALUES = {
     nvml.NVML_VALUE_TYPE_DOUBLE: "dVal",
@@ -85,7 +85,7 @@ _VALUES = {
 
 
 class Fields:
-    """Those of the fields that this GPU offers; which these are is found at the first read."""
+    """The fields that this GPU offers, determined at the first read."""
 
     def __init__(self, handle: Any, wanted: list[_Field]) -> None:
         self._handle = handle
@@ -104,7 +104,7 @@ class Fields:
         return dict(reading)
 
     def _only_offered(self, values: Any) -> Reading:
-        """A driver that doesn't tell the two kinds of heat apart may tell of heat as one."""
+        """A driver without the two thermal counters may offer one for both."""
         self._is_first = False
         answers = zip(values, self._fields, strict=True)
         had_thermal = any(name == _OLDER_THERMAL[2] for _, _, name, _ in self._fields)

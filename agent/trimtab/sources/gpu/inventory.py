@@ -1,4 +1,4 @@
-"""Which GPUs this machine has, and which of them the run was given."""
+"""The GPUs of this machine, and which of them are allocated to the run."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Card:
 class Inventory:
     """The node's GPUs by number; calls `on_list` with all of them when there are more.
 
-    One that doesn't answer is taken to be of the others' model. One that may not be asked (another
-    job's, kept apart by a device group) is in the list as not allocated: the run's share of the
-    machine counts it.
+    A GPU that doesn't answer is listed with the model of the others. A GPU without access (of
+    another job, separated by a device cgroup) is listed as not allocated, so that the run's share
+    of the machine is right.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Inventory:
         self._denied.add(number)
 
     def also_for(self, environment: Mapping[str, str]) -> None:
-        """Another command of the run was given these: srun may give each task its own."""
+        """Add the GPUs of another command of the run: srun may give each task its own."""
         self._visible.append(environment.get(_VARIABLE))
 
     def say(self) -> None:
@@ -73,7 +73,7 @@ class Inventory:
 
 
 def allocated(visible: str | None, cards: Sequence[Card]) -> list[bool]:
-    """Which of the cards CUDA_VISIBLE_DEVICES (None: not set) leaves to a program.
+    """Which of the cards CUDA_VISIBLE_DEVICES (None: not set) allows a program to use.
 
     As CUDA reads it: numbers, UUIDs or beginnings of them, MIG slices; what comes after a word
     that names no device is ignored. Numbers are taken in the driver's order, which is CUDA's too

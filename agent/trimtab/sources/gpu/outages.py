@@ -1,4 +1,4 @@
-"""What can't be read for a while: told once, and tried again after growing pauses."""
+"""Outages of GPUs and driver: recorded once, and retried after growing pauses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-Tell = Callable[[str, dict[str, Any]], None]
+Record = Callable[[str, dict[str, Any]], None]
 
 _FIRST_PAUSE_SECONDS = 10.0
 _LONGEST_PAUSE_SECONDS = 600.0
@@ -21,10 +21,10 @@ class _Outage:
 
 
 class Outages:
-    """Of each GPU by its number; None is the driver itself."""
+    """Outages by GPU number; None is the driver itself."""
 
-    def __init__(self, tell: Tell) -> None:
-        self.tell = tell
+    def __init__(self, record: Record) -> None:
+        self.record = record
         self._known: dict[int | None, _Outage] = {}
 
     def may_try(self, gpu: int | None) -> bool:
@@ -32,12 +32,12 @@ class Outages:
         return outage is None or time.monotonic() >= outage.try_at
 
     def began(self, gpu: int | None, reason: str) -> None:
-        """Or goes on, if it was there before."""
+        """Record a new outage, or lengthen the pause of a known one."""
         now = time.monotonic()
         outage = self._known.get(gpu)
         if outage is None:
             self._known[gpu] = _Outage(now, _FIRST_PAUSE_SECONDS, now + _FIRST_PAUSE_SECONDS)
-            self.tell("gpu_gap", {"gpu": gpu, "reason": reason})
+            self.record("gpu_gap", {"gpu": gpu, "reason": reason})
             return
         outage.pause_seconds = min(2 * outage.pause_seconds, _LONGEST_PAUSE_SECONDS)
         outage.try_at = now + outage.pause_seconds
@@ -46,4 +46,4 @@ class Outages:
         outage = self._known.pop(gpu, None)
         if outage is not None:
             seconds = round(time.monotonic() - outage.since, 1)
-            self.tell("gpu_back", {"gpu": gpu, "seconds": seconds})
+            self.record("gpu_back", {"gpu": gpu, "seconds": seconds})

@@ -1,4 +1,4 @@
-"""The thread that talks to NVML. It may hang at any line; whoever asked it never does."""
+"""The thread that reads NVML. It may hang at any line; its caller never does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _XID_SECONDS = 5.0
 
 
 class Reader(threading.Thread):
-    """Finds the GPUs, then reads them all whenever it is asked."""
+    """Lists the GPUs, then reads all of them at each request."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Reader(threading.Thread):
         self._xids_at = 0.0
         self.has_nothing_to_read = False
         self.busy_with: tuple[int | None, float] = (None, time.monotonic())
-        """Which GPU (None: the driver) it is asking, and since when; 0.0: it waits."""
+        """Which GPU (None: the driver) it is reading, and since when; 0.0: it is idle."""
 
     def ask(self, patience_seconds: float) -> Reading:
         """Have the GPUs read, and return what was read since the last call."""
@@ -52,11 +52,11 @@ class Reader(threading.Thread):
         return reading
 
     def abandon(self) -> None:
-        """What it finds from now on doesn't count; should its call return, it ends."""
+        """Ignore further results; the thread ends if its call returns."""
         self._is_abandoned = True
 
     def run(self) -> None:
-        """Whatever goes wrong is told, and left to a later reader."""
+        """Errors are recorded as an outage; a later reader retries."""
         try:
             self._open()
             while not (self._is_abandoned or self.has_nothing_to_read):
@@ -68,7 +68,7 @@ class Reader(threading.Thread):
                 self._outages.began(None, _reason(error))
 
     def _open(self) -> None:
-        # Not at the top: it takes 7 MB that a machine without a driver needn't spend.
+        # Not at the top: it takes 7 MB, which a machine without a driver doesn't need.
         import pynvml
 
         from trimtab.sources.gpu.xids import Xids
@@ -95,7 +95,7 @@ class Reader(threading.Thread):
                 return
         self.busy_with = (None, time.monotonic())
         self._inventory.say()
-        self._tell_xids()
+        self._record_xids()
         self._reading = reading
         self._is_quick = self._is_quick or time.monotonic() - began < _QUICK_SECONDS
         self.busy_with = (None, 0.0)
@@ -134,11 +134,11 @@ class Reader(threading.Thread):
             self._xids.watch(device)
         return device
 
-    def _tell_xids(self) -> None:
+    def _record_xids(self) -> None:
         if self._xids and time.monotonic() >= self._xids_at:
             self._xids_at = time.monotonic() + _XID_SECONDS
             for number, xid in self._xids.news():
-                self._outages.tell("gpu_xid", {"gpu": number, "xid": xid})
+                self._outages.record("gpu_xid", {"gpu": number, "xid": xid})
 
 
 def _reason(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Errors that the driver reports of its GPUs (XID), which otherwise only root reads in dmesg."""
+"""XID errors that the driver reports for its GPUs, which otherwise only root can read in dmesg."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_AT_ONCE = 16
 
 
 class Xids:
-    """Those since the last look. Where the driver doesn't report them there are none."""
+    """The errors since the last call; none if the driver doesn't report them."""
 
     def __init__(self) -> None:
         self._numbers: dict[int | None, int] = {}
@@ -34,7 +34,7 @@ class Xids:
             pass
 
     def news(self) -> Iterator[tuple[int | None, int]]:
-        """The GPU's number (None: not told) and the error's."""
+        """The GPU's number (None: not known) and the XID."""
         if not self._numbers:
             return
         for _ in range(_MOST_AT_ONCE):
