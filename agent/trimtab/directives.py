@@ -14,7 +14,7 @@ LONGEST_INTERVAL_SECONDS = 5.0
 MOST_PROFILE_STEPS = 100
 MOST_PROFILE_SECONDS = 120.0
 _MOST_GRACE_SECONDS = 600.0
-_MOST_HEARD = 1_000
+_MOST_DIRECTIVES = 1_000
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class Actions:
 class Directives:
     """Carries out each directive once, even if it is repeated, and confirms it by an event."""
 
-    def __init__(self, actions: Actions, tell: Callable[[str, dict[str, Any]], None]) -> None:
+    def __init__(self, actions: Actions, record: Callable[[str, dict[str, Any]], None]) -> None:
         self._actions = actions
-        self._tell = tell
-        self._heard: set[str] = set()
+        self._record = record
+        self._seen: set[str] = set()
 
     def handle(self, said: Any) -> None:
         """Carry out the `directives` of a response; malformed ones are ignored or refused."""
@@ -41,12 +41,12 @@ class Directives:
             if not isinstance(directive, dict) or not isinstance(directive.get("id"), str):
                 continue
             name = directive["id"][:100]
-            if name not in self._heard and len(self._heard) < _MOST_HEARD:
-                self._heard.add(name)
+            if name not in self._seen and len(self._seen) < _MOST_DIRECTIVES:
+                self._seen.add(name)
                 kind = str(directive.get("kind", ""))[:100]
                 outcome, reason = self._outcome(kind, directive)
                 answer = {"id": name, "directive": kind, "outcome": outcome, "reason": reason}
-                self._tell("directive", answer)
+                self._record("directive", answer)
 
     def _outcome(self, kind: str, directive: dict[str, Any]) -> tuple[str, str]:
         known = {"interval": self._interval, "profile": self._profile, "stop": self._stop}

@@ -1,4 +1,4 @@
-"""The steps of one rank in one segment: one by one, or summed up by second when they are many."""
+"""The steps of one rank in one segment: one by one, or summarised per second if there are many."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from trimtab.wire import StepBlock, StepSummary
 
 EXACT_STEPS = 500
-"""Per rank and segment; above this, seconds are summed up."""
+"""Per rank and segment; above this, steps are summarised per second."""
 _SLOWEST = 20
 
 
@@ -49,7 +49,7 @@ class _Second:
 
 
 def _sum(total: int | None, value: int | None) -> int | None:
-    """Unknown as soon as one part is: half a sum would look like a whole one."""
+    """Unknown if one part is: a partial sum would look complete."""
     return None if total is None or value is None else total + value
 
 
@@ -72,7 +72,7 @@ class RankSteps:
             self._exact = []
 
     def seal(self, start_us: int) -> tuple[list[StepBlock], list[StepSummary]]:
-        """What was collected, in times since `start_us` of the session; begins anew."""
+        """The collected steps, in times since `start_us` of the session. Empties the collection."""
         phases = dict.fromkeys(step.phase for step in self._exact)
         blocks = [self._block(phase, start_us) for phase in phases]
         summaries = [

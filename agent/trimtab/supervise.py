@@ -1,4 +1,4 @@
-"""Runs the training command as if Trimtab weren't there: its signals, terminal and exit code."""
+"""Runs the training command with its own signals, terminal and exit code."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Ending:
     """How the command ended."""
 
     exit_code: int | None
-    """As a shell gives it: 128 + n for signal n. None: it can't be known."""
+    """As in a shell: 128 + n for signal n. None: not known."""
     stopped: bool
-    """Someone asked it to end."""
+    """A signal or a rule asked the command to end."""
     cpu_seconds: float | None
-    """Of the command and of all descendants that were waited for; None: it can't be known."""
+    """Of the command and of all descendants that were waited for; None: not known."""
     rule: str = ""
-    """The rule that asked for the end; empty if a person or a program did."""
+    """The rule that ended the command; empty if it wasn't a rule."""
 
     @property
     def state(self) -> str:
@@ -58,21 +58,21 @@ class Ending:
 class Command:
     """The running command.
 
-    With a terminal it shares our process group, so that Ctrl-C and Ctrl-Z reach it from the
-    kernel, once, and it may read the keyboard. Without one it gets a group of its own, so that a
-    signal meant for our group reaches it through us only, once.
+    With a terminal the command shares the agent's process group: the kernel sends it Ctrl-C and
+    Ctrl-Z once, and it may read the keyboard. Without a terminal the command gets its own group,
+    and the agent forwards signals, once.
 
-    Signals are blocked and waited for: no handler runs, none is lost, and each tells its sender.
+    Signals are blocked and waited for: no handler runs, none is lost, and the sender is known.
     """
 
     def __init__(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Raises OSError where the command can't be started; `failure_code` says the exit code."""
+        """Raises OSError if the command can't be started; `failure_code` gives the exit code."""
         self._shares_group = _has_terminal()
         self._stop_asked = False
         self._rule = ""
         self._stopping: list[psutil.Process] = []
         self._kill_at = math.inf
-        # A parent may have left it ignored, and then the kernel keeps no exit code for us.
+        # If a parent left SIGCHLD ignored, the kernel would keep no exit code.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED | {signal.SIGCHLD})
         group = {} if self._shares_group else {"setpgroup": 0}
@@ -90,20 +90,20 @@ class Command:
             raise
 
     def wait(self) -> Ending:
-        """Until the command has ended; meanwhile pass on what it should hear."""
+        """Wait until the command has ended; meanwhile forward signals."""
         while True:
             pid, status, usage = os.wait4(self.pid, os.WNOHANG)
             if pid:
-                self._end_what_is_left()
+                self._kill_leftovers()
                 return self._ending(status, usage.ru_utime + usage.ru_stime)
             if time.monotonic() >= self._kill_at:
                 self._kill()
             heard = signal.sigtimedwait(_FORWARDED | {signal.SIGCHLD}, self._patience())
             if heard and heard.si_signo != signal.SIGCHLD:
-                self._hear(heard)
+                self._forward(heard)
 
     def end(self, rule: str, grace_seconds: float) -> None:
-        """From another thread: SIGTERM to all that belongs to the command, SIGKILL later."""
+        """Called from another thread: SIGTERM to all processes of the command, SIGKILL later."""
         if self._stopping:
             return
         self._stop_asked, self._rule = True, rule
@@ -113,8 +113,8 @@ class Command:
         os.kill(os.getpid(), signal.SIGCHLD)  # wakes `wait`, which now has a deadline
 
     def _tree(self) -> list[psutil.Process]:
-        """The command and its descendants; a launcher's workers may have groups of their own."""
-        import psutil  # megabytes that only a run which is stopped needs
+        """The command and its descendants; a launcher's workers may have their own groups."""
+        import psutil  # takes megabytes, and only a run that is stopped needs it
 
         with suppress(psutil.Error):
             root = psutil.Process(self.pid)
@@ -122,12 +122,12 @@ class Command:
         return []
 
     def _signal_all(self, number: signal.Signals) -> None:
-        """The group at once; where we are in it ourselves, each of its processes."""
+        """Signal the whole group; if the agent is in it, each process instead."""
         if not self._shares_group:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
         for process in self._stopping:
-            with suppress(Exception):  # it has ended, or isn't ours
+            with suppress(Exception):  # it has ended, or belongs to another user
                 if self._shares_group or os.getpgid(process.pid) != self.pid:
                     process.send_signal(number)
 
@@ -140,10 +140,10 @@ class Command:
     def _patience(self) -> float:
         return max(0.01, min(5.0, self._kill_at - time.monotonic()))
 
-    def _end_what_is_left(self) -> None:
-        """What was told to end and outlives the command gets a little of the grace time, then not.
+    def _kill_leftovers(self) -> None:
+        """Kill processes that a rule ended and that outlive the command by 2 s.
 
-        Otherwise it would go on holding its GPU unwatched.
+        Otherwise they would keep the GPU without being measured.
         """
         if self._rule and self._kill_at < math.inf:
             until = time.monotonic() + min(_LEFT_SECONDS, self._patience())
@@ -151,7 +151,7 @@ class Command:
                 time.sleep(0.05)
             self._signal_all(signal.SIGKILL)
 
-    def _hear(self, heard: signal.struct_siginfo) -> None:
+    def _forward(self, heard: signal.struct_siginfo) -> None:
         number = signal.Signals(heard.si_signo)
         self._stop_asked = self._stop_asked or number in _STOPPING
         by_kernel = heard.si_code > 0
@@ -168,13 +168,13 @@ class Command:
 
 
 class AttachedProcess:
-    """A process that somebody else started, or None; waits until it or the user ends."""
+    """A process that the agent didn't start, or None for the machine."""
 
     def __init__(self, pid: int | None) -> None:
         self._pid = pid
 
     def wait(self) -> None:
-        """Asks twice a second: its parent is told of its end, and that isn't us."""
+        """Wait until the process ends or a signal arrives. Polls, as only a parent can wait."""
         started = _started(self._pid)
         while started == _started(self._pid):
             if signal.sigtimedwait(_STOPPING, _ASK_SECONDS):
@@ -183,7 +183,7 @@ class AttachedProcess:
 
 @contextmanager
 def until_ended(pid: int | None) -> Iterator[AttachedProcess]:
-    """Signals that ask for the end are blocked inside, also in the threads begun there."""
+    """Blocks the signals that end the agent, also in threads started inside."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
     try:
         yield AttachedProcess(pid)
@@ -192,12 +192,12 @@ def until_ended(pid: int | None) -> Iterator[AttachedProcess]:
 
 
 def _started(pid: int | None) -> str:
-    """Changes when the process has ended, also if its number is another's by then."""
+    """Changes when the process has ended, even if the kernel reuses its id."""
     return "" if pid is None else process_started(pid)
 
 
 def failure_code(error: OSError) -> int:
-    """What a shell would exit with: 127 where there is no such command, else 126."""
+    """The exit code of a shell: 127 if there is no such command, else 126."""
     return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
 
 

@@ -1,4 +1,4 @@
-"""Time inside a session: how long since it began, on the clock that also counts suspension."""
+"""Time since the start of a session, on the clock that also counts suspension."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _CLOCK_NOISE_NS = 1_000_000
 class Timeline:
     """Nanoseconds since the start of the session.
 
-    CLOCK_MONOTONIC stands still while a machine is suspended, so a sample taken afterwards would
-    be dated too early; CLOCK_BOOTTIME runs on, and is the same as long as nothing was suspended.
+    CLOCK_MONOTONIC stops while a machine is suspended, so later samples would be dated too early.
+    CLOCK_BOOTTIME goes on; without suspension both are the same.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Timeline:
 
 
 def boot_id() -> str:
-    """Changes at every boot; hashed, because the kernel's own value identifies the machine."""
+    """Changes at every boot; hashed, because the kernel's value identifies the machine."""
     try:
         kernel_boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -66,7 +66,7 @@ def uuid7() -> UUID:
 
 
 def process_started(pid: int) -> str:
-    """When a process began, in clock ticks after boot; empty if it isn't there or has ended."""
+    """The start time of a process in clock ticks after boot; empty if it has ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:

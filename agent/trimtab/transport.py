@@ -1,4 +1,4 @@
-"""One kept-alive HTTP(S) connection to the service, and what its answers mean."""
+"""One kept-alive HTTP(S) connection to the service, and the meaning of its responses."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _MOST_ANSWER_BYTES = 1024 * 1024
 class Verdict(enum.Enum):
     TAKEN = "taken"
     NEVER = "never"
-    """The service will not take this one: set it apart and go on."""
+    """The service will never accept this upload: set it apart and go on."""
     TOO_LARGE = "too large"
-    """For the service or for a proxy before it: send it in parts."""
+    """Too large for the service or a proxy: send it in parts."""
     NOT_ALLOWED = "not allowed"
     LATER = "later"
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back; status 0 is a connection that failed."""
+    """A response; status 0 means that the connection failed."""
 
     status: int
     problem: str = ""
@@ -54,12 +54,12 @@ class Answer:
 
 
 class Connection:
-    """Sends one upload at a time. Never raises for what the network or the service does."""
+    """Sends one request at a time. Never raises for errors of the network or the service."""
 
     def __init__(self, server: Server, timeout_seconds: float = 10.0) -> None:
         parts = urlsplit(server.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{server.url!r} is no address. Use http://HOST or https://HOST.")
+            raise ValueError(f"{server.url!r} is not a URL. Use http://HOST or https://HOST.")
         self._base = parts.path.rstrip("/")
         self._token = server.token
         kind = (
@@ -68,7 +68,7 @@ class Connection:
         self._http = kind(parts.hostname, parts.port, timeout=timeout_seconds)
 
     def put(self, path: str, body: bytes, content_type: str) -> Answer:
-        """PUT a gzip'd body. A kept connection that the server has closed is opened once more."""
+        """PUT a gzip'd body. A kept connection that the server has closed is reopened once."""
         headers = {
             "Content-Encoding": "gzip",
             "Content-Type": content_type,
@@ -77,7 +77,7 @@ class Connection:
         return self._sent("PUT", path, lambda: io.BytesIO(body), len(body), headers)
 
     def put_file(self, path: str, file: Path, headers: Mapping[str, str]) -> Answer:
-        """PUT a file as it is, in pieces: it is never in memory as a whole."""
+        """PUT a file in pieces, so that it is never in memory as a whole."""
         try:
             return self._sent("PUT", path, lambda: file.open("rb"), file.stat().st_size, headers)
         except OSError as error:
@@ -138,7 +138,7 @@ def _answer(response: http.client.HTTPResponse, content: bytes) -> Answer:
 def _retry_after_seconds(
     response: http.client.HTTPResponse, document: dict[str, Any]
 ) -> float | None:
-    """In the answer or its header, in seconds, at most an hour."""
+    """From the body or the header, in seconds, at most an hour."""
     asked = document.get("retry_after")
     if isinstance(asked, int | float) and asked > 0:
         return min(float(asked), 3600.0)

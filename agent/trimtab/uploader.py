@@ -1,4 +1,4 @@
-"""The uploading thread: what is newest first, then the backlog; patient with any outage."""
+"""The uploading thread: the newest segment first, then the backlog, with back-off in outages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _JITTER = random.Random()  # noqa: S311 - spreads load, keeps no secret
 
 
 class Courier:
-    """Carries segments from the spool to the service, one call of `send_one` at a time."""
+    """Uploads from the spool to the service, one upload per call of `send_one`."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Courier:
         """Monotonic seconds before which nothing should be sent."""
 
     def send_one(self, sessions: Iterable[str]) -> bool | None:
-        """True: one thing went off (or was set apart); False: it failed; None: nothing waits."""
+        """True: one upload was sent (or set apart); False: it failed; None: nothing is waiting."""
         sessions = list(sessions)
         for declared in self._spool.undeclared(sessions):
             answer = self._connection.put(f"runs/{declared.run}", declared.body, DECLARATION_TYPE)
@@ -79,7 +79,9 @@ class Courier:
             return True
         elif answer.verdict in (Verdict.NEVER, Verdict.TOO_LARGE):
             self._spool.bury(segment.session, segment.seq, answer.problem)
-            self._say_once(f"the service refused a segment for good: {answer.problem}")
+            self._say_once(
+                f"the service refused a segment and won't accept it later: {answer.problem}"
+            )
         else:
             self._spool.failed(segment.session, segment.seq, answer.problem)
         return self._went(answer)
@@ -105,7 +107,7 @@ class Courier:
         return self._went(answer)
 
     def _resend(self, answer: Answer) -> None:
-        """A service that lost power asks for what it had taken."""
+        """A service that lost power asks again for segments that it had accepted."""
         again = answer.document.get("resend")
         for pair in again if isinstance(again, list) else []:
             if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], int):
@@ -120,10 +122,12 @@ class Courier:
         pause = 0.0
         if self.not_allowed:
             pause = NOT_ALLOWED_SECONDS
-            self._say_once(f"{answer.problem}. Samples are kept; check TRIMTAB_TOKEN.")
+            self._say_once(
+                f"{answer.problem}. Samples are kept until the token works; check TRIMTAB_TOKEN."
+            )
         elif not good:
             pause = _JITTER.uniform(0, min(_LONGEST_PAUSE_SECONDS, 2.0 ** (self._failures - 1)))
-        # What all agents were told alike is spread by each one's own pause.
+        # All agents may get the same retry_after; each one's own pause spreads them.
         self.not_before = time.monotonic() + pause + (answer.retry_after_seconds or 0.0)
         return good
 
@@ -134,7 +138,7 @@ class Courier:
 
 
 class Uploader(threading.Thread):
-    """Sends one session's segments as they are sealed, and in between what was left behind."""
+    """Uploads a session's segments as they are sealed, and the backlog in between."""
 
     def __init__(
         self,
@@ -157,7 +161,7 @@ class Uploader(threading.Thread):
 
     @property
     def taken(self) -> int:
-        """How many segments the service took from this process."""
+        """How many segments of this process the service accepted."""
         return self._courier.taken
 
     def wake(self) -> None:
@@ -182,7 +186,7 @@ class Uploader(threading.Thread):
             self._wait(pause if pause > 0 else _IDLE_SECONDS, deaf=pause > 0)
 
     def _wait(self, seconds: float, deaf: bool) -> None:
-        """Until there is news; during a back-off (`deaf`) new segments don't count as such."""
+        """Wait until there is something to send; a back-off (`deaf`) ignores new segments."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0 and self._wake.wait(left):
             self._wake.clear()

@@ -1,9 +1,9 @@
-"""Where this machine is and how it is billed, as far as nobody has said so.
+"""Detects the platform that this machine runs on, and how it is billed.
 
-SageMaker says it in a file. Of the clouds only the one whose name the machine's firmware bears is
-asked; where there is no firmware to look at (some containers), all three are. A question takes at
-most a second, in a thread that nobody waits for. Only what is billed is kept: no account, no
-project, no address, no user data.
+SageMaker describes the instance in a file. Among the clouds, only the one that the machine's
+firmware names is queried; without readable firmware (some containers), all three are. A query takes
+at most a second, in a background thread. Only facts that determine the price are kept: no account,
+project, address or user data.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FIRMWARE_NAMES = ("sys_vendor", "bios_vendor", "bios_version", "product_name", 
 
 
 def fill_in(facts: NodeFacts, instance: Instance, declared: Mapping[str, str]) -> None:
-    """Fill in what wasn't declared; a machine declared to be elsewhere stays as it was declared."""
+    """Add what wasn't declared. If another provider was declared, nothing is added."""
     if declared.get("provider", instance.provider) != instance.provider:
         return
     for name, value in asdict(instance).items():
@@ -34,11 +34,11 @@ def fill_in(facts: NodeFacts, instance: Instance, declared: Mapping[str, str]) -
 
 
 def detect(environment: Mapping[str, str]) -> Instance | None:
-    """None where nothing says so.
+    """The instance that this machine is; None if no platform was detected.
 
     Raises:
-        MetadataError: the firmware names a cloud, but its metadata service doesn't answer; the
-            firmware names none; or asking is switched off.
+        MetadataError: the firmware names a cloud whose metadata service doesn't answer; it names
+            no known cloud; or detection is off.
     """
     instance = sagemaker.instance(environment)
     if instance is not None:
@@ -55,13 +55,13 @@ def detect(environment: Mapping[str, str]) -> Instance | None:
 
 
 def _named(environment: Mapping[str, str], dmi: Path = _DMI) -> list[clouds.Ask]:
-    """The clouds that the firmware names. Raises MetadataError where it names none of them."""
+    """The clouds that the firmware names. Raises MetadataError if it names no known cloud."""
     if environment.get("TRIMTAB_METADATA_URL") or not dmi.is_dir():
         return []
     firmware = " ".join(_text(dmi / name) for name in _FIRMWARE_NAMES).lower()
     named = [ask for word, ask in clouds.ALL.items() if word in firmware]
     if firmware.strip() and not named:
-        raise MetadataError("no cloud: the firmware names none that we know")
+        raise MetadataError("the machine's firmware names no known cloud")
     return named
 
 

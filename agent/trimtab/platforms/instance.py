@@ -1,4 +1,4 @@
-"""What a bill needs to know of a machine."""
+"""The facts about a machine that determine its price."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Instance:
-    """Named as in `wire.NodeFacts`; empty or 0 is not known."""
+    """Named as in `wire.NodeFacts`; empty or 0 means not known."""
 
     provider: str
     service: str

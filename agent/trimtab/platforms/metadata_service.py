@@ -1,4 +1,4 @@
-"""Asks a cloud's metadata service, which every machine there has at the same local address."""
+"""Queries a cloud's metadata service, which has the same local address on every machine."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _MOST_BYTES = 64 * 1024
 
 
 class MetadataError(Exception):
-    """Why not, for a person to read."""
+    """Why the instance couldn't be detected, as a message."""
 
 
 class MetadataService:
-    """At 169.254.169.254, or where TRIMTAB_METADATA_URL says; never through a proxy."""
+    """At 169.254.169.254, or at TRIMTAB_METADATA_URL; never through a proxy."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         if environment.get("TRIMTAB_METADATA", "").lower() in ("0", "off", "false", "no"):

@@ -12,7 +12,7 @@ _RESOURCES = Path("/opt/ml/input/config/resourceconfig.json")
 
 
 def instance(environment: Mapping[str, str], resources: Path = _RESOURCES) -> Instance | None:
-    """None outside of SageMaker, or where its file is of another form.
+    """None outside of SageMaker, or if its file has another format.
 
     The container can.t know whether its job runs on spot capacity.
     """

@@ -1,4 +1,4 @@
-"""What Slurm gave the job of this node: cores, memory, and whose account pays."""
+"""What Slurm allocated to the job on this node: cores and memory; partition and account."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def limit(facts: NodeFacts, environment: Mapping[str, str]) -> None:
 
 
 def tags(environment: Mapping[str, str]) -> dict[str, str]:
-    """By which a cluster's spend is divided."""
+    """Partition and account as tags, for grouping spend."""
     names = {"slurm_partition": "SLURM_JOB_PARTITION", "slurm_account": "SLURM_JOB_ACCOUNT"}
     values = {tag: environment.get(name, "").strip() for tag, name in names.items()}
     return {tag: shortened(value) for tag, value in values.items() if value}

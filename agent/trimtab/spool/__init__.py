@@ -1,4 +1,4 @@
-"""The spool: sealed segments on their way to the service."""
+"""The spool: sealed segments and artefacts that wait for upload."""
 
 from trimtab.spool.artefacts import MOST_BYTES as MOST_ARTEFACT_BYTES
 from trimtab.spool.artefacts import Artefact

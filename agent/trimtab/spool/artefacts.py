@@ -1,4 +1,4 @@
-"""Files that wait for the service beside the segments: traces of profiles, imported folders."""
+"""Files that wait for upload: profile traces, imported folders."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pathlib import Path
 from trimtab.spool.database import Database
 
 MOST_BYTES = 64 * 1024 * 1024
-"""Of one artefact; the service takes no more."""
+"""The service's limit for one artefact."""
 _SHELF_BYTES = 4 * MOST_BYTES
 _FOLDER = "artefacts"
 
 
 @dataclass(frozen=True, slots=True)
 class Artefact:
-    """One file, known by its content."""
+    """One file, identified by its content."""
 
     run: str
     session: str
@@ -34,13 +34,13 @@ class Artefact:
 
 
 class Artefacts:
-    """The files are in a folder beside the spool's own; its rows say what they are."""
+    """The files are in a folder beside the spool's database, which describes them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def add(self, session: str, kind: str, source: Path, name: str, job: str = "") -> bool:
-        """Take the file over. False where there is no folder to keep it in, or it is too large."""
+        """Move the file into the spool. False if there is no folder for it, or it is too large."""
         if self._database.path is None or source.stat().st_size > MOST_BYTES:
             return False
         folder = self._database.path.parent / _FOLDER
@@ -54,7 +54,7 @@ class Artefacts:
         return True
 
     def waiting(self, sessions: Iterable[str]) -> Artefact | None:
-        """The one that failed least often, oldest first."""
+        """The artefact with the fewest failures, oldest first."""
         for *texts, sha256 in self._database.read(_NEXT, json.dumps(list(sessions))):
             run, session, kind, name, job = texts
             path = self._path(sha256)
@@ -64,7 +64,7 @@ class Artefacts:
         return None
 
     def settled(self, session: str, sha256: str) -> None:
-        """The service has it, or will never take it."""
+        """Remove an artefact that the service accepted or refused."""
         delete = "DELETE FROM artefacts WHERE session = ? AND sha256 = ?"
         self._database.write(delete, session, sha256)
         shared = self._database.read("SELECT 1 FROM artefacts WHERE sha256 = ?", sha256)

@@ -1,4 +1,4 @@
-"""The database behind the spool, and its retreat into memory when the file fails."""
+"""The spool's database, which moves to memory if the file fails."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CREATE INDEX IF NOT EXISTS waiting ON segments (created) WHERE acknowledged IS N
 
 
 class Database:
-    """One connection that all threads of the agent share; `path` None is memory."""
+    """One connection that all threads of the agent share; `path` None means memory."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -51,7 +51,7 @@ class Database:
                 return self._connection.execute(sql, values).fetchall()
 
     def write(self, sql: str, *values: Any, repeat: bool = False) -> int:
-        """How many rows changed. With `repeat`, what fails on disk is written to memory instead."""
+        """How many rows changed. `repeat`: repeat a write in memory if it fails on disk."""
         with self.lock:
             try:
                 return self._connection.execute(sql, values).rowcount
@@ -65,7 +65,7 @@ class Database:
         return int((pages - free) * size)
 
     def checkpoint(self) -> None:
-        """On a connection of its own: the sync that it needs must not hold up the sampler."""
+        """Uses its own connection, because its sync must not block the sampler."""
         if self.path:
             with suppress(sqlite3.Error), closing(sqlite3.connect(self.path)) as connection:
                 connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
@@ -75,7 +75,7 @@ class Database:
             self._connection.close()
 
     def _move_to_memory(self, error: sqlite3.Error) -> None:
-        """This agent's sessions come along if they can be read; the file keeps what it has."""
+        """Copies this agent's sessions if they can be read; the file stays as it is."""
         self.problem = f"{self.path or 'memory'}: {error}"
         old, self._connection = self._connection, connect(None)
         with suppress(sqlite3.Error):

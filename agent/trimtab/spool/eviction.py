@@ -1,4 +1,4 @@
-"""Keeps the spool under its cap: coarser before fewer, and nothing vanishes without a gap."""
+"""Keeps the spool below its limit: thins old segments, then drops them and records a gap."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trimtab.spool.thinning import emptied, thinned
 from trimtab.wire import WireError, decode_segment, encode_segment
 
 _SHRINKERS = (thinned, emptied)
-"""By level: a full segment (0) is thinned, a thinned one (1) is emptied but for its events."""
+"""By level: a full segment (0) is thinned, a thinned one (1) is reduced to its events."""
 
 _DROP_TAKEN = """
 DELETE FROM segments WHERE rowid IN (SELECT rowid FROM segments WHERE acknowledged IS NOT NULL
@@ -24,9 +24,9 @@ REPLACE INTO segments (session, seq, body, created, level, attempts, error)
     SELECT session, seq, ?1, created, ?2, attempts, error FROM segments
     WHERE session = ?3 AND seq = ?4 AND level = ?5 AND body = ?6 AND acknowledged IS NULL
 """
-"""Written anew, beside the others that were shrunk: in its old place a smaller row frees no page.
+"""Inserted as a new row, because a smaller row in its old place frees no page.
 
-Not what another agent has shrunk or split meanwhile: a segment tells its gap before it goes.
+Skips segments that another agent has shrunk or split meanwhile, so that no gap is lost.
 """
 _DROP_OLDEST = """
 DELETE FROM segments WHERE rowid IN (SELECT rowid FROM segments WHERE acknowledged IS NULL
@@ -34,11 +34,11 @@ DELETE FROM segments WHERE rowid IN (SELECT rowid FROM segments WHERE acknowledg
 """
 _MOST_ROUNDS = 50
 _WORTH_THINNING = 0.75
-"""Of a quiet machine ten seconds in full are hardly more than their least, mean and greatest."""
+"""On an idle machine a full segment is hardly larger than its minimum, mean and maximum."""
 
 
 def make_room(database: Database, needed_bytes: int, cap_bytes: int) -> None:
-    """Until `needed_bytes` more fit, or this call has done enough: the next one goes on."""
+    """Free space for `needed_bytes`, in a limited number of steps; the next call continues."""
     with database.lock:
         for _ in range(_MOST_ROUNDS):
             if database.used_bytes() + needed_bytes <= cap_bytes or not _shrink(database):
@@ -46,7 +46,7 @@ def make_room(database: Database, needed_bytes: int, cap_bytes: int) -> None:
 
 
 def _shrink(database: Database) -> bool:
-    """One step: first what the service has, then the oldest samples, at last whole segments."""
+    """One step: drop uploaded segments, then shrink the oldest, then drop the oldest."""
     if database.write(_DROP_TAKEN):
         return True
     for level in range(len(_SHRINKERS)):
@@ -60,7 +60,7 @@ def _shrink(database: Database) -> bool:
 
 
 def _shrunk(body: bytes, level: int) -> tuple[bytes, int]:
-    """A body of this level made smaller, and its level then."""
+    """A smaller body, and its new level."""
     small = body
     with suppress(WireError):
         small = encode_segment(_SHRINKERS[level](decode_segment(body)))

@@ -1,6 +1,6 @@
-"""Whether a folder is on this machine's own disk: SQLite's WAL and its locks need that.
+"""Whether a folder is on a network file system, where SQLite's WAL and locks don't work.
 
-Found by the names of mount points alone: to look into a dead network mount may hang for ever.
+Uses the names of mount points only: access to a dead network mount may hang forever.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MOST_LINKS = 40
 
 
 def is_network(path: Path, mounts: dict[str, str] | None = None) -> bool:
-    """Follows symbolic links, but none that lies on a network mount already."""
+    """Whether `path` is on a network mount. Follows no symbolic link that is on one itself."""
     mounts = _mounts() if mounts is None else mounts
     rest = list(Path(os.path.abspath(path)).parts[1:])  # noqa: PTH100 - resolve() would look
     place, links = Path("/"), 0
@@ -36,7 +36,7 @@ def is_network(path: Path, mounts: dict[str, str] | None = None) -> bool:
 
 
 def _is_link(place: Path) -> bool:
-    """False too where it can't be looked at, as in another user's home."""
+    """False also if it can't be read, as in another user's home."""
     with suppress(OSError):
         return place.is_symlink()
     return False
@@ -48,7 +48,7 @@ def _is_on_network(place: Path, mounts: dict[str, str]) -> bool:
 
 
 def _mounts() -> dict[str, str]:
-    """Mount point -> type; of several at one point the last one is seen."""
+    """File system type by mount point; the last of several mounts at one point counts."""
     try:
         lines = Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
     except OSError:

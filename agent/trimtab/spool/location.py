@@ -1,4 +1,4 @@
-"""Finds a place for the spool: the state folder, else a temporary one, else memory."""
+"""Chooses where the spool is kept: the state folder, else a temporary one, else memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def state_folder() -> Path:
 
 
 def open_spool() -> Spool:
-    """Never raises: where no file can be kept, the spool is in memory and `problem` says why."""
+    """Never raises: if no file can be kept, the spool is in memory and `problem` says why."""
     problem = ""
     for folder in _folders():
         try:
@@ -37,7 +37,7 @@ def open_spool() -> Spool:
 
 
 def _folders() -> list[Path]:
-    """A home on the network is left for a folder of this machine, one that outlives a restart."""
+    """Instead of a network home, a local folder that survives a restart."""
     name = f"trimtab-{os.getuid()}"
     temporary = [Path(tempfile.gettempdir()) / name]
     if is_network(state_folder()):
@@ -46,7 +46,7 @@ def _folders() -> list[Path]:
 
 
 def _cap_bytes(folder: Path) -> int:
-    """TRIMTAB_SPOOL_MIB, else 256 MiB, but no more than a twentieth of what is free."""
+    """TRIMTAB_SPOOL_MIB, else 256 MiB, but at most a twentieth of the free disk."""
     chosen = os.environ.get("TRIMTAB_SPOOL_MIB", "")
     if chosen.isdecimal() and int(chosen):
         return int(chosen) * 1024 * 1024
@@ -71,12 +71,12 @@ def _usable_file(folder: Path) -> Path:
 
 
 def _touch(path: Path) -> None:
-    """Made by us and not by SQLite, so that it is the user's alone from the first byte."""
+    """Create the file before SQLite does, so that only the user can ever read it."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
 def _set_aside(path: Path) -> None:
-    """A file that isn't a database any more may still be of use to someone: it isn't deleted."""
+    """Rename a damaged database instead of deleting it."""
     stamp = time.time_ns()
     for suffix in ("", "-wal", "-shm"):
         with suppress(FileNotFoundError):

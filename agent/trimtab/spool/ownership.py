@@ -1,4 +1,4 @@
-"""Which process looks after a session, and whether that process still lives."""
+"""Which process uploads a session, and whether that process still runs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _DRAINER = "drainer "
 
 
 def own_name(drainer: bool = False) -> str:
-    """This process: boot, number and start time, so that a later one isn't taken for it.
+    """This process: boot, process id and start time, so that a reused id doesn't match.
 
-    A drainer only repeats uploads until they succeed, so anyone who asks may take over from it.
+    A drainer only retries uploads, so other processes may take over its sessions.
     """
     name = f"{boot_id()}:{os.getpid()}:{process_started(os.getpid())}"
     return _DRAINER + name if drainer else name

@@ -1,4 +1,4 @@
-"""Halves a segment that the way to the service is too narrow for."""
+"""Halves a segment that is too large for the service or a proxy."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _CHANCE = random.SystemRandom()
 
 
 def halves(segment: Segment) -> tuple[Segment, Segment] | None:
-    """The first half under a number of its own, and the second, which keeps the old one.
+    """The first half with a new number, and the second half, which keeps the segment's number.
 
-    The second may hold `session_end`, whose segment's number says how many there are. None where
-    half of it wouldn't be less.
+    The second half may hold `session_end`, and the number of its segment is the session's last.
+    None if the segment can't be halved.
     """
     middle_ms = segment.duration_ms // 2
     first = replace(
@@ -64,7 +64,7 @@ def _blocks(segment: Segment, from_ms: int, to_ms: int) -> list[Block]:
 
 
 def _steps(block: StepBlock, middle_ms: int, is_first: bool) -> StepBlock:
-    """By when they ended: before the segment, perhaps, as training processes tell a bit later."""
+    """By their end, which may be before the segment: training processes write a little later."""
     middle_us = middle_ms * 1000
     ends = [s + d for s, d in zip(block.start_us, block.duration_us, strict=True)]
     chosen = [i for i, end in enumerate(ends) if (end < middle_us) == is_first]

@@ -1,8 +1,7 @@
-"""Where samples wait for the service: one SQLite file a user, shared by all agents of a host.
+"""Samples that wait for upload: one SQLite file per user, shared by all agents of a host.
 
-A segment leaves it 15 minutes after the service took it, so that a server that lost power can ask
-again. A process may be killed at any time without loss; a power cut costs at most what wasn't
-written back yet.
+A segment is deleted 15 minutes after the service accepted it, so that a server that lost power can
+ask again. Killing a process loses nothing; a power cut loses at most what wasn't written back yet.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ KEPT_SECONDS = 15 * 60.0
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """One segment that the service hasn't taken yet."""
+    """One segment that the service hasn't accepted yet."""
 
     run: str
     session: str
@@ -39,7 +38,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What is to be told of a run and its node."""
+    """The declaration of a run and its node, ready for upload."""
 
     run: str
     session: str
@@ -48,7 +47,7 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What the spool holds, in numbers."""
+    """The number of items in the spool."""
 
     waiting: int
     waiting_bytes: int
@@ -60,7 +59,7 @@ class Contents:
 
     @property
     def unsent(self) -> int:
-        """Whatever the service hasn't taken."""
+        """The number of items that the service hasn't accepted."""
         return self.waiting + self.undeclared + self.artefacts
 
 
@@ -100,12 +99,12 @@ class Spool:
         )
 
     def declare(self, session: str, body: bytes) -> None:
-        """What is to be told of the run and its node; again, when more is known."""
+        """Store the declaration of the run and its node, or replace it when more is known."""
         sql = "UPDATE sessions SET declaration = ?, declared = 0 WHERE session = ?"
         self._database.write(sql, body, session, repeat=True)
 
     def add(self, session: str, seq: int, body: bytes) -> None:
-        """Keep a sealed segment until the service has taken it."""
+        """Store a sealed segment until the service has accepted it."""
         cap_bytes = self._cap_bytes if self.path else min(self._cap_bytes, MEMORY_CAP_BYTES)
         make_room(self._database, len(body), cap_bytes)
         sql = "INSERT OR IGNORE INTO segments (session, seq, body, created) VALUES (?, ?, ?, ?)"
@@ -117,12 +116,12 @@ class Spool:
         return [Declared(*row) for row in self._database.read(_UNDECLARED, _json(sessions))]
 
     def waiting(self, sessions: Iterable[str]) -> Waiting | None:
-        """The newest segment of these sessions that the service hasn't taken."""
+        """The newest segment of these sessions that the service hasn't accepted."""
         rows = self._database.read(_NEWEST, _json(sessions))
         return Waiting(*rows[0]) if rows else None
 
     def declared(self, session: str, body: bytes) -> None:
-        """The service took this declaration, or refused it for good."""
+        """The service accepted this declaration, or will never accept it."""
         sql = "UPDATE sessions SET declared = 1 WHERE session = ? AND declaration = ?"
         self._database.write(sql, session, body)
 
@@ -131,7 +130,7 @@ class Spool:
         self._database.write(sql, time.time(), session, seq)
 
     def asked_again(self, session: str, seq: int) -> None:
-        """The service lost a segment that it had taken; it is sent again if it is still here."""
+        """The service lost a segment that it had accepted; send it again if it is still stored."""
         sql = "UPDATE segments SET acknowledged = NULL WHERE session = ? AND seq = ?"
         self._database.write(sql, session, seq)
 
@@ -140,14 +139,14 @@ class Spool:
         self._database.write(sql, error[:500], session, seq)
 
     def bury(self, session: str, seq: int, reason: str) -> None:
-        """The service will never take this one; it is kept apart, 16 MiB of them, newest first."""
+        """Set apart a segment that the service will never accept; at most 16 MiB of the newest."""
         with self._database.lock:
             self._database.write(_COPY_TO_DEAD, reason[:500], session, seq)
             self._database.write("DELETE FROM segments WHERE session = ? AND seq = ?", session, seq)
             self._database.write(_BOUND_DEAD, DEAD_BYTES)
 
     def split(self, session: str, seq: int) -> bool:
-        """The way is too narrow for this one: two halves take its place. False: it can't be."""
+        """Replace a segment that is too large by its halves. False if it can't be halved."""
         for body, created in self._database.read(_BODY, session, seq):
             with suppress(WireError):
                 if parts := halves(decode_segment(body)):
@@ -161,11 +160,11 @@ class Spool:
     def claim(
         self, destinations: Iterable[str] | None, drainer: bool = False, from_drainers: bool = False
     ) -> list[str]:
-        """Take over the sessions for these destinations (None: all) that no living agent has.
+        """Take over the sessions for these destinations (None: all) that no running agent owns.
 
         Args:
             drainer: this process is a drainer.
-            from_drainers: also take what a living drainer has.
+            from_drainers: also take sessions of a running drainer.
         """
         me = own_name(drainer)
         rows = self._database.read(_OWNERS)
@@ -173,7 +172,7 @@ class Spool:
         return [session for session in wanted if self._take(session, me, from_drainers)]
 
     def _take(self, session: str, me: str, from_drainers: bool) -> bool:
-        """Again if somebody else took it in between: perhaps a drainer that may be relieved."""
+        """Retry if another process took the session in between: it may be a drainer."""
         while owners := self._database.read(
             "SELECT owner FROM sessions WHERE session = ?", session
         ):
@@ -188,14 +187,14 @@ class Spool:
         return False
 
     def release(self, session: str) -> None:
-        """Let another process take the session over while this one still lives."""
+        """Let another process take over the session while this one still runs."""
         sql = "UPDATE sessions SET owner = ? WHERE session = ? AND owner IN (?, ?)"
         self._database.write(sql, NOBODY, session, own_name(), own_name(drainer=True))
 
     # Care
 
     def tidy(self) -> None:
-        """Delete what was taken 15 minutes ago and sessions that are done; write the WAL back."""
+        """Delete segments accepted 15 minutes ago and finished sessions; checkpoint the WAL."""
         before = time.time() - KEPT_SECONDS
         self._database.write("DELETE FROM segments WHERE acknowledged < ?", before)
         for session, owner in self._database.read(_DONE_SESSIONS, before):
@@ -204,7 +203,7 @@ class Spool:
         self._database.checkpoint()
 
     def contents(self, sessions: Iterable[str] | None = None) -> Contents:
-        """Of these sessions; of all by default."""
+        """The contents for these sessions; default all."""
         sessions = None if sessions is None else list(sessions)
         chosen = None if sessions is None else _json(sessions)
         waiting, waiting_bytes, taken = self._database.read(_COUNTS, chosen)[0]
@@ -216,7 +215,7 @@ class Spool:
         return Contents(waiting, waiting_bytes, taken, dead, undeclared, files, last_error)
 
     def destinations(self) -> list[tuple[str, int]]:
-        """Where waiting segments are meant to go, and how many."""
+        """The destinations of waiting segments, with their number."""
         return self._database.read(_DESTINATIONS)
 
     def close(self) -> None:
@@ -233,7 +232,7 @@ SELECT run, session, seq, body FROM segments JOIN sessions USING (session)
     WHERE acknowledged IS NULL AND session IN (SELECT value FROM json_each(?))
     ORDER BY attempts >= 5, segments.created DESC LIMIT 1
 """
-"""One that fails again and again must not keep back what is behind it."""
+"""A segment that fails repeatedly must not block the others."""
 _BODY = "SELECT body, created FROM segments WHERE session = ? AND seq = ?"
 _SPLIT = """
 INSERT INTO segments (session, seq, body, created)
@@ -241,7 +240,7 @@ INSERT INTO segments (session, seq, body, created)
     WHERE EXISTS (SELECT 1 FROM segments WHERE session = ?1 AND seq = ?4 AND body = ?7)
     ON CONFLICT (session, seq) DO UPDATE SET body = excluded.body, attempts = 0
 """
-"""Both halves or none, and only of what is there still: nothing may be in two pieces at once."""
+"""Inserts both halves or none, and only if the segment is unchanged."""
 _COUNTS = """
 SELECT COUNT(*) FILTER (WHERE acknowledged IS NULL),
     COALESCE(SUM(LENGTH(body)) FILTER (WHERE acknowledged IS NULL), 0),

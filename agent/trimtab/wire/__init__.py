@@ -1,7 +1,7 @@
-"""What travels from a training machine to the service, and nothing else.
+"""The wire format: what the agent uploads to the service.
 
-A **segment** is some seconds of all series of one node; a **declaration** says what the run and
-its node are. Both are self-describing and may arrive in any order, late, or twice. This package
+A **segment** holds some seconds of all series of one node; a **declaration** describes the run and
+its node. Both are self-describing and may arrive in any order, late, or twice. This package
 is the one part of the agent that the service imports, so it needs the standard library only.
 """
 

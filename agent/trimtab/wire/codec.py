@@ -1,4 +1,4 @@
-"""Segments to bytes and back: gzip'd columnar JSON, version 1.
+"""Encodes and decodes segments: gzip'd columnar JSON, version 1.
 
 One bad series is refused by name; the rest of its segment is kept.
 """
@@ -37,7 +37,7 @@ from trimtab.wire.segment import (
 
 PHASES = ("initialise", "train", "evaluate", "checkpoint", "finalise")
 _EARLIEST_START_US = -(10**15)
-"""A step travels with the segment in which it ended, so it may have begun long before."""
+"""A step is sent with the segment in which it ended, so it may have begun long before."""
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -68,11 +68,11 @@ def encode_segment(segment: Segment) -> bytes:
 
 
 def decode_segment(body: bytes, limits: Limits = LIMITS) -> Segment:
-    """Parse and bound an upload body.
+    """Decode an upload body and check its limits.
 
     Raises:
-        WireError: the body as a whole can't be taken. A single bad series, step block or event
-            is left out instead and named in `Segment.refused`.
+        WireError: the body as a whole is invalid. A single invalid series, step block or event is
+            left out instead, and named in `Segment.refused`.
     """
     document = read_document(body, limits)
     version = integer(document, "version", low=1)
@@ -192,7 +192,7 @@ def _read_parts(
 
 
 def _read_steps(document: dict[str, Any], segment: Segment, limits: Limits) -> None:
-    """Counts before unfolding: a column of one repeated value is short, whatever its length."""
+    """Counts before expanding: a column of one repeated value is short, whatever its length."""
     parts = [
         part for part in _part(document, "steps", limits.step_blocks) if isinstance(part, dict)
     ]

@@ -61,7 +61,7 @@ def _is_number(value: Any) -> bool:
 
 
 def declared_length(raw: Any) -> int:
-    """How many values a column says that it has; 0 if it says nothing of the kind."""
+    """The number of values that a column declares; 0 if it declares none."""
     if isinstance(raw, dict):
         raw = raw.get("n") if "k" in raw else raw.get("d")
     if isinstance(raw, list):

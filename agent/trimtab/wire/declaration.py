@@ -1,4 +1,4 @@
-"""What a run and its node are, said once at the start and again when more is known."""
+"""The declaration of a run and its node, sent at the start and again when more is known."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Gpu:
 
 @dataclass(slots=True)
 class NodeFacts:
-    """One machine: what it is, what it has, and how much of it this run was given."""
+    """One machine: its type, its hardware, and how much of it is allocated to the run."""
 
     machine_id: str
     hostname: str = ""
@@ -44,7 +44,7 @@ class NodeFacts:
     purchase_option: str = "on_demand"
     owns_machine: bool = False
     instance_started_at_ns: int = 0
-    """When the machine itself was started, as its cloud says; 0: not known."""
+    """When the machine was started, according to its cloud; 0: not known."""
     vcpus: int = 0
     effective_cpus: float = 0.0
     """min(affinity, cgroup quota, cpuset): the cores this run may use."""
@@ -86,7 +86,7 @@ def encode_declaration(declaration: Declaration) -> bytes:
 
 
 def decode_declaration(body: bytes, limits: Limits = LIMITS) -> Declaration:
-    """Parse and bound a declaration; unknown fields are ignored, so newer agents are welcome.
+    """Decode a declaration and check its limits. Ignores unknown fields of newer agents.
 
     Raises:
         WireError: a field that is missing or out of bounds.
@@ -175,7 +175,7 @@ def _scalars(document: dict[str, Any], field_name: str, limits: Limits) -> dict[
 
 
 def _is_not_finite(value: Any) -> bool:
-    """JSON has no such numbers, and databases that check it refuse them."""
+    """JSON has no such numbers, and databases refuse them."""
     return isinstance(value, float) and not math.isfinite(value)
 
 

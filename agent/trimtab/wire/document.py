@@ -1,4 +1,4 @@
-"""A body as a JSON object: unpacked in pieces, its shape bounded before anything is made of it."""
+"""Reads a body as a JSON object: unpacked in pieces, and limited before it is parsed."""
 
 from __future__ import annotations
 
@@ -42,8 +42,7 @@ def read_document(body: bytes, limits: Limits) -> dict[str, Any]:
 def write_document(document: dict[str, Any]) -> bytes:
     """The inverse of `read_document`; equal documents give equal bytes.
 
-    What is not Unicode in a word of the operating system (a lone surrogate in Python) becomes "?":
-    nobody could read or store it.
+    Bytes that aren't Unicode (lone surrogates in Python) become "?", because they can't be stored.
     """
     text = json.dumps(document, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     return gzip.compress(text.encode(errors="replace"), compresslevel=6, mtime=0)
@@ -77,7 +76,7 @@ def _unpacked(body: bytes) -> Iterator[bytes]:
 class _Shape:
     """Counts levels and parts of a JSON text, piece by piece, without parsing it.
 
-    It is right up to the first mistake in the text, and a parser builds nothing beyond that.
+    Counts are right up to the first syntax error, where a parser stops.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -86,7 +85,7 @@ class _Shape:
         self._held_back = b""
 
     def add(self, piece: bytes) -> None:
-        """Raises WireError as soon as a bound is broken."""
+        """Raises WireError as soon as a limit is exceeded."""
         bare = self._outside_texts(piece)
         levels = array("b", bare.translate(_LEVELS, _ALL_BUT_BRACKETS))
         deepest = max(accumulate(levels, initial=self._depth))
@@ -97,14 +96,14 @@ class _Shape:
         if deepest > most.depth:
             problem, fix = f"over {most.depth} levels deep", "Send the documented shape."
             raise WireError("body", problem, fix)
-        _hold(self._lists, most.containers, "lists and objects")
-        _hold(self._values, most.values, "values")
-        _hold(self._quotes // 2, most.texts, "texts and names")
+        _check(self._lists, most.containers, "lists and objects")
+        _check(self._values, most.values, "values")
+        _check(self._quotes // 2, most.texts, "texts and names")
 
     def _outside_texts(self, piece: bytes) -> bytes:
-        """The piece without what stands in quotes; without escapes each quote is a border."""
+        """The piece without quoted text; escapes are removed first."""
         text = (self._held_back + piece).replace(b"\\\\", b"")
-        # A lone backslash at the end belongs to what comes next.
+        # A lone backslash at the end belongs to the next piece.
         self._held_back = text[len(text.rstrip(b"\\")) :]
         parts = text.replace(b'\\"', b"").split(b'"')
         bare = b"".join(parts[self._quotes % 2 :: 2])
@@ -112,6 +111,6 @@ class _Shape:
         return bare
 
 
-def _hold(count: int, most: int, what: str) -> None:
+def _check(count: int, most: int, what: str) -> None:
     if count > most:
         raise TooLargeError("body", f"over {most} {what}")

@@ -1,4 +1,4 @@
-"""The bounds of an upload, and the error that names what broke one."""
+"""The limits of an upload, and the errors that name what exceeds them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SERIES_NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)+(:(min|mean|max|count))
 
 
 class WireError(ValueError):
-    """An upload that can't be taken: which field, what is wrong, what to do about it."""
+    """An invalid upload: the field, the problem, and the fix."""
 
     def __init__(self, field: str, problem: str, fix: str) -> None:
         super().__init__(f"{field}: {problem}. {fix}")
@@ -20,7 +20,7 @@ class WireError(ValueError):
 
 
 class TooLargeError(WireError):
-    """What was sent at once is too much; in halves it may be taken."""
+    """The upload is too large; its halves may be accepted."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(field, problem, "Send smaller segments.")
@@ -28,16 +28,16 @@ class TooLargeError(WireError):
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds that both sides know: the agent splits before them, the service refuses above them."""
+    """Limits that both sides know: the agent splits below them, the service refuses above them."""
 
     body_bytes: int = 2 * 1024 * 1024
     document_bytes: int = 8 * 1024 * 1024
     depth: int = 32
-    """Of lists and objects in each other; a segment has 6."""
+    """Nesting of lists and objects; a segment has 6."""
     containers: int = 100_000
     values: int = 750_000
     texts: int = 200_000
-    """Names included. These three bound what parsing costs: all of a kind take below 100 MB."""
+    """Including names. These three limit the cost of parsing to 100 MB."""
     name_chars: int = 120
     text_chars: int = 2_000
     series: int = 4_000
@@ -62,12 +62,12 @@ def text(document: dict[str, Any], field: str, limits: Limits, default: str | No
     if len(value) > limits.name_chars:
         raise WireError(field, f"over {limits.name_chars} characters", "Shorten it.")
     if not is_storable(value):
-        raise WireError(field, "has a NUL or half a character", "Send plain Unicode text.")
+        raise WireError(field, "has a NUL or a lone surrogate", "Send plain Unicode text.")
     return value
 
 
 def printable(value: str) -> str:
-    """At most 80 characters of a name that came from outside, fit to be stored and shown."""
+    """At most 80 characters of an untrusted name, safe to store and show."""
     shown = value[:80].encode("utf-8", "backslashreplace").decode()
     return shown.replace("\0", "\\x00")
 

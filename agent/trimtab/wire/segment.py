@@ -21,12 +21,12 @@ Number = int | float | None
 
 @dataclass(frozen=True, slots=True)
 class SessionClock:
-    """When one agent process began, on both clocks: the anchor of every time it sends."""
+    """The start of an agent process on both clocks: the reference of all times that it sends."""
 
     session_id: UUID
     boot_id: str
     started_at_ns: int
-    """Wall clock, ns since the Unix epoch, as this machine believed it."""
+    """Wall clock of this machine, ns since the Unix epoch."""
     started_mono_ns: int
     """CLOCK_MONOTONIC of this boot, ns."""
 
@@ -54,12 +54,12 @@ class StepBlock:
     data_wait_us: list[int | None]
     """The part of the duration in which the loop waited for its data; None: not measured."""
     samples: list[int | None]
-    """Training samples in the step (this rank's batch); None: not told."""
+    """Training samples in the step (this rank's batch); None: not known."""
 
 
 @dataclass(slots=True)
 class StepSummary:
-    """Steps too many to send one by one: what happened in one second of one rank and phase."""
+    """One second of one rank and phase, if there are too many steps to send one by one."""
 
     rank: int
     phase: str
@@ -85,12 +85,12 @@ class Event:
     `clock_step` (seconds: the wall clock was set).
 
     Of one rank, each with `rank`: `rank` (local_rank, world_size, pid), `phase_begin`,
-    `phase_end` (phase), `epoch` (number), `checkpoint` (seconds, bytes; told at its end), `metric`
+    `phase_end` (phase), `epoch` (number), `checkpoint` (seconds, bytes; sent at its end), `metric`
     (name, value, step), `loader` (phase, workers, batch_size, prefetch_factor, pin_memory,
     persistent_workers), `precision` (amp, parameters: types; tf32, cudnn_tf32), `gpu_memory`
     (peak_allocated_bytes, peak_reserved_bytes, total_bytes), `profile` (first_step, steps,
     bytes; 0 steps or bytes: it failed), `step_untimed` (phase, samples: a first step whose
-    beginning nobody told), `steps_lost` (count), and `events_lost` (count) of the whole node.
+    start isn't known), `steps_lost` (count), and `events_lost` (count) of the whole node.
     """
 
     time_ms: int
