@@ -47,7 +47,7 @@ model.fit(x, y, epochs=2, batch_size=16, verbose=0, validation_data=(x, y),
 """
 
 
-def test_keras_tells_steps_epochs_evaluation_and_metrics(training):
+def test_keras_records_steps_epochs_evaluation_and_metrics(training):
     service = training("keras", KERAS)
     (steps,) = _steps(service)
     assert steps.samples == [16] * 8
@@ -83,7 +83,7 @@ trainer.fit(Model(), loader, loader)
 
 
 @pytest.mark.parametrize("hooked", [True, False])
-def test_lightning_tells_the_same_with_and_without_the_hook(training, hooked):
+def test_lightning_records_the_same_with_and_without_the_hook(training, hooked):
     """Without: as where Python is started with -E; the script then installs nothing by itself."""
     script = LIGHTNING if hooked else "import sys; sys.meta_path.pop(0)\n" + LIGHTNING
     service = training("lightning", script)
@@ -117,7 +117,7 @@ Trainer(Model(PretrainedConfig()), arguments, train_dataset=data, eval_dataset=d
 """
 
 
-def test_transformers_tells_steps_epochs_evaluation_checkpoints_and_logs(training):
+def test_transformers_records_steps_epochs_evaluation_checkpoints_and_logs(training):
     service = training("transformers", TRANSFORMERS)
     steps = _steps(service)
     assert sum(sum(s.samples) for s in steps) == 128

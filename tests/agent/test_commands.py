@@ -192,7 +192,7 @@ def test_a_person_at_a_terminal_reads_the_cost_and_the_top_finding(online, servi
 
 
 @pytest.mark.parametrize("answer", [{}, {"cost_usd": None, "findings": "none"}, {"cost_usd": "x"}])
-def test_a_service_that_has_no_verdict_yet_holds_nobody_up(online, service, answer):
+def test_a_service_without_an_analysis_yet_does_not_delay_the_end(online, service, answer):
     service.answer = lambda r: Reply(document=answer)
     began = time.monotonic()
     output = _at_a_terminal(online, "run", "--", "true")

@@ -139,7 +139,7 @@ def test_what_is_out_of_bounds_is_refused_with_the_reason_and_done_to_nothing(di
     assert data["reason"]
 
 
-def test_answers_to_the_backlog_direct_nobody(online, service, environment, trimtab):
+def test_directives_in_responses_to_the_backlog_are_ignored(online, service, environment, trimtab):
     """What an earlier run is told must not stop this one."""
     trimtab(environment, "run", "--", "true")
     service.answer = _asking(STOP)

@@ -57,7 +57,7 @@ def test_gpus_are_counted_with_those_of_the_run(trimtab, environment, driver):
     assert "ok       gpus           4 by NVML, 2 of them for the run: NVIDIA H100" in done.stdout
 
 
-def test_what_an_older_gpu_does_not_tell_is_said(trimtab, environment, driver):
+def test_series_that_an_older_gpu_lacks_are_listed(trimtab, environment, driver):
     driver.says("gpus 1", "gpu*.no.gpm 1", "gpu*.no.fields 1")
     done = trimtab(environment | driver.environment, "doctor")
     lines = done.stdout.splitlines()

@@ -106,7 +106,7 @@ def test_a_gpu_that_hangs_costs_its_own_samples_only(online, service, driver):
     assert "a sample was lost" not in agent.stderr.read()
 
 
-def test_a_driver_that_hangs_at_its_opening_never_holds_up_the_command(online, service, driver):
+def test_a_driver_that_hangs_when_it_is_opened_never_blocks_the_command(online, service, driver):
     driver.says("init.hang 1")
     began = time.monotonic()
     assert _run(online | driver.environment, 0.5).wait(20) == 0
@@ -180,7 +180,7 @@ def test_slices_have_memory_and_activity_and_the_whole_has_no_made_up_use(online
     assert [gpu.allocated for gpu in service.declarations[-1].node.gpus] == [True]
 
 
-def test_memory_of_the_runs_own_processes_is_told_apart(online, service, driver):
+def test_memory_of_the_runs_own_processes_is_measured_separately(online, service, driver):
     """The agent's command names its process to the driver, which says what it holds."""
     driver.says("gpus 1")
     script = (
@@ -247,7 +247,7 @@ def test_no_value_of_visible_devices_breaks_the_agent(visible):
     assert len(allocated(visible, CARDS)) == 3
 
 
-def test_the_list_is_told_when_it_has_grown_and_not_again():
+def test_the_list_of_gpus_is_reported_only_when_it_has_grown():
     told: list[list[Gpu]] = []
     inventory = Inventory(told.append, {"CUDA_VISIBLE_DEVICES": "0"})
     inventory.say()
@@ -269,7 +269,7 @@ def test_the_list_is_told_when_it_has_grown_and_not_again():
     ]
 
 
-def test_pauses_grow_and_each_trouble_is_told_once(monkeypatch):
+def test_pauses_grow_and_each_outage_is_recorded_once(monkeypatch):
     now = [0.0]
     monkeypatch.setattr("trimtab.sources.gpu.outages.time.monotonic", lambda: now[0])
     told: list[tuple[str, dict]] = []

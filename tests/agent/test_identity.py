@@ -110,7 +110,7 @@ def test_whatever_the_words_a_job_has_a_name(words, times):
     assert len(identity.job_name([word * times for word in words], None)) <= LIMITS.name_chars
 
 
-def test_the_state_of_the_repository_is_told(tmp_path):
+def test_the_state_of_the_repository_is_declared(tmp_path):
     def run(*words: str) -> None:
         settings = ["-c", "user.name=a", "-c", "user.email=a@b"]
         subprocess.run(["git", "-C", tmp_path, *settings, *words], check=True)

@@ -49,7 +49,7 @@ def test_an_ec2_instance_is_known_by_version_2_of_its_service(stub):
     )
 
 
-def test_an_older_ec2_that_does_not_tell_its_purchase_leaves_it_open(stub):
+def test_the_purchase_option_stays_unknown_if_ec2_does_not_report_it(stub):
     found = platforms.detect({"TRIMTAB_METADATA_URL": stub(ec2(life_cycle=None)).url})
     assert found is not None
     assert (found.instance_type, found.purchase_option) == ("g5.2xlarge", "")
@@ -100,7 +100,7 @@ def test_a_proxy_is_never_asked(stub, monkeypatch):
 
 
 @pytest.mark.parametrize("word", ["off", "0", "False", "no"])
-def test_switched_off_nobody_is_asked(stub, word):
+def test_no_metadata_service_is_queried_if_detection_is_off(stub, word):
     service = stub(ec2())
     environment = {"TRIMTAB_METADATA_URL": service.url, "TRIMTAB_METADATA": word}
     with pytest.raises(MetadataError, match="TRIMTAB_METADATA"):
@@ -108,7 +108,7 @@ def test_switched_off_nobody_is_asked(stub, word):
     assert service.asked == []
 
 
-def test_the_switch_of_amazons_own_tools_holds_too(stub):
+def test_the_variable_of_amazons_own_tools_turns_detection_off_too(stub):
     service = stub(ec2())
     environment = {"TRIMTAB_METADATA_URL": service.url, "AWS_EC2_METADATA_DISABLED": "true"}
     assert platforms.detect(environment) is None
@@ -134,7 +134,7 @@ def test_a_machine_declared_to_be_elsewhere_stays_there(trimtab, online, service
     assert (node.provider, node.instance_type, node.region) == ("on_premises", "", "")
 
 
-def test_a_service_that_hangs_holds_nothing_up(trimtab, online, service, stub):
+def test_a_metadata_service_that_hangs_delays_nothing(trimtab, online, service, stub):
     def hang(method: str, path: str, headers: dict[str, str]) -> str:
         time.sleep(30)
         return ""
@@ -154,7 +154,7 @@ def test_no_metadata_is_an_option_too(trimtab, online, service, stub):
     assert service.declarations[-1].node.instance_type == ""
 
 
-def test_sagemaker_says_it_in_a_file(tmp_path):
+def test_sagemaker_describes_the_instance_in_a_file(tmp_path):
     resources = tmp_path / "resourceconfig.json"
     resources.write_text(
         json.dumps({"current_host": "algo-1", "current_instance_type": "ml.p3.8xlarge"})
@@ -186,7 +186,7 @@ def test_a_slurm_job_has_the_cores_and_memory_that_it_was_given():
     assert (facts.effective_cpus, facts.effective_memory_bytes) == (16.0, 64 * 2**30)
 
 
-def test_the_tags_of_a_slurm_job_say_who_pays(trimtab, online, service):
+def test_partition_and_account_of_a_slurm_job_become_tags(trimtab, online, service):
     job = {"SLURM_JOB_PARTITION": "gpu-large", "SLURM_JOB_ACCOUNT": "vision"}
     trimtab(online | job, "run", "--tag", "slurm_account=ours", "--", "true")
     tags = service.declarations[-1].tags

@@ -111,7 +111,7 @@ def test_requests_carry_the_documented_headers(trimtab, online, service):
     )
 
 
-def test_what_the_user_says_is_declared(trimtab, online, service):
+def test_options_of_the_user_are_declared(trimtab, online, service):
     said = [
         "--owner",
         "ana",
@@ -170,7 +170,7 @@ def test_the_result_file_says_what_happened(trimtab, online, service, tmp_path):
     }
 
 
-def test_a_server_that_hangs_holds_the_exit_up_for_five_seconds_at_most(trimtab, online, service):
+def test_a_server_that_hangs_delays_the_exit_for_five_seconds_at_most(trimtab, online, service):
     service.answer = lambda request: Reply(delay_seconds=30)
     began = time.monotonic()
     assert trimtab(online, "run", "--", "true").returncode == 0
@@ -195,7 +195,7 @@ def test_the_training_runs_and_arrives_whatever_happens_to_the_spool(
     assert len(service.segments) == 1
 
 
-def test_what_could_only_be_kept_in_memory_and_was_not_sent_is_told(trimtab, environment, tmp_path):
+def test_samples_lost_with_the_memory_are_reported(trimtab, environment, tmp_path):
     (tmp_path / "tmp" / f"trimtab-{os.getuid()}").touch()
     nowhere = {"TRIMTAB_STATE_DIR": "/proc/nowhere", "TRIMTAB_URL": "http://127.0.0.1:9"}
     done = trimtab(environment | nowhere, "run", "--", "bash", "-c", "exit 5")

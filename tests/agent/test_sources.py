@@ -155,7 +155,7 @@ def version_2_group(tmp_path: Path) -> Groups:
     return Groups(tmp_path)
 
 
-def test_a_version_2_group_is_read_and_the_tightest_limit_above_holds(tmp_path):
+def test_a_version_2_group_is_read_and_the_lowest_limit_applies(tmp_path):
     groups = version_2_group(tmp_path)
     assert ContainerCpu(groups).read() | ContainerMemory(groups).read() == {
         "container.cpu_seconds_total": 2.5,
@@ -183,7 +183,7 @@ def pressure_files(folder: Path) -> Path:
     return folder
 
 
-def test_pressure_is_told_of_the_machine_and_of_the_container(tmp_path):
+def test_pressure_is_measured_for_the_machine_and_for_the_container(tmp_path):
     groups = version_2_group(tmp_path)
     (tmp_path / "pressure").mkdir()
     assert Pressure(str(pressure_files(tmp_path / "pressure")), groups).read() == {
@@ -299,7 +299,7 @@ def test_a_file_system_is_asked_outside_of_the_tick(tmp_path):
     assert source.read() == {}
 
 
-def test_a_dead_mount_is_asked_once_and_holds_nothing_up(tmp_path, monkeypatch):
+def test_a_dead_mount_is_read_once_and_blocks_nothing(tmp_path, monkeypatch):
     asked, released = [], threading.Event()
 
     def never_back(path):
@@ -317,7 +317,7 @@ def test_a_dead_mount_is_asked_once_and_holds_nothing_up(tmp_path, monkeypatch):
     released.set()
 
 
-def test_tcp_tells_what_was_sent_again(tmp_path):
+def test_tcp_retransmissions_are_counted(tmp_path):
     (tmp_path / "snmp").write_text(
         "Ip: Forwarding OutSegs\nIp: 1 9\nTcp: InSegs OutSegs RetransSegs\nTcp: 7 100 4\n"
     )
@@ -437,7 +437,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("way", ["fork", "spawn"])
-def test_the_workers_of_a_training_are_told_apart(tmp_path, way):
+def test_the_workers_of_a_training_are_measured_separately(tmp_path, way):
     (tmp_path / "train.py").write_text(_FORKING)
     root = subprocess.Popen([sys.executable, str(tmp_path / "train.py"), way])
     tree, readings = ProcessTree(root.pid, tmp_path), []

@@ -68,7 +68,7 @@ def _waiting(spool: Spool, session: str) -> list[Segment]:
     return sorted(found, key=lambda s: s.seq)
 
 
-def test_a_full_spool_thins_the_oldest_then_keeps_their_events_and_says_the_gap(tmp_path):
+def test_a_full_spool_thins_the_oldest_then_keeps_their_events_and_a_gap(tmp_path):
     cap_bytes = 150_000
     spool = Spool(tmp_path / "spool.sqlite3", cap_bytes)
     session, count = _session(spool), 300
@@ -159,7 +159,7 @@ def test_two_agents_that_split_a_segment_at_once_keep_its_seconds_once(tmp_path,
     assert sum(part.duration_ms for part in parts) == whole.duration_ms
 
 
-def test_a_step_that_was_told_after_the_seal_is_in_one_of_the_halves(tmp_path):
+def test_a_step_that_was_written_after_the_seal_is_in_one_of_the_halves(tmp_path):
     """Its segment begins after it ended: a training process tells fast steps some at a time."""
     spool = Spool(tmp_path / "spool.sqlite3")
     session = _session(spool)

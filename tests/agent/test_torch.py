@@ -84,7 +84,7 @@ def test_an_unmodified_training_yields_steps_waits_and_samples(training):
         assert 5_000 * samples <= wait <= duration
 
 
-def test_epochs_evaluation_and_checkpoints_are_told(training, service):
+def test_epochs_evaluation_and_checkpoints_are_recorded(training, service):
     training(LOOP)
     assert [e.data["number"] for e in service.events("epoch")] == [0, 1]
     phases = [e.data["phase"] for e in service.events("phase_begin")]
@@ -95,7 +95,7 @@ def test_epochs_evaluation_and_checkpoints_are_told(training, service):
     assert [data["bytes"] > 500 and data["seconds"] > 0 for data in saved] == [True, True]
 
 
-def test_the_settings_of_the_loaders_are_told_once_each(training, service):
+def test_the_settings_of_each_loader_are_recorded_once(training, service):
     settings = "dict(num_workers=1, prefetch_factor=3, persistent_workers=True)"
     training(LOOP, settings)
     train, held = (event.data for event in service.events("loader"))
@@ -111,7 +111,7 @@ def test_the_settings_of_the_loaders_are_told_once_each(training, service):
     assert (held["phase"], held["workers"], held["prefetch_factor"]) == ("evaluate", 0, None)
 
 
-def test_precision_is_told(training, service):
+def test_precision_is_recorded(training, service):
     body = LOOP.replace(
         "loss = nn", "with torch.autocast('cpu', dtype=torch.bfloat16): model(x)\n        loss = nn"
     )
@@ -183,7 +183,7 @@ print("trained")
     assert steps.samples == [4] * 4
 
 
-def test_steps_that_the_script_tells_are_not_counted_twice(training):
+def test_steps_that_the_script_reports_are_not_counted_twice(training):
     body = """
 import trimtab
 loader = DataLoader(Slow(), batch_size=2)

@@ -108,7 +108,7 @@ def test_a_run_leaves_a_drainer_that_finishes_the_upload(trimtab, online, servic
     assert _taken(service)
 
 
-def test_a_drainer_ends_when_it_is_told_to(trimtab, online, service, tmp_path):
+def test_a_drainer_ends_at_sigterm(trimtab, online, service, tmp_path):
     service.answer = lambda request: Reply(status=503)
     trimtab(online, "run", "--", "true")
     (drainer,) = drainers_of(tmp_path)
@@ -300,7 +300,7 @@ def test_the_pause_grows_but_never_over_a_minute(spool, server, service):
     assert max(pauses) <= 60
 
 
-def test_the_service_says_when_to_come_back(spool, server, service):
+def test_retry_after_of_the_service_is_respected(spool, server, service):
     session = _session(spool, "", count=2)
     replies = iter([Reply(status=429, headers={"Retry-After": "30"})])
     service.answer = lambda r: next(replies, Reply(document={"retry_after": 20}))

@@ -15,7 +15,7 @@ _SECTOR_BYTES = 512
 
 class Disks:
     """`disk.*_total` since boot, all whole disks together: bytes, operations, seconds in which a
-    disk was busy, and seconds that its requests spent in it or in its queue, added up.
+    disk was busy, and seconds that requests spent in it or in its queue, summed over disks.
     """
 
     def __init__(self, path: str = "/proc/diskstats", block_devices: str = "/sys/block") -> None:

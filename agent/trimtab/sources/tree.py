@@ -64,7 +64,7 @@ class ProcessTree:
     """`tree.*` of one command: CPU seconds, resident bytes, processes, threads, bytes read and
     written; and `workers.*`, the same of its data-loader processes, once there have been some.
 
-    Resident bytes are added up, so pages that processes share count once for each.
+    Resident bytes are summed, so shared pages count once per process.
     """
 
     def __init__(self, root_pid: int, folder: Path | None = None) -> None:
