@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from scipy import stats
 
 BASELINE, CAVEAT, INTERVAL, CHANGE_POINTS = "baseline", "caveat", "interval", "change_points"
 LEAST_FOR_INTERVAL, LEAST_FOR_CHANGE_POINTS = 3, 10
@@ -91,4 +90,7 @@ def _direction(change: float, least: float) -> str:
 @cache
 def _quantile(probability: float, freedom: int) -> float:
     """Of Student's t."""
-    return float(stats.t.ppf(probability, freedom))
+    # Here, because every process of the service would take 0.4 s longer to start.
+    from scipy import special
+
+    return float(special.stdtrit(freedom, probability))
