@@ -231,7 +231,11 @@ def snapshot(agent: FakeAgent) -> dict[str, object]:
     }
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+# Each example uploads and analyses two runs.
+@settings(
+    max_examples=settings.default.max_examples // 4,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(data=st.data(), skew_days=st.sampled_from([0, -2, 2]))
 def test_any_order_replays_lateness_and_skew_give_the_same_totals(token, data, skew_days):
     """Also with NaN metrics and a series that is refused: nothing is refused whole."""

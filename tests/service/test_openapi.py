@@ -143,7 +143,7 @@ def test_an_operation_answers_as_it_is_described(name, tokens, kept_connection):
 
     @given(_calls(name))
     @examples(
-        max_examples=2 * examples.default.max_examples,
+        max_examples=examples.default.max_examples,
         derandomize=True,
         database=None,
         phases=[Phase.generate, Phase.shrink],
