@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.utils import timezone
 
+from tests.upgrade.uploads import send
 from webapp.accounts.models import Token, Workspace
 from webapp.analysis.tasks import evaluate
 from webapp.runs.models import Run, Session
-from webapp.sample_data.load import load
+from webapp.sample_data.histories import WORKSPACE
+from webapp.sample_data.load import load, uploads_of
+from webapp.sample_data.published import published_runs
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -42,7 +46,8 @@ def test_it_lies_in_the_past_finished_exact_and_loads_only_once(
 
 
 def test_the_published_costs_come_out_to_the_cent_and_beyond(live_server: Any, token: str) -> None:
-    load(live_server.url, token, timezone.now())
+    for upload in chain.from_iterable(map(uploads_of, published_runs(WORKSPACE))):
+        send(live_server.url, token, upload)
     runs = Run.objects.filter(job__name="review-sentiment/train.py").order_by("started_at")
     for run in runs:
         evaluate(str(run.pk))

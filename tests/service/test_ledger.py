@@ -11,12 +11,15 @@ from django.db import transaction
 from django.utils import timezone
 
 from tests.service.uploads import FakeAgent
+from tests.upgrade.uploads import send
 from tests.web import factories
 from webapp.accounts.models import Token
 from webapp.analysis import repricing
 from webapp.analysis.tasks import evaluate
 from webapp.runs.models import Node, Run
-from webapp.sample_data.load import load
+from webapp.sample_data.histories import WORKSPACE
+from webapp.sample_data.load import uploads_of
+from webapp.sample_data.published import published_runs
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -42,8 +45,9 @@ def ledger_of(client: Any, reader: dict[str, str]) -> Any:
 def test_the_published_case_says_what_the_unused_and_the_start_cost(
     live_server: Any, client: Any, workspace: Any, reader: dict[str, str], ledger_of: Any
 ) -> None:
-    load(live_server.url, reader["Authorization"].removeprefix("Bearer "), timezone.now())
-    run = Run.objects.filter(job__name="review-sentiment/train.py").earliest("started_at")
+    for upload in uploads_of(published_runs(WORKSPACE)[0]):
+        send(live_server.url, reader["Authorization"].removeprefix("Bearer "), upload)
+    run = Run.objects.get(job__name="review-sentiment/train.py")
     evaluate(str(run.pk))
     usd, document = ledger_of(run.pk)
     assert sum(usd.values()) == Decimal(document["cost_usd"]) == Decimal("6.15672")
