@@ -60,6 +60,8 @@ class Service:
 
     data_dir: Path
     port: int = field(default_factory=free_port)
+    has_base_url: bool = True
+    """Without it `up` starts a second time, once it knows its address."""
     output: str = ""
     supervisor: psutil.Popen | None = None
 
@@ -78,6 +80,8 @@ class Service:
         return found[0]
 
     def start(self, **variables: str) -> Service:
+        if self.has_base_url:
+            variables = {"TRIMTAB_BASE_URL": self.url} | variables
         started = manage(self.data_dir, "up", "--bind", f"127.0.0.1:{self.port}", **variables)
         self.supervisor = psutil.Process(started.pid)
         self.process = started
