@@ -1,8 +1,9 @@
-"""What every test stands on: a private Redis, plain static files, and skips that can fail."""
+"""What every test needs: a private Redis, plain static files, signals, and skips that can fail."""
 
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import tempfile
@@ -20,7 +21,10 @@ hypothesis.settings.register_profile(
     "sample", hypothesis.settings.get_profile("all"), max_examples=40, derandomize=True
 )
 
-_redis = pytest.StashKey[tuple[subprocess.Popen[bytes], tempfile.TemporaryDirectory[str]]]()
+KILLING = Path(__file__).parent / "processes"
+
+_folder = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
+_redis = pytest.StashKey[subprocess.Popen[bytes]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -30,38 +34,49 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     is_sample = config.getoption("markexpr") == "not long"
     hypothesis.settings.load_profile("sample" if is_sample else "all")
+    config.stash[_folder] = tempfile.TemporaryDirectory(prefix="trimtab-test-")
+    folder = Path(config.stash[_folder].name)
     if "REDIS_URL" not in os.environ:
-        config.stash[_redis] = _start_redis()
+        config.stash[_redis] = _start_redis(folder)
     worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
     settings.CACHES["default"] |= {"LOCATION": settings.REDIS_URL, "KEY_PREFIX": worker}
     # The hashed names exist after `collectstatic` only.
     plain = "django.contrib.staticfiles.storage.StaticFilesStorage"
     settings.STORAGES["staticfiles"]["BACKEND"] = plain
+    settings.STATIC_ROOT = folder / "static"
+    settings.STATIC_ROOT.mkdir()
+    _let_children_be_signalled()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    if _redis not in config.stash:
-        return
-    process, folder = config.stash[_redis]
-    process.terminate()
-    process.wait(10)
-    folder.cleanup()
-    os.environ.pop("REDIS_URL", None)
+    if _redis in config.stash:
+        config.stash[_redis].terminate()
+        config.stash[_redis].wait(10)
+        os.environ.pop("REDIS_URL", None)
+    config.stash[_folder].cleanup()
 
 
-def _start_redis() -> tuple[subprocess.Popen[bytes], tempfile.TemporaryDirectory[str]]:
+def _let_children_be_signalled() -> None:
+    """`nohup` and a shell's `&` have these signals ignored, by all children as well.
+
+    A handler that does nothing ignores them here only: children start with the default again.
+    """
+    for each in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(each) is signal.SIG_IGN:
+            signal.signal(each, lambda *_: None)
+
+
+def _start_redis(data: Path) -> subprocess.Popen[bytes]:
     """One for all workers of this test run; they find it in the environment."""
     server = private_redis.find_server()
     if server is None:
         raise pytest.UsageError(private_redis.MISSING)
-    folder = tempfile.TemporaryDirectory(prefix="trimtab-redis-")
-    data = Path(folder.name)
     process = subprocess.Popen(private_redis.command(server, data), stdout=subprocess.DEVNULL)
     _wait_for_socket(private_redis.socket_path(data))
     url = private_redis.url(data)
     os.environ["REDIS_URL"] = settings.REDIS_URL = url
     settings.CELERY_BROKER_URL = url.replace("unix://", "redis+socket://")
-    return process, folder
+    return process
 
 
 def _wait_for_socket(path: Path) -> None:
@@ -75,10 +90,15 @@ def _wait_for_socket(path: Path) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that start the real processes need the machine: one worker runs all of them."""
+    """Tests that start the real processes mostly wait: two workers run all of them.
+
+    One has those that kill processes while runs arrive, the other has all others; each takes about
+    as long. More at a time would need more of the machine than the tests' patience allows for.
+    """
     for item in items:
         if item.get_closest_marker("processes"):
-            item.add_marker(pytest.mark.xdist_group("processes"))
+            is_killing = item.path.is_relative_to(KILLING)
+            item.add_marker(pytest.mark.xdist_group("killing" if is_killing else "processes"))
 
 
 @pytest.hookimpl(wrapper=True)

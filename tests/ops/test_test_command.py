@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tomllib
@@ -12,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.running_service import CHECKOUT
-from webapp.management.commands.test import checks, pytest_command
+from webapp.management.commands import test as command
+from webapp.management.commands.test import Stage, checks, pytest_command
 
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
 CONTRACTS = [contract["name"] for contract in PROJECT["tool"]["importlinter"]["contracts"]]
@@ -23,6 +25,12 @@ def test_left_out():
 @pytest.mark.xfail(reason="known")
 def test_known_to_fail():
     assert False
+"""
+
+SIGNALLING = """
+import subprocess
+def test_a_child_ends_by_its_signal():
+    assert subprocess.run(["bash", "-c", "kill -HUP $$; exit 7"]).returncode == -1
 """
 
 
@@ -45,8 +53,10 @@ def test_the_import_contracts_are_printed_when_they_hold(
 ) -> None:
     contracts = next(stage for stage in checks() if stage.name == "import contracts")
 
-    assert contracts.passes(dict(os.environ))
+    outcome = contracts.run(dict(os.environ))
+    outcome.show()
 
+    assert outcome.is_passed
     printed = capsys.readouterr().out
     for name in CONTRACTS:
         assert f"  {name} KEPT\n" in printed
@@ -121,19 +131,50 @@ def _lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize(("required", "code"), [("", 0), ("all", 1)])
-def test_a_skip_fails_only_when_everything_is_required(
-    tmp_path: Path, required: str, code: int
+@pytest.mark.parametrize(("is_wrong", "code"), [(False, 0), (True, 1)])
+def test_a_long_stage_runs_beside_the_tests_and_is_shown_after_them(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], is_wrong: bool, code: int
 ) -> None:
-    (tmp_path / "test_skipping.py").write_text(SKIPPING)
+    said = f"print('a wrong type'); raise SystemExit({code})"
+    stages = [
+        Stage("types", [sys.executable, "-c", said], is_beside_tests=True),
+        Stage("lint", [sys.executable, "-c", ""]),
+    ]
+    monkeypatch.setattr(command, "checks", lambda: stages)
+    tests = [sys.executable, "-c", "print('3 passed')"]
+    monkeypatch.setattr(command, "pytest_command", lambda *_: tests)
+    assert command.run(is_full=False, for_pytest=[]) == code
+    output = capfd.readouterr().out
+    assert output.index("lint") < output.index("3 passed") < output.index("types")
+    assert ("a wrong type" in output) == is_wrong
+
+
+def run_pytest(folder: Path, text: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    (folder / "test_of_its_own.py").write_text(text)
     plugins = ["-p", "tests.conftest", "-p", "no:cacheprovider"]
-    ended = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *plugins, str(tmp_path)],
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *plugins, str(folder)],
         cwd=CHECKOUT,
-        env=os.environ | {"TRIMTAB_REQUIRE": required},
+        env=os.environ | variables,
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def test_children_can_be_signalled_where_nohup_started_the_tests(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        ended = run_pytest(tmp_path, SIGNALLING)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize(("required", "code"), [("", 0), ("all", 1)])
+def test_a_skip_fails_only_when_everything_is_required(
+    tmp_path: Path, required: str, code: int
+) -> None:
+    ended = run_pytest(tmp_path, SKIPPING, TRIMTAB_REQUIRE=required)
     assert ended.returncode == code, ended.stdout + ended.stderr
     assert ("1 failed" in ended.stdout) == bool(code)

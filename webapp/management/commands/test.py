@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from argparse import ArgumentParser
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ TYPED = ("rules", "advisor", "agent/trimtab", "webapp", "tools")
 DOCUMENTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs")
 OWN_WORDS = ("--full", "--")
 CORES = 2
+WAITING_WORKERS = 2
+"""Of pytest, for the tests that start the real processes: tests/conftest.py makes two groups."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +34,10 @@ class Stage:
     command: list[str]
     always_shown: str | None = None
     """Lines that end with this are shown when it passes, too."""
+    is_beside_tests: bool = False
+    """It takes about a minute of one core, which the tests that wait leave free."""
 
-    def passes(self, environment: dict[str, str]) -> bool:
+    def run(self, environment: dict[str, str]) -> Outcome:
         started = time.monotonic()
         ended = subprocess.run(
             self.command,
@@ -43,18 +48,31 @@ class Stage:
             text=True,
             check=False,
         )
-        verdict = "passed" if ended.returncode == 0 else "FAILED"
         seconds = time.monotonic() - started
         said = ended.stdout if ended.returncode else self._shown(ended.stdout)
-        sys.stdout.write(f"{self.name:<20}{verdict:>8}{seconds:8.1f} s\n{said}")
-        sys.stdout.flush()
-        return ended.returncode == 0
+        return Outcome(self.name, ended.returncode == 0, seconds, said)
 
     def _shown(self, printed: str) -> str:
         if self.always_shown is None:
             return ""
         lines = (line for line in printed.splitlines() if line.endswith(self.always_shown))
         return "".join(f"  {line}\n" for line in lines)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a stage."""
+
+    name: str
+    is_passed: bool
+    seconds: float
+    output: str
+    """Of what the stage printed, that which is to be shown."""
+
+    def show(self) -> None:
+        verdict = "passed" if self.is_passed else "FAILED"
+        sys.stdout.write(f"{self.name:<20}{verdict:>8}{self.seconds:8.1f} s\n{self.output}")
+        sys.stdout.flush()
 
 
 class Command(BaseCommand):
@@ -79,24 +97,39 @@ class Command(BaseCommand):
 
 
 def run(is_full: bool, for_pytest: list[str]) -> int:
-    """All stages, also after one that failed; pytest comes last and prints as it goes.
+    """All stages, also after one that failed.
 
-    Returns 0 when everything passed, pytest's own code when only the tests failed, else 1.
+    First the short ones, then pytest, which prints as it goes, with the long ones beside it: those
+    are shown at the end. Returns 0 when everything passed, pytest's own code when only the tests
+    failed, else 1.
     """
     with tempfile.TemporaryDirectory(prefix="trimtab-test-") as folder:
         # Never the data of a service that runs from this checkout.
         environment = os.environ | {"TRIMTAB_DATA_DIR": folder}
-        stages = checks()
-        with ThreadPoolExecutor(CORES) as pool:
-            passed = pool.map(lambda stage: stage.passes(environment), stages)
-        failed = [stage.name for stage, holds in zip(stages, passed, strict=True) if not holds]
-        sys.stdout.flush()
         command = pytest_command(is_full, for_pytest)
-        code = subprocess.run(command, cwd=settings.BASE_DIR, env=environment, check=False)
+        with ThreadPoolExecutor(CORES) as pool:
+            outcomes = _shown(pool.map(lambda stage: stage.run(environment), _stages(False)))
+            beside = pool.map(lambda stage: stage.run(environment), _stages(True))
+            tests = subprocess.run(command, cwd=settings.BASE_DIR, env=environment, check=False)
+            outcomes += _shown(beside)
+    failed = [outcome.name for outcome in outcomes if not outcome.is_passed]
     if failed:
-        sys.stderr.write(f"Failed before the tests: {', '.join(failed)}\n")
+        sys.stderr.write(f"Failed beside the tests: {', '.join(failed)}\n")
         return 1
-    return code.returncode
+    return tests.returncode
+
+
+def _stages(is_beside_tests: bool) -> list[Stage]:
+    return [stage for stage in checks() if stage.is_beside_tests == is_beside_tests]
+
+
+def _shown(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """Each is shown as soon as it is there, in the order of the stages."""
+    shown = []
+    for outcome in outcomes:
+        outcome.show()
+        shown.append(outcome)
+    return shown
 
 
 def checks() -> list[Stage]:
@@ -106,7 +139,7 @@ def checks() -> list[Stage]:
     worded = [path for path in read if path != "tests"]
     imports = str(Path(python).with_name("lint-imports"))
     return [
-        Stage("mypy", [python, "-m", "mypy", *TYPED]),
+        Stage("mypy", [python, "-m", "mypy", *TYPED], is_beside_tests=True),
         Stage("ruff check", [python, "-m", "ruff", "check", *CODE]),
         Stage("ruff format", [python, "-m", "ruff", "format", "--check", *CODE]),
         Stage("spelling", [python, "-m", "codespell_lib", *read]),
@@ -118,8 +151,8 @@ def checks() -> list[Stage]:
 
 
 def pytest_command(is_full: bool, for_pytest: list[str]) -> list[str]:
-    """One worker a core, and one for the tests that start the real processes (see conftest): those
-    wait, most of their time."""
-    spread = [] if "-n" in for_pytest else ["-n", str(CORES + 1), "--dist", "loadgroup"]
+    """One worker a core, and those for the tests that wait, most of their time."""
+    workers = str(CORES + WAITING_WORKERS)
+    spread = [] if "-n" in for_pytest else ["-n", workers, "--dist", "loadgroup"]
     chosen = [] if is_full or "-m" in for_pytest else ["-m", "not long"]
     return [sys.executable, "-m", "pytest", *spread, *chosen, *for_pytest]
