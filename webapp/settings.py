@@ -70,6 +70,7 @@ INSTALLED_APPS = [
     "webapp",
     "webapp.database",
     "webapp.accounts",
+    "webapp.background",
     "webapp.runs",
     "webapp.directives",
     "webapp.prices",
@@ -204,6 +205,8 @@ CELERY_TASK_QUEUES: dict[str, dict[str, str]] = {"evaluate": {}, "maintain": {}}
 CELERY_TASK_ROUTES = {
     "analysis.compact": {"queue": "maintain"},
     "notify.send": {"queue": "maintain"},
+    "prices.refresh": {"queue": "maintain"},
+    "retention.round": {"queue": "maintain"},
     "rulebook.judge_again": {"queue": "maintain"},
 }
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
@@ -218,14 +221,13 @@ CELERY_BEAT_SCHEDULE = {
         "options": {"expires": seconds, "queue": "maintain"},
     }
     for name, task, seconds in (
-        ("sweep", "analysis.sweep", 5),
+        ("sweep", "background.sweep", 5),
         ("mark-lost", "analysis.mark_lost", 30),
         ("compact", "analysis.compact_due", 60),
         ("retention", "retention.carry_out", 86_400),
         ("notify", "notify.sweep", 15),
         ("prices", "prices.refresh", 86_400),
         ("budgets", "spend.watch_budgets", 300),
-        ("rules", "rulebook.sweep", 120),
         ("optimise", "database.optimise", 3_600),
     )
 }

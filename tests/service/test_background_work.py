@@ -1,0 +1,318 @@
+"""Claiming, failing, dying, waking: the same for every kind of background work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from hypothesis import example, given
+from hypothesis import strategies as st
+from kombu.exceptions import OperationalError
+
+from tests.service.uploads import FakeAgent
+from webapp.accounts.models import Token, User, Workspace
+from webapp.analysis import compaction, queue
+from webapp.analysis.models import Analysis, Compaction
+from webapp.background import claims, conditions, handing_out
+from webapp.background.kinds import Kind, Limits, all_kinds
+from webapp.notify import queue as mails
+from webapp.notify.models import Mail
+from webapp.prices import refresh
+from webapp.prices.models import PriceRefresh
+from webapp.retention import rounds
+from webapp.retention.models import RetentionRound
+from webapp.rulebook import rejudging
+from webapp.rulebook.models import Rejudging
+
+pytestmark = pytest.mark.django_db
+
+
+def _analysis(workspace: Workspace, agent: FakeAgent) -> None:
+    agent.put(agent.segment(0, last=True))
+
+
+def _mail(workspace: Workspace, agent: FakeAgent) -> None:
+    user = User.objects.create_user("ada@example.org")
+    Mail.objects.create(user=user, workspace=workspace, kind="budget", subject_key="1")
+
+
+def _compaction(workspace: Workspace, agent: FakeAgent) -> None:
+    agent.put(agent.segment(0, last=True))
+    compaction.want_due(timezone.now() + timedelta(hours=2))
+    Compaction.objects.update(due_at=timezone.now())
+    Analysis.objects.all().delete()
+
+
+def _retention(workspace: Workspace, agent: FakeAgent) -> None:
+    rounds.want_all()
+
+
+def _rejudging(workspace: Workspace, agent: FakeAgent) -> None:
+    rejudging.want(workspace)
+
+
+def _prices(workspace: Workspace, agent: FakeAgent) -> None:
+    PriceRefresh.objects.create(name="ec2/us-east-1", wanted=1)
+
+
+WORK: dict[str, tuple[Kind[Any], Callable[[Workspace, FakeAgent], None]]] = {
+    "analysis": (queue.KIND, _analysis),
+    "compaction": (compaction.KIND, _compaction),
+    "mail": (mails.KIND, _mail),
+    "prices": (refresh.KIND, _prices),
+    "rejudging": (rejudging.KIND, _rejudging),
+    "retention": (rounds.KIND, _retention),
+}
+
+
+@pytest.fixture(params=sorted(WORK))
+def kind(request, workspace, agent) -> Kind[Any]:
+    """A kind of work, with one row that is due."""
+    found, want = WORK[request.param]
+    want(workspace, agent)
+    assert found.rows.count() == 1
+    found.rows.update(queued_at=None)
+    return found
+
+
+@pytest.fixture
+def sent(monkeypatch) -> list[tuple[str, Any]]:
+    """What the broker was given."""
+    messages: list[tuple[str, Any]] = []
+
+    def take(task: str, args: Any, **_: Any) -> None:
+        messages.append((task, args))
+
+    monkeypatch.setattr("celery.current_app.send_task", take)
+    return messages
+
+
+def state_of(kind: Kind[Any]) -> str:
+    return kind.rows.annotate(work_state=conditions.state(timezone.now())).get().work_state
+
+
+def lose_lease(kind: Kind[Any]) -> None:
+    kind.rows.update(leased_until=timezone.now() - timedelta(seconds=1))
+
+
+def test_every_kind_that_is_registered_is_tried_here():
+    assert {kind.id for kind in all_kinds()} == set(WORK)
+
+
+def test_due_work_is_claimed_without_any_message(kind):
+    assert state_of(kind) == conditions.DUE
+    held = claims.claim_next(kind)
+    assert held is not None
+    assert state_of(kind) == conditions.UNDER_WAY
+    assert claims.claim_next(kind) is None
+    assert claims.finish(held)
+    assert state_of(kind) == conditions.DONE
+    assert claims.claim_next(kind) is None
+
+
+def test_what_is_not_due_yet_is_not_pulled(kind):
+    kind.rows.update(due_at=timezone.now() + timedelta(minutes=1))
+    assert claims.claim_next(kind) is None
+
+
+def test_a_worker_that_lost_its_lease_saves_nothing(kind):
+    late = claims.claim_next(kind)
+    lose_lease(kind)
+    second = claims.claim_next(kind)
+    assert second is not None
+    saved: list[str] = []
+    assert not claims.renew(late)
+    assert not claims.finish(late, lambda: saved.append("late"))
+    claims.fail(late, "too late")
+    claims.give_up(late, "too late")
+    assert state_of(kind) == conditions.UNDER_WAY
+    assert kind.rows.get().error == ""
+    assert claims.finish(second, lambda: saved.append("second"))
+    assert saved == ["second"]
+
+
+def test_a_renewed_lease_is_kept(kind):
+    held = claims.claim_next(kind)
+    lose_lease(kind)
+    assert claims.renew(held)
+    assert claims.claim_next(kind) is None
+
+
+def test_the_outcome_and_the_end_are_one_transaction(kind):
+    held = claims.claim_next(kind)
+
+    def save() -> None:
+        kind.rows.update(error="half written")
+        raise OSError("no space left on device")
+
+    with pytest.raises(OSError, match="no space left"):
+        claims.finish(held, save)
+    assert state_of(kind) == conditions.UNDER_WAY
+    assert kind.rows.get().error == ""
+
+
+def test_what_arrives_during_the_work_is_not_lost(kind):
+    held = claims.claim_next(kind)
+    claims.want(kind.rows)
+    assert claims.finish(held)
+    assert state_of(kind) == conditions.DUE
+    assert claims.finish(claims.claim_next(kind))
+    assert state_of(kind) == conditions.DONE
+
+
+def test_failures_are_tried_again_later_and_then_given_up_with_their_error(kind):
+    limits = kind.limits
+    for number in range(1, limits.max_attempts + 1):
+        assert state_of(kind) == (conditions.RETRY if number > 1 else conditions.DUE)
+        before = timezone.now()
+        claims.fail(claims.claim_next(kind), ValueError(f"number {number}\0"))
+        row = kind.rows.get()
+        assert (row.attempts, row.kills, row.error) == (number, 0, f"ValueError: number {number}")
+        if number < limits.max_attempts:
+            assert before <= row.due_at <= timezone.now() + limits.longest_pause
+        kind.rows.update(due_at=timezone.now())
+    assert state_of(kind) == conditions.FAILED
+    assert claims.claim_next(kind) is None
+    assert handing_out.sweep(kind) == 0
+
+
+def test_kills_are_counted_apart_and_given_up_by_the_sweep(kind, sent):
+    for number in range(kind.limits.max_kills):
+        held = claims.claim_next(kind)
+        assert held is not None
+        assert (held.row.attempts, held.row.kills) == (0, number)
+        lose_lease(kind)
+        assert state_of(kind) == conditions.RETRY
+        handing_out.sweep(kind)
+        assert kind.rows.get().error == ""
+    last = claims.claim_next(kind)
+    lose_lease(kind)
+    sent.clear()
+    assert handing_out.sweep(kind) == 0
+    assert (state_of(kind), sent) == (conditions.FAILED, [])
+    assert kind.rows.get().error.startswith(f"Given up: {kind.limits.max_kills} workers died")
+    assert claims.finish(last), "it was only slow"
+    assert (state_of(kind), kind.rows.get().error) == (conditions.DONE, "")
+
+
+def test_a_person_can_have_it_tried_again_once_it_failed(kind):
+    assert claims.try_again(kind, kind.rows) == 0
+    claims.give_up(claims.claim_next(kind), "it will never work")
+    assert state_of(kind) == conditions.FAILED
+    assert claims.try_again(kind, kind.rows) == 1
+    assert (state_of(kind), kind.rows.get().error) == (conditions.DUE, "")
+    held = claims.claim_next(kind)
+    assert (held.row.attempts, held.row.kills) == (0, 0)
+
+
+def test_something_new_has_it_tried_again_too(kind):
+    claims.give_up(claims.claim_next(kind), "it will never work")
+    claims.want(kind.rows)
+    assert claims.finish(claims.claim_next(kind))
+
+
+def test_the_sweep_wakes_a_worker_once_until_the_message_must_be_lost(kind, sent):
+    key = kind.rows.values_list(kind.key, flat=True).get()
+    named = key if isinstance(key, int) else str(key)
+    assert handing_out.sweep(kind) == 1
+    assert sent == [(kind.task, [[named]] if kind.limits.batch > 1 else [named])]
+    assert handing_out.sweep(kind) == 0
+    lost = timezone.now() - kind.limits.hand_out_again_after - timedelta(seconds=1)
+    kind.rows.update(queued_at=lost)
+    assert handing_out.sweep(kind) == 1
+    assert claims.claim(kind, key) is not None
+
+
+def test_a_broker_that_is_down_leaves_the_work_due_at_once(kind, monkeypatch):
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OperationalError("connection refused")
+
+    monkeypatch.setattr("celery.current_app.send_task", refuse)
+    assert handing_out.sweep(kind) == 0
+    assert kind.rows.get().queued_at is None
+    assert state_of(kind) == conditions.DUE
+    assert claims.claim_next(kind) is not None
+
+
+def test_the_broker_holds_no_more_than_a_kind_allows(workspace, sent, monkeypatch):
+    team = [User.objects.create_user(f"{number}@example.org") for number in range(120)]
+    for user in team:
+        key = f"{user.pk}"
+        Mail.objects.create(
+            user=user, workspace=workspace, kind="budget", subject_key=key, message_id=key
+        )
+    assert handing_out.sweep(mails.KIND) == 50
+    assert handing_out.sweep(mails.KIND) == 0
+    ((_, (first,)),) = sent
+    for mail_id in first[:49]:
+        mails.sent(mails.claim(mail_id))
+    assert handing_out.sweep(mails.KIND) == 0, "one batch at a time"
+    mails.sent(mails.claim(first[49]))
+    assert handing_out.sweep(mails.KIND) == 50
+    assert not set(first) & set(sent[1][1][0])
+
+
+def test_a_person_may_take_work_over_and_the_worker_that_had_it_saves_nothing(kind):
+    first = claims.claim_next(kind)
+    key = kind.rows.values_list(kind.key, flat=True).get()
+    assert claims.claim(kind, key) is None
+    second = claims.take_over(kind, key)
+    assert second is not None
+    assert not claims.finish(first)
+    assert claims.finish(second)
+    assert claims.take_over(kind, key) is None
+
+
+def test_the_longest_waiting_is_taken_first(workspace):
+    for days in (1, 3, 2):
+        other = Workspace.objects.create(name=f"{days} days")
+        Rejudging.objects.create(
+            workspace=other, wanted=1, due_at=timezone.now() - timedelta(days=days)
+        )
+    names = [claims.claim_next(rejudging.KIND).row.workspace.name for _ in range(3)]
+    assert names == ["3 days", "2 days", "1 days"]
+
+
+@given(attempts=st.integers(1, 60), first=st.integers(1, 600), longest=st.integers(1, 86_400))
+@example(attempts=60, first=600, longest=86_400)
+def test_pauses_grow_to_a_bound_and_differ(attempts, first, longest):
+    limits = Limits(
+        lease=timedelta(seconds=1),
+        hand_out_again_after=timedelta(seconds=1),
+        max_attempts=60,
+        first_pause=timedelta(seconds=first),
+        longest_pause=timedelta(seconds=longest),
+    )
+    pauses = [limits.pause(attempts) for _ in range(20)]
+    assert all(timedelta() <= pause <= limits.longest_pause for pause in pauses)
+    assert max(pauses).total_seconds() <= first * 2 ** (attempts - 1)
+    assert len(set(pauses)) > 1
+
+
+def test_compaction_that_was_given_up_waits_for_new_segments(agent):
+    later = timezone.now() + timedelta(hours=2)
+    agent.put(agent.segment(0))
+    compaction.want_due(later)
+    Compaction.objects.update(due_at=timezone.now())
+    claims.give_up(claims.claim_next(compaction.KIND), "unreadable")
+    compaction.want_due(later)
+    assert state_of(compaction.KIND) == conditions.FAILED
+    agent.put(agent.segment(1))
+    compaction.want_due(later)
+    assert state_of(compaction.KIND) == conditions.DUE
+
+
+def test_retention_rounds_are_made_in_every_workspace_once_a_day(workspace):
+    Workspace.objects.create(name="Deleted", deleted_at=timezone.now() - timedelta(days=8))
+    for _ in range(2):
+        rounds.want_all()
+        while held := claims.claim_next(rounds.KIND):
+            claims.release(held, timezone.now())
+            rounds.carry_out(held.row.workspace_id)
+    assert list(Workspace.objects.all()) == [workspace], "the deletion can't be undone any more"
+    (own,) = RetentionRound.objects.all()
+    assert own.done == own.wanted
+    assert Token.objects.filter(workspace=workspace).exists() is False

@@ -1,0 +1,166 @@
+"""Claiming a row of background work, and what becomes of it.
+
+A claim is one UPDATE that must change exactly one row. It gives a lease; a worker that ends
+without a word loses it when the lease is over. No message is needed: whoever finds a row due may
+claim it. Nothing here locks more than the one row (see `webapp.runs.locks` for the order).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic
+
+from django.db import transaction
+from django.db.models import Case, F, QuerySet, When
+from django.db.models.expressions import Combinable
+from django.utils import timezone
+
+from webapp.background import conditions
+from webapp.background.kinds import Kind, Row
+
+MOST_ERROR_CHARACTERS = 2000
+MOST_TRIED = 50
+"""So many due rows are looked at until one can be had: others take them at the same moment."""
+_FRESH = {"attempts": 0, "kills": 0, "given_up_at": None}
+_UNHELD = {"lease": None, "leased_until": None, "queued_at": None}
+
+
+@dataclass(frozen=True)
+class Claim(Generic[Row]):
+    """A worker's right to do a piece of work, until the lease ends."""
+
+    kind: Kind[Row]
+    row: Row
+    """As it was when the work began."""
+    lease: uuid.UUID
+    began_at: datetime
+
+    @property
+    def pk(self) -> int:
+        return int(self.row.pk)
+
+
+def want(
+    rows: QuerySet[Row],
+    due_at: datetime | None = None,
+    is_fresh: bool = True,
+    **columns: object,
+) -> int:
+    """Something arrived for these rows; how many rows there are.
+
+    Args:
+        due_at: when it should be done; now unless it is given.
+        is_fresh: what failed before may succeed now, so all attempts are to be had again.
+    """
+    fresh = _FRESH if is_fresh else {}
+    changes = {"wanted": F("wanted") + 1, "due_at": due_at or timezone.now(), **fresh}
+    return rows.update(**changes | columns)
+
+
+def claim(kind: Kind[Row], key: object, **which: object) -> Claim[Row] | None:
+    """Take the row that `key` names, due or not, if `which` holds of it.
+
+    Returns:
+        None if there is nothing to do or another worker has it.
+    """
+    return _take(kind, conditions.claimable(kind, timezone.now()).filter(**which), key)
+
+
+def take_over(kind: Kind[Row], key: object) -> Claim[Row] | None:
+    """Take the row that `key` names from whoever has it: a person knows that nobody works on it.
+
+    Returns:
+        None if there is nothing to do.
+    """
+    return _take(kind, kind.rows.filter(conditions.is_open()), key)
+
+
+def _take(kind: Kind[Row], rows: QuerySet[Row], key: object) -> Claim[Row] | None:
+    now = timezone.now()
+    lease = uuid.uuid4()
+    until = now + kind.limits.lease
+    # Who held it and neither finished nor failed has died.
+    kills = F("kills") + Case(When(lease=None, then=0), default=1)
+    own = {kind.key: key}
+    taken = rows.filter(**own).update(lease=lease, leased_until=until, began_at=now, kills=kills)
+    if taken != 1:
+        return None
+    return Claim(kind, kind.rows.select_related(*kind.related).get(**own), lease, now)
+
+
+def claim_next(kind: Kind[Row]) -> Claim[Row] | None:
+    """Take the row that has been due for longest; None: there is none."""
+    waiting = conditions.due(kind, timezone.now()).values_list(kind.key, flat=True)
+    for key in waiting[:MOST_TRIED]:
+        held = claim(kind, key)
+        if held is not None:
+            return held
+    return None
+
+
+def renew(held: Claim[Row], **columns: object) -> bool:
+    """Extend the lease, and write `columns`; False if it was lost."""
+    until = timezone.now() + held.kind.limits.lease
+    return _own(held).update(leased_until=until, **columns) == 1
+
+
+def finish(held: Claim[Row], save: Callable[[], None] | None = None, **columns: object) -> bool:
+    """Say that it is done, and save the outcome: in one transaction, if the lease is still ours.
+
+    What has arrived since the claim keeps the row due. False if the lease was lost.
+    """
+    now = timezone.now()
+    done = {
+        "done": held.row.wanted,
+        "error": "",
+        "finished_at": now,
+        "seconds": (now - held.began_at).total_seconds(),
+        **_FRESH,
+        **_UNHELD,
+    }
+    with transaction.atomic():
+        kept = _own(held).update(**done | columns)
+        if kept and save is not None:
+            save()
+    return kept == 1
+
+
+def release(held: Claim[Row], due_at: datetime | Combinable, **columns: object) -> bool:
+    """Give it back undone, without a fault: it is to be taken up at `due_at`."""
+    return _own(held).update(due_at=due_at, **_FRESH | _UNHELD | columns) == 1
+
+
+def fail(held: Claim[Row], error: BaseException | str) -> None:
+    """Keep the error for people; try again after a pause, unless that was the last attempt."""
+    limits = held.kind.limits
+    failed: dict[str, Any] = {"attempts": F("attempts") + 1, "error": readable(error), **_UNHELD}
+    last = _own(held).filter(attempts__gte=limits.max_attempts - 1)
+    if not last.update(given_up_at=timezone.now(), **failed | dict(held.kind.given_up)):
+        pause = limits.pause(held.row.attempts + 1)
+        _own(held).update(due_at=timezone.now() + pause, **failed)
+
+
+def give_up(held: Claim[Row], error: BaseException | str) -> None:
+    """It would fail again however often: keep the error, and leave it to people."""
+    failed: dict[str, Any] = {"attempts": F("attempts") + 1, "error": readable(error), **_UNHELD}
+    _own(held).update(given_up_at=timezone.now(), **failed | dict(held.kind.given_up))
+
+
+def try_again(kind: Kind[Row], rows: QuerySet[Row]) -> int:
+    """A person wants what was given up tried anew; how many rows that were."""
+    anew = {"due_at": timezone.now(), "error": "", **_FRESH, **_UNHELD, **kind.tried_again}
+    return rows.filter(conditions.pending(), given_up_at__isnull=False).update(**anew)
+
+
+def readable(error: BaseException | str) -> str:
+    """An error as it is kept."""
+    text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+    # PostgreSQL refuses NUL in text, and an error may quote anything.
+    return text.replace("\0", "")[:MOST_ERROR_CHARACTERS]
+
+
+def _own(held: Claim[Row]) -> QuerySet[Row]:
+    return held.kind.rows.filter(pk=held.row.pk, lease=held.lease)

@@ -1,0 +1,54 @@
+"""What a row of background work is at a moment: one expression for each state."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db.models import Case, CharField, F, Q, QuerySet, Value, When
+
+from webapp.background.kinds import Kind, Row
+
+FAILED, UNDER_WAY, RETRY, DUE, DONE = "failed", "under_way", "retry", "due", "done"
+
+
+def pending() -> Q:
+    """More has arrived than the last worker saw."""
+    return Q(wanted__gt=F("done"))
+
+
+def is_open() -> Q:
+    """Pending, and somebody will try it (again)."""
+    return pending() & Q(given_up_at=None)
+
+
+def unheld(now: datetime) -> Q:
+    """No worker has it, or the one that had it has died."""
+    return Q(leased_until=None) | Q(leased_until__lt=now)
+
+
+def claimable(kind: Kind[Row], now: datetime) -> QuerySet[Row]:
+    """What a worker may take, whether it is due or not."""
+    return kind.rows.filter(is_open(), unheld(now), kills__lt=kind.limits.max_kills)
+
+
+def due(kind: Kind[Row], now: datetime) -> QuerySet[Row]:
+    """What a worker should take, the longest waiting first."""
+    return claimable(kind, now).filter(due_at__lte=now).order_by("due_at")
+
+
+def worn_out(kind: Kind[Row], now: datetime) -> QuerySet[Row]:
+    """What has cost too many workers, and was not given up yet."""
+    return kind.rows.filter(is_open(), unheld(now), kills__gte=kind.limits.max_kills)
+
+
+def state(now: datetime) -> Case:
+    """The state of a row, for people. Needs no look at its kind's limits."""
+    tried = Q(attempts__gt=0) | Q(kills__gt=0) | Q(lease__isnull=False)
+    return Case(
+        When(wanted__lte=F("done"), then=Value(DONE)),
+        When(leased_until__gte=now, then=Value(UNDER_WAY)),
+        When(given_up_at__isnull=False, then=Value(FAILED)),
+        When(tried, then=Value(RETRY)),
+        default=Value(DUE),
+        output_field=CharField(),
+    )

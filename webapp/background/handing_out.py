@@ -1,0 +1,77 @@
+"""Wakes workers: sends the ids of due rows to the broker, as many as it should hold."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+
+from celery import current_app
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+from kombu.exceptions import OperationalError
+
+from webapp.background import conditions
+from webapp.background.kinds import Kind, Row
+
+logger = logging.getLogger(__name__)
+
+
+def sweep(kind: Kind[Row]) -> int:
+    """Hand out what is due and lies with nobody, and say of what nobody will try again.
+
+    Returns:
+        How many rows were handed out.
+    """
+    now = timezone.now()
+    _give_up_worn_out(kind, now)
+    return _send(kind, _idle(kind, now), _room(kind, now))
+
+
+def hand_out(kind: Kind[Row], **which: object) -> int:
+    """Hand out these rows at once, as far as they are due; how many that were."""
+    return _send(kind, _idle(kind, timezone.now()).filter(**which), kind.limits.most_queued)
+
+
+def _idle(kind: Kind[Row], now: datetime) -> QuerySet[Row]:
+    """Due, and no message for it is under way."""
+    forgotten = now - kind.limits.hand_out_again_after
+    return conditions.due(kind, now).filter(Q(queued_at=None) | Q(queued_at__lt=forgotten))
+
+
+def _room(kind: Kind[Row], now: datetime) -> int:
+    """How many rows the broker may be given now, in whole messages."""
+    limits = kind.limits
+    recently = now - limits.hand_out_again_after
+    queued = kind.rows.filter(conditions.is_open(), queued_at__gte=recently).count()
+    return max(limits.most_queued - queued, 0) // limits.batch * limits.batch
+
+
+def _send(kind: Kind[Row], rows: QuerySet[Row], most: int) -> int:
+    keys = list(rows.values_list(kind.key, flat=True)[:most])
+    for start in range(0, len(keys), kind.limits.batch):
+        if not _send_one(kind, keys[start : start + kind.limits.batch]):
+            return start
+    return len(keys)
+
+
+def _send_one(kind: Kind[Row], keys: list[object]) -> bool:
+    """False: the broker can't be reached. That is no error here: the sweep tries again."""
+    named = kind.rows.filter(**{f"{kind.key}__in": keys})
+    # Before it is sent: a fast worker is done with it, and says so here, in the same moment.
+    named.update(queued_at=timezone.now())
+    ids = [key if isinstance(key, int) else str(key) for key in keys]
+    try:
+        current_app.send_task(kind.task, args=[ids] if kind.limits.batch > 1 else ids, retry=False)
+    except OperationalError as error:
+        named.update(queued_at=None)
+        logger.warning("broker unreachable; the sweep tries again", extra={"error": str(error)})
+        return False
+    return True
+
+
+def _give_up_worn_out(kind: Kind[Row], now: datetime) -> None:
+    """The lease stays: the last worker may only have been slow, and then its result counts."""
+    worn_out = conditions.worn_out(kind, now)
+    if worn_out.exists():
+        error = f"Given up: {kind.limits.max_kills} workers died while they worked on it."
+        worn_out.update(given_up_at=now, error=error, **kind.given_up)
