@@ -6,12 +6,16 @@ class AnalysisConfig(AppConfig):
     label = "analysis"
 
     def ready(self) -> None:
+        from webapp.analysis import compaction, queue
         from webapp.analysis.repricing import price_again, price_what_had_no_price
         from webapp.analysis.sharing import count_again
         from webapp.analysis.verdicts import judge_again
+        from webapp.background.kinds import register
         from webapp.prices.signals import rates_changed
         from webapp.runs.signals import history_changed, machine_corrected, runs_came_or_went
 
+        register(queue.KIND)
+        register(compaction.KIND)
         rates_changed.connect(price_what_had_no_price)
         history_changed.connect(judge_again)
         machine_corrected.connect(price_again)

@@ -6,12 +6,16 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.urls import reverse
 from django.utils import timezone
 
 from advisor.store.compaction import compact
 from advisor.store.index import ChunkRef, from_ms
 from advisor.store.opening import open_store
+from webapp.analysis.models import Compaction
+from webapp.background import claims, conditions
+from webapp.background.kinds import Kind, Limits
 from webapp.runs.history import node_history
 from webapp.runs.models import Chunk, Node, Run, Segment
 
@@ -25,6 +29,29 @@ ENDED_BEFORE = timedelta(minutes=1)
 ENDED = (Run.FINISHED, Run.FAILED, Run.STOPPED, Run.LOST)
 # A reader that listed an object before the swap may still open it.
 GRACE = timedelta(hours=1)
+KIND = Kind(
+    id="compaction",
+    title="Compaction",
+    model=Compaction,
+    task="analysis.compact",
+    key="node_id",
+    limits=Limits(
+        # As long as Celery lets a task run: a node with many hours takes minutes.
+        lease=timedelta(seconds=settings.CELERY_TASK_TIME_LIMIT),
+        hand_out_again_after=timedelta(minutes=5),
+        max_attempts=30,
+        first_pause=timedelta(minutes=1),
+        longest_pause=timedelta(hours=1),
+    ),
+    workspace="node__attempt__run__workspace",
+    subject=lambda compaction: f"{compaction.node.attempt.run}, {compaction.node}",
+    address=lambda compaction: reverse("dashboard:run", args=[compaction.node.attempt.run_id]),
+    related=("node__attempt__run__job",),
+    shown={
+        "node__attempt__run__deleted_at": None,
+        "node__attempt__run__job__deleted_at": None,
+    },
+)
 
 
 def due_nodes(now: datetime) -> list[int]:
@@ -34,6 +61,19 @@ def due_nodes(now: datetime) -> list[int]:
     hot = Segment.objects.filter(ended | passed, compacted_at=None).order_by()
     waiting = set(hot.values_list("session__node_id", flat=True).distinct())
     return sorted(waiting | set(_crowded_nodes()))
+
+
+def want_due(now: datetime) -> None:
+    """A row for each node that is due. What waits or was given up is left as it is, unless more
+    has arrived since it was given up."""
+    nodes = due_nodes(now)
+    new = [Compaction(node_id=node_id) for node_id in nodes]
+    Compaction.objects.bulk_create(new, ignore_conflicts=True, batch_size=500)
+    arrived = Segment.objects.filter(
+        session__node=OuterRef("node"), compacted_at=None, received_at__gt=OuterRef("given_up_at")
+    )
+    rows = Compaction.objects.filter(~conditions.pending() | Exists(arrived), node_id__in=nodes)
+    claims.want(rows, now)
 
 
 def _crowded_nodes() -> list[int]:

@@ -18,6 +18,7 @@ from rules.frame import RunFrame
 from rules.ledger import ledger
 from webapp.analysis import hooks, queue, sharing
 from webapp.analysis.outcome import Measured, Outcome
+from webapp.background import claims
 from webapp.prices.book import price_book
 from webapp.runs import progress
 from webapp.runs.history import node_history
@@ -46,13 +47,13 @@ def priced(run: Run) -> Outcome:
 
 def _measure(held: queue.Claim, run: Run, nodes: Sequence[Node]) -> Measured:
     frame, unreadable = frame_of(run, nodes, run.started_at, _is_final(run))
-    queue.renew(held)
+    claims.renew(held)
     values = values_of(run.workspace, run.job)
     judgements = engine.evaluate(frame, values)
     waste = ledger(frame, values)
-    queue.renew(held)
+    claims.renew(held)
     measured = figures(frame)
-    queue.renew(held)
+    claims.renew(held)
     return Measured(judgements, waste, measured, unreadable)
 
 

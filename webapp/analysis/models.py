@@ -1,44 +1,35 @@
-"""What is due to be analysed, and what the analysis found. The row is the truth."""
+"""What is due to be analysed or compacted, and what the analysis found."""
 
 from __future__ import annotations
 
 from django.db import models
 from django.utils import timezone
 
+from webapp.background.models import Claimable
 from webapp.database.money import UsdField
 from webapp.prices.models import Price
 from webapp.runs.models import Node, Run
 
 
-class Analysis(models.Model):
-    """The analysis of one run: due, leased to a worker, done; counted, its error shown.
+class Analysis(Claimable):
+    """The analysis of one run. `wanted` rises with every upload."""
 
-    `wanted` rises with everything that arrives; `done` is the `wanted` that the last analysis saw.
-    """
-
-    MAX_ATTEMPTS, MAX_KILLS = 3, 10
     run = models.OneToOneField(Run, models.CASCADE, related_name="analysis")
-    wanted = models.PositiveBigIntegerField(default=0)
-    done = models.PositiveBigIntegerField(default=0)
-    due_at = models.DateTimeField(default=timezone.now, db_index=True)
-    queued_at = models.DateTimeField(null=True, blank=True)
-    """When its id was last handed to the broker."""
-    leased_until = models.DateTimeField(null=True, blank=True)
-    lease = models.UUIDField(null=True, blank=True)
-    attempts = models.PositiveIntegerField(default=0)
-    """That failed, since the last one that didn't."""
-    kills = models.PositiveIntegerField(default=0)
-    """Workers that died with it in hand since then: most of them for reasons of their own."""
-    error = models.TextField(blank=True)
     is_final = models.BooleanField(default=False)
-    finished_at = models.DateTimeField(null=True, blank=True)
-    seconds = models.FloatField(default=0)
-    """What the last one took."""
     looked_at = models.DateTimeField(null=True, blank=True)
     """When the run's last minutes were looked at for something new."""
 
     def __str__(self) -> str:
         return f"analysis of {self.run}"
+
+
+class Compaction(Claimable):
+    """The compaction of one node's segments. `wanted` rises when there is enough to compact."""
+
+    node = models.OneToOneField(Node, models.CASCADE, related_name="compaction")
+
+    def __str__(self) -> str:
+        return f"compaction of {self.node}"
 
 
 class Judgement(models.Model):

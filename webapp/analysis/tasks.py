@@ -1,4 +1,4 @@
-"""Celery's doors to the analysis: load, pure call, save."""
+"""Celery's tasks of the analysis: load, pure call, save."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from django.utils import timezone
 
 from webapp.analysis import compaction, looking, queue, saving
 from webapp.analysis.evaluation import evaluate as evaluate_run
+from webapp.background import claims, handing_out
 from webapp.runs import progress
 
 logger = logging.getLogger(__name__)
 
 
-@shared_task(name=queue.TASK)
+@shared_task(name=queue.KIND.task)
 def evaluate(run_id: str) -> None:
     """Analyse one run, if it is due, or look whether it is. Running it again changes nothing."""
     held = queue.claim(run_id)
@@ -28,12 +29,7 @@ def evaluate(run_id: str) -> None:
         queue.finish(held, lambda: saving.save(outcome), outcome.is_final)
     except Exception as error:
         logger.exception("analysis failed", extra={"run": run_id})
-        queue.fail(held, error)
-
-
-@shared_task(name="analysis.sweep")
-def sweep() -> None:
-    queue.sweep()
+        claims.fail(held, error)
 
 
 @shared_task(name="analysis.mark_lost")
@@ -43,11 +39,21 @@ def mark_lost() -> None:
 
 @shared_task(name="analysis.compact_due")
 def compact_due() -> None:
-    for node_id in compaction.due_nodes(timezone.now()):
-        compact.delay(node_id)
+    """Have every node compacted that has enough to compact, and delete what newer objects hold."""
+    compaction.want_due(timezone.now())
+    handing_out.sweep(compaction.KIND)
     compaction.delete_replaced(timezone.now())
 
 
-@shared_task(name="analysis.compact")
+@shared_task(name=compaction.KIND.task)
 def compact(node_id: int) -> None:
-    compaction.compact_node(node_id)
+    """Compact one node, if it is due. Running it again changes nothing."""
+    held = claims.claim(compaction.KIND, node_id)
+    if held is None:
+        return
+    try:
+        compaction.compact_node(node_id)
+        claims.finish(held)
+    except Exception as error:
+        logger.exception("compaction failed", extra={"node": node_id})
+        claims.fail(held, error)

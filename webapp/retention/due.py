@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from django.db.models import Exists, F, Model, OuterRef, Q, QuerySet
+from django.db.models import Exists, Model, OuterRef, Q, QuerySet
 
 from webapp.accounts.models import Workspace
 from webapp.advice.models import Recommendation
 from webapp.analysis.models import Analysis
+from webapp.background.conditions import is_open
 from webapp.runs.models import UNDO_DAYS, Artefact, Chunk, Job, Run, Segment
 
 Row = TypeVar("Row", bound=Model)
@@ -21,12 +22,9 @@ UNDO_RUN = timedelta(days=UNDO_DAYS)
 
 def settled_runs(workspace: Workspace) -> QuerySet[Run]:
     """Runs that have ended or fell silent, and whose analysis has nothing left to do."""
-    pending = Q(
-        analysis__wanted__gt=F("analysis__done"),
-        analysis__attempts__lt=Analysis.MAX_ATTEMPTS,
-        analysis__kills__lt=Analysis.MAX_KILLS,
-    )
-    return Run.objects.filter(workspace=workspace).exclude(state=Run.RUNNING).exclude(pending)
+    pending = Analysis.objects.filter(is_open(), run=OuterRef("pk"))
+    ended = Run.objects.filter(workspace=workspace).exclude(state=Run.RUNNING)
+    return ended.exclude(Exists(pending))
 
 
 def raw_chunks(workspace: Workspace, now: datetime) -> QuerySet[Chunk]:
