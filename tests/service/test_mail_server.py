@@ -13,10 +13,10 @@ from tests.service import mailing
 from tests.smtp import PASSWORD, Mailbox, certificate, knows_password, mail_server, silent_server
 from webapp.notify import queue, tasks
 from webapp.notify.models import Mail
-from webapp.notify.queue import MAX_ATTEMPTS
 
 pytestmark = pytest.mark.django_db
 QUICK = "timeout=1"
+LIMITS = queue.KIND.limits
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_a_refusal_for_now_is_tried_again_after_a_pause(team, mailbox, answer):
     assert (waiting.state, waiting.leased_until) == ("waiting", None)
     assert "451 4.7.1 Try later" in waiting.error
     assert timezone.now() - timedelta(seconds=5) <= waiting.due_at
-    assert waiting.due_at <= timezone.now() + queue.FIRST_PAUSE
+    assert waiting.due_at <= timezone.now() + LIMITS.first_pause
     setattr(mailbox, answer, "250 OK")
     again()
     assert (the_mail().state, the_mail().error) == ("sent", "")
@@ -153,16 +153,16 @@ def test_it_stops_trying_some_time_and_says_so(team, send_through):
     mailing.advised_run(team.agent())
     send_through(f"smtp://127.0.0.1:1?{QUICK}")
     tasks.sweep()
-    for _ in range(MAX_ATTEMPTS + 1):
+    for _ in range(LIMITS.max_attempts + 1):
         again()
-    assert (the_mail().state, the_mail().attempts) == ("failed", MAX_ATTEMPTS)
+    assert (the_mail().state, the_mail().attempts) == ("failed", LIMITS.max_attempts)
     assert "can't be reached" in the_mail().error
 
 
 def test_a_mail_whose_workers_all_died_ends_too(team):
     mailing.advised_run(team.agent())
     tasks.sweep()
-    Mail.objects.update(attempts=MAX_ATTEMPTS, leased_until=timezone.now())
+    Mail.objects.update(kills=LIMITS.max_kills, leased_until=timezone.now())
     tasks.sweep()
     assert (the_mail().state, the_mail().error[:8]) == ("failed", "Given up")
 

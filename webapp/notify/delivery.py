@@ -11,6 +11,7 @@ from typing import Any
 from django.core.mail import get_connection
 
 from webapp.accounts.models import User
+from webapp.background.claims import Claim
 from webapp.notify import queue, subscriptions
 from webapp.notify.kinds import KINDS
 from webapp.notify.letters import Letter, NotYetError
@@ -63,42 +64,43 @@ def _send_over(connection: Any, mail_ids: Iterable[int]) -> None:
 
 def _send_one(connection: Any, mail_id: int) -> bool:
     """False: nothing more can be sent over this connection."""
-    mail = queue.claim(mail_id)
-    if mail is None:
+    held = queue.claim(mail_id)
+    if held is None:
         return True
     try:
-        letter = _letter(mail)
+        letter = _letter(held)
         if letter is None:
             return True
-        connection.send_messages([compose(mail, KINDS[mail.kind], letter)])
+        connection.send_messages([compose(held.row, KINDS[held.row.kind], letter)])
     except NotYetError as reason:
-        queue.retry_later(mail, str(reason))
+        queue.retry_later(held, str(reason))
         return True
     except Exception as error:
-        return _failed(mail, error)
-    queue.sent(mail)
+        return _failed(held, error)
+    queue.sent(held)
     return True
 
 
-def _letter(mail: Mail) -> Letter | None:
+def _letter(held: Claim[Mail]) -> Letter | None:
+    mail = held.row
     if not subscriptions.still_wants(mail):
-        queue.withdraw(mail, "Switched off before it was sent.")
+        queue.withdraw(held, "Switched off before it was sent.")
         return None
     letter = KINDS[mail.kind].letter(mail)
     if letter is None:
-        queue.withdraw(mail, "It no longer applied when it was to be sent.")
+        queue.withdraw(held, "It no longer applied when it was to be sent.")
     return letter
 
 
-def _failed(mail: Mail, error: Exception) -> bool:
+def _failed(held: Claim[Mail], error: Exception) -> bool:
     """Keep what went wrong; whether the connection can still be used."""
     if _is_for_good(error):
-        queue.fail(mail, _told(error))
+        queue.fail(held, _told(error))
         return True
     is_ours = not isinstance(error, OSError)
-    extra = {"mail": str(mail.uuid), "error": _told(error)}
+    extra = {"mail": str(held.row.uuid), "error": _told(error)}
     logger.warning("mail not sent", extra=extra, exc_info=is_ours)
-    queue.retry_later(mail, _told(error))
+    queue.retry_later(held, _told(error))
     return is_ours or isinstance(error, SMTPRecipientsRefused | SMTPDataError)
 
 
@@ -138,9 +140,9 @@ def _answer(code: int, text: bytes | str) -> str:
 def _postpone(mail_ids: Iterable[int], error: str) -> None:
     logger.warning("no connection to the mail server", extra={"error": error})
     for mail_id in mail_ids:
-        mail = queue.claim(mail_id)
-        if mail is not None:
-            queue.retry_later(mail, error)
+        held = queue.claim(mail_id)
+        if held is not None:
+            queue.retry_later(held, error)
 
 
 def _close(connection: Any) -> None:

@@ -1,4 +1,4 @@
-"""Who wants which mail, and every mail: due, leased to a worker, sent or not. The row is the truth.
+"""Who wants which mail, and every mail: due, leased to a worker, sent or not.
 
 A row is written before its mail is sent, and there is one a person, kind and subject: that's what
 keeps a mail from being sent twice.
@@ -12,6 +12,7 @@ from django.db import models
 from django.utils import timezone
 
 from webapp.accounts.models import Membership, User, Workspace
+from webapp.background.models import Claimable
 
 
 class Subscription(models.Model):
@@ -41,10 +42,11 @@ class Subscription(models.Model):
         return self.membership.role in (Membership.OWNER, Membership.MEMBER)
 
 
-class Mail(models.Model):
-    """One mail to one person about one subject, sent or to be sent."""
+class Mail(Claimable):
+    """One mail to one person about one subject, sent or to be sent: wanted once."""
 
     WAITING, SENT, FAILED, WITHDRAWN = "waiting", "sent", "failed", "withdrawn"
+    wanted = models.PositiveBigIntegerField(default=1)
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     user = models.ForeignKey(User, models.CASCADE, related_name="mails")
     workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="mails")
@@ -65,24 +67,18 @@ class Mail(models.Model):
             (WITHDRAWN, "Not sent"),
         ],
     )
-    error = models.TextField(blank=True)
-    """Why the last attempt failed, or why it was withdrawn."""
-    attempts = models.PositiveIntegerField(default=0)
-    due_at = models.DateTimeField(default=timezone.now)
-    queued_at = models.DateTimeField(null=True, blank=True)
-    """When its id was last handed to the broker."""
-    leased_until = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
     sent_at = models.DateTimeField(null=True, blank=True)
 
-    class Meta:
+    class Meta(Claimable.Meta):
         constraints = [
+            *Claimable.Meta.constraints,
             models.UniqueConstraint(
                 fields=["user", "kind", "subject_key"], name="one_mail_a_person_and_subject"
-            )
+            ),
         ]
         indexes = [
-            models.Index(fields=["state", "due_at"]),
+            *Claimable.Meta.indexes,
             models.Index(fields=["user", "workspace", "-created_at"]),
         ]
 

@@ -1,4 +1,4 @@
-"""Which mails are due, and who sends them. Celery carries ids; the rows are the truth.
+"""Which mails are to be sent, and what became of each. The rows are background work like any other.
 
 A mail is sent at least once: what lies between the mail server's answer and our commit can't be
 closed from one side. It's one UPDATE long, and a repetition has the same Message-ID.
@@ -6,37 +6,48 @@ closed from one side. It's one UPDATE long, and a repetition has the same Messag
 
 from __future__ import annotations
 
-import logging
-import random
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-from celery import current_app
 from django.conf import settings
-from django.db.models import F, Q, QuerySet
 from django.utils import timezone
-from kombu.exceptions import OperationalError
 
+from webapp.background import claims
+from webapp.background.kinds import Kind, Limits
 from webapp.notify.letters import Due
 from webapp.notify.models import Mail
 from webapp.notify.text import one_line
 
-TASK = "notify.send"
 MOST_AT_ONCE = 50
-# Full jitter: up to 30 s after the first failure, twice as much after each, an hour at the most.
-# 30 attempts take half a day on average.
-FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=30), timedelta(hours=1)
-MAX_ATTEMPTS = 30
 MOST_ERROR_CHARACTERS = 500
 STEPS_OF_A_DIALOGUE = 6
 """Sender, recipient, data, body, reset, and one to spare: each may last the time-out."""
-
-logger = logging.getLogger(__name__)
-
-
-def lease() -> timedelta:
-    """How long one worker has for one mail; it's this long until a killed one is replaced."""
-    return timedelta(seconds=settings.EMAIL_TIMEOUT * STEPS_OF_A_DIALOGUE)
+# How long one worker has for one mail; it's this long until a killed one is replaced.
+_LEASE = timedelta(seconds=settings.EMAIL_TIMEOUT * STEPS_OF_A_DIALOGUE)
+KIND = Kind(
+    id="mail",
+    title="Mail",
+    model=Mail,
+    task="notify.send",
+    key="pk",
+    limits=Limits(
+        lease=_LEASE,
+        hand_out_again_after=_LEASE,
+        # 30 attempts take half a day on average.
+        max_attempts=30,
+        max_kills=30,
+        first_pause=timedelta(seconds=30),
+        longest_pause=timedelta(hours=1),
+        # Only one batch is under way at a time, over one connection.
+        batch=MOST_AT_ONCE,
+        most_queued=MOST_AT_ONCE,
+    ),
+    workspace="workspace",
+    subject=lambda mail: f"{mail.about} (to {mail.user.email})",
+    related=("user", "workspace"),
+    given_up={"state": Mail.FAILED},
+    tried_again={"state": Mail.WAITING},
+)
 
 
 def write(kind: str, due: Iterable[Due], domain: str) -> int:
@@ -67,98 +78,34 @@ def _row(kind: str, due: Due, domain: str) -> Mail:
     return mail
 
 
-def hand_out() -> int:
-    """Send the ids of due mails to the broker; how many. Only one batch is under way at a time."""
-    now = timezone.now()
-    if _waiting().filter(queued_at__gt=now - lease()).exists():
-        return 0
-    ids = list(_free(now).order_by("due_at").values_list("pk", flat=True)[:MOST_AT_ONCE])
-    if not ids:
-        return 0
-    Mail.objects.filter(pk__in=ids).update(queued_at=now)
-    try:
-        current_app.send_task(TASK, args=[ids], retry=False)
-    except OperationalError as error:
-        logger.warning("broker unreachable; the sweep tries again", extra={"error": str(error)})
-    return len(ids)
-
-
-def claim(mail_id: int) -> Mail | None:
+def claim(mail_id: int) -> claims.Claim[Mail] | None:
     """Take a due mail; None if there is nothing to do or another worker has it."""
-    now = timezone.now()
-    taken = (
-        _free(now).filter(pk=mail_id).update(leased_until=now + lease(), attempts=F("attempts") + 1)
-    )
-    if taken != 1:
-        return None
-    return Mail.objects.select_related("user", "workspace").get(pk=mail_id)
+    return claims.claim(KIND, mail_id, due_at__lte=timezone.now())
 
 
-def sent(mail: Mail) -> None:
+def sent(held: claims.Claim[Mail]) -> None:
     """The server has it, whoever holds the lease by now."""
-    Mail.objects.filter(pk=mail.pk).update(
-        state=Mail.SENT, sent_at=timezone.now(), error="", leased_until=None, queued_at=None
-    )
+    now = timezone.now()
+    if not claims.finish(held, state=Mail.SENT, sent_at=now):
+        mail = Mail.objects.filter(pk=held.pk)
+        mail.update(state=Mail.SENT, sent_at=now, done=held.row.wanted, error="", given_up_at=None)
 
 
-def withdraw(mail: Mail, reason: str) -> None:
-    _end(mail, Mail.WITHDRAWN, reason)
+def withdraw(held: claims.Claim[Mail], reason: str) -> None:
+    """It is not sent, for a good reason: that is done, too."""
+    claims.finish(held, state=Mail.WITHDRAWN, error=reason)
 
 
-def fail(mail: Mail, error: str) -> None:
+def fail(held: claims.Claim[Mail], error: str) -> None:
     """Keep the reason for people to see; nobody tries again by himself."""
-    _end(mail, Mail.FAILED, error)
+    claims.give_up(held, one_line(error, MOST_ERROR_CHARACTERS))
 
 
-def retry_later(mail: Mail, error: str) -> None:
+def retry_later(held: claims.Claim[Mail], error: str) -> None:
     """Try again after a pause, unless that was the last attempt."""
-    if mail.attempts >= MAX_ATTEMPTS:
-        fail(mail, error)
-        return
-    _held(mail).update(
-        error=one_line(error, MOST_ERROR_CHARACTERS),
-        due_at=timezone.now() + _pause(mail.attempts),
-        leased_until=None,
-        queued_at=None,
-    )
-
-
-def give_up() -> None:
-    """End what was tried too often without telling how it went: its workers were killed."""
-    worn_out = _waiting().filter(_unleased(timezone.now()), attempts__gte=MAX_ATTEMPTS)
-    error = f"Given up: the last of {MAX_ATTEMPTS} attempts ended without an answer."
-    worn_out.update(state=Mail.FAILED, error=error, leased_until=None)
+    claims.fail(held, one_line(error, MOST_ERROR_CHARACTERS))
 
 
 def send_again(mail: Mail) -> bool:
     """A person wants a failed mail tried anew; False if it isn't failed."""
-    failed = Mail.objects.filter(pk=mail.pk, state=Mail.FAILED)
-    fresh = {"state": Mail.WAITING, "attempts": 0, "due_at": timezone.now(), "queued_at": None}
-    return failed.update(**fresh) == 1
-
-
-def _end(mail: Mail, state: str, reason: str) -> None:
-    told = one_line(reason, MOST_ERROR_CHARACTERS)
-    _held(mail).update(state=state, error=told, leased_until=None, queued_at=None)
-
-
-def _held(mail: Mail) -> QuerySet[Mail]:
-    """The row, if nobody has claimed it since: `attempts` rises with each claim."""
-    return _waiting().filter(pk=mail.pk, attempts=mail.attempts)
-
-
-def _waiting() -> QuerySet[Mail]:
-    return Mail.objects.filter(state=Mail.WAITING)
-
-
-def _unleased(now: datetime) -> Q:
-    return Q(leased_until=None) | Q(leased_until__lt=now)
-
-
-def _free(now: datetime) -> QuerySet[Mail]:
-    return _waiting().filter(_unleased(now), attempts__lt=MAX_ATTEMPTS, due_at__lte=now)
-
-
-def _pause(attempts: int) -> timedelta:
-    longest = min(FIRST_PAUSE * 2.0 ** (attempts - 1), LONGEST_PAUSE)
-    return longest * random.random()  # noqa: S311 - spreads load, keeps no secret
+    return claims.try_again(KIND, Mail.objects.filter(pk=mail.pk)) == 1

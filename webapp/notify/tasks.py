@@ -1,10 +1,11 @@
-"""Celery's doors to mail."""
+"""Celery's tasks of mail."""
 
 from __future__ import annotations
 
 from celery import shared_task
 from django.utils import timezone
 
+from webapp.background import handing_out
 from webapp.notify import delivery, queue, subscriptions
 from webapp.notify.addresses import sender_domain
 from webapp.notify.kinds import KINDS
@@ -16,10 +17,9 @@ def sweep() -> None:
     for kind in KINDS.values():
         subscriptions.enrol(kind.id)
         queue.write(kind.id, kind.due(timezone.now()), sender_domain())
-    queue.give_up()
-    queue.hand_out()
+    handing_out.sweep(queue.KIND)
 
 
-@shared_task(name=queue.TASK)
+@shared_task(name=queue.KIND.task)
 def send(mail_ids: list[int]) -> None:
     delivery.send(mail_ids)
