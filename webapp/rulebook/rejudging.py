@@ -1,17 +1,15 @@
-"""Judges the runs of a workspace again by what was set since. The row is the truth: Celery carries
-the workspace's id, and beat looks for what a killed worker left."""
+"""Judges the runs of a workspace again by what was set since: background work like any other."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-from celery import current_app
 from django.db import transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import Q, QuerySet
+from django.urls import reverse
 from django.utils import timezone
-from kombu.exceptions import OperationalError
 
 from rules import engine
 from rules.rule import Values
@@ -20,14 +18,33 @@ from webapp.advice.advising import advise_again
 from webapp.analysis import queue
 from webapp.analysis.judged import columns_of
 from webapp.analysis.models import Judgement
+from webapp.background import claims, handing_out
+from webapp.background.kinds import Kind, Limits
 from webapp.rulebook.judging import hashes, judged_by
 from webapp.rulebook.models import Rejudging
 from webapp.rulebook.preview import recent_runs
 from webapp.runs.models import Job, Run
 from webapp.thresholds.values import values_of
 
-TASK = "rulebook.judge_again"
-LEFT_AFTER = timedelta(minutes=2)
+KIND = Kind(
+    id="rejudging",
+    title="Judging by new thresholds",
+    model=Rejudging,
+    task="rulebook.judge_again",
+    key="workspace_id",
+    limits=Limits(
+        # Renewed with each job.
+        lease=timedelta(minutes=2),
+        hand_out_again_after=timedelta(minutes=2),
+        max_attempts=10,
+        first_pause=timedelta(minutes=1),
+        longest_pause=timedelta(minutes=30),
+    ),
+    workspace="workspace",
+    subject=lambda _: "All runs of the workspace",
+    address=lambda _: reverse("rulebook:parameters"),
+    related=("workspace",),
+)
 
 logger = logging.getLogger(__name__)
 
@@ -35,33 +52,28 @@ logger = logging.getLogger(__name__)
 def want(workspace: Workspace) -> None:
     """Call in the transaction that changed something."""
     Rejudging.objects.get_or_create(workspace=workspace)
-    own = Rejudging.objects.filter(workspace=workspace)
-    own.update(wanted=F("wanted") + 1, wanted_at=timezone.now())
-    transaction.on_commit(lambda: _send(workspace.pk))
-
-
-def sweep(now: datetime) -> None:
-    """Hand out what lies with nobody."""
-    left = Rejudging.objects.filter(wanted__gt=F("done"), wanted_at__lt=now - LEFT_AFTER)
-    for workspace_id in left.values_list("workspace_id", flat=True):
-        _send(workspace_id)
+    claims.want(Rejudging.objects.filter(workspace=workspace))
+    transaction.on_commit(lambda: handing_out.hand_out(KIND, workspace=workspace))
 
 
 def judge_again(workspace_id: int) -> None:
     """Every judgement that was made by other values. Doing it again changes nothing."""
-    own = Rejudging.objects.select_related("workspace").get(workspace_id=workspace_id)
-    if own.wanted == own.done:
+    held = claims.claim(KIND, workspace_id)
+    if held is None:
         return
-    for job in Job.objects.filter(workspace=own.workspace):
-        _judge_job_again(job, values_of(own.workspace, job))
-    Rejudging.objects.filter(pk=own.pk, done__lt=own.wanted).update(done=own.wanted)
-
-
-def _send(workspace_id: int) -> None:
     try:
-        current_app.send_task(TASK, args=[workspace_id], retry=False)
-    except OperationalError as error:
-        logger.warning("broker unreachable; the sweep tries again", extra={"error": str(error)})
+        _judge_jobs_again(held)
+        claims.finish(held)
+    except Exception as error:
+        logger.exception("judging again failed", extra={"workspace": workspace_id})
+        claims.fail(held, error)
+
+
+def _judge_jobs_again(held: claims.Claim[Rejudging]) -> None:
+    workspace = held.row.workspace
+    for job in Job.objects.filter(workspace=workspace):
+        _judge_job_again(job, values_of(workspace, job))
+        claims.renew(held)
 
 
 def _judge_job_again(job: Job, values: Mapping[str, Values]) -> None:

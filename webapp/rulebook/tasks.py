@@ -1,18 +1,12 @@
-"""Celery's doors to the rulebook."""
+"""Celery's task of the rulebook."""
 
 from __future__ import annotations
 
 from celery import shared_task
-from django.utils import timezone
 
 from webapp.rulebook import rejudging
 
 
-@shared_task(name=rejudging.TASK)
+@shared_task(name=rejudging.KIND.task)
 def judge_again(workspace_id: int) -> None:
     rejudging.judge_again(workspace_id)
-
-
-@shared_task(name="rulebook.sweep")
-def sweep() -> None:
-    rejudging.sweep(timezone.now())
