@@ -45,6 +45,13 @@ def everything(now: datetime) -> list[Doomed]:
     return gone + delete_orphans(now)
 
 
+def of_workspace(workspace: Workspace, now: datetime) -> list[Doomed]:
+    """One round in one workspace; where its deletion can no longer be undone, all of it."""
+    if due.deleted_workspaces(now).filter(pk=workspace.pk).exists():
+        return delete_workspace(workspace, now)
+    return round_of(workspace, now)
+
+
 def _workspaces(now: datetime) -> tuple[list[Workspace], list[Workspace]]:
     """Those that stay, and those that go as a whole."""
     deleted = due.deleted_workspaces(now).order_by("pk")

@@ -1,4 +1,4 @@
-"""What retention has deleted, for people to see."""
+"""The daily rounds of retention, and what they have deleted."""
 
 from __future__ import annotations
 
@@ -6,6 +6,16 @@ from django.db import models
 from django.utils import timezone
 
 from webapp.accounts.models import Workspace
+from webapp.background.models import Claimable
+
+
+class RetentionRound(Claimable):
+    """Deleting what is past its time in one workspace. `wanted` rises once a day."""
+
+    workspace = models.OneToOneField(Workspace, models.CASCADE, related_name="retention_round")
+
+    def __str__(self) -> str:
+        return f"retention of {self.workspace}"
 
 
 class RetentionReport(models.Model):

@@ -1,26 +1,24 @@
-"""The daily round through all workspaces."""
+"""Celery's tasks of retention."""
 
 from __future__ import annotations
 
-import logging
-
 from celery import shared_task
-from django.core.cache import cache
 from django.utils import timezone
 
-from webapp.retention import carrying_out
+from webapp.background import handing_out
+from webapp.retention import carrying_out, rounds
 
-MOST_SECONDS = 3600
-logger = logging.getLogger(__name__)
+LIMITS = {"time_limit": rounds.MOST_SECONDS, "soft_time_limit": rounds.MOST_SECONDS - 100}
 
 
-@shared_task(name="retention.carry_out", time_limit=MOST_SECONDS, soft_time_limit=3500)
+@shared_task(name="retention.carry_out", **LIMITS)
 def carry_out() -> None:
-    """Delete what is past its time everywhere. One at a time; an interrupted one goes on next."""
-    if not cache.add("retention", "1", timeout=MOST_SECONDS):
-        return
-    try:
-        gone = carrying_out.everything(timezone.now())
-    finally:
-        cache.delete("retention")
-    logger.info("retention", extra={"deleted": len(gone)})
+    """Once a day: a round in every workspace, and what belongs to none."""
+    rounds.want_all()
+    handing_out.sweep(rounds.KIND)
+    carrying_out.delete_orphans(timezone.now())
+
+
+@shared_task(name=rounds.KIND.task, **LIMITS)
+def carry_out_round(workspace_id: int) -> None:
+    rounds.carry_out(workspace_id)

@@ -1,0 +1,62 @@
+"""The daily round of each workspace: background work like any other."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+
+from django.urls import reverse
+from django.utils import timezone
+
+from webapp.accounts.models import Workspace
+from webapp.background import claims
+from webapp.background.kinds import Kind, Limits
+from webapp.retention import carrying_out
+from webapp.retention.models import RetentionRound
+
+MOST_SECONDS = 3600
+"""Of one round; then Celery ends it, and the next attempt goes on."""
+KIND = Kind(
+    id="retention",
+    title="Retention",
+    model=RetentionRound,
+    task="retention.round",
+    key="workspace_id",
+    limits=Limits(
+        lease=timedelta(seconds=MOST_SECONDS),
+        hand_out_again_after=timedelta(minutes=10),
+        max_attempts=5,
+        first_pause=timedelta(minutes=10),
+        longest_pause=timedelta(hours=3),
+        # A round reads a whole workspace: the others wait, and uploads are analysed meanwhile.
+        most_queued=1,
+    ),
+    workspace="workspace",
+    subject=lambda _: "What is past its time",
+    address=lambda _: reverse("retention:retention"),
+    related=("workspace",),
+)
+
+logger = logging.getLogger(__name__)
+
+
+def want_all() -> None:
+    """Have a round made in every workspace, also in those that are deleted."""
+    rounds = [RetentionRound(workspace=workspace) for workspace in Workspace.objects.all()]
+    RetentionRound.objects.bulk_create(rounds, ignore_conflicts=True, batch_size=500)
+    claims.want(RetentionRound.objects.all())
+
+
+def carry_out(workspace_id: int) -> None:
+    """Make the round of a workspace, if it is due. An interrupted one goes on with the next."""
+    held = claims.claim(KIND, workspace_id)
+    if held is None:
+        return
+    try:
+        gone = carrying_out.of_workspace(held.row.workspace, timezone.now())
+        claims.finish(held)
+    except Exception as error:
+        logger.exception("retention failed", extra={"workspace": workspace_id})
+        claims.fail(held, error)
+    else:
+        logger.info("retention", extra={"workspace": workspace_id, "deleted": len(gone)})
