@@ -7,6 +7,9 @@ class PricesConfig(AppConfig):
     label = "prices"
 
     def ready(self) -> None:
+        from webapp.background.kinds import register
         from webapp.prices.bundled import sync_bundled
+        from webapp.prices.refresh import KIND
 
+        register(KIND)
         post_migrate.connect(sync_bundled, sender=self)

@@ -7,6 +7,7 @@ from django.db import models
 from django.utils import timezone
 
 from webapp.accounts.models import Workspace
+from webapp.background.models import Claimable
 from webapp.database.money import UsdField
 
 PRICE_IDENTITY = [
@@ -87,7 +88,7 @@ class Discount(models.Model):
         return f"{self.percent.normalize():f} % off {self.family or 'everything'}"
 
 
-class PriceRefresh(models.Model):
+class PriceRefresh(Claimable):
     """The refresh of one source for one region: its place, so that it can resume."""
 
     name = models.CharField(max_length=64, unique=True)
@@ -98,9 +99,7 @@ class PriceRefresh(models.Model):
     rows_read = models.PositiveIntegerField(default=0)
     rows_new = models.PositiveIntegerField(default=0)
     started_at = models.DateTimeField(null=True, blank=True)
-    finished_at = models.DateTimeField(null=True, blank=True)
-    """None while it runs, or after it was interrupted."""
-    error = models.TextField(blank=True)
+    """When its first page was asked for."""
 
     def __str__(self) -> str:
         return self.name

@@ -1,7 +1,8 @@
 """Refreshes prices and machines part by part, and saves its place after each page.
 
-Rows and the place of the next page are written in one transaction, and only if no other process
-continued the part meanwhile. So an interrupted refresh resumes, and two at once do no harm.
+Each part is a piece of background work. Rows and the place of the next page are written in one
+transaction, and only while the lease is held. So an interrupted refresh resumes, and two at once
+do no harm.
 """
 
 from __future__ import annotations
@@ -12,9 +13,13 @@ from itertools import islice
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
+from django.urls import reverse
 from django.utils import timezone
 
 from advisor.pricing.providers.provider import Offer, Page, ProviderError, TokenRefusedError
+from webapp.background import claims, conditions
+from webapp.background.kinds import Kind, Limits
 from webapp.prices import sources, writing
 from webapp.prices.models import PriceRefresh
 from webapp.prices.sources import Part
@@ -23,8 +28,35 @@ FRESH = timedelta(hours=20)
 """A part that was finished so recently is not refreshed again."""
 GOES_ON = timedelta(days=1)
 """A part that was interrupted longer ago begins again."""
+LONGEST_SECONDS = 300
+"""Of one task, well below the limit at which Celery stops it."""
 _BULK_PAGE = 500
+_PROGRESS = ("token", "pages", "rows_read", "rows_new")
+KIND = Kind(
+    id="prices",
+    title="Price refresh",
+    model=PriceRefresh,
+    task="prices.refresh",
+    key="name",
+    limits=Limits(
+        # Renewed with each page.
+        lease=timedelta(minutes=2),
+        hand_out_again_after=timedelta(seconds=LONGEST_SECONDS),
+        max_attempts=5,
+        first_pause=timedelta(minutes=10),
+        longest_pause=timedelta(hours=3),
+        # One task asks for one part after the other.
+        batch=500,
+        most_queued=500,
+    ),
+    workspace=None,
+    subject=lambda refresh: refresh.name,
+    address=lambda _: reverse("prices:prices"),
+    # It asks in the name of whoever runs the service, who has `manage.py refresh_prices`.
+    may_be_tried_again=False,
+)
 
+Refresh = claims.Claim[PriceRefresh]
 OnPage = Callable[[PriceRefresh], None]
 
 
@@ -38,81 +70,122 @@ class OvertakenError(RefreshError):
 
 def is_due(part: Part, now: datetime) -> bool:
     """Whether the part is to be refreshed, from the beginning or from where it was interrupted."""
-    state = PriceRefresh.objects.filter(name=part.name).first()
-    if state is None or state.finished_at is None or _is_unfinished(state):
+    row = PriceRefresh.objects.filter(name=part.name).first()
+    if row is None or row.finished_at is None or _is_unfinished(row):
         return True
-    return state.finished_at < now - FRESH
+    return row.finished_at < now - FRESH
+
+
+def _is_unfinished(row: PriceRefresh) -> bool:
+    if row.started_at is None:
+        return False
+    return row.finished_at is None or row.started_at > row.finished_at
+
+
+def want_due(parts: Iterable[Part], now: datetime) -> None:
+    """A row for each part that is to be refreshed; what waits already is left as it is."""
+    rows = [PriceRefresh(name=part.name) for part in parts if is_due(part, now)]
+    PriceRefresh.objects.bulk_create(rows, ignore_conflicts=True)
+    _want(PriceRefresh.objects.filter(name__in=[row.name for row in rows]))
+
+
+def _want(rows: QuerySet[PriceRefresh]) -> None:
+    """Whoever wants them is about to ask for them: nobody else need be woken."""
+    claims.want(rows.exclude(conditions.is_open()), queued_at=timezone.now())
 
 
 def refresh(part: Part, on_page: OnPage) -> PriceRefresh:
-    """Ask for a part, or for the rest of it.
+    """Ask for a part, or for the rest of it, whoever is at it: a person wants it now.
 
     Raises:
-        RefreshError: the provider refuses, can't be reached, or another process is at it.
+        RefreshError: the provider refuses, can't be reached, or another process took it over.
     """
-    state = _begun(part)
+    return carry_out(_claimed(part.name), on_page)
+
+
+def carry_out(held: Refresh, on_page: OnPage) -> PriceRefresh:
+    """Ask for a part that was claimed.
+
+    Raises:
+        RefreshError: the provider refuses or can't be reached; or it took so long that another
+            process continues it.
+    """
+    part = Part.called(held.row.name)
     try:
-        try:
-            _go_on(part, state, on_page)
-        except TokenRefusedError:
-            state = _from_the_beginning(state)
-            _go_on(part, state, on_page)
+        _go_on(part, held, on_page)
     except ProviderError as error:
-        PriceRefresh.objects.filter(pk=state.pk).update(error=str(error)[:1000])
+        claims.fail(held, str(error))
         raise RefreshError(f"{part.name}: {error}") from error
-    return _finished(part, state)
+    except Exception as error:
+        claims.fail(held, error)
+        raise
+    except BaseException:
+        # Whoever broke it off may go on with it at once.
+        claims.release(held, timezone.now())
+        raise
+    return _finished(part, held)
 
 
 def write_bulk(name: str, offers: Iterable[Offer], on_page: OnPage) -> PriceRefresh:
-    """Prices that were read from a bulk file called `name`."""
-    state, _ = PriceRefresh.objects.get_or_create(name=name[:64])
-    state = _from_the_beginning(state)
+    """Prices that were read from a bulk file called `name`: not background work, nobody but the
+    caller has the file."""
+    row, _ = PriceRefresh.objects.get_or_create(name=name[:64])
+    _from_the_beginning(row)
     rest = iter(offers)
     while items := tuple(islice(rest, _BULK_PAGE)):
-        _write(Part("bulk", name), state, Page(items, ""), on_page)
-    return _finished(Part("bulk", name), state)
+        with transaction.atomic():
+            _add(Part("bulk", name), row, Page(items, ""))
+            row.save(update_fields=_PROGRESS)
+        on_page(row)
+    row.finished_at = timezone.now()
+    row.save(update_fields=["finished_at"])
+    return row
 
 
-def _is_unfinished(state: PriceRefresh) -> bool:
-    if state.started_at is None:
-        return False
-    return state.finished_at is None or state.started_at > state.finished_at
+def _claimed(name: str) -> Refresh:
+    row, _ = PriceRefresh.objects.get_or_create(name=name)
+    _want(PriceRefresh.objects.filter(pk=row.pk))
+    held = claims.take_over(KIND, name)
+    if held is None:
+        raise OvertakenError(f"{name}: another refresh is running")
+    return held
 
 
-def _begun(part: Part) -> PriceRefresh:
-    state, _ = PriceRefresh.objects.get_or_create(name=part.name)
-    begun = state.started_at
-    if _is_unfinished(state) and begun is not None and begun > timezone.now() - GOES_ON:
-        return state
-    return _from_the_beginning(state)
+def _go_on(part: Part, held: Refresh, on_page: OnPage) -> None:
+    begun = held.row.started_at
+    if not _is_unfinished(held.row) or begun is None or begun <= held.began_at - GOES_ON:
+        _from_the_beginning(held.row)
+    try:
+        _ask(part, held, on_page)
+    except TokenRefusedError:
+        _from_the_beginning(held.row)
+        _ask(part, held, on_page)
 
 
-def _from_the_beginning(state: PriceRefresh) -> PriceRefresh:
-    state.token, state.pages, state.rows_read, state.rows_new = "", 0, 0, 0
-    state.started_at, state.error = timezone.now(), ""
-    state.save()
-    return state
+def _from_the_beginning(row: PriceRefresh) -> None:
+    row.token, row.pages, row.rows_read, row.rows_new = "", 0, 0, 0
+    row.started_at, row.error = timezone.now(), ""
+    row.save(update_fields=[*_PROGRESS, "started_at", "error"])
 
 
-def _go_on(part: Part, state: PriceRefresh, on_page: OnPage) -> None:
-    started_at = state.started_at or timezone.now()
-    if state.pages and not state.token:
+def _ask(part: Part, held: Refresh, on_page: OnPage) -> None:
+    row = held.row
+    if row.pages and not row.token:
         return
-    for page in sources.pages_of(part, state.token, started_at, state.finished_at):
-        _write(part, state, page, on_page)
+    for page in sources.pages_of(part, row.token, row.started_at or held.began_at, row.finished_at):
+        with transaction.atomic():
+            _add(part, row, page)
+            progress = {name: getattr(row, name) for name in _PROGRESS}
+            if not claims.renew(held, error="", **progress):
+                raise OvertakenError(f"{part.name}: another refresh is running")
+        on_page(row)
 
 
-def _write(part: Part, state: PriceRefresh, page: Page[Any], on_page: OnPage) -> None:
-    now = timezone.now()
-    ours = PriceRefresh.objects.filter(pk=state.pk, started_at=state.started_at, pages=state.pages)
-    with transaction.atomic():
-        state.rows_new += _save(part, page.items, now)
-        state.rows_read += len(page.items)
-        state.token, state.pages = page.next_token, state.pages + 1
-        progress = ("token", "pages", "rows_read", "rows_new")
-        if ours.update(**{name: getattr(state, name) for name in progress}, error="") != 1:
-            raise OvertakenError(f"{part.name}: another refresh is running")
-    on_page(state)
+def _add(part: Part, row: PriceRefresh, page: Page[Any]) -> None:
+    """Save a page's rows, and count them."""
+    row.rows_new += _save(part, page.items, timezone.now())
+    row.rows_read += len(page.items)
+    row.token, row.pages = page.next_token, row.pages + 1
 
 
 def _save(part: Part, items: Any, now: datetime) -> int:
@@ -123,10 +196,10 @@ def _save(part: Part, items: Any, now: datetime) -> int:
     return writing.write_offers(items, now)
 
 
-def _finished(part: Part, state: PriceRefresh) -> PriceRefresh:
-    now = timezone.now()
-    if part.kind == "machines" and state.started_at is not None:
-        writing.mark_gone(part.provider, part.region, state.started_at, now)
-    state.finished_at = now
-    state.save(update_fields=["finished_at"])
-    return state
+def _finished(part: Part, held: Refresh) -> PriceRefresh:
+    def mark_gone() -> None:
+        if part.kind == "machines" and held.row.started_at is not None:
+            writing.mark_gone(part.provider, part.region, held.row.started_at, timezone.now())
+
+    claims.finish(held, mark_gone)
+    return held.row

@@ -38,6 +38,11 @@ class Part:
     def name(self) -> str:
         return f"{self.source}/{self.region}"
 
+    @classmethod
+    def called(cls, name: str) -> Part:
+        source, _, region = name.partition("/")
+        return cls(source, region)
+
     @property
     def kind(self) -> str:
         """`offers`, `spot` or `machines`; a file of offers is no source of a provider."""

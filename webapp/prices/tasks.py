@@ -4,37 +4,42 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 
 from celery import shared_task
 from django.utils import timezone
 
+from webapp.background import claims
 from webapp.prices import refresh as refreshing
 from webapp.prices import sources
 from webapp.prices.models import PriceRefresh
 
-LONGEST_SECONDS = 300
-"""Of one task, well below the limit at which Celery stops it."""
-
 logger = logging.getLogger(__name__)
 
 
-@shared_task(name="prices.refresh")
-def refresh() -> None:
-    """Refresh what is due, from the providers for which there are credentials."""
-    began = time.monotonic()
-    for part in sources.parts(sources.askable()):
-        if time.monotonic() - began > LONGEST_SECONDS:
-            refresh.apply_async(queue="maintain")
-            return
-        if refreshing.is_due(part, timezone.now()):
-            _one(part)
+@shared_task(name=refreshing.KIND.task)
+def refresh(waiting: Sequence[str] = ()) -> None:
+    """Refresh what is due, from the providers for which there are credentials.
+
+    Args:
+        waiting: parts that are still due, and refreshed without looking for others; empty: once
+            a day.
+    """
+    if not waiting:
+        refreshing.want_due(sources.parts(sources.askable()), timezone.now())
+    until = time.monotonic() + refreshing.LONGEST_SECONDS
+    while time.monotonic() < until and (held := claims.claim_next(refreshing.KIND)):
+        _one(held)
 
 
-def _one(part: sources.Part) -> None:
+def _one(held: refreshing.Refresh) -> None:
     try:
-        refreshing.refresh(part, _told)
+        refreshing.carry_out(held, _told)
     except refreshing.RefreshError as error:
-        logger.warning("price refresh failed", extra={"part": part.name, "error": str(error)})
+        extra = {"part": held.row.name, "error": str(error)}
+        logger.warning("price refresh failed", extra=extra)
+    except Exception:
+        logger.exception("price refresh failed", extra={"part": held.row.name})
 
 
 def _told(state: PriceRefresh) -> None:
