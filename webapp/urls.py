@@ -41,5 +41,6 @@ urlpatterns = [
     path("", include("webapp.prices.urls")),
     path("", include("webapp.spend.urls")),
     path("", include("webapp.retention.urls")),
+    path("", include("webapp.background.urls")),
     path("", include("webapp.notify.urls")),
 ]

@@ -5,11 +5,17 @@ from __future__ import annotations
 from importlib import import_module
 
 import pytest
+from django.apps import apps
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.state import StateApps
+from django.utils import timezone
 
 from tests.web import factories
+from webapp.analysis.models import Analysis
+from webapp.background import conditions
+from webapp.notify.models import Mail
+from webapp.notify.queue import KIND as MAIL
 from webapp.thresholds.models import ParameterValue
 
 CURVE = {"val_loss": [[60.0, 0.9], [300.0, 0.25]]}
@@ -67,3 +73,42 @@ def _migrated(*targets: tuple[str, str]) -> StateApps:
 def _state(*targets: tuple[str, str]) -> StateApps:
     """The models as they were after these migrations."""
     return MigrationExecutor(connection).loader.project_state(list(targets)).apps
+
+
+def test_analyses_that_were_tried_too_often_stay_given_up_and_the_others_due(owner):
+    job = factories.job(owner.workspace)
+    rows = {
+        "attempts": {"done": 0, "attempts": 3, "error": "OSError: away"},
+        "kills": {"done": 0, "kills": 10},
+        "tried": {"done": 0, "attempts": 2, "kills": 9},
+        "done since": {"attempts": 3},
+    }
+    analyses = {name: factories.analysis(factories.run(job), **row) for name, row in rows.items()}
+
+    import_module("webapp.analysis.migrations.0007_analyses_given_up").give_up(apps, None)
+
+    given_up = Analysis.objects.filter(given_up_at__isnull=False)
+    assert set(given_up) == {analyses["attempts"], analyses["kills"]}
+
+
+def test_mails_that_wait_are_still_sent_and_the_others_are_not(owner):
+    states = ("waiting", "sent", "failed", "withdrawn")
+    for state in states:
+        Mail.objects.create(
+            user=owner.user,
+            workspace=owner.workspace,
+            kind="budget",
+            subject_key=state,
+            message_id=state,
+            state=state,
+            attempts=2,
+            sent_at=timezone.now() if state == "sent" else None,
+        )
+    carrying = import_module("webapp.notify.migrations.0003_mails_done_and_given_up")
+
+    carrying.carry_states_over(apps, None)
+
+    rows = MAIL.rows.annotate(work_state=conditions.state(timezone.now()))
+    found = dict(rows.values_list("state", "work_state"))
+    assert found == {"waiting": "retry", "sent": "done", "failed": "failed", "withdrawn": "done"}
+    assert [mail.state for mail in conditions.due(MAIL, timezone.now())] == ["waiting"]

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 
 from tests.web import factories, training
 from webapp.analysis import queue
@@ -177,7 +178,8 @@ def test_a_failed_analysis_shows_its_error(owner, run):
 
 
 def test_a_failed_analysis_can_be_asked_for_again(owner, run):
-    analysis = factories.analysis(run, done=0, error="OSError: the store is away", attempts=3)
+    failed = {"error": "OSError: the store is away", "given_up_at": timezone.now()}
+    analysis = factories.analysis(run, done=0, attempts=3, **failed)
     assert queue.claim(run.pk) is None
     page = owner.page(_address(run))
     address = re.search(r'action="(/runs/[^"]+/analyse/)"', page)[1]

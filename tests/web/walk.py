@@ -112,6 +112,8 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "notify:send_test_mail": {"post": VIEWERS},
     "notify:send_again": {"post": VIEWERS},
     "notify:unsubscribe": {"get": EVERYBODY, "post": EVERYBODY},
+    "background:background": {"get": OWNERS},
+    "background:try_again": {"post": OWNERS},
     "retention:retention": {"get": VIEWERS, "post": OWNERS},
     "retention:delete_workspace": {"get": OWNERS, "post": OWNERS},
     "retention:deleted_workspaces": {"get": SIGNED_IN},
@@ -185,6 +187,8 @@ LISTS = {
     "notify:notifications",
     "notify:send_test_mail",
     "notify:send_again",
+    "background:background",
+    "background:try_again",
     "retention:retention",
     "retention:delete_workspace",
 }
@@ -280,6 +284,7 @@ def _secret_run(workspace: Workspace) -> Run:
     job = factories.job(workspace, f"{SECRET}/train.py", owner=SECRET, tags={"team": SECRET})
     run = factories.costed(factories.run(job, owner=SECRET, tags={"team": SECRET}))
     factories.judgement(run, summary=SECRET)
+    factories.analysis(run, done=0, error=SECRET, given_up_at=timezone.now())
     factories.recommendation(run, title=SECRET)
     return run
 

@@ -1,0 +1,192 @@
+"""The page about background work, as owners read it."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from tests.web import factories
+from webapp.analysis.models import Compaction
+from webapp.background import claims
+from webapp.notify.models import Mail
+from webapp.notify.queue import KIND as MAIL
+from webapp.prices.models import PriceRefresh
+from webapp.retention.models import RetentionRound
+from webapp.rulebook.models import Rejudging
+
+PAGE = "/settings/background/"
+MOST_QUERIES = 22
+
+
+def failed(**more: Any) -> dict[str, Any]:
+    values = {"done": 0, "attempts": 3, "error": "OSError: the store is away"}
+    return values | {"given_up_at": timezone.now()} | more
+
+
+def mail(person: Any, number: int = 0, **more: Any) -> Mail:
+    key = f"{person.user.pk}-{number}"
+    return Mail.objects.create(
+        user=person.user,
+        workspace=person.workspace,
+        kind="budget",
+        subject_key=key,
+        message_id=key,
+        about="Vision: over the budget",
+        **more,
+    )
+
+
+def text(page: str) -> str:
+    body = page.split('id="background-title"')[1].split("</section>")[0]
+    return " ".join(re.sub(r"<[^>]+>", " ", body).split())
+
+
+def test_without_work_it_says_what_will_be_here(owner):
+    assert "No work is waiting" in text(owner.page(PAGE))
+
+
+def test_it_shows_each_piece_of_work_with_its_state(owner):
+    now = timezone.now()
+    job = factories.job(owner.workspace)
+    runs = [factories.run(job) for _ in range(4)]
+    factories.analysis(runs[0], **failed())
+    factories.analysis(runs[1], done=0, attempts=1, error="ValueError: odd <b>frame</b>")
+    leased = {"lease": "0" * 32, "leased_until": now + timedelta(minutes=1), "began_at": now}
+    factories.analysis(runs[2], done=0, **leased)
+    factories.analysis(runs[3], finished_at=now, seconds=2.5)
+    mail(owner, due_at=now + timedelta(minutes=8))
+
+    page = owner.page(PAGE)
+
+    rows = re.findall(r"<tr>(.*?)</tr>", page, re.S)[1:]
+    states = [re.search(r'class="badge[^>]*>([^<]+)<', row)[1] for row in rows]
+    assert states == ["Failed", "Under way", "Waiting for retry", "Due", "Done"]
+    assert f'href="/runs/{runs[0].pk}/"' in rows[0]
+    assert "OSError: the store is away" in rows[0]
+    assert "3 of 3 failed" in rows[0]
+    assert "odd &lt;b&gt;frame&lt;/b&gt;" in rows[2]
+    assert ">Now<" in rows[2]
+    assert "Vision: over the budget (to ada@example.org)" in rows[3]
+    assert "in 7" in rows[3] or "in 8" in rows[3]
+    assert "took 2.50 s" in rows[4]
+    assert [("Try again" in row) for row in rows] == [True, False, False, False, False]
+
+
+def test_workers_that_died_are_counted_apart(owner):
+    factories.analysis(factories.run(factories.job(owner.workspace)), done=0, kills=2)
+
+    assert "0 of 3 failed 2 workers died" in text(owner.page(PAGE))
+
+
+@pytest.mark.parametrize(
+    ("query", "has_run", "has_mail"),
+    [
+        ("", True, True),
+        ("?state=failed", True, False),
+        ("?kind=mail", False, True),
+        ("?state=failed&kind=mail", False, False),
+        ("?state=nonsense&kind=nonsense&page=nonsense", True, True),
+    ],
+)
+def test_it_filters_by_state_and_kind(owner, query, has_run, has_mail):
+    run = factories.run(factories.job(owner.workspace))
+    factories.analysis(run, **failed())
+    mail(owner)
+
+    page = owner.page(PAGE + query)
+
+    assert (f"/runs/{run.pk}/" in page) == has_run
+    assert ("Vision: over the budget" in page) == has_mail
+    assert ("No background work matches" in page) == (not has_run and not has_mail)
+
+
+def test_work_that_was_done_long_ago_is_gone(owner):
+    job = factories.job(owner.workspace)
+    old = factories.run(job)
+    factories.analysis(old, finished_at=timezone.now() - timedelta(hours=25))
+
+    assert str(old.pk) not in owner.page(PAGE)
+
+
+def test_another_workspaces_work_is_neither_seen_nor_tried_again(owner, stranger):
+    run = factories.run(factories.job(stranger.workspace))
+    theirs = factories.analysis(run, **failed())
+
+    assert str(run.pk) not in owner.page(PAGE)
+    answer = owner.client.post(f"{PAGE}try-again/", {"kind": "analysis", "row": theirs.pk})
+
+    assert "has not failed" in owner.page(answer["Location"])
+    theirs.refresh_from_db()
+    assert theirs.given_up_at is not None
+
+
+def test_the_work_of_a_deleted_run_is_not_shown(owner):
+    run = factories.run(factories.job(owner.workspace), deleted_at=timezone.now())
+    factories.analysis(run, **failed())
+
+    assert str(run.pk) not in owner.page(PAGE)
+
+
+def test_failed_work_is_tried_again_and_the_filter_stays(owner):
+    letter = mail(owner, state=Mail.FAILED, **failed())
+    query = "?state=failed&kind=mail"
+    page = owner.page(PAGE + query)
+    action = re.search(r'action="([^"]+try-again[^"]*)"', page)[1].replace("&amp;", "&")
+
+    answer = owner.client.post(action, {"kind": "mail", "row": letter.pk})
+
+    assert answer["Location"] == PAGE + query
+    assert "will be tried again" in owner.page(answer["Location"])
+    letter.refresh_from_db()
+    assert (letter.state, letter.attempts, letter.error) == (Mail.WAITING, 0, "")
+    assert claims.claim_next(MAIL) is not None
+
+
+@pytest.mark.parametrize("form", [{}, {"kind": "mail"}, {"kind": "mail", "row": "9" * 40}])
+def test_a_form_that_names_no_failed_work_changes_nothing(owner, form):
+    answer = owner.client.post(f"{PAGE}try-again/", form)
+
+    assert "no longer exists" in owner.page(answer["Location"])
+
+
+def test_a_price_refresh_is_not_tried_again_from_here(owner):
+    row = PriceRefresh.objects.create(name="ec2/us-east-1", wanted=1, **failed())
+    assert "for all workspaces" in text(owner.page(PAGE))
+    owner.client.post(f"{PAGE}try-again/", {"kind": "prices", "row": row.pk})
+    row.refresh_from_db()
+    assert row.given_up_at is not None
+
+
+def test_it_is_paged_and_asks_the_database_as_often_for_much_as_for_little(owner):
+    job = factories.job(owner.workspace)
+
+    def one_of_each(number: int) -> None:
+        run = factories.run(job)
+        factories.analysis(run, done=0)
+        Compaction.objects.create(node=factories.node(run), wanted=1)
+        mail(owner, number)
+
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            owner.page(PAGE)
+        return len(captured)
+
+    Rejudging.objects.create(workspace=owner.workspace, wanted=1)
+    RetentionRound.objects.create(workspace=owner.workspace, wanted=1)
+    one_of_each(0)
+    few = queries()
+    for number in range(1, 30):
+        one_of_each(number)
+    for rare in (Rejudging, RetentionRound):
+        # So that each kind is on the first page, as before.
+        rare.objects.update(due_at=timezone.now())
+
+    assert queries() == few <= MOST_QUERIES
+    assert "1 to 50 of 92" in text(owner.page(PAGE))
+    assert "51 to 92 of 92" in text(owner.page(f"{PAGE}?page=2"))

@@ -1,0 +1,119 @@
+"""The background work of a workspace, as its owners read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.core.paginator import Page, Paginator
+from django.db.models import Case, CharField, F, IntegerField, Q, QuerySet, Value, When
+
+from webapp.accounts.models import Workspace
+from webapp.background import conditions
+from webapp.background.kinds import Kind, kind_called
+from webapp.background.models import Claimable
+
+RECENT = timedelta(days=1)
+"""How long what is done stays in the list."""
+PAGE_ITEMS = 50
+WORDS = {
+    conditions.FAILED: "Failed",
+    conditions.UNDER_WAY: "Under way",
+    conditions.RETRY: "Waiting for retry",
+    conditions.DUE: "Due",
+    conditions.DONE: "Done",
+}
+"""State -> what it is called; in the order of the list."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One piece of work."""
+
+    kind: Kind[Any]
+    row: Claimable
+    state: str
+    now: datetime
+
+    @property
+    def state_words(self) -> str:
+        return WORDS[self.state]
+
+    @property
+    def subject(self) -> str:
+        return self.kind.subject(self.row)
+
+    @property
+    def address(self) -> str:
+        return self.kind.address(self.row)
+
+    @property
+    def max_attempts(self) -> int:
+        return self.kind.limits.max_attempts
+
+    @property
+    def next_at(self) -> datetime | None:
+        """When it is tried next; None: it isn't."""
+        return self.row.due_at if self.state in (conditions.DUE, conditions.RETRY) else None
+
+    @property
+    def is_next_now(self) -> bool:
+        return self.next_at is not None and self.next_at <= self.now
+
+    @property
+    def may_be_tried_again(self) -> bool:
+        return self.state == conditions.FAILED and self.kind.may_be_tried_again
+
+
+def items(
+    workspace: Workspace, kinds: Iterable[Kind[Any]], state: str, number: str | None, now: datetime
+) -> Page[Item]:
+    """A page of what waits, is under way, was given up, or was done lately.
+
+    Args:
+        state: one of `WORDS`; empty: all.
+        number: of the page; anything else is the first.
+    """
+    listed = [_listed(workspace, kind, state, now) for kind in kinds]
+    everything = listed[0].union(*listed[1:], all=True).order_by("rank", "-moment", "kind_id", "pk")
+    page: Page[Any] = Paginator(everything, PAGE_ITEMS).get_page(number)
+    page.object_list = _read(workspace, list(page.object_list), now)
+    return page
+
+
+def _listed(
+    workspace: Workspace, kind: Kind[Any], state: str, now: datetime
+) -> QuerySet[Any, tuple[Any, ...]]:
+    """What is listed of a kind, by its place in the list and its id alone."""
+    ranks = [When(work_state=each, then=Value(rank)) for rank, each in enumerate(WORDS)]
+    moments = [
+        When(work_state=conditions.FAILED, then=F("given_up_at")),
+        When(work_state=conditions.UNDER_WAY, then=F("began_at")),
+        When(work_state=conditions.DONE, then=F("finished_at")),
+    ]
+    rows = kind.rows_of(workspace).filter(conditions.pending() | Q(finished_at__gte=now - RECENT))
+    rows = rows.annotate(work_state=conditions.state(now))
+    return (
+        rows.filter(**{"work_state": state} if state else {})
+        .annotate(
+            kind_id=Value(kind.id, output_field=CharField()),
+            rank=Case(*ranks, output_field=IntegerField()),
+            moment=Case(*moments, default=F("due_at")),
+        )
+        .values_list("kind_id", "pk", "rank", "moment")
+    )
+
+
+def _read(workspace: Workspace, places: list[tuple[Any, ...]], now: datetime) -> list[Item]:
+    """The rows themselves, by one query for each kind."""
+    rows: dict[tuple[str, int], Item] = {}
+    for kind_id in sorted({place[0] for place in places}):
+        kind = kind_called(kind_id)
+        assert kind is not None  # noqa: S101 - it is from the list
+        own = [pk for listed_kind, pk, *_ in places if listed_kind == kind_id]
+        found = kind.rows_of(workspace).filter(pk__in=own).select_related(*kind.related)
+        for row in found.annotate(work_state=conditions.state(now)):
+            rows[kind_id, row.pk] = Item(kind, row, row.work_state, now)
+    return [rows[place[0], place[1]] for place in places if (place[0], place[1]) in rows]

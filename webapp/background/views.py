@@ -1,0 +1,49 @@
+"""The page about a workspace's background work."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+
+from webapp.accounts.access import PersonRequest, owners_only
+from webapp.background import claims, handing_out, overview
+from webapp.background.kinds import all_kinds, kind_called
+
+
+@owners_only
+@require_safe
+def background(request: PersonRequest) -> HttpResponse:
+    """What waits, is under way or failed, and what was done lately."""
+    state, kind = request.GET.get("state", ""), kind_called(request.GET.get("kind", ""))
+    state = state if state in overview.WORDS else ""
+    kinds = all_kinds() if kind is None else [kind]
+    number = request.GET.get("page")
+    context = {
+        "page": overview.items(request.workspace, kinds, state, number, timezone.now()),
+        "states": overview.WORDS.items(),
+        "kinds": all_kinds(),
+        "state": state,
+        "kind": kind,
+    }
+    return render(request, "background/background.html", context)
+
+
+@owners_only
+@require_POST
+def try_again(request: PersonRequest) -> HttpResponse:
+    """Have a failed piece of work tried anew; then back to the list as it was filtered."""
+    kind, row_id = kind_called(request.POST.get("kind", "")), request.POST.get("row", "")
+    is_due = False
+    if kind is not None and kind.may_be_tried_again and row_id.isdecimal():
+        rows = kind.rows_of(request.workspace).filter(pk=int(row_id[:18]))
+        is_due = claims.try_again(kind, rows) == 1
+        handing_out.hand_out(kind, pk__in=rows.values("pk"))
+    if is_due:
+        messages.success(request, "It will be tried again within seconds.")
+    else:
+        messages.error(request, "This work has not failed, or no longer exists.")
+    return redirect(f"{reverse('background:background')}?{request.GET.urlencode()}")
