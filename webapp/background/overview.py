@@ -9,6 +9,7 @@ from typing import Any
 
 from django.core.paginator import Page, Paginator
 from django.db.models import Case, CharField, F, IntegerField, Q, QuerySet, Value, When
+from django.utils.timesince import timeuntil
 
 from webapp.accounts.models import Workspace
 from webapp.background import conditions
@@ -54,13 +55,18 @@ class Item:
         return self.kind.limits.max_attempts
 
     @property
-    def next_at(self) -> datetime | None:
-        """When it is tried next; None: it isn't."""
-        return self.row.due_at if self.state in (conditions.DUE, conditions.RETRY) else None
+    def was_tried(self) -> bool:
+        """Since it was last done."""
+        return self.row.attempts > 0 or self.row.kills > 0
 
     @property
-    def is_next_now(self) -> bool:
-        return self.next_at is not None and self.next_at <= self.now
+    def next_try(self) -> str:
+        """When, in words; empty: nobody tries."""
+        if self.state not in (conditions.DUE, conditions.RETRY):
+            return ""
+        if self.row.due_at <= self.now:
+            return "Now"
+        return f"in {timeuntil(self.row.due_at, self.now, depth=1)}"
 
     @property
     def may_be_tried_again(self) -> bool:

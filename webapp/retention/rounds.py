@@ -32,7 +32,7 @@ KIND = Kind(
         most_queued=1,
     ),
     workspace="workspace",
-    subject=lambda _: "What is past its time",
+    subject=lambda _: "Samples and runs past their retention",
     address=lambda _: reverse("retention:retention"),
     related=("workspace",),
 )
