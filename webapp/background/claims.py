@@ -1,4 +1,4 @@
-"""Claiming a row of background work, and what becomes of it.
+"""Claiming a row of background work, finishing it, and giving it back.
 
 A claim is one UPDATE that must change exactly one row. It gives a lease; a worker that ends
 without a word loses it when the lease is over. No message is needed: whoever finds a row due may
