@@ -38,7 +38,7 @@ class Limits:
         """How long to wait after so many failures: full jitter, so that not all come back at once
         (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/)."""
         doublings = min(attempts - 1, 20)
-        longest = min(self.first_pause * 2**doublings, self.longest_pause)
+        longest = min(self.first_pause * 2.0**doublings, self.longest_pause)
         return longest * random.random()  # noqa: S311 - spreads load, keeps no secret
 
 

@@ -101,15 +101,12 @@ def _listed(
     ]
     rows = kind.rows_of(workspace).filter(conditions.pending() | Q(finished_at__gte=now - RECENT))
     rows = rows.annotate(work_state=conditions.state(now))
-    return (
-        rows.filter(**{"work_state": state} if state else {})
-        .annotate(
-            kind_id=Value(kind.id, output_field=CharField()),
-            rank=Case(*ranks, output_field=IntegerField()),
-            moment=Case(*moments, default=F("due_at")),
-        )
-        .values_list("kind_id", "pk", "rank", "moment")
-    )
+    places: QuerySet[Any, tuple[Any, ...]] = rows.annotate(
+        kind_id=Value(kind.id, output_field=CharField()),
+        rank=Case(*ranks, output_field=IntegerField()),
+        moment=Case(*moments, default=F("due_at")),
+    ).values_list("kind_id", "pk", "rank", "moment")
+    return places.filter(work_state=state) if state else places
 
 
 def _read(workspace: Workspace, places: list[tuple[Any, ...]], now: datetime) -> list[Item]:
