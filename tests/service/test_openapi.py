@@ -140,10 +140,11 @@ def _calls(draw: st.DrawFn, name: str) -> tuple[schemathesis.Case, str]:
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_an_operation_answers_as_it_is_described(name, tokens, kept_connection):
     answered = set()
+    is_sample = examples.default.derandomize
 
     @given(_calls(name))
     @examples(
-        max_examples=examples.default.max_examples,
+        max_examples=examples.default.max_examples * (1 if is_sample else 2),
         derandomize=True,
         database=None,
         phases=[Phase.generate, Phase.shrink],
