@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rules.overrides import parse_overrides
 from rules.parameter import Parameter
 from rules.registry import all_rules
-from rules.spelling import parse_overrides
 
 MODE = Parameter("mode", "choice", 0, 0, 2, "Which", "ours", choices=("any", "train", "eval"))
 COUNT = Parameter("count", "steps", 3, 1, 10, "How many", "ours", whole=True)

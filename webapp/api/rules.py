@@ -9,10 +9,10 @@ from uuid import UUID
 from ninja import Field, Query, Router, Schema
 from pydantic import ConfigDict, StrictFloat, StrictInt
 
+from rules.overrides import parse_overrides
 from rules.parameter import Parameter, Preset
 from rules.registry import all_rules
 from rules.rule import Rule
-from rules.spelling import parse_overrides
 from webapp.accounts.access import TokenRequest
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token, Workspace

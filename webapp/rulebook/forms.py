@@ -9,10 +9,10 @@ from typing import Any
 from django import forms
 from django.forms import BoundField
 
+from rules.overrides import parse_overrides
 from rules.parameter import Parameter, Values
 from rules.registry import all_rules
 from rules.rule import Rule
-from rules.spelling import parse_overrides
 from webapp.thresholds.values import Overrides
 
 MOST_TEXT = 20_000

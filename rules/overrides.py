@@ -1,4 +1,4 @@
-"""Parameters as people write them: `low_gpu_utilization.threshold_p95=60`, or as in SageMaker."""
+"""Parses parameter overrides: `low_gpu_utilization.threshold_p95=60`, or SageMaker's notation."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from rules.rule import Rule
 
 
 def parse_overrides(assignments: Iterable[str]) -> dict[str, dict[str, float]]:
-    """Rule id -> parameter -> value, from `<rule id>.<parameter>=value` or SageMaker's spelling.
+    """Rule id -> parameter -> value, from `<rule id>.<parameter>=value` or SageMaker's notation.
 
-    SageMaker's is `<RuleName>_<parameter>=value`, in any case, and its values are in SageMaker's
-    units (samples, minutes): `LowGPUUtilization_window=500` sets `window_seconds` to 250.
+    SageMaker's is `<RuleName>_<parameter>=value`, in any case, with values in SageMaker's units
+    (samples, minutes): `LowGPUUtilization_window=500` sets `window_seconds` to 250.
 
     Raises:
-        ValueError: an assignment that names no rule or parameter, or a value that isn't allowed.
+        ValueError: an unknown rule or parameter, or a value that isn't allowed.
     """
-    found: dict[str, dict[str, float]] = {}
+    overrides: dict[str, dict[str, float]] = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         if not equals:
             raise ValueError(f"{assignment!r} has no value: write name=value")
         rule, word = _rule_of(name.strip(), all_rules())
         parameter = _parameter_of(rule, word)
-        mine = found.setdefault(rule.id, {})
-        mine[parameter.name] = rule.values({word: parameter.parsed(text)})[parameter.name]
-    return found
+        of_rule = overrides.setdefault(rule.id, {})
+        of_rule[parameter.name] = rule.values({word: parameter.parsed(text)})[parameter.name]
+    return overrides
 
 
 def _rule_of(name: str, rules: Mapping[str, Rule]) -> tuple[Rule, str]:
