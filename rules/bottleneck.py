@@ -11,9 +11,9 @@ from rules.activity import used_gpu_pct, working
 from rules.evidence import within
 from rules.frame import NodeFrame, RunFrame
 from rules.gpus import gpu_counts, unfit
+from rules.intervals import intervals_where
 from rules.parameter import SAGEMAKER_SAMPLE_SECONDS, Parameter
 from rules.rule import Numbers, Values, Verdict, Window
-from rules.spells import spells
 from rules.windows import needed_seconds
 
 BRIDGE_SECONDS = 5.0
@@ -42,7 +42,7 @@ def measure_bottleneck(frame: RunFrame, load: HostLoad, load_pct: float, gpu_pct
         is_stuck = is_low & (table["load"] > load_pct)
         seen, low = seen + len(table) * resolution, low + float(is_low.sum()) * resolution
         stuck += float(is_stuck.sum()) * resolution
-        parts = spells(is_stuck, resolution, BRIDGE_SECONDS, BRIDGE_SECONDS)
+        parts = intervals_where(is_stuck, resolution, BRIDGE_SECONDS, BRIDGE_SECONDS)
         windows += [Window(w.start_seconds, w.end_seconds, key) for w in parts]
     numbers = gpu_counts(frame) | {
         "run_seconds": frame.duration_seconds,

@@ -1,13 +1,9 @@
-"""What rules share in reading samples: percentiles, windows and rates; gaps stay unknown."""
+"""What rules share in reading samples: percentiles and rates; gaps stay unknown."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 import pandas as pd
-
-from rules.rule import Window
 
 
 def percentile(series: pd.Series[float] | None, percent: float) -> float | None:
@@ -39,20 +35,6 @@ def rate(counter: pd.Series[float] | None, resolution_seconds: float) -> pd.Seri
     good = (seconds <= 1.5 * resolution_seconds) & (increase >= 0)
     found = (increase / seconds)[good]
     return found if len(found) else None
-
-
-def merged(windows: Iterable[Window], slack_seconds: float = 1e-6) -> tuple[Window, ...]:
-    """Windows of one entity that touch or overlap become one; sorted by entity, then start."""
-    found: list[Window] = []
-    for window in sorted(windows, key=lambda w: (w.entity, w.start_seconds)):
-        last = found[-1] if found else None
-        joins = last is not None and last.entity == window.entity
-        if last and joins and window.start_seconds <= last.end_seconds + slack_seconds:
-            end = max(last.end_seconds, window.end_seconds)
-            found[-1] = Window(last.start_seconds, end, last.entity)
-        else:
-            found.append(window)
-    return tuple(found)
 
 
 def within(seconds: float, longest_seconds: float) -> float:

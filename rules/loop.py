@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rules.evidence import merged
 from rules.frame import NodeFrame, RunFrame
+from rules.intervals import merged
 from rules.rule import Window
-from rules.spells import total_seconds
 
 
 def share_pct(part: float, whole: float) -> float | None:
@@ -126,29 +124,6 @@ def weighted_median(values: NDArray[Any], weights: NDArray[Any]) -> float:
     order = np.argsort(values, kind="stable")
     total = np.cumsum(weights[order])
     return float(values[order][int(np.searchsorted(total, total[-1] / 2))])
-
-
-def without(windows: Iterable[Window], others: Iterable[Window]) -> list[Window]:
-    """The windows with every part that one of `others` covers taken out."""
-    rest = list(windows)
-    for other in others:
-        rest = [piece for window in rest for piece in _cut(window, other)]
-    return rest
-
-
-def covered_seconds(windows: Iterable[Window], span: Window) -> float:
-    """How much of `span` the windows cover, overlaps once."""
-    return total_seconds([span]) - total_seconds(without([span], windows))
-
-
-def _cut(window: Window, other: Window) -> list[Window]:
-    if other.end_seconds <= window.start_seconds or other.start_seconds >= window.end_seconds:
-        return [window]
-    parts = (
-        Window(window.start_seconds, other.start_seconds, window.entity),
-        Window(other.end_seconds, window.end_seconds, window.entity),
-    )
-    return [part for part in parts if part.end_seconds > part.start_seconds]
 
 
 def _node_step_time(node: NodeFrame) -> tuple[int, float, float, float, float]:

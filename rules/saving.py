@@ -8,9 +8,9 @@ import pandas as pd
 from rules.activity import used_gpu_pct
 from rules.evidence import rate
 from rules.frame import GPU_IN_USE_PCT, NodeFrame, RunFrame
+from rules.intervals import intervals_where
 from rules.loop import checkpoint_spans
 from rules.rule import Window
-from rules.spells import spells
 
 BURST_FACTOR = 5.0
 BURST_BYTES_PER_SECOND = 20e6
@@ -43,7 +43,7 @@ def bursts(node: NodeFrame, resolution_seconds: float) -> list[Window] | None:
     if not len(work):
         return []
     limit = max(BURST_FACTOR * float(np.median(work)), BURST_BYTES_PER_SECOND)
-    return spells(work >= limit, resolution_seconds, bridge_seconds=BRIDGE_SECONDS)
+    return intervals_where(work >= limit, resolution_seconds, bridge_seconds=BRIDGE_SECONDS)
 
 
 def stalls(node: NodeFrame, frame: RunFrame) -> tuple[list[Window], bool] | None:

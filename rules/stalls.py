@@ -9,15 +9,14 @@ from numpy.typing import NDArray
 from rules.activity import used_gpu_pct, used_gpus, work_began
 from rules.frame import GPU_IN_USE_PCT, NodeFrame, RunFrame
 from rules.idle import cores_idle, gpus_idle, has_gpus, smoothed
+from rules.intervals import intervals_where, without
 from rules.loop import (
     checkpoint_spans,
     phase_spans,
     step_gaps,
     weighted_median,
-    without,
 )
 from rules.rule import Window
-from rules.spells import spells
 
 SPIN_BUSY_PCT = 95.0
 SPIN_POWER_SHARE = 0.15
@@ -46,7 +45,7 @@ def hangs(frame: RunFrame, idle_seconds: float, spin_seconds: float) -> list[Win
     for flags, least in kinds:
         if flags is not None:
             flags = _but_for_steps(frame, flags[flags.index >= min(began)])
-            long = spells(flags, frame.resolution_seconds, least, gap_seconds=GAP_SECONDS)
+            long = intervals_where(flags, frame.resolution_seconds, least, gap_seconds=GAP_SECONDS)
             found += [w for w in long if not _is_tail(frame, w, flags)]
     shortest = min(idle_seconds, spin_seconds)
     return [w for w in _untold(frame, found) if _is_hang(frame, w, shortest)]

@@ -41,9 +41,10 @@ from __future__ import annotations
 from rules.activity import cpu_pct, used_gpus
 from rules.bottleneck import patience_parameters
 from rules.compatible import gpu_memory_table
-from rules.evidence import after, merged, within
+from rules.evidence import after, within
 from rules.frame import NodeFrame, RunFrame
 from rules.gpus import gpu_counts, unfit
+from rules.intervals import merged
 from rules.loop import step_time
 from rules.parameter import SAGEMAKER_SAMPLE_SECONDS
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window

@@ -32,9 +32,9 @@ from __future__ import annotations
 
 from rules.evidence import within
 from rules.frame import RunFrame
+from rules.intervals import total_seconds
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.saving import stalls
-from rules.spells import total_seconds
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.7, 0.95
 

@@ -34,8 +34,8 @@ from __future__ import annotations
 
 from rules.evidence import within
 from rules.frame import RunFrame
+from rules.intervals import total_seconds
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
-from rules.spells import total_seconds
 from rules.stalls import untold_gaps
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.6, 0.9

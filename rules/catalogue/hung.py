@@ -39,8 +39,8 @@ from __future__ import annotations
 
 from rules.evidence import within
 from rules.frame import RunFrame
+from rules.intervals import total_seconds
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
-from rules.spells import total_seconds
 from rules.stalls import hangs
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.9, 1.0

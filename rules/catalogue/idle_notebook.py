@@ -35,8 +35,8 @@ import pandas as pd
 from rules.evidence import within
 from rules.frame import RunFrame
 from rules.idle import cores_idle, gpus_idle, has_gpus
+from rules.intervals import intervals_where, total_seconds
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
-from rules.spells import spells, total_seconds
 
 GAP_SECONDS = 300.0
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.9, 1.0
@@ -47,7 +47,7 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
     found = []
     if resting is not None:
         least = values["idle_seconds"]
-        found = spells(resting, frame.resolution_seconds, least, gap_seconds=GAP_SECONDS)
+        found = intervals_where(resting, frame.resolution_seconds, least, gap_seconds=GAP_SECONDS)
     numbers = {
         "run_seconds": frame.duration_seconds,
         "steps_count": float(len(frame.steps)),

@@ -44,8 +44,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rules.evidence import after, merged, percentile, within
+from rules.evidence import after, percentile, within
 from rules.frame import NodeFrame, RunFrame
+from rules.intervals import merged
 from rules.loop import share_pct, step_time, training_loaders
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 

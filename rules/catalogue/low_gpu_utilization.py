@@ -49,8 +49,9 @@ from __future__ import annotations
 import pandas as pd
 
 from rules.activity import UNUSED_PCT
-from rules.evidence import after, merged, percentile, within
+from rules.evidence import after, percentile, within
 from rules.frame import NodeFrame, RunFrame
+from rules.intervals import merged
 from rules.parameter import SAGEMAKER_SAMPLE_SECONDS
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.windows import needed_seconds, window_percentiles

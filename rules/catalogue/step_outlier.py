@@ -45,8 +45,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from rules.evidence import merged, within
+from rules.evidence import within
 from rules.frame import RunFrame
+from rules.intervals import merged
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 
 MODES = ("None", "TRAIN", "EVAL")

@@ -1,15 +1,14 @@
-"""Spells and hysteresis: a flicker is one spell, a gap is unknown."""
+"""Intervals where a condition holds: a flicker is bridged, a gap is unknown."""
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rules.intervals import intervals_where, total_seconds
 from rules.rule import Window
-from rules.spells import held, inside, spells, total_seconds
 
 FLAGS = st.lists(st.sampled_from([True, False, None]), max_size=60)
 
@@ -36,26 +35,19 @@ T, F, GAP = True, False, None
         pytest.param([F, F], {}, [], id="never"),
     ],
 )
-def test_it_finds_the_stretches(
+def test_it_finds_the_intervals(
     values: list[bool | None], arguments: dict[str, float], expected: list[tuple[float, float]]
 ) -> None:
-    found = spells(flags(*values), 1.0, **arguments)
-    assert found == [Window(start, end) for start, end in expected]
+    intervals = intervals_where(flags(*values), 1.0, **arguments)
+    assert intervals == [Window(start, end) for start, end in expected]
 
 
 @given(values=FLAGS, resolution=st.sampled_from([0.5, 1.0, 10.0]))
-def test_its_stretches_hold_the_true_samples_and_no_others(
+def test_its_intervals_hold_the_true_samples_and_no_others(
     values: list[bool | None], resolution: float
 ) -> None:
     known = flags(*values, resolution=resolution)
-    found = spells(known, resolution)
-    times = known.index.to_numpy(dtype=float)
-    assert inside(times, found).tolist() == known.tolist()
-    assert total_seconds(found) == pytest.approx(resolution * int(known.sum()))
-
-
-def test_a_value_between_the_two_thresholds_changes_nothing() -> None:
-    values = pd.Series([50, 86, 80, 76, 74, 80, 85.0])
-    assert held(values, 85, 75).tolist() == [F, T, T, T, F, F, T]
-    assert held(100 - values, 15, 25).tolist() == [F, T, T, T, F, F, T]
-    assert held(pd.Series(np.zeros(0)), 85, 75).tolist() == []
+    intervals = intervals_where(known, resolution)
+    inside = [any(w.start_seconds <= at < w.end_seconds for w in intervals) for at in known.index]
+    assert inside == known.tolist()
+    assert total_seconds(intervals) == pytest.approx(resolution * int(known.sum()))
