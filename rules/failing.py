@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rules.checkpoints import checkpoint_spans
 from rules.frame import NodeFrame, RunFrame
-from rules.loop import checkpoint_spans, events_of
+from rules.loop import events_of
 
 TOGETHER_SECONDS = 60.0
 """Nodes that fail within so much time of each other failed once."""

@@ -10,13 +10,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from rules.activity import cpu_pct, gpu_table, work_began
+from rules.checkpoints import checkpoint_stalls
 from rules.evidence import percentile, rate
 from rules.frame import GPU_IN_USE_PCT, NodeFrame, RunFrame
 from rules.idle import tail_seconds
 from rules.loop import phase_spans
 from rules.registry import all_rules
 from rules.rule import Values, Window
-from rules.saving import stalls
 from rules.stalls import hangs, untold_gaps
 
 Floats = NDArray[np.float64]
@@ -90,7 +90,7 @@ def node_seconds(
 ) -> dict[str, Floats]:
     """Seconds of each cell by label, as far as all of the node's GPUs have them in common."""
     end, gap = frame.duration_seconds, spans.values["epoch_gaps"]
-    saved = stalls(node, frame)
+    saved = checkpoint_stalls(node, frame)
     gaps = untold_gaps(node, frame, gap["gap_seconds"], gap["median_steps"]) or []
     return {
         "gap": _unknown(node, grid),

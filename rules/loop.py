@@ -81,16 +81,6 @@ def phase_spans(node: NodeFrame, name: str, end_seconds: float) -> list[Window]:
     return list(merged(found)) if found else _step_spans(node, name)
 
 
-def checkpoint_spans(node: NodeFrame, end_seconds: float) -> list[Window]:
-    """Each saving of a checkpoint: as phase, or `seconds` before its event."""
-    told = [
-        Window(max(at - seconds, 0.0), at)
-        for at, data in events_of(node, "checkpoint")
-        if (seconds := _number(data.get("seconds"))) is not None
-    ]
-    return list(merged([*told, *phase_spans(node, "checkpoint", end_seconds)], 0.5))
-
-
 def step_gaps(
     node: NodeFrame, at_least_seconds: float, at_least_steps: float
 ) -> tuple[list[Window], float] | None:
@@ -149,8 +139,3 @@ def _step_spans(node: NodeFrame, name: str) -> list[Window]:
     ends = steps["start_seconds"] + steps["duration_seconds"] * steps["count"].fillna(1)
     pairs = zip(steps["start_seconds"], ends, strict=True)
     return list(merged([Window(float(a), float(b)) for a, b in pairs], slack_seconds=1.0))
-
-
-def _number(value: Any) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and np.isfinite(value) and value >= 0 else None

@@ -7,11 +7,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from rules.activity import used_gpu_pct, used_gpus, work_began
+from rules.checkpoints import checkpoint_spans
 from rules.frame import GPU_IN_USE_PCT, NodeFrame, RunFrame
 from rules.idle import cores_idle, gpus_idle, has_gpus, smoothed
 from rules.intervals import intervals_where, without
 from rules.loop import (
-    checkpoint_spans,
     phase_spans,
     step_gaps,
     weighted_median,

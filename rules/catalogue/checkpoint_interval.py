@@ -35,9 +35,9 @@ import math
 
 import numpy as np
 
+from rules.checkpoints import checkpoint_spans
 from rules.evidence import within
 from rules.frame import RunFrame
-from rules.loop import checkpoint_spans
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
 
 SHORTEST_SECONDS = 1e-3

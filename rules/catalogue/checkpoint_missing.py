@@ -30,24 +30,23 @@ smaller sites more), and for the upper end by one a day, as on spot.
 from __future__ import annotations
 
 from rules.activity import work_began
+from rules.checkpoints import checkpoint_spans, write_bursts
 from rules.evidence import within
 from rules.frame import RunFrame
-from rules.loop import checkpoint_spans
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
-from rules.saving import bursts
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
     nodes = list(frame.nodes.values())
     began = [node.warm_up_end_seconds() for node in nodes if work_began(node)]
-    written = [bursts(node, frame.resolution_seconds) for node in nodes]
+    written = [write_bursts(node, frame.resolution_seconds) for node in nodes]
     numbers = {
         "run_seconds": frame.duration_seconds,
         "steps_count": float(len(frame.steps)),
         "work_seconds": frame.duration_seconds - min(began) if began else 0.0,
         "nodes_count": float(len(nodes)),
         "told_count": float(sum(len(checkpoint_spans(n, frame.duration_seconds)) for n in nodes)),
-        "bursts_count": float(sum(len(found) for found in written if found is not None)),
+        "bursts_count": float(sum(len(bursts) for bursts in written if bursts is not None)),
     }
     return Numbers(numbers)
 

@@ -30,18 +30,18 @@ save less often: see `checkpoint_interval`.
 
 from __future__ import annotations
 
+from rules.checkpoints import checkpoint_stalls
 from rules.evidence import within
 from rules.frame import RunFrame
 from rules.intervals import total_seconds
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
-from rules.saving import stalls
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.7, 0.95
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
-    found = {node.key: stalls(node, frame) for node in frame.nodes.values()}
-    known = {key: stalled for key, stalled in found.items() if stalled is not None}
+    by_node = {node.key: checkpoint_stalls(node, frame) for node in frame.nodes.values()}
+    known = {key: stalled for key, stalled in by_node.items() if stalled is not None}
     worst = max((windows for windows, _ in known.values()), key=total_seconds, default=[])
     numbers = {
         "run_seconds": frame.duration_seconds,

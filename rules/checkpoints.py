@@ -1,0 +1,90 @@
+"""When a run saved checkpoints: as recorded, or as its disks and GPUs show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from rules.activity import used_gpu_pct
+from rules.evidence import rate
+from rules.frame import GPU_IN_USE_PCT, NodeFrame, RunFrame
+from rules.intervals import intervals_where, merged
+from rules.loop import events_of, phase_spans
+from rules.rule import Window
+
+BURST_FACTOR = 5.0
+BURST_BYTES_PER_SECOND = 20e6
+BRIDGE_SECONDS = 2.0
+ASYNCHRONOUS_PCT = 50.0
+WRITES = (
+    ("disk.written_bytes_total", "disk.write_bytes_total", "tree.written_bytes_total"),
+    ("nfs.write_bytes_total",),
+    ("lustre.write_bytes_total",),
+)
+"""Of each group the first known series counts; the groups add up."""
+
+
+def checkpoint_spans(node: NodeFrame, end_seconds: float) -> list[Window]:
+    """Each recorded checkpoint: its phase, or the `seconds` before its event."""
+    timed = [
+        Window(max(at - seconds, 0.0), at)
+        for at, data in events_of(node, "checkpoint")
+        if (seconds := _number(data.get("seconds"))) is not None
+    ]
+    return list(merged([*timed, *phase_spans(node, "checkpoint", end_seconds)], 0.5))
+
+
+def written_bytes_per_second(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | None:
+    """To disks and network file systems together; None: not known."""
+    group_rates = []
+    for group in WRITES:
+        rates = (rate(node.series(name), resolution_seconds) for name in group)
+        first = next((each for each in rates if each is not None), None)
+        group_rates += [first] if first is not None else []
+    return pd.concat(group_rates, axis=1).sum(axis=1) if group_rates else None
+
+
+def write_bursts(node: NodeFrame, resolution_seconds: float) -> list[Window] | None:
+    """Writing at five times the median rate and 20 MB/s; None: the write rate isn't known."""
+    written = written_bytes_per_second(node, resolution_seconds)
+    if written is None:
+        return None
+    work = written[written.index >= node.warm_up_end_seconds()]
+    if not len(work):
+        return []
+    limit = max(BURST_FACTOR * float(np.median(work)), BURST_BYTES_PER_SECOND)
+    return intervals_where(work >= limit, resolution_seconds, bridge_seconds=BRIDGE_SECONDS)
+
+
+def checkpoint_stalls(node: NodeFrame, frame: RunFrame) -> tuple[list[Window], bool] | None:
+    """Each checkpoint that stopped the training, and whether the run recorded its checkpoints.
+
+    Recorded: all but those during which the GPUs went on working (saved in the background).
+    Not recorded: bursts of writing while the GPUs idle. None: neither is known.
+    """
+    recorded = checkpoint_spans(node, frame.duration_seconds)
+    gpu = used_gpu_pct(node)
+    if recorded:
+        return [w for w in recorded if not _works_meanwhile(gpu, w)], True
+    bursts = write_bursts(node, frame.resolution_seconds)
+    if bursts is None or gpu is None:
+        return None
+    return [w for w in bursts if (_mean_within(gpu, w) or 0.0) < GPU_IN_USE_PCT], False
+
+
+def _works_meanwhile(gpu: pd.Series[float] | None, window: Window) -> bool:
+    mean = None if gpu is None else _mean_within(gpu, window)
+    return mean is not None and mean > ASYNCHRONOUS_PCT
+
+
+def _mean_within(series: pd.Series[float], window: Window) -> float | None:
+    """Over the samples whose time lies wholly in the window; None: there is none."""
+    inside = series[(series.index >= window.start_seconds) & (series.index < window.end_seconds)]
+    return float(inside.mean()) if len(inside) else None
+
+
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and np.isfinite(value) and value >= 0 else None
