@@ -30,7 +30,7 @@ and five minutes are ours; so is that half to all of what was lost need not be.
 from __future__ import annotations
 
 from rules.evidence import within
-from rules.failing import failures
+from rules.failures import failures
 from rules.frame import RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 

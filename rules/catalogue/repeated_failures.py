@@ -29,7 +29,7 @@ again. Three is ours; so is that half to all of the lost time need not be.
 from __future__ import annotations
 
 from rules.evidence import within
-from rules.failing import failures
+from rules.failures import failures
 from rules.frame import RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 

@@ -1,4 +1,4 @@
-"""When a run's processes failed, and what was lost each time."""
+"""When a run's processes failed, and how much work each failure lost."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from rules.frame import NodeFrame, RunFrame
 from rules.loop import events_of
 
 TOGETHER_SECONDS = 60.0
-"""Nodes that fail within so much time of each other failed once."""
+"""Nodes that fail within this time of each other count as one failure."""
 
 
 @dataclass(frozen=True)
 class Failure:
     at_seconds: float
     lost_seconds: float
-    """Since the last checkpoint, or since the failure or start before it."""
+    """Since the last checkpoint, or the previous failure or start."""
 
 
 def failures(frame: RunFrame) -> list[Failure] | None:
-    """In order. None: no end of any process was told."""
+    """In order. None: no process recorded its end."""
     ends = [end for node in frame.nodes.values() for end in _ends(node)]
     if not ends:
         return None
@@ -32,22 +32,22 @@ def failures(frame: RunFrame) -> list[Failure] | None:
     starts = sorted(
         at for node in frame.nodes.values() for at, _ in events_of(node, "process_start")
     )
-    found: list[Failure] = []
+    in_order: list[Failure] = []
     for at in sorted(at for at, failed in ends if failed):
-        if found and at - found[-1].at_seconds <= TOGETHER_SECONDS:
+        if in_order and at - in_order[-1].at_seconds <= TOGETHER_SECONDS:
             continue
-        before = found[-1].at_seconds if found else 0.0
+        before = in_order[-1].at_seconds if in_order else 0.0
         since = max([before, *(t for t in (*saved, *starts) if before < t < at)])
-        found.append(Failure(at, at - since))
-    return found
+        in_order.append(Failure(at, at - since))
+    return in_order
 
 
 def _ends(node: NodeFrame) -> list[tuple[float, bool]]:
-    """Each end of a process of the node, and whether it was a failure.
+    """When each process of the node ended, and whether it failed.
 
-    A session says how it ended; where it doesn't, the exit code of its process does.
+    The session's own state decides; without it, the exit code of its process.
     """
-    told = [
+    sessions = [
         (at, data.get("state") == "failed")
         for at, data in events_of(node, "session_end")
         if data.get("state")
@@ -57,5 +57,5 @@ def _ends(node: NodeFrame) -> list[tuple[float, bool]]:
         for at, data in events_of(node, "process_exit")
         if isinstance(data.get("exit_code"), int)
     ]
-    near = [t for t, _ in told]
-    return told + [e for e in exits if not any(abs(e[0] - t) <= TOGETHER_SECONDS for t in near)]
+    near = [t for t, _ in sessions]
+    return sessions + [e for e in exits if not any(abs(e[0] - t) <= TOGETHER_SECONDS for t in near)]
