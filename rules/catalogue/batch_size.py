@@ -40,7 +40,6 @@ from __future__ import annotations
 
 from rules.activity import cpu_pct, used_gpus
 from rules.bottleneck import patience_parameters
-from rules.compatible import gpu_memory_table
 from rules.evidence import after, within
 from rules.frame import NodeFrame, RunFrame
 from rules.gpus import gpu_counts, unfit
@@ -48,6 +47,7 @@ from rules.intervals import merged
 from rules.loop import step_time
 from rules.parameter import SAGEMAKER_SAMPLE_SECONDS
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.sagemaker_statistics import gpu_memory_table
 from rules.windows import needed_seconds, window_percentiles
 
 GAIN_LOW, GAIN_HIGH = 1.1, 1.8

@@ -47,10 +47,10 @@ import pandas as pd
 from rules.activity import working
 from rules.bottleneck import patience_parameters
 from rules.checkpoints import checkpoint_spans
-from rules.compatible import gpu_memory_table
 from rules.evidence import within
 from rules.frame import NodeFrame, RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.sagemaker_statistics import gpu_memory_table
 from rules.windows import needed_seconds
 
 PARTS, FEWEST_PARTS = 20, 8

@@ -44,11 +44,11 @@ import pandas as pd
 
 from rules.activity import used_gpus, working
 from rules.bottleneck import patience_parameters
-from rules.compatible import distance
 from rules.evidence import within
 from rules.frame import RunFrame
 from rules.gpus import gpu_counts, unfit
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.sagemaker_statistics import distance
 from rules.windows import needed_seconds
 
 EDGES = np.arange(0.0, 101.0, 2.0)

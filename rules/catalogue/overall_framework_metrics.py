@@ -29,9 +29,9 @@ kernel and Horovod tables come from traces, which are no part of this rule.
 
 from __future__ import annotations
 
-from rules.compatible import framework_seconds, job_seconds
 from rules.frame import RunFrame
 from rules.rule import Numbers, Rule, Values, Verdict
+from rules.sagemaker_statistics import framework_seconds, job_seconds
 
 REMARK_PCT = 25.0
 

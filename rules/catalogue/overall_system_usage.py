@@ -29,9 +29,9 @@ row for them; the sentence counts all nodes.
 
 from __future__ import annotations
 
-from rules.compatible import STATISTICS, percentile_table
 from rules.frame import RunFrame
 from rules.rule import Numbers, Rule, Values, Verdict
+from rules.sagemaker_statistics import STATISTICS, percentile_table
 
 NAMES = {
     "Network": "network_bytes_per_second",
@@ -45,7 +45,7 @@ USED_WELL_PCT = 70.0
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
-    """`<metric>_<statistic>@<node>`, as `compatible.percentile_table` has them."""
+    """`<metric>_<statistic>@<node>`, as `percentile_table` has them."""
     rows = percentile_table(frame).to_dict("records")
     return Numbers(
         {

@@ -1,4 +1,4 @@
-"""The compatible view: equal to NumPy's own results, computed another way, to the last bit."""
+"""SageMaker's statistics: equal to NumPy's own results, computed another way, to the last bit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from rules import compatible
+from rules import sagemaker_statistics as statistics
 from rules.frame import GpuHardware, Hardware, NodeFrame
 from tests.rules import frames as f
 
@@ -42,7 +42,7 @@ def by_hand(values: Floats) -> list[float]:
 
 @given(values=arrays(np.float64, st.integers(1, 300), elements=st.floats(-50, 1e6)))
 def test_the_percentile_table_is_numpys(values: Floats) -> None:
-    found = compatible.statistics(values)
+    found = statistics.statistics(values)
     assert list(found) == pytest.approx(by_hand(values), abs=0.011)
     independent = [np.percentile(np.where(values < 0, 0, values), q) for q in (100, 99, 95, 50, 0)]
     assert list(found) == [round(float(value), 2) for value in np.round(independent, 2)]
@@ -50,14 +50,14 @@ def test_the_percentile_table_is_numpys(values: Floats) -> None:
 
 @given(durations=DURATIONS, stddev=st.floats(0.5, 5))
 def test_step_statistics_are_numpys(durations: Floats, stddev: float) -> None:
-    found = compatible.step_statistics(durations, stddev)
+    found = statistics.step_statistics(durations, stddev)
     threshold = max(durations.mean() + stddev * durations.std(ddof=0), durations.min())
     assert (found.mean, found.deviation) == (durations.mean(), durations.std(ddof=0))
     assert (found.max, found.min) == (durations.max(), durations.min())
     assert (found.p99, found.p95, found.p50) == tuple(np.quantile(durations, [0.99, 0.95, 0.5]))
     assert found.outliers == np.count_nonzero(durations > threshold)
     normal = durations[durations <= threshold]
-    shares, edges = compatible.step_histogram(durations, stddev)
+    shares, edges = statistics.step_histogram(durations, stddev)
     counts, expected = np.histogram(normal, 100)
     assert np.array_equal(shares, counts / len(normal))
     assert np.array_equal(edges, expected)
@@ -65,7 +65,7 @@ def test_step_statistics_are_numpys(durations: Floats, stddev: float) -> None:
 
 @given(busy=BUSY)
 def test_the_workload_histogram_has_49_bins_and_drops_what_is_above_98(busy: Floats) -> None:
-    counts = compatible.workload_histogram(busy)
+    counts = statistics.workload_histogram(busy)
     expected = [np.count_nonzero((busy >= b) & (busy < b + 2)) for b in range(0, 96, 2)]
     expected.append(np.count_nonzero((busy >= 96) & (busy <= 98)))
     assert counts.tolist() == expected
@@ -79,23 +79,23 @@ def test_the_distance_is_the_root_of_the_divergence(
     m = (p + q) / 2
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = [np.where(x > 0, x * np.log(x / m), 0).sum() for x in (p, q)]
-    found = compatible.distance(first, second)
+    found = statistics.distance(first, second)
     assert found == pytest.approx(np.sqrt(max(sum(terms) / 2, 0)), abs=1e-7)
-    assert compatible.distance(second, first) == pytest.approx(found, abs=1e-12)
+    assert statistics.distance(second, first) == pytest.approx(found, abs=1e-12)
     assert found is not None
     assert 0 <= found <= np.sqrt(np.log(2)) + 1e-12
 
 
 def test_the_distance_of_nothing_in_common_is_the_greatest_and_of_nothing_is_unknown() -> None:
     first, second = np.array([5, 0]), np.array([0, 7])
-    assert compatible.distance(first, second) == pytest.approx(np.sqrt(np.log(2)), rel=1e-15)
-    assert compatible.distance(first, first) == 0
-    assert compatible.distance(first, np.zeros(2)) is None
+    assert statistics.distance(first, second) == pytest.approx(np.sqrt(np.log(2)), rel=1e-15)
+    assert statistics.distance(first, first) == 0
+    assert statistics.distance(first, np.zeros(2)) is None
 
 
 @given(values=BUSY)
 def test_a_box_stays_within_its_data(values: Floats) -> None:
-    box = compatible.box(values)
+    box = statistics.box(values)
     quartiles = np.quantile(values, [0.25, 0.5, 0.75, 0.95])
     assert (box.p25, box.p50, box.p75, box.p95) == tuple(quartiles)
     reach = 1.5 * (quartiles[2] - quartiles[0])
@@ -126,7 +126,7 @@ def two_gpus() -> NodeFrame:
 
 
 def test_every_metric_is_that_of_all_cores_and_gpus_of_its_node() -> None:
-    table = compatible.percentile_table(f.run(two_gpus())).set_index("metric")
+    table = statistics.percentile_table(f.run(two_gpus())).set_index("metric")
     known = np.delete(np.arange(300), 7)
     expected = {
         "CPU": BUSY_0,
@@ -139,32 +139,32 @@ def test_every_metric_is_that_of_all_cores_and_gpus_of_its_node() -> None:
     assert sorted(table.index) == sorted(expected)
     for metric, values in expected.items():
         percentiles = np.percentile(values, [100, 99, 95, 50, 0])
-        found = table.loc[metric, list(compatible.STATISTICS)].to_numpy(dtype=float)
+        found = table.loc[metric, list(statistics.STATISTICS)].to_numpy(dtype=float)
         assert found == pytest.approx(np.round(percentiles, 2), abs=1e-9)
 
 
 def test_the_distances_between_gpus_are_those_of_their_histograms() -> None:
     edges = list(range(0, 100, 2))
     first, second = (np.histogram(b, edges)[0] for b in (np.delete(BUSY_0, 7), BUSY_1))
-    found = compatible.workload_distances(two_gpus())
-    assert found == {(0, 1): compatible.distance(first, second)}
+    found = statistics.workload_distances(two_gpus())
+    assert found == {(0, 1): statistics.distance(first, second)}
 
 
 def test_steps_that_came_summed_up_count_as_often_as_they_were() -> None:
     table = f.steps(3).assign(count=[1, 40, 1], duration_seconds=[1.0, 0.5, 2.0])
     evaluation = f.steps(2, phase="evaluate")
-    durations = compatible.step_durations(f.run(f.node(step_tables=[table, evaluation])))
+    durations = statistics.step_durations(f.run(f.node(step_tables=[table, evaluation])))
     assert list(durations) == ["n1/0"]
     assert durations["n1/0"].tolist() == [1.0, *[0.5] * 40, 2.0]
 
 
 def test_the_job_is_start_loop_and_end_and_the_end_is_never_negative() -> None:
     frame = f.run(f.node(step_tables=[f.steps(100, start=40)]), duration=160)
-    assert compatible.job_seconds(frame) == {
+    assert statistics.job_seconds(frame) == {
         "initialisation": 40,
         "loop": 100,
         "finalisation": 20,
     }
     late = f.run(f.node(step_tables=[f.steps(100, start=40)]), duration=138)
-    assert compatible.job_seconds(late)["finalisation"] == 0
-    assert compatible.job_seconds(f.run()) == compatible.framework_seconds(f.run()) == {}
+    assert statistics.job_seconds(late)["finalisation"] == 0
+    assert statistics.job_seconds(f.run()) == statistics.framework_seconds(f.run()) == {}

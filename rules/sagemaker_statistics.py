@@ -1,4 +1,4 @@
-"""SageMaker Debugger's own numbers by its documented definitions, so that one can check the other.
+"""The statistics of SageMaker Debugger's report, by its documented definitions, for cross-checks.
 
 Nothing is judged here. Percentiles are NumPy's (linear), standard deviations are of the
 population, distances use the natural logarithm.
@@ -72,25 +72,25 @@ def percentile_table(frame: RunFrame) -> pd.DataFrame:
 
 def statistics(values: Floats) -> tuple[float, ...]:
     """`STATISTICS` of values that are known and at least one."""
-    found = np.percentile(np.clip(values, 0.0, None), [100, 99, 95, 50, 0])
-    return tuple(float(value) for value in np.round(found, 2))
+    percentiles = np.percentile(np.clip(values, 0.0, None), [100, 99, 95, 50, 0])
+    return tuple(float(value) for value in np.round(percentiles, 2))
 
 
 def system_metric(node: NodeFrame, metric: str, resolution_seconds: float) -> Floats:
     """The known values of one of `SYSTEM_METRICS`, one a tick; empty where it wasn't measured."""
     if metric == "Network":
-        found = _network(node, resolution_seconds)
+        series = _network(node, resolution_seconds)
     elif metric == "GPU":
-        found = _mean_of_all(gpu_table(node), len(node.allocated_gpus()))
+        series = _mean_of_all(gpu_table(node), len(node.allocated_gpus()))
     elif metric == "GPU memory":
-        found = _mean_of_all(gpu_memory_table(node), len(node.allocated_gpus()))
+        series = _mean_of_all(gpu_memory_table(node), len(node.allocated_gpus()))
     elif metric == "CPU":
-        found = host_cpu_pct(node)
+        series = host_cpu_pct(node)
     elif metric == "CPU memory":
-        found = _memory_pct(node)
+        series = _memory_pct(node)
     else:
-        found = node.series("host.cpu_iowait_pct")
-    return np.asarray([] if found is None else found, dtype=np.float64)
+        series = node.series("host.cpu_iowait_pct")
+    return np.asarray([] if series is None else series, dtype=np.float64)
 
 
 def gpu_memory_table(node: NodeFrame) -> pd.DataFrame:
@@ -160,8 +160,8 @@ def workload_distances(node: NodeFrame) -> dict[tuple[int, int], float]:
     table = gpu_table(node)
     counts = {int(str(n)): workload_histogram(table[n].dropna().to_numpy()) for n in table}
     pairs = [(a, b) for a in counts for b in counts if a < b]
-    found = {(a, b): distance(counts[a], counts[b]) for a, b in pairs}
-    return {pair: value for pair, value in found.items() if value is not None}
+    distances = {(a, b): distance(counts[a], counts[b]) for a, b in pairs}
+    return {pair: value for pair, value in distances.items() if value is not None}
 
 
 def box(values: Floats) -> Box:
@@ -177,12 +177,12 @@ def step_durations(frame: RunFrame, phases: Iterable[str] = ("train",)) -> dict[
     their mean."""
     steps = frame.steps
     steps = steps[steps["phase"].isin(list(phases)) & (steps["duration_seconds"] > 0)]
-    found = {}
+    durations = {}
     for (node, rank), part in steps.groupby(["node", "rank"]):
         ordered = part.sort_values("start_seconds")
         counts = ordered["count"].fillna(1).to_numpy(dtype=np.int64)
-        found[f"{node}/{rank}"] = np.repeat(ordered["duration_seconds"].to_numpy(float), counts)
-    return found
+        durations[f"{node}/{rank}"] = np.repeat(ordered["duration_seconds"].to_numpy(float), counts)
+    return durations
 
 
 def framework_seconds(frame: RunFrame) -> dict[str, float]:
@@ -200,8 +200,8 @@ def framework_seconds(frame: RunFrame) -> dict[str, float]:
     ranks = timed.groupby(["node", "rank"])
     whole = float((ranks["end"].max() - ranks["start_seconds"].min()).sum()) / ranks.ngroups
     by_phase = timed.groupby("phase")["time"].sum()
-    found = {str(phase): float(total) / ranks.ngroups for phase, total in by_phase.items()}
-    return {**found, "others": max(whole - sum(found.values()), 0.0)}
+    seconds = {str(phase): float(total) / ranks.ngroups for phase, total in by_phase.items()}
+    return {**seconds, "others": max(whole - sum(seconds.values()), 0.0)}
 
 
 def job_seconds(frame: RunFrame) -> dict[str, float]:
@@ -227,8 +227,8 @@ def _relative_entropy(p: Floats, q: Floats) -> float:
 
 def _network(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | None:
     names = ("net.received_bytes_total", "net.sent_bytes_total")
-    found = [rate(node.series(name), resolution_seconds) for name in names]
-    known = [series for series in found if series is not None]
+    rates = [rate(node.series(name), resolution_seconds) for name in names]
+    known = [series for series in rates if series is not None]
     return (known[0] + known[1]).dropna() if len(known) == len(names) else None
 
 
