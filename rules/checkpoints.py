@@ -11,8 +11,8 @@ from rules.activity import used_gpu_pct
 from rules.evidence import rate
 from rules.frame import GPU_IN_USE_PCT, NodeFrame, RunFrame
 from rules.intervals import intervals_where, merged
-from rules.loop import events_of, phase_spans
 from rules.rule import Window
+from rules.training_loop import events_of, phase_spans
 
 BURST_FACTOR = 5.0
 BURST_BYTES_PER_SECOND = 20e6

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rules.checkpoints import checkpoint_spans
 from rules.frame import NodeFrame, RunFrame
-from rules.loop import events_of
+from rules.training_loop import events_of
 
 TOGETHER_SECONDS = 60.0
 """Nodes that fail within this time of each other count as one failure."""

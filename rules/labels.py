@@ -14,10 +14,10 @@ from rules.checkpoints import checkpoint_stalls
 from rules.evidence import percentile, rate
 from rules.frame import GPU_IN_USE_PCT, NodeFrame, RunFrame
 from rules.idle import tail_seconds
-from rules.loop import phase_spans
 from rules.registry import all_rules
 from rules.rule import Values, Window
 from rules.stalls import hangs, untold_gaps
+from rules.training_loop import phase_spans
 
 Floats = NDArray[np.float64]
 AS_RULES = ("epoch_gaps", "hung", "idle_tail", "unused_gpus")

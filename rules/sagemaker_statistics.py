@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rules.activity import gpu_table, host_cpu_pct
 from rules.evidence import rate
 from rules.frame import NodeFrame, RunFrame
-from rules.loop import loop_span
+from rules.training_loop import loop_span
 
 Floats = NDArray[np.float64]
 STATISTICS = ("max", "p99", "p95", "p50", "min")

@@ -11,12 +11,12 @@ from rules.checkpoints import checkpoint_spans
 from rules.frame import GPU_IN_USE_PCT, NodeFrame, RunFrame
 from rules.idle import cores_idle, gpus_idle, has_gpus, smoothed
 from rules.intervals import intervals_where, without
-from rules.loop import (
+from rules.rule import Window
+from rules.training_loop import (
     phase_spans,
     step_gaps,
     weighted_median,
 )
-from rules.rule import Window
 
 SPIN_BUSY_PCT = 95.0
 SPIN_POWER_SHARE = 0.15

@@ -44,10 +44,10 @@ from rules.evidence import after, within
 from rules.frame import NodeFrame, RunFrame
 from rules.gpus import gpu_counts, unfit
 from rules.intervals import merged
-from rules.loop import step_time
 from rules.parameter import SAGEMAKER_SAMPLE_SECONDS
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.sagemaker_statistics import gpu_memory_table
+from rules.training_loop import step_time
 from rules.windows import needed_seconds, window_percentiles
 
 GAIN_LOW, GAIN_HIGH = 1.1, 1.8

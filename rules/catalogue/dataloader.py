@@ -41,8 +41,8 @@ from __future__ import annotations
 from rules.activity import cores, cpu_pct, working
 from rules.evidence import percentile, within
 from rules.frame import NodeFrame, RunFrame
-from rules.loop import step_time, training_loaders
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
+from rules.training_loop import step_time, training_loaders
 
 CORES_FULL_PCT = 90.0
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.3, 0.9

@@ -31,8 +31,8 @@ from __future__ import annotations
 from rules.evidence import within
 from rules.frame import RunFrame
 from rules.intervals import covered_seconds
-from rules.loop import loop_span, phase_spans
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.training_loop import loop_span, phase_spans
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:

@@ -47,8 +47,8 @@ import numpy as np
 from rules.evidence import after, percentile, within
 from rules.frame import NodeFrame, RunFrame
 from rules.intervals import merged
-from rules.loop import share_pct, step_time, training_loaders
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.training_loop import share_pct, step_time, training_loaders
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.6, 0.9
 WINDOW_SECONDS = 10.0

@@ -37,8 +37,8 @@ from collections.abc import Iterable
 
 from rules.evidence import within
 from rules.frame import RunFrame
-from rules.loop import events_of
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.training_loop import events_of
 
 
 def _words(words: str) -> re.Pattern[str]:

@@ -1,4 +1,4 @@
-"""The training loop as it told itself: steps, their waits, phases, checkpoints, gaps."""
+"""The training loop as recorded: steps, their data waits, phases, loaders, gaps."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from rules.rule import Window
 
 
 def share_pct(part: float, whole: float) -> float | None:
-    """Rounded, so that the sum of a thousand equal shares meets its threshold."""
+    """Rounded, so that a sum of a thousand equal shares reaches its threshold."""
     return round(100 * part / whole, 6) if whole > 0 else None
 
 
 @dataclass(frozen=True)
 class StepTime:
-    """Of the training steps of all ranks after each one's first; see `NodeFrame.training_steps`."""
+    """Totals over all ranks, without each rank's first step; see `NodeFrame.training_steps`."""
 
     ranks: int = 0
     steps: float = 0.0
     seconds: float = 0.0
     measured_seconds: float = 0.0
-    """Of steps of which the wait for data was measured."""
+    """Time of the steps whose data wait was measured."""
     wait_seconds: float = 0.0
 
     @property
     def wait_share_pct(self) -> float | None:
-        """The share of step time spent waiting for data; None: not measured for half of it."""
+        """Share of step time spent waiting for data; None: measured for less than half of it."""
         is_known = self.measured_seconds >= self.seconds / 2
         return share_pct(self.wait_seconds, self.measured_seconds) if is_known else None
 
@@ -42,7 +42,7 @@ def step_time(frame: RunFrame) -> StepTime:
 
 
 def loop_span(frame: RunFrame) -> Window | None:
-    """From the first training step to the end of the last one; None: there is none."""
+    """From the first training step to the end of the last; None: no training steps."""
     steps = frame.steps
     train = steps[(steps["phase"] == "train") & (steps["duration_seconds"] > 0)]
     if not len(train):
@@ -53,41 +53,41 @@ def loop_span(frame: RunFrame) -> Window | None:
 
 def events_of(node: NodeFrame, kind: str) -> list[tuple[float, dict[str, Any]]]:
     """Time and data of each event of a kind, in order."""
-    found = node.events[node.events["kind"] == kind]
-    pairs = zip(found["time_seconds"], found["data"], strict=True)
+    events = node.events[node.events["kind"] == kind]
+    pairs = zip(events["time_seconds"], events["data"], strict=True)
     return [(float(at), data if isinstance(data, dict) else {}) for at, data in pairs]
 
 
 def training_loaders(node: NodeFrame) -> list[dict[str, Any]]:
-    """The data loaders that the loop declared, without those that only evaluate."""
-    told = [data for _, data in events_of(node, "loader")]
-    return [data for data in told if data.get("phase", "train") == "train"]
+    """The data loaders that the loop declared, without those for evaluation only."""
+    declared = [data for _, data in events_of(node, "loader")]
+    return [data for data in declared if data.get("phase", "train") == "train"]
 
 
 def phase_spans(node: NodeFrame, name: str, end_seconds: float) -> list[Window]:
-    """When any rank of the node was in a phase; one that hasn't ended lasts to `end_seconds`.
+    """When any rank of the node was in a phase; an open phase lasts to `end_seconds`.
 
-    Where no phase was told, the steps of that phase.
+    Without recorded phases: the steps of that phase.
     """
-    found: list[Window] = []
+    spans: list[Window] = []
     since: dict[Any, float] = {}
     for at, data, begins in _phase_edges(node, name):
         rank = data.get("rank")
         if begins:
             since.setdefault(rank, at)
         elif rank in since:
-            found.append(Window(since.pop(rank), at))
-    found += [Window(at, max(end_seconds, at)) for at in since.values()]
-    return list(merged(found)) if found else _step_spans(node, name)
+            spans.append(Window(since.pop(rank), at))
+    spans += [Window(at, max(end_seconds, at)) for at in since.values()]
+    return list(merged(spans)) if spans else _step_spans(node, name)
 
 
 def step_gaps(
     node: NodeFrame, at_least_seconds: float, at_least_steps: float
 ) -> tuple[list[Window], float] | None:
-    """The times between the steps of the node's first rank, and its median training step in s.
+    """The gaps between the steps of the node's first rank, and its median training step in s.
 
-    Steps of any phase count as work. A gap is at least `at_least_seconds` and so many median
-    steps long. None: fewer than three steps.
+    Steps of any phase count as work. A gap lasts at least `at_least_seconds` and at least
+    `at_least_steps` median steps. None: fewer than three steps.
     """
     steps = node.steps[node.steps["duration_seconds"] > 0]
     steps = steps[steps["rank"] == steps["rank"].min()]
@@ -107,7 +107,7 @@ def step_gaps(
 
 
 def weighted_median(values: NDArray[Any], weights: NDArray[Any]) -> float:
-    """The value at half of the weight."""
+    """The value at which half of the total weight is reached."""
     if (weights == weights[0]).all():
         middle = (len(values) + 1) // 2 - 1
         return float(np.partition(values, middle)[middle])
@@ -117,7 +117,7 @@ def weighted_median(values: NDArray[Any], weights: NDArray[Any]) -> float:
 
 
 def _node_step_time(node: NodeFrame) -> tuple[int, float, float, float, float]:
-    """As `StepTime` has it."""
+    """The fields of `StepTime`, in order."""
     steps = node.training_steps
     time, wait = steps["time"], steps["data_wait"]
     measured = float(time[wait.notna()].sum())
