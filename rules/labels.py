@@ -13,10 +13,11 @@ from rules.activity import cpu_pct, gpu_table, work_began
 from rules.checkpoints import checkpoint_stalls
 from rules.evidence import percentile, rate
 from rules.frame import GPU_IN_USE_PCT, NodeFrame, RunFrame
+from rules.hangs import hangs
 from rules.idle import tail_seconds
 from rules.registry import all_rules
 from rules.rule import Values, Window
-from rules.stalls import hangs, untold_gaps
+from rules.step_gaps import unexplained_gaps
 from rules.training_loop import phase_spans
 
 Floats = NDArray[np.float64]
@@ -91,7 +92,7 @@ def node_seconds(
     """Seconds of each cell by label, as far as all of the node's GPUs have them in common."""
     end, gap = frame.duration_seconds, spans.values["epoch_gaps"]
     saved = checkpoint_stalls(node, frame)
-    gaps = untold_gaps(node, frame, gap["gap_seconds"], gap["median_steps"]) or []
+    gaps = unexplained_gaps(node, frame, gap["gap_seconds"], gap["median_steps"]) or []
     return {
         "gap": _unknown(node, grid),
         "initialise": grid.covered([Window(min(grid.edges[0], 0.0), _began(node, frame))]),

@@ -81,31 +81,6 @@ def phase_spans(node: NodeFrame, name: str, end_seconds: float) -> list[Window]:
     return list(merged(spans)) if spans else _step_spans(node, name)
 
 
-def step_gaps(
-    node: NodeFrame, at_least_seconds: float, at_least_steps: float
-) -> tuple[list[Window], float] | None:
-    """The gaps between the steps of the node's first rank, and its median training step in s.
-
-    Steps of any phase count as work. A gap lasts at least `at_least_seconds` and at least
-    `at_least_steps` median steps. None: fewer than three steps.
-    """
-    steps = node.steps[node.steps["duration_seconds"] > 0]
-    steps = steps[steps["rank"] == steps["rank"].min()]
-    if not steps["start_seconds"].is_monotonic_increasing:
-        steps = steps.sort_values("start_seconds")
-    train = (steps["phase"] == "train").to_numpy(dtype=bool)
-    if len(steps) < 3 or not train.any():
-        return None
-    starts = steps["start_seconds"].to_numpy(dtype=float)
-    counts = np.nan_to_num(steps["count"].to_numpy(dtype=float), nan=1.0)
-    lengths = steps["duration_seconds"].to_numpy(dtype=float)
-    ends = np.maximum.accumulate(starts + lengths * counts)
-    median = weighted_median(lengths[train], counts[train])
-    long = starts[1:] - ends[:-1] >= max(at_least_seconds, at_least_steps * median) - 1e-9
-    pairs = zip(ends[:-1][long], starts[1:][long], strict=True)
-    return [Window(float(a), float(b)) for a, b in pairs], median
-
-
 def weighted_median(values: NDArray[Any], weights: NDArray[Any]) -> float:
     """The value at which half of the total weight is reached."""
     if (weights == weights[0]).all():

@@ -36,7 +36,7 @@ from rules.evidence import within
 from rules.frame import RunFrame
 from rules.intervals import total_seconds
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
-from rules.stalls import untold_gaps
+from rules.step_gaps import unexplained_gaps
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.6, 0.9
 MOST_WINDOWS = 500
@@ -44,7 +44,7 @@ MOST_WINDOWS = 500
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
     limits = values["gap_seconds"], values["median_steps"]
-    found = {n.key: untold_gaps(n, frame, *limits) for n in frame.nodes.values()}
+    found = {n.key: unexplained_gaps(n, frame, *limits) for n in frame.nodes.values()}
     known = {key: gaps for key, gaps in found.items() if gaps is not None}
     worst = max(known, key=lambda key: total_seconds(known[key]), default=None)
     gaps = known[worst] if worst is not None else []

@@ -39,9 +39,9 @@ from __future__ import annotations
 
 from rules.evidence import within
 from rules.frame import RunFrame
+from rules.hangs import hangs
 from rules.intervals import total_seconds
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
-from rules.stalls import hangs
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.9, 1.0
 

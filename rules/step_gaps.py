@@ -1,0 +1,67 @@
+"""Gaps between training steps, and those that nothing recorded explains."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from rules.activity import used_gpu_pct
+from rules.checkpoints import checkpoint_spans
+from rules.frame import GPU_IN_USE_PCT, NodeFrame, RunFrame
+from rules.intervals import without
+from rules.rule import Window
+from rules.training_loop import phase_spans, weighted_median
+
+
+def step_gaps(
+    node: NodeFrame, at_least_seconds: float, at_least_steps: float
+) -> tuple[list[Window], float] | None:
+    """The gaps between the steps of the node's first rank, and its median training step in s.
+
+    Steps of any phase count as work. A gap lasts at least `at_least_seconds` and at least
+    `at_least_steps` median steps. None: fewer than three steps.
+    """
+    steps = node.steps[node.steps["duration_seconds"] > 0]
+    steps = steps[steps["rank"] == steps["rank"].min()]
+    if not steps["start_seconds"].is_monotonic_increasing:
+        steps = steps.sort_values("start_seconds")
+    train = (steps["phase"] == "train").to_numpy(dtype=bool)
+    if len(steps) < 3 or not train.any():
+        return None
+    starts = steps["start_seconds"].to_numpy(dtype=float)
+    counts = np.nan_to_num(steps["count"].to_numpy(dtype=float), nan=1.0)
+    lengths = steps["duration_seconds"].to_numpy(dtype=float)
+    ends = np.maximum.accumulate(starts + lengths * counts)
+    median = weighted_median(lengths[train], counts[train])
+    long = starts[1:] - ends[:-1] >= max(at_least_seconds, at_least_steps * median) - 1e-9
+    pairs = zip(ends[:-1][long], starts[1:][long], strict=True)
+    return [Window(float(a), float(b)) for a, b in pairs], median
+
+
+def unexplained_gaps(
+    node: NodeFrame, frame: RunFrame, gap_seconds: float, median_steps: float
+) -> list[Window] | None:
+    """The step gaps with idle GPUs that no evaluation or checkpoint accounts for."""
+    measured = step_gaps(node, gap_seconds, median_steps)
+    if measured is None:
+        return None
+    gaps, median = measured
+    end = frame.duration_seconds
+    recorded = [*phase_spans(node, "evaluate", end), *checkpoint_spans(node, end)]
+    rest = without(gaps, recorded)
+    least = max(gap_seconds, median_steps * median) - 1e-9
+    gpu = used_gpu_pct(node)
+    return [
+        w
+        for w in rest
+        if w.end_seconds - w.start_seconds >= least and _idles(gpu, w, frame.resolution_seconds)
+    ]
+
+
+def _idles(gpu: pd.Series[float] | None, window: Window, resolution_seconds: float) -> bool:
+    """By the samples that lie wholly in the window; True if there are none."""
+    if gpu is None:
+        return True
+    last = window.end_seconds - resolution_seconds
+    inside = gpu[(gpu.index >= window.start_seconds) & (gpu.index <= last)]
+    return not len(inside) or float(inside.mean()) < GPU_IN_USE_PCT
