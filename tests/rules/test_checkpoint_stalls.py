@@ -1,0 +1,75 @@
+"""`checkpoint_stalls`: saving holds the training up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rules.frame import NodeFrame, RunFrame
+from tests.rules import frames as f
+from tests.rules.cases import judged
+
+RULE = "checkpoint_stalls"
+TICKS = np.arange(1000)
+
+
+def saving(
+    count: int,
+    seconds: float,
+    told: str = "phase",
+    gpu_meanwhile: float = 0.0,
+    written: float | None = None,
+) -> NodeFrame:
+    """A thousand seconds with so many checkpoints, at equal distances."""
+    starts = [(n + 0.5) * 1000 / count for n in range(count)]
+    inside = np.zeros(1000, dtype=bool)
+    events: list[tuple[float, str, dict[str, Any]]] = []
+    for start in starts:
+        inside |= (start <= TICKS) & (start + seconds > TICKS)
+        if told == "phase":
+            data = {"phase": "checkpoint", "rank": 0}
+            events.append((start, "phase_begin", data))
+            events.append((start + seconds, "phase_end", data))
+        elif told == "event":
+            events.append((start + seconds, "checkpoint", {"seconds": seconds}))
+    series: dict[str, Any] = {"gpu0__busy_pct": np.where(inside, gpu_meanwhile, 90.0)}
+    if written is not None:
+        series["disk__written_bytes_total"] = np.cumsum(np.where(inside, written, 1e5))
+    return f.node(series=f.samples(1000, **series), events=events, of=f.hardware(gpus=1))
+
+
+def run(node: NodeFrame, duration: float = 1000) -> RunFrame:
+    return f.run(node, duration=duration)
+
+
+@pytest.mark.parametrize(
+    ("frame", "state"),
+    [
+        pytest.param(run(saving(10, 6)), "fired", id="6 %"),
+        pytest.param(run(saving(10, 5)), "fired", id="at the boundary"),
+        pytest.param(run(saving(10, 4.9)), "passed", id="just below"),
+        pytest.param(run(saving(10, 6, told="event")), "fired", id="told by events"),
+        pytest.param(run(saving(2, 40)), "passed", id="two are too few"),
+        pytest.param(run(saving(3, 20)), "fired", id="three are enough"),
+        pytest.param(run(saving(10, 6, gpu_meanwhile=85.0)), "passed", id="in the background"),
+        pytest.param(run(saving(10, 6, told="", written=2e8)), "fired", id="seen by its writing"),
+        pytest.param(run(saving(10, 6, told="", written=2e5)), "passed", id="little is written"),
+        pytest.param(
+            run(saving(10, 6, told="", written=2e8, gpu_meanwhile=85.0)),
+            "passed",
+            id="writing while the GPU works",
+        ),
+        pytest.param(run(saving(10, 6, told="")), "insufficient_data", id="nobody tells"),
+        pytest.param(run(saving(3, 3), duration=299), "insufficient_data", id="a short run"),
+        pytest.param(f.run(), "insufficient_data", id="nothing at all"),
+    ],
+)
+def test_it_judges(frame: RunFrame, state: str) -> None:
+    assert judged(RULE, frame).verdict.state == state
+
+
+def test_the_waste_of_stalls_is_most_of_their_time() -> None:
+    verdict = judged(RULE, run(saving(10, 6))).verdict
+    assert (verdict.waste_seconds_low, verdict.waste_seconds_high) == pytest.approx((42, 57))

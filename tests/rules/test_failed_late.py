@@ -1,0 +1,38 @@
+"""`failed_late`: a run that failed after hours, and what it lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rules.frame import RunFrame
+from tests.rules.cases import judged
+from tests.rules.endings import ends, run, saved
+
+RULE = "failed_late"
+FAILED = ends(4000, "failed", 1)
+
+
+@pytest.mark.parametrize(
+    ("frame", "state"),
+    [
+        pytest.param(run(FAILED), "fired", id="nothing saved"),
+        pytest.param(run(saved(3700) + FAILED), "fired", id="five minutes unsaved"),
+        pytest.param(run(saved(3701) + FAILED), "passed", id="saved in time"),
+        pytest.param(run(ends(1800, "failed", 1), 1800), "fired", id="half an hour"),
+        pytest.param(run(ends(1799, "failed", 1), 1799), "passed", id="not quite"),
+        pytest.param(run(ends(4000, "finished", 0)), "passed", id="finished"),
+        pytest.param(run(ends(4000, "stopped", 143)), "passed", id="stopped on purpose"),
+        pytest.param(run([FAILED[0]]), "fired", id="only its exit code is known"),
+        pytest.param(run([]), "insufficient_data", id="nobody tells"),
+        pytest.param(replace(run(FAILED), final=False), "insufficient_data", id="still going"),
+    ],
+)
+def test_it_judges(frame: RunFrame, state: str) -> None:
+    assert judged(RULE, frame).verdict.state == state
+
+
+def test_what_is_lost_is_the_time_since_the_last_checkpoint() -> None:
+    verdict = judged(RULE, run(saved(1000) + saved(3000) + FAILED)).verdict
+    assert (verdict.waste_seconds_low, verdict.waste_seconds_high) == (500, 1000)

@@ -1,0 +1,42 @@
+"""`repeated_failures`: a run that fails again and again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rules.frame import RunFrame
+from tests.rules.cases import judged
+from tests.rules.endings import Events, ends, run, saved
+
+RULE = "repeated_failures"
+
+
+def crashes(*times: float) -> Events:
+    return [event for at in times for event in ends(at, "failed", 1)]
+
+
+@pytest.mark.parametrize(
+    ("frame", "state"),
+    [
+        pytest.param(run(crashes(1000, 2000, 3000)), "fired", id="three times"),
+        pytest.param(run(crashes(1000, 2000)), "passed", id="twice"),
+        pytest.param(run(crashes(1000, 1020, 1040)), "passed", id="within a minute it is once"),
+        pytest.param(run(crashes(1000, 2000), nodes=4), "passed", id="four nodes, twice"),
+        pytest.param(run(ends(4000, "finished", 0)), "passed", id="never"),
+        pytest.param(
+            replace(run(crashes(1000, 2000, 3000)), final=False), "fired", id="still going"
+        ),
+        pytest.param(run([]), "insufficient_data", id="nobody tells"),
+    ],
+)
+def test_it_judges(frame: RunFrame, state: str) -> None:
+    assert judged(RULE, frame).verdict.state == state
+
+
+def test_each_failure_loses_what_came_after_the_last_checkpoint_or_start() -> None:
+    events = crashes(1000, 2000, 3000) + saved(900) + [(2500.0, "process_start", {})]
+    verdict = judged(RULE, run(events)).verdict
+    # 100 s after the checkpoint, 1000 s after the first failure, 500 s after the second start.
+    assert verdict.waste_seconds_high == pytest.approx(1600)
