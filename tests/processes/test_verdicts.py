@@ -19,7 +19,8 @@ from trimtab.wire import Gpu, NodeFacts
 
 from rules.frame import NodeFrame, RunFrame
 from tests.processes.test_mail import PatientClient
-from tests.rules.scenarios.labelled import SCENARIOS, labelled
+from tests.rules.scenarios.labelled import labelled
+from tests.rules.scenarios.registry import SCENARIOS
 from tests.running_service import Service, wait_until
 from webapp.sample_data.load import Upload, uploads_of
 from webapp.sample_data.simulation import (

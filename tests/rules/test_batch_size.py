@@ -10,6 +10,10 @@ import pytest
 from rules.frame import NodeFrame, RunFrame
 from tests.rules import frames as f
 from tests.rules.cases import judged
+from tests.rules.scenarios import confounders
+from tests.rules.scenarios.changes import set_gpu_p95, set_p95
+from tests.rules.scenarios.labelled import Scenario
+from tests.rules.scenarios.world import CARD_BYTES, Node, World
 
 RULE = "batch_size"
 CARD = 16 * f.GIB
@@ -98,3 +102,24 @@ def test_it_answers_to_the_names_of_sagemaker() -> None:
     judgement = judged(RULE, f.run(used()), values)
     assert judgement.verdict.state == "passed"
     assert judgement.values["window_seconds"] == 100
+
+
+def set_up(world: World, factor: float) -> None:
+    """CPU, GPU and GPU memory all below 70 %; a near miss is above one of them."""
+    above = min(70 / factor, 99.0)
+    levels = [above] * 3
+    if factor < 1:
+        levels = [35.0] * 3
+        levels[world.random.integers(3)] = above
+    cpu, gpu, memory = levels
+
+    def change(node: Node) -> None:
+        set_p95(node, "host.cpu_busy_pct", cpu)
+        set_gpu_p95(node, gpu)
+        for number in range(node.gpus):
+            node.series[f"gpu{number}.memory_used_bytes"][:] = memory / 100 * CARD_BYTES
+
+    world.changes.append(change)
+
+
+SCENARIO = Scenario(RULE, set_up, (*confounders.CALM, confounders.controller_at_work))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from rules.frame import RunFrame
 from tests.rules import frames as f
 from tests.rules.cases import judged
+from tests.rules.scenarios import confounders
+from tests.rules.scenarios.labelled import Scenario
+from tests.rules.scenarios.world import Node, World
 
 RULE = "checkpoint_interval"
 
@@ -45,3 +50,24 @@ def test_the_best_interval_is_dalys_and_too_often_and_too_rarely_are_two_finding
     assert often.dedupe_key != rare.dedupe_key
     excess = 30 / 500 + 500 / (2 * 162_000) - 2 * np.sqrt(30 / (2 * 162_000))
     assert often.waste_seconds_high == pytest.approx(excess * 3500, rel=1e-6)
+
+
+def set_up(world: World, factor: float) -> None:
+    """A third of the best interval, or three times it: eight nodes, checkpoints of a minute."""
+    world.nodes, world.resolution_seconds, world.with_steps = 8, 60.0, False
+    world.epochs, world.step_seconds = 4, 60.0
+    best = math.sqrt(2 * 60 * 720 * 3600 / world.nodes)
+    often = world.random.random() < 0.5
+    interval = best / 3 / factor if often else best * 3 * factor
+    count = 12 if often else 4
+    world.seconds = world.begin_seconds + (count + 0.5) * interval
+
+    def change(node: Node) -> None:
+        for number in range(1, count + 1):
+            at = world.begin_seconds + number * interval + world.random.uniform(-5, 5)
+            node.events.append((at, "checkpoint", {"seconds": 60.0, "rank": 0}))
+
+    world.changes.append(change)
+
+
+SCENARIO = Scenario(RULE, set_up, (*confounders.SIMPLE, *confounders.GPUS))

@@ -11,6 +11,9 @@ import pytest
 from rules.frame import RunFrame
 from tests.rules import frames as f
 from tests.rules.cases import judged
+from tests.rules.scenarios import confounders
+from tests.rules.scenarios.labelled import Scenario
+from tests.rules.scenarios.world import World
 
 RULE = "checkpoint_missing"
 
@@ -52,3 +55,12 @@ def test_what_is_at_stake_is_the_chance_of_a_failure_times_half_of_the_work() ->
     verdict = judged(RULE, working(4)).verdict
     assert verdict.waste_seconds_low == pytest.approx(4 * 3600 * 4 / (2 * 720))
     assert verdict.waste_seconds_high == pytest.approx(4 * 3600 * 4 / (2 * 24))
+
+
+def set_up(world: World, factor: float) -> None:
+    """Two hours of work and nothing saved."""
+    world.resolution_seconds, world.step_seconds = 5.0, 4.0
+    world.seconds = world.begin_seconds + 7200 * factor
+
+
+SCENARIO = Scenario(RULE, set_up, (*confounders.SIMPLE, *confounders.GPUS, *confounders.DATA))

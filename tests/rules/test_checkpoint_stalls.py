@@ -10,6 +10,9 @@ import pytest
 from rules.frame import NodeFrame, RunFrame
 from tests.rules import frames as f
 from tests.rules.cases import judged
+from tests.rules.scenarios import confounders
+from tests.rules.scenarios.labelled import Scenario
+from tests.rules.scenarios.world import Node, Pause, World
 
 RULE = "checkpoint_stalls"
 TICKS = np.arange(1000)
@@ -73,3 +76,23 @@ def test_it_judges(frame: RunFrame, state: str) -> None:
 def test_the_waste_of_stalls_is_most_of_their_time() -> None:
     verdict = judged(RULE, run(saving(10, 6))).verdict
     assert (verdict.waste_seconds_low, verdict.waste_seconds_high) == pytest.approx((42, 57))
+
+
+def set_up(world: World, factor: float) -> None:
+    """5 % of the run in at least three checkpoints, told or seen by their writing."""
+    each = 0.05 * factor * world.seconds / world.epochs
+    told = world.random.random() < 0.6
+    world.pauses.append(Pause("checkpoint", each, gpu_pct=1.0, is_told=told))
+    if not told:
+        world.with_steps = False
+
+        def write(node: Node) -> None:
+            idle = ~node.working & (node.times > world.begin_seconds)
+            idle &= node.times < world.seconds - world.tail_seconds
+            written = np.where(idle, 2e8, 4e5) * world.resolution_seconds
+            node.series["disk.written_bytes_total"] = np.cumsum(written)
+
+        world.changes.append(write)
+
+
+SCENARIO = Scenario(RULE, set_up, (*confounders.SIMPLE, *confounders.GPUS, *confounders.DATA))

@@ -11,6 +11,10 @@ import pytest
 from rules.frame import NodeFrame, RunFrame
 from tests.rules import frames as f
 from tests.rules.cases import judged
+from tests.rules.scenarios import confounders
+from tests.rules.scenarios.changes import bottleneck
+from tests.rules.scenarios.labelled import Scenario
+from tests.rules.scenarios.world import World
 
 RULE = "cpu_bottleneck"
 TICKS = np.arange(600)
@@ -116,3 +120,11 @@ def test_it_answers_to_the_names_of_sagemaker() -> None:
     frame = f.run(host(85.0, share(0.4)))
     values = {"cpu_threshold": 80, "threshold": 30, "gpu_threshold": 5}
     assert judged(RULE, frame, values).verdict.state == "fired"
+
+
+def set_up(world: World, factor: float) -> None:
+    """More than half of the time with the cores above 90 % and the GPUs below 10 %."""
+    bottleneck(world, factor, "host.cpu_busy_pct", threshold=90.0, loaded=97.0)
+
+
+SCENARIO = Scenario(RULE, set_up, (*confounders.ON_GPU, *confounders.DATA))

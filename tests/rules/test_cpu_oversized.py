@@ -10,6 +10,12 @@ import pytest
 from rules.frame import NodeFrame, RunFrame
 from tests.rules import frames as f
 from tests.rules.cases import judged
+from tests.rules.scenarios import confounders
+from tests.rules.scenarios.changes import set_p95
+from tests.rules.scenarios.labelled import Scenario
+from tests.rules.scenarios.world import World
+
+RULE = "cpu_oversized"
 
 GIB = f.GIB
 
@@ -66,11 +72,11 @@ HALF_GAPS = np.where(np.arange(300) < 20, 20.0, f.GAP)
     ],
 )
 def test_it_judges(frame: RunFrame, state: str) -> None:
-    assert judged("cpu_oversized", frame).verdict.state == state
+    assert judged(RULE, frame).verdict.state == state
 
 
 def test_it_names_what_is_missing_and_on_which_node() -> None:
-    verdict = judged("cpu_oversized", f.run(used(10), f.node("n2"))).verdict
+    verdict = judged(RULE, f.run(used(10), f.node("n2"))).verdict
     assert "CPU use of node n2" in verdict.summary
     assert "memory use of node n2" in verdict.summary
     assert "n1" not in verdict.summary
@@ -78,17 +84,17 @@ def test_it_names_what_is_missing_and_on_which_node() -> None:
 
 def test_it_states_the_smallest_size_that_would_have_fitted_the_busiest_node() -> None:
     frame = f.run(used(10, 2), used(20, 5, key="n2"))
-    verdict = judged("cpu_oversized", frame).verdict
+    verdict = judged(RULE, frame).verdict
     assert "2 vCPU and 6.0 GiB" in verdict.summary
     assert "8 vCPU" in verdict.summary
 
 
 def test_it_puts_the_waste_between_halves_of_the_machine_and_its_unneeded_part() -> None:
-    verdict = judged("cpu_oversized", f.run(used(20, 4, vcpus=16), duration=1600)).verdict
+    verdict = judged(RULE, f.run(used(20, 4, vcpus=16), duration=1600)).verdict
     # 20 % of 16 are 3.2 cores; at 80 % they take 4 of 16 vCPU. Memory takes 4.8 of 32 GiB.
     assert verdict.waste_seconds_high == pytest.approx(1200)
     assert verdict.waste_seconds_low == pytest.approx(1200)
-    verdict = judged("cpu_oversized", f.run(used(10, 9), duration=3200)).verdict
+    verdict = judged(RULE, f.run(used(10, 9), duration=3200)).verdict
     # 10.8 of 32 GiB: half the machine is the next that fits.
     assert verdict.waste_seconds_low == pytest.approx(1600)
     assert verdict.waste_seconds_high == pytest.approx(3200 * (1 - 10.8 / 32))
@@ -99,7 +105,7 @@ def test_it_leaves_out_the_cpu_of_warm_up_but_not_its_memory() -> None:
     memory = np.where(np.arange(300) < 100, 20.0 * GIB, GIB)
     series = f.samples(300, host__cpu_busy_pct=cpu, host__memory_used_bytes=memory)
     late_steps = [f.steps(100, start=100)]
-    numbers = judged("cpu_oversized", f.run(f.node(series=series, step_tables=late_steps))).numbers
+    numbers = judged(RULE, f.run(f.node(series=series, step_tables=late_steps))).numbers
     assert numbers.values["cpu_p95_pct@n1"] == pytest.approx(10)
     assert numbers.values["memory_p99_pct@n1"] == pytest.approx(62.5)
 
@@ -113,7 +119,7 @@ def test_it_judges_a_part_of_a_machine_by_the_run_and_not_by_its_neighbours() ->
         host__memory_used_bytes=4 * GIB,
     )
     part = f.node(series=series, of=f.hardware(vcpus=64, effective_cpus=4.0))
-    judgement = judged("cpu_oversized", f.run(part))
+    judgement = judged(RULE, f.run(part))
     assert judgement.numbers.values["cpu_p95_pct@n1"] == pytest.approx(5)
     assert judgement.verdict.state == "fired"
 
@@ -121,6 +127,19 @@ def test_it_judges_a_part_of_a_machine_by_the_run_and_not_by_its_neighbours() ->
 def test_a_restart_of_the_cpu_counter_is_unknown_and_not_negative() -> None:
     counter = np.concatenate([np.arange(150) * 2.0, np.arange(150) * 2.0])
     series = f.samples(300, tree__cpu_seconds_total=counter, tree__rss_bytes=4 * GIB)
-    numbers = judged("cpu_oversized", f.run(f.node(series=series))).numbers
+    numbers = judged(RULE, f.run(f.node(series=series))).numbers
     assert numbers.values["cpu_p95_pct@n1"] == pytest.approx(25)
     assert numbers.values["seen_seconds@n1"] == 298
+
+
+def set_up(world: World, factor: float) -> None:
+    """CPU below 30 % and memory below 35 %; a near miss is above one of them."""
+    world.gpus = 0
+    cpu, memory = 30 / factor, 35 / factor
+    if factor < 1:
+        cpu, memory = [(cpu, 15.0), (12.0, memory)][world.random.integers(2)]
+    world.host_memory_pct = memory - 1.2  # its 99th percentile, at a deviation of 0.5
+    world.changes.append(lambda node: set_p95(node, "host.cpu_busy_pct", cpu))
+
+
+SCENARIO = Scenario(RULE, set_up, (*confounders.CALM, *confounders.DATA))

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from rules.frame import NodeFrame, RunFrame
 from tests.rules import frames as f
 from tests.rules.cases import judged
+from tests.rules.scenarios import confounders
+from tests.rules.scenarios.labelled import Scenario
+from tests.rules.scenarios.world import Node, World
 
 RULE = "dataloader"
 
@@ -94,3 +98,25 @@ def test_a_loader_that_only_evaluates_does_not_make_up_for_one_that_trains() -> 
     )
     both = replace(node, events=pd.concat([node.events, evaluates]))
     assert judged("dataloader", f.run(both)).verdict.state == "fired"
+
+
+def set_up(world: World, factor: float) -> None:
+    """Fewer than 70 % or more than 200 % of the cores; or a wait of 10 % that makes it matter."""
+    world.vcpus = 64
+    few = world.random.random() < 0.5
+    workers = 0.7 / factor * world.vcpus if few else 2.0 * factor * world.vcpus
+    world.wait_share = world.random.uniform(0.13, 0.3)
+    if factor < 1 and world.random.random() < 0.5:
+        workers, world.wait_share = 0.3 * world.vcpus, 0.1 * factor
+    counted = world.random.random() < 0.5
+    number = int(workers) if few == (factor > 1) else int(np.ceil(workers))
+
+    def change(node: Node) -> None:
+        node.events.append((world.begin_seconds, "loader", {"workers": number, "rank": 0}))
+        if counted:
+            node.series["workers.processes"] = np.full(len(node.times), float(number))
+
+    world.changes.append(change)
+
+
+SCENARIO = Scenario(RULE, set_up, confounders.ON_GPU)

@@ -11,6 +11,9 @@ import pytest
 from rules.frame import NodeFrame, RunFrame
 from tests.rules import frames as f
 from tests.rules.cases import judged
+from tests.rules.scenarios import confounders
+from tests.rules.scenarios.labelled import Scenario
+from tests.rules.scenarios.world import Pause, World
 
 RULE = "epoch_gaps"
 EPOCH_STEPS = 95
@@ -76,3 +79,15 @@ def test_steps_of_another_rank_do_not_fill_the_gaps() -> None:
     other = f.steps(900, rank=1)
     node = f.node(step_tables=[both.steps, other])
     assert judged(RULE, run(node)).verdict.state == "fired"
+
+
+def set_up(world: World, factor: float) -> None:
+    """2 % of the run between epochs; a near miss may be longer, but told as evaluation."""
+    world.step_seconds = world.random.uniform(0.4, 0.8)
+    told = factor < 1 and world.random.random() < 0.4
+    share = 0.04 if told else 0.02 * factor
+    each = share * world.seconds / (world.epochs - 1)
+    world.pauses.append(Pause("evaluate" if told else "gap", each, gpu_pct=1.0, is_told=told))
+
+
+SCENARIO = Scenario(RULE, set_up, (*confounders.ON_GPU, *confounders.DATA))

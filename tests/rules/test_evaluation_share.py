@@ -9,6 +9,9 @@ import pytest
 from rules.frame import NodeFrame, RunFrame
 from tests.rules import frames as f
 from tests.rules.cases import judged
+from tests.rules.scenarios import confounders
+from tests.rules.scenarios.labelled import Scenario
+from tests.rules.scenarios.world import Pause, World
 
 RULE = "evaluation_share"
 
@@ -60,3 +63,14 @@ def test_two_ranks_that_evaluate_at_once_count_once() -> None:
     both += [(at, kind, {**data, "rank": 1}) for at, kind, data in both]
     node = f.node(step_tables=[one.steps], events=both)
     assert judged(RULE, run(node)).verdict.state == "passed"
+
+
+def set_up(world: World, factor: float) -> None:
+    """20 % of the loop in evaluation."""
+    loop = world.seconds - world.begin_seconds - world.tail_seconds
+    world.pauses.append(Pause("evaluate", 0.2 * factor * loop / world.epochs, gpu_pct=60.0))
+
+
+SCENARIO = Scenario(
+    RULE, set_up, (*confounders.SIMPLE, confounders.saves, *confounders.GPUS, *confounders.DATA)
+)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from rules.frame import RunFrame
 from tests.rules.cases import judged
 from tests.rules.endings import ends, run, saved
+from tests.rules.scenarios import confounders
+from tests.rules.scenarios.labelled import Scenario
+from tests.rules.scenarios.world import World
 
 RULE = "failed_late"
 FAILED = ends(4000, "failed", 1)
@@ -36,3 +40,18 @@ def test_it_judges(frame: RunFrame, state: str) -> None:
 def test_what_is_lost_is_the_time_since_the_last_checkpoint() -> None:
     verdict = judged(RULE, run(saved(1000) + saved(3000) + FAILED)).verdict
     assert (verdict.waste_seconds_low, verdict.waste_seconds_high) == (500, 1000)
+
+
+def set_up(world: World, factor: float) -> None:
+    """Half an hour, and 5 minutes since the last checkpoint."""
+    world.ending = "failed"
+    if world.random.random() < 0.5:
+        world.seconds = 1800 * factor
+    else:
+        world.seconds = 3600.0
+        at = world.seconds - 300 * factor
+        saved: tuple[float, str, dict[str, Any]] = (at, "checkpoint", {"seconds": 2.0, "rank": 0})
+        world.changes.append(lambda node: node.events.append(saved))
+
+
+SCENARIO = Scenario(RULE, set_up, (*confounders.SIMPLE, *confounders.GPUS, *confounders.DATA))

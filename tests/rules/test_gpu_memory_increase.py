@@ -11,6 +11,9 @@ import pytest
 from rules.frame import NodeFrame, RunFrame
 from tests.rules import frames as f
 from tests.rules.cases import judged
+from tests.rules.scenarios import confounders
+from tests.rules.scenarios.labelled import Scenario
+from tests.rules.scenarios.world import CARD_BYTES, Node, World
 
 RULE = "gpu_memory_increase"
 TICKS = np.arange(3600)
@@ -86,3 +89,20 @@ def test_it_answers_to_the_name_of_sagemaker() -> None:
     assert judged(RULE, f.run(memory(leak(10)), duration=3600), {"increase": 12}).verdict.state == (
         "passed"
     )
+
+
+def set_up(world: World, factor: float) -> None:
+    """More than 5 points from the start of the work to its end, as a slope or in stairs."""
+    rise, stairs = 5 * factor, world.random.random() < 0.3
+
+    def change(node: Node) -> None:
+        when = np.flatnonzero(node.working)
+        done = np.clip((np.arange(len(node.times)) - when[0]) / (when[-1] - when[0]), 0, 1)
+        done = np.floor(done * 4.999) / 4 if stairs else done
+        for number in range(world.gpus):
+            node.series[f"gpu{number}.memory_used_bytes"] += rise * done / 100 * CARD_BYTES
+
+    world.changes.append(change)
+
+
+SCENARIO = Scenario(RULE, set_up, (*confounders.ON_GPU, *confounders.DATA))

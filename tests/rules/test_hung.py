@@ -11,6 +11,9 @@ import pytest
 from rules.frame import NodeFrame, RunFrame
 from tests.rules import frames as f
 from tests.rules.cases import judged
+from tests.rules.scenarios import confounders
+from tests.rules.scenarios.labelled import Scenario
+from tests.rules.scenarios.world import Node, World
 
 RULE = "hung"
 TICKS = np.arange(4000)
@@ -127,3 +130,34 @@ def test_it_names_how_long_and_when() -> None:
     assert "1000 s" in judgement.verdict.summary
     [window] = judgement.numbers.windows
     assert (window.start_seconds, window.end_seconds) == pytest.approx((1000, 2000), abs=1)
+
+
+def set_up(world: World, factor: float) -> None:
+    """10 minutes without any work, or 5 of spinning at idle power."""
+    world.seconds = max(world.seconds, 2700.0)
+    spins = world.random.random() < 0.4
+    length = (300.0 if spins else 600.0) * factor
+    start = world.random.uniform(0.3, 0.9) * (world.seconds - length - 200) + 100
+
+    def change(node: Node) -> None:
+        inside = (node.times >= start) & (node.times < start + length)
+        ends = node.steps["start_seconds"] + node.steps["duration_seconds"]
+        node.steps = node.steps[(ends <= start) | (node.steps["start_seconds"] >= start + length)]
+        node.events = [e for e in node.events if not start <= e[0] < start + length]
+        cpu = node.series["host.cpu_busy_pct"]
+        cpu[inside] = 4.0 if spins else 2.0
+        _count_cores(world, node)
+        for gpu in range(node.gpus):
+            if node.series[f"gpu{gpu}.busy_pct"].any():
+                node.series[f"gpu{gpu}.busy_pct"][inside] = 99.0 if spins else 0.0
+                node.series[f"gpu{gpu}.power_watts"][inside] = 75.0 if spins else 60.0
+
+    world.changes.append(change)
+
+
+def _count_cores(world: World, node: Node) -> None:
+    cores = node.series["host.cpu_busy_pct"] / 100 * node.vcpus * 0.95
+    node.series["tree.cpu_seconds_total"] = np.cumsum(cores) * world.resolution_seconds
+
+
+SCENARIO = Scenario(RULE, set_up, (*confounders.CALM, confounders.an_unused_gpu, *confounders.DATA))

@@ -12,6 +12,9 @@ import pytest
 from rules.frame import NodeFrame, RunFrame
 from tests.rules import frames as f
 from tests.rules.cases import judged
+from tests.rules.scenarios import confounders
+from tests.rules.scenarios.labelled import Scenario
+from tests.rules.scenarios.world import Node, World
 
 RULE = "idle_notebook"
 TICKS = np.arange(1200)
@@ -59,3 +62,25 @@ def test_it_judges(frame: RunFrame, state: str) -> None:
 def test_the_waste_is_the_idle_time() -> None:
     verdict = judged(RULE, run(session(5000))).verdict
     assert verdict.waste_seconds_high == pytest.approx(5000, abs=2 * RESOLUTION)
+
+
+def set_up(world: World, factor: float) -> None:
+    """An hour in which neither GPUs nor processes do anything; no steps are told."""
+    world.with_steps = False
+    length = 3600.0 * factor
+    world.seconds = length + world.random.uniform(1500, 3000)
+    start = world.random.uniform(0.1, 0.9) * (world.seconds - length)
+
+    def change(node: Node) -> None:
+        inside = (node.times >= start) & (node.times < start + length)
+        node.series["host.cpu_busy_pct"] = np.where(inside, 0.6, 30.0)
+        for gpu in range(node.gpus):
+            busy = np.where(inside, 0.0, 40 + world.noise(len(node.times), 5))
+            node.series[f"gpu{gpu}.busy_pct"] = np.clip(busy, 0, 100)
+        own = np.where(inside, 0.01, 2.0) * world.resolution_seconds
+        node.series["tree.cpu_seconds_total"] = np.cumsum(own)
+
+    world.changes.append(change)
+
+
+SCENARIO = Scenario(RULE, set_up, confounders.SIMPLE[:1])

@@ -11,6 +11,9 @@ import pytest
 from rules.frame import NodeFrame, RunFrame
 from tests.rules import frames as f
 from tests.rules.cases import judged
+from tests.rules.scenarios import confounders
+from tests.rules.scenarios.labelled import Scenario
+from tests.rules.scenarios.world import World
 
 RULE = "idle_tail"
 
@@ -81,3 +84,15 @@ def test_the_waste_is_nine_tenths_to_all_of_it() -> None:
     assert judgement.verdict.waste_seconds_high == pytest.approx(600)
     [window] = judgement.numbers.windows
     assert (window.start_seconds, window.end_seconds) == (3000, 3600)
+
+
+def set_up(world: World, factor: float) -> None:
+    """5 minutes, or 3 % of the run and 30 s."""
+    world.tail_seconds = min(300.0, max(30.0, 0.03 * world.seconds)) * factor
+
+
+SCENARIO = Scenario(
+    RULE,
+    set_up,
+    (*confounders.SIMPLE[:2], *confounders.PAUSES, *confounders.GPUS, *confounders.DATA),
+)

@@ -9,6 +9,11 @@ import pytest
 from rules.frame import NodeFrame, RunFrame
 from tests.rules import frames as f
 from tests.rules.cases import judged
+from tests.rules.scenarios import confounders
+from tests.rules.scenarios.labelled import Scenario
+from tests.rules.scenarios.world import World
+
+RULE = "input_bound"
 
 
 def training(wait: float, count: int = 101, **more: Any) -> NodeFrame:
@@ -55,34 +60,34 @@ GPUS_UNKNOWN = f.node(
     ],
 )
 def test_it_judges(frame: RunFrame, state: str) -> None:
-    assert judged("input_bound", frame).verdict.state == state
+    assert judged(RULE, frame).verdict.state == state
 
 
 @pytest.mark.parametrize(("wait", "severity"), [(0.2, "medium"), (0.3, "high"), (0.8, "high")])
 def test_it_is_severe_from_the_high_share_on(wait: float, severity: str) -> None:
-    assert judged("input_bound", f.run(training(wait))).verdict.severity == severity
+    assert judged(RULE, f.run(training(wait))).verdict.severity == severity
 
 
 def test_it_remarks_on_a_wait_that_is_worth_a_look() -> None:
-    assert "Worth a look" in judged("input_bound", f.run(training(0.08))).verdict.summary
-    assert "Worth a look" not in judged("input_bound", f.run(training(0.03))).verdict.summary
+    assert "Worth a look" in judged(RULE, f.run(training(0.08))).verdict.summary
+    assert "Worth a look" not in judged(RULE, f.run(training(0.03))).verdict.summary
 
 
 def test_it_says_how_to_measure_a_wait_that_nobody_measured() -> None:
-    verdict = judged("input_bound", f.run(training(f.GAP))).verdict
+    verdict = judged(RULE, f.run(training(f.GAP))).verdict
     assert "trimtab.wrap(loader)" in verdict.summary
 
 
 def test_it_puts_the_waste_at_six_to_nine_tenths_of_the_wait_of_one_rank() -> None:
     ranks = f.node(step_tables=[f.steps(101, wait=0.4, rank=rank) for rank in range(4)])
-    verdict = judged("input_bound", f.run(ranks)).verdict
+    verdict = judged(RULE, f.run(ranks)).verdict
     assert verdict.waste_seconds_low == pytest.approx(0.6 * 40)
     assert verdict.waste_seconds_high == pytest.approx(0.9 * 40)
 
 
 def test_it_weighs_a_row_of_many_steps_by_their_number() -> None:
     single, many = f.steps(2, wait=0.0), f.steps(1, wait=0.5, start=2).assign(count=99)
-    numbers = judged("input_bound", f.run(f.node(step_tables=[single, many]))).numbers
+    numbers = judged(RULE, f.run(f.node(step_tables=[single, many]))).numbers
     assert numbers.values["wait_share_pct"] == pytest.approx(49.5)
     assert numbers.values["steps_count"] == 100
 
@@ -91,7 +96,7 @@ def test_it_joins_both_nodes_and_shows_where_each_waited() -> None:
     calm = f.node("calm", step_tables=[f.steps(101)])
     late = f.steps(50, wait=0.9, start=51)
     busy = f.node("busy", step_tables=[f.steps(51), late])
-    judgement = judged("input_bound", f.run(calm, busy))
+    judgement = judged(RULE, f.run(calm, busy))
     assert judgement.verdict.state == "fired"
     assert judgement.numbers.values["wait_share_pct"] == pytest.approx(22.5)
     [window] = judgement.numbers.windows
@@ -106,7 +111,7 @@ def test_it_lowers_the_waste_where_busy_gpus_hide_the_wait() -> None:
         series=f.samples(600, gpu0__busy_pct=95.0),
         of=f.hardware(gpus=1),
     )
-    verdict = judged("input_bound", f.run(gpus_busy)).verdict
+    verdict = judged(RULE, f.run(gpus_busy)).verdict
     assert verdict.waste_seconds_low == pytest.approx(5.0)
     assert "busy 95 %" in verdict.summary
 
@@ -115,13 +120,13 @@ def test_it_does_not_advise_more_workers_where_every_core_is_full() -> None:
     table = [f.steps(101, wait=0.4)]
     full = f.node(step_tables=table, series=f.samples(101, host__cpu_busy_pct=98.0))
     idle = f.node(step_tables=table, series=f.samples(101, host__cpu_busy_pct=50.0))
-    assert "parallel workers" not in judged("input_bound", f.run(full)).verdict.advice
-    assert "parallel workers" in judged("input_bound", f.run(idle)).verdict.advice
+    assert "parallel workers" not in judged(RULE, f.run(full)).verdict.advice
+    assert "parallel workers" in judged(RULE, f.run(idle)).verdict.advice
 
 
 def test_it_names_the_loader_workers_that_the_loop_declared() -> None:
     told = f.node(step_tables=[f.steps(101, wait=0.4)], events=[(0.0, "loader", {"workers": 2})])
-    assert "now 2 loader workers" in judged("input_bound", f.run(told)).verdict.advice
+    assert "now 2 loader workers" in judged(RULE, f.run(told)).verdict.advice
 
 
 def test_loaders_that_only_evaluate_say_nothing_of_the_training() -> None:
@@ -130,9 +135,18 @@ def test_loaders_that_only_evaluate_say_nothing_of_the_training() -> None:
         (0.0, "loader", {"workers": 8, "phase": "evaluate"}),
     ]
     told = f.node(step_tables=[f.steps(101, wait=0.4)], events=events)
-    assert "now 1 loader workers" in judged("input_bound", f.run(told)).verdict.advice
+    assert "now 1 loader workers" in judged(RULE, f.run(told)).verdict.advice
 
 
 def test_it_follows_the_parameters_of_the_workspace() -> None:
     frame = f.run(training(0.1))
-    assert judged("input_bound", frame, {"fire_share_pct": 8}).verdict.state == "fired"
+    assert judged(RULE, frame, {"fire_share_pct": 8}).verdict.state == "fired"
+
+
+def set_up(world: World, factor: float) -> None:
+    """15 % of the step time."""
+    world.wait_share = 0.15 * factor
+    world.gpu_pct = 90 * (1 - world.wait_share)
+
+
+SCENARIO = Scenario(RULE, set_up, confounders.ON_GPU)

@@ -10,6 +10,10 @@ import pytest
 from rules.frame import NodeFrame, RunFrame
 from tests.rules import frames as f
 from tests.rules.cases import judged
+from tests.rules.scenarios import confounders
+from tests.rules.scenarios.changes import bottleneck
+from tests.rules.scenarios.labelled import Scenario
+from tests.rules.scenarios.world import World
 
 RULE = "io_bottleneck"
 TICKS = np.arange(600)
@@ -81,3 +85,11 @@ def test_it_puts_the_waste_at_half_to_nine_tenths_of_the_wait() -> None:
 def test_it_answers_to_the_names_of_sagemaker() -> None:
     frame = f.run(host(IDLES, host__cpu_iowait_pct=30.0))
     assert judged(RULE, frame, {"io_threshold": 25}).verdict.state == "fired"
+
+
+def set_up(world: World, factor: float) -> None:
+    """More than half of the time with I/O wait above 50 % and the GPUs below 10 %."""
+    bottleneck(world, factor, "host.cpu_iowait_pct", threshold=50.0, loaded=75.0)
+
+
+SCENARIO = Scenario(RULE, set_up, (*confounders.ON_GPU, *confounders.DATA))

@@ -19,7 +19,8 @@ from rules.frame import NodeFrame, RunFrame
 from rules.ledger import LABELS, NO_WASTE, Ledger, held_microseconds, ledger
 from rules.rule import Values
 from tests.rules import frames as f
-from tests.rules.scenarios.labelled import SCENARIOS, Scenario, labelled
+from tests.rules.scenarios.labelled import Scenario, labelled
+from tests.rules.scenarios.registry import SCENARIOS
 from tests.rules.test_properties import QUICK, runs
 from tests.sample_data.received import frame_of, received
 from webapp.sample_data.histories import sample_runs

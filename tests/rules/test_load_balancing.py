@@ -10,6 +10,9 @@ import pytest
 from rules.frame import NodeFrame, RunFrame
 from tests.rules import frames as f
 from tests.rules.cases import judged
+from tests.rules.scenarios import confounders
+from tests.rules.scenarios.labelled import Scenario
+from tests.rules.scenarios.world import Floats, Node, World
 
 RULE = "load_balancing"
 RANDOM = np.random.default_rng(11)
@@ -89,3 +92,32 @@ def test_few_samples_of_one_distribution_are_not_apart() -> None:
 def test_it_answers_to_the_name_of_sagemaker() -> None:
     frame = f.run(gpus(around(90), around(40)), duration=COUNT)
     assert judged(RULE, frame, {"threshold": 0.83}).verdict.state == "passed"
+
+
+def set_up(world: World, factor: float) -> None:
+    """A distance of 0.2: one GPU idles for a part of the time."""
+    idle = _share_for_distance(0.2 * factor)
+
+    def change(node: Node) -> None:
+        if node.key == "n1":
+            idles = node.working & (world.random.random(len(node.times)) < idle)
+            low = np.clip(12 + world.noise(int(idles.sum()), 2), 0, 100)
+            node.series["gpu1.busy_pct"][idles] = low
+
+    world.changes.append(change)
+
+
+def _share_for_distance(wanted: float) -> float:
+    """How much of the time one of two alike GPUs must be elsewhere, to be that far apart."""
+
+    def distance(share: Floats) -> Floats:
+        rest = 1 - share
+        first = -np.log(1 - share / 2)
+        second = rest * np.log(rest / (1 - share / 2)) + share * np.log(2)
+        return np.asarray(np.sqrt((first + second) / 2))
+
+    shares = np.linspace(1e-4, 0.999, 5000)
+    return float(np.interp(wanted, distance(shares), shares))
+
+
+SCENARIO = Scenario(RULE, set_up, (*confounders.ON_GPU, *confounders.DATA))

@@ -11,6 +11,10 @@ from rules.frame import GpuHardware, Hardware, NodeFrame, RunFrame
 from rules.registry import all_rules
 from tests.rules import frames as f
 from tests.rules.cases import judged
+from tests.rules.scenarios import confounders
+from tests.rules.scenarios.changes import set_gpu_p95
+from tests.rules.scenarios.labelled import Scenario
+from tests.rules.scenarios.world import Node, World
 
 RULE = "low_gpu_utilization"
 
@@ -130,3 +134,23 @@ def test_it_answers_to_the_names_of_sagemaker() -> None:
     assert rule.values({"window": 500, "patience": 1000})["window_seconds"] == 250
     assert rule.values({"window_seconds": 100})["window_seconds"] == 100
     assert judged(RULE, f.run(gpus(60)), {"threshold_p95": 50}).verdict.state == "passed"
+
+
+def set_up(world: World, factor: float) -> None:
+    """95th percentile below 70 %, or 5th below 10 %."""
+    if world.random.random() < 0.5:
+        level = min(70 / factor, 99.0)
+        world.changes.append(lambda node: set_gpu_p95(node, level))
+    else:
+        low = 10 / factor
+
+        def fits(node: Node) -> None:
+            for gpu in range(node.gpus):
+                busy = node.series[f"gpu{gpu}.busy_pct"]
+                idle = node.working & (node.times % 10 < 1)
+                busy[idle] = np.clip(low + world.noise(int(idle.sum()), 0.3), 0, 100)
+
+        world.changes.append(fits)
+
+
+SCENARIO = Scenario(RULE, set_up, (*confounders.CALM, *confounders.DATA))

@@ -11,6 +11,9 @@ import pytest
 from rules.frame import NodeFrame, RunFrame
 from tests.rules import frames as f
 from tests.rules.cases import judged
+from tests.rules.scenarios import confounders
+from tests.rules.scenarios.labelled import Scenario
+from tests.rules.scenarios.world import World
 
 RULE = "max_initialization_time"
 
@@ -66,3 +69,13 @@ def test_by_the_name_of_sagemaker_it_takes_minutes() -> None:
     frame = f.run(begins(700), duration=3000)
     assert judged(RULE, frame, {"threshold": 10}).verdict.state == "fired"
     assert judged(RULE, frame, {"threshold": 12}).verdict.state == "passed"
+
+
+def set_up(world: World, factor: float) -> None:
+    """More than 20 minutes before the first step, or the first use of a GPU."""
+    world.begin_seconds = 1200 * factor
+    world.seconds = 5400.0
+    world.with_steps = world.random.random() < 0.5
+
+
+SCENARIO = Scenario(RULE, set_up, confounders.CALM[2:])

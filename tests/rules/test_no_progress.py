@@ -10,6 +10,9 @@ import pytest
 from rules.frame import RunFrame
 from tests.rules import frames as f
 from tests.rules.cases import judged
+from tests.rules.scenarios import confounders
+from tests.rules.scenarios.labelled import Scenario
+from tests.rules.scenarios.world import Node, World
 
 RULE = "no_progress"
 Curve = Callable[[float], float]
@@ -76,3 +79,20 @@ def test_values_that_are_no_numbers_are_left_out() -> None:
     verdict = judged(RULE, logs(val_loss=breaks)).verdict
     assert verdict.state == "fired"
     assert verdict.waste_seconds_high == pytest.approx(0.9 * 2000, rel=0.03)
+
+
+def set_up(world: World, factor: float) -> None:
+    """No better for 20 % of the run, with at least five values."""
+    until = 1 - 0.2 * factor
+
+    def change(node: Node) -> None:
+        for done in np.linspace(0.02, 0.999, 60):
+            left = max(1 - done / until, 0.0)
+            value = 0.4 + 1.6 * left + abs(float(world.random.normal(0, 0.003)))
+            data = {"name": "val_loss", "value": value, "step": int(1000 * done), "rank": 0}
+            node.events.append((float(done) * world.seconds, "metric", data))
+
+    world.changes.append(change)
+
+
+SCENARIO = Scenario(RULE, set_up, (*confounders.ON_GPU, *confounders.DATA))

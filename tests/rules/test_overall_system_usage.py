@@ -9,6 +9,8 @@ from tests.rules import frames as f
 from tests.rules.cases import judged
 
 RULE = "overall_system_usage"
+SCENARIO = None
+"""It never fires: it is an overview."""
 
 
 @pytest.mark.parametrize(

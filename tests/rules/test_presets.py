@@ -11,7 +11,8 @@ from rules.frame import RunFrame
 from rules.parameter import PRESETS, Parameter
 from rules.registry import all_rules
 from rules.rule import Rule
-from tests.rules.scenarios.labelled import SCENARIOS, Scenario, labelled
+from tests.rules.scenarios.labelled import Scenario, labelled
+from tests.rules.scenarios.registry import SCENARIOS
 
 RULES = list(all_rules().values())
 BY_ID = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,9 @@ import pytest
 from rules.frame import RunFrame
 from tests.rules.cases import judged
 from tests.rules.endings import Events, ends, run, saved
+from tests.rules.scenarios import confounders
+from tests.rules.scenarios.labelled import Scenario
+from tests.rules.scenarios.world import Node, World
 
 RULE = "repeated_failures"
 
@@ -40,3 +44,19 @@ def test_each_failure_loses_what_came_after_the_last_checkpoint_or_start() -> No
     verdict = judged(RULE, run(events)).verdict
     # 100 s after the checkpoint, 1000 s after the first failure, 500 s after the second start.
     assert verdict.waste_seconds_high == pytest.approx(1600)
+
+
+def set_up(world: World, factor: float) -> None:
+    """Three failures in one run."""
+    count = math.ceil(3 * factor) if factor > 1 else math.floor(3 * factor)
+
+    def change(node: Node) -> None:
+        for number in range(1, count + 1):
+            at = number * world.seconds / (count + 1)
+            node.events.append((at, "process_exit", {"exit_code": 1}))
+            node.events.append((at + 20, "process_start", {}))
+
+    world.changes.append(change)
+
+
+SCENARIO = Scenario(RULE, set_up, (*confounders.ON_GPU, *confounders.DATA))

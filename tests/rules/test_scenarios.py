@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from bench.rules_scenarios import LEAST, NEVER_FIRES, judged
+from bench.rules_scenarios import LEAST, judged
 from rules.engine import evaluate
 from rules.registry import all_rules
-from tests.rules.scenarios.labelled import SCENARIOS, Scenario, labelled, score
+from tests.rules.scenarios.labelled import Scenario, labelled, score
+from tests.rules.scenarios.registry import NEVER_FIRES, SCENARIOS
 
 SEED, COUNT = 20260301, 8
 
@@ -15,14 +16,14 @@ SEED, COUNT = 20260301, 8
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.rule_id)
 def test_it_fires_beyond_its_threshold_and_not_below(scenario: Scenario) -> None:
     runs, fired = judged(scenario, SEED, COUNT)
-    found = score(runs, fired)
-    assert (found.positives, found.near_misses) == (COUNT, COUNT)
-    assert found.precision >= LEAST
-    assert found.recall >= LEAST
+    scored = score(runs, fired)
+    assert (scored.positives, scored.near_misses) == (COUNT, COUNT)
+    assert scored.precision >= LEAST
+    assert scored.recall >= LEAST
 
 
-def test_every_rule_that_can_fire_has_labelled_runs() -> None:
-    assert {s.rule_id for s in SCENARIOS} == set(all_rules()) - set(NEVER_FIRES)
+def test_every_rule_has_labelled_runs_or_says_that_it_never_fires() -> None:
+    assert sorted([*(s.rule_id for s in SCENARIOS), *NEVER_FIRES]) == list(all_rules())
 
 
 @pytest.mark.parametrize("rule_id", NEVER_FIRES)

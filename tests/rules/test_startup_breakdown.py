@@ -11,6 +11,9 @@ import pytest
 from rules.frame import NodeFrame, RunFrame
 from tests.rules import frames as f
 from tests.rules.cases import judged
+from tests.rules.scenarios import confounders
+from tests.rules.scenarios.labelled import Scenario
+from tests.rules.scenarios.world import World
 
 RULE = "startup_breakdown"
 
@@ -65,3 +68,20 @@ def test_it_says_what_the_time_went_into_and_advises_on_the_largest_part() -> No
 
 def test_what_was_not_measured_is_not_made_up() -> None:
     assert "Start-up took 300 s." in judged(RULE, run(starts(300))).verdict.summary
+
+
+def set_up(world: World, factor: float) -> None:
+    """10 % of the run, or 10 minutes."""
+    if world.random.random() < 0.5:
+        world.begin_seconds = 0.1 * factor * world.seconds
+    else:
+        world.begin_seconds = 600 * factor
+        world.seconds = 12 * world.begin_seconds
+        world.resolution_seconds, world.step_seconds = 2.0, 4.0
+
+
+SCENARIO = Scenario(
+    RULE,
+    set_up,
+    (*confounders.SIMPLE[2:], *confounders.PAUSES, *confounders.GPUS, *confounders.DATA),
+)

@@ -12,6 +12,9 @@ from rules.frame import NodeFrame, RunFrame
 from rules.registry import all_rules
 from tests.rules import frames as f
 from tests.rules.cases import judged
+from tests.rules.scenarios import confounders
+from tests.rules.scenarios.labelled import Scenario
+from tests.rules.scenarios.world import Node, World
 
 RULE = "step_outlier"
 
@@ -101,3 +104,24 @@ def test_it_counts_one_rank_and_not_all_of_them_together() -> None:
 def test_a_running_run_is_judged_alike() -> None:
     live = replace(run(loop(outliers=20)), final=False)
     assert judged(RULE, live).verdict == judged(RULE, run(loop(outliers=20))).verdict
+
+
+def set_up(world: World, factor: float) -> None:
+    """More than 10 outliers, 1.2 to 3 times as long as the others."""
+    count = int(np.ceil(10 * factor)) if factor > 1 else int(10 * factor)
+
+    def change(node: Node) -> None:
+        rows = world.random.choice(np.arange(5, len(node.steps)), count, replace=False)
+        times = world.random.uniform(1.2, 3.0, count)
+        durations = node.steps["duration_seconds"].to_numpy(copy=True)
+        durations[rows] *= times
+        starts = node.steps["start_seconds"].iloc[0] + np.concatenate(
+            [[0.0], np.cumsum(durations[:-1])]
+        )
+        node.steps = node.steps.assign(duration_seconds=durations, start_seconds=starts)
+
+    world.pauses.clear()
+    world.changes.append(change)
+
+
+SCENARIO = Scenario(RULE, set_up, (*confounders.SIMPLE, *confounders.DATA))

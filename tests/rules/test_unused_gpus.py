@@ -11,6 +11,9 @@ import pytest
 from rules.frame import NodeFrame, RunFrame
 from tests.rules import frames as f
 from tests.rules.cases import judged
+from tests.rules.scenarios import confounders
+from tests.rules.scenarios.labelled import Scenario
+from tests.rules.scenarios.world import Node, World
 
 RULE = "unused_gpus"
 SHORT_USE = np.where(np.arange(600) < 10, 50.0, 0.0)
@@ -62,3 +65,17 @@ def test_the_waste_is_half_to_all_of_their_share_of_the_run() -> None:
 def test_it_shows_each_unused_gpu_over_the_whole_run() -> None:
     windows = judged(RULE, f.run(gpus(90.0, 0.0, 0.0))).numbers.windows
     assert [(w.entity, w.end_seconds) for w in windows] == [("n1/gpu1", 600), ("n1/gpu2", 600)]
+
+
+def set_up(world: World, factor: float) -> None:
+    """A GPU whose 99th percentile is at most 2 %."""
+    number, world.gpus = world.gpus, world.gpus + 1
+
+    def change(node: Node) -> None:
+        noise = world.noise(len(node.times), 0.02)
+        node.series[f"gpu{number}.busy_pct"] = np.clip(2 / factor - 0.05 + noise, 0, 100)
+
+    world.changes.append(change)
+
+
+SCENARIO = Scenario(RULE, set_up, (*confounders.CALM, *confounders.GPUS[1:], *confounders.DATA))

@@ -76,3 +76,11 @@ def controller_at_work(world: World) -> None:
             node.series[f"gpu{gpu}.memory_controller_busy_pct"] = activity
 
     world.changes.append(change)
+
+
+PAUSES = (saves, evaluates)
+SIMPLE = (one_busy_core, slow_start, short_tail)
+CALM = (*SIMPLE, *PAUSES)
+GPUS = (an_unused_gpu, breathing_memory, controller_at_work)
+ON_GPU = (*CALM, *GPUS)
+DATA = (waits_for_data,)
