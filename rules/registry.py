@@ -1,4 +1,4 @@
-"""Finds the rules: every module of `rules.catalogue`, by being there."""
+"""Finds the rules: every module in `rules.catalogue` is one."""
 
 from __future__ import annotations
 
@@ -8,15 +8,24 @@ from dataclasses import replace
 from functools import cache
 
 from rules import catalogue
+from rules.category import Category
 from rules.rule import Rule
 
 
 @cache
 def all_rules() -> dict[str, Rule]:
     """Every rule by its id, in the order of their ids."""
-    found = {}
+    rules = {}
     for module_info in pkgutil.iter_modules(catalogue.__path__):
         module = importlib.import_module(f"{catalogue.__name__}.{module_info.name}")
         rule: Rule = module.RULE
-        found[rule.id] = replace(rule, documentation=(module.__doc__ or "").strip())
-    return dict(sorted(found.items()))
+        rules[rule.id] = replace(rule, documentation=(module.__doc__ or "").strip())
+    return dict(sorted(rules.items()))
+
+
+def rules_by_category() -> dict[Category, list[Rule]]:
+    """Every category that has a rule, in the order of their positions."""
+    rules = all_rules().values()
+    categories = {rule.category for rule in rules}
+    ordered = sorted(categories, key=lambda category: (category.position, category.id))
+    return {each: [rule for rule in rules if rule.category == each] for each in ordered}

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from rules.category import Category
 from rules.frame import RunFrame
 from rules.parameter import Parameter, Preset, Values, complete
 
@@ -90,7 +91,7 @@ class Rule:
 
     id: str
     title: str
-    category: str
+    category: Category
     version: int
     needs: tuple[str, ...]
     """Series by pattern (`gpu*.busy_pct`), either of two (`a|b`), `steps` or `steps.data_wait`.

@@ -40,6 +40,7 @@ from __future__ import annotations
 
 from rules.activity import cpu_pct, used_gpus
 from rules.bottleneck import patience_parameters
+from rules.category import GPU
 from rules.evidence import after, within
 from rules.frame import NodeFrame, RunFrame
 from rules.gpus import gpu_counts, unfit
@@ -166,7 +167,7 @@ def _gpu_numbers(
 RULE = Rule(
     id="batch_size",
     title="Batches leave room on the GPU",
-    category="gpu",
+    category=GPU,
     version=1,
     needs=("gpu*.busy_pct",),
     parameters=(

@@ -35,6 +35,7 @@ import math
 
 import numpy as np
 
+from rules.category import TIME
 from rules.checkpoints import checkpoint_spans
 from rules.evidence import within
 from rules.frame import RunFrame
@@ -94,7 +95,7 @@ def _overhead(interval: float, cost: float, between_failures: float) -> float:
 RULE = Rule(
     id="checkpoint_interval",
     title="Checkpoints too often or too rarely",
-    category="time",
+    category=TIME,
     version=1,
     needs=(),
     parameters=(

@@ -30,6 +30,7 @@ smaller sites more), and for the upper end by one a day, as on spot.
 from __future__ import annotations
 
 from rules.activity import work_began
+from rules.category import TIME
 from rules.checkpoints import checkpoint_spans, write_bursts
 from rules.evidence import within
 from rules.frame import RunFrame
@@ -82,7 +83,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 RULE = Rule(
     id="checkpoint_missing",
     title="Nothing is saved",
-    category="time",
+    category=TIME,
     version=1,
     needs=(),
     parameters=(

@@ -30,6 +30,7 @@ save less often: see `checkpoint_interval`.
 
 from __future__ import annotations
 
+from rules.category import TIME
 from rules.checkpoints import checkpoint_stalls
 from rules.evidence import within
 from rules.frame import RunFrame
@@ -87,7 +88,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 RULE = Rule(
     id="checkpoint_stalls",
     title="Training waits for its checkpoints",
-    category="time",
+    category=TIME,
     version=1,
     needs=(),
     parameters=(

@@ -46,6 +46,7 @@ from rules.bottleneck import (
     judge_bottleneck,
     measure_bottleneck,
 )
+from rules.category import DATA
 from rules.frame import RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
 
@@ -68,7 +69,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 RULE = Rule(
     id="cpu_bottleneck",
     title="The cores hold up the GPUs",
-    category="data",
+    category=DATA,
     version=1,
     needs=("gpu*.busy_pct", "host.cpu_busy_pct|cpu*.busy_pct|tree.cpu_seconds_total"),
     parameters=(

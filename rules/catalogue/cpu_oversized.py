@@ -43,6 +43,7 @@ import math
 import pandas as pd
 
 from rules.activity import cores, cpu_pct
+from rules.category import SIZING
 from rules.evidence import after, percentile, within
 from rules.frame import GPU_IN_USE_PCT, NodeFrame, RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
@@ -160,7 +161,7 @@ def _memory_bytes(node: NodeFrame) -> pd.Series[float] | None:
 RULE = Rule(
     id="cpu_oversized",
     title="More cores and memory than the run uses",
-    category="sizing",
+    category=SIZING,
     version=1,
     needs=("host.cpu_busy_pct|cpu*.busy_pct|tree.cpu_seconds_total", "|".join(MEMORY)),
     parameters=(

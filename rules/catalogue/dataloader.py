@@ -39,6 +39,7 @@ the PyTorch profiler remark on it and the 15 % at which `input_bound` fires. Tha
 from __future__ import annotations
 
 from rules.activity import cores, cpu_pct, working
+from rules.category import DATA
 from rules.evidence import percentile, within
 from rules.frame import NodeFrame, RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
@@ -128,7 +129,7 @@ def _workers(node: NodeFrame) -> float | None:
 RULE = Rule(
     id="dataloader",
     title="The number of loader processes doesn't fit the cores",
-    category="data",
+    category=DATA,
     version=2,
     needs=(),
     parameters=(

@@ -32,6 +32,7 @@ second, three gaps and 2 %: ours. That 0.6 to 0.9 of the gaps can be given back 
 
 from __future__ import annotations
 
+from rules.category import TIME
 from rules.evidence import within
 from rules.frame import RunFrame
 from rules.intervals import total_seconds
@@ -84,7 +85,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 RULE = Rule(
     id="epoch_gaps",
     title="Pauses between epochs",
-    category="time",
+    category=TIME,
     version=1,
     needs=("steps",),
     parameters=(

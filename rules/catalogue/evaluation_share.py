@@ -28,6 +28,7 @@ shows the share and has no such rule.
 
 from __future__ import annotations
 
+from rules.category import TIME
 from rules.evidence import within
 from rules.frame import RunFrame
 from rules.intervals import covered_seconds
@@ -82,7 +83,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 RULE = Rule(
     id="evaluation_share",
     title="Much time in evaluation",
-    category="time",
+    category=TIME,
     version=1,
     needs=("steps",),
     parameters=(

@@ -29,6 +29,7 @@ and five minutes are ours; so is that half to all of what was lost need not be.
 
 from __future__ import annotations
 
+from rules.category import TIME
 from rules.evidence import within
 from rules.failures import failures
 from rules.frame import RunFrame
@@ -77,7 +78,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 RULE = Rule(
     id="failed_late",
     title="Failed late, with much unsaved",
-    category="time",
+    category=TIME,
     version=1,
     needs=(),
     parameters=(

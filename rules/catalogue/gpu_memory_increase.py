@@ -46,6 +46,7 @@ import pandas as pd
 
 from rules.activity import working
 from rules.bottleneck import patience_parameters
+from rules.category import GPU
 from rules.checkpoints import checkpoint_spans
 from rules.evidence import within
 from rules.frame import NodeFrame, RunFrame
@@ -177,7 +178,7 @@ def _unsaved_seconds(frame: RunFrame) -> float:
 RULE = Rule(
     id="gpu_memory_increase",
     title="GPU memory keeps rising",
-    category="gpu",
+    category=GPU,
     version=1,
     needs=("gpu*.memory_used_bytes",),
     parameters=(

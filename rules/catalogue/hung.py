@@ -37,6 +37,7 @@ can be given back (0.9 to 1): our estimate.
 
 from __future__ import annotations
 
+from rules.category import TIME
 from rules.evidence import within
 from rules.frame import RunFrame
 from rules.hangs import hangs
@@ -83,7 +84,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 RULE = Rule(
     id="hung",
     title="The run hangs",
-    category="time",
+    category=TIME,
     version=1,
     needs=(),
     parameters=(

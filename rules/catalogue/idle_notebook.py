@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from rules.category import TIME
 from rules.evidence import within
 from rules.frame import RunFrame
 from rules.idle import cores_idle, gpus_idle, has_gpus
@@ -89,7 +90,7 @@ def _resting(frame: RunFrame, values: Values) -> pd.Series[bool] | None:
 RULE = Rule(
     id="idle_notebook",
     title="A session that nobody uses",
-    category="time",
+    category=TIME,
     version=1,
     needs=(),
     parameters=(

@@ -33,6 +33,7 @@ it. That 0.9 to all of it can be given back is our estimate.
 
 from __future__ import annotations
 
+from rules.category import TIME
 from rules.evidence import within
 from rules.frame import RunFrame
 from rules.idle import idle, tail_seconds
@@ -83,7 +84,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 RULE = Rule(
     id="idle_tail",
     title="The machines stay after the work",
-    category="time",
+    category=TIME,
     version=1,
     needs=(),
     parameters=(

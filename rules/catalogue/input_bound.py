@@ -44,6 +44,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from rules.category import DATA
 from rules.evidence import after, percentile, within
 from rules.frame import NodeFrame, RunFrame
 from rules.intervals import merged
@@ -184,7 +185,7 @@ def _advice(numbers: Numbers) -> str:
 RULE = Rule(
     id="input_bound",
     title="Training waits for its data",
-    category="data",
+    category=DATA,
     version=2,
     needs=("steps.data_wait",),
     parameters=(

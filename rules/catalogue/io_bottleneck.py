@@ -48,6 +48,7 @@ from rules.bottleneck import (
     judge_bottleneck,
     measure_bottleneck,
 )
+from rules.category import DATA
 from rules.evidence import rate
 from rules.frame import NodeFrame, RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
@@ -82,7 +83,7 @@ def io_wait_pct(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] 
 RULE = Rule(
     id="io_bottleneck",
     title="Storage holds up the GPUs",
-    category="data",
+    category=DATA,
     version=1,
     needs=("gpu*.busy_pct", "|".join(("host.cpu_iowait_pct", *PRESSURES))),
     parameters=(

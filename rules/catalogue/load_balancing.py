@@ -44,6 +44,7 @@ import pandas as pd
 
 from rules.activity import used_gpus, working
 from rules.bottleneck import patience_parameters
+from rules.category import GPU
 from rules.evidence import within
 from rules.frame import RunFrame
 from rules.gpus import gpu_counts, unfit
@@ -137,7 +138,7 @@ def _beyond_chance(first: np.ndarray, second: np.ndarray) -> float | None:
 RULE = Rule(
     id="load_balancing",
     title="The work is unevenly shared among the GPUs",
-    category="gpu",
+    category=GPU,
     version=1,
     needs=("gpu*.busy_pct",),
     parameters=(

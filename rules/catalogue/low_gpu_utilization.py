@@ -49,6 +49,7 @@ from __future__ import annotations
 import pandas as pd
 
 from rules.activity import UNUSED_PCT
+from rules.category import GPU
 from rules.evidence import after, percentile, within
 from rules.frame import NodeFrame, RunFrame
 from rules.intervals import merged
@@ -191,7 +192,7 @@ def _evidence(table: pd.DataFrame, entity: str, resolution_seconds: float) -> li
 RULE = Rule(
     id="low_gpu_utilization",
     title="GPUs are hardly used",
-    category="gpu",
+    category=GPU,
     version=1,
     needs=("gpu*.busy_pct",),
     parameters=(

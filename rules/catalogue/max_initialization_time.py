@@ -34,6 +34,7 @@ What a fix gives back (0.5 to 0.9 of the time) is our estimate.
 from __future__ import annotations
 
 from rules.activity import work_began
+from rules.category import TIME
 from rules.evidence import within
 from rules.frame import RunFrame
 from rules.parameter import MINUTE_SECONDS
@@ -88,7 +89,7 @@ def _judged(waited: float, run: float, values: Values, summary: str) -> Verdict:
 RULE = Rule(
     id="max_initialization_time",
     title="Training begins late",
-    category="time",
+    category=TIME,
     version=1,
     needs=(),
     parameters=(

@@ -35,6 +35,7 @@ import math
 import re
 from collections.abc import Iterable
 
+from rules.category import TIME
 from rules.evidence import within
 from rules.frame import RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
@@ -138,7 +139,7 @@ def _best_at(points: Points, less_is_better: bool, least_share: float) -> float:
 RULE = Rule(
     id="no_progress",
     title="No longer getting better",
-    category="time",
+    category=TIME,
     version=1,
     needs=(),
     parameters=(

@@ -29,6 +29,7 @@ kernel and Horovod tables come from traces, which are no part of this rule.
 
 from __future__ import annotations
 
+from rules.category import OVERVIEW
 from rules.frame import RunFrame
 from rules.rule import Numbers, Rule, Values, Verdict
 from rules.sagemaker_statistics import framework_seconds, job_seconds
@@ -60,7 +61,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 RULE = Rule(
     id="overall_framework_metrics",
     title="What the run's time went into",
-    category="overview",
+    category=OVERVIEW,
     version=1,
     needs=("steps",),
     parameters=(),

@@ -29,6 +29,7 @@ row for them; the sentence counts all nodes.
 
 from __future__ import annotations
 
+from rules.category import OVERVIEW
 from rules.frame import RunFrame
 from rules.rule import Numbers, Rule, Values, Verdict
 from rules.sagemaker_statistics import STATISTICS, percentile_table
@@ -80,7 +81,7 @@ def _sentence(cpu: dict[str, float], gpu: dict[str, float]) -> str:
 RULE = Rule(
     id="overall_system_usage",
     title="What the run used of its machines",
-    category="overview",
+    category=OVERVIEW,
     version=1,
     needs=(),
     parameters=(),

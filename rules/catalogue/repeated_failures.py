@@ -28,6 +28,7 @@ again. Three is ours; so is that half to all of the lost time need not be.
 
 from __future__ import annotations
 
+from rules.category import TIME
 from rules.evidence import within
 from rules.failures import failures
 from rules.frame import RunFrame
@@ -69,7 +70,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 RULE = Rule(
     id="repeated_failures",
     title="Fails again and again",
-    category="time",
+    category=TIME,
     version=1,
     needs=(),
     parameters=(

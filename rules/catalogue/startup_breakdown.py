@@ -36,6 +36,7 @@ import numpy as np
 import pandas as pd
 
 from rules.activity import own_cores, work_began
+from rules.category import TIME
 from rules.evidence import rate, within
 from rules.frame import NodeFrame, RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
@@ -123,7 +124,7 @@ def _parts(node: NodeFrame, end: float, resolution_seconds: float) -> dict[str, 
 RULE = Rule(
     id="startup_breakdown",
     title="Start-up takes long",
-    category="time",
+    category=TIME,
     version=1,
     needs=(),
     parameters=(

@@ -45,6 +45,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from rules.category import STEPS
 from rules.evidence import within
 from rules.frame import RunFrame
 from rules.intervals import merged
@@ -158,7 +159,7 @@ def _windows(worst: _Found) -> tuple[Window, ...]:
 RULE = Rule(
     id="step_outlier",
     title="Some steps take much longer than others",
-    category="steps",
+    category=STEPS,
     version=1,
     needs=("steps",),
     parameters=(

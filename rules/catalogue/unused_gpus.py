@@ -34,6 +34,7 @@ from __future__ import annotations
 import numpy as np
 
 from rules.activity import UNUSED_PCT, gpu_table
+from rules.category import GPU
 from rules.evidence import percentile, within
 from rules.frame import GPU_IN_USE_PCT, NodeFrame, RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
@@ -125,7 +126,7 @@ def _first_use(node: NodeFrame) -> float | None:
 RULE = Rule(
     id="unused_gpus",
     title="GPUs that were never used",
-    category="gpu",
+    category=GPU,
     version=1,
     needs=("gpu*.busy_pct",),
     parameters=(

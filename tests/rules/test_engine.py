@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import rules.catalogue
+from rules.category import TIME
 from rules.engine import evaluate, judge_again, lacking
 from rules.frame import RunFrame
 from rules.registry import all_rules
@@ -39,7 +40,7 @@ def breaks(*_: object) -> Numbers:
 
 
 CATALOGUE = Path(rules.catalogue.__path__[0])
-CONTENT = Rule("content", "Content", "test", 1, (), (), measures_nothing, always_passes)
+CONTENT = Rule("content", "Content", TIME, 1, (), (), measures_nothing, always_passes)
 FRAME = f.run(f.node(series=f.samples(10, host__cpu_busy_pct=5.0, gpu0__busy_pct=f.GAP)))
 
 

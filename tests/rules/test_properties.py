@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from rules.category import TIME
 from rules.engine import Judgement, evaluate, judge_again
 from rules.frame import NodeFrame, RunFrame
 from rules.registry import all_rules
@@ -22,8 +23,8 @@ from tests.rules import frames as f
 EVERY_RULE = pytest.mark.parametrize("rule", all_rules().values(), ids=lambda rule: rule.id)
 ABOUT_WORK = pytest.mark.parametrize(
     "rule",
-    # Those of category `time` judge when things happened, so that a later start is another run.
-    [rule for rule in all_rules().values() if rule.category != "time"],
+    # Those of `TIME` judge when things happened, so that a later start is another run.
+    [rule for rule in all_rules().values() if rule.category != TIME],
     ids=lambda rule: rule.id,
 )
 QUICK = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])

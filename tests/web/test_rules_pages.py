@@ -83,7 +83,9 @@ def test_every_rule_has_a_page_with_all_of_its_sections_and_parameters(owner):
     index = owner.page("/rules/")
     for rule in all_rules().values():
         assert f'href="/rules/{rule.id}/"' in index
+        assert f"<h2>{rule.category.title}</h2>" in index
         page = _text(owner.page(f"/rules/{rule.id}/"))
+        assert rule.category.title in page
         for title in ("What it checks", "Why it costs money", "When it is wrong", "Sources"):
             assert title in page
         assert all(parameter.name in page for parameter in rule.parameters)

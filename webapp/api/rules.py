@@ -146,7 +146,7 @@ def _document(workspace: Workspace, job: Job | None) -> dict[str, Any]:
             {
                 "rule": rule.id,
                 "title": rule.title,
-                "category": rule.category,
+                "category": rule.category.id,
                 "version": rule.version,
                 "sagemaker_name": rule.sagemaker_name,
                 "may_stop": rule.may_stop,

@@ -9,7 +9,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from rules.parameter import Preset
-from rules.registry import all_rules
+from rules.registry import all_rules, rules_by_category
 from rules.rule import Rule
 from webapp.accounts.access import PersonRequest
 from webapp.rulebook import preview
@@ -17,23 +17,14 @@ from webapp.rulebook.documentation import introduction, sections
 from webapp.rulebook.forms import as_text
 from webapp.thresholds.values import values_of
 
-CATEGORIES = {
-    "time": "Waste of time",
-    "data": "Waiting for data",
-    "gpu": "Use of GPUs",
-    "steps": "Steps",
-    "sizing": "Size of the machine",
-    "overview": "Overviews",
-}
-
 
 @require_safe
 def rules(request: PersonRequest) -> HttpResponse:
     """All rules by category, and how often each fired of late."""
     counts = preview.fired_counts(request.workspace)
     groups = [
-        (title, [_line(rule, counts) for rule in all_rules().values() if rule.category == category])
-        for category, title in CATEGORIES.items()
+        (category.title, [_line(rule, counts) for rule in members])
+        for category, members in rules_by_category().items()
     ]
     return render(request, "rules/rules.html", {"groups": groups, "days": preview.DAYS})
 
@@ -41,16 +32,16 @@ def rules(request: PersonRequest) -> HttpResponse:
 @require_safe
 def rule(request: PersonRequest, rule_id: str) -> HttpResponse:
     """What its docstring says, and the values by which this workspace judges."""
-    found = all_rules().get(rule_id)
-    if found is None:
+    chosen = all_rules().get(rule_id)
+    if chosen is None:
         raise Http404("There is no such rule.")
     context = {
-        "rule": found,
-        "category": CATEGORIES[found.category],
-        "introduction": introduction(found),
-        "sections": sections(found),
-        "parameters": _parameters(request, found),
-        "runs": preview.runs_that_fired(request.workspace, found.id),
+        "rule": chosen,
+        "category": chosen.category.title,
+        "introduction": introduction(chosen),
+        "sections": sections(chosen),
+        "parameters": _parameters(request, chosen),
+        "runs": preview.runs_that_fired(request.workspace, chosen.id),
         "days": preview.DAYS,
     }
     return render(request, "rules/rule.html", context)
@@ -60,9 +51,9 @@ def _line(rule: Rule, counts: dict[str, int]) -> dict[str, object]:
     return {"rule": rule, "checks": introduction(rule), "fired": counts.get(rule.id, 0)}
 
 
-def _parameters(request: PersonRequest, found: Rule) -> list[dict[str, object]]:
-    values = values_of(request.workspace)[found.id]
-    preset = found.preset_values(cast(Preset, request.workspace.preset))
+def _parameters(request: PersonRequest, rule: Rule) -> list[dict[str, object]]:
+    values = values_of(request.workspace)[rule.id]
+    preset = rule.preset_values(cast(Preset, request.workspace.preset))
     return [
         {
             "parameter": parameter,
@@ -72,5 +63,5 @@ def _parameters(request: PersonRequest, found: Rule) -> list[dict[str, object]]:
             "low": as_text(parameter, parameter.low),
             "high": as_text(parameter, parameter.high),
         }
-        for parameter in found.parameters
+        for parameter in rule.parameters
     ]
