@@ -12,7 +12,6 @@ def test_every_rule_is_in_one_category_and_an_id_means_one_category() -> None:
     assert len({category.id for category in grouped}) == len(grouped)
 
 
-def test_wasted_time_comes_first_and_overviews_last() -> None:
+def test_wasted_time_is_listed_before_the_overviews() -> None:
     titles = [category.title for category in rules_by_category()]
-    assert titles[0] == "Wasted time"
-    assert titles[-1] == "Overviews"
+    assert titles.index("Wasted time") < titles.index("Overviews")
