@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from advisor.costing.metric_cost import less_is_better
+from rules.metric_direction import less_is_better
 
 WORSE_RATIO = 0.05
 """Of the value; less is what a seed changes."""

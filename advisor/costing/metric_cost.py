@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
 from advisor.money import rounded_usd
+from rules.metric_direction import less_is_better
 
 Progress = Sequence[Sequence[float]]
 """(seconds since the start of the run, value) each time that it was better than ever."""
 MOST_POINTS = 100
-
-LESS_IS_BETTER = frozenset(
-    ["loss", "error", "err", "perplexity", "ppl", "mae", "mse", "rmse", "wer", "cer", "fid"]
-)
-MORE_IS_BETTER = frozenset(
-    ["acc", "accuracy", "auc", "f1", "score", "map", "bleu", "rouge", "reward", "dice", "iou",
-     "precision", "recall", "top1", "top5", "r2"]
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -99,13 +91,6 @@ def improvements(name: str, points: Iterable[tuple[float, float]]) -> list[list[
         return bests
     step = (len(bests) - 1) / (MOST_POINTS - 1)
     return [bests[round(n * step)] for n in range(MOST_POINTS)]
-
-
-def less_is_better(name: str) -> bool | None:
-    """By the words of its name; None: they don't tell."""
-    words = set(re.split(r"[^a-z0-9]+", name.lower()))
-    lower, higher = bool(words & LESS_IS_BETTER), bool(words & MORE_IS_BETTER)
-    return None if lower == higher else lower
 
 
 def _first(progress: Progress, target: float, is_less_better: bool) -> float:

@@ -32,27 +32,15 @@ LossNotDecreasing needs the tensors.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable
 
 from rules.category import TIME
 from rules.evidence import within
 from rules.frame import RunFrame
+from rules.metric_direction import is_validation, less_is_better
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.training_loop import events_of
 
-
-def _words(words: str) -> re.Pattern[str]:
-    """One of the words within a name like `val/top1_acc`, and not within a longer word."""
-    return re.compile(rf"(^|[^a-z])({'|'.join(words.split())})([^a-z]|$)")
-
-
-_VALIDATION = _words("val valid validation eval test dev")
-_LESS = _words("loss error err perplexity ppl mae mse rmse wer cer nll fid")
-_MORE = _words(
-    "acc accuracy top f1 auc auroc map iou miou score bleu rouge reward return psnr ssim precision "
-    "recall r2"
-)
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 0.9
 Points = list[tuple[float, float]]
 """Seconds and value, in order."""
@@ -61,11 +49,11 @@ Points = list[tuple[float, float]]
 def measure(frame: RunFrame, values: Values) -> Numbers:
     numbers: dict[str, float | None] = {"run_seconds": frame.duration_seconds}
     logged = _logged(frame)
-    name = _chosen(logged)
+    name = chosen_metric(logged)
     if name is None:
         return Numbers(numbers)
     points = logged[name]
-    best_at = _best_at(points, _less_is_better(name), values["least_improvement_pct"] / 100)
+    best_at = _best_at(points, bool(less_is_better(name)), values["least_improvement_pct"] / 100)
     since = [value for at, value in points if at > best_at]
     numbers |= {
         "values_count": float(len(points)),
@@ -111,21 +99,13 @@ def _logged(frame: RunFrame) -> dict[str, Points]:
     return {name: sorted(next(iter(ranks.values()))) for name, ranks in found.items()}
 
 
-def _chosen(names: Iterable[str]) -> str | None:
+def chosen_metric(names: Iterable[str]) -> str | None:
     """Validation before training, then losses before the others, then by name."""
-    known = [name for name in names if _LESS.search(name.lower()) or _MORE.search(name.lower())]
+    known = [name for name in names if less_is_better(name) is not None]
     ranked = sorted(
-        known, key=lambda name: (not _is_validation(name), not _less_is_better(name), name)
+        known, key=lambda name: (not is_validation(name), not less_is_better(name), name)
     )
     return ranked[0] if ranked else None
-
-
-def _is_validation(name: str) -> bool:
-    return _VALIDATION.search(name.lower()) is not None
-
-
-def _less_is_better(name: str) -> bool:
-    return _LESS.search(name.lower()) is not None
 
 
 def _best_at(points: Points, less_is_better: bool, least_share: float) -> float:
@@ -140,7 +120,7 @@ RULE = Rule(
     id="no_progress",
     title="No longer getting better",
     category=TIME,
-    version=1,
+    version=2,
     needs=(),
     parameters=(
         Parameter(

@@ -12,7 +12,6 @@ from advisor.costing.metric_cost import (
     MOST_POINTS,
     Trained,
     improvements,
-    less_is_better,
     metric_costs,
 )
 from advisor.costing.phases import usd_by_phase
@@ -87,15 +86,6 @@ def test_more_is_better_for_an_accuracy_and_a_name_that_tells_nothing_is_left_ou
     (found,) = metric_costs(a, b)
     assert (found.goal, found.a_seconds, found.b_seconds) == ("top1 ≥ 0.6", 2, 5)
     assert (found.a_usd, found.b_usd) == (None, None)
-
-
-@pytest.mark.parametrize(
-    ("name", "is_less"),
-    [("val/loss", True), ("eval_accuracy", False), ("f1", False), ("lr", None), ("glossary", None),
-     ("loss_score", None)],
-)  # fmt: skip
-def test_the_words_of_a_name_tell_what_is_better(name, is_less):
-    assert less_is_better(name) is is_less
 
 
 finite = st.floats(-1e6, 1e6)
