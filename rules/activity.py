@@ -1,4 +1,4 @@
-"""What a node did: its cores and its GPUs in use, from whichever series it has."""
+"""The utilisation of a node's cores and GPUs, from whichever series it has."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CORE_BUSY = re.compile(r"cpu\d+\.busy_pct")
 
 
 def has_part(node: NodeFrame) -> bool:
-    """The run was given some of the node's cores only, and its own use of them is known."""
+    """The run was given only some of the node's cores, and its own use of them is known."""
     given, all_cores = node.hardware.effective_cpus, node.hardware.vcpus
     known = given > 0 and node.series("tree.cpu_seconds_total") is not None
     return known and (host_cpu_pct(node) is None or given < 0.99 * all_cores)
@@ -28,7 +28,7 @@ def cores(node: NodeFrame) -> float:
 
 
 def cpu_pct(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | None:
-    """0..100 of the cores that the run was given: the host's, or its own processes' on a part."""
+    """0..100 of the cores that the run was given: the host's, or its own processes'."""
     if not has_part(node):
         return host_cpu_pct(node)
     busy = rate(node.series("tree.cpu_seconds_total"), resolution_seconds)
@@ -36,7 +36,7 @@ def cpu_pct(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | No
 
 
 def host_cpu_pct(node: NodeFrame) -> pd.Series[float] | None:
-    """All cores of the machine together: as measured, else the mean of its single cores."""
+    """All cores of the machine together: as measured, else the mean of the single cores."""
     whole = node.series("host.cpu_busy_pct")
     if whole is not None:
         return whole
@@ -56,28 +56,28 @@ def own_cores(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | 
 
 
 def gpu_table(node: NodeFrame) -> pd.DataFrame:
-    """The allocated GPUs' utilisation, a column a GPU that is known at all; NaN is unknown."""
+    """The utilisation of the allocated GPUs, one column per GPU with data; NaN is unknown."""
     known = {n: node.gpu_busy_pct(n) for n in node.allocated_gpus()}
     columns = {n: node.samples[f"gpu{n}.busy_pct"] for n, busy in known.items() if busy is not None}
     return pd.DataFrame(columns, index=node.samples.index)
 
 
 def used_gpus(node: NodeFrame) -> list[int]:
-    """Those that did anything in the whole run."""
+    """The GPUs that were used at any time of the run."""
     table = gpu_table(node)
     highest = {int(str(n)): percentile(table[n].dropna(), 99) or 0.0 for n in table}
     return [number for number, pct in highest.items() if pct > UNUSED_PCT]
 
 
 def used_gpu_pct(node: NodeFrame) -> pd.Series[float] | None:
-    """The mean over the GPUs that were used; None where none was or none is known."""
+    """The mean over the used GPUs; None: no GPU was used, or none is known."""
     used = used_gpus(node)
     mean = gpu_table(node)[used].mean(axis=1).dropna() if used else pd.Series(dtype=float)
     return mean if len(mean) else None
 
 
 def busiest_gpu_pct(node: NodeFrame) -> pd.Series[float] | None:
-    """The most that any allocated GPU was used, where all of them are known."""
+    """The highest utilisation of any allocated GPU, if all of them are known."""
     table = gpu_table(node)
     if not len(table.columns) or len(table.columns) < len(node.allocated_gpus()):
         return None
@@ -96,14 +96,14 @@ def last_step_end_seconds(node: NodeFrame) -> float | None:
 
 
 def work_began(node: NodeFrame) -> bool:
-    """A training step or the use of a GPU was seen, so its warm-up has an end."""
+    """A training step or the use of a GPU has ended the node's warm-up."""
     table = gpu_table(node)
     used = bool((table > GPU_IN_USE_PCT).any(axis=None)) if len(table.columns) else False
     return used or bool((node.steps["phase"] == "train").any())
 
 
 def working(node: NodeFrame, series: pd.Series[float] | None) -> pd.Series[float] | None:
-    """The part of a series between warm-up and the last step (the end, where none is known)."""
+    """The part of a series between warm-up and the last step (the end, if there are no steps)."""
     if series is None:
         return None
     end = last_step_end_seconds(node)

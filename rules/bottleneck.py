@@ -1,4 +1,4 @@
-"""What CPUBottleneck and IOBottleneck share: the time in which a host is busy and its GPUs idle."""
+"""What CPUBottleneck and IOBottleneck share: time with a busy host and idle GPUs."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Wording:
 def measure_bottleneck(frame: RunFrame, load: HostLoad, load_pct: float, gpu_pct: float) -> Numbers:
     """The known seconds of work, and those with the host above `load_pct` and GPUs below
     `gpu_pct`; node-seconds over the number of nodes."""
-    found = {node.key: _node_ticks(node, load, frame) for node in frame.nodes.values()}
-    ticks = {key: table for key, table in found.items() if table is not None}
+    by_node = {node.key: _node_ticks(node, load, frame) for node in frame.nodes.values()}
+    ticks = {key: table for key, table in by_node.items() if table is not None}
     resolution, nodes = frame.resolution_seconds, max(len(frame.nodes), 1)
     seen = low = stuck = 0.0
     windows: list[Window] = []
@@ -62,10 +62,10 @@ def judge_bottleneck(numbers: Numbers, values: Values, wording: Wording) -> Verd
     run_seconds, seen = numbers.known("run_seconds") or 0.0, numbers.known("seen_seconds") or 0.0
     share, needed = numbers.known("bottleneck_share_pct"), needed_seconds(values, run_seconds)
     if share is None or seen < needed:
-        seen_of = f"{seen:.0f} s of work with both host and GPUs known; it takes {needed:.0f} s"
-        return Verdict("insufficient_data", f"Too little to judge: {seen_of}.")
+        seen_of = f"{seen:.0f} s of work with both host and GPUs known, {needed:.0f} s needed"
+        return Verdict("insufficient_data", f"Not enough data: {seen_of}.")
     stuck = within(numbers.known("bottleneck_seconds") or 0.0, run_seconds)
-    summary = f"In {share:.1f} % of {seen:.0f} s of work {wording.what} while the GPUs idled."
+    summary = f"In {share:.1f} % of {seen:.0f} s of work, {wording.what} while the GPUs were idle."
     if not share > values["threshold"]:
         return Verdict("passed", summary)
     return Verdict(
@@ -80,7 +80,7 @@ def judge_bottleneck(numbers: Numbers, values: Values, wording: Wording) -> Verd
 
 
 def bottleneck_parameters() -> tuple[Parameter, ...]:
-    """`threshold`, `gpu_threshold` and patience, as both rules have them."""
+    """`threshold`, `gpu_threshold` and patience, the same in both rules."""
     return (
         Parameter(
             "threshold",
@@ -88,7 +88,7 @@ def bottleneck_parameters() -> tuple[Parameter, ...]:
             50,
             0,
             100,
-            "Fires above this share",
+            "Fires above this share of the time",
             "SageMaker, 50",
             "threshold",
             save=35,
@@ -100,7 +100,7 @@ def bottleneck_parameters() -> tuple[Parameter, ...]:
             10,
             0,
             100,
-            "GPUs idle below",
+            "GPUs count as idle below",
             "SageMaker, 10",
             "gpu_threshold",
             measured=True,
@@ -110,7 +110,7 @@ def bottleneck_parameters() -> tuple[Parameter, ...]:
 
 
 def patience_parameters() -> tuple[Parameter, ...]:
-    """How much evidence it takes, as `windows.needed_seconds` reads it."""
+    """How much evidence a verdict needs; see `windows.needed_seconds`."""
     return (
         Parameter(
             "patience_seconds",
@@ -118,13 +118,19 @@ def patience_parameters() -> tuple[Parameter, ...]:
             500,
             20,
             86_400,
-            "Known seconds of work that it takes to judge",
+            "Known seconds of work needed to judge",
             "SageMaker, 1000 samples at 0.5 s",
             sagemaker_name="patience",
             sagemaker_factor=SAGEMAKER_SAMPLE_SECONDS,
         ),
         Parameter(
-            "patience_share_pct", "%", 25, 0, 100, "In a short run this share is enough", "ours"
+            "patience_share_pct",
+            "%",
+            25,
+            0,
+            100,
+            "In a short run, this share of it is enough",
+            "ours",
         ),
     )
 

@@ -1,4 +1,4 @@
-"""Runs the rules over a frame; what one rule does never hides another."""
+"""Runs the rules over a frame; a failing rule never hides another."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _verdict(rule: Rule, numbers: Numbers, values: Values) -> Verdict:
 
 def _broken(rule: Rule, error: Exception) -> Verdict:
     logger.error("a rule failed", extra={"rule": rule.id}, exc_info=error)
-    summary = f"The rule failed and judged nothing: {type(error).__name__}: {error}"
+    summary = f"The rule failed with an error: {type(error).__name__}: {error}"
     return Verdict("insufficient_data", summary[:500])
 
 

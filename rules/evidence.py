@@ -7,7 +7,7 @@ import pandas as pd
 
 
 def percentile(series: pd.Series[float] | None, percent: float) -> float | None:
-    """The percentile (0..100, linear) of the finite values; None where there are none."""
+    """The percentile (0..100, linear) of the finite values; None if there are none."""
     if series is None:
         return None
     values = series.to_numpy(dtype=float)
@@ -16,7 +16,7 @@ def percentile(series: pd.Series[float] | None, percent: float) -> float | None:
 
 
 def after(series: pd.Series[float] | None, seconds: float) -> pd.Series[float] | None:
-    """The part of a series from `seconds` on; None where nothing is left."""
+    """The part of a series from `seconds` on; None if nothing is left."""
     if series is None:
         return None
     rest = series[series.index >= seconds]
@@ -26,17 +26,17 @@ def after(series: pd.Series[float] | None, seconds: float) -> pd.Series[float] |
 def rate(counter: pd.Series[float] | None, resolution_seconds: float) -> pd.Series[float] | None:
     """Increase per second between neighbouring samples of a counter.
 
-    Over a gap or a restart of the counter the rate is unknown and left out.
+    Over a gap or a restart of the counter the rate is unknown and is left out.
     """
     if counter is None:
         return None
     seconds = pd.Series(counter.index.to_numpy(dtype=float), index=counter.index).diff()
     increase = counter.diff()
     good = (seconds <= 1.5 * resolution_seconds) & (increase >= 0)
-    found = (increase / seconds)[good]
-    return found if len(found) else None
+    rates = (increase / seconds)[good]
+    return rates if len(rates) else None
 
 
 def within(seconds: float, longest_seconds: float) -> float:
-    """`seconds` held between 0 and the run's duration: no rule claims more than was paid for."""
+    """`seconds` clamped to 0..`longest_seconds`: no rule claims more than was paid for."""
     return min(max(seconds, 0.0), max(longest_seconds, 0.0))

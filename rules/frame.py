@@ -1,4 +1,4 @@
-"""`RunFrame`: everything a rule may look at, aligned, with gaps as NaN."""
+"""`RunFrame`: everything that a rule can read, aligned, with gaps as NaN."""
 
 from __future__ import annotations
 
@@ -67,25 +67,25 @@ class NodeFrame:
     intervals: tuple[tuple[float, float], ...] = ()
 
     def series(self, name: str) -> pd.Series[float] | None:
-        """The known samples of a series; None where there isn't one."""
+        """The known samples of a series; None if there are none."""
         if name not in self.samples.columns:
             return None
         known = self.samples[name].dropna()
         return known if len(known) else None
 
     def allocated_gpus(self) -> list[int]:
-        """The numbers of the GPUs that this run was given; by their series if never declared."""
+        """The numbers of the GPUs that this run was given; from their series if not declared."""
         if self.hardware.gpus:
             return [number for number, gpu in enumerate(self.hardware.gpus) if gpu.allocated]
-        found = (_GPU_BUSY.fullmatch(str(name)) for name in self.samples.columns)
-        return sorted(int(match[1]) for match in found if match)
+        matches = (_GPU_BUSY.fullmatch(str(name)) for name in self.samples.columns)
+        return sorted(int(match[1]) for match in matches if match)
 
     def gpu_busy_pct(self, number: int) -> pd.Series[float] | None:
         return self.series(f"gpu{number}.busy_pct")
 
     @cached_property
     def step_phases(self) -> frozenset[str]:
-        """The phases of which there are steps."""
+        """The phases that have steps."""
         return frozenset(self.steps["phase"].unique())
 
     @property
@@ -93,7 +93,7 @@ class NodeFrame:
         """The training steps after each rank's first, which is warm-up.
 
         As `start_seconds`, `count`, and `time` and `data_wait` in seconds of all the steps of a
-        row. Made anew each time: kept, it would double what a long run takes.
+        row. Computed anew each time: kept, it would double the memory of a long run.
         """
         steps, chosen = self.steps, self._is_trained
         columns = ("start_seconds", "duration_seconds", "data_wait_seconds", "count")
@@ -102,8 +102,8 @@ class NodeFrame:
         np.clip(wait, 0.0, time, out=wait)
         time *= count
         wait *= count
-        found = {"start_seconds": start, "count": count, "time": time, "data_wait": wait}
-        return pd.DataFrame(found, copy=False)
+        table = {"start_seconds": start, "count": count, "time": time, "data_wait": wait}
+        return pd.DataFrame(table, copy=False)
 
     @cached_property
     def training_ranks(self) -> int:
@@ -112,12 +112,12 @@ class NodeFrame:
 
     @cached_property
     def _is_trained(self) -> NDArray[np.bool_]:
-        """Of each of the steps, whether it is one of `training_steps`."""
+        """For each step, whether it is one of `training_steps`."""
         steps = self.steps
         chosen = (steps["phase"] == "train") & (steps["duration_seconds"] > 0)
         starts = steps["start_seconds"][chosen].groupby(steps["rank"][chosen])
-        found: NDArray[np.bool_] = chosen.to_numpy(dtype=bool, copy=True)
-        return found & ~steps.index.isin(starts.idxmin().dropna())
+        trained: NDArray[np.bool_] = chosen.to_numpy(dtype=bool, copy=True)
+        return trained & ~steps.index.isin(starts.idxmin().dropna())
 
     def warm_up_end_seconds(self) -> float:
         """When work began: the first training step, else the first use of a GPU, else 0."""
@@ -135,7 +135,7 @@ class NodeFrame:
 
 @dataclass(frozen=True)
 class RunFrame:
-    """A whole run, or as much of it as has arrived."""
+    """A whole run, or the part of it that has arrived."""
 
     resolution_seconds: float
     duration_seconds: float
@@ -151,7 +151,7 @@ class RunFrame:
             return pd.DataFrame(columns=[*STEP_COLUMNS, "node"])
         places = np.repeat(np.arange(len(having)), [len(steps) for steps in having.values()])
         every, *others = having.values()
-        # Those of a single node are shared, not copied: of a long run they are most that is held.
+        # The steps of a single node are shared, not copied: they are most of a long run's memory.
         every = pd.concat([every, *others]) if others else every
         every = every.reset_index(drop=True)
         return every.assign(node=pd.Categorical.from_codes(places, pd.Index(having)))

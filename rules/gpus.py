@@ -1,4 +1,4 @@
-"""Whether a run has GPUs at all and uses them: asked by every rule about how they are used."""
+"""Whether a run has GPUs and uses them: checked by every rule about GPU utilisation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rules.rule import Numbers, Verdict
 
 
 def gpu_counts(frame: RunFrame) -> dict[str, float | None]:
-    """How many GPUs the run was given, of how many the use is known, and how many were used."""
+    """How many GPUs the run was given, how many have known utilisation, how many were used."""
     nodes = frame.nodes.values()
     known = [n.gpu_busy_pct(number) for n in nodes for number in n.allocated_gpus()]
     return {
@@ -20,14 +20,14 @@ def gpu_counts(frame: RunFrame) -> dict[str, float | None]:
 
 
 def unfit(numbers: Numbers) -> Verdict | None:
-    """The verdict on a run without GPUs in use, by `gpu_counts`; None: there is one in use."""
+    """The verdict on a run without used GPUs, by `gpu_counts`; None: a GPU was used."""
     given, known = numbers.known("gpus_count") or 0.0, numbers.known("known_gpus_count") or 0.0
     if given <= 0:
         return Verdict("not_applicable", "The run was given no GPU.")
     if numbers.known("used_gpus_count"):
         return None
     if known < given:
-        return Verdict("insufficient_data", "Missing: the use of the GPUs.")
+        return Verdict("insufficient_data", "Missing: the utilisation of the GPUs.")
     if numbers.known("is_final"):
         return Verdict("not_applicable", "No GPU was ever used: see unused_gpus.")
     return Verdict("insufficient_data", "No GPU has been used so far.")

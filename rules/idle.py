@@ -1,4 +1,4 @@
-"""When nothing works: the GPUs of all nodes, or where there are none the run's own cores."""
+"""When a run is idle: the GPUs of all nodes, or without GPUs the run's own cores."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from rules.activity import busiest_gpu_pct, cores, own_cores
 from rules.frame import NodeFrame, RunFrame
 
 BLIP_SECONDS = 10.0
-"""Shorter stirrings don't end an idle spell, and shorter rests don't make one."""
+"""Shorter activity doesn't end idle time, and shorter idle time doesn't count."""
 BACKGROUND_SHARE = 0.02
-"""What a machine does by itself, of all its cores, where the run's own use isn't known."""
+"""Background activity as a share of all cores, if the run's own use isn't known."""
 
 
 def smoothed(series: pd.Series[float], resolution_seconds: float) -> pd.Series[float]:
-    """The running median over 10 s: blips vanish and edges stay where they are."""
+    """The running median over 10 s: removes blips, keeps edges in place."""
     width = round(BLIP_SECONDS / resolution_seconds) | 1
     return series.rolling(width, center=True, min_periods=1).median()
 
@@ -25,9 +25,9 @@ def has_gpus(frame: RunFrame) -> bool:
 
 
 def gpus_idle(frame: RunFrame, idle_pct: float) -> pd.Series[bool] | None:
-    """At the ticks at which the GPUs of all nodes are known: whether none of them works.
+    """Whether all GPUs of all nodes are idle, at the ticks at which all are known.
 
-    None: there are none, or of some node they are not known.
+    None: there are no GPUs, or those of a node are unknown.
     """
     with_gpus = [node for node in frame.nodes.values() if node.allocated_gpus()]
     busy = [busiest_gpu_pct(node) for node in with_gpus]
@@ -39,7 +39,7 @@ def gpus_idle(frame: RunFrame, idle_pct: float) -> pd.Series[bool] | None:
 
 
 def cores_idle(frame: RunFrame, idle_cores: float) -> pd.Series[bool] | None:
-    """At the ticks at which it is known of all nodes: whether each uses at most `idle_cores`."""
+    """Whether each node uses at most `idle_cores`, at the ticks at which all are known."""
     known = [
         smoothed(busy, frame.resolution_seconds) <= _allowed_cores(node, idle_cores)
         for node in frame.nodes.values()
@@ -52,7 +52,7 @@ def cores_idle(frame: RunFrame, idle_cores: float) -> pd.Series[bool] | None:
 
 
 def idle(frame: RunFrame, gpu_pct: float, idle_cores: float) -> pd.Series[bool] | None:
-    """Whether the run's GPUs do nothing; of a run without GPUs, whether its cores do nothing."""
+    """Whether the run's GPUs are idle; without GPUs, whether its cores are."""
     if has_gpus(frame):
         return gpus_idle(frame, gpu_pct)
     return cores_idle(frame, idle_cores)
@@ -61,9 +61,9 @@ def idle(frame: RunFrame, gpu_pct: float, idle_cores: float) -> pd.Series[bool] 
 def tail_seconds(frame: RunFrame, gpu_pct: float, idle_cores: float) -> tuple[float, float] | None:
     """When the last work ended, and the known idle seconds from there to the run's end.
 
-    Short gaps between idle ticks are idle; of longer ones nothing is known.
+    Short gaps between idle ticks count as idle; longer ones are unknown.
 
-    None: it isn't known, no work was ever seen, or most of the time after it is unknown.
+    None: activity is unknown, there was no work, or most of the time after it is unknown.
     """
     resting = idle(frame, gpu_pct, idle_cores)
     if resting is None or resting.all():
@@ -77,8 +77,7 @@ def tail_seconds(frame: RunFrame, gpu_pct: float, idle_cores: float) -> tuple[fl
 
 
 def _known_seconds(ticks: pd.Index[float], resolution_seconds: float) -> float:
-    """How long these ticks tell of: what is missing between two of them is known too where it is no
-    longer than a blip."""
+    """The time that these ticks cover; gaps between them count if no longer than a blip."""
     spans = np.append(np.diff(ticks.to_numpy(dtype=float)), resolution_seconds)
     known = np.where(spans <= BLIP_SECONDS, spans, resolution_seconds)
     return float(known.sum()) if len(ticks) else 0.0

@@ -1,4 +1,4 @@
-"""What each moment of a node and GPU went into: seconds of each cell of a grid, by label."""
+"""How each moment of a node and GPU was spent: seconds of each grid cell, by label."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rules.training_loop import phase_spans
 
 Floats = NDArray[np.float64]
 AS_RULES = ("epoch_gaps", "hung", "idle_tail", "unused_gpus")
-"""Rules whose parameters say what is a label of theirs: finding and ledger are of one mind."""
+"""Rules whose parameters also define their labels, so that findings and ledger agree."""
 BUSY_PCT, LOW_SM_PCT, GOOD_SM_PCT = 80.0, 50.0, 80.0
 
 
@@ -40,7 +40,7 @@ class Grid:
         return np.asarray(cells * self.width_seconds)
 
     def of_series(self, series: pd.Series[float] | None) -> Floats:
-        """A value a cell; NaN where it isn't known."""
+        """One value per cell; NaN: unknown."""
         found = np.full(self.count, np.nan)
         if series is None:
             return found
@@ -50,7 +50,7 @@ class Grid:
         return found
 
     def covered(self, windows: list[Window]) -> Floats:
-        """Seconds of each cell that the windows cover, which don't overlap."""
+        """Seconds of each cell covered by windows that don't overlap."""
         starts = np.array([w.start_seconds for w in windows])
         ends = np.array([w.end_seconds for w in windows])
         return self.spread(starts, ends, np.ones(len(windows)))

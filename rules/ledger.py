@@ -36,9 +36,9 @@ LABELS = (
     "unused_cores",
     "unclassified",
 )
-"""By priority: where two hold at once, the first has the time."""
+"""By priority: if two apply at once, the first gets the time."""
 NO_WASTE = frozenset({"gap", "effective", "unclassified"})
-"""Cost all the same: of a gap and of the unclassified nobody can say what it went into."""
+"""Still cost: nothing says what a gap or unclassified time was spent on."""
 Microseconds = NDArray[np.int64]
 
 
@@ -80,7 +80,7 @@ class Ledger:
         return max(by_gpu.values(), default=0)
 
     def node_seconds(self) -> dict[str, float]:
-        """By label, over all nodes: the time of whole nodes that went into it."""
+        """By label, over all nodes: its time, in whole nodes."""
         found = dict.fromkeys(LABELS, Fraction(0))
         for node in self.nodes:
             held = self.node_microseconds(node)
@@ -90,14 +90,14 @@ class Ledger:
 
 
 def ledger(frame: RunFrame, parameters: Mapping[str, Values] | None = None) -> Ledger:
-    """Of the run as far as it has arrived. What only its end can tell (its idle tail) is open
-    until then.
+    """The ledger of the run as far as it has arrived. Labels that depend on its end (its idle
+    tail) stay open until then.
 
     Args:
         parameters: rule id -> the values that differ from its defaults, as the run is judged by.
 
     Raises:
-        ValueError: a value that a rule of a label doesn't know or that is out of bounds.
+        ValueError: a value that a label's rule doesn't know or that is out of bounds.
     """
     spans = run_spans(frame, parameters or {})
     entries: list[Entry] = []
@@ -118,7 +118,7 @@ def ledger(frame: RunFrame, parameters: Mapping[str, Values] | None = None) -> L
 
 
 def held_microseconds(node: NodeFrame, frame: RunFrame) -> list[tuple[int, int]]:
-    """When the node was held, overlaps once; the whole run where that was never told."""
+    """When the node was held, overlaps counted once; the whole run if that isn't known."""
     spans = node.intervals or ((0.0, frame.duration_seconds),)
     edges = sorted((round(start * 1e6), round(end * 1e6)) for start, end in spans)
     found: list[tuple[int, int]] = []
@@ -148,7 +148,7 @@ def _cells(held: list[tuple[int, int]], frame: RunFrame) -> tuple[Grid, Microsec
 def _entries(
     node: str, gpu: int | None, seconds: dict[str, NDArray[np.float64]], widths: Microseconds
 ) -> Iterator[Entry]:
-    """Fills each cell label by label; what is left is unclassified."""
+    """Fills each cell label by label; the rest is unclassified."""
     filled = np.zeros(len(widths), dtype=np.int64)
     wanted = np.zeros(len(widths))
     for label in LABELS[:-1]:

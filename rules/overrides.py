@@ -39,7 +39,7 @@ def _rule_of(name: str, rules: Mapping[str, Rule]) -> tuple[Rule, str]:
         prefix = f"{rule.sagemaker_name}_".lower()
         if rule.sagemaker_name and name.lower().startswith(prefix):
             return rule, name[len(prefix) :]
-    raise ValueError(f"{name!r} names no rule: write <rule id>.<parameter> or <RuleName>_<param>")
+    raise ValueError(f"{name!r}: no such rule; write <rule id>.<parameter> or <RuleName>_<param>")
 
 
 def _parameter_of(rule: Rule, word: str) -> Parameter:

@@ -1,4 +1,4 @@
-"""A threshold that a workspace or job may set: typed, bounded, known by SageMaker's name too."""
+"""A threshold that a workspace or job can set: typed, bounded, also under SageMaker's name."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ PRESETS: tuple[Preset, ...] = get_args(Preset)
 Values = Mapping[str, float]
 """Parameter name -> value, complete (defaults filled in)."""
 SAGEMAKER_SAMPLE_SECONDS = 0.5
-"""SageMaker counts samples where we count seconds; it takes two a second unless told otherwise."""
+"""SageMaker counts samples, we count seconds; by default it takes two samples a second."""
 MINUTE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One threshold. A choice is kept as its position in `choices`."""
+    """One threshold. A choice is stored as its position in `choices`."""
 
     name: str
     unit: str
@@ -29,23 +29,23 @@ class Parameter:
     source: str
     sagemaker_name: str = ""
     sagemaker_factor: float = 1.0
-    """Our value over SageMaker's: 0.5 where it counts samples, 60 where it counts minutes."""
+    """Our value over SageMaker's: 0.5 if it counts samples, 60 if it counts minutes."""
     whole: bool = False
     choices: tuple[str, ...] = ()
     save: float | None = None
     safe: float | None = None
-    """What the presets say instead of the default; None: the same. Ours, all of them: `save` takes
-    smaller leaks for one too, `safe` speaks up only where there is hardly a doubt."""
+    """The presets' values instead of the default; None: the default. All are ours: `save` also
+    reports small waste, `safe` only clear cases."""
     measured: bool = False
-    """`measure` uses it: to judge by another value takes the samples, not just stored numbers."""
+    """`measure` uses it: a new value needs the samples, not just the stored numbers."""
 
     def of_preset(self, preset: Preset) -> float:
-        """The value before a workspace or job sets its own."""
+        """The value that applies unless a workspace or job sets its own."""
         chosen = {"save": self.save, "balanced": None, "safe": self.safe}[preset]
         return self.default if chosen is None else chosen
 
     def checked(self, value: float) -> float:
-        """`value` if it is allowed. Raises ValueError naming what is."""
+        """`value` if it is allowed; else raises ValueError that names the bounds."""
         if not (math.isfinite(value) and self.low <= value <= self.high):
             raise ValueError(f"{self.name} = {value} is outside {self.low}..{self.high}")
         if (self.whole or self.choices) and value != int(value):
@@ -53,35 +53,35 @@ class Parameter:
         return float(value)
 
     def parsed(self, text: str) -> float:
-        """The value that a person wrote. Raises ValueError naming what is allowed."""
+        """The value of a text. Raises ValueError that names the choices or the unit."""
         text = text.strip()
         if self.choices:
             known = {choice.lower(): number for number, choice in enumerate(self.choices)}
             if text.lower() not in known:
-                raise ValueError(f"{self.name} = {text!r} is none of {', '.join(self.choices)}")
+                raise ValueError(f"{self.name} = {text!r} is not one of {', '.join(self.choices)}")
             return float(known[text.lower()])
         try:
             return float(text)
         except ValueError:
-            raise ValueError(f"{self.name} = {text!r} is not a number of {self.unit}") from None
+            raise ValueError(f"{self.name} = {text!r} is not a number ({self.unit})") from None
 
 
 def complete(rule_id: str, parameters: Iterable[Parameter], overrides: Values) -> dict[str, float]:
-    """Defaults, then `overrides` by our name in our unit or by SageMaker's name in its unit.
+    """The defaults with `overrides`, by our names in our units or by SageMaker's in its units.
 
     Raises:
         ValueError: an unknown parameter or a value that isn't allowed; names it.
     """
     ours = {p.name: p for p in parameters}
     theirs = {p.sagemaker_name.lower(): p for p in ours.values() if p.sagemaker_name}
-    found = {p.name: p.default for p in ours.values()}
+    values = {p.name: p.default for p in ours.values()}
     for name, value in overrides.items():
         parameter = ours.get(name) or theirs.get(name.lower())
         if parameter is None:
             raise ValueError(f"{rule_id} has no parameter {name!r}; it has {', '.join(ours)}")
         factor = 1.0 if name in ours else parameter.sagemaker_factor
         try:
-            found[parameter.name] = parameter.checked(factor * value)
+            values[parameter.name] = parameter.checked(factor * value)
         except ValueError as problem:
             raise ValueError(f"{rule_id}.{problem}") from None
-    return found
+    return values

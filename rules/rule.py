@@ -36,7 +36,7 @@ class Numbers:
     """Name with its unit, for one node or GPU `name@entity` -> value; None: not measured."""
     windows: tuple[Window, ...] = ()
     missing: tuple[str, ...] = ()
-    """What was needed and not there, in words for a person."""
+    """What is missing, in words for a person."""
 
     def known(self, name: str) -> float | None:
         """A value; None where it is absent or not a finite number."""
@@ -46,8 +46,8 @@ class Numbers:
     def by_entity(self, name: str) -> dict[str, float]:
         """The known values stored as `name@entity`, by entity."""
         keys = (key for key in self.values if key.partition("@")[0] == name and "@" in key)
-        found = {key.partition("@")[2]: self.known(key) for key in keys}
-        return {entity: value for entity, value in found.items() if value is not None}
+        known = {key.partition("@")[2]: self.known(key) for key in keys}
+        return {entity: value for entity, value in known.items() if value is not None}
 
     def to_document(self) -> dict[str, Any]:
         """For a JSON column; a value that isn't finite becomes null."""
@@ -66,7 +66,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The judgement of one run by one rule."""
+    """A rule's verdict on one run."""
 
     state: State
     summary: str
@@ -82,7 +82,7 @@ class Verdict:
     def __post_init__(self) -> None:
         if not 0 <= self.waste_seconds_low <= self.waste_seconds_high < math.inf:
             low, high = self.waste_seconds_low, self.waste_seconds_high
-            raise ValueError(f"a waste of {low} to {high} s is no range")
+            raise ValueError(f"a waste of {low} to {high} s is not a range")
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,8 @@ class Rule:
     category: Category
     version: int
     needs: tuple[str, ...]
-    """Series by pattern (`gpu*.busy_pct`), either of two (`a|b`), `steps` or `steps.data_wait`.
-    Where a run has none of one, the rule can't have passed or fired."""
+    """Series by pattern (`gpu*.busy_pct`), alternatives (`a|b`), `steps` or `steps.data_wait`.
+    A run that lacks one of them can neither pass nor fire."""
     parameters: tuple[Parameter, ...]
     measure: Callable[[RunFrame, Values], Numbers]
     judge: Callable[[Numbers, Values], Verdict]
@@ -103,9 +103,9 @@ class Rule:
     """`window`: what it finds in one stretch doesn't depend on the rest of the run, so it may be
     judged on each new stretch alone. `run`: it needs the whole run so far."""
     awaits_end: bool = False
-    """It depends on what is still to come: before the run's end it can't fire."""
+    """The verdict depends on the rest of the run: it can't fire before the end."""
     may_stop: bool = False
-    """While what it finds goes on, the run may be ended for it, if its owner allows that."""
+    """The run may be stopped while the finding lasts, if its owner allows that."""
     sagemaker_name: str = ""
     documentation: str = field(default="", repr=False)
 
@@ -120,7 +120,7 @@ class Rule:
         return complete(self.id, self.parameters, overrides or {})
 
     def preset_values(self, preset: Preset) -> dict[str, float]:
-        """Every parameter as a preset has it."""
+        """Every parameter's value in a preset."""
         return {p.name: p.of_preset(preset) for p in self.parameters}
 
     def parameter(self, name: str) -> Parameter:

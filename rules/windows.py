@@ -15,7 +15,7 @@ from rules.rule import Values
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 LEAST_SECONDS = 20.0
-"""Less than this is never enough to judge, however short the run."""
+"""The least evidence for a verdict, however short the run."""
 
 
 def window_percentiles(
@@ -24,10 +24,10 @@ def window_percentiles(
     window_seconds: float,
     percents: Mapping[str, float],
 ) -> pd.DataFrame:
-    """`start`, `end` and a column a percentile of each window after warm-up.
+    """`start`, `end` and one column per percentile, for each window after warm-up.
 
-    The last window takes what is left over; one that is less than half as well known as the best
-    known one is left out.
+    The last window includes the remainder. Windows with less than half as many samples as the
+    fullest one are left out.
     """
     work = after(series, node.warm_up_end_seconds())
     if work is None:
@@ -47,18 +47,18 @@ def window_percentiles(
 
 
 def needed_seconds(values: Values, run_seconds: float) -> float:
-    """`patience_seconds`, in a short run `patience_share_pct` of it, never below 20 s."""
+    """`patience_seconds`, or in a short run `patience_share_pct` of it; never below 20 s."""
     share = values["patience_share_pct"] / 100 * run_seconds
     return max(min(values["patience_seconds"], share), LEAST_SECONDS)
 
 
 def _percentile(ordered: Floats, firsts: Places, counts: Places, percent: float) -> Floats:
-    """Of each window, whose values lie sorted from `firsts` on; as np.percentile has it."""
+    """The percentile of each window, whose sorted values start at `firsts`; like np.percentile."""
     at = (counts - 1) * (percent / 100)
     below = np.floor(at).astype(np.int64)
     low, high = ordered[firsts + below], ordered[firsts + np.minimum(below + 1, counts - 1)]
     part = at - below
-    found: Floats = np.where(
+    percentiles: Floats = np.where(
         part < 0.5, low + (high - low) * part, high - (high - low) * (1 - part)
     )
-    return found
+    return percentiles

@@ -1,39 +1,39 @@
-"""Batches too small to fill the GPU: cores, GPU and its memory all have room.
+"""The batch is too small: CPU cores, GPU and GPU memory all have room.
 
 ## What it checks
-For each GPU that was used, in the work after warm-up cut into windows of `window_seconds`: the
-95th percentile of the typical window (the median over the windows) of the node's CPU use, of the
-GPU's use, and of its memory in use, as a share of what it has.
+For each used GPU: the 95th percentile of the node's CPU utilisation, of the GPU's utilisation and
+of its used memory (as a share of its size). The time after warm-up is cut into windows of
+`window_seconds`; the median over the windows counts.
 
 ## Why it costs money
-A small batch leaves most of the GPU idle, and each step pays its fixed costs (launches,
+A small batch leaves most of the GPU idle. Each step pays its fixed costs (kernel launches,
 synchronisation, logging) for few samples.
 
 ## When it fires
-When at least one GPU has the three percentiles below `cpu_threshold_p95`, `gpu_threshold_p95` and
-`gpu_memory_threshold_p95`. Enough to judge is `patience_seconds` of known samples after warm-up, in
-a short run `patience_share_pct` of its duration, and never less than 20 s.
+When all three percentiles of at least one GPU are below `cpu_threshold_p95`, `gpu_threshold_p95`
+and `gpu_memory_threshold_p95`. It needs `patience_seconds` of known samples after warm-up, or
+`patience_share_pct` of a short run, and never less than 20 s.
 
 ## When it is wrong
-Frameworks that reserve all memory at once (TensorFlow, JAX) look full whatever the batch. A loop
-that waits for data leaves the same trace; where the wait is known and large it is named, and the
-lower end of the waste is 0. A larger batch may change what the model learns.
+Frameworks that reserve all memory at once (TensorFlow, JAX) look full whatever the batch size. A
+loop that waits for data looks the same; if the wait is measured and large, the finding says so, and
+the lower end of the waste is 0. A larger batch may change what the model learns.
 
 ## How to fix it
-Raise the batch size up to nine tenths of the memory, and the learning rate with it. Where the
-batch must stay, take a smaller GPU.
+Raise the batch size until about 90 % of the memory is used, and the learning rate with it. If the
+batch size must stay, use a smaller GPU.
 
 ## Parameters
-The three thresholds as in SageMaker. `window_seconds` and `patience_seconds` answer to its `window`
-and `patience`, at two samples a second; `patience_share_pct` makes short runs judgeable.
+The three thresholds as in SageMaker. `window_seconds` and `patience_seconds` are SageMaker's
+`window` and `patience` at two samples a second; `patience_share_pct` lets short runs be judged.
 
 ## Sources
 SageMaker Debugger's BatchSize: cpu_threshold_p95, gpu_threshold_p95, gpu_memory_threshold_p95 all
-70, window 500, patience 1000. Differences: memory is what is in use, while there it is the
-activity of the memory controller; without it the rule is silent and doesn't fail; a GPU that was
-never used is unused and no matter of its batch; the typical window counts once, while there the
-last window counts again at each scan; warm-up is really left out. What a larger batch gives back
-(1.1 to 1.8 times the throughput, never more than the idle time) is our estimate.
+70, window 500, patience 1000. Differences: memory is the memory in use, where SageMaker takes the
+activity of the memory controller; without memory data the rule reports missing data and doesn't
+fail; a GPU that was never used is left to `unused_gpus`; each window counts once, where SageMaker
+counts the last window again at each scan; warm-up is really left out. What a larger batch gives
+back (1.1 to 1.8 times the throughput, never more than the idle time) is our estimate.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from rules.windows import needed_seconds, window_percentiles
 
 GAIN_LOW, GAIN_HIGH = 1.1, 1.8
 WAITS_PCT = 15.0
-"""From here on `input_bound` fires, and the batch may not be the cause."""
+"""From this share `input_bound` fires, and the batch may not be the cause."""
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
@@ -65,8 +65,8 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
     for node in frame.nodes.values():
         numbers[f"cpu_p95_pct@{node.key}"] = _cpu_p95(node, frame, values)
         for number in used_gpus(node):
-            found, work = _gpu_numbers(node, number, frame, values)
-            numbers |= {f"{name}@{node.key}/gpu{number}": value for name, value in found.items()}
+            measured, work = _gpu_numbers(node, number, frame, values)
+            numbers |= {f"{name}@{node.key}/gpu{number}": value for name, value in measured.items()}
             windows += [work] if work else []
     return Numbers(numbers, merged(windows))
 
@@ -79,9 +79,9 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     judged = _judged(numbers, needed)
     if not judged:
         return Verdict("insufficient_data", _what_lacks(numbers, needed))
-    bad = [gpu for gpu, found in judged.items() if _is_small(found, values)]
+    bad = [gpu for gpu, percentiles in judged.items() if _is_small(percentiles, values)]
     if not bad:
-        return Verdict("passed", f"None of {len(judged)} GPUs had room in all three.")
+        return Verdict("passed", f"None of {len(judged)} GPUs had room for a larger batch.")
     return _fired(numbers, judged, bad, run_seconds)
 
 
@@ -91,15 +91,15 @@ def _fired(
     cpu, gpu, memory = (max(judged[each][i] for each in bad) for i in range(3))
     wait = numbers.known("wait_share_pct")
     waits = wait is not None and wait >= WAITS_PCT
-    held_up = f" But {wait:.0f} % of the step time it waited for data." if waits else ""
+    held_up = f" But the loop waited for data for {wait:.0f} % of the step time." if waits else ""
     low, high = _waste_seconds(numbers, bad, run)
     return Verdict(
         "fired",
-        f"{len(bad)} of {len(judged)} GPUs had room: p95 of use at most {gpu:.0f} %, of memory "
-        f"{memory:.0f} %, of the cores {cpu:.0f} %.{held_up}",
-        advice="First cure the wait for data. Then raise the batch size, or take a smaller GPU."
+        f"{len(bad)} of {len(judged)} GPUs had room for a larger batch: p95 of GPU utilisation at "
+        f"most {gpu:.0f} %, of GPU memory {memory:.0f} %, of CPU {cpu:.0f} %.{held_up}",
+        advice="Fix the wait for data first. Then raise the batch size, or use a smaller GPU."
         if waits
-        else "Raise the batch size (and the learning rate with it), or take a smaller GPU.",
+        else "Raise the batch size (and the learning rate with it), or use a smaller GPU.",
         waste_seconds_low=0.0 if waits else low,
         waste_seconds_high=high,
         severity="medium",
@@ -108,7 +108,7 @@ def _fired(
 
 
 def _judged(numbers: Numbers, needed: float) -> dict[str, tuple[float, float, float]]:
-    """CPU, GPU and memory percentiles of each GPU of which all are known for long enough."""
+    """CPU, GPU and memory percentiles of each GPU whose percentiles are known for long enough."""
     cpu, gpu = numbers.by_entity("cpu_p95_pct"), numbers.by_entity("gpu_p95_pct")
     memory, seen = numbers.by_entity("gpu_memory_p95_pct"), numbers.by_entity("seen_seconds")
     both = sorted(gpu.keys() & memory.keys())
@@ -117,17 +117,17 @@ def _judged(numbers: Numbers, needed: float) -> dict[str, tuple[float, float, fl
     return {e: (cpu[nodes[e]], gpu[e], memory[e]) for e in known}
 
 
-def _is_small(found: tuple[float, float, float], values: Values) -> bool:
+def _is_small(percentiles: tuple[float, float, float], values: Values) -> bool:
     names = ("cpu_threshold_p95", "gpu_threshold_p95", "gpu_memory_threshold_p95")
-    return all(pct < values[name] for pct, name in zip(found, names, strict=True))
+    return all(pct < values[name] for pct, name in zip(percentiles, names, strict=True))
 
 
 def _what_lacks(numbers: Numbers, needed: float) -> str:
     if not numbers.by_entity("gpu_memory_p95_pct"):
-        return "Missing: the GPUs' memory in use, as a share of what they have."
+        return "Missing: used GPU memory as a share of its size."
     if not numbers.by_entity("cpu_p95_pct"):
-        return "Missing: the CPU use."
-    return f"Too little to judge: it takes {needed:.0f} s of samples of each GPU after warm-up."
+        return "Missing: CPU utilisation."
+    return f"Not enough data: each GPU needs {needed:.0f} s of samples after warm-up."
 
 
 def _waste_seconds(numbers: Numbers, bad: list[str], run: float) -> tuple[float, float]:
@@ -154,19 +154,19 @@ def _gpu_numbers(
     tables = [window_percentiles(node, each, length, {"p95": 95}) for each in (busy, used)]
     gpu_p95, memory_p95 = (float(t["p95"].median()) if len(t) else None for t in tables)
     work = after(busy, node.warm_up_end_seconds())
-    found: dict[str, float | None] = {"gpu_p95_pct": gpu_p95, "gpu_memory_p95_pct": memory_p95}
+    measured: dict[str, float | None] = {"gpu_p95_pct": gpu_p95, "gpu_memory_p95_pct": memory_p95}
     if work is None:
-        return found, None
+        return measured, None
     resolution = frame.resolution_seconds
-    found["seen_seconds"] = len(work) * resolution
-    found["idle_seconds"] = float((1 - work.clip(0, 100) / 100).sum()) * resolution
+    measured["seen_seconds"] = len(work) * resolution
+    measured["idle_seconds"] = float((1 - work.clip(0, 100) / 100).sum()) * resolution
     entity = f"{node.key}/gpu{number}"
-    return found, Window(float(work.index[0]), float(work.index[-1]) + resolution, entity)
+    return measured, Window(float(work.index[0]), float(work.index[-1]) + resolution, entity)
 
 
 RULE = Rule(
     id="batch_size",
-    title="Batches leave room on the GPU",
+    title="Batch too small for the GPU",
     category=GPU,
     version=1,
     needs=("gpu*.busy_pct",),
@@ -177,7 +177,7 @@ RULE = Rule(
             70,
             0,
             100,
-            "CPU below",
+            "CPU p95 below",
             "SageMaker, 70",
             "cpu_threshold_p95",
             save=80,
@@ -189,7 +189,7 @@ RULE = Rule(
             70,
             0,
             100,
-            "GPU below",
+            "GPU p95 below",
             "SageMaker, 70",
             "gpu_threshold_p95",
             save=80,
@@ -201,7 +201,7 @@ RULE = Rule(
             70,
             0,
             100,
-            "GPU memory below",
+            "GPU memory p95 below",
             "SageMaker, 70",
             "gpu_memory_threshold_p95",
             save=80,
@@ -213,7 +213,7 @@ RULE = Rule(
             250,
             10,
             86_400,
-            "Length of a window",
+            "Window length",
             "SageMaker, 500 samples at 0.5 s",
             sagemaker_name="window",
             sagemaker_factor=SAGEMAKER_SAMPLE_SECONDS,

@@ -1,30 +1,30 @@
-"""A long training that saves nothing.
+"""A long training run saves no checkpoints.
 
 ## What it checks
-Whether a run that trains (tells steps) has told a checkpoint, or written in bursts (five times the
-median and 20 MB/s) as one does that saves, and how long it has been at work.
+Whether a run with training steps recorded a checkpoint or wrote in bursts (five times the median
+rate and 20 MB/s), as saving does, and how long it has been training.
 
 ## Why it costs money
-When the machine fails, or the spot instance is taken back, all of it is computed again.
+If the machine fails or the spot instance is reclaimed, everything is computed again.
 
 ## When it fires
-After `without_seconds` of work in which no checkpoint was told and none seen by its writing. While
-the run goes on, as soon as that is so.
+After `without_seconds` of work without a recorded checkpoint and without bursts of writing. It
+fires as soon as that is so, while the run goes on.
 
 ## When it is wrong
-A small model is saved too fast to be seen, or to a place that isn't watched. Tell it:
-`with trimtab.phase("checkpoint"):`.
+A small model may be saved too fast to be seen, or to a place that isn't monitored. Record the
+checkpoint: `with trimtab.phase("checkpoint"):`.
 
 ## How to fix it
-Save every half an hour or so; `checkpoint_interval` says what pays.
+Save about every half hour; `checkpoint_interval` says what pays off.
 
 ## Parameters
-`without_seconds`, and `mtbf_hours` and `spot_mtbf_hours`: how often a node fails.
+`without_seconds`, and `mtbf_hours` and `spot_mtbf_hours`: the mean time between failures of a node.
 
 ## Sources
-Two hours: ours. What is at stake is the chance of a failure times half of the work: by one failure
-in 30 days and node (ours; Meta's Llama 3 report counts one in about nine months for eight GPUs, and
-smaller sites more), and for the upper end by one a day, as on spot.
+Two hours: ours. At risk is the probability of a failure times half of the work. The lower end
+assumes one failure per node in 30 days (ours; Meta's Llama 3 report counts one in about nine months
+for eight GPUs, and smaller sites more), the upper end one a day, as on spot instances.
 """
 
 from __future__ import annotations
@@ -54,16 +54,22 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
     work, run = numbers.known("work_seconds") or 0.0, numbers.known("run_seconds") or 0.0
-    told = numbers.known("told_count") or 0.0
-    if told:
-        return Verdict("passed", f"{told:.0f} checkpoints were told.")
+    recorded = numbers.known("told_count") or 0.0
+    if recorded:
+        return Verdict("passed", f"{recorded:.0f} checkpoints were recorded.")
     if not numbers.known("steps_count"):
-        return Verdict("insufficient_data", "No training step was seen: call trimtab.step().")
+        return Verdict("insufficient_data", "No training steps were recorded: call trimtab.step().")
     if work < values["without_seconds"]:
-        return Verdict("passed", f"{work:.0f} s of work: little would be lost.")
+        return Verdict(
+            "passed",
+            f"Only {work:.0f} s of work without a checkpoint: a failure would lose little.",
+        )
     if seen := numbers.known("bursts_count"):
-        ask = 'If they are checkpoints, tell them: trimtab.phase("checkpoint").'
-        return Verdict("insufficient_data", f"{seen:.0f} bursts of writing were seen. {ask}")
+        ask = 'If they are checkpoints, record them: trimtab.phase("checkpoint").'
+        return Verdict(
+            "insufficient_data",
+            f"No checkpoint was recorded, but {seen:.0f} bursts of writing. {ask}",
+        )
     nodes = max(numbers.known("nodes_count") or 1.0, 1.0)
     low, high = (
         within(work * min(nodes * work / (2 * 3600 * values[name]), 1.0), run)
@@ -71,8 +77,8 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     )
     return Verdict(
         "fired",
-        f"In {work / 3600:.1f} h of work no checkpoint was told or seen.",
-        advice="Save every half an hour or so, to a place that outlives the machine.",
+        f"No checkpoint in {work / 3600:.1f} h of work; a failure would lose all of it.",
+        advice="Save about every half hour, to storage that outlives the machine.",
         waste_seconds_low=min(low, high),
         waste_seconds_high=max(low, high),
         severity="high" if work > 4 * values["without_seconds"] else "medium",
@@ -82,7 +88,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 
 RULE = Rule(
     id="checkpoint_missing",
-    title="Nothing is saved",
+    title="No checkpoints",
     category=TIME,
     version=1,
     needs=(),
@@ -98,8 +104,10 @@ RULE = Rule(
             save=3600,
             safe=14_400,
         ),
-        Parameter("mtbf_hours", "h", 720, 1, 1e6, "A node fails once in", "30 days: ours"),
-        Parameter("spot_mtbf_hours", "h", 24, 0.1, 1e6, "As on spot: once in", "ours"),
+        Parameter(
+            "mtbf_hours", "h", 720, 1, 1e6, "Mean time between failures of a node", "30 days: ours"
+        ),
+        Parameter("spot_mtbf_hours", "h", 24, 0.1, 1e6, "The same on spot", "ours"),
     ),
     measure=measure,
     judge=judge,

@@ -1,30 +1,30 @@
-"""Training stands still while checkpoints are written.
+"""Training stops while checkpoints are written.
 
 ## What it checks
-The time that each node spends in writing checkpoints, as told (the phase `checkpoint`, or its
-event's seconds), without those in which the GPUs went on working; where nothing was told, bursts of
-writing (five times the median and 20 MB/s) while the GPUs are below 10 %.
+The time that each node spends writing checkpoints, as recorded (the phase `checkpoint`, or the
+seconds of its event), without those during which the GPUs went on working. If nothing was recorded:
+bursts of writing (five times the median rate and 20 MB/s) while the GPUs are below 10 %.
 
 ## Why it costs money
-The GPUs wait for a disk or an upload that could go on beside them.
+The GPUs wait for a disk or an upload that could run in the background.
 
 ## When it fires
-When at least `fewest` savings make up `share_pct` of the run or more. Runs shorter than
+When at least `fewest` checkpoints take `share_pct` of the run or more. Runs shorter than
 `minimum_seconds` are not judged.
 
 ## When it is wrong
-A telling loop that saves in the background inside the phase looks like one that waits, if its GPUs
-are not known. A dataset that is unpacked between epochs is a burst of writing as well.
+Without GPU utilisation, saving in the background inside a recorded phase looks like waiting.
+Unpacking a dataset between epochs is a burst of writing as well.
 
 ## How to fix it
-Save in the background (`torch.distributed.checkpoint.async_save`), in shards, to local NVMe first;
-save less often: see `checkpoint_interval`.
+Save in the background (`torch.distributed.checkpoint.async_save`), in shards, to local NVMe first.
+Save less often: see `checkpoint_interval`.
 
 ## Parameters
 `share_pct`, `fewest` and `minimum_seconds`.
 
 ## Sources
-5 %: ours, after CheckFreq (FAST 2021), which holds the overhead of saving below 3.5 %. That 0.7 to
+5 %: ours, after CheckFreq (FAST 2021), which keeps the overhead of saving below 3.5 %. That 0.7 to
 0.95 of the time can be given back is our estimate. SageMaker has no such rule.
 """
 
@@ -63,21 +63,23 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     if stalled is None:
         return Verdict(
             "insufficient_data",
-            'No checkpoint was told: call trimtab.phase("checkpoint"). Nor are both the writing '
-            "and the GPUs' use known.",
+            'No checkpoint was recorded: call trimtab.phase("checkpoint"). Without it, the disk '
+            "writes and the GPU utilisation are needed.",
         )
     if run < values["minimum_seconds"]:
-        return Verdict("insufficient_data", f"Too little to judge: {run:.0f} s.")
+        return Verdict("insufficient_data", f"Not enough data: a run of {run:.0f} s.")
     count, share = numbers.known("stalls_count") or 0.0, 100 * stalled / run
-    how = "told" if numbers.known("is_told") else "seen by their writing"
-    summary = f"{count:.0f} checkpoints ({how}) held the run up for {stalled:.0f} s, {share:.1f} %."
+    how = "recorded" if numbers.known("is_told") else "seen as bursts of writing"
+    summary = (
+        f"{count:.0f} checkpoints ({how}) stopped it for {stalled:.0f} s, {share:.1f} % of the run."
+    )
     if count < values["fewest"] or share < values["share_pct"]:
         return Verdict("passed", summary)
     lost = within(stalled, run)
     return Verdict(
         "fired",
         summary,
-        advice="Save in the background, in shards, to local NVMe first; or less often.",
+        advice="Save in the background, in shards, to local NVMe first; or save less often.",
         waste_seconds_low=RECOVERABLE_LOW * lost,
         waste_seconds_high=RECOVERABLE_HIGH * lost,
         severity="high" if share >= 15 else "medium",
@@ -87,7 +89,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 
 RULE = Rule(
     id="checkpoint_stalls",
-    title="Training waits for its checkpoints",
+    title="Training waits for checkpoints",
     category=TIME,
     version=1,
     needs=(),
@@ -98,13 +100,15 @@ RULE = Rule(
             5,
             0,
             100,
-            "Fires from this share of the run on",
+            "Fires from this share of the run",
             "ours",
             save=2,
             safe=10,
         ),
-        Parameter("fewest", "checkpoints", 3, 1, 1e6, "And so many", "ours", whole=True),
-        Parameter("minimum_seconds", "s", 300, 10, 86_400, "Shorter runs: not judged", "ours"),
+        Parameter(
+            "fewest", "checkpoints", 3, 1, 1e6, "Least number of checkpoints", "ours", whole=True
+        ),
+        Parameter("minimum_seconds", "s", 300, 10, 86_400, "Shortest run that is judged", "ours"),
     ),
     measure=measure,
     judge=judge,

@@ -1,39 +1,37 @@
 """The machine has far more cores and memory than the run uses.
 
 ## What it checks
-The 95th percentile of CPU use after warm-up and the 99th of memory in use over the whole run,
-against what each node has. CPU is that of the host; where the run was given only some of its
-cores (cgroup, affinity, scheduler), the CPU time of its own processes over those cores.
+The 95th percentile of CPU utilisation after warm-up and the 99th of used memory over the whole run,
+against what each node has. CPU utilisation is the host's; if the run was given only some of the
+cores (cgroup, affinity, scheduler), it is the CPU time of its own processes over those cores.
 
 ## Why it costs money
 Within a family of instance types, half the cores and memory cost half as much an hour.
 
 ## When it fires
-When every node stays below both `cpu_p95_pct` and `memory_p99_pct`, for at least
-`minimum_seconds` after warm-up, and a smaller machine would hold the busiest node with
-`cpu_target_pct` and `memory_headroom_pct`. Memory counts from the first second on: loading the
-data needs it too.
+When every node stays below both `cpu_p95_pct` and `memory_p99_pct` for at least `minimum_seconds`
+after warm-up, and a smaller machine would fit the busiest node with `cpu_target_pct` and
+`memory_headroom_pct`. Memory counts from the first second, because loading the data needs it too.
 
 ## When it is wrong
-Where others use the machine as well, the host's figures are not the run's alone. Page cache
-doesn't count as memory in use, so a dataset that is read again and again may profit from more
-than is shown. A run that one single thread limits shows little CPU on a large machine: a smaller
-one fits only if its cores are as fast. A run on GPUs in use is not judged: there the GPU decides
-the machine, and its cores and memory come with it.
+If others use the machine too, the host's figures are not the run's alone. Page cache doesn't count
+as used memory, so a dataset that is read repeatedly may profit from more memory than shown. A run
+that is limited by a single thread uses little CPU on a large machine: a smaller one fits only if
+its cores are as fast. Runs that use GPUs are not judged: the GPU decides the machine, and its cores
+and memory come with it.
 
 ## How to fix it
-Take a smaller type of the same family, or let more of the work use the cores (loader workers,
+Use a smaller type of the same family, or let more of the work use the cores (loader workers,
 threads).
 
 ## Parameters
-`cpu_p95_pct` and `memory_p99_pct` are the limits; `minimum_seconds` says what is too little to
-judge; `cpu_target_pct` and `memory_headroom_pct` say what must stay free on the smaller machine.
+`cpu_p95_pct` and `memory_p99_pct` are the limits; `minimum_seconds` is the least time needed to
+judge; `cpu_target_pct` and `memory_headroom_pct` are what must stay free on the smaller machine.
 
 ## Sources
-CPU: TraceML's "low" band ends at 30 %. Memory: Princeton's Job Defense Shield, 0.35. Target of 80
-% at the 95th percentile: CAST AI's CPU quantile and the balanced preset of most advisors. The
-lower end of the waste takes the next power of two that fits, since families halve in size and
-price.
+CPU: TraceML's "low" band ends at 30 %. Memory: Princeton's Job Defense Shield, 0.35. Target of 80 %
+at the 95th percentile: CAST AI's CPU quantile and the balanced preset of most advisors. The lower
+end of the waste assumes the next power of two that fits, since families halve in size and price.
 """
 
 from __future__ import annotations
@@ -50,11 +48,11 @@ from rules.rule import Numbers, Parameter, Rule, Values, Verdict
 
 GIB = 2**30
 IN_WORDS = {
-    "cpu_p95_pct": "CPU use",
-    "memory_p99_bytes": "memory use",
+    "cpu_p95_pct": "CPU utilisation",
+    "memory_p99_bytes": "used memory",
     "vcpus": "number of vCPUs",
     "memory_bytes": "memory size",
-    "gpu_busy_max_pct": "GPU use",
+    "gpu_busy_max_pct": "GPU utilisation",
 }
 MEMORY = ("host.memory_used_bytes", "container.memory_working_set_bytes", "tree.rss_bytes")
 
@@ -63,9 +61,9 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
     numbers: dict[str, float | None] = {"run_seconds": frame.duration_seconds}
     missing: list[str] = []
     for node in frame.nodes.values():
-        found = _node_numbers(node, frame.resolution_seconds)
-        numbers |= {f"{name}@{node.key}": value for name, value in found.items()}
-        unknown = [words for name, words in IN_WORDS.items() if found.get(name, 0.0) is None]
+        measured = _node_numbers(node, frame.resolution_seconds)
+        numbers |= {f"{name}@{node.key}": value for name, value in measured.items()}
+        unknown = [words for name, words in IN_WORDS.items() if measured.get(name, 0.0) is None]
         missing += [f"{words} of node {node.key}" for words in unknown]
     return Numbers(numbers, missing=tuple(missing))
 
@@ -73,26 +71,24 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 def judge(numbers: Numbers, values: Values) -> Verdict:
     busiest_gpu = max(numbers.by_entity("gpu_busy_max_pct").values(), default=0.0)
     if busiest_gpu > GPU_IN_USE_PCT:
-        return Verdict("not_applicable", "The run uses GPUs, and they decide the machine.")
+        return Verdict("not_applicable", "The run uses GPUs, which decide the machine.")
     cpu, memory = numbers.by_entity("cpu_p95_pct"), numbers.by_entity("memory_p99_pct")
     seen = min(numbers.by_entity("seen_seconds").values(), default=0.0)
     if numbers.missing or not cpu or cpu.keys() != memory.keys():
-        missing = ", ".join(numbers.missing) or "CPU and memory use of every node"
+        missing = ", ".join(numbers.missing) or "CPU utilisation and used memory of every node"
         return Verdict("insufficient_data", f"Missing: {missing}.")
     if seen < values["minimum_seconds"]:
-        needed = (
-            f"{seen:.0f} s of samples after warm-up; it takes {values['minimum_seconds']:.0f} s"
-        )
-        return Verdict("insufficient_data", f"Too little to judge: {needed}.")
+        needed = f"{seen:.0f} s of samples after warm-up, {values['minimum_seconds']:.0f} s needed"
+        return Verdict("insufficient_data", f"Not enough data: {needed}.")
     most_cpu, most_memory = max(cpu.values()), max(memory.values())
-    summary = f"CPU p95 was {most_cpu:.0f} %, memory p99 {most_memory:.0f} % of what the node has."
+    summary = f"CPU p95 was {most_cpu:.0f} %, memory p99 {most_memory:.0f} % of the node."
     if most_cpu >= values["cpu_p95_pct"] or most_memory >= values["memory_p99_pct"]:
         return Verdict("passed", summary)
     return _oversized(numbers, values, summary)
 
 
 def _oversized(numbers: Numbers, values: Values, summary: str) -> Verdict:
-    """Fired, with the smallest size that fits the busiest node; passed where none is smaller."""
+    """Fired, with the smallest size that fits the busiest node; passed if none is smaller."""
     cores = numbers.by_entity("cores_p95").values()
     used_bytes = numbers.by_entity("memory_p99_bytes").values()
     wanted = max(cores, default=0.0) / (values["cpu_target_pct"] / 100)
@@ -102,13 +98,13 @@ def _oversized(numbers: Numbers, values: Values, summary: str) -> Verdict:
     has_gib = max(numbers.by_entity("memory_bytes").values(), default=0.0) / GIB
     needed = max(vcpus / has_vcpus, gib / has_gib) if has_vcpus > 0 and has_gib > 0 else 1.0
     if not needed < 1:
-        return Verdict("passed", f"{summary} No smaller machine would hold it.")
+        return Verdict("passed", f"{summary} No smaller machine would fit the run.")
     low, high = _waste_seconds(needed, numbers.known("run_seconds") or 0.0)
     return Verdict(
         "fired",
-        f"{summary} {vcpus} vCPU and {gib:.1f} GiB would have fitted, of {has_vcpus:.0f} vCPU "
+        f"{summary} {vcpus} vCPU and {gib:.1f} GiB would be enough, of {has_vcpus:.0f} vCPU "
         f"and {has_gib:.0f} GiB.",
-        advice=f"Take a type with at least {vcpus} vCPU and {gib:.1f} GiB and cores as fast.",
+        advice=f"Use a type with at least {vcpus} vCPU, {gib:.1f} GiB and cores as fast.",
         waste_seconds_low=low,
         waste_seconds_high=high,
         severity="medium" if needed <= 0.25 else "low",
@@ -131,7 +127,7 @@ def _node_numbers(node: NodeFrame, resolution_seconds: float) -> dict[str, float
     cpu_p95 = percentile(cpu, 95)
     memory_p99 = percentile(_memory_bytes(node), 99)
     held, total = cores(node), float(hardware.memory_bytes)
-    found = {
+    measured = {
         "cpu_p95_pct": cpu_p95,
         "cores_p95": cpu_p95 / 100 * held if cpu_p95 is not None and held else None,
         "memory_p99_bytes": memory_p99,
@@ -140,7 +136,7 @@ def _node_numbers(node: NodeFrame, resolution_seconds: float) -> dict[str, float
         "memory_bytes": total or None,
         "seen_seconds": len(cpu) * resolution_seconds if cpu is not None else None,
     }
-    return found | _gpu_numbers(node)
+    return measured | _gpu_numbers(node)
 
 
 def _gpu_numbers(node: NodeFrame) -> dict[str, float | None]:
@@ -160,7 +156,7 @@ def _memory_bytes(node: NodeFrame) -> pd.Series[float] | None:
 
 RULE = Rule(
     id="cpu_oversized",
-    title="More cores and memory than the run uses",
+    title="More cores and memory than needed",
     category=SIZING,
     version=1,
     needs=("host.cpu_busy_pct|cpu*.busy_pct|tree.cpu_seconds_total", "|".join(MEMORY)),
@@ -171,7 +167,7 @@ RULE = Rule(
             30,
             0,
             100,
-            "CPU p95 must be below",
+            "Fires with a CPU p95 below",
             "TraceML, 30 %",
             save=40,
             safe=20,
@@ -182,14 +178,20 @@ RULE = Rule(
             35,
             0,
             100,
-            "Memory p99 must be below",
+            "And a memory p99 below",
             "JDS, 0.35",
             save=45,
             safe=25,
         ),
-        Parameter("minimum_seconds", "s", 30, 1, 86_400, "Less seen: not judged", "ours"),
-        Parameter("cpu_target_pct", "%", 80, 10, 100, "CPU p95 on the smaller one", "CAST AI, 0.8"),
-        Parameter("memory_headroom_pct", "%", 20, 0, 400, "Memory to keep free above p99", "ours"),
+        Parameter(
+            "minimum_seconds", "s", 30, 1, 86_400, "Least time after warm-up to judge", "ours"
+        ),
+        Parameter(
+            "cpu_target_pct", "%", 80, 10, 100, "CPU p95 on the smaller machine", "CAST AI, 0.8"
+        ),
+        Parameter(
+            "memory_headroom_pct", "%", 20, 0, 400, "Memory to keep free above the p99", "ours"
+        ),
     ),
     measure=measure,
     judge=judge,

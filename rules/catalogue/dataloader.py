@@ -1,39 +1,40 @@
-"""Far fewer or far more loader processes than cores, and the loop feels it.
+"""Far fewer or far more data-loader workers than cores, and the loop is slower for it.
 
 ## What it checks
-The data-loader processes on each node, as the agent counted them (the median while there was work)
+The number of data-loader processes on each node, as the agent counted them (the median during work)
 or as the loops declared them (the sum over the node's ranks), against the cores that the run was
-given; and whether it matters: how much of the step time the loop waits for data, and how full the
-cores are.
+given. And whether it matters: the share of step time spent waiting for data, and how busy the cores
+are.
 
 ## Why it costs money
-With too few the GPU waits while cores idle; with too many the loaders take the cores from each
-other and from the training, and memory as well.
+With too few workers the GPU waits while cores are idle. With too many, the workers take cores from
+each other and from the training, and memory as well.
 
 ## When it fires
-Too few: below `min_threshold` percent of the cores. Too many: above `max_threshold`. In both cases
-only if nothing shows that the number does: the loop's wait for data is unknown or at least
-`wait_share_pct`, or, with too many, the cores are full (90 % and more).
+Too few: below `min_threshold` percent of the cores. Too many: above `max_threshold`. It stays quiet
+if the loop is known to wait for data less than `wait_share_pct` of the time, unless too many
+workers keep the cores busy (90 % and more).
 
 ## When it is wrong
-A loader may prepare data in threads inside one process, which nobody counts; then few processes
-are enough. On machines with very many cores, fewer workers than 70 % of them are plenty, as long
-as the loop doesn't wait.
+A loader may prepare data in threads of one process, which are not counted; then few processes are
+enough. On machines with very many cores, fewer workers than 70 % of them are plenty as long as the
+loop doesn't wait.
 
 ## How to fix it
-Set `num_workers` to about one a core and rank; measure; stop where the wait ends. `pin_memory` and
-`persistent_workers` cost nothing.
+Set `num_workers` to about the cores per rank, measure, and stop where the wait ends. `pin_memory`
+and `persistent_workers` cost nothing.
 
 ## Parameters
-`min_threshold` and `max_threshold` as in SageMaker; `wait_share_pct` is what makes it matter.
+`min_threshold` and `max_threshold` as in SageMaker; `wait_share_pct` is the wait from which on the
+number of workers matters.
 
 ## Sources
-SageMaker Debugger's Dataloader: min_threshold 70, max_threshold 200. Differences: a number of
-workers that the loop is happy with doesn't fire, while there a job that never waits fires as well;
-the cores are those that the run was given, not all of the machine; the processes are counted, not
-the distinct ids of events in a second. 10 % of wait: ours, between the 5 % at which TensorFlow and
-the PyTorch profiler remark on it and the 15 % at which `input_bound` fires. That a fix gives back
-0.3 to 0.9 of the wait is our estimate.
+SageMaker Debugger's Dataloader: min_threshold 70, max_threshold 200. Differences: a loop that
+doesn't wait for data doesn't fire, whatever its number of workers, where SageMaker fires; the cores
+are those that the run was given, not all of the machine; processes are counted, not the distinct
+ids of events in a second. 10 % of wait: ours, between the 5 % at which TensorFlow and the PyTorch
+profiler remark on it and the 15 % at which `input_bound` fires. That a fix gives back 0.3 to 0.9 of
+the wait is our estimate.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     if not shares:
         if numbers.by_entity("workers"):
             return Verdict("insufficient_data", "Missing: the number of cores.")
-        return Verdict("insufficient_data", "Missing: the number of data-loader processes.")
+        return Verdict("insufficient_data", "Missing: the number of data-loader workers.")
     few = {node: pct for node, pct in shares.items() if pct < values["min_threshold"]}
     many = {node: pct for node, pct in shares.items() if pct > values["max_threshold"]}
     if not few and not many:
@@ -82,7 +83,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     wait = numbers.known("wait_share_pct")
     crowded = bool(many) and _cores_are_full(numbers, many)
     if wait is not None and wait < values["wait_share_pct"] and not crowded:
-        well = f"the loop waits for data only {wait:.1f} % of the time"
+        well = f"the loop waits for data for only {wait:.1f} % of the time"
         return Verdict("passed", f"{_words(numbers, node)}, but {well}.")
     return _fired(numbers, node, bool(few), wait)
 
@@ -90,11 +91,11 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 def _fired(numbers: Numbers, node: str, is_few: bool, wait: float | None) -> Verdict:
     lost = (wait or 0.0) / 100 * (numbers.known("step_seconds") or 0.0)
     lost = within(lost, numbers.known("run_seconds") or 0.0)
-    waits = "" if wait is None else f"; the loop waits for data {wait:.1f} % of the time"
+    waits = "" if wait is None else f"; the loop waits for data for {wait:.1f} % of the time"
     return Verdict(
         "fired",
         f"{_words(numbers, node)}, too {'few' if is_few else 'many'}{waits}.",
-        advice="Set num_workers to about one a core and rank, and stop where the wait ends.",
+        advice="Set num_workers to about the cores per rank, and stop where the wait ends.",
         waste_seconds_low=RECOVERABLE_LOW * lost,
         waste_seconds_high=RECOVERABLE_HIGH * lost,
         severity="medium" if lost else "low",
@@ -104,7 +105,7 @@ def _fired(numbers: Numbers, node: str, is_few: bool, wait: float | None) -> Ver
 
 def _words(numbers: Numbers, node: str) -> str:
     workers, given = numbers.by_entity("workers"), numbers.by_entity("cores")
-    return f"{workers.get(node, 0.0):.0f} loader processes for {given.get(node, 0.0):.3g} cores"
+    return f"{workers.get(node, 0.0):.0f} data-loader workers for {given.get(node, 0.0):.3g} cores"
 
 
 def _cores_are_full(numbers: Numbers, nodes: dict[str, float]) -> bool:
@@ -117,18 +118,18 @@ def _workers(node: NodeFrame) -> float | None:
     counted = percentile(working(node, node.series("workers.processes")), 50)
     if counted is not None:
         return counted
-    told: dict[object, float] = {}
+    by_rank: dict[object, float] = {}
     for data in training_loaders(node):
         workers = data.get("workers")
         if isinstance(workers, int | float) and workers >= 0:
             rank = data.get("rank")
-            told[rank] = max(told.get(rank, 0.0), float(workers))
-    return sum(told.values()) if told else None
+            by_rank[rank] = max(by_rank.get(rank, 0.0), float(workers))
+    return sum(by_rank.values()) if by_rank else None
 
 
 RULE = Rule(
     id="dataloader",
-    title="The number of loader processes doesn't fit the cores",
+    title="Too few or too many data-loader workers",
     category=DATA,
     version=2,
     needs=(),
@@ -145,7 +146,7 @@ RULE = Rule(
             10,
             0,
             100,
-            "Matters from this wait for data on",
+            "Matters from this share of waiting for data",
             "ours",
             save=5,
             safe=20,

@@ -1,32 +1,32 @@
-"""Between epochs nothing is learned for a while.
+"""Training pauses between epochs.
 
 ## What it checks
-The gaps between the steps of each node's first rank that are at least `median_steps` median steps
-and `gap_seconds` long, without what was told as evaluation or checkpoint; where the GPUs' use is
-known in a gap, it must be below 10 %.
+The gaps between the steps of each node's first rank that last at least `median_steps` median steps
+and `gap_seconds`. Recorded evaluations and checkpoints don't count. If the GPU utilisation in a gap
+is known, it must be below 10 %.
 
 ## Why it costs money
-At each epoch's end the loader's processes are ended and started anew, the queue is empty, and the
+At the end of each epoch the data loader's workers stop and start again, the queue is empty, and the
 GPUs wait for the first batch.
 
 ## When it fires
-When there are at least `fewest` gaps, and together they are `share_pct` of the run or more. Runs
+When there are at least `fewest` gaps, and together they take `share_pct` of the run or more. Runs
 shorter than `minimum_seconds` are not judged.
 
 ## When it is wrong
-What nobody told as a phase is a gap: an evaluation on the cores, a checkpoint, an upload of logs.
-Tell them, and they are judged as what they are. Gaps shorter than a sample are counted without a
-look at the GPUs.
+Whatever isn't recorded as a phase is a gap: an evaluation on the CPU, a checkpoint, an upload of
+logs. Record them, and they are judged as such. In gaps shorter than a sample the GPUs are not
+checked.
 
 ## How to fix it
-`persistent_workers=True`; a sampler without end instead of epochs; more prefetching; less done
-between epochs.
+Keep the workers (`persistent_workers=True`); use an infinite sampler instead of epochs; prefetch
+more; do less between epochs.
 
 ## Parameters
 `median_steps`, `gap_seconds`, `fewest`, `share_pct` and `minimum_seconds`.
 
 ## Sources
-How PyTorch's loader starts its workers anew in each epoch: its documentation. Three median steps, a
+PyTorch's documentation: its loader starts the workers anew in each epoch. Three median steps, one
 second, three gaps and 2 %: ours. That 0.6 to 0.9 of the gaps can be given back is our estimate.
 """
 
@@ -45,8 +45,8 @@ MOST_WINDOWS = 500
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
     limits = values["gap_seconds"], values["median_steps"]
-    found = {n.key: unexplained_gaps(n, frame, *limits) for n in frame.nodes.values()}
-    known = {key: gaps for key, gaps in found.items() if gaps is not None}
+    by_node = {n.key: unexplained_gaps(n, frame, *limits) for n in frame.nodes.values()}
+    known = {key: gaps for key, gaps in by_node.items() if gaps is not None}
     worst = max(known, key=lambda key: total_seconds(known[key]), default=None)
     gaps = known[worst] if worst is not None else []
     numbers = {
@@ -62,9 +62,9 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 def judge(numbers: Numbers, values: Values) -> Verdict:
     lost, run = numbers.known("gap_seconds"), numbers.known("run_seconds") or 0.0
     if lost is None:
-        return Verdict("insufficient_data", "Missing: at least three steps of the training loop.")
+        return Verdict("insufficient_data", "Missing: at least three training steps.")
     if run < values["minimum_seconds"]:
-        return Verdict("insufficient_data", f"Too little to judge: {run:.0f} s.")
+        return Verdict("insufficient_data", f"Not enough data: a run of {run:.0f} s.")
     count, share = numbers.known("gaps_count") or 0.0, round(100 * lost / run, 6)
     summary = f"{count:.0f} gaps between steps took {lost:.0f} s, {share:.1f} % of the run."
     if count < values["fewest"] or share < values["share_pct"]:
@@ -73,8 +73,8 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     return Verdict(
         "fired",
         summary,
-        advice="Keep the loader's workers (persistent_workers=True), prefetch, do less between "
-        "epochs.",
+        advice="Keep the loader's workers (persistent_workers=True), prefetch more, and do less "
+        "between epochs.",
         waste_seconds_low=RECOVERABLE_LOW * lost,
         waste_seconds_high=RECOVERABLE_HIGH * lost,
         severity="high" if share >= 15 else "medium",
@@ -84,20 +84,29 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 
 RULE = Rule(
     id="epoch_gaps",
-    title="Pauses between epochs",
+    title="Gaps between epochs",
     category=TIME,
     version=1,
     needs=("steps",),
     parameters=(
         Parameter(
-            "median_steps", "steps", 3, 1, 1000, "A gap is at least so long", "ours", measured=True
+            "median_steps",
+            "steps",
+            3,
+            1,
+            1000,
+            "A gap lasts at least this many median steps",
+            "ours",
+            measured=True,
         ),
-        Parameter("gap_seconds", "s", 1, 0.01, 3600, "And at least so long", "ours", measured=True),
-        Parameter("fewest", "gaps", 3, 1, 1e6, "Fires from so many on", "ours", whole=True),
         Parameter(
-            "share_pct", "%", 2, 0, 100, "And from this share of the run on", "ours", save=1, safe=5
+            "gap_seconds", "s", 1, 0.01, 3600, "And at least this long", "ours", measured=True
         ),
-        Parameter("minimum_seconds", "s", 300, 10, 86_400, "Shorter runs: not judged", "ours"),
+        Parameter("fewest", "gaps", 3, 1, 1e6, "Fires from this many gaps", "ours", whole=True),
+        Parameter(
+            "share_pct", "%", 2, 0, 100, "And from this share of the run", "ours", save=1, safe=5
+        ),
+        Parameter("minimum_seconds", "s", 300, 10, 86_400, "Shortest run that is judged", "ours"),
     ),
     measure=measure,
     judge=judge,

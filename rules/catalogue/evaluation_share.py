@@ -1,28 +1,29 @@
-"""Evaluation takes a large part of the loop.
+"""Evaluation takes a large share of the training loop.
 
 ## What it checks
-The time in the phase `evaluate` (or, where none was told, in evaluation steps), as a share of the
+The time in the phase `evaluate` (or, if none was recorded, in evaluation steps) as a share of the
 loop: from the first training step to the end of the last step or evaluation.
 
 ## Why it costs money
-Evaluation teaches the model nothing; on the machine that trains it costs as much as training.
+The model learns nothing during evaluation, and on the training machine evaluation costs as much as
+training.
 
 ## When it fires
-From `share_pct` of the loop on. Loops shorter than `minimum_seconds` are not judged.
+From `share_pct` of the loop. Loops shorter than `minimum_seconds` are not judged.
 
 ## When it is wrong
-In a short fine-tuning, or a search that chooses by evaluation, a large share may be meant.
+In a short fine-tuning run, or a search that selects by evaluation, a large share may be intended.
 
 ## How to fix it
-Evaluate less often, on a part of the data, with larger batches and without gradients, or on a
-cheaper machine from the checkpoints.
+Evaluate less often, on part of the data, with larger batches and without gradients, or on a cheaper
+machine from the checkpoints.
 
 ## Parameters
-`share_pct`; `fair_share_pct` is what is left when it is mended; `minimum_seconds`.
+`share_pct`; `fair_share_pct` is the share that remains after the fix; `minimum_seconds`.
 
 ## Sources
 Gao et al. (ICSE 2024) find evaluation among the causes of low utilisation; 20 % and 10 % are ours.
-The waste is what is above the fair share, half of it at the lower end: our estimate. SageMaker
+The waste is the time above the fair share, half of it at the lower end: our estimate. SageMaker
 shows the share and has no such rule.
 """
 
@@ -42,27 +43,27 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
     if span is None:
         return Numbers(numbers)
     end = frame.duration_seconds
-    told = {n.key: phase_spans(n, "evaluate", end) for n in frame.nodes.values()}
-    ends = [w.end_seconds for spans in told.values() for w in spans]
+    spans_by_node = {n.key: phase_spans(n, "evaluate", end) for n in frame.nodes.values()}
+    ends = [w.end_seconds for spans in spans_by_node.values() for w in spans]
     loop = Window(span.start_seconds, max([span.end_seconds, *ends]))
-    evaluated = {key: covered_seconds(spans, loop) for key, spans in told.items()}
+    evaluated = {key: covered_seconds(spans, loop) for key, spans in spans_by_node.items()}
     worst = max(evaluated, key=lambda key: evaluated[key])
     numbers |= {
         "loop_seconds": loop.end_seconds - loop.start_seconds,
         "evaluation_seconds": evaluated[worst],
-        "evaluations_count": float(len(told[worst])),
+        "evaluations_count": float(len(spans_by_node[worst])),
     }
-    windows = [Window(w.start_seconds, w.end_seconds, worst) for w in told[worst]]
+    windows = [Window(w.start_seconds, w.end_seconds, worst) for w in spans_by_node[worst]]
     return Numbers(numbers, tuple(windows))
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
     loop, spent = numbers.known("loop_seconds"), numbers.known("evaluation_seconds")
     if loop is None or spent is None:
-        return Verdict("insufficient_data", "Missing: steps of the training loop.")
+        return Verdict("insufficient_data", "Missing: training steps.")
     count = numbers.known("evaluations_count") or 0.0
     if loop <= 0 or loop < values["minimum_seconds"]:
-        return Verdict("insufficient_data", f"Too little to judge: a loop of {loop:.0f} s.")
+        return Verdict("insufficient_data", f"Not enough data: a loop of {loop:.0f} s.")
     share = round(100 * spent / loop, 6)
     summary = f"{count:.0f} evaluations took {spent:.0f} s, {share:.1f} % of the loop."
     if share < values["share_pct"]:
@@ -72,7 +73,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     return Verdict(
         "fired",
         summary,
-        advice="Evaluate less often, on a part of the data, or elsewhere from the checkpoints.",
+        advice="Evaluate less often, on part of the data, or elsewhere from the checkpoints.",
         waste_seconds_low=0.5 * lost,
         waste_seconds_high=lost,
         severity="high" if share >= 40 else "medium",
@@ -82,7 +83,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 
 RULE = Rule(
     id="evaluation_share",
-    title="Much time in evaluation",
+    title="High share of evaluation",
     category=TIME,
     version=1,
     needs=("steps",),
@@ -93,13 +94,13 @@ RULE = Rule(
             20,
             0,
             100,
-            "Fires from this share of the loop on",
+            "Fires from this share of the loop",
             "ours",
             save=15,
             safe=30,
         ),
-        Parameter("fair_share_pct", "%", 10, 0, 100, "What is left when mended", "ours"),
-        Parameter("minimum_seconds", "s", 300, 10, 86_400, "Shorter loops: not judged", "ours"),
+        Parameter("fair_share_pct", "%", 10, 0, 100, "Share that remains after the fix", "ours"),
+        Parameter("minimum_seconds", "s", 300, 10, 86_400, "Shortest loop that is judged", "ours"),
     ),
     measure=measure,
     judge=judge,

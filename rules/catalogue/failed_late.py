@@ -1,30 +1,30 @@
-"""The run failed late, and what it had done since the last checkpoint is lost.
+"""The run failed late and lost all work since its last checkpoint.
 
 ## What it checks
-Whether the run ended in a failure, how long it had run, and how long before that it had saved its
-last checkpoint.
+Whether the run ended in a failure, how long it had run, and how long before the failure it saved
+its last checkpoint.
 
 ## Why it costs money
-What was not saved is computed again, at the same price.
+Unsaved work is computed again, at the same price.
 
 ## When it fires
 When the run failed after at least `late_seconds`, and at least `lost_seconds` lie between its last
-checkpoint (its start, where none was told) and the failure.
+recorded checkpoint (or its start, if there is none) and the failure.
 
 ## When it is wrong
-A checkpoint that nobody told of is not seen. A failure after the last result was written loses
+Checkpoints that weren't recorded are not seen. A failure after the last result was written loses
 nothing.
 
 ## How to fix it
-Save more often and resume from the last checkpoint; try the whole way on a small machine first:
-one epoch, one evaluation, one checkpoint.
+Save more often and resume from the last checkpoint. Before a long run, try everything once on a
+small machine: one epoch, one evaluation, one checkpoint.
 
 ## Parameters
 `late_seconds` and `lost_seconds`.
 
 ## Sources
 Jeon et al. (Philly, ATC 2019) count failures among the three things that waste GPUs. Half an hour
-and five minutes are ours; so is that half to all of what was lost need not be.
+and five minutes are ours, and so is the estimate that half to all of the lost work can be avoided.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ AT_END_SECONDS = 60.0
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
-    found = failures(frame)
-    last = found[-1] if found else None
+    failed = failures(frame)
+    last = failed[-1] if failed else None
     at_end = last is not None and last.at_seconds >= frame.duration_seconds - AT_END_SECONDS
     numbers = {
         "run_seconds": frame.duration_seconds,
-        "is_told": float(found is not None),
+        "is_told": float(failed is not None),
         "failed": float(at_end),
         "lost_seconds": last.lost_seconds if last and at_end else None,
     }
@@ -56,7 +56,7 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
     if not numbers.known("is_told"):
-        return Verdict("insufficient_data", "How the run ended was not told.")
+        return Verdict("insufficient_data", "Missing: how the run ended.")
     if not numbers.known("failed"):
         return Verdict("passed", "The run didn't fail.")
     run, lost = numbers.known("run_seconds") or 0.0, numbers.known("lost_seconds") or 0.0
@@ -67,7 +67,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     return Verdict(
         "fired",
         summary,
-        advice="Save more often and resume from there; try the whole way on a small machine first.",
+        advice="Save more often and resume from there; try the whole run on a small machine first.",
         waste_seconds_low=RECOVERABLE_LOW * lost,
         waste_seconds_high=RECOVERABLE_HIGH * lost,
         severity="high" if lost > 0.5 * run else "medium",
@@ -77,7 +77,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 
 RULE = Rule(
     id="failed_late",
-    title="Failed late, with much unsaved",
+    title="Late failure with unsaved work",
     category=TIME,
     version=1,
     needs=(),
@@ -93,7 +93,7 @@ RULE = Rule(
             save=900,
             safe=3600,
         ),
-        Parameter("lost_seconds", "s", 300, 1, 864_000, "And so much unsaved", "ours"),
+        Parameter("lost_seconds", "s", 300, 1, 864_000, "And at least this much unsaved", "ours"),
     ),
     measure=measure,
     judge=judge,

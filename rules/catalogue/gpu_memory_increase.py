@@ -1,42 +1,42 @@
-"""The GPU's memory in use rises all the time.
+"""Used GPU memory keeps growing.
 
 ## What it checks
-For each GPU, the memory in use as a share of what it has, averaged over twenty equal parts (10 to
-300 s) of the work after warm-up and its first minute (5 % of a short run), up to the last step:
-the rise from the first part to the last, and whether the parts rise one after the other (their
-rank correlation with time).
+For each GPU, the used memory as a share of its size, from after warm-up and a first minute (5 % of
+a short run) to the last step. That time is cut into twenty equal parts (10 to 300 s). Two figures
+count: the rise from the first part to the last, and how steadily the parts rise (their rank
+correlation with time).
 
 ## Why it costs money
-Memory that is never given back ends in an out-of-memory error, and everything since the last
-checkpoint is computed again.
+Memory that is never freed ends in an out-of-memory error, and all work since the last checkpoint is
+computed again.
 
 ## When it fires
-When a GPU's rise is more than `increase` percentage points and its rank correlation with time is
-at least `steadiness`. It takes eight known parts and `patience_seconds` of known samples, in a
-short run `patience_share_pct` of its duration.
+When a GPU's rise is more than `increase` percentage points and its rank correlation with time is at
+least `steadiness`. It needs eight known parts and `patience_seconds` of known samples, or
+`patience_share_pct` of a short run.
 
 ## When it is wrong
-An allocator that keeps what it got (PyTorch's) rises with the largest batch seen so far, and then
-stays; that is one rise and no leak. A second model loaded on purpose late in the run is one as
-well.
+A caching allocator (PyTorch's) grows with the largest batch so far and then stays: one rise, not a
+leak. Loading a second model late in the run looks like a rise as well.
 
 ## How to fix it
 Keep no tensors of past steps (`loss.item()`, `detach()`), limit caches, pad batches to few sizes
-(`expandable_segments`). If the memory is nearly full, take a GPU with more, or checkpoint more
+(`expandable_segments`). If the memory is nearly full, use a GPU with more, or checkpoint more
 often.
 
 ## Parameters
-`increase` as in SageMaker, in percentage points. `patience_seconds` answers to its `patience`, at
-two samples a second; `patience_share_pct` makes short runs judgeable; `steadiness` tells a rise
+`increase` as in SageMaker, in percentage points. `patience_seconds` is SageMaker's `patience` at
+two samples a second; `patience_share_pct` lets short runs be judged; `steadiness` separates a rise
 from ups and downs.
 
 ## Sources
 SageMaker Debugger's GPUMemoryIncrease: increase 5, patience 1000 (its guide says 10, 100 and 500).
-Differences: memory is what is in use, while there it is the activity of the memory controller; the
-rise of the whole run counts, while there two averages are compared that share 8 of their 9 or 10
-samples, which sees any flicker and no slow leak; ups and downs don't count. So SageMaker's `window`
-has no meaning here. At risk is the time since the last checkpoint, and only where the rise would
-fill the memory within another such run; a run that ended well lost nothing.
+Differences: memory is the memory in use, where SageMaker takes the activity of the memory
+controller; the rise over the whole run counts, where SageMaker compares two averages that share 8
+of their 9 or 10 samples, which reacts to any flicker and misses slow leaks; ups and downs don't
+count. SageMaker's `window` therefore has no meaning here. At risk is the time since the last
+checkpoint, and only if another run of this length would fill the memory; a run that ended well lost
+nothing.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
         memory = gpu_memory_table(node)
         for number in memory.columns:
             entity = f"{node.key}/gpu{number}"
-            # What is freed after the last step says nothing of the steps before.
+            # Memory freed after the last step says nothing about the steps.
             part = working(node, memory[number].dropna())
             if part is None:
                 continue
-            found, window = _gpu_numbers(node, part, frame.resolution_seconds, entity)
-            numbers |= {f"{name}@{entity}": value for name, value in found.items()}
+            measured, window = _gpu_numbers(node, part, frame.resolution_seconds, entity)
+            numbers |= {f"{name}@{entity}": value for name, value in measured.items()}
             windows += [window] if window else []
     return Numbers(numbers | {"gpus_count": float(count)}, tuple(windows))
 
@@ -88,8 +88,8 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     needed, seen = needed_seconds(values, run), numbers.by_entity("seen_seconds")
     rises = {g: rise for g, rise in _rises(numbers).items() if seen.get(g, 0.0) >= needed}
     if not rises:
-        needs = f"{needed:.0f} s of the memory in use, as a share of what the GPU has"
-        return Verdict("insufficient_data", f"Too little to judge: it takes {needs}.")
+        needs = f"{needed:.0f} s of used GPU memory, as a share of its size"
+        return Verdict("insufficient_data", f"Not enough data: the rule needs {needs}.")
     steady = numbers.by_entity("steadiness")
     bad = {
         g: rise
@@ -98,15 +98,17 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     }
     if not bad:
         highest = max(0.0, *rises.values())
-        return Verdict("passed", f"No steady rise; the most was {highest:.1f} percentage points.")
+        return Verdict(
+            "passed", f"No steady rise; the highest was {highest:.1f} percentage points."
+        )
     worst = max(bad, key=lambda g: bad[g])
     last = numbers.by_entity("last_pct").get(worst, 0.0)
     fills = last + bad[worst] >= 100
     return Verdict(
         "fired",
-        f"The memory in use of {len(bad)} of {len(rises)} GPUs rose all the time, on {worst} by "
+        f"Used memory kept growing on {len(bad)} of {len(rises)} GPUs, on {worst} by "
         f"{bad[worst]:.1f} percentage points to {last:.0f} %.",
-        advice="Keep no tensors of past steps. If the memory is nearly full, take a GPU with more.",
+        advice="Keep no tensors of past steps. If the memory is nearly full, use a GPU with more.",
         waste_seconds_high=within(numbers.known("unsaved_seconds") or 0.0, run) if fills else 0.0,
         severity="high" if fills else "low",
         dedupe_key="gpu_memory_increase",
@@ -125,13 +127,13 @@ def _gpu_numbers(
         return {"seen_seconds": seen}, None
     means = parts.to_numpy(dtype=float)
     rise = min(_rise(means, 1), _rise(means, 3))
-    found: dict[str, float | None] = {
+    measured: dict[str, float | None] = {
         "seen_seconds": seen,
         "rise_points": rise,
         "last_pct": float(means[-1]),
         "steadiness": _rank_correlation(means),
     }
-    return found, Window(float(parts.index[0]), float(used_pct.index[-1]), entity)
+    return measured, Window(float(parts.index[0]), float(used_pct.index[-1]), entity)
 
 
 def _rise(means: np.ndarray, ends: int) -> float:
@@ -158,7 +160,7 @@ def _parts(
 
 
 def _rank_correlation(values: np.ndarray) -> float:
-    """Spearman's, of the values with their order; 0 where they are all alike."""
+    """Spearman's, of the values with their order; 0 if all values are equal."""
     ranks = pd.Series(values).rank().to_numpy()
     if np.ptp(ranks) == 0:
         return 0.0
@@ -166,7 +168,7 @@ def _rank_correlation(values: np.ndarray) -> float:
 
 
 def _unsaved_seconds(frame: RunFrame) -> float:
-    """How long ago, at the end, a checkpoint was saved; the whole run where none was told."""
+    """How long before the end the last checkpoint was saved; the whole run if there is none."""
     ends = [
         span.end_seconds
         for node in frame.nodes.values()
@@ -177,7 +179,7 @@ def _unsaved_seconds(frame: RunFrame) -> float:
 
 RULE = Rule(
     id="gpu_memory_increase",
-    title="GPU memory keeps rising",
+    title="GPU memory keeps growing",
     category=GPU,
     version=1,
     needs=("gpu*.memory_used_bytes",),
@@ -186,7 +188,7 @@ RULE = Rule(
             "increase", "points", 5, 0, 100, "Fires above this rise", "SageMaker, 5", "increase"
         ),
         *patience_parameters(),
-        Parameter("steadiness", "of 1", 0.6, 0, 1, "Rank correlation with time", "ours"),
+        Parameter("steadiness", "of 1", 0.6, 0, 1, "Least rank correlation with time", "ours"),
     ),
     measure=measure,
     judge=judge,

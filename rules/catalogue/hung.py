@@ -1,29 +1,29 @@
-"""The run stopped making progress, and goes on being paid for.
+"""The run makes no progress any more and is still paid for.
 
 ## What it checks
-Stretches after work began in which nothing works: all GPUs at most 1 % busy (by the running
-median over 10 s), and the run's processes use at most one and a half cores; or every GPU in use
-shows 95 % and more while it draws hardly more power than idle (15 % of the way from its lowest to
-its highest), as one does that waits inside a collective operation. No step ends in them, and no
-start, checkpoint or end was told for that time (nor an evaluation, where the cores are unknown).
-In a run without GPUs: at most a tenth of a core, and no step.
+Time after the work began in which nothing works: all GPUs are at most 1 % busy (running median over
+10 s), and the run's processes use at most 1.5 cores. Or every used GPU shows 95 % and more but
+draws little more than idle power (up to 15 % of the way from its lowest to its highest), as it does
+while it waits inside a collective operation. No step ends in that time, and no start, checkpoint or
+finish was recorded for it (nor an evaluation, if the cores are unknown). Without GPUs: at most a
+tenth of a core, and no step.
 
 ## Why it costs money
-A job that hangs over a weekend costs what it would have cost working.
+A job that hangs over a weekend costs as much as one that works.
 
 ## When it fires
-When a stretch of doing nothing lasts `idle_seconds` and at least ten median steps, or one of
-spinning `spin_seconds`. While the run goes on, as soon as that is so. What lasts to the end of a
-run that ended well is its idle tail, not a hang.
+When idle time lasts `idle_seconds` and at least ten median steps, or spinning lasts `spin_seconds`.
+It fires as soon as that is so, while the run goes on. Idle time up to the end of a run that ended
+well is its idle tail, not a hang.
 
 ## When it is wrong
-A program that waits for something on purpose (a queue, a person, a long download on one core)
-between its steps looks the same, as long as it doesn't tell a phase. Gaps in the samples end a
-stretch, unless they are shorter than two minutes.
+A program that waits on purpose between steps (for a queue, a person, a long download on one core)
+looks the same unless it records a phase. A gap in the samples ends the hang, unless it is shorter
+than two minutes.
 
 ## How to fix it
-Take the stacks of the processes (`py-spy dump`), switch on NCCL's flight recorder, lower the
-timeout of the process group; allow Trimtab to stop hung runs.
+Dump the stacks of the processes (`py-spy dump`), turn on NCCL's flight recorder, and lower the
+timeout of the process group. Allow Trimtab to stop hung runs.
 
 ## Parameters
 `idle_seconds` and `spin_seconds`.
@@ -48,22 +48,22 @@ RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.9, 1.0
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
-    found = hangs(frame, values["idle_seconds"], values["spin_seconds"])
-    lengths = [w.end_seconds - w.start_seconds for w in found or ()]
+    hung = hangs(frame, values["idle_seconds"], values["spin_seconds"])
+    lengths = [w.end_seconds - w.start_seconds for w in hung or ()]
     numbers = {
         "run_seconds": frame.duration_seconds,
-        "hung_seconds": None if found is None else total_seconds(found),
+        "hung_seconds": None if hung is None else total_seconds(hung),
         "longest_seconds": max(lengths, default=0.0),
         "hangs_count": float(len(lengths)),
     }
-    return Numbers(numbers, tuple(found or ()))
+    return Numbers(numbers, tuple(hung or ()))
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
     hung, run = numbers.known("hung_seconds"), numbers.known("run_seconds") or 0.0
     if hung is None:
         return Verdict(
-            "insufficient_data", "No work was seen, or the use of the GPUs or cores is unknown."
+            "insufficient_data", "Missing: training steps, or the utilisation of GPUs or cores."
         )
     if hung <= 0:
         return Verdict("passed", "The run was never without progress for long.")
@@ -71,9 +71,9 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     lost = within(hung, run)
     return Verdict(
         "fired",
-        f"For {lost:.0f} s the run made no progress ({count:.0f} times, up to {longest:.0f} s).",
-        advice="Take the stacks of its processes (py-spy dump); lower the timeout of the process "
-        "group; let hung runs be stopped.",
+        f"The run made no progress for {lost:.0f} s ({count:.0f} times, up to {longest:.0f} s).",
+        advice="Dump the stacks of its processes (py-spy dump), lower the timeout of the process "
+        "group, and let Trimtab stop hung runs.",
         waste_seconds_low=RECOVERABLE_LOW * lost,
         waste_seconds_high=RECOVERABLE_HIGH * lost,
         severity="high",
@@ -83,7 +83,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 
 RULE = Rule(
     id="hung",
-    title="The run hangs",
+    title="Hung run",
     category=TIME,
     version=1,
     needs=(),
@@ -94,7 +94,7 @@ RULE = Rule(
             600,
             30,
             86_400,
-            "Nothing works for this long",
+            "Idle for at least this long",
             "ours",
             measured=True,
             save=300,
@@ -106,7 +106,7 @@ RULE = Rule(
             300,
             30,
             86_400,
-            "GPUs spin for this long",
+            "GPUs spin for at least this long",
             "ours",
             measured=True,
             save=180,

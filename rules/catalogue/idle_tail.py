@@ -1,21 +1,19 @@
-"""The machines stay after the work is done.
+"""The machines stay on after the work is done.
 
 ## What it checks
-How long, at the run's end, none of the GPUs of any node did anything (at most `idle_gpu_pct`), by
-the running median over 10 s. In a run without GPUs: how long its own processes used at most
-`idle_cores`.
+How long at the end of the run all GPUs of all nodes were idle (at most `idle_gpu_pct`), by the
+running median over 10 s. Without GPUs: how long the run's own processes used at most `idle_cores`.
 
 ## Why it costs money
-All nodes are paid for until the run ends, whatever they do.
+All nodes are paid for until the run ends, busy or idle.
 
 ## When it fires
 When that time is at least `idle_seconds`, or at least `share_pct` of the run and `least_seconds`.
-It is judged when the run has ended; before, nobody knows whether work goes on.
+The run is judged after its end; before, more work may follow.
 
 ## When it is wrong
-Where the GPUs idle, the cores may still do what the run is for: an evaluation, an export, an
-upload. It is true all the same that it needs no GPU. Gaps of over 10 s in the samples are not
-counted as idle.
+While the GPUs are idle, the cores may still do useful work: an evaluation, an export, an upload. It
+needs no GPU all the same. Gaps of over 10 s in the samples don't count as idle.
 
 ## How to fix it
 Upload in the background or from another machine; end the process when training ends; let the
@@ -23,12 +21,12 @@ machine stop itself.
 
 ## Parameters
 `idle_seconds`, `share_pct` and `least_seconds` say how long is too long; `idle_gpu_pct` and
-`idle_cores` what is idle.
+`idle_cores` define idle.
 
 ## Sources
 Princeton's Job Defense Shield warns of GPUs at 0 % after 60 minutes, which is long for a tail; 5
 minutes, 3 % and 30 s are ours. SageMaker shows the same time as finalisation and has no rule for
-it. That 0.9 to all of it can be given back is our estimate.
+it. That 0.9 to all of the time can be given back is our estimate.
 """
 
 from __future__ import annotations
@@ -59,13 +57,17 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
     if not numbers.known("is_known"):
-        return Verdict("insufficient_data", "Missing: the use of all GPUs, or of the run's cores.")
+        return Verdict(
+            "insufficient_data", "Missing: the utilisation of all GPUs, or of the run's cores."
+        )
     if numbers.known("never_worked"):
-        return Verdict("not_applicable", "Nothing was used in this run: it has no tail.")
+        return Verdict(
+            "not_applicable", "The run never used its GPUs or cores, so it has no idle tail."
+        )
     tail, run = numbers.known("tail_seconds"), numbers.known("run_seconds") or 0.0
     if tail is None:
-        return Verdict("insufficient_data", "Most of the time after the last work is unknown.")
-    summary = f"For the last {tail:.0f} s nothing worked."
+        return Verdict("insufficient_data", "Missing: most samples after the last work.")
+    summary = f"The machines were idle for the last {tail:.0f} s of the run."
     enough = max(values["share_pct"] / 100 * run, values["least_seconds"])
     if tail < min(values["idle_seconds"], enough):
         return Verdict("passed", summary)
@@ -73,7 +75,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     return Verdict(
         "fired",
         summary,
-        advice="Upload in the background, end the process with its training, stop the machine.",
+        advice="Upload in the background, end the process with the training, and stop the machine.",
         waste_seconds_low=RECOVERABLE_LOW * lost,
         waste_seconds_high=RECOVERABLE_HIGH * lost,
         severity="high" if lost > 0.1 * run else "medium",
@@ -83,7 +85,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 
 RULE = Rule(
     id="idle_tail",
-    title="The machines stay after the work",
+    title="Idle machines after the work",
     category=TIME,
     version=1,
     needs=(),
@@ -94,18 +96,34 @@ RULE = Rule(
             300,
             10,
             86_400,
-            "At least so long",
+            "Idle for at least this long",
             "ours, 5 minutes",
             save=120,
             safe=600,
         ),
-        Parameter("share_pct", "%", 3, 0, 100, "Or this share of the run", "ours", save=2, safe=5),
-        Parameter("least_seconds", "s", 30, 1, 86_400, "And never less than this", "ours"),
         Parameter(
-            "idle_gpu_pct", "%", 1, 0, 50, "GPUs idle up to", "JDS, 0 %; 1 for noise", measured=True
+            "share_pct", "%", 3, 0, 100, "Or for this share of the run", "ours", save=2, safe=5
+        ),
+        Parameter("least_seconds", "s", 30, 1, 86_400, "And at least this long", "ours"),
+        Parameter(
+            "idle_gpu_pct",
+            "%",
+            1,
+            0,
+            50,
+            "GPUs count as idle up to",
+            "JDS, 0 %; 1 for noise",
+            measured=True,
         ),
         Parameter(
-            "idle_cores", "cores", 0.2, 0, 1000, "Without GPUs: idle up to", "ours", measured=True
+            "idle_cores",
+            "cores",
+            0.2,
+            0,
+            1000,
+            "Without GPUs: cores count as idle up to",
+            "ours",
+            measured=True,
         ),
     ),
     measure=measure,

@@ -1,36 +1,36 @@
-"""The training loop waits for its data.
+"""The training loop waits for data.
 
 ## What it checks
 The share of training-step time in which the loop waited for its next batch, over all ranks, as
-`trimtab.wrap(loader)` or the training hook measured it. The first step of each rank is warm-up
-and left out. Evaluation and checkpoint steps are not counted.
+measured by `trimtab.wrap(loader)` or the training hook. The first step of each rank is warm-up and
+is left out. Evaluation and checkpoint steps don't count.
 
 ## Why it costs money
-While the loop waits, the whole machine is paid for and the model learns nothing. In a study of
-400 real jobs with low utilisation, 46 % of the 706 issues were data operations, and 85 % of all
-issues were fixed by small changes to code or scripts.
+While the loop waits, the whole machine is paid for and the model learns nothing. In a study of 400
+real jobs with low utilisation, 46 % of the 706 issues were data operations, and 85 % of all issues
+were fixed by small changes to code or scripts.
 
 ## When it fires
-From `fire_share_pct` of the step time on, once `minimum_steps` and `minimum_seconds` of steps
-were seen. From `notice_share_pct` on it passes with a remark; from `high_share_pct` on it is
-severe. The windows of evidence are the parts of the run with at least 5 % of waiting.
+From `fire_share_pct` of the step time, once there are `minimum_steps` and `minimum_seconds` of
+steps. From `notice_share_pct` the rule passes with a remark; from `high_share_pct` the severity is
+high. The windows of evidence are the parts of the run with at least 5 % of waiting.
 
 ## When it is wrong
-A GPU may still have work queued while the loop waits; then the wait costs less than it lasts. So
-the GPUs' use in the training steps is shown as counter-evidence, and the lower end of the waste
-is never more than the time in which they idled. Where every core is busy, more loader workers
-won't help: the work itself must become cheaper. In a loop that is wrapped twice the wait counts
-twice.
+A GPU may still have queued work while the loop waits; then the wait costs less than its duration.
+The GPU utilisation during the training steps is therefore shown as counter-evidence, and the lower
+end of the waste is never more than the time in which the GPUs were idle. If every core is busy,
+more loader workers won't help: the work itself must become cheaper. In a loop that is wrapped
+twice, the wait counts twice.
 
 ## How to fix it
 Prepare batches ahead of time in parallel workers (`num_workers`, `prefetch_factor`,
-`persistent_workers`); vectorise the transformation; prepare once and store the result; move
-decoding to the GPU; read few large files rather than many small ones.
+`persistent_workers`); vectorise the transformation; prepare the data once and store the result;
+decode on the GPU; read few large files rather than many small ones.
 
 ## Parameters
-`notice_share_pct`, `fire_share_pct` and `high_share_pct` set the three levels; `minimum_steps`
-and `minimum_seconds` say what is too little to judge; `measured_share_pct` says how much of the
-step time must have its wait measured.
+`notice_share_pct`, `fire_share_pct` and `high_share_pct` set the three levels; `minimum_steps` and
+`minimum_seconds` are the least evidence needed to judge; `measured_share_pct` is the share of step
+time whose wait must be measured.
 
 ## Sources
 Levels: TensorFlow's input-pipeline analyser (5 % and 20 %), the PyTorch profiler's TensorBoard
@@ -83,8 +83,8 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     if steps < values["minimum_steps"] or seconds < values["minimum_seconds"]:
         needed = f"{values['minimum_steps']:.0f} steps and {values['minimum_seconds']:.0f} s"
         seen = f"{steps:.0f} steps and {seconds:.0f} s after the first step"
-        return Verdict("insufficient_data", f"Too little to judge: {seen}; it takes {needed}.")
-    summary = f"{share:.1f} % of {seconds:.0f} s of training steps went by waiting for data."
+        return Verdict("insufficient_data", f"Not enough data: {seen}, but {needed} are needed.")
+    summary = f"The loop waited for data for {share:.1f} % of {seconds:.0f} s of training steps."
     if share < values["fire_share_pct"]:
         remark = " Worth a look." if share >= values["notice_share_pct"] else ""
         return Verdict("passed", summary + remark)
@@ -101,7 +101,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 
 
 def _windows(node: NodeFrame) -> Iterator[Window]:
-    """The stretches in which the waits that were measured took `WINDOW_SHARE` of the steps."""
+    """The stretches in which measured waits took `WINDOW_SHARE` of the step time."""
     steps = node.training_steps.drop(columns="count").dropna(subset="data_wait")
     if not len(steps):
         return
@@ -136,23 +136,23 @@ def _last_step_end(node: NodeFrame) -> float:
 
 def _cpu_busy(frame: RunFrame) -> float | None:
     """The median CPU use after warm-up, of the node on which it is highest."""
-    found = [
+    medians = [
         percentile(after(n.series("host.cpu_busy_pct"), n.warm_up_end_seconds()), 50)
         for n in frame.nodes.values()
     ]
-    return max((value for value in found if value is not None), default=None)
+    return max((value for value in medians if value is not None), default=None)
 
 
 def _loader_workers(frame: RunFrame) -> float | None:
     """The loader processes as the training loop declared them; the most of any node."""
     loaders = [data for node in frame.nodes.values() for data in training_loaders(node)]
-    told = [data.get("workers") for data in loaders]
-    return max((float(n) for n in told if isinstance(n, int | float)), default=None)
+    workers = [data.get("workers") for data in loaders]
+    return max((float(n) for n in workers if isinstance(n, int | float)), default=None)
 
 
 def _what_to_measure(numbers: Numbers) -> str:
     if not (numbers.known("steps_count") or 0.0):
-        return "No training step was seen: call trimtab.wrap(loader) and trimtab.step()."
+        return "No training steps were recorded: call trimtab.wrap(loader) and trimtab.step()."
     return "The wait for data was not measured: call trimtab.wrap(loader)."
 
 
@@ -168,44 +168,54 @@ def _counter_evidence(numbers: Numbers) -> str:
     busy = numbers.known("gpu_busy_pct")
     if busy is None:
         return ""
-    return f" In these steps the GPUs were busy {busy:.0f} % of the time."
+    return f" During these steps the GPUs were busy for {busy:.0f} % of the time."
 
 
 def _advice(numbers: Numbers) -> str:
     cpu, workers = numbers.known("cpu_busy_p50_pct"), numbers.known("loader_workers")
     if cpu is not None and cpu >= CORES_FULL_PCT:
         return (
-            f"The cores are full (CPU {cpu:.0f} %), so make the preparation itself cheaper: "
-            "vectorise it, prepare once and store the result, or move it to the GPU."
+            f"The cores are busy (CPU {cpu:.0f} %), so make data preparation itself cheaper: "
+            "vectorise it, prepare the data once and store it, or move the work to the GPU."
         )
     now = "" if workers is None else f" (now {workers:.0f} loader workers)"
-    return f"Prepare batches ahead of time in parallel workers{now}, vectorise or store the result."
+    return f"Prepare batches ahead of time in parallel workers{now}; vectorise or store the result."
 
 
 RULE = Rule(
     id="input_bound",
-    title="Training waits for its data",
+    title="Training waits for data",
     category=DATA,
     version=2,
     needs=("steps.data_wait",),
     parameters=(
-        Parameter("notice_share_pct", "%", 5, 0, 100, "A remark from here on", "TensorFlow, 5 %"),
+        Parameter(
+            "notice_share_pct", "%", 5, 0, 100, "Adds a remark from this share", "TensorFlow, 5 %"
+        ),
         Parameter(
             "fire_share_pct",
             "%",
             15,
             0,
             100,
-            "Fires from here on",
+            "Fires from this share",
             "gpuprof, 15 %",
             save=10,
             safe=25,
         ),
-        Parameter("high_share_pct", "%", 30, 0, 100, "Severe from here on", "gpuprof, 30 %"),
-        Parameter("minimum_steps", "steps", 30, 2, 1e6, "Fewer steps a rank: not judged", "ours"),
-        Parameter("minimum_seconds", "s", 20, 1, 86_400, "Less step time: not judged", "ours"),
         Parameter(
-            "measured_share_pct", "%", 50, 0, 100, "Less of the wait measured: not judged", "ours"
+            "high_share_pct", "%", 30, 0, 100, "High severity from this share", "gpuprof, 30 %"
+        ),
+        Parameter("minimum_steps", "steps", 30, 2, 1e6, "Least steps per rank to judge", "ours"),
+        Parameter("minimum_seconds", "s", 20, 1, 86_400, "Least step time to judge", "ours"),
+        Parameter(
+            "measured_share_pct",
+            "%",
+            50,
+            0,
+            100,
+            "Least share of step time with a measured wait",
+            "ours",
         ),
     ),
     measure=measure,

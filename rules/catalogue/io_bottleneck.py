@@ -1,41 +1,39 @@
-"""The host waits for its disks while the GPUs idle.
+"""The host waits for storage while the GPUs are idle.
 
 ## What it checks
-At each sample between warm-up and the last step: how much the host waits for storage, and the
-mean use of the node's GPUs that were used at all. The wait is the share of its cores' time spent
-in I/O wait, or, where the kernel tells it (PSI), the share of time in which all of its tasks
-waited for I/O, whichever is more. A sample with the wait above `io_threshold` and the GPUs below
-`gpu_threshold` is a bottleneck.
+At each sample between warm-up and the last step: how much the host waits for storage, and the mean
+utilisation of the node's used GPUs. The wait is the larger of two figures: the share of the cores'
+time in I/O wait, and the share of time in which all tasks waited for I/O, if the kernel reports it
+(PSI). A sample with the wait above `io_threshold` and the GPUs below `gpu_threshold` is a
+bottleneck.
 
 ## Why it costs money
-The GPUs are most of the price of their machine, and they wait for a disk that costs a fraction of
-them.
+The GPUs are most of the machine's price, and they wait for a disk that costs a fraction of it.
 
 ## When it fires
-When bottlenecks are more than `threshold` percent of the time for which both are known. Enough to
-judge is `patience_seconds` of such time, in a short run `patience_share_pct` of its duration, and
-never less than 20 s.
+When bottlenecks are more than `threshold` percent of the time for which both are known. It needs
+`patience_seconds` of such time, or `patience_share_pct` of a short run, and never less than 20 s.
 
 ## When it is wrong
-I/O wait is idle time of a core on which a task waits for a disk: on a machine with many cores two
-waiting readers are a few percent, and where the other cores compute it vanishes. PSI has neither
-fault, but older kernels don't tell it. Reading from the network (object stores, NFS over user
-space) is often no I/O wait at all; `input_bound` sees that.
+I/O wait is idle time of a core on which a task waits for a disk. On a machine with many cores two
+waiting readers are a few percent, and if the other cores compute, the wait disappears. PSI has
+neither fault, but older kernels don't report it. Reading over the network (object stores, NFS in
+user space) is often no I/O wait at all; `input_bound` sees that.
 
 ## How to fix it
 Read ahead; pack small files into few large ones (WebDataset, TFRecord, Parquet); keep the data on
 local NVMe; raise the volume's throughput.
 
 ## Parameters
-`threshold`, `io_threshold` and `gpu_threshold` as in SageMaker. `patience_seconds` answers to its
-`patience`, at two samples a second; `patience_share_pct` makes short runs judgeable.
+`threshold`, `io_threshold` and `gpu_threshold` as in SageMaker. `patience_seconds` is SageMaker's
+`patience` at two samples a second; `patience_share_pct` lets short runs be judged.
 
 ## Sources
 SageMaker Debugger's IOBottleneck: threshold 50, io_threshold 50, gpu_threshold 10 (its guide says
-70, its rules run with 10), patience 1000. Differences: the machine's I/O wait and PSI instead of
-any one core's I/O wait; the mean of a node's GPUs must be low, not any one GPU; GPUs that were
-never used are left out; warm-up is really left out, and so is what follows the last step; each
-sample counts once. What a fix gives back (0.5 to 0.9 of the time) is our estimate.
+70, its rules run with 10), patience 1000. Differences: the machine's I/O wait and PSI count instead
+of any single core's I/O wait; the mean of a node's GPUs must be low, not any single GPU; GPUs that
+were never used are left out; warm-up is really left out, and so is the time after the last step;
+each sample counts once. What a fix gives back (0.5 to 0.9 of the time) is our estimate.
 """
 
 from __future__ import annotations
@@ -82,7 +80,7 @@ def io_wait_pct(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] 
 
 RULE = Rule(
     id="io_bottleneck",
-    title="Storage holds up the GPUs",
+    title="I/O bottleneck",
     category=DATA,
     version=1,
     needs=("gpu*.busy_pct", "|".join(("host.cpu_iowait_pct", *PRESSURES))),
@@ -93,7 +91,7 @@ RULE = Rule(
             50,
             0,
             100,
-            "Waits for I/O above",
+            "I/O wait counts above",
             "SageMaker, 50",
             "io_threshold",
             measured=True,

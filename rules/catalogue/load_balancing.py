@@ -1,40 +1,41 @@
-"""One GPU works while another one idles.
+"""Some GPUs work much more than others.
 
 ## What it checks
-Among the GPUs that were used, the one with the most and the one with the least mean use while
-there was work: how far the histograms of their use are apart (square root of the Jensen-Shannon
-divergence, natural logarithm, 0 to 0.833), and how far their means are.
+The used GPUs with the highest and the lowest mean utilisation during work: the distance between the
+histograms of their utilisation (square root of the Jensen-Shannon divergence, natural logarithm, 0
+to 0.833), and the difference of their means.
 
 ## Why it costs money
-GPUs that train together go at the pace of the most loaded one; the others are paid for waiting.
+GPUs that train together run at the pace of the busiest one; the others are paid for waiting.
 
 ## When it fires
-When the distance is more than `threshold` and the means differ by at least
-`minimum_difference_pct` points. Enough to judge is `patience_seconds` of known samples of both, in
-a short run `patience_share_pct` of its duration, and never less than 20 s.
+When the distance is more than `threshold` and the means differ by at least `minimum_difference_pct`
+points. It needs `patience_seconds` of known samples of both, or `patience_share_pct` of a short
+run, and never less than 20 s.
 
 ## When it is wrong
 Utilisation is the share of time in which a kernel ran. A GPU that waits for the others inside a
-collective operation looks busy, so a straggler may hide. A pipeline of unequal stages on purpose
-looks the same as a bad one.
+collective operation looks busy, so a straggler may stay hidden. A pipeline with stages of unequal
+size on purpose looks like a bad one.
 
 ## How to fix it
-DistributedDataParallel rather than DataParallel, equal shards, gathering off the first GPU; equal
-pipeline stages.
+Use DistributedDataParallel rather than DataParallel, equal shards and equal pipeline stages, and
+don't gather results on the first GPU.
 
 ## Parameters
-`threshold` as in SageMaker. `patience_seconds` answers to its `patience`, at two samples a second;
-`patience_share_pct` makes short runs judgeable; `minimum_difference_pct` is what must be at stake.
+`threshold` as in SageMaker. `patience_seconds` is SageMaker's `patience` at two samples a second;
+`patience_share_pct` lets short runs be judged; `minimum_difference_pct` is the least difference
+that matters.
 
 ## Sources
 SageMaker Debugger's LoadBalancing: threshold 0.2 (its guide and its open package say 0.5), patience
-1000. Differences: all samples count, while there those above 98 % are in no bin and a busy GPU is
-invisible; the most and the least busy GPU are compared, of all nodes, and not each two of a node;
-a GPU that was never used is unused and not unbalanced; two narrow histograms side by side (95 and
-97 %) are far apart and cost nothing, so the means must differ too (5 points: ours, half of
-TraceML's 10 % skew); the distance that chance alone gives to that many samples is taken off;
-warm-up and what follows the last step are left out. What balance gives back (half to all of what
-the busiest GPU does above the mean) is our estimate.
+1000. Differences: all samples count, where SageMaker has no bin for those above 98 % and doesn't
+see a busy GPU; the most and the least busy GPU of all nodes are compared, not each pair of a node;
+a GPU that was never used is unused, not unbalanced; two narrow histograms side by side (95 and 97
+%) are far apart and cost nothing, so the means must differ too (5 points: ours, half of TraceML's
+10 % skew); the distance that chance alone gives with this number of samples is subtracted; warm-up
+and the time after the last step are left out. What balance gives back (half to all of the busiest
+GPU's work above the mean) is our estimate.
 """
 
 from __future__ import annotations
@@ -84,17 +85,17 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     known, given = numbers.known("known_gpus_count") or 0.0, numbers.known("gpus_count") or 0.0
     if (numbers.known("used_gpus_count") or 0.0) < 2:
         if known < given:
-            return Verdict("insufficient_data", "Missing: the use of some of the GPUs.")
-        return Verdict("not_applicable", "Only one GPU is used; the others are unused.")
+            return Verdict("insufficient_data", "Missing: the utilisation of some GPUs.")
+        return Verdict("not_applicable", "Only one GPU was used: see unused_gpus.")
     run = numbers.known("run_seconds") or 0.0
     seen, needed = numbers.known("seen_seconds") or 0.0, needed_seconds(values, run)
     apart, difference = numbers.known("distance"), numbers.known("difference_pct")
     if apart is None or difference is None or seen < needed:
-        has = f"{seen:.0f} s of work with both GPUs known; it takes {needed:.0f} s"
-        return Verdict("insufficient_data", f"Too little to judge: {has}.")
+        has = f"{seen:.0f} s of work with both GPUs known, {needed:.0f} s needed"
+        return Verdict("insufficient_data", f"Not enough data: {has}.")
     summary = (
-        f"The most and the least busy of the GPUs in use are {difference:.0f} points of mean use "
-        f"apart; the distance of their histograms is {apart:.2f}."
+        f"The mean utilisation of the most and the least busy used GPU differs by {difference:.0f} "
+        f"points; the distance of their histograms is {apart:.2f}."
     )
     if not (apart > values["threshold"] and difference >= values["minimum_difference_pct"]):
         return Verdict("passed", summary)
@@ -102,7 +103,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     return Verdict(
         "fired",
         summary,
-        advice="Share the work evenly: DistributedDataParallel, equal shards, equal stages.",
+        advice="Balance the work: DistributedDataParallel, equal shards, equal pipeline stages.",
         waste_seconds_low=RECOVERABLE_LOW * lost,
         waste_seconds_high=RECOVERABLE_HIGH * lost,
         severity="high" if difference >= 30 else "medium",
@@ -137,7 +138,7 @@ def _beyond_chance(first: np.ndarray, second: np.ndarray) -> float | None:
 
 RULE = Rule(
     id="load_balancing",
-    title="The work is unevenly shared among the GPUs",
+    title="Uneven load across GPUs",
     category=GPU,
     version=1,
     needs=("gpu*.busy_pct",),
@@ -148,14 +149,14 @@ RULE = Rule(
             0.2,
             0,
             0.833,
-            "Fires above",
+            "Fires above this distance",
             "SageMaker, 0.2",
             "threshold",
             save=0.15,
             safe=0.3,
         ),
         Parameter(
-            "minimum_difference_pct", "points", 5, 0, 100, "Means at least so far apart", "ours"
+            "minimum_difference_pct", "points", 5, 0, 100, "Least difference of the means", "ours"
         ),
         *patience_parameters(),
     ),

@@ -1,47 +1,44 @@
-"""GPUs that the run has and hardly uses, uses in fits, or doesn't use at all.
+"""GPUs have low or fluctuating utilisation, or are not used at all.
 
 ## What it checks
 The utilisation of each allocated GPU on each node after warm-up, cut into windows of
-`window_seconds`; the typical window (the median over the windows) has a 95th and a 5th
-percentile.
+`window_seconds`. The medians over the windows of the 95th and the 5th percentile count.
 - **unused**: the 99th percentile of the whole run is at most 2 %.
-- **low**: the 95th percentile of the typical window is below `threshold_p95`.
+- **low**: the 95th percentile is below `threshold_p95`.
 - **fluctuating**: it is not low, and the 5th percentile is below `threshold_p5`.
 
 ## Why it costs money
-A GPU costs the same busy or idle, and it is most of the price of its machine.
+A GPU costs the same busy or idle, and it is most of the machine's price.
 
 ## When it fires
-When at least one GPU with enough evidence is unused, low or fluctuating. Enough is
-`patience_seconds` of known samples after warm-up, in a short run `patience_share_pct` of its
-duration, and never less than 20 s. The windows of evidence are those whose own percentiles are
-below 70 % or 10 %.
+When at least one GPU with enough evidence is unused, low or fluctuating. It needs
+`patience_seconds` of known samples after warm-up, or `patience_share_pct` of a short run, and never
+less than 20 s. The windows of evidence are those whose own percentiles are below 70 % or 10 %.
 
 ## When it is wrong
-Utilisation is the share of time in which at least one kernel ran, not how full the GPU was: a
-high figure is no proof of good use. A step that the GPU is simply too fast for is low by nature:
-then a smaller GPU is the answer. A GPU that another program uses looks busy. Gaps in the samples
-are left out.
+Utilisation is the share of time in which at least one kernel ran, not how full the GPU was: a high
+figure doesn't prove good use. If the GPU is simply too fast for the step, low utilisation is
+normal, and the answer is a smaller GPU. A GPU that another program uses looks busy. Gaps in the
+samples are left out.
 
 ## How to fix it
-Find what the GPU waits for (data, the host, other GPUs). Larger batches, fewer blocking calls,
-more loader workers. Then fewer or smaller GPUs: an unused one needs a process of its own, or a
-machine without it.
+Find out what the GPU waits for (data, the host, other GPUs). Use larger batches, fewer blocking
+calls, more loader workers. Then use fewer or smaller GPUs: an unused GPU needs a process of its
+own, or a machine without it.
 
 ## Parameters
-`threshold_p95` and `threshold_p5` as in SageMaker. `window_seconds` and `patience_seconds` answer
-to SageMaker's `window` and `patience`, but count **seconds**. SageMaker counts samples; by its
-names they are taken at two samples a second, so its 500 and 1000 are 250 s and 500 s here, always,
-and not 8.3 h and 16.7 h where samples come once a minute. `patience_share_pct` makes short runs
-judgeable.
+`threshold_p95` and `threshold_p5` as in SageMaker. `window_seconds` and `patience_seconds` are
+SageMaker's `window` and `patience`, but in **seconds**. SageMaker counts samples, at two samples a
+second by default: its 500 and 1000 are always 250 s and 500 s here, and not 8.3 h and 16.7 h where
+samples come once a minute. `patience_share_pct` lets short runs be judged.
 
 ## Sources
 SageMaker Debugger's LowGPUUtilization: threshold_p95 70, threshold_p5 10, window 500, patience
-1000. Differences: warm-up (before the first step or the first use of a GPU) is left out here and
-counts there; a never used GPU counts as low there; every window counts once here, while there the
-last window counts again at each scan; utilisation that can't be read (MIG) is unknown here.
-"Unused" at 2 %: Princeton's GPU reports. What a fix gives back (0.3 to 0.7 of the idle time, 0.5
-to 1 for an unused GPU) is our estimate.
+1000. Differences: warm-up (before the first step or the first use of a GPU) is left out, where
+SageMaker counts it; a GPU that was never used is "unused", where SageMaker calls it low; each
+window counts once, where SageMaker counts the last window again at each scan; utilisation that
+can't be read (MIG) is unknown. "Unused" at 2 %: Princeton's GPU reports. What a fix gives back (0.3
+to 0.7 of the idle time, 0.5 to 1 for an unused GPU) is our estimate.
 """
 
 from __future__ import annotations
@@ -72,8 +69,8 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
             table = window_percentiles(
                 node, node.gpu_busy_pct(number), values["window_seconds"], {"p95": 95, "p5": 5}
             )
-            found = _gpu_numbers(node, number, table, frame.resolution_seconds)
-            numbers |= {f"{name}@{entity}": value for name, value in found.items()}
+            measured = _gpu_numbers(node, number, table, frame.resolution_seconds)
+            numbers |= {f"{name}@{entity}": value for name, value in measured.items()}
             windows += _evidence(table, entity, frame.resolution_seconds)
     return Numbers(numbers, merged(windows, slack_seconds=2 * frame.resolution_seconds))
 
@@ -89,11 +86,9 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         unjudged = f"{count - len(kinds):.0f} of {count:.0f} GPUs"
         needed = needed_seconds(values, numbers.known("run_seconds") or 0.0)
         problem = f"the utilisation of {unjudged} is unknown, or known for less than {needed:.0f} s"
-        return Verdict("insufficient_data", f"Not judged: {problem} after warm-up.")
+        return Verdict("insufficient_data", f"Not enough data: {problem} after warm-up.")
     lowest = min(numbers.by_entity("p95_pct").values(), default=0.0)
-    return Verdict(
-        "passed", f"{count:.0f} of {count:.0f} GPUs well used (p95 from {lowest:.0f} %)."
-    )
+    return Verdict("passed", f"All {count:.0f} GPUs were well used (p95 from {lowest:.0f} %).")
 
 
 def _kinds(numbers: Numbers, values: Values) -> dict[str, str]:
@@ -120,7 +115,7 @@ def _fired(numbers: Numbers, bad: dict[str, str], count: float) -> Verdict:
     p95, p5 = numbers.by_entity("p95_pct"), numbers.by_entity("p5_pct")
     parts = []
     for kind in ("unused", "low", "fluctuating"):
-        if gpus := [gpu for gpu, found in bad.items() if found == kind]:
+        if gpus := [gpu for gpu, own in bad.items() if own == kind]:
             worst = min(p95[gpu] for gpu in gpus), min(p5[gpu] for gpu in gpus)
             parts.append(f"{len(gpus)} of {count:.0f} GPUs {_words(kind, *worst)}")
     low, high = _waste_seconds(numbers, bad, count)
@@ -137,19 +132,23 @@ def _fired(numbers: Numbers, bad: dict[str, str], count: float) -> Verdict:
 
 def _words(kind: str, p95: float, p5: float) -> str:
     if kind == "unused":
-        return "never used"
+        return "were never used"
     if kind == "low":
-        return f"low (p95 from {p95:.1f} %)"
-    return f"fluctuating (p95 from {p95:.0f} %, p5 from {p5:.0f} %)"
+        return f"had low utilisation (p95 from {p95:.1f} %)"
+    return f"had fluctuating utilisation (p95 from {p95:.0f} %, p5 from {p5:.0f} %)"
 
 
 def _advice(kinds: set[str]) -> str:
     if kinds == {"unused"}:
-        return "Start a process for each GPU, or take a machine with fewer or none."
-    more = " Start a process for each unused GPU or leave it out." if "unused" in kinds else ""
+        return "Start one process per GPU, or use a machine with fewer GPUs or none."
+    more = (
+        " Start a process for each unused GPU, or use a machine without it."
+        if "unused" in kinds
+        else ""
+    )
     return (
-        "Find what the GPUs wait for: data, the host, or each other. Then raise the batch size, "
-        f"or take fewer or smaller GPUs.{more}"
+        "Find out what the GPUs wait for: data, the host, or each other. Then raise the batch "
+        f"size, or use fewer or smaller GPUs.{more}"
     )
 
 
@@ -191,7 +190,7 @@ def _evidence(table: pd.DataFrame, entity: str, resolution_seconds: float) -> li
 
 RULE = Rule(
     id="low_gpu_utilization",
-    title="GPUs are hardly used",
+    title="Low GPU utilisation",
     category=GPU,
     version=1,
     needs=("gpu*.busy_pct",),
@@ -202,7 +201,7 @@ RULE = Rule(
             default=70,
             low=0,
             high=100,
-            help="Low below this 95th percentile",
+            help="Low below this p95",
             source="SageMaker, 70",
             sagemaker_name="threshold_p95",
             save=80,
@@ -214,7 +213,7 @@ RULE = Rule(
             default=10,
             low=0,
             high=100,
-            help="Fluctuating below this 5th percentile",
+            help="Fluctuating below this p5",
             source="SageMaker, 10",
             sagemaker_name="threshold_p5",
         ),
@@ -224,7 +223,7 @@ RULE = Rule(
             default=250,
             low=10,
             high=86_400,
-            help="Length of a window",
+            help="Window length",
             source="SageMaker, 500 samples at 0.5 s",
             sagemaker_name="window",
             sagemaker_factor=SAGEMAKER_SAMPLE_SECONDS,
@@ -236,7 +235,7 @@ RULE = Rule(
             default=500,
             low=20,
             high=86_400,
-            help="Known seconds after warm-up that it takes to judge",
+            help="Known seconds after warm-up needed to judge",
             source="SageMaker, 1000 samples at 0.5 s",
             sagemaker_name="patience",
             sagemaker_factor=SAGEMAKER_SAMPLE_SECONDS,
@@ -247,7 +246,7 @@ RULE = Rule(
             default=25,
             low=0,
             high=100,
-            help="In a short run, this share of its duration is enough",
+            help="In a short run, this share of it is enough",
             source="ours",
         ),
     ),

@@ -1,34 +1,32 @@
-"""Training begins late.
+"""Training starts late.
 
 ## What it checks
-The time from the run's start to its first training step on any node, or to the first use of a GPU
-where no step was told. While neither has come yet on a machine with GPUs, the time so far.
+The time from the start of the run to its first training step on any node, or to the first use of a
+GPU if no step was recorded. If neither has happened yet on a machine with GPUs: the time so far.
 
 ## Why it costs money
 All nodes are paid for from the first second, and nothing is learned before the first step.
 
 ## When it fires
-When that time is longer than `threshold_seconds`. In a run that goes on and has GPUs, as soon as
-it is.
+When that time is longer than `threshold_seconds`; in a run with GPUs also before the first step.
 
 ## When it is wrong
-A program that prepares its data first, on purpose on this machine, does its work then; but it
-does it on the wrong machine. A run that never used a GPU nor told a step isn't judged: its GPUs are
-unused.
+Preparing data on this machine before training may be intended, but a cheaper machine could do it. A
+run that never used a GPU and recorded no step isn't judged: its GPUs are unused.
 
 ## How to fix it
-Stream the data instead of copying it first (SageMaker: FastFile or Pipe mode), keep it on a volume
-that stays, bake packages into the image, cache what is compiled. `startup_breakdown` says what the
-time went into.
+Stream the data instead of copying it first (SageMaker: FastFile or Pipe mode), keep it on a
+persistent volume, build packages into the image, cache compiled code. `startup_breakdown` says what
+the time was spent on.
 
 ## Parameters
-`threshold_seconds` answers to SageMaker's `threshold`, which is in minutes.
+`threshold_seconds` is SageMaker's `threshold`, which is in minutes.
 
 ## Sources
-SageMaker Debugger's MaxInitializationTime: threshold 20 minutes. Differences: it is judged by when
-work began and stays true afterwards, while there it is over with the first step; the first use of
-a GPU counts as well as a step; a job that tells no steps isn't held to be initialising for ever.
-What a fix gives back (0.5 to 0.9 of the time) is our estimate.
+SageMaker Debugger's MaxInitializationTime: threshold 20 minutes. Differences: the verdict depends
+on when work began and stays, where SageMaker's ends with the first step; the first use of a GPU
+counts like a step; a job without steps isn't initialising forever. What a fix gives back (0.5 to
+0.9 of the time) is our estimate.
 """
 
 from __future__ import annotations
@@ -61,14 +59,18 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 def judge(numbers: Numbers, values: Values) -> Verdict:
     waited, run = numbers.known("initialisation_seconds"), numbers.known("run_seconds") or 0.0
     if waited is not None:
-        return _judged(waited, run, values, f"Work began after {waited:.0f} s.")
+        return _judged(waited, run, values, f"Training started after {waited:.0f} s.")
     if not numbers.known("gpus_are_known"):
-        return Verdict("insufficient_data", "No training step was seen, and no use of a GPU.")
+        return Verdict(
+            "insufficient_data", "Missing: training steps, or the utilisation of the GPUs."
+        )
     if numbers.known("is_final"):
-        return Verdict("not_applicable", "No GPU was ever used, and no step told: they are unused.")
+        return Verdict("not_applicable", "No step was recorded and no GPU used: see unused_gpus.")
     if run <= values["threshold_seconds"]:
-        return Verdict("insufficient_data", f"Work has not begun; the run is {run:.0f} s old.")
-    return _judged(run, run, values, f"Work has not begun after {run:.0f} s.")
+        return Verdict(
+            "insufficient_data", f"Training has not started yet; the run is {run:.0f} s old."
+        )
+    return _judged(run, run, values, f"Training has not started after {run:.0f} s.")
 
 
 def _judged(waited: float, run: float, values: Values, summary: str) -> Verdict:
@@ -78,7 +80,7 @@ def _judged(waited: float, run: float, values: Values, summary: str) -> Verdict:
     return Verdict(
         "fired",
         summary,
-        advice="Stream the data instead of copying it first; bake packages into the image.",
+        advice="Stream the data instead of copying it first; build packages into the image.",
         waste_seconds_low=RECOVERABLE_LOW * lost,
         waste_seconds_high=RECOVERABLE_HIGH * lost,
         severity="high" if waited > 2 * values["threshold_seconds"] else "medium",
@@ -88,7 +90,7 @@ def _judged(waited: float, run: float, values: Values, summary: str) -> Verdict:
 
 RULE = Rule(
     id="max_initialization_time",
-    title="Training begins late",
+    title="Training starts late",
     category=TIME,
     version=1,
     needs=(),
@@ -99,7 +101,7 @@ RULE = Rule(
             1200,
             1,
             864_000,
-            "Fires above",
+            "Fires above this time",
             "SageMaker, 20 minutes",
             sagemaker_name="threshold",
             sagemaker_factor=MINUTE_SECONDS,

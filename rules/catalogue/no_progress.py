@@ -1,32 +1,32 @@
-"""The model stopped getting better long before the end.
+"""The model stopped improving long before the end of the run.
 
 ## What it checks
-Of the metrics that the run logged, the one that says best how good the model is: a validation
-metric before a training one, a loss, error or perplexity (less is better) or an accuracy, score
-or the like (more is better). When it was first as good as it ever got, but for
-`least_improvement_pct` of all its improvement.
+The logged metric that says best how good the model is: validation metrics before training metrics,
+then metrics whose lower values are better (loss, error, perplexity) before those whose higher
+values are better (accuracy, score). The best value is the first one that reaches the best ever,
+less `least_improvement_pct` of the whole improvement.
 
 ## Why it costs money
-Training beyond the best model costs as much as training towards it.
+Training beyond the best model costs as much as training up to it.
 
 ## When it fires
 When the time since the best value is at least `share_pct` of the run, with at least `fewest` values
 since. Runs shorter than `minimum_seconds` are not judged.
 
 ## When it is wrong
-Some models get better again after a long plateau (a change of the learning rate, "grokking"). A
-metric with a name that says neither is not looked at.
+Some models improve again after a long plateau (a change of the learning rate, "grokking"). Metrics
+whose names don't say which direction is better are ignored.
 
 ## How to fix it
-Stop early when the metric hasn't improved for so many evaluations; keep the best checkpoint.
+Use early stopping, and keep the best checkpoint.
 
 ## Parameters
 `share_pct`, `fewest`, `least_improvement_pct` and `minimum_seconds`.
 
 ## Sources
 Early stopping as in Keras and Lightning (patience in evaluations). 20 %, five values and 1 % are
-ours; so is that half to 0.9 of the time since the best value can be given back. SageMaker's
-LossNotDecreasing needs the tensors.
+ours, and so is the estimate that half to 0.9 of the time since the best value can be given back.
+SageMaker's LossNotDecreasing needs the tensors.
 """
 
 from __future__ import annotations
@@ -68,18 +68,21 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 def judge(numbers: Numbers, values: Values) -> Verdict:
     since, run = numbers.known("since_best_seconds"), numbers.known("run_seconds") or 0.0
     if since is None:
-        return Verdict("insufficient_data", "No loss or accuracy was logged: call trimtab.log().")
+        return Verdict(
+            "insufficient_data",
+            "No metric such as a loss or accuracy was logged: call trimtab.log().",
+        )
     if run <= 0 or run < values["minimum_seconds"]:
-        return Verdict("insufficient_data", f"Too little to judge: {run:.0f} s.")
+        return Verdict("insufficient_data", f"Not enough data: a run of {run:.0f} s.")
     count, share = numbers.known("values_since_best_count") or 0.0, 100 * since / run
-    summary = f"The best value came {since:.0f} s before the end, {count:.0f} values earlier."
+    summary = f"The best value was {since:.0f} s before the end, {count:.0f} values earlier."
     if share < values["share_pct"] or count < values["fewest"]:
         return Verdict("passed", summary)
     lost = within(since, run)
     return Verdict(
         "fired",
         summary,
-        advice="Stop early when the metric has not improved for so many evaluations.",
+        advice="Use early stopping: end the training when the metric has stopped improving.",
         waste_seconds_low=RECOVERABLE_LOW * lost,
         waste_seconds_high=RECOVERABLE_HIGH * lost,
         severity="medium" if share >= 40 else "low",
@@ -89,14 +92,14 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 
 def _logged(frame: RunFrame) -> dict[str, Points]:
     """The finite values of each metric of the first rank that logs it."""
-    found: dict[str, dict[object, Points]] = {}
+    by_rank: dict[str, dict[object, Points]] = {}
     for node in frame.nodes.values():
         for at, data in events_of(node, "metric"):
             name, value = data.get("name"), data.get("value")
             if isinstance(name, str) and isinstance(value, int | float) and math.isfinite(value):
-                ranks = found.setdefault(name, {})
+                ranks = by_rank.setdefault(name, {})
                 ranks.setdefault(data.get("rank"), []).append((at, float(value)))
-    return {name: sorted(next(iter(ranks.values()))) for name, ranks in found.items()}
+    return {name: sorted(next(iter(ranks.values()))) for name, ranks in by_rank.items()}
 
 
 def chosen_metric(names: Iterable[str]) -> str | None:
@@ -109,7 +112,7 @@ def chosen_metric(names: Iterable[str]) -> str | None:
 
 
 def _best_at(points: Points, less_is_better: bool, least_share: float) -> float:
-    """When it was first as good as it ever got, but for that share of all improvement."""
+    """When it first reached the best value, less that share of the whole improvement."""
     signed = [(at, -value if less_is_better else value) for at, value in points]
     first, best = signed[0][1], max(value for _, value in signed)
     enough = best - least_share * (best - first)
@@ -118,7 +121,7 @@ def _best_at(points: Points, less_is_better: bool, least_share: float) -> float:
 
 RULE = Rule(
     id="no_progress",
-    title="No longer getting better",
+    title="Model stopped improving",
     category=TIME,
     version=2,
     needs=(),
@@ -129,16 +132,23 @@ RULE = Rule(
             20,
             0,
             100,
-            "Without improvement for this share",
+            "No improvement for this share of the run",
             "ours",
             save=15,
             safe=30,
         ),
-        Parameter("fewest", "values", 5, 1, 1e6, "And so many values", "ours", whole=True),
+        Parameter("fewest", "values", 5, 1, 1e6, "And for this many values", "ours", whole=True),
         Parameter(
-            "least_improvement_pct", "%", 1, 0, 100, "Less is no improvement", "ours", measured=True
+            "least_improvement_pct",
+            "%",
+            1,
+            0,
+            100,
+            "Ignore improvements below",
+            "ours",
+            measured=True,
         ),
-        Parameter("minimum_seconds", "s", 600, 10, 86_400, "Shorter runs: not judged", "ours"),
+        Parameter("minimum_seconds", "s", 600, 10, 86_400, "Shortest run that is judged", "ours"),
     ),
     measure=measure,
     judge=judge,

@@ -1,18 +1,18 @@
-"""What the run's time went into, by its training loop.
+"""An overview of the run's time by phase of its training loop.
 
 ## What it checks
 The seconds of each rank from its first to its last step: in training steps, in evaluation steps,
-and between steps ("others"); and those of the run before, in and after the loop.
+and between steps ("others"). And the seconds before, in and after the loop.
 
 ## Why it costs money
-Between steps, before the loop and after it nothing is learned, and everything is paid for.
+Before, between and after steps nothing is learned, but everything is paid for.
 
 ## When it fires
-Never. It remarks on a quarter of the loop or more between steps.
+Never. It adds a remark if more than 25 % of the loop is between steps.
 
 ## When it is wrong
-Where steps were told one by one only in part (a ring that overflowed, a late start), the missing
-ones count as between steps.
+If only part of the steps was recorded (an overflowing buffer, a late start), the missing ones count
+as time between steps.
 
 ## How to fix it
 See the rules that fire: `startup_breakdown`, `epoch_gaps`, `evaluation_share`, `idle_tail`.
@@ -22,9 +22,9 @@ None.
 
 ## Sources
 SageMaker Debugger's OverallFrameworkMetrics, and its remark at 25 % of others. Differences: the
-time between steps is the true one, while there a term is fed back and half of it is reported; the
-mean over ranks, each rank's loop counted once; finalisation is never negative. Its operator,
-kernel and Horovod tables come from traces, which are no part of this rule.
+time between steps is the measured one, where SageMaker feeds a term back and reports half of it;
+the mean over ranks, each rank's loop counted once; finalisation is never negative. Its operator,
+kernel and Horovod tables come from traces, which this rule doesn't read.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 def judge(numbers: Numbers, values: Values) -> Verdict:
     others = numbers.known("others_pct")
     if others is None:
-        return Verdict("insufficient_data", "Missing: steps of the training loop.")
+        return Verdict("insufficient_data", "Missing: training steps.")
     names = sorted(n for n in numbers.values if n.endswith("_pct") and n != "others_pct")
     parts = [
         f"{numbers.known(name) or 0.0:.1f} % in {name.removesuffix('_pct')} steps" for name in names
     ]
-    remark = " That is much." if others > REMARK_PCT else ""
-    told = ", ".join([*parts, f"{others:.1f} % between steps"])
-    return Verdict("passed", f"Of the loop, {told}.{remark}")
+    remark = " (a large share)" if others > REMARK_PCT else ""
+    shares = ", ".join([*parts, f"{others:.1f} % between steps"])
+    return Verdict("passed", f"Time of the loop: {shares}{remark}.")
 
 
 RULE = Rule(
     id="overall_framework_metrics",
-    title="What the run's time went into",
+    title="Time by phase",
     category=OVERVIEW,
     version=1,
     needs=("steps",),

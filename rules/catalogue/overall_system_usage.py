@@ -1,18 +1,18 @@
-"""How much the run used of what it had, node by node.
+"""An overview of each node's utilisation.
 
 ## What it checks
-Of each node: the maximum, the 99th, 95th and 50th percentile and the minimum of its network
-traffic, GPU use, CPU use, CPU memory, GPU memory and I/O wait, over the whole run.
+For each node: the maximum, the 99th, 95th and 50th percentile and the minimum of its network
+traffic, GPU utilisation, CPU utilisation, CPU memory, GPU memory and I/O wait, over the whole run.
 
 ## Why it costs money
-It is the summary in which a machine that is too large shows first.
+A machine that is too large shows here first.
 
 ## When it fires
-Never. It says in a sentence how well the GPUs and cores were used.
+Never. It says in one sentence how well the GPUs and cores were used.
 
 ## When it is wrong
-Start-up and the time after the last step are part of it, as in SageMaker: so a short run looks
-less used than its training was.
+Start-up and the time after the last step count, as in SageMaker, so a short run looks less used
+than its training was.
 
 ## How to fix it
 See the rules that fire: `low_gpu_utilization`, `cpu_bottleneck`, `batch_size`, `cpu_oversized`.
@@ -22,9 +22,9 @@ None.
 
 ## Sources
 SageMaker Debugger's OverallSystemUsage, and its sentence (70 % at the 95th percentile).
-Differences: GPU memory is what is in use, while there it is the activity of the memory controller;
-ticks at which a series is unknown are left out, and don't count as 0; a node without GPUs gets no
-row for them; the sentence counts all nodes.
+Differences: GPU memory is the memory in use, where SageMaker takes the activity of the memory
+controller; samples at which a series is unknown are left out and don't count as 0; a node without
+GPUs has no GPU rows; the sentence covers all nodes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ USED_WELL_PCT = 70.0
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
-    """`<metric>_<statistic>@<node>`, as `percentile_table` has them."""
+    """`<metric>_<statistic>@<node>`, from `percentile_table`."""
     rows = percentile_table(frame).to_dict("records")
     return Numbers(
         {
@@ -60,11 +60,11 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 def judge(numbers: Numbers, values: Values) -> Verdict:
     cpu, gpu = numbers.by_entity("cpu_pct_p95"), numbers.by_entity("gpu_pct_p95")
     if not cpu and not gpu:
-        return Verdict("insufficient_data", "Missing: the use of CPU and GPU.")
+        return Verdict("insufficient_data", "Missing: the utilisation of CPU and GPU.")
     parts = [
-        f"{name} p95 {min(found.values()):.0f} to {max(found.values()):.0f} %"
-        for name, found in (("GPU", gpu), ("CPU", cpu))
-        if found
+        f"{name} p95 {min(by_node.values()):.0f} to {max(by_node.values()):.0f} %"
+        for name, by_node in (("GPU", gpu), ("CPU", cpu))
+        if by_node
     ]
     return Verdict("passed", f"{', '.join(parts)}: {_sentence(cpu, gpu)}.")
 
@@ -80,7 +80,7 @@ def _sentence(cpu: dict[str, float], gpu: dict[str, float]) -> str:
 
 RULE = Rule(
     id="overall_system_usage",
-    title="What the run used of its machines",
+    title="System utilisation",
     category=OVERVIEW,
     version=1,
     needs=(),

@@ -1,33 +1,34 @@
-"""What the time before the first step went into.
+"""What the time before the first step was spent on.
 
 ## What it checks
-The time from the run's start to the first training step (or first use of a GPU), and in it, second
-by second: receiving from the network (10 MB/s and more), reading from disks (10 MB/s and more),
-computing (half a core and more), waiting (the rest). Where nothing of it is known it is unknown.
+The time from the start of the run to the first training step (or the first use of a GPU). Each
+second of it is one of: receiving from the network (10 MB/s and more), reading from disks (10 MB/s
+and more), computing (half a core and more), waiting (the rest). Seconds without samples are
+unknown.
 
 ## Why it costs money
 All nodes are paid for while packages are installed, data is copied and code is compiled.
 
 ## When it fires
-When that time is at least `long_seconds`; or, in a run that has ended, at least `share_pct` of the
-run and `least_seconds`. How large a share it will be isn't known before the end.
+When that time is at least `long_seconds`; or, after the end of the run, at least `share_pct` of the
+run and `least_seconds`. Before the end the share isn't known.
 
 ## When it is wrong
-A short trial run is mostly start-up by nature. Data that is prepared on purpose on this machine is
-counted as start-up.
+A short trial run is mostly start-up by nature. Data preparation on this machine counts as start-up,
+even if intended.
 
 ## How to fix it
-Receiving: keep data and packages on a volume or in the image, or stream the data. Reading: fewer
-and larger files. Computing: cache what is compiled, import less, prepare the data once. Waiting:
-look for locks, slow name resolution, nodes that wait for the last one.
+Receiving: keep data and packages on a volume or in the image, or stream the data. Reading: use
+fewer and larger files. Computing: cache compiled code, import less, prepare the data once. Waiting:
+look for locks, slow name resolution, and nodes that wait for the last one.
 
 ## Parameters
 `long_seconds`, `share_pct` and `least_seconds`.
 
 ## Sources
 SageMaker's MaxInitializationTime looks at 20 minutes only (see `max_initialization_time`; both may
-fire for the same time, which doesn't add up). 10 minutes, 10 %, one minute and the limits of what
-counts as receiving, reading and computing are ours; so is that 0.5 to 0.9 can be given back.
+fire for the same time, which is counted once). 10 minutes, 10 %, one minute and the limits for
+receiving, reading and computing are ours, and so is the estimate that 0.5 to 0.9 can be given back.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ COMPUTING_CORES = 0.5
 KINDS = ("receiving", "reading", "computing", "waiting")
 ADVICE = {
     "receiving": "Keep data and packages on a volume or in the image, or stream the data.",
-    "reading": "Read fewer and larger files, or stream the data.",
-    "computing": "Cache what is compiled, import less, prepare the data once and keep it.",
-    "waiting": "Look what it waits for: locks, name resolution, the last of the nodes.",
+    "reading": "Use fewer and larger files, or stream the data.",
+    "computing": "Cache compiled code, import less, prepare the data once and store it.",
+    "waiting": "Find out what it waits for: locks, name resolution, or the last node.",
 }
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 0.9
 
@@ -72,7 +73,9 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 def judge(numbers: Numbers, values: Values) -> Verdict:
     startup, run = numbers.known("startup_seconds"), numbers.known("run_seconds") or 0.0
     if startup is None:
-        return Verdict("insufficient_data", "No training step was seen, and no use of a GPU.")
+        return Verdict(
+            "insufficient_data", "Missing: training steps, or the utilisation of the GPUs."
+        )
     share = 100 * startup / run if run > 0 else 0.0
     parts = {kind: numbers.known(f"{kind}_seconds") or 0.0 for kind in KINDS}
     into = ", ".join(f"{kind} {s:.0f} s" for kind, s in parts.items() if s >= 1)
@@ -80,7 +83,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     is_long = startup >= values["long_seconds"]
     is_large = share >= values["share_pct"] and startup >= values["least_seconds"]
     if is_large and not is_long and not numbers.known("is_final"):
-        soon = "What share of the run that is, only its end will tell."
+        soon = "Its share of the run is known at the end only."
         return Verdict("insufficient_data", f"{summary} {soon}")
     if not (is_long or is_large):
         return Verdict("passed", summary)
@@ -97,7 +100,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 
 
 def _parts(node: NodeFrame, end: float, resolution_seconds: float) -> dict[str, float]:
-    """Seconds of each kind before `end`; a tick counts for the first kind that it is."""
+    """Seconds of each kind before `end`; a sample counts for the first kind that applies."""
     received = rate(node.series("net.received_bytes_total"), resolution_seconds)
     read = rate(node.series("disk.read_bytes_total"), resolution_seconds)
     busy = own_cores(node, resolution_seconds)
@@ -123,7 +126,7 @@ def _parts(node: NodeFrame, end: float, resolution_seconds: float) -> dict[str, 
 
 RULE = Rule(
     id="startup_breakdown",
-    title="Start-up takes long",
+    title="Long start-up",
     category=TIME,
     version=1,
     needs=(),
@@ -134,7 +137,7 @@ RULE = Rule(
             600,
             10,
             86_400,
-            "Fires from here on",
+            "Fires from this time",
             "ours, 10 minutes",
             save=300,
             safe=1200,
@@ -145,12 +148,12 @@ RULE = Rule(
             10,
             0,
             100,
-            "Or from this share of the run on",
+            "Or from this share of the run",
             "ours",
             save=5,
             safe=15,
         ),
-        Parameter("least_seconds", "s", 60, 1, 86_400, "And never below", "ours"),
+        Parameter("least_seconds", "s", 60, 1, 86_400, "And at least this long", "ours"),
     ),
     measure=measure,
     judge=judge,

@@ -1,39 +1,40 @@
 """Some steps take much longer than the others.
 
 ## What it checks
-Of each rank and phase (training, evaluation), the durations of all steps but the first. An outlier
+The durations of all steps but the first, for each rank and phase (training, evaluation). An outlier
 is longer than the median by more than `stddev` standard deviations and by at least
-`least_excess_pct`. The deviation is the robust one: 1.4826 times the median distance from the
-median, which the outliers themselves don't inflate.
+`least_excess_pct`. The standard deviation is a robust one: 1.4826 times the median absolute
+deviation, which outliers don't inflate.
 
 ## Why it costs money
-In an outlier everything waits: for a disk, a full queue, a collection of garbage, a recompilation,
+During an outlier everything waits: for a disk, a full queue, garbage collection, a recompilation,
 another node.
 
 ## When it fires
-When the worst rank has more than `n_outliers` outliers, beyond those that normal noise gives to as
-many steps (one in 740 beyond 3 deviations). It takes more than `minimum_steps` steps, and most of
-them told one by one: above 500 in ten seconds they come summed up by second.
+When the worst rank has more than `n_outliers` outliers beyond those that normal noise gives for its
+number of steps (one in 740 beyond 3 deviations). It needs more than `minimum_steps` steps, most of
+them recorded individually: above 500 in ten seconds they are summed up by second.
 
 ## When it is wrong
-Batches of very different size have steps of very different length by nature. Steps that are slow
-on purpose and at a beat (accumulation, logging every so many steps) count as outliers.
+Batches of very different size have steps of very different duration. Steps that are slow on purpose
+at regular intervals (accumulation, logging every so many steps) count as outliers.
 
 ## How to fix it
-See what happens at the same moments: writing, evaluation, memory, other nodes. Pad batches to few
-sizes against recompilation; freeze the garbage collector; log less often.
+See what else happens at these times: writing, evaluation, memory, other nodes. Pad batches to few
+sizes to avoid recompilation; freeze the garbage collector; log less often.
 
 ## Parameters
 `stddev`, `n_outliers` and `mode` as in SageMaker; `mode` is `None` (all), `TRAIN` or `EVAL`.
-`minimum_steps` is its fixed 100; `least_excess_pct` keeps the very regular runs quiet.
+`minimum_steps` is SageMaker's fixed 100; `least_excess_pct` keeps very regular runs from firing.
 
 ## Sources
 SageMaker Debugger's StepOutlier: stddev 3 (its guide says 5), n_outliers 10, mode None, more than
-100 steps. Differences: the first step is left out, which there inflates the deviation; median and
-robust deviation instead of mean and deviation of all; chance is counted off, so that long runs
-don't fire by their length; each step counts once, while there a step at the edge of two scans
-counts twice; both phases are shown, while there the last one overwrites the other. That a fix
-gives back half to all of the excess is our estimate; the 10 % are ours.
+100 steps. Differences: the first step is left out, which inflates SageMaker's deviation; median and
+robust deviation instead of mean and deviation of all; the outliers expected by chance are
+subtracted, so that long runs don't fire by their length; each step counts once, where SageMaker
+counts a step at the edge of two scans twice; both phases are shown, where SageMaker overwrites the
+first with the last. That a fix gives back half to all of the excess is our estimate; the 10 % are
+ours.
 """
 
 from __future__ import annotations
@@ -60,16 +61,15 @@ RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 1.0
 
 
 @dataclass(frozen=True)
-class _Found:
-    """One rank and phase."""
+class _RankOutliers:
+    """The outlying steps of one rank and phase."""
 
     node: str
     steps: int
     median_seconds: float
     outliers: pd.DataFrame
-    """Its outlying steps."""
     by_chance: float
-    """How many there would be in normal noise."""
+    """The number expected in normal noise."""
 
     @property
     def beyond_chance(self) -> float:
@@ -108,24 +108,22 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 def judge(numbers: Numbers, values: Values) -> Verdict:
     steps, single = numbers.known("steps_count") or 0.0, numbers.known("single_share_pct")
     if single is not None and single < 50:
-        summed = f"{100 - single:.0f} % of the steps were too many to be told one by one"
-        return Verdict("insufficient_data", f"Not judged: {summed}.")
+        summed = f"{100 - single:.0f} % of the steps were recorded as sums by second"
+        return Verdict("insufficient_data", f"Not enough data: {summed}.")
     if steps <= values["minimum_steps"]:
-        needs = f"more than {values['minimum_steps']:.0f} of a rank"
-        return Verdict(
-            "insufficient_data", f"Too few to judge: {steps:.0f} steps; it takes {needs}."
-        )
+        needed = f"more than {values['minimum_steps']:.0f} per rank needed"
+        return Verdict("insufficient_data", f"Not enough data: {steps:.0f} steps, {needed}.")
     count = numbers.known("outliers_count") or 0.0
     beyond = numbers.known("outliers_beyond_chance_count") or 0.0
     median, excess = numbers.known("median_seconds") or 0.0, numbers.known("excess_seconds") or 0.0
-    summary = f"{count:.0f} outliers among {steps:.0f} steps of {median:.3g} s (median) of a rank."
+    summary = f"One rank has {count:.0f} outliers among {steps:.0f} steps (median {median:.3g} s)."
     if not beyond > values["n_outliers"]:
         return Verdict("passed", summary)
     lost = within(excess, numbers.known("run_seconds") or 0.0)
     return Verdict(
         "fired",
-        f"{summary} They took {excess:.1f} s more than as many median steps.",
-        advice="See what happens at the same moments: writing, evaluation, memory, other nodes.",
+        f"{summary} They took {excess:.1f} s longer than median steps.",
+        advice="See what else happens at these times: writing, evaluation, memory, other nodes.",
         waste_seconds_low=RECOVERABLE_LOW * lost,
         waste_seconds_high=RECOVERABLE_HIGH * lost,
         severity="medium" if lost > 0.05 * (numbers.known("run_seconds") or 0.0) else "low",
@@ -133,7 +131,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     )
 
 
-def _ranks(steps: pd.DataFrame, values: Values) -> Iterator[_Found]:
+def _ranks(steps: pd.DataFrame, values: Values) -> Iterator[_RankOutliers]:
     starts = steps["start_seconds"].to_numpy(dtype=float)
     for places in steps.groupby(["node", "rank", "phase"], sort=False).indices.values():
         rest = np.delete(places, np.nanargmin(starts[places]))
@@ -146,11 +144,11 @@ def _ranks(steps: pd.DataFrame, values: Values) -> Iterator[_Found]:
         chance = math.erfc(excess / deviation / math.sqrt(2)) / 2 if deviation > 0 else 0.0
         outliers = steps.iloc[rest[durations > median + excess]]
         node = str(steps["node"].iloc[rest[0]])
-        yield _Found(node, len(rest), median, outliers, chance * len(rest))
+        yield _RankOutliers(node, len(rest), median, outliers, chance * len(rest))
 
 
-def _windows(worst: _Found) -> tuple[Window, ...]:
-    """Of the longest outliers."""
+def _windows(worst: _RankOutliers) -> tuple[Window, ...]:
+    """The longest outliers."""
     slowest = worst.outliers.nlargest(MOST_WINDOWS, "duration_seconds")
     pairs = zip(slowest["start_seconds"], slowest["duration_seconds"], strict=True)
     return merged([Window(float(at), float(at + long), worst.node) for at, long in pairs], 0.5)
@@ -158,7 +156,7 @@ def _windows(worst: _Found) -> tuple[Window, ...]:
 
 RULE = Rule(
     id="step_outlier",
-    title="Some steps take much longer than others",
+    title="Step outliers",
     category=STEPS,
     version=1,
     needs=("steps",),
@@ -169,7 +167,7 @@ RULE = Rule(
             3,
             0.5,
             100,
-            "Outlier beyond",
+            "Outliers are beyond",
             "SageMaker, 3",
             "stddev",
             measured=True,
@@ -180,7 +178,7 @@ RULE = Rule(
             10,
             0,
             1e6,
-            "Fires above",
+            "Fires above this many outliers",
             "SageMaker, 10",
             sagemaker_name="n_outliers",
             save=5,
@@ -192,7 +190,7 @@ RULE = Rule(
             0,
             0,
             2,
-            "Which steps",
+            "Steps that are judged",
             "SageMaker",
             "mode",
             choices=MODES,
@@ -204,7 +202,7 @@ RULE = Rule(
             100,
             10,
             1e6,
-            "Fewer: not judged",
+            "Least steps per rank to judge",
             "SageMaker, 100",
             measured=True,
         ),
@@ -214,7 +212,7 @@ RULE = Rule(
             10,
             0,
             1000,
-            "And so much above the median",
+            "And at least this much above the median",
             "ours",
             measured=True,
         ),

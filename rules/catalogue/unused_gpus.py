@@ -1,32 +1,34 @@
-"""GPUs that the run was given and never used.
+"""The run was given GPUs that it never used.
 
 ## What it checks
-The 99th percentile of each allocated GPU's use over the whole run: at most `unused_pct` is unused.
+The 99th percentile of each allocated GPU's utilisation over the whole run: a GPU with at most
+`unused_pct` is unused.
 
 ## Why it costs money
-A GPU costs the same used or not, and the machine's price counts all of them.
+A GPU costs the same used or not, and the machine's price includes all of them.
 
 ## When it fires
 When some GPUs are unused while another one is in use (a 99th percentile above 10 %), and both are
-known for `minimum_seconds`; while the run goes on, since the first use of any GPU. When none is in
-use, all of them or some beside others that are hardly used, once the run has ended.
+known for `minimum_seconds`; in a running run, counted from the first use of any GPU. If no GPU is
+in use, it fires after the end of the run.
 
 ## When it is wrong
-A GPU that is kept for a late phase (evaluation, export) looks unused until then. Utilisation that
-can't be read (MIG) is unknown and not unused.
+A GPU that is reserved for a late phase (evaluation, export) looks unused until then. Utilisation
+that can't be read (MIG) is unknown, not unused.
 
 ## How to fix it
-Start a process a GPU (`torchrun --nproc-per-node`), use DistributedDataParallel, or take a machine
-with fewer GPUs. If none is used, check that the framework finds CUDA, or take one without.
+Start one process per GPU (`torchrun --nproc-per-node`), use DistributedDataParallel, or use a
+machine with fewer GPUs. If no GPU is used, check that the framework finds CUDA, or use a machine
+without GPUs.
 
 ## Parameters
-`unused_pct` says what is unused; `minimum_seconds` how long it must be known.
+`unused_pct` defines unused; `minimum_seconds` is how long utilisation must be known.
 
 ## Sources
-2 %: Princeton's GPU reports. A study of Perlmutter found 12 % of its jobs on four GPUs to use one.
-SageMaker has no such rule: there an unused GPU is a CPU bottleneck or a small batch.
-`low_gpu_utilization` names unused GPUs as well; their waste is the same time and doesn't add up.
-That half to all of it can be given back is our estimate: machines come in sizes.
+2 %: Princeton's GPU reports. A study of Perlmutter found that 12 % of its jobs on four GPUs used
+only one. SageMaker has no such rule: there an unused GPU is a CPU bottleneck or a small batch.
+`low_gpu_utilization` names unused GPUs as well; their waste is the same time and is counted once.
+That half to all of the time can be given back is our estimate: machines come in fixed sizes.
 """
 
 from __future__ import annotations
@@ -74,9 +76,9 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     if unused and not in_use:
         return _none_in_use(numbers, known, unused, count)
     if not unused and len(known) < count:
-        needed = f"{values['minimum_seconds']:.0f} s of work"
-        few = f"{len(known)} of {count:.0f} GPUs are known for {needed}"
-        return Verdict("insufficient_data", f"Only {few}.")
+        needed = f"{values['minimum_seconds']:.0f} s"
+        few = f"the utilisation of only {len(known)} of {count:.0f} GPUs is known for {needed}"
+        return Verdict("insufficient_data", f"Not enough data: {few}.")
     if not unused:
         return Verdict("passed", f"All {count:.0f} GPUs were used.")
     return _fired(numbers, len(unused), count)
@@ -85,11 +87,11 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 def _none_in_use(
     numbers: Numbers, known: dict[str, float], unused: list[str], count: float
 ) -> Verdict:
-    """Only a run that has ended can't begin to use them any more."""
+    """Before its end, the run may still start to use them."""
     if not numbers.known("is_final"):
         return Verdict("insufficient_data", "No GPU has been used so far.")
     if len(known) < count:
-        return Verdict("insufficient_data", "The use of the GPUs is unknown in part.")
+        return Verdict("insufficient_data", "Missing: the utilisation of some GPUs.")
     return _fired(numbers, len(unused), count)
 
 
@@ -97,11 +99,11 @@ def _fired(numbers: Numbers, unused: int, count: float) -> Verdict:
     run = numbers.known("run_seconds") or 0.0
     share = unused / max(count, float(unused))
     every = unused >= count
-    advice = "Start a process for each GPU, or take a machine with fewer."
+    advice = "Start one process per GPU, or use a machine with fewer GPUs."
     return Verdict(
         "fired",
         f"{unused} of {count:.0f} GPUs were never used.",
-        advice="Check that the framework finds the GPUs, or take a machine without."
+        advice="Check that the framework finds the GPUs, or use a machine without GPUs."
         if every
         else advice,
         waste_seconds_low=within(RECOVERABLE_LOW * share * run, run),
@@ -125,7 +127,7 @@ def _first_use(node: NodeFrame) -> float | None:
 
 RULE = Rule(
     id="unused_gpus",
-    title="GPUs that were never used",
+    title="Unused GPUs",
     category=GPU,
     version=1,
     needs=("gpu*.busy_pct",),
@@ -140,7 +142,7 @@ RULE = Rule(
             "Princeton, 2 %",
             measured=True,
         ),
-        Parameter("minimum_seconds", "s", 300, 20, 86_400, "Less known: not judged", "ours"),
+        Parameter("minimum_seconds", "s", 300, 20, 86_400, "Least known time to judge", "ours"),
     ),
     measure=measure,
     judge=judge,

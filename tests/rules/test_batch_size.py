@@ -81,7 +81,7 @@ def test_it_needs_the_patience_of_a_long_run_and_a_quarter_of_a_short_one() -> N
 
 def test_it_promises_nothing_where_the_loop_waits_for_its_data() -> None:
     verdict = judged(RULE, f.run(used(wait=0.5))).verdict
-    assert "50 % of the step time it waited for data" in verdict.summary
+    assert "the loop waited for data for 50 % of the step time" in verdict.summary
     assert verdict.waste_seconds_low == 0 < verdict.waste_seconds_high
 
 

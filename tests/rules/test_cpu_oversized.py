@@ -77,8 +77,8 @@ def test_it_judges(frame: RunFrame, state: str) -> None:
 
 def test_it_names_what_is_missing_and_on_which_node() -> None:
     verdict = judged(RULE, f.run(used(10), f.node("n2"))).verdict
-    assert "CPU use of node n2" in verdict.summary
-    assert "memory use of node n2" in verdict.summary
+    assert "CPU utilisation of node n2" in verdict.summary
+    assert "used memory of node n2" in verdict.summary
     assert "n1" not in verdict.summary
 
 

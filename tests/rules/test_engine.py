@@ -107,7 +107,7 @@ def test_a_waste_that_is_no_range_is_a_fault_of_its_rule_alone(waste: tuple[floa
 
     first, second = evaluate(FRAME, {}, [replace(CONTENT, judge=boasts), CONTENT])
     assert first.verdict.state == "insufficient_data"
-    assert "is no range" in first.verdict.summary
+    assert "is not a range" in first.verdict.summary
     assert second.verdict.state == "passed"
 
 

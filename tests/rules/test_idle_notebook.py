@@ -1,4 +1,4 @@
-"""`idle_notebook`: a session that nobody uses."""
+"""`idle_notebook`: an interactive session that nobody uses."""
 
 from __future__ import annotations
 

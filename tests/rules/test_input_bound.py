@@ -113,7 +113,7 @@ def test_it_lowers_the_waste_where_busy_gpus_hide_the_wait() -> None:
     )
     verdict = judged(RULE, f.run(gpus_busy)).verdict
     assert verdict.waste_seconds_low == pytest.approx(5.0)
-    assert "busy 95 %" in verdict.summary
+    assert "busy for 95 %" in verdict.summary
 
 
 def test_it_does_not_advise_more_workers_where_every_core_is_full() -> None:

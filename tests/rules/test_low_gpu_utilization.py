@@ -82,16 +82,16 @@ def test_it_judges(frame: RunFrame, state: str) -> None:
 
 def test_a_gpu_that_was_never_used_is_unused_and_not_low() -> None:
     verdict = judged(RULE, f.run(gpus(0, 1.5))).verdict
-    assert "2 of 2 GPUs never used" in verdict.summary
+    assert "2 of 2 GPUs were never used" in verdict.summary
     assert "low" not in verdict.summary
     assert verdict.dedupe_key != judged(RULE, f.run(gpus(13))).verdict.dedupe_key
 
 
 def test_it_tells_unused_low_and_fluctuating_apart_in_one_sentence() -> None:
     summary = judged(RULE, f.run(gpus(0, 20, FITS, 95))).verdict.summary
-    assert "1 of 4 GPUs never used" in summary
-    assert "1 of 4 GPUs low" in summary
-    assert "1 of 4 GPUs fluctuating" in summary
+    assert "1 of 4 GPUs were never used" in summary
+    assert "1 of 4 GPUs had low utilisation" in summary
+    assert "1 of 4 GPUs had fluctuating utilisation" in summary
 
 
 def test_the_typical_window_counts_and_not_one_odd_one() -> None:

@@ -26,7 +26,7 @@ def test_it_names_each_phase_and_remarks_on_much_time_between_steps() -> None:
     assert verdict.state == "passed"
     assert "11.8 % in evaluate steps" in verdict.summary
     assert "47.1 % in train steps" in verdict.summary
-    assert verdict.summary.endswith("41.2 % between steps. That is much.")
+    assert verdict.summary.endswith("41.2 % between steps (a large share).")
 
 
 def test_ranks_are_averaged_and_not_added_up() -> None:

@@ -1,4 +1,4 @@
-"""`repeated_failures`: a run that fails again and again."""
+"""`repeated_failures`: a run that fails repeatedly."""
 
 from __future__ import annotations
 

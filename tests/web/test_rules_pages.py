@@ -102,7 +102,7 @@ def test_a_rule_s_page_lists_the_runs_in_which_it_fired(owner, stranger, job):
     address = reverse("dashboard:run", args=[row.run_id])
     assert address in owner.page("/rules/input_bound/")
     assert address not in stranger.page("/rules/input_bound/")
-    assert "In no run" in stranger.page("/rules/input_bound/")
+    assert "No runs" in stranger.page("/rules/input_bound/")
 
 
 def test_a_run_s_page_leads_to_the_rules(owner, job):
@@ -115,12 +115,12 @@ def test_it_tells_before_anything_is_saved_what_would_have_fired(owner, job):
         _judged(job, share)
     _judged(job, 40, started_at=timezone.now() - timedelta(days=40))
     page = _post(owner, input_bound__fire_share_pct="30", preview="1")
-    assert "Training waits for its data 2 1 –" in _effects(page)
+    assert "Training waits for data 2 1 –" in _effects(page)
     assert 'value="30"' in page
     assert not ParameterValue.objects.exists()
     assert not AuditEntry.objects.filter(action="rules.changed").exists()
     loose = _post(owner, input_bound__fire_share_pct="10", preview="1")
-    assert "Training waits for its data 2 3 –" in _effects(loose)
+    assert "Training waits for data 2 3 –" in _effects(loose)
 
 
 def test_what_only_samples_can_tell_is_named(owner, job):
@@ -131,13 +131,13 @@ def test_what_only_samples_can_tell_is_named(owner, job):
         numbers={"values": {"hung_seconds": 0.0, "run_seconds": 600.0}, "windows": []},
     )  # fmt: skip
     page = _post(owner, hung__idle_seconds="60", preview="1")
-    assert "The run hangs 0 0 1 run: to tell takes the samples" in _effects(page)
+    assert "Hung run 0 0 1 run is judged after saving, from its samples" in _effects(page)
 
 
 def test_a_preset_can_be_tried_as_well(owner, job):
     _judged(job, 12)
     page = _post(owner, preset="save", preview="1")
-    assert "Training waits for its data 0 1 –" in _effects(page)
+    assert "Training waits for data 0 1 –" in _effects(page)
     owner.workspace.refresh_from_db()
     assert owner.workspace.preset == "balanced"
 
@@ -202,11 +202,11 @@ def test_lines_of_assignments_are_taken_in_both_spellings(owner):
 
 WRONG = [
     ({"input_bound__fire_share_pct": "101"}, "outside 0..100"),
-    ({"input_bound__fire_share_pct": "much"}, "is not a number of %"),
+    ({"input_bound__fire_share_pct": "much"}, "is not a number (%)"),
     ({"input_bound__fire_share_pct": "nan"}, "outside 0..100"),
-    ({"step_outlier__mode": "maybe"}, "is none of None, TRAIN, EVAL"),
+    ({"step_outlier__mode": "maybe"}, "is not one of None, TRAIN, EVAL"),
     ({"no_progress__fewest": "2.5"}, "is not a whole number"),
-    ({"assignments": "nothing=1"}, "names no rule"),
+    ({"assignments": "nothing=1"}, "no such rule"),
     ({"assignments": "input_bound.fire_share_pct"}, "has no value"),
     ({"assignments": "input_bound.fire_share_pct=-1"}, "outside 0..100"),
     ({"preset": "wild"}, "preset"),
@@ -221,7 +221,7 @@ def test_what_is_wrong_is_said_and_nothing_is_saved(owner, fields, said):
 
 
 def test_saving_what_holds_already_changes_nothing(owner):
-    assert "It was so already" in _post(owner)
+    assert "No changes to save" in _post(owner)
     assert not AuditEntry.objects.filter(action="rules.changed").exists()
 
 
@@ -235,7 +235,7 @@ def test_what_no_rule_knows_or_allows_any_more_is_not_shown_as_set(owner, job):
             ParameterValue.objects.create(job=of, **own)
     for address in (PAGE, f"/jobs/{job.uuid}/rules/"):
         assert "987654" not in owner.page(address)
-        assert "It was so already" in _post(owner, address)
+        assert "No changes to save" in _post(owner, address)
     assert not AuditEntry.objects.filter(action="rules.changed").exists()
     _post(owner, input_bound__fire_share_pct="30")
     assert AuditEntry.objects.get().change == {"input_bound.fire_share_pct": [None, 30]}
@@ -246,7 +246,7 @@ def test_members_set_a_job_s_values_and_only_owners_the_workspace_s(owner, job):
     Membership.objects.update(role="member")
     form = {"preset": "save", "input_bound.fire_share_pct": "30"}
     assert owner.client.post(PAGE, form).status_code == 403
-    assert "Owners change these" in owner.page(PAGE)
+    assert "Only owners can change these settings" in owner.page(PAGE)
     assert owner.client.post(f"/jobs/{job.uuid}/rules/", form).status_code == 302
     owner.workspace.refresh_from_db()
     assert owner.workspace.preset == "balanced"

@@ -117,10 +117,10 @@ def test_a_run_that_ended_has_no_interval(owner, agent):
 def test_the_page_says_that_a_rule_asked_and_which_one_ended_the_run(owner, agent):
     assert "asked" not in owner.page(page_of(agent))
     asking.stop(Run.objects.get(), "hung")
-    assert "Asked to stop: The run hangs" in owner.page(page_of(agent))
+    assert "Asked to stop: Hung run" in owner.page(page_of(agent))
     ended(agent, state="stopped", exit_code=143, rule="hung")
     page = owner.page(page_of(agent))
-    assert "Stopped by a rule: The run hangs" in page
+    assert "Stopped by a rule: Hung run" in page
     assert 'href="/rules/hung/"' in page
 
 
@@ -130,7 +130,7 @@ def test_a_refusal_is_shown_with_its_reason(owner, agent):
         session_id=agent.session_id, outcome="refused", reason="started without --allow-stop"
     )
     page = owner.page(page_of(agent))
-    assert "The agent would not stop the run: The run hangs" in page
+    assert "The agent would not stop the run: Hung run" in page
     assert "Started without --allow-stop." in page
 
 
