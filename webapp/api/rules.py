@@ -1,4 +1,4 @@
-"""The rules: what each is judged by in the workspace or a job, and setting that."""
+"""The rules: read and set the thresholds of a workspace or a job."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from webapp.thresholds.values import Overrides, set_by, values_of
 
 router = Router(tags=["rules"])
 MOST_ASSIGNMENTS = 1_000
-_JOB = "A job's id: what holds for its runs. Without it, what holds for the workspace."
+_JOB = "A job's id, for the thresholds of that job; without it, those of the workspace."
 OfJob = Annotated[UUID | None, Query(description=_JOB)]
 Value = float | str
-"""A number in the parameter's unit; of a choice its word."""
+"""A number in the parameter's unit, or the word of a choice."""
 
 
 class ParameterOut(Schema):
     name: str
     unit: str
-    value: Value = Field(description="What holds: a number in the unit, or one of the choices.")
+    value: Value = Field(description="Effective value: a number in the unit, or a choice.")
     set_by: str = Field(description="`job`, `workspace` or `preset`.")
     default: Value
-    low: float | None = Field(description="The least that is allowed; null: it is a choice.")
+    low: float | None = Field(description="Minimum; null for a choice.")
     high: float | None
     is_whole: bool
     choices: list[str]
-    is_measured: bool = Field(description="Another value takes the samples, not just numbers.")
+    is_measured: bool = Field(description="A new value needs the samples, not just stored numbers.")
     help: str
-    source: str = Field(description="Where the default is from.")
+    source: str = Field(description="Source of the default.")
     sagemaker_name: str
 
 
@@ -53,7 +53,7 @@ class RuleOut(Schema):
     category: str
     version: int
     sagemaker_name: str
-    may_stop: bool = Field(description="It may end a run whose owner allows that.")
+    may_stop: bool = Field(description="The rule may stop a run, if its owner allows that.")
     parameters: list[ParameterOut]
 
 
@@ -61,7 +61,7 @@ class RulesOut(Schema):
     job: UUID | None
     preset: Preset
     own: dict[str, Value] = Field(
-        description="What the job sets itself, or without one the workspace; as PUT takes it."
+        description="Values set by the job, or without one by the workspace; as PUT takes them."
     )
     rules: list[RuleOut]
 
@@ -69,13 +69,11 @@ class RulesOut(Schema):
 class RulesIn(Schema):
     model_config = ConfigDict(extra="forbid")
 
-    preset: Preset | None = Field(
-        None, description="Of the workspace, a job has none. Null: it stays."
-    )
+    preset: Preset | None = Field(None, description="For the workspace only. Null: unchanged.")
     parameters: dict[Key, StrictFloat | StrictInt | Name] = Field(
         max_length=MOST_ASSIGNMENTS,
-        description="All that is set: `<rule>.<parameter>` or, in SageMaker's units, "
-        "`<RuleName>_<parameter>` -> value. What isn't named is as inherited.",
+        description="All values to set: `<rule>.<parameter>` or, in SageMaker's units, "
+        "`<RuleName>_<parameter>` -> value. Parameters not named are inherited.",
     )
 
 
@@ -83,10 +81,10 @@ class RulesIn(Schema):
     "/rules",
     response=RulesOut,
     auth=Bearer(Token.READ),
-    summary="Each rule with its parameters, their bounds and what holds",
+    summary="List the rules with their parameters, bounds and effective values",
 )
 def get_rules(request: TokenRequest, job: OfJob = None) -> dict[str, Any]:
-    """A job inherits what the workspace sets, and that what its preset says."""
+    """A job inherits the workspace's values, and a workspace those of its preset."""
     return _document(request.auth.workspace, _job(request, job))
 
 
@@ -97,15 +95,15 @@ def get_rules(request: TokenRequest, job: OfJob = None) -> dict[str, Any]:
     summary="Set the preset and parameters of the workspace, or parameters of a job",
 )
 def put_rules(request: TokenRequest, wanted: RulesIn, job: OfJob = None) -> dict[str, Any]:
-    """Replaces all that was set. Runs are judged by it within a minute. Those of the workspace are
-    for tokens that an owner made, as the page is for owners."""
+    """Replaces all values set before. Runs are judged again within a minute. Setting the values of
+    the workspace needs a token that an owner created."""
     of_job, workspace = _job(request, job), request.auth.workspace
     if of_job is None and not request.auth.is_an_owners:
-        fix = "Use a token that an owner made, or name a job."
-        raise Problem(403, "Only owners set the rules of a workspace.", "Authorization", fix)
+        fix = "Use a token that an owner created, or name a job."
+        raise Problem(403, "Only owners can set the rules of a workspace.", "Authorization", fix)
     if of_job is not None and wanted.preset is not None:
-        fix = "Leave it out, or leave out the job."
-        raise Problem(422, "A job has no preset of its own.", "preset", fix)
+        fix = "Omit the preset, or omit the job."
+        raise Problem(422, "A job has no preset.", "preset", fix)
     own = _parsed(wanted.parameters)
     changes.save(workspace, of_job, request.auth, wanted.preset, own)
     workspace.refresh_from_db()
@@ -115,24 +113,24 @@ def put_rules(request: TokenRequest, wanted: RulesIn, job: OfJob = None) -> dict
 def _job(request: TokenRequest, job: UUID | None) -> Job | None:
     if job is None:
         return None
-    found = jobs_of(request.auth.workspace).filter(uuid=job).first()
-    if found is None:
+    chosen = jobs_of(request.auth.workspace).filter(uuid=job).first()
+    if chosen is None:
         raise Problem(422, f"There is no job {job}.", "job", "Send the id of a job.")
-    return found
+    return chosen
 
 
 def _parsed(parameters: Mapping[str, float | str]) -> Overrides:
-    """Of a parameter that is named twice, the last. Raises Problem 422."""
-    found: Overrides = {}
+    """If a parameter is named twice, the last one counts. Raises Problem 422."""
+    overrides: Overrides = {}
     for name, value in parameters.items():
         try:
             parsed = parse_overrides([f"{name}={value}"])
         except ValueError as error:
-            fix = "GET /api/v1/rules tells the names and bounds."
+            fix = "GET /api/v1/rules lists the names and bounds."
             raise Problem(422, str(error), f"parameters.{name}", fix) from None
         for rule, values in parsed.items():
-            found.setdefault(rule, {}).update(values)
-    return found
+            overrides.setdefault(rule, {}).update(values)
+    return overrides
 
 
 def _document(workspace: Workspace, job: Job | None) -> dict[str, Any]:
@@ -165,9 +163,9 @@ def _parameter(parameter: Parameter, value: float, setter: str) -> dict[str, Any
     return {
         "name": parameter.name,
         "unit": parameter.unit,
-        "value": _said(parameter, value),
+        "value": _shown(parameter, value),
         "set_by": setter,
-        "default": _said(parameter, parameter.default),
+        "default": _shown(parameter, parameter.default),
         "low": None if is_choice else parameter.low,
         "high": None if is_choice else parameter.high,
         "is_whole": parameter.whole,
@@ -187,8 +185,8 @@ def _set_by(layers: Mapping[str, Overrides], rule: Rule, parameter: Parameter) -
 def _flat(own: Overrides) -> Iterator[tuple[str, Value]]:
     for rule, values in sorted(own.items()):
         for name, value in sorted(values.items()):
-            yield f"{rule}.{name}", _said(all_rules()[rule].parameter(name), value)
+            yield f"{rule}.{name}", _shown(all_rules()[rule].parameter(name), value)
 
 
-def _said(parameter: Parameter, value: float) -> Value:
+def _shown(parameter: Parameter, value: float) -> Value:
     return parameter.choices[int(value)] if parameter.choices else value

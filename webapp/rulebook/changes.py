@@ -1,4 +1,4 @@
-"""Setting presets and parameters: rows, an audit entry, and the runs judged again."""
+"""Saves presets and thresholds: rows, an audit entry, and the runs to judge again."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from webapp.thresholds.values import Overrides, set_by
 def save(
     workspace: Workspace, job: Job | None, actor: User | Token, preset: str | None, own: Overrides
 ) -> bool:
-    """Set what the job sets itself, or without a job the workspace and its preset (None: it
-    stays). False: it was so already."""
+    """Set the values of the job, or without one those of the workspace and its preset (None: keep
+    it). False: nothing changed."""
     held = Workspace.objects.select_for_update().get(pk=workspace.pk)
     change = _values(set_by(held, job), own)
     if job is None and preset is not None and held.preset != preset:
@@ -33,7 +33,7 @@ def save(
 
 
 def _values(before: Overrides, after: Overrides) -> dict[str, tuple[object, object]]:
-    """`rule.parameter` -> (before, after); None: as inherited."""
+    """`rule.parameter` -> (before, after); None: inherited."""
     old, new = _flat(before), _flat(after)
     names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
     return {name: (old.get(name), new.get(name)) for name in names}

@@ -1,4 +1,4 @@
-"""A rule's docstring as blocks that a page can show."""
+"""Splits a rule's docstring into sections and paragraphs for its page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _INLINE = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*")
 
 @dataclass(frozen=True)
 class Block:
-    """A paragraph, or where there are several a list."""
+    """A paragraph, or the items of a list."""
 
     lines: list[str]
     is_list: bool
@@ -31,29 +31,29 @@ def introduction(rule: Rule) -> str:
 
 def sections(rule: Rule) -> list[Section]:
     """What it checks, why it costs money, when it fires, ..."""
-    found: list[Section] = []
+    parsed: list[Section] = []
     for part in re.split(r"^## ", rule.documentation, flags=re.MULTILINE)[1:]:
         title, _, text = part.partition("\n")
-        found.append(Section(title.strip(), list(_blocks(text))))
-    return found
+        parsed.append(Section(title.strip(), list(_blocks(text))))
+    return parsed
 
 
 def pieces(text: str) -> list[tuple[str, str]]:
     """A line as (kind, text): `code`, `strong` or `plain`."""
-    found, at = [], 0
+    parts, at = [], 0
     for match in _INLINE.finditer(text):
-        found += [("plain", text[at : match.start()])]
-        found += [("code", match[1]) if match[1] else ("strong", match[2])]
+        parts += [("plain", text[at : match.start()])]
+        parts += [("code", match[1]) if match[1] else ("strong", match[2])]
         at = match.end()
-    return [(kind, said) for kind, said in [*found, ("plain", text[at:])] if said]
+    return [(kind, part) for kind, part in [*parts, ("plain", text[at:])] if part]
 
 
 def _blocks(text: str) -> list[Block]:
-    found = []
+    blocks = []
     for paragraph in re.split(r"\n\s*\n", text.strip()):
         before, *items = re.split(r"^- ", paragraph, flags=re.MULTILINE)
         if before.strip():
-            found.append(Block([" ".join(before.split())], is_list=False))
+            blocks.append(Block([" ".join(before.split())], is_list=False))
         if items:
-            found.append(Block([" ".join(item.split()) for item in items], is_list=True))
-    return found
+            blocks.append(Block([" ".join(item.split()) for item in items], is_list=True))
+    return blocks

@@ -1,4 +1,4 @@
-"""What people fill in about rules: a preset, and parameters of their own."""
+"""Forms for the preset and the thresholds."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from webapp.thresholds.values import Overrides
 
 MOST_TEXT = 20_000
 PRESETS = (
-    ("save", "Save: tells of small leaks too"),
+    ("save", "Save: also reports small waste"),
     ("balanced", "Balanced"),
-    ("safe", "Safe: speaks up where there is hardly a doubt"),
+    ("safe", "Safe: reports only clear cases"),
 )
 
 
 class ParameterField(forms.CharField):
-    """One parameter as text; empty: as inherited. Cleans to a number, or None."""
+    """One parameter as text. Cleans to a number, or None if empty (the inherited value applies)."""
 
     def __init__(self, parameter: Parameter) -> None:
         super().__init__(required=False, max_length=40, label=parameter.help)
         self.parameter = parameter
         if parameter.choices:
-            self.choices = [("", "as inherited"), *((c, c) for c in parameter.choices)]
+            self.choices = [("", "default"), *((c, c) for c in parameter.choices)]
 
     def clean(self, value: Any) -> float | None:
         text: str = super().clean(value)
@@ -44,7 +44,7 @@ class ParameterField(forms.CharField):
 
 @dataclass(frozen=True)
 class ParameterLine:
-    """One parameter, its field, and what holds where the field is empty."""
+    """One parameter, its field, and the value that applies if the field is empty."""
 
     parameter: Parameter
     field: BoundField
@@ -52,10 +52,10 @@ class ParameterLine:
 
 
 class ParametersForm(forms.Form):
-    """All parameters of all rules, `<rule>.<parameter>`; and lines of assignments."""
+    """All parameters of all rules, `<rule>.<parameter>`, and a field for several at once."""
 
     assignments = forms.CharField(
-        label="Several at once", required=False, max_length=MOST_TEXT, widget=forms.Textarea
+        label="Set several at once", required=False, max_length=MOST_TEXT, widget=forms.Textarea
     )
 
     def __init__(
@@ -72,7 +72,7 @@ class ParametersForm(forms.Form):
                 self.fields[f"{rule.id}.{parameter.name}"] = ParameterField(parameter)
 
     def groups(self) -> Iterator[tuple[Rule, list[ParameterLine], bool]]:
-        """Each rule with parameters, their lines, and whether one of them is set or wrong."""
+        """Each rule with parameters, their lines, and whether any of them is set or invalid."""
         for rule in all_rules().values():
             lines = [self._line(rule, parameter) for parameter in rule.parameters]
             if lines:
@@ -86,14 +86,14 @@ class ParametersForm(forms.Form):
             raise forms.ValidationError(str(error)) from None
 
     def own(self) -> Overrides:
-        """What is set; of a parameter that both have, the line."""
-        found: Overrides = {}
+        """The values set; a line overrides the field of the same parameter."""
+        overrides: Overrides = {}
         for rule in all_rules().values():
             values = {p.name: self.cleaned_data[f"{rule.id}.{p.name}"] for p in rule.parameters}
             values |= self.cleaned_data["assignments"].get(rule.id, {})
             if kept := {name: value for name, value in values.items() if value is not None}:
-                found[rule.id] = kept
-        return found
+                overrides[rule.id] = kept
+        return overrides
 
     def _line(self, rule: Rule, parameter: Parameter) -> ParameterLine:
         inherited = self._inherited[rule.id][parameter.name]
@@ -102,18 +102,18 @@ class ParametersForm(forms.Form):
 
 
 class WorkspaceRulesForm(ParametersForm):
-    """With the preset, which only a whole workspace has."""
+    """With the preset, which only the workspace has."""
 
     preset = forms.ChoiceField(label="Preset", choices=PRESETS)
 
 
 def as_text(parameter: Parameter, value: float) -> str:
-    """As a person writes it."""
+    """A number, or the word of a choice."""
     return parameter.choices[int(value)] if parameter.choices else f"{value:.12g}"
 
 
 def _written(own: Overrides) -> dict[str, str]:
-    """`<rule>.<parameter>` -> its own value."""
+    """`<rule>.<parameter>` -> its value as text."""
     return {
         f"{rule}.{name}": as_text(all_rules()[rule].parameter(name), value)
         for rule, values in own.items()

@@ -1,4 +1,4 @@
-"""Judges stored numbers by other values: no sample is read."""
+"""Judges stored numbers by other thresholds; no sample is read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from webapp.analysis import models as rows
 
 
 def judged_by(row: rows.Judgement, values: Mapping[str, Values]) -> Judgement | None:
-    """A stored judgement as other values would have it; None: to tell takes the samples."""
+    """A stored judgement with other values; None: the run must be measured again."""
     rule = all_rules().get(row.rule)
     if rule is None or not _numbers_hold(rule, row, values[row.rule]):
         return None
@@ -20,12 +20,12 @@ def judged_by(row: rows.Judgement, values: Mapping[str, Values]) -> Judgement | 
 
 
 def hashes(values: Mapping[str, Values]) -> dict[str, str]:
-    """Rule id -> what judgements by these values are marked with."""
+    """Rule id -> the hash that judgements by these values carry."""
     return {rule: values_hash(of_rule) for rule, of_rule in values.items()}
 
 
 def _numbers_hold(rule: Rule, row: rows.Judgement, values: Values) -> bool:
-    """They were measured by this version of the rule, and what measuring uses is as it was."""
+    """Measured by this version of the rule, with the same measuring parameters."""
     before: dict[str, Any] = row.values
     measured = [parameter.name for parameter in rule.parameters if parameter.measured]
     return row.rule_version == rule.version and all(

@@ -1,4 +1,4 @@
-"""The rules: their pages, and what a workspace and its jobs set of them."""
+"""The pages of the rules, and the thresholds of workspaces and jobs."""
 
 from django.urls import path
 

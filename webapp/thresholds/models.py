@@ -1,4 +1,4 @@
-"""What a workspace and its jobs set of the rules' parameters."""
+"""Parameter values that workspaces and jobs set."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from webapp.runs.models import Job
 
 
 class ParameterValue(models.Model):
-    """One parameter of one rule, for a whole workspace or for one of its jobs."""
+    """One parameter of one rule, for a workspace or one of its jobs."""
 
     workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="parameter_values")
     job = models.ForeignKey(
         Job, models.CASCADE, null=True, blank=True, related_name="parameter_values"
     )
-    """None: all jobs that don't set it themselves."""
+    """None: all jobs of the workspace that don't override it."""
     rule = models.CharField(max_length=64)
     name = models.CharField(max_length=64)
     value = models.FloatField()
-    """In the parameter's unit; of a choice its place."""
+    """In the parameter's unit; for a choice, its position."""
 
     class Meta:
         db_table = "rulebook_parametervalue"  # where the rows have always been

@@ -1,4 +1,4 @@
-"""By which values a job's runs are judged: the preset's, the workspace's, the job's own."""
+"""The thresholds that a job's runs are judged by: preset, then workspace, then job."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from webapp.runs.models import Job
 from webapp.thresholds.models import ParameterValue
 
 Overrides = dict[str, dict[str, float]]
-"""Rule id -> parameter -> value; what isn't named is as inherited."""
+"""Rule id -> parameter -> value; parameters not named are inherited."""
 
 
 def set_by(workspace: Workspace, job: Job | None = None) -> Overrides:
-    """What the workspace sets itself, or the job.
+    """The values that the workspace sets itself, or the job.
 
-    What a rule no longer knows or allows is left out: a release may take a parameter away.
+    Values that a rule no longer knows or allows are ignored: a release may remove a parameter.
     """
     rows = ParameterValue.objects.filter(workspace=workspace, job=job)
     overrides: Overrides = {}
@@ -29,13 +29,13 @@ def set_by(workspace: Workspace, job: Job | None = None) -> Overrides:
 
 
 def values_of(workspace: Workspace, job: Job | None = None) -> dict[str, Values]:
-    """Rule id -> all of its values; of a job, or of what sets nothing itself."""
+    """Rule id -> all of its values, for the job or, without one, the workspace."""
     layers = [set_by(workspace)] + ([set_by(workspace, job)] if job is not None else [])
     return resolved(cast(Preset, workspace.preset), layers)
 
 
 def resolved(preset: Preset, layers: Iterable[Overrides]) -> dict[str, Values]:
-    """The preset's values with the layers laid over them, the last on top."""
+    """The preset's values, overridden by each layer in turn."""
     values_by_rule: dict[str, Values] = {}
     for rule in all_rules().values():
         values = rule.preset_values(preset)

@@ -1,4 +1,4 @@
-"""Presets and parameters, of a workspace or one job: shown, tried on past runs, set."""
+"""Preset and thresholds of a workspace or a job: show, preview on past runs, save."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from webapp.thresholds.values import resolved, set_by, values_of
 @changed_by_owners
 @require_http_methods(["GET", "POST"])
 def of_workspace(request: PersonRequest) -> HttpResponse:
-    """`preview` in what is posted: what it would have found is shown, and nothing saved."""
+    """A POST with `preview` shows the effect on past runs and saves nothing."""
     workspace = request.workspace
     own, preset = set_by(workspace), cast(Preset, workspace.preset)
     form = WorkspaceRulesForm(own, resolved(preset, []), request.POST or None, preset)
@@ -31,7 +31,7 @@ def of_workspace(request: PersonRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def of_job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
-    """The same for one job, on top of what the workspace sets."""
+    """The same for one job, on top of the workspace's thresholds."""
     job = get_object_or_404(jobs_of(request.workspace), uuid=job_uuid)
     own, inherited = set_by(request.workspace, job), values_of(request.workspace)
     form = ParametersForm(own, inherited, request.POST or None)
@@ -57,6 +57,6 @@ def _save(
     request: PersonRequest, job: Job | None, preset: str, form: ParametersForm
 ) -> HttpResponse:
     changed = changes.save(request.workspace, job, request.user, preset, form.own())
-    said = "Saved. Runs are judged by it within a minute." if changed else "It was so already."
-    messages.success(request, said)
+    message = "Saved. Runs are judged again within a minute." if changed else "No changes to save."
+    messages.success(request, message)
     return redirect(request.path)
