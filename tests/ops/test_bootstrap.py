@@ -103,7 +103,7 @@ def test_it_makes_the_environment_once_and_again_only_when_it_is_out_of_date(
 
     moved = checkout.rename(checkout.with_name("moved"))
     output = run(moved)[1]
-    assert "Making .venv" in output
+    assert "Creating .venv" in output
     assert f"inside {moved / '.venv'} second" in output
 
 
@@ -111,7 +111,7 @@ def test_two_first_starts_at_once_make_one_environment(checkout: Path) -> None:
     both = [start(checkout), start(checkout)]
     outputs = [each.communicate(timeout=120)[0] for each in both]
     assert [each.returncode for each in both] == [0, 0], outputs
-    assert sum(output.count("Making .venv  ") for output in outputs) == 1
+    assert sum(output.count("Creating .venv  ") for output in outputs) == 1
     assert sum("waiting for it" in output for output in outputs) == 1
 
 

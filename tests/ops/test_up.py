@@ -56,7 +56,7 @@ def test_a_taken_port_is_told_with_the_way_out(service: Service, tmp_path: Path)
     other = manage(tmp_path, "up", "--bind", f"127.0.0.1:{service.port}")
     output = other.communicate(timeout=120)[0]
     assert other.returncode == 1
-    assert f"127.0.0.1:{service.port} is taken" in output
+    assert f"127.0.0.1:{service.port} is in use" in output
     assert f"--bind 127.0.0.1:{service.port + 1}" in output
     assert "Traceback" not in output
 

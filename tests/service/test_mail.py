@@ -132,7 +132,7 @@ def test_what_changed_between_writing_and_sending_is_withdrawn(team):
     tasks.send(list(Mail.objects.values_list("pk", flat=True)))
     assert django_mail.outbox == []
     reasons = dict(Mail.objects.filter(state="withdrawn").values_list("user__email", "error"))
-    assert reasons["ada@example.org"].startswith("Switched off")
+    assert reasons["ada@example.org"].startswith("The recipient unsubscribed")
     assert "no longer applied" in reasons["bob@example.org"]
 
 
@@ -159,7 +159,7 @@ def test_a_mail_waits_while_its_run_is_looked_at_again(team, change, change_back
     change()
     tasks.send(list(Mail.objects.values_list("pk", flat=True)))
     assert django_mail.outbox == []
-    assert {mail.error for mail in Mail.objects.all()} == {"Its run is being analysed again."}
+    assert {mail.error for mail in Mail.objects.all()} == {"The run is being analysed again."}
     change_back()
     Mail.objects.update(due_at=timezone.now())
     tasks.send(list(Mail.objects.values_list("pk", flat=True)))

@@ -108,7 +108,7 @@ def test_test_mails_are_counted(team, monkeypatch):
 
 def test_it_says_when_mail_goes_nowhere_and_never_the_password(team, settings, monkeypatch):
     settings.EMAIL_HOST = ""
-    assert "No mail server is set" in page(mailing.signed_in(team.owner))
+    assert "No mail server is configured" in page(mailing.signed_in(team.owner))
     mailing.send_through(settings, monkeypatch, "smtp+tls://ada:hunter2@mail.example.org")
     shown = page(mailing.signed_in(team.owner))
     assert "mail.example.org:587 (STARTTLS)" in shown

@@ -78,10 +78,10 @@ def test_an_address_can_not_guess_tokens_and_its_neighbours_still_upload(
     assert known.put(known.segment(0)).status_code == 200
     answers = [_agent(f"tt_{i}", address).declare() for i in range(5)]
     assert [answer.status_code for answer in answers] == [401] * 5
-    _is_refused(_agent("tt_5", address).declare(), "wrong tokens")
+    _is_refused(_agent("tt_5", address).declare(), "invalid tokens")
     right = Token.make(workspace, "guessed", ["ingest"])[1]
     with django_assert_num_queries(0):
-        _is_refused(_agent(right, address).declare(), "wrong tokens")
+        _is_refused(_agent(right, address).declare(), "invalid tokens")
     assert known.put(known.segment(1)).status_code == 200
     assert _agent(right, "192.0.2.77").declare().status_code == 200
 

@@ -72,7 +72,7 @@ def test_a_person_without_a_workspace_sees_no_job(client, owner):
 
     response = client.get(reverse("dashboard:jobs"), follow=True)
 
-    assert b"You are in no workspace" in response.content
+    assert b"No workspace" in response.content
     assert b"secret/train.py" not in response.content
 
 
@@ -83,4 +83,4 @@ def test_a_missing_page_is_a_404_in_our_design(owner, address):
     response = owner.client.get(address)
 
     assert response.status_code == 404
-    assert b"Go to the jobs" in response.content
+    assert b"Go to jobs" in response.content

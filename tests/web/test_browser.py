@@ -260,7 +260,7 @@ def test_everything_can_be_reached_and_seen_by_keyboard(visit, pair):
         assert focus["ring"], focus
         reached.append(focus["text"])
 
-    assert reached[0] == "Skip to the page"
+    assert reached[0] == "Skip to main content"
     assert "vision/train.py" in reached
 
 

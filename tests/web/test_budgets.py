@@ -125,11 +125,11 @@ def test_the_jobs_page_leads_to_a_budget_of_that_job(owner, job):
 @pytest.mark.parametrize(
     ("form", "why"),
     [
-        ({"kind": "job"}, "Which job?"),
-        ({"kind": "tag", "tag": "vision"}, "A tag is written like team=vision."),
+        ({"kind": "job"}, "Choose a job."),
+        ({"kind": "tag", "tag": "vision"}, "Write a tag as key=value, for example team=vision."),
         ({"kind": "workspace", "amount_usd": "0"}, "greater than or equal to 0.01"),
         ({"kind": "workspace", "threshold_pct": "101"}, "less than or equal to 100"),
-        ({"kind": "tag", "tag": "team=vision"}, "There is a budget of that already."),
+        ({"kind": "tag", "tag": "team=vision"}, "This job, tag or workspace already has a budget."),
     ],
 )
 def test_it_says_what_is_wrong_with_a_budget(owner, form, why):
@@ -145,7 +145,7 @@ def test_a_deleted_budget_does_not_come_back_beside_another_of_the_same(owner):
     budget(owner.workspace)
     address = reverse("spend:restore_budget", args=[old.uuid])
     page = owner.client.post(address, follow=True).content.decode()
-    assert "There is another budget of that by now" in page
+    assert "has another budget now" in page
     assert budgets_of(owner.workspace).count() == 1
 
 

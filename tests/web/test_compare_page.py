@@ -226,7 +226,7 @@ def test_ids_that_are_none_lead_to_a_404_that_says_so(owner, query):
     answer = owner.client.get(reverse("dashboard:compare") + query)
 
     assert answer.status_code == 404
-    assert b"nothing at this address" in answer.content
+    assert b"Page not found" in answer.content
 
 
 @pytest.mark.parametrize("query", ["", "?a=", "?run=1", "?run=1&run=2&run=3", "?a=1&b=1"])

@@ -13,7 +13,7 @@ PAGE = "/settings/delete/"
 
 def test_another_name_deletes_nothing(owner):
     answer = owner.client.post(PAGE, {"name": "Something else"})
-    assert "This is not its name" in answer.content.decode()
+    assert "is not the workspace&#x27;s name" in answer.content.decode()
     owner.workspace.refresh_from_db()
     assert owner.workspace.deleted_at is None
 
@@ -24,14 +24,14 @@ def test_nobody_gets_in_any_more_and_its_tokens_are_refused(owner):
     read = {"Authorization": f"Bearer {token}"}
     assert Client().get("/api/v1/jobs", headers=read).status_code == 200
     owner.client.post(PAGE, {"name": owner.workspace.name})
-    assert "You are in no workspace" in owner.client.get("/", follow=True).content.decode()
+    assert "No workspace" in owner.client.get("/", follow=True).content.decode()
     assert Client().get("/api/v1/jobs", headers=read).status_code == 401
 
 
 def test_an_owner_takes_it_back_with_everything(owner):
     factories.job(owner.workspace, "vision/train.py")
     deleted = owner.client.post(PAGE, {"name": owner.workspace.name}, follow=True)
-    assert "goes for good on" in deleted.content.decode()
+    assert "permanently deleted on" in deleted.content.decode()
     restore = reverse("retention:restore_workspace", args=[owner.workspace.uuid])
     page = owner.client.post(restore, follow=True).content.decode()
     assert "vision/train.py" in page

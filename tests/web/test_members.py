@@ -41,7 +41,10 @@ def test_a_new_person_makes_an_account_and_is_in(owner, anonymous):
 
 def test_whoever_has_an_account_signs_in_to_join(owner, stranger, anonymous):
     link = invite(owner, "eve@example.org", "member")
-    assert "There is an account with this address" in anonymous.get(link).content.decode()
+    assert (
+        "You already have an account with this email address"
+        in anonymous.get(link).content.decode()
+    )
     assert anonymous.post(link, JOIN).status_code == 200
     assert "eve@example.org" not in roles(owner)
     assert "Join" in stranger.page(link)

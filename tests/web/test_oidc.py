@@ -66,7 +66,7 @@ def test_an_invited_person_gets_an_account_and_the_offered_seat(provider, owner,
 
 def test_whoever_is_unknown_stays_out(provider, owner, anonymous):
     provider.claims["email"] = NEW
-    refused(anonymous, come_back(anonymous, provider), 403, "neither a member here nor invited")
+    refused(anonymous, come_back(anonymous, provider), 403, "has no account and no invitation here")
     assert not User.objects.filter(email=NEW).exists()
 
 
@@ -74,7 +74,7 @@ def test_an_invitation_that_has_ended_lets_nobody_in(provider, owner, anonymous)
     members.invite(owner.workspace, owner.user, NEW, Membership.OWNER)
     Invitation.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
     provider.claims["email"] = NEW
-    refused(anonymous, come_back(anonymous, provider), 403, "neither a member")
+    refused(anonymous, come_back(anonymous, provider), 403, "has no account")
 
 
 def test_an_allowed_domain_reads_and_no_more(provider, owner, anonymous, settings):
@@ -84,7 +84,7 @@ def test_an_allowed_domain_reads_and_no_more(provider, owner, anonymous, setting
     assert Membership.objects.get(user__email=NEW).role == Membership.VIEWER
     provider.claims["email"] = "eve@sub.example.org"
     other = Client()
-    refused(other, come_back(other, provider), 403, "neither a member")
+    refused(other, come_back(other, provider), 403, "has no account")
 
 
 def test_whoever_an_owner_removed_gets_no_seat_back(provider, owner, anonymous, settings):
@@ -99,12 +99,12 @@ def test_whoever_an_owner_removed_gets_no_seat_back(provider, owner, anonymous, 
 @pytest.mark.parametrize("told", [False, "false", None, 1])
 def test_an_address_that_nobody_verified_is_worth_nothing(provider, owner, anonymous, told):
     provider.claims["email_verified"] = told
-    refused(anonymous, come_back(anonymous, provider), 400, "no verified address")
+    refused(anonymous, come_back(anonymous, provider), 400, "no verified email address")
 
 
 def test_an_account_that_is_closed_stays_closed(provider, owner, anonymous):
     User.objects.filter(pk=owner.user.pk).update(is_active=False)
-    refused(anonymous, come_back(anonymous, provider), 403, "neither a member")
+    refused(anonymous, come_back(anonymous, provider), 403, "has no account")
 
 
 @pytest.mark.parametrize(
@@ -131,10 +131,10 @@ def test_an_answer_is_worth_something_once_and_where_it_was_asked(provider, owne
     begun = anonymous.get(BEGIN)["Location"]
     query = provider.answer_to(begun)
     elsewhere = Client()
-    refused(elsewhere, elsewhere.get(f"{RETURN}?{query}"), 400, "begun elsewhere")
+    refused(elsewhere, elsewhere.get(f"{RETURN}?{query}"), 400, "started in another browser")
     assert anonymous.get(f"{RETURN}?{query}").status_code == 302
     again = Client()
-    refused(again, again.get(f"{RETURN}?{query}"), 400, "begun elsewhere")
+    refused(again, again.get(f"{RETURN}?{query}"), 400, "started in another browser")
 
 
 def test_who_declines_is_told_so(provider, owner, anonymous):

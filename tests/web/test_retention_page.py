@@ -32,9 +32,12 @@ def test_an_owner_changes_it_and_it_is_written_down(owner):
         ({"keep_raw_days": 0}, "greater than or equal to 1"),
         ({"keep_raw_days": "soon"}, "whole number"),
         ({"keep_raw_days": 40_000}, "less than or equal to 36500"),
-        ({"keep_raw_days": 90, "keep_tiers_days": 30}, "kept for less time"),
-        ({"keep_raw_days": "", "keep_tiers_days": 30}, "kept for less time"),
-        ({"keep_raw_days": 1, "keep_tiers_days": 30, "keep_runs_days": 29}, "kept for less time"),
+        ({"keep_raw_days": 90, "keep_tiers_days": 30}, "can&#x27;t be shorter"),
+        ({"keep_raw_days": "", "keep_tiers_days": 30}, "can&#x27;t be shorter"),
+        (
+            {"keep_raw_days": 1, "keep_tiers_days": 30, "keep_runs_days": 29},
+            "can&#x27;t be shorter",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused(owner, form, told):
@@ -46,11 +49,11 @@ def test_what_makes_no_sense_is_refused(owner, form, told):
 
 def test_it_says_what_goes_next(owner):
     run = factories.run(factories.job(owner.workspace))
-    assert "Nothing: no sample is past its time" in owner.page(PAGE)
+    assert "Nothing to delete" in owner.page(PAGE)
     run.deleted_at = timezone.now() - timedelta(days=31)
     run.save()
     page = owner.page(PAGE)
-    assert "What the next round would delete" in page
+    assert "Next deletion" in page
     assert '<td>Runs</td><td class="number">1</td>' in page
 
 
@@ -65,7 +68,7 @@ def test_it_says_what_went(owner, stranger):
 def test_a_member_reads_it_and_can_not_change_it(owner):
     Membership.objects.update(role=Membership.MEMBER)
     page = owner.page(PAGE)
-    assert "Owners change these" in page
+    assert "Only owners can change these settings" in page
     assert ">Save<" not in page
     assert owner.client.post(reverse("retention:retention"), {}).status_code == 403
 

@@ -66,7 +66,7 @@ def test_a_viewer_has_no_button(owner, agent):
 def test_a_run_that_ended_can_not_be_profiled(owner, agent):
     ended(agent)
     assert BUTTON not in owner.page(page_of(agent))
-    assert "nothing to profile" in press(owner, agent)
+    assert "No profile requested" in press(owner, agent)
     assert not AuditEntry.objects.exists()
 
 
@@ -103,7 +103,7 @@ def test_of_two_intervals_that_nobody_heard_the_last_is_asked(owner, agent):
 
 @pytest.mark.parametrize("seconds", ["0.05", "6", "-1", "nan", "inf", "often", "", "1e999"])
 def test_an_interval_out_of_bounds_is_refused_with_the_bounds(owner, agent, seconds):
-    assert "every 0.1 to 5 s" in change(owner, agent, seconds)
+    assert "between 0.1 and 5 s" in change(owner, agent, seconds)
     assert agent.put(agent.segment(1)).json()["directives"] == []
     assert not AuditEntry.objects.exists()
 
@@ -111,13 +111,13 @@ def test_an_interval_out_of_bounds_is_refused_with_the_bounds(owner, agent, seco
 def test_a_run_that_ended_has_no_interval(owner, agent):
     ended(agent)
     assert "A sample every" not in owner.page(page_of(agent))
-    assert "nothing to sample" in change(owner, agent, "1")
+    assert "sampling interval can&#x27;t change" in change(owner, agent, "1")
 
 
 def test_the_page_says_that_a_rule_asked_and_which_one_ended_the_run(owner, agent):
     assert "asked" not in owner.page(page_of(agent))
     asking.stop(Run.objects.get(), "hung")
-    assert "Asked to stop: Hung run" in owner.page(page_of(agent))
+    assert "Stop requested: Hung run" in owner.page(page_of(agent))
     ended(agent, state="stopped", exit_code=143, rule="hung")
     page = owner.page(page_of(agent))
     assert "Stopped by a rule: Hung run" in page
@@ -130,7 +130,7 @@ def test_a_refusal_is_shown_with_its_reason(owner, agent):
         session_id=agent.session_id, outcome="refused", reason="started without --allow-stop"
     )
     page = owner.page(page_of(agent))
-    assert "The agent would not stop the run: Hung run" in page
+    assert "The agent refused to stop the run: Hung run" in page
     assert "Started without --allow-stop." in page
 
 

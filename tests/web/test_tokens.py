@@ -36,7 +36,7 @@ def test_it_is_shown_once_and_only_its_digest_is_kept(owner):
 def test_it_does_what_its_scopes_say_and_no_more(owner):
     assert reads(make(owner, scopes=["ingest"])) == 403
     page = owner.client.post(PAGE, {"name": "nothing", "days": "30"}).content.decode()
-    assert "Choose what it may do" in page
+    assert "Choose at least one scope" in page
 
 
 def test_it_ends_when_it_says(owner):

@@ -36,7 +36,7 @@ class Bearer(HttpBearer):
         rate_limits.token_asks(found.pk)
         if not any(found.allows(scope) for scope in self.scopes):
             fix = f"Use a token with the scope {' or '.join(self.scopes)}."
-            raise Problem(403, "This token may not do that.", "Authorization", fix)
+            raise Problem(403, "This token lacks the required scope.", "Authorization", fix)
         _touch(found)
         return found
 

@@ -28,7 +28,7 @@ class NewPasswordForm(forms.Form):
     """Checked against Django's validators, as of the person that it is for."""
 
     password = forms.CharField(label="New password", widget=forms.PasswordInput, strip=False)
-    again = forms.CharField(label="Once more", widget=forms.PasswordInput, strip=False)
+    again = forms.CharField(label="Repeat the password", widget=forms.PasswordInput, strip=False)
 
     def __init__(self, user: User, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -38,7 +38,7 @@ class NewPasswordForm(forms.Form):
         cleaned = super().clean() or {}
         password = cleaned.get("password")
         if password and cleaned.get("again") != password:
-            raise ValidationError({"again": "This is not the same."})
+            raise ValidationError({"again": "The two passwords differ."})
         if password:
             try:
                 password_validation.validate_password(password, self.user)
@@ -61,7 +61,7 @@ class ChangePasswordForm(NewPasswordForm):
     def clean_current(self) -> str:
         current: str = self.cleaned_data["current"]
         if not self.user.check_password(current):
-            raise ValidationError("This is not your password.")
+            raise ValidationError("Wrong password.")
         return current
 
 
@@ -96,7 +96,7 @@ class WorkspaceForm(forms.ModelForm):  # type: ignore[type-arg]
     def clean_time_zone(self) -> str:
         name: str = self.cleaned_data["time_zone"]
         if name not in zoneinfo.available_timezones():
-            raise ValidationError(f"There is no time zone {name!r}; write it as in Europe/Berlin.")
+            raise ValidationError(f"There is no time zone {name!r}; write it like Europe/Berlin.")
         return name
 
 
@@ -119,7 +119,7 @@ class TokenForm(forms.Form):
     scopes = forms.MultipleChoiceField(
         label="May",
         choices=[(scope, scope) for scope in (Token.INGEST, Token.READ, Token.WRITE)],
-        error_messages={"required": "Choose what it may do."},
+        error_messages={"required": "Choose at least one scope."},
     )
     days = forms.ChoiceField(label="Expires", choices=EXPIRIES, required=False)
 

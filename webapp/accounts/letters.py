@@ -18,13 +18,13 @@ def send_invitation(invitation: Invitation, link: str) -> bool:
     """False if the mail server took it not: the link can be handed over by other means."""
     context = {"invitation": invitation, "link": link, "base_url": settings.BASE_URL}
     who = one_line(str(invitation.invited_by or "Somebody"))
-    subject = f"{who} invites you to {one_line(invitation.workspace.name)} on Trimtab"
+    subject = f"{who} invited you to {one_line(invitation.workspace.name)} on Trimtab"
     return _send(subject, "accounts/mail/invitation.txt", context, invitation.email)
 
 
 def send_password_link(user: User, link: str) -> bool:
     context = {"user": user, "link": link, "base_url": settings.BASE_URL}
-    return _send("Your new password for Trimtab", "accounts/mail/password.txt", context, user.email)
+    return _send("Reset your Trimtab password", "accounts/mail/password.txt", context, user.email)
 
 
 def one_line(text: str) -> str:
@@ -36,6 +36,6 @@ def _send(subject: str, template: str, context: dict[str, object], to: str) -> b
     try:
         send_mail(subject, render_to_string(template, context), None, [to])
     except (OSError, smtplib.SMTPException) as error:
-        logger.warning("a mail was not taken", extra={"error": type(error).__name__})
+        logger.warning("mail refused", extra={"error": type(error).__name__})
         return False
     return True

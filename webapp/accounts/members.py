@@ -108,4 +108,4 @@ def _keep_an_owner(membership: Membership) -> None:
     owners = membership.workspace.memberships.filter(role=Membership.OWNER)
     others = [held for held in owners.select_for_update() if held.pk != membership.pk]
     if membership.role == Membership.OWNER and not others:
-        raise ValidationError("A workspace needs an owner. Make somebody else one first.")
+        raise ValidationError("A workspace needs an owner. Make somebody else an owner first.")

@@ -80,4 +80,4 @@ def _is_operation(request: HttpRequest) -> bool:
 
 def _reason(wanted: Audience) -> str:
     who = "owners" if wanted == Audience.OWNERS else "members"
-    return f"This is for the {who} of the workspace. Ask an owner to change your role."
+    return f"This page is only for {who} of the workspace. Ask an owner to change your role."

@@ -47,7 +47,7 @@ def verified_claims(request: HttpRequest) -> dict[str, Any]:
     try:
         claims = _claims(request)
     except MismatchingStateError as error:
-        said = "This sign-in was begun elsewhere or too long ago. Begin again."
+        said = "This sign-in was started in another browser or too long ago. Start again."
         raise ProviderError(said) from error
     except requests.RequestException as error:
         raise _no_answer() from error
@@ -90,7 +90,10 @@ def _verified_address(claims: dict[str, Any]) -> str:
     # Some send the text "true" here (Amazon Cognito's userinfo does).
     verified = claims.get("email_verified")
     if not isinstance(email, str) or not (verified is True or verified == "true"):
-        raise ProviderError(f"{settings.OIDC_NAME} has no verified address of yours.")
+        raise ProviderError(
+            f"{settings.OIDC_NAME} has no verified email address for you. Verify your address "
+            "there, then try again."
+        )
     return User.normalised(email)
 
 

@@ -59,6 +59,6 @@ def get_artefact(
     run_id: UUID,
     sha256: str = Path(..., pattern=resource.SHA256),  # type: ignore[type-arg]
 ) -> FileResponse:
-    """As an attachment. What is in it was never looked at."""
+    """Answers the file as an attachment. The service doesn't check its content."""
     run = scope.run_or_404(request.auth.workspace, run_id)
     return download.answer(get_object_or_404(scope.artefacts_of(run), sha256=sha256))

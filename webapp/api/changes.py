@@ -17,7 +17,7 @@ from webapp.runs.tags import MOST_TAGS
 
 def _storable(text: str) -> str:
     if not is_storable(text):
-        raise ValueError("has a NUL or half a character")
+        raise ValueError("contains NUL or an incomplete character")
     return text
 
 
@@ -31,7 +31,7 @@ Tags = Annotated[
     dict[Key, Name | None],
     Field(
         max_length=MOST_TAGS,
-        description="Key -> value; null takes the tag off; tags that aren't named stay.",
+        description="Key -> value; null removes a tag; tags that aren't sent stay.",
     ),
 ]
 Usd = Annotated[Decimal, Field(ge=0, le=MOST_USD, decimal_places=9)]
@@ -58,18 +58,22 @@ class MachineIn(ChangeIn):
 
 class RunIn(ChangeIn):
     note: Annotated[str, StringConstraints(max_length=2000), AfterValidator(_storable)] = ""
-    owner: Name = Field("", description="Whatever the agent sends later, this stays.")
+    owner: Name = Field("", description="Kept even if the agent sends another value later.")
     tags: Tags = {}
-    is_excluded: bool = Field(False, description="No run is compared with it.")
-    is_pinned: bool = Field(False, description="Later runs are compared with pinned runs alone.")
-    billed_usd: Usd | None = Field(None, description="What the provider billed; null: not known.")
+    is_excluded: bool = Field(False, description="No other run is compared with this run.")
+    is_pinned: bool = Field(False, description="Later runs are compared only with pinned runs.")
+    billed_usd: Usd | None = Field(
+        None, description="The amount that the provider billed; null: unknown."
+    )
 
-    machine: MachineIn | None = Field(None, description="Corrects it: the run is priced again.")
+    machine: MachineIn | None = Field(
+        None, description="Corrections to the machine; the cost of the run is computed again."
+    )
 
     @model_validator(mode="after")
     def _is_one_of_both(self) -> RunIn:
         if self.is_excluded and self.is_pinned:
-            raise ValueError("A run is excluded or pinned, not both.")
+            raise ValueError("A run can't be both excluded and pinned.")
         return self
 
 
@@ -78,9 +82,12 @@ class JobIn(ChangeIn):
         str,
         StringConstraints(strip_whitespace=True, min_length=1, max_length=200),
         AfterValidator(_storable),
-    ] = Field("", description="Agents may go on sending the old one.")
-    owner: Name = Field("", description="Of the runs that name none; so are the tags.")
+    ] = Field("", description="Agents may keep sending the old name.")
+    owner: Name = Field(
+        "", description="Applies to runs without an owner of their own; tags likewise."
+    )
     tags: Tags = {}
     merged_into: UUID | None = Field(
-        None, description="The job that its runs go to, with those to come; null undoes that."
+        None,
+        description="The job that takes over all runs, future ones too; null undoes the merge.",
     )

@@ -58,14 +58,16 @@ class PartOut(Schema):
 
 
 class TermOut(PartOut):
-    parts: list[PartOut] = Field(description="Of the duration by phases; they sum to it.")
+    parts: list[PartOut] = Field(
+        description="The duration by phase; the parts sum to the duration."
+    )
 
 
 class WorkOut(Schema):
     unit: str = Field(description="`run`: whole runs are compared.")
     a: float
     b: float
-    a_usd: str | None = Field(description="For one of the unit.")
+    a_usd: str | None = Field(description="Per unit of work.")
     b_usd: str | None
 
 
@@ -74,14 +76,14 @@ class CompareOut(Schema):
     b: RunRefOut
     sentence: str
     why: str
-    exactly: str = Field(description="How one cost becomes the other, to the nano-dollar.")
+    exactly: str = Field(description="The difference in cost by cause, to the nano-dollar.")
     warnings: list[str]
     changes: list[SettingOut]
     figures: list[FigureOut]
     attribution: list[TermOut] | None = Field(description="They sum to the difference exactly.")
     per_work: WorkOut
     cost_change_pct: float | None = Field(
-        description="Of the cost for the same work; null: it can't be said."
+        description="Share of the cost for the same work; null: unknown."
     )
     is_same_work: bool
     saving_usd: str | None = Field(description="Signed; null: no saving can be claimed.")
@@ -115,13 +117,13 @@ class CostOut(RunRefOut):
 )
 def get_compare(
     request: TokenRequest,
-    a: str = Query(..., max_length=400, description=f"The earlier one. {_REFERENCE}"),  # type: ignore[type-arg]
+    a: str = Query(..., max_length=400, description=f"The earlier run. {_REFERENCE}"),  # type: ignore[type-arg]
     b: str = Query(..., max_length=400, description=_REFERENCE),  # type: ignore[type-arg]
 ) -> dict[str, Any]:
-    """What their page shows, and the same as Markdown."""
+    """The content of the comparison page, also as Markdown."""
     runs = [scope.run_called(request.auth.workspace, reference) for reference in (a, b)]
     if runs[0] == runs[1]:
-        raise Problem(422, "Both are the same run.", "b", "Name two runs.")
+        raise Problem(422, "Both references name the same run.", "b", "Send two different runs.")
     return _document(compared(*runs))
 
 

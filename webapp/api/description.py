@@ -14,7 +14,7 @@ from webapp.http import problems
 _ALWAYS = (400, 401, 403, 422, 429)
 _RETRY_AFTER = {
     "Retry-After": {
-        "description": "Seconds to wait.",
+        "description": "Seconds to wait before the next request.",
         "required": True,
         "schema": {"type": "integer", "minimum": 1},
     }

@@ -14,7 +14,7 @@ from webapp.runs.models import Run
 class LedgerLineOut(Schema):
     label: str
     is_waste: bool
-    seconds: float = Field(description="Of GPUs; of nodes where they have none.")
+    seconds: float = Field(description="GPU-seconds; node-seconds on nodes without GPUs.")
     usd: str | None = Field(description="null: no price. The labels sum to the run's cost.")
 
 

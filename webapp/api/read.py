@@ -27,7 +27,7 @@ from webapp.runs.models import Job, Run
 from webapp.runs.views import series
 
 router = Router(tags=["read"], auth=Bearer(Token.READ))
-_CURSOR = "`next_cursor` of the page before."
+_CURSOR = "`next_cursor` of the previous page."
 
 
 @resource.router.get(
@@ -38,7 +38,7 @@ _CURSOR = "`next_cursor` of the page before."
     summary="One run: state, cost, findings, recommendations",
 )
 def get_run(request: TokenRequest, run_id: UUID) -> dict[str, Any]:
-    """404 for a run of another workspace."""
+    """Answers 404 for a run of another workspace."""
     return run_document(scope.run_or_404(request.auth.workspace, run_id))
 
 
@@ -48,7 +48,7 @@ def get_jobs(
     cursor: str = Query("", pattern="^[0-9]{0,18}$", description=_CURSOR),  # type: ignore[type-arg]
     limit: int = Query(100, ge=1, le=1000),  # type: ignore[type-arg]
 ) -> dict[str, Any]:
-    """In the order in which they were first seen."""
+    """Ordered by first appearance."""
     jobs = scope.in_order_of_appearance(scope.jobs_of(request.auth.workspace))
     found = list(jobs.filter(pk__gt=int(cursor or 0))[: limit + 1])
     shown = found[:limit]
@@ -60,8 +60,8 @@ def get_jobs(
 
 @router.get(
     "/runs/{run_id}/series",
-    summary="Samples of a run: least, mean and greatest value by bucket of time",
-    openapi_extra={"responses": {304: {"description": "As the ETag that was sent"}}},
+    summary="Samples of a run: minimum, mean and maximum per time bucket",
+    openapi_extra={"responses": {304: {"description": "Not modified since the ETag sent"}}},
 )
 def get_series(
     request: TokenRequest,
@@ -71,7 +71,7 @@ def get_series(
     end: float | None = Query(None, alias="to"),  # type: ignore[type-arg]
     buckets: int = series.DEFAULT_BUCKETS,
 ) -> HttpResponse:
-    """`names` are separated by commas. With an ETag; null: not known."""
+    """`names` are comma-separated. The answer has an ETag; null values are unknown."""
     run = scope.run_or_404(request.auth.workspace, run_id)
     return series.answer(request, run, series.json_answer)
 

@@ -20,7 +20,7 @@ class PhaseCostOut(Schema):
 
 
 class ProjectedOut(Schema):
-    usd: str = Field(description="At the end of the run, if it goes on as it has.")
+    usd: str = Field(description="Forecast for the end of the run at its current pace.")
     low_usd: str
     high_usd: str
     unit: str
@@ -31,7 +31,7 @@ class ProjectedOut(Schema):
 
 class UnitCostOut(Schema):
     unit: str
-    usd: str = Field(description="For `amount` of the unit, exact to 28 digits.")
+    usd: str = Field(description="Cost per `amount` of the unit, exact to 28 digits.")
     amount: int
 
 
@@ -39,7 +39,7 @@ class BestValueOut(Schema):
     metric: str
     value: float
     seconds: float
-    usd: str | None = Field(description="What the run had cost by then.")
+    usd: str | None = Field(description="Cost of the run up to that moment.")
 
 
 class VerdictOut(Schema):
@@ -51,21 +51,23 @@ class VerdictOut(Schema):
     unit: str
     baseline_runs: int
     change: float | None = Field(description="0.1: 10 % above the baseline.")
-    detects: float | None = Field(description="The smallest change that the history would see.")
+    detects: float | None = Field(
+        description="The smallest change that can be detected with this history."
+    )
     sentence: str
     causes: list[str]
 
 
 class RunMoneyOut(Schema):
-    basis: str = Field(description="What is counted: the `list` price, or `your rate`.")
+    basis: str = Field(description="The price basis: `list` or `your rate`.")
     list_usd: str | None = Field(description="The run at the list price; null: no list price.")
     phases: list[PhaseCostOut] = Field(description="They sum to the cost.")
     projected: ProjectedOut | None
     per_work: list[UnitCostOut]
     until_best: list[BestValueOut]
     notes: list[str]
-    billed_difference_usd: str | None = Field(description="Billed less counted, signed.")
-    verdict: VerdictOut | None = Field(description="Against the comparable runs before it.")
+    billed_difference_usd: str | None = Field(description="Billed minus computed cost, signed.")
+    verdict: VerdictOut | None = Field(description="Compared with earlier comparable runs.")
 
 
 def document(run: Run) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class NodeOut(Schema):
     zone: str
     instance_type: str
     purchase_option: str
-    owns_machine: bool = Field(description="It was started for this run alone.")
+    owns_machine: bool = Field(description="The machine was started only for this run.")
     instance_started_at: datetime | None = Field(description="Of the machine; null: not known.")
     vcpus: int
     memory_bytes: int
@@ -64,22 +64,26 @@ class RunOut(Schema):
     job: JobRef
     number: int
     state: str
-    stopped_by: str = Field(description="The rule that ended it; empty: none did.")
+    stopped_by: str = Field(description="The rule that stopped the run; empty: none.")
     owner: str
     tags: dict[str, Any]
     note: str
-    is_excluded: bool = Field(description="No run is compared with it.")
-    is_pinned: bool = Field(description="Later runs are compared with pinned runs alone.")
+    is_excluded: bool = Field(description="No other run is compared with this run.")
+    is_pinned: bool = Field(description="Later runs are compared only with pinned runs.")
     started_at: datetime | None
     ended_at: datetime | None
     duration_seconds: float | None
-    cost_usd: str | None = Field(description="USD; null: no price, or not counted yet.")
-    cost_is_at_least: bool = Field(description="The run goes on or was lost: counted so far.")
-    billed_usd: str | None = Field(description="What the provider billed; null: not entered.")
+    cost_usd: str | None = Field(description="USD; null: no price, or not computed yet.")
+    cost_is_at_least: bool = Field(
+        description="True while the run is running or lost: the cost so far."
+    )
+    billed_usd: str | None = Field(
+        description="The amount that the provider billed; null: not entered."
+    )
     missing_prices: list[str]
     nodes: list[NodeOut] = Field(description="The machines of all attempts.")
     money: RunMoneyOut
-    ledger: list[LedgerLineOut] = Field(description="Where the money went, label by label.")
+    ledger: list[LedgerLineOut] = Field(description="Cost and time by label.")
     work: dict[str, Any]
     metrics: dict[str, Any]
     metric_progress: dict[str, Any] = Field(description="Curves: name to [[seconds, value], ...].")
@@ -104,4 +108,6 @@ class JobOut(Schema):
 
 class JobsOut(Schema):
     jobs: list[JobOut]
-    next_cursor: str | None = Field(description="Send it as `cursor`; null: the last page.")
+    next_cursor: str | None = Field(
+        description="Send this value as `cursor` for the next page; null: this is the last page."
+    )

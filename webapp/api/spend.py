@@ -22,13 +22,13 @@ router = Router(tags=["read"], auth=Bearer(Token.READ))
 
 
 class SpendLineOut(Schema):
-    label: str = Field(description="Name of the job, owner, value of the tag, or month.")
-    runs: int = Field(description="That began in the month.")
-    unpriced_runs: int = Field(description="Without a price, so not in the sum.")
+    label: str = Field(description="Job name, owner, tag value or month.")
+    runs: int = Field(description="Runs that started in the month.")
+    unpriced_runs: int = Field(description="Runs without a price, not included in the sum.")
     usd: str | None = Field(description="Exact; null: no run has a price, or there is none.")
-    billed_usd: str | None = Field(description="Of the runs whose bill was entered.")
-    counted_usd: str | None = Field(description="The cost of just the runs that were billed.")
-    difference_usd: str | None = Field(description="Billed less counted.")
+    billed_usd: str | None = Field(description="Sum over the runs with an entered bill.")
+    counted_usd: str | None = Field(description="Computed cost of the runs with an entered bill.")
+    difference_usd: str | None = Field(description="Billed minus computed cost.")
 
 
 class SpendOut(Schema):
@@ -37,7 +37,7 @@ class SpendOut(Schema):
     end: datetime
     by: str
     key: str
-    lines: list[SpendLineOut] = Field(description="They sum to the total exactly.")
+    lines: list[SpendLineOut] = Field(description="The lines sum exactly to the total.")
     total: SpendLineOut
 
 
@@ -49,28 +49,32 @@ class BudgetOut(Schema):
     amount_usd: str
     threshold_pct: int
     spent_usd: str
-    forecast_usd: str = Field(description="Spent, and the pace of 30 days for what is left.")
+    forecast_usd: str = Field(
+        description="Spend so far, plus the average of the last 30 days for the rest of the month."
+    )
     unpriced_runs: int
     state: str = Field(description="`ok`, `forecast_over`, `over_threshold` or `over`.")
 
 
 class BudgetsOut(Schema):
-    budgets: list[BudgetOut] = Field(description="The worst first.")
+    budgets: list[BudgetOut] = Field(description="Worst state first.")
 
 
 @router.get("/spend", response=SpendOut, summary="What a month cost, by job, owner, tag or month")
 def get_spend(
     request: TokenRequest,
-    month: str = Query("", description="Like 2026-11; default the present one."),  # type: ignore[type-arg]
+    month: str = Query("", description="For example 2026-11; default: the current month."),  # type: ignore[type-arg]
     by: Literal["job", "owner", "tag", "month"] = "job",
-    key: str = Query("", max_length=200, description="Of the tag; default the most common."),  # type: ignore[type-arg]
+    key: str = Query("", max_length=200, description="Tag key; default: the most common."),  # type: ignore[type-arg]
 ) -> dict[str, Any]:
-    """By `month`: the year up to that month, one a line."""
+    """`by=month`: the twelve months up to that month, one per line."""
     workspace = request.auth.workspace
     try:
         chosen = months.parsed(month, workspace, timezone.now())
     except ValueError as error:
-        raise Problem(422, str(error), "month", "Send one like 2026-11.") from None
+        raise Problem(
+            422, str(error), "month", "Write the month as YYYY-MM, for example 2026-11."
+        ) from None
     found = table(workspace, chosen, by, key)
     return {
         "month": str(chosen),
@@ -83,7 +87,7 @@ def get_spend(
     }
 
 
-@router.get("/budgets", response=BudgetsOut, summary="Where each budget stands this month")
+@router.get("/budgets", response=BudgetsOut, summary="State of each budget in the current month")
 def get_budgets(request: TokenRequest) -> dict[str, Any]:
     workspace = request.auth.workspace
     lines = standings(workspace, scope.budgets_of(workspace), timezone.now())

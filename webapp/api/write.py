@@ -30,10 +30,10 @@ router = Router(tags=["write"], auth=_writers)
     response=RunOut,
     tags=["write"],
     auth=_writers,
-    summary="Change what people say of a run",
+    summary="Change a run",
 )
 def patch_run(request: TokenRequest, run_id: UUID, change: RunIn) -> dict[str, Any]:
-    """Only what is sent changes. Answers the run as it is then."""
+    """Only fields that are sent change. Answers the changed run."""
     said = change.said()
     with transaction.atomic():
         run = locks.run(scope.run_or_404(request.auth.workspace, run_id).pk)
@@ -49,7 +49,10 @@ def _correct(by: Token, run: Run, said: dict[str, Any]) -> None:
     number = said.pop("node", None)
     if number is not None and number not in [node.number for node in machines.nodes_of(run)]:
         raise Problem(
-            422, f"The run has no node {number}.", "machine.node", "Leave it out for all."
+            422,
+            f"The run has no node {number}.",
+            "machine.node",
+            "Leave the field out for all nodes.",
         )
     machines.correct(run, by, said, number)
 
@@ -70,16 +73,16 @@ def delete_run(request: TokenRequest, run_id: UUID) -> Status[None]:
 
 @router.post("/runs/{run_id}/restore", response=RunOut, summary="Undo the deletion of a run")
 def restore_run(request: TokenRequest, run_id: UUID) -> dict[str, Any]:
-    """Its job is restored as well, without its other runs."""
+    """Restores its job as well, without the job's other runs."""
     run = get_object_or_404(scope.every_run_of(request.auth.workspace), pk=run_id)
     deletion.restore_run(run, request.auth)
     return run_document(scope.run_or_404(request.auth.workspace, run_id))
 
 
-@router.patch("/jobs/{job_id}", response=JobOut, summary="Change what people say of a job")
+@router.patch("/jobs/{job_id}", response=JobOut, summary="Change a job")
 def patch_job(request: TokenRequest, job_id: UUID, change: JobIn) -> dict[str, Any]:
-    """Only what is sent changes. 409 for the name of another job. Answers the job that the runs
-    are in then."""
+    """Only fields that are sent change. Answers 409 if another job has the name, else the job
+    that then holds the runs."""
     said = change.said()
     with transaction.atomic():
         job = _present_job(request, job_id, said)
@@ -121,7 +124,7 @@ def delete_job(request: TokenRequest, job_id: UUID) -> Status[None]:
 
 @router.post("/jobs/{job_id}/restore", response=JobOut, summary="Undo the deletion of a job")
 def restore_job(request: TokenRequest, job_id: UUID) -> dict[str, Any]:
-    """The runs that were deleted with it come back."""
+    """Also restores the runs that were deleted with the job."""
     unmerged = scope.every_job_of(request.auth.workspace).filter(merged_into=None)
     job = get_object_or_404(unmerged, uuid=job_id)
     if job.deleted_at is not None:
@@ -136,8 +139,8 @@ def _whole(said: dict[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
     merged = {**known, **said["tags"]}
     wanted = {key: value for key, value in merged.items() if value is not None}
     if len(wanted) > tags.MOST_TAGS:
-        detail = f"There would be {len(wanted)} tags; {tags.MOST_TAGS} are possible."
-        raise Problem(422, detail, "tags", "Take some off with null.")
+        detail = f"Too many tags: {len(wanted)}, and at most {tags.MOST_TAGS} are allowed."
+        raise Problem(422, detail, "tags", "Remove tags by sending null.")
     return said | {"tags": wanted}
 
 

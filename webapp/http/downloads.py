@@ -12,7 +12,7 @@ from webapp.service import agent_wheel as wheel
 def agent_wheel(_request: HttpRequest, wheel_name: str) -> FileResponse:
     """The agent as a wheel. It holds no secret, so everybody may have it."""
     if wheel_name != wheel.name():
-        raise Http404("The service has another version of the agent.")
+        raise Http404("The service provides another version of the agent.")
     response = FileResponse(wheel.path().open("rb"), content_type="application/zip")
     response["Cache-Control"] = "no-cache"
     return response

@@ -80,12 +80,12 @@ class ApiProblemsMiddleware:
 
 def _general(status: int, headers: dict[str, str]) -> Problem:
     details = {
-        404: "There is nothing at this address.",
+        404: "There is nothing at this URL.",
         405: f"This address takes {headers.get('Allow', 'other methods')} only.",
-        500: "Something broke on our side. It was noted.",
+        500: "Server error. The cause is in the web server's log.",
     }
     fix = "See /api/v1/openapi.json." if status < 500 else ""
-    detail = details.get(status, "This request can't be understood.")
+    detail = details.get(status, "Invalid request.")
     return Problem(status, detail, fix=fix, headers=headers)
 
 
@@ -103,11 +103,11 @@ def handle_in(api: NinjaAPI) -> None:
 
     @api.exception_handler(Http404)
     def _missing(_request: HttpRequest, _error: Any) -> HttpResponse:
-        return Problem(404, "There is no such thing in this workspace.").response()
+        return Problem(404, "Not found in this workspace.").response()
 
     @api.exception_handler(RequestDataTooBig)
     def _too_big(_request: HttpRequest, error: Any) -> HttpResponse:
-        return Problem(413, str(error), "body", "Send less at once.").response()
+        return Problem(413, str(error), "body", "Send a smaller body.").response()
 
     @api.exception_handler(HttpError)
     def _unreadable(_request: HttpRequest, error: HttpError) -> HttpResponse:

@@ -32,7 +32,7 @@ def address_asks(address: str) -> None:
     """Count a request of an address, whatever its token. Raises Problem 429."""
     wait = _outage.seconds_to_wait("address", _network(address), settings.ADDRESS_REQUESTS_A_MINUTE)
     if wait:
-        _refuse("Too many requests from this address.", wait)
+        _refuse("Too many requests from this IP address.", wait)
 
 
 def token_asks(token_id: int) -> None:
@@ -142,9 +142,9 @@ def _network(address: str) -> str:
 
 
 def _refuse_guess(wait_seconds: int) -> NoReturn:
-    _refuse("Too many wrong tokens from this address.", wait_seconds)
+    _refuse("Too many invalid tokens from this IP address.", wait_seconds)
 
 
 def _refuse(detail: str, wait_seconds: int) -> NoReturn:
-    fix = f"Ask again in {wait_seconds} s."
+    fix = f"Try again in {wait_seconds} s."
     raise Problem(429, detail, fix=fix, headers={"Retry-After": str(wait_seconds)})

@@ -114,8 +114,13 @@ def _is_known(workspace: Workspace, upload: Upload) -> bool:
 def _same(known: rows.Segment, upload: Upload) -> bool:
     if known.sha256 == upload.sha256:
         return True
-    detail = f"Segment {known.seq} of session {known.session_id} is here with another content."
-    raise Problem(409, detail, "seq", "Number segments once; never change one that was sent.")
+    detail = (
+        f"Segment {known.seq} of session {known.session_id} was already uploaded "
+        "with different content."
+    )
+    raise Problem(
+        409, detail, "seq", "Use each segment number once; never change a segment that was sent."
+    )
 
 
 def own_run(workspace: Workspace, run_id: UUID, job_name: str) -> rows.Run:
@@ -133,14 +138,14 @@ def refuse_foreign(workspace: Workspace, run_id: UUID) -> None:
 
 
 def _foreign() -> Problem:
-    return Problem(404, "This run is not in your workspace.", "run_id", "Make a new run id.")
+    return Problem(404, "This run is not in your workspace.", "run_id", "Create a new run id.")
 
 
 def _bound_labels(run: rows.Run, declared: Declaration) -> None:
     for field in ("tags", "parameters", "workload"):
         if len({*getattr(run, field), *getattr(declared, field)}) > MOST_LABELS:
-            detail = f"Over {MOST_LABELS} {field} with those that the run has."
-            raise Problem(400, detail, field, "Send fewer, under names that stay the same.")
+            detail = f"Over {MOST_LABELS} {field}, those that the run already has included."
+            raise Problem(400, detail, field, "Send fewer, and don't change their names.")
 
 
 def _session(run: rows.Run, upload: Upload) -> rows.Session:
@@ -157,7 +162,7 @@ def _session(run: rows.Run, upload: Upload) -> rows.Session:
     )
     if session.node_id != node.pk:
         detail = "This session belongs to another run or node."
-        raise Problem(409, detail, "session_id", "Make a new session id for each agent process.")
+        raise Problem(409, detail, "session_id", "Create a new session id for each agent process.")
     return session
 
 
@@ -194,5 +199,5 @@ def _refuse_doubled(session: rows.Session, segment: Segment) -> None:
     end_ms = segment.start_ms + segment.duration_ms
     begun = others.filter(start_ms__lt=end_ms).alias(end_ms=F("start_ms") + F("duration_ms"))
     if begun.filter(end_ms__gt=segment.start_ms).exists():
-        detail = f"The time of segment {segment.seq} is here already, under another number."
+        detail = f"The time of segment {segment.seq} was already uploaded under another number."
         raise Problem(409, detail, "seq", "Send each moment of a session once.")

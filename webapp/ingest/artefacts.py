@@ -44,15 +44,17 @@ class Described:
 def described(request: HttpRequest) -> Described:
     """Raises Problem 400 or 415, naming the header."""
     if request.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
-        fix = "Send the file as it is; its hash is of what is sent."
-        raise Problem(415, "Artefacts are not decoded.", "Content-Encoding", fix)
+        fix = "Send the file without Content-Encoding: the SHA-256 is that of the bytes sent."
+        raise Problem(415, "Artefacts can't have a Content-Encoding.", "Content-Encoding", fix)
     kind = request.headers.get("X-Trimtab-Kind", "")
     if not _KIND.match(kind):
-        fix = "Send a word of at most 32 small letters, digits, - and _, such as profile."
-        raise Problem(400, "Not the kind of an artefact.", "X-Trimtab-Kind", fix)
+        fix = "Send at most 32 lower-case letters, digits, - and _, for example profile."
+        raise Problem(400, "Not a valid kind of artefact.", "X-Trimtab-Kind", fix)
     name = _header(request, "X-Trimtab-Name", _NAME_CHARS)
     if not name or "/" in name or "\\" in name or name in (".", ".."):
-        raise Problem(400, "Not the name of a file.", "X-Trimtab-Name", "Send a name, no path.")
+        raise Problem(
+            400, "Not a valid file name.", "X-Trimtab-Name", "Send a file name without a path."
+        )
     return Described(kind, name, _header(request, "X-Trimtab-Job", LIMITS.name_chars))
 
 
@@ -71,7 +73,9 @@ def received(request: HttpRequest, sha256: str) -> Iterator[BinaryIO]:
             file.write(piece)
         if digest.hexdigest() != sha256:
             fix = "Send the whole file under the SHA-256 of its content."
-            raise Problem(400, "The content has another hash.", "sha256", fix)
+            raise Problem(
+                400, "The SHA-256 of the content differs from the one in the URL.", "sha256", fix
+            )
         yield file
 
 
@@ -106,10 +110,10 @@ def _refuse(workspace: Workspace, run_id: UUID, said: Described) -> None:
     """Before anything is written."""
     accept.refuse_foreign(workspace, run_id)
     if not said.job and not Run.objects.filter(pk=run_id).exists():
-        raise Problem(400, "Nobody knows this run.", "X-Trimtab-Job", "Name its job.")
+        raise Problem(400, "Unknown run.", "X-Trimtab-Job", "Send the name of its job.")
     if Artefact.objects.filter(run=run_id).count() >= MOST_OF_A_RUN:
-        detail = f"The run has {MOST_OF_A_RUN} artefacts, and takes no more."
-        raise Problem(409, detail, "run_id", "Pack files together.")
+        detail = f"The run has {MOST_OF_A_RUN} artefacts, the maximum."
+        raise Problem(409, detail, "run_id", "Pack several files into one.")
 
 
 def _pieces(request: HttpRequest) -> Iterator[bytes]:

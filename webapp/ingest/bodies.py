@@ -44,7 +44,10 @@ def check_length(request: HttpRequest, most_bytes: int, smaller: str) -> None:
     """Before a byte of the body is read. Raises Problem 400, 411 or 413; `smaller` is its fix."""
     length = request.META.get("CONTENT_LENGTH") or ""
     if not length and request.META.get("HTTP_TRANSFER_ENCODING"):
-        detail, fix = "A body in chunks has no length.", "Send the whole body with its length."
+        detail, fix = (
+            "Chunked bodies are not accepted: the length is missing.",
+            "Send the body with a Content-Length.",
+        )
         raise Problem(411, detail, "Content-Length", fix)
     if length and not (length.isascii() and length.isdecimal()):
         fix = "Send the number of bytes."
@@ -56,10 +59,10 @@ def check_length(request: HttpRequest, most_bytes: int, smaller: str) -> None:
 def _check_kind(request: HttpRequest) -> None:
     encoding = request.headers.get("Content-Encoding", "").strip().lower()
     if encoding not in ENCODINGS:
-        detail, fix = "Only gzip is understood.", "Compress the JSON with gzip."
+        detail, fix = "Only gzip is supported.", "Compress the JSON with gzip."
         raise Problem(415, detail, "Content-Encoding", fix)
     if (request.content_type or "").lower() not in TYPES:
-        detail = "Only a segment or a declaration is understood."
+        detail = "Only segments and declarations are accepted."
         raise Problem(415, detail, "Content-Type", f"Send {SEGMENT_TYPE} or {DECLARATION_TYPE}.")
 
 

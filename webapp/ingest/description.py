@@ -17,10 +17,10 @@ class RefusalOut(Schema):
 
 
 class UploadOut(Schema):
-    duplicate: bool = Field(description="The same body was already here; nothing changed.")
-    refused: list[RefusalOut] = Field([], description="Parts left out; the rest was kept.")
+    duplicate: bool = Field(description="The same body was already uploaded; nothing changed.")
+    refused: list[RefusalOut] = Field([], description="Refused parts; the rest was kept.")
     server_time_ns: int
-    retry_after: float | None = Field(description="Seconds in which nothing should be sent.")
+    retry_after: float | None = Field(description="Seconds to wait before the next upload.")
     directives: list[dict[str, Any]]
 
 
@@ -46,7 +46,7 @@ def _described(content_type: str, what: str) -> dict[str, Any]:
                 "in": "header",
                 "name": "X-Trimtab-Sent-At",
                 "required": False,
-                "description": "When the sender's clock says that it sent, ns since 1970.",
+                "description": "Time of sending by the sender's clock, ns since 1970.",
                 "schema": {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
             },
             {
@@ -78,7 +78,7 @@ ARTEFACT = {
                     "type": "string",
                     "format": "binary",
                     "maxLength": artefacts.MOST_BYTES,
-                    "description": "The file as it is; its SHA-256 is in the address.",
+                    "description": "The file; its SHA-256 is in the URL.",
                 }
             }
         },
@@ -88,10 +88,14 @@ ARTEFACT = {
         _header(
             "X-Trimtab-Kind",
             True,
-            "What it is: `profile`, `import`, ...",
+            "Kind of file: `profile`, `import`, ...",
             pattern="^[a-z][a-z0-9_-]{0,31}$",
         ),
-        _header("X-Trimtab-Name", True, "Its name without a path, percent-encoded."),
-        _header("X-Trimtab-Job", False, "The run's job, percent-encoded, if the run is new."),
+        _header("X-Trimtab-Name", True, "File name without a path, percent-encoded."),
+        _header(
+            "X-Trimtab-Job",
+            False,
+            "Name of the run's job, percent-encoded; needed if the run is new.",
+        ),
     ],
 }

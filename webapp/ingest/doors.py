@@ -31,7 +31,7 @@ router = Router(tags=["ingest"], auth=_agents)
     openapi_extra=description.DECLARATION,
 )
 def put_declaration(request: HttpRequest, run_id: UUID) -> dict[str, Any]:
-    """Makes or updates the run. May come after its segments, and again."""
+    """Creates or updates the run. May be sent after its segments, and repeatedly."""
     declaration = decoded(decode_declaration, request)
     _must_match("run_id", run_id, declaration.run_id)
     accept.declaration(request.auth.workspace, declaration)  # type: ignore[attr-defined]
@@ -81,8 +81,8 @@ def put_artefact(
 
 def _must_match(field: str, in_url: object, in_body: object) -> None:
     if in_url != in_body:
-        detail = f"The body says {in_body}, the address {in_url}."
-        raise Problem(400, detail, field, "Send the same in both.")
+        detail = f"The body says {in_body}, the URL {in_url}."
+        raise Problem(400, detail, field, "Send the same value in both.")
 
 
 def _must_hold_something(segment: Segment) -> None:
@@ -91,7 +91,7 @@ def _must_hold_something(segment: Segment) -> None:
     kept += [block for block in segment.blocks if block.columns]
     if segment.refused and not kept:
         first = segment.refused[0]
-        fix = "Mend it; this segment has nothing else."
+        fix = "Correct this part: the segment has no other content."
         raise Problem(400, f"Refused: {first.reason}.", first.name, fix)
 
 

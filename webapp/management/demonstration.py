@@ -112,7 +112,7 @@ def wait_for_analysis(run: Run, progress: Progress) -> Run:
         progress(passed / ANALYSIS_SECONDS)
         time.sleep(0.5)
     error = Analysis.objects.filter(run=run).values_list("error", flat=True).first()
-    why = error or "it is still due; look into the worker's log"
+    why = error or "the analysis is still due; see the worker's log"
     raise DemonstrationError(f"{run} ({run.state}) was not analysed: {why}")
 
 
@@ -124,7 +124,7 @@ def outcome(runs: list[Run]) -> Outcome:
     result = Outcome(tuple(runs), tuple(given.order_by("-saving_usd")))
     missing = list(_missing(result))
     if missing:
-        raise DemonstrationError("The demo is not complete:\n" + "\n".join(missing))
+        raise DemonstrationError("The demo is incomplete:\n" + "\n".join(missing))
     return result
 
 
@@ -138,9 +138,9 @@ def _missing(outcome: Outcome) -> Iterator[str]:
     if slow != Judgement.FIRED:
         yield f"- {RULE} on the slow pipeline: {slow}, expected {Judgement.FIRED}"
     if fast == Judgement.FIRED:
-        yield f"- {RULE} fired on the fast pipeline, too"
+        yield f"- {RULE} also fired on the fast pipeline"
     if not outcome.recommendations:
-        yield "- there is no recommendation"
+        yield "- no recommendation"
 
 
 def _state(run: Run) -> str:

@@ -87,7 +87,7 @@ def _subject(crossing: Crossing) -> str:
 KIND = Kind(
     id=ID,
     title="Budgets",
-    description="A budget that will be overrun by its forecast, reached its threshold, or is over.",
+    description="A budget is forecast to be exceeded, has reached its threshold, or is exceeded.",
     due=due,
     letter=letter,
 )

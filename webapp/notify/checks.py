@@ -18,7 +18,7 @@ def the_mail_password_travels_under_tls(**_: Any) -> list[CheckMessage]:
         return []
     return [
         Warning(
-            "EMAIL_URL sends the mail server's password in the clear.",
+            "EMAIL_URL sends the mail server's password unencrypted.",
             hint="Use smtp+tls:// (STARTTLS, port 587) or smtp+ssl:// (TLS, port 465).",
             id="trimtab.W002",
         )
@@ -33,7 +33,7 @@ def mail_comes_from_an_address(**_: Any) -> list[CheckMessage]:
     return [
         Warning(
             f"Mail is sent from {address}, which most mail servers refuse.",
-            hint="Set EMAIL_FROM to an address that your mail server sends for.",
+            hint="Set EMAIL_FROM to an address that your mail server may send from.",
             id="trimtab.W003",
         )
     ]

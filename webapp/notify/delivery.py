@@ -84,11 +84,11 @@ def _send_one(connection: Any, mail_id: int) -> bool:
 def _letter(held: Claim[Mail]) -> Letter | None:
     mail = held.row
     if not subscriptions.still_wants(mail):
-        queue.withdraw(held, "Switched off before it was sent.")
+        queue.withdraw(held, "The recipient unsubscribed before the mail was sent.")
         return None
     letter = KINDS[mail.kind].letter(mail)
     if letter is None:
-        queue.withdraw(held, "It no longer applied when it was to be sent.")
+        queue.withdraw(held, "The subject no longer applied when the mail was due.")
     return letter
 
 

@@ -40,7 +40,7 @@ def compose(mail: Mail, kind: Kind, letter: Letter) -> EmailMultiAlternatives:
 def compose_test(user: User) -> EmailMultiAlternatives:
     """The mail that somebody sends to themselves to see whether it arrives."""
     context = {"settings_url": absolute(reverse("notify:notifications"))}
-    return _message(user, "Trimtab can send you mail", "notify/test_mail", context, {})
+    return _message(user, "Test mail from Trimtab", "notify/test_mail", context, {})
 
 
 def _message(

@@ -45,7 +45,7 @@ def letter(mail: Mail) -> Letter | None:
     if found is None:
         return None
     if not _holding().filter(pk=found.pk).exists():
-        raise NotYetError("Its run is being analysed again.")
+        raise NotYetError("The run is being analysed again.")
     job, title = one_line(found.job.name), one_line(found.title)
     context = {
         "job": job,
@@ -104,7 +104,7 @@ def _subject(job: str, title: str, found: Recommendation) -> str:
 KIND = Kind(
     id=ID,
     title="Recommendations",
-    description="A change that would make a job cheaper, once the run that shows it has finished.",
+    description="A change that would make a job cheaper, sent when the run behind it has finished.",
     due=due,
     letter=letter,
 )

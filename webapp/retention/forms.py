@@ -13,7 +13,7 @@ MOST_DAYS = 36_500
 FIELDS = {
     "keep_raw_days": "Single samples",
     "keep_tiers_days": "Means, steps, events and artefacts",
-    "keep_runs_days": "Runs with cost and findings",
+    "keep_runs_days": "Runs, with costs and findings",
 }
 
 
@@ -39,7 +39,7 @@ class RetentionForm(forms.ModelForm):  # type: ignore[type-arg]
         names = [name for name in FIELDS if name in cleaned]
         for shorter, longer in pairwise(names):
             if _days(cleaned[shorter]) > _days(cleaned[longer]):
-                found[longer] = f"This can't be kept for less time than “{FIELDS[shorter]}”."
+                found[longer] = f"This period can't be shorter than that of “{FIELDS[shorter]}”."
         for name, why in found.items():
             self.add_error(name, why)
         return cleaned

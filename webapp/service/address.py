@@ -78,9 +78,11 @@ class Bind:
     def _explained(self, error: OSError) -> str:
         another = f"for example: python3 manage.py up --bind {Bind(self.host, self.port + 1)}"
         if error.errno == errno.EADDRINUSE:
-            return f"{self} is taken by another program. Choose another port, {another}"
+            return f"{self} is in use by another program. Choose another port, {another}"
         if error.errno == errno.EACCES:
-            return f"This user may not listen on {self}. Choose a port above 1023, {another}"
+            return (
+                f"You lack the permission to listen on {self}. Choose a port above 1023, {another}"
+            )
         return f"Can't listen on {self}: {error.strerror or error}. Check --bind."
 
 

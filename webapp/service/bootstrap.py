@@ -42,7 +42,7 @@ def enter_environment(checkout: Path, wanted: str) -> None:
     except _StageFailedError as error:
         sys.exit(str(error))
     except KeyboardInterrupt:
-        sys.exit("\nInterrupted; the next start goes on from here.")
+        sys.exit("\nInterrupted. The next start continues from here.")
     if running != venv:
         _go_on_inside(venv)
 
@@ -66,7 +66,7 @@ def _only_one(checkout: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            _say("Another start is preparing the environment; waiting for it.\n")
+            _say("Another command is preparing the environment; waiting for it.\n")
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
@@ -129,7 +129,7 @@ def _make_venv(checkout: Path, venv: Path, wanted: str) -> None:
     moved = _read_stamp(venv).get("checkout", str(checkout)) != str(checkout)
     clear = ["--clear"] if moved or not _runs(venv) else []
     if clear or not (venv / "pyvenv.cfg").exists():
-        _run("Making .venv", [sys.executable, "-m", "venv", *clear, str(venv)])
+        _run("Creating .venv", [sys.executable, "-m", "venv", *clear, str(venv)])
     (venv / STAMP).unlink(missing_ok=True)
     lock = _lock_file(checkout, wanted)
     pins = sum(1 for line in lock.read_text(encoding="utf-8").splitlines() if "==" in line)
@@ -154,7 +154,7 @@ def _pip(venv: Path) -> list[str]:
 
 def _venv_hint() -> str:
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    hint = "This Python can't make virtual environments (it has no ensurepip). "
+    hint = "This Python can't create virtual environments: it has no ensurepip. "
     if Path("/etc/debian_version").exists():
         return hint + f"Install that part:\n\n    sudo apt-get install -y python{version}-venv\n"
     return hint + f"Install the package of your system that brings `venv` for Python {version}."

@@ -71,5 +71,5 @@ def _private_folder(path: Path) -> None:
     """Made with mode 0700; one that another user made in a shared folder is refused."""
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
     if path.stat().st_uid != os.getuid():
-        raise PermissionError(f"{path} belongs to another user; remove it or set XDG_RUNTIME_DIR.")
+        raise PermissionError(f"{path} belongs to another user. Remove it or set XDG_RUNTIME_DIR.")
     path.chmod(0o700)

@@ -185,7 +185,7 @@ class Supervisor:
 
     def _give_up(self, child: Child) -> None:
         log = self._log_path(child)
-        _print(f"The {child.name} process doesn't start. The end of {log}:\n{_tail(log)}")
+        _print(f"The {child.name} process fails to start. The end of {log}:\n{_tail(log)}")
         self.exit_code = 1
 
     # Watching
@@ -206,7 +206,7 @@ class Supervisor:
             self._then_ended(child, ending)
             return
         if ending:
-            self._tell(child, f"ended ({ending}); starts again in {child.delay_seconds / 2:g} s")
+            self._tell(child, f"ended ({ending}); restarts in {child.delay_seconds / 2:g} s")
         if child.is_due():
             child.start(self._log_file(child))
         self._shorten_log(child)

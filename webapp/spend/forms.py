@@ -20,10 +20,10 @@ class FiguresForm(forms.Form):
     """How much, and when to say so."""
 
     amount_usd = forms.DecimalField(
-        label="USD a month", min_value=LEAST_USD, max_value=MOST_USD, decimal_places=2
+        label="USD per month", min_value=LEAST_USD, max_value=MOST_USD, decimal_places=2
     )
     threshold_pct = forms.IntegerField(
-        label="Threshold, in % of it", min_value=1, max_value=100, initial=80
+        label="Alert threshold, % of the budget", min_value=1, max_value=100, initial=80
     )
 
 
@@ -45,12 +45,12 @@ class BudgetForm(FiguresForm):
         cleaned = super().clean() or {}
         kind = cleaned.get("kind")
         if kind == "job" and not cleaned.get("job"):
-            self.add_error("job", "Which job?")
+            self.add_error("job", "Choose a job.")
         key, separator, _ = cleaned.get("tag", "").partition("=")
         if kind == "tag" and not (key.strip() and separator):
-            self.add_error("tag", "A tag is written like team=vision.")
+            self.add_error("tag", "Write a tag as key=value, for example team=vision.")
         if not self.errors and self._is_taken():
-            self.add_error(None, "There is a budget of that already.")
+            self.add_error(None, "This job, tag or workspace already has a budget.")
         return cleaned
 
     def budget(self) -> Budget:

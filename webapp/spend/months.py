@@ -69,8 +69,8 @@ def parsed(text: str, workspace: Workspace, now: datetime) -> Month:
         return present
     found = _MONTH.fullmatch(text)
     if found is None or not 1 <= int(found[2]) <= 12:
-        raise ValueError("A month is written like 2026-11.")
+        raise ValueError("Write a month as YYYY-MM, for example 2026-11.")
     month = Month(int(found[1]), int(found[2]), present.zone)
     if month.year < 2000 or month.start > present.start:
-        raise ValueError("Months from 2000-01 to the present one can be shown.")
+        raise ValueError("Choose a month between 2000-01 and the current month.")
     return month

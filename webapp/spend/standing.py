@@ -25,10 +25,10 @@ from webapp.spend.scope import budgets_of
 from webapp.spend.sums import Spend, first_cost_at, spends
 
 WORDS = {
-    OK: "Within the budget",
-    FORECAST_OVER: "Forecast over",
-    OVER_THRESHOLD: "Over the threshold",
-    OVER: "Over the budget",
+    OK: "Within budget",
+    FORECAST_OVER: "Forecast over budget",
+    OVER_THRESHOLD: "Over threshold",
+    OVER: "Over budget",
 }
 WIDTH = 1000
 

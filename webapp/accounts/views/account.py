@@ -43,7 +43,7 @@ def change_password(request: PersonRequest) -> HttpResponse:
     user.set_password(form.cleaned_data["password"])
     user.save(update_fields=["password"])
     update_session_auth_hash(request, user)
-    messages.success(request, "Your password is set. You are signed out everywhere else.")
+    messages.success(request, "Password set. You are signed out on all other devices.")
     return redirect("accounts:account")
 
 

@@ -47,7 +47,7 @@ def _invite(request: PersonRequest, form: InvitationForm) -> str:
     link = settings.BASE_URL + reverse("accounts:accept_invitation", args=[secret])
     invitation = members.open_invitation(secret)
     if invitation is not None and not letters.send_invitation(invitation, link):
-        messages.warning(request, "The mail server took no mail: hand over the link yourself.")
+        messages.warning(request, "The mail server refused the mail. Send the link yourself.")
     return link
 
 
@@ -56,7 +56,9 @@ def _invite(request: PersonRequest, form: InvitationForm) -> str:
 def withdraw_invitation(request: PersonRequest, invitation_uuid: UUID) -> HttpResponse:
     found = get_object_or_404(scope.invitations_of(request.workspace), uuid=invitation_uuid)
     members.withdraw(found, request.user)
-    messages.success(request, f"The invitation of {found.email} is withdrawn; its link is dead.")
+    messages.success(
+        request, f"The invitation of {found.email} is withdrawn. Its link no longer works."
+    )
     return redirect("accounts:members")
 
 
@@ -90,7 +92,7 @@ def _remove(request: PersonRequest, membership: Membership) -> HttpResponse:
     except ValidationError as error:
         messages.error(request, error.message)
         return redirect("accounts:members")
-    messages.success(request, f"{membership.user} is no longer in {membership.workspace}.")
+    messages.success(request, f"{membership.user} is no longer a member of {membership.workspace}.")
     return redirect(
         "dashboard:jobs" if membership.user_id == request.user.pk else "accounts:members"
     )

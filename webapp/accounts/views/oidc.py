@@ -15,7 +15,9 @@ from webapp.accounts import people
 from webapp.accounts.access import open_to_everybody
 from webapp.accounts.views.sign_in import enter, sign_in_page
 
-UNKNOWN = "{email} is neither a member here nor invited. Ask an owner to invite it."
+UNKNOWN = (
+    "{email} has no account and no invitation here. Ask an owner of a workspace for an invitation."
+)
 
 
 @open_to_everybody

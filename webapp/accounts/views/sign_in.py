@@ -20,7 +20,7 @@ from webapp.accounts.models import User
 
 NEXT = "sign_in_next"
 """Session key: the page that asked for the sign-in."""
-WRONG = "Address and password don't belong together."
+WRONG = "Wrong email address or password."
 """Says the same whether or not there is such an account."""
 
 

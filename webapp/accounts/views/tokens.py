@@ -16,9 +16,13 @@ from webapp.accounts.forms import TokenForm
 from webapp.accounts.models import Token
 
 MAY = (
-    (Token.INGEST, "Send runs", "for agents; reads back the summary of its own run"),
-    (Token.READ, "Read", "jobs, runs, costs and findings, by the API"),
-    (Token.WRITE, "Change", "what is said of jobs and runs, their machines and bills; delete them"),
+    (Token.INGEST, "Send runs", "for agents; includes reading the summary of the run"),
+    (Token.READ, "Read", "jobs, runs, costs and findings through the API"),
+    (
+        Token.WRITE,
+        "Change",
+        "change and delete jobs and runs, their machines and bills through the API",
+    ),
 )
 
 
@@ -56,5 +60,7 @@ def revoke_token(request: PersonRequest, token_id: int) -> HttpResponse:
     if not tokens.may_revoke(request.membership, found):
         raise PermissionDenied("Owners revoke the tokens of others.")
     tokens.revoke(found, request.user)
-    messages.success(request, f"{found} is revoked: whoever uses it is refused from now on.")
+    messages.success(
+        request, f"{found} is revoked. Requests with this token are refused from now on."
+    )
     return redirect("accounts:tokens")

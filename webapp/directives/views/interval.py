@@ -20,11 +20,14 @@ def change_interval(request: PersonRequest, run_id: UUID) -> HttpResponse:
     try:
         seconds = float(request.POST.get("seconds", ""))
         asking.interval(run, request.user, seconds)
-        said = f"Asked for a sample every {seconds:g} s. The agent hears it with its next upload."
-        messages.success(request, said)
+        message = (
+            f"Requested a sample every {seconds:g} s. "
+            "The agent receives the request with its next upload."
+        )
+        messages.success(request, message)
     except asking.NotRunningError:
-        messages.warning(request, "The run isn't running: there is nothing to sample.")
+        messages.warning(request, "The sampling interval can't change: the run is not running.")
     except ValueError:
         least, most = asking.LEAST_INTERVAL_SECONDS, asking.MOST_INTERVAL_SECONDS
-        messages.warning(request, f"A sample can be taken every {least:g} to {most:g} s.")
+        messages.warning(request, f"Choose a sampling interval between {least:g} and {most:g} s.")
     return redirect("dashboard:run", run.pk)

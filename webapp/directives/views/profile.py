@@ -19,8 +19,10 @@ def profile_run(request: PersonRequest, run_id: UUID) -> HttpResponse:
     run = scope.run_or_404(request.workspace, run_id)
     try:
         asking.profile(run, request.user)
-        said = "Asked for a profile of 5 steps. The agent hears it with its next upload."
+        said = (
+            "Requested a profile of 5 steps. The agent receives the request with its next upload."
+        )
         messages.success(request, said)
     except asking.NotRunningError:
-        messages.warning(request, "The run isn't running: there is nothing to profile.")
+        messages.warning(request, "No profile requested: the run is not running.")
     return redirect("dashboard:run", run.pk)

@@ -23,7 +23,7 @@ from webapp.service.stack import AlreadyRunningError
 
 
 class Command(BaseCommand):
-    help = "Starts the service, measures two training runs, loads sample data, and stays up."
+    help = "Starts the service, measures two training runs, loads sample data and keeps running."
     requires_migrations_checks = False
 
     def add_arguments(self, parser: ArgumentParser) -> None:

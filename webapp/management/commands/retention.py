@@ -16,11 +16,16 @@ from webapp.retention.plan import Doomed
 
 
 class Command(BaseCommand):
-    help = "Deletes samples, runs and orphan objects that are past their time (docs/retention.md)."
+    help = (
+        "Deletes samples, runs and orphaned objects that are older than their retention period "
+        "(docs/retention.md)."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--dry-run", action="store_true", help="list only; delete nothing")
-        parser.add_argument("--json", action="store_true", help="one JSON object a line")
+        parser.add_argument(
+            "--dry-run", action="store_true", help="list what would be deleted; delete nothing"
+        )
+        parser.add_argument("--json", action="store_true", help="print one JSON object per line")
 
     def handle(self, *args: Any, **options: Any) -> None:
         now = timezone.now()

@@ -76,7 +76,7 @@ class Outcome:
 
 
 class Command(BaseCommand):
-    help = "Everything that has to hold. --full adds the long tests; the rest goes to pytest."
+    help = "Runs all checks and tests. --full adds long tests; other arguments go to pytest."
     requires_system_checks = ()
 
     def run_from_argv(self, argv: list[str]) -> None:
@@ -89,8 +89,8 @@ class Command(BaseCommand):
         sys.exit(run(is_full="--full" in words, for_pytest=for_pytest))
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--full", action="store_true", help="the long tests as well")
-        parser.add_argument("pytest", nargs="*", help="arguments and options of pytest")
+        parser.add_argument("--full", action="store_true", help="run the long tests as well")
+        parser.add_argument("pytest", nargs="*", help="arguments and options for pytest")
 
     def handle(self, *args: Any, **options: Any) -> None:
         sys.exit(run(is_full=options["full"], for_pytest=options["pytest"]))

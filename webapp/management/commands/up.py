@@ -42,9 +42,15 @@ class Command(BaseCommand):
 
 
 def add_service_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--bind", default=DEFAULT_BIND, metavar="HOST:PORT", help="where to listen")
-    parser.add_argument("--url", help="the public address: links, allowed hosts, CSRF origins")
-    parser.add_argument("--verbose", action="store_true", help="logs here, not in the data folder")
+    parser.add_argument(
+        "--bind", default=DEFAULT_BIND, metavar="HOST:PORT", help="address to listen on, HOST:PORT"
+    )
+    parser.add_argument(
+        "--url", help="public URL of the service; sets links, allowed hosts and CSRF origins"
+    )
+    parser.add_argument(
+        "--verbose", action="store_true", help="print logs here, not into the data folder"
+    )
 
 
 def start(
@@ -60,7 +66,7 @@ def start(
     lock = lock_data_folder()
     _ensure_free(bind)
     if not bind.is_loopback and not url.startswith("https:"):
-        command.stderr.write(command.style.WARNING(_in_the_clear(bind)))
+        command.stderr.write(command.style.WARNING(_no_tls_warning(bind)))
     redis_server = None if env.text("REDIS_URL") else _redis_server()
     stack = Stack(bind, redis_server, is_verbose=options["verbose"])
     _prepare_rows_and_files()
@@ -106,10 +112,10 @@ def _prepare_rows_and_files() -> None:
     call_command("collectstatic", interactive=False, verbosity=0)
 
 
-def _in_the_clear(bind: Bind) -> str:
+def _no_tls_warning(bind: Bind) -> str:
     return (
         f"{bind} can be reached from other machines without TLS: sign-in links, sessions and "
-        "tokens travel in the clear. Put a TLS proxy in front and give its address: --url https://…"
+        "tokens are sent unencrypted. Put a TLS proxy in front and set its URL: --url https://…"
     )
 
 
@@ -123,9 +129,9 @@ def welcome(url: str) -> str:
     workspace = first_workspace()
     return "\n".join(
         [
-            "Sign in (works once, within 24 hours):",
+            "Sign in (one-time link, valid for 24 hours):",
             f"    {sign_in_link(workspace)}",
-            "Measure a training run (put this in front of your own command):",
+            "Measure a training run (put this in front of your training command):",
             f"    {agent_command(url, agent_token(workspace))}",
         ]
     )

@@ -58,13 +58,13 @@ def send_test_mail(request: PersonRequest) -> HttpResponse:
         "test-mail", request.user.pk, TEST_MAILS_A_MINUTE
     )
     if wait_seconds:
-        messages.error(request, f"That was often enough. Try again in {wait_seconds} s.")
+        messages.error(request, f"Too many test mails. Try again in {wait_seconds} s.")
         return redirect("notify:notifications")
     error = delivery.send_test(request.user)
     if error:
-        messages.error(request, f"The test mail could not be sent. {error}")
+        messages.error(request, f"The test mail couldn't be sent. {error}")
     else:
-        messages.success(request, f"A test mail is on its way to {request.user.email}.")
+        messages.success(request, f"Test mail sent to {request.user.email}.")
     return redirect("notify:notifications")
 
 
@@ -76,10 +76,10 @@ def send_again(request: PersonRequest) -> HttpResponse:
     try:
         mail = ModelChoiceField(failed, to_field_name="uuid").clean(request.POST.get("mail"))
     except ValidationError:
-        messages.error(request, "There is no such mail that failed.")
+        messages.error(request, "This mail hasn't failed, or doesn't exist.")
     else:
         queue.send_again(mail)
-        messages.success(request, "It is sent again within a minute.")
+        messages.success(request, "The mail will be sent again within a minute.")
     return redirect("notify:notifications")
 
 

@@ -24,7 +24,7 @@ def delete_workspace(request: PersonRequest) -> HttpResponse:
     named = request.POST.get("name", "").strip()
     if request.method == "POST" and named == request.workspace.name:
         return _delete(request)
-    wrong = f"This is not its name: {named}." if request.method == "POST" else ""
+    wrong = f"{named} is not the workspace's name." if request.method == "POST" else ""
     context = {"wrong": wrong, "undo_days": UNDO_WORKSPACE.days}
     return render(request, "retention/delete_workspace.html", context)
 
@@ -57,7 +57,7 @@ def restore_workspace(request: PersonRequest, deleted_uuid: UUID) -> HttpRespons
     workspace.save(update_fields=["deleted_at"])
     audit.record(workspace, request.user, "workspace.restored", workspace.name)
     request.session["workspace"] = workspace.pk
-    messages.success(request, f"{workspace} is back, with its tokens.")
+    messages.success(request, f"{workspace} is restored, with its tokens.")
     return redirect("dashboard:jobs")
 
 

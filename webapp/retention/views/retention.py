@@ -77,7 +77,7 @@ def _save(
     change = {n: (before[n], form.cleaned_data[n]) for n in FIELDS if n in form.changed_data}
     if change:
         audit.record(request.workspace, request.user, "retention.changed", "Retention", change)
-    messages.success(request, "Saved. The next daily round goes by these.")
+    messages.success(request, "Saved. The next daily deletion uses these settings.")
     return redirect("retention:retention")
 
 

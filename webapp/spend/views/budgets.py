@@ -82,7 +82,7 @@ def delete_budget(request: PersonRequest, budget_uuid: UUID) -> HttpResponse:
 def restore_budget(request: PersonRequest, budget_uuid: UUID) -> HttpResponse:
     budget = get_object_or_404(scope.every_budget_of(request.workspace), uuid=budget_uuid)
     if budget.deleted_at is not None and not changes.restore(budget, request.user):
-        messages.warning(request, "There is another budget of that by now; nothing was changed.")
+        messages.warning(request, "Not restored: the job, tag or workspace has another budget now.")
     else:
-        messages.success(request, "It is back.")
+        messages.success(request, "Budget restored.")
     return redirect("spend:budgets")
