@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_decode, urlsafe_base64_encode
 
-from webapp.accounts import letters
+from webapp.accounts import mails
 from webapp.accounts.models import User
 from webapp.http.client_address import UNKNOWN, client_address
 
@@ -38,7 +38,7 @@ def send_link(email: str) -> None:
         key = urlsafe_base64_encode(force_bytes(user.pk))
         token = default_token_generator.make_token(user)
         link = settings.BASE_URL + reverse("accounts:new_password", args=[key, token])
-        letters.send_password_link(user, link)
+        mails.send_password_link(user, link)
 
 
 def owner_of_link(user_key: str, reset_token: str) -> User | None:

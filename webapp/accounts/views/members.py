@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from webapp.accounts import letters, members, scope
+from webapp.accounts import mails, members, scope
 from webapp.accounts.access import PersonRequest, changed_by_owners, open_to_viewers, owners_only
 from webapp.accounts.forms import InvitationForm
 from webapp.accounts.models import Membership
@@ -46,7 +46,7 @@ def _invite(request: PersonRequest, form: InvitationForm) -> str:
         return ""
     link = settings.BASE_URL + reverse("accounts:accept_invitation", args=[secret])
     invitation = members.open_invitation(secret)
-    if invitation is not None and not letters.send_invitation(invitation, link):
+    if invitation is not None and not mails.send_invitation(invitation, link):
         messages.warning(request, "The mail server refused the mail. Send the link yourself.")
     return link
 
