@@ -9,7 +9,7 @@ from trimtab.wire import Event
 
 from tests.service.uploads import FakeAgent
 from webapp.accounts.models import AuditEntry
-from webapp.directives import asking
+from webapp.directives import issue
 from webapp.directives.models import Directive
 from webapp.runs.models import Run
 
@@ -36,7 +36,7 @@ def ended(agent: FakeAgent, seq: int, state: str = "stopped", **more: object) ->
 
 def test_every_answer_repeats_what_is_asked_until_the_agent_has_said_that_it_heard(agent):
     run = running(agent)
-    asked = asking.stop(run, "hung")
+    asked = issue.stop(run, "hung")
     said = {"id": str(asked.uuid), "kind": "stop", "rule": "hung", "grace_seconds": 30}
     assert agent.put(agent.segment(1)).json()["directives"] == [said]
     assert agent.put(agent.segment(1)).json() | {"server_time_ns": 0} == {
@@ -78,7 +78,7 @@ def test_a_run_is_stopped_also_where_another_node_fails_of_it(agent, token):
 
 def test_it_is_asked_once_however_often_a_rule_says_so_and_it_is_written_down(agent):
     run = running(agent)
-    first, second = asking.stop(run, "hung"), asking.stop(run, "hung")
+    first, second = issue.stop(run, "hung"), issue.stop(run, "hung")
     assert first == second
     entry = AuditEntry.objects.get(action="run.stop_asked")
     assert (entry.actor_name, entry.change) == ("Trimtab", {"rule": [None, "hung"]})
@@ -86,41 +86,41 @@ def test_it_is_asked_once_however_often_a_rule_says_so_and_it_is_written_down(ag
 
 def test_a_run_that_does_not_allow_it_is_never_asked(agent):
     run = running(agent, allow_stop=False)
-    assert asking.stop(run, "hung") is None
+    assert issue.stop(run, "hung") is None
     assert agent.put(agent.segment(1)).json()["directives"] == []
     assert not AuditEntry.objects.exists()
 
 
 def test_a_run_of_an_agent_that_says_nothing_of_it_is_never_asked(agent):
     agent.put(agent.segment(0))
-    assert asking.stop(Run.objects.get(), "hung") is None
+    assert issue.stop(Run.objects.get(), "hung") is None
 
 
 def test_every_node_must_allow_it_and_every_node_hears_it(agent, token):
     other = FakeAgent(agent.client, token, run_id=agent.run_id, machine_id="machine-2")
     running(agent)
     run = running(other, allow_stop=False)
-    assert asking.stop(run, "hung") is None
+    assert issue.stop(run, "hung") is None
     other.declare(allow_stop=True)
-    asked = asking.stop(run, "hung")
+    asked = issue.stop(run, "hung")
     assert answered(agent, 1, str(asked.uuid)) == []
     assert [d["kind"] for d in other.put(other.segment(1)).json()["directives"]] == ["stop"]
 
 
 def test_the_next_attempt_is_not_stopped_for_what_the_one_before_did(agent, token):
     run = running(agent)
-    asking.stop(run, "hung")
+    issue.stop(run, "hung")
     again = FakeAgent(agent.client, token, run_id=agent.run_id, attempt=1)
     running(again)
     assert again.put(again.segment(1)).json()["directives"] == []
-    assert asking.stop(run, "hung").attempt.number == 1
+    assert issue.stop(run, "hung").attempt.number == 1
 
 
 def test_an_ended_run_is_asked_nothing(agent):
     run = ended(agent, running(agent).number, "finished")
-    assert asking.stop(run, "hung") is None
-    with pytest.raises(asking.NotRunningError):
-        asking.profile(run, run.workspace.tokens.get())
+    assert issue.stop(run, "hung") is None
+    with pytest.raises(issue.NotRunningError):
+        issue.profile(run, run.workspace.tokens.get())
 
 
 @pytest.mark.parametrize("name", ["", "nonsense", str(UUID(int=7))])
@@ -130,7 +130,7 @@ def test_words_about_what_was_never_asked_are_left_alone(agent, name):
 
 
 def test_another_runs_agent_can_not_answer_for_it(agent, stranger):
-    asked = asking.stop(running(agent), "hung")
+    asked = issue.stop(running(agent), "hung")
     running(stranger)
     answered(stranger, 1, str(asked.uuid))
     assert not Directive.objects.get().answers.exists()
@@ -138,7 +138,7 @@ def test_another_runs_agent_can_not_answer_for_it(agent, stranger):
 
 
 def test_a_refusal_is_kept_with_its_reason(agent):
-    asked = asking.stop(running(agent), "hung")
+    asked = issue.stop(running(agent), "hung")
     reason = "the run was started without --allow-stop" + "x" * 1000
     assert answered(agent, 1, str(asked.uuid), "refused", reason) == []
     answer = asked.answers.get()

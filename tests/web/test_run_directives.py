@@ -12,7 +12,7 @@ from trimtab.wire import Event
 from tests.service.uploads import FakeAgent
 from tests.web import factories
 from webapp.accounts.models import AuditEntry, Membership, Token
-from webapp.directives import asking
+from webapp.directives import issue
 from webapp.runs.models import Run
 
 pytestmark = pytest.mark.django_db
@@ -116,7 +116,7 @@ def test_a_run_that_ended_has_no_interval(owner, agent):
 
 def test_the_page_says_that_a_rule_asked_and_which_one_ended_the_run(owner, agent):
     assert "asked" not in owner.page(page_of(agent))
-    asking.stop(Run.objects.get(), "hung")
+    issue.stop(Run.objects.get(), "hung")
     assert "Stop requested: Hung run" in owner.page(page_of(agent))
     ended(agent, state="stopped", exit_code=143, rule="hung")
     page = owner.page(page_of(agent))
@@ -125,7 +125,7 @@ def test_the_page_says_that_a_rule_asked_and_which_one_ended_the_run(owner, agen
 
 
 def test_a_refusal_is_shown_with_its_reason(owner, agent):
-    asked = asking.stop(Run.objects.get(), "hung")
+    asked = issue.stop(Run.objects.get(), "hung")
     asked.answers.create(
         session_id=agent.session_id, outcome="refused", reason="started without --allow-stop"
     )

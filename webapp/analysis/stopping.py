@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from rules.engine import Judgement as RuleJudgement
 from rules.registry import all_rules
 from webapp.analysis.models import Judgement
-from webapp.directives import asking
+from webapp.directives import issue
 from webapp.directives.models import Directive
 from webapp.runs.models import Node, Run
 
@@ -23,7 +23,7 @@ def ask(run: Run, nodes: Sequence[Node], found: Iterable[RuleJudgement], since: 
     """
     for judged in found:
         if is_due(run, nodes, judged, since):
-            asking.stop(run, judged.rule_id)
+            issue.stop(run, judged.rule_id)
 
 
 def is_due(run: Run, nodes: Sequence[Node], judged: RuleJudgement, since: datetime) -> bool:
@@ -43,7 +43,7 @@ def is_due(run: Run, nodes: Sequence[Node], judged: RuleJudgement, since: dateti
     if known_until is None or not any(end >= known_until - NOW for end in ends):
         return False
     asked = Directive.objects.filter(attempt=attempt, rule=judged.rule_id)
-    return asking.may_be_stopped(run) and not asked.exists()
+    return issue.may_be_stopped(run) and not asked.exists()
 
 
 def _known_until(nodes: Iterable[Node]) -> datetime | None:

@@ -10,7 +10,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from webapp.accounts.access import PersonRequest
-from webapp.directives import asking
+from webapp.directives import issue
 from webapp.runs import scope
 
 
@@ -18,11 +18,11 @@ from webapp.runs import scope
 def profile_run(request: PersonRequest, run_id: UUID) -> HttpResponse:
     run = scope.run_or_404(request.workspace, run_id)
     try:
-        asking.profile(run, request.user)
+        issue.profile(run, request.user)
         said = (
             "Requested a profile of 5 steps. The agent receives the request with its next upload."
         )
         messages.success(request, said)
-    except asking.NotRunningError:
+    except issue.NotRunningError:
         messages.warning(request, "No profile requested: the run is not running.")
     return redirect("dashboard:run", run.pk)

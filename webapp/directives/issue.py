@@ -1,4 +1,4 @@
-"""Asks something of a running run: a rule its end, a person a profile or another interval."""
+"""Asks agents of a running run: a rule to stop it, a person for a profile or another interval."""
 
 from __future__ import annotations
 
