@@ -15,7 +15,7 @@ from trimtab.wire import FIRST_PIECE, Declaration, Segment
 from advisor.store.opening import open_store
 from webapp.accounts.models import Workspace
 from webapp.analysis import queue
-from webapp.directives import telling
+from webapp.directives import delivery
 from webapp.http.problems import Problem
 from webapp.runs import models as rows
 from webapp.runs import progress, registration
@@ -95,7 +95,7 @@ def segment(workspace: Workspace, upload: Upload) -> bool:
         if not _add_row(session, upload):
             return True
         progress.follow(run, session, upload.segment)
-        telling.hear(session, upload.segment)
+        delivery.record_outcomes(session, upload.segment)
         queue.want(run)
     queue.enqueue_on_commit(run)
     return False

@@ -12,7 +12,7 @@ from trimtab.wire import Segment, decode_declaration, decode_segment
 
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
-from webapp.directives import telling
+from webapp.directives import delivery
 from webapp.http.problems import Problem
 from webapp.ingest import accept, artefacts, description
 from webapp.ingest.bodies import decoded
@@ -54,7 +54,7 @@ def put_segment(request: HttpRequest, run_id: UUID, session_id: UUID, seq: int) 
     upload = accept.Upload(segment, request.body, _sent_at_ns(request))
     duplicate = accept.segment(request.auth.workspace, upload)  # type: ignore[attr-defined]
     refused = [{"name": r.name, "reason": r.reason} for r in segment.refused]
-    asked = telling.for_session(session_id)
+    asked = delivery.pending(session_id)
     return _answer(duplicate=duplicate, refused=refused, directives=asked)
 
 

@@ -1,0 +1,41 @@
+"""Sends directives to agents in the answers to their uploads, and records the outcomes."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from trimtab.wire import Event, Segment
+
+from webapp.directives.models import Answer, Directive
+from webapp.runs.models import Session
+
+
+def pending(session_id: UUID) -> list[dict[str, Any]]:
+    """Directives that this agent has not answered yet, oldest first; none once it has ended."""
+    meant = Directive.objects.filter(
+        attempt__nodes__sessions__id=session_id, attempt__nodes__sessions__ended_ms=None
+    )
+    return [one.on_the_wire() for one in meant.exclude(answers__session=session_id)]
+
+
+def record_outcomes(session: Session, segment: Segment) -> None:
+    """Save the answers in a new segment. Call in the transaction that writes its row."""
+    for event in segment.events:
+        if event.kind == "directive":
+            _save(session, event)
+
+
+def _save(session: Session, event: Event) -> None:
+    """Answers to a directive that this agent was never given are ignored."""
+    try:
+        name = UUID(str(event.data.get("id")))
+    except ValueError:
+        return
+    directive = Directive.objects.filter(uuid=name, attempt=session.node.attempt_id).first()
+    if directive is not None:
+        words = {
+            "outcome": str(event.data.get("outcome", ""))[:16],
+            "reason": str(event.data.get("reason", ""))[:500],
+        }
+        Answer.objects.get_or_create(directive=directive, session=session, defaults=words)
