@@ -6,7 +6,7 @@ from webapp.accounts.access import open_to_everybody
 from webapp.api import artefacts, compare, read, rules, spend, write
 from webapp.api.description import Api
 from webapp.http import downloads, health, problems
-from webapp.ingest import doors
+from webapp.ingest import routes
 from webapp.runs import resource
 
 api = Api(
@@ -18,7 +18,7 @@ api = Api(
     description="Uploads of agents, and everything that the pages show.",
 )
 api.add_router("", resource.router)
-api.add_router("", doors.router)
+api.add_router("", routes.router)
 api.add_router("", read.router)
 api.add_router("", artefacts.router)
 api.add_router("", compare.router)
