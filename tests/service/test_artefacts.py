@@ -12,7 +12,7 @@ from django.utils import timezone
 from advisor.store.opening import open_store
 from webapp.accounts.models import Token
 from webapp.ingest import artefacts
-from webapp.retention import carrying_out, orphans
+from webapp.retention import deletion, orphans
 from webapp.runs.models import Artefact, Run
 
 pytestmark = pytest.mark.django_db
@@ -153,8 +153,8 @@ def names(store) -> set[str]:  # type: ignore[no-untyped-def]
 
 def test_retention_takes_it_with_the_tiers_and_nothing_before(ended_run, store):
     days = ended_run.workspace.keep_tiers_days
-    assert not [item for item in carrying_out.planned(in_days(days - 1)) if item.kind == "artefact"]
-    carrying_out.everything(in_days(days + 1))
+    assert not [item for item in deletion.planned(in_days(days - 1)) if item.kind == "artefact"]
+    deletion.everything(in_days(days + 1))
     assert (Artefact.objects.count(), names(store)) == (0, set())
 
 
@@ -162,13 +162,13 @@ def test_it_goes_with_its_workspace(ended_run, store):
     workspace = ended_run.workspace
     workspace.deleted_at = timezone.now()
     workspace.save()
-    carrying_out.everything(in_days(8))
+    deletion.everything(in_days(8))
     assert (Artefact.objects.count(), names(store)) == (0, set())
 
 
 def test_one_whose_row_was_never_written_is_an_orphan_and_others_are_not(ended_run, store):
     store.put(f"runs/{uuid4()}/artefacts/{SHA256}", BODY)
     (orphan,) = orphans.orphans(store, in_days(2))
-    carrying_out.delete_orphans(in_days(2))
+    deletion.delete_orphans(in_days(2))
     assert names(store) == {Artefact.objects.get().object_key}
     assert orphan.size_bytes == len(BODY)

@@ -15,7 +15,7 @@ from tests.web.conftest import Person
 from webapp.accounts.models import AuditEntry, Membership
 from webapp.analysis import tasks
 from webapp.ingest import accept
-from webapp.retention import carrying_out
+from webapp.retention import deletion
 from webapp.runs.editing import merging
 from webapp.runs.models import UNDO_DAYS, Job, Run
 
@@ -164,10 +164,10 @@ def test_what_nobody_brings_back_goes_for_good_as_the_dry_run_says(owner, job):
     post(owner, "restore_run", restored)
     post(owner, "delete_job", gone)
     later = timezone.now() + timedelta(days=UNDO_DAYS)
-    assert carrying_out.everything(later - timedelta(days=1)) == []
-    planned = carrying_out.planned(later)
+    assert deletion.everything(later - timedelta(days=1)) == []
+    planned = deletion.planned(later)
     assert {item.name for item in planned} == {str(run) for run in (single, *runs)} | {"gone"}
-    assert carrying_out.everything(later) == planned
+    assert deletion.everything(later) == planned
     assert [str(row) for row in Job.objects.all()] == [str(kept)]
     assert Run.objects.count() == 2
     assert "Nothing. Deleted jobs" in owner.page(DELETED)

@@ -11,7 +11,7 @@ from django.utils import timezone
 from webapp.accounts.models import Workspace
 from webapp.background import claims
 from webapp.background.kinds import Kind, Limits
-from webapp.retention import carrying_out
+from webapp.retention import deletion
 from webapp.retention.models import RetentionRound
 
 MOST_SECONDS = 3600
@@ -53,7 +53,7 @@ def carry_out(workspace_id: int) -> None:
     if held is None:
         return
     try:
-        gone = carrying_out.of_workspace(held.row.workspace, timezone.now())
+        gone = deletion.of_workspace(held.row.workspace, timezone.now())
         claims.finish(held)
     except Exception as error:
         logger.exception("retention failed", extra={"workspace": workspace_id})

@@ -6,7 +6,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from webapp.background import handing_out
-from webapp.retention import carrying_out, rounds
+from webapp.retention import deletion, rounds
 
 LIMITS = {"time_limit": rounds.MOST_SECONDS, "soft_time_limit": rounds.MOST_SECONDS - 100}
 
@@ -16,7 +16,7 @@ def carry_out() -> None:
     """Once a day: a round in every workspace, and what belongs to none."""
     rounds.want_all()
     handing_out.sweep(rounds.KIND)
-    carrying_out.delete_orphans(timezone.now())
+    deletion.delete_orphans(timezone.now())
 
 
 @shared_task(name=rounds.KIND.task, **LIMITS)

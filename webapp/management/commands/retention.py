@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand
 from django.template.defaultfilters import filesizeformat
 from django.utils import timezone
 
-from webapp.retention import carrying_out
+from webapp.retention import deletion
 from webapp.retention.plan import Doomed
 
 
@@ -30,7 +30,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         now = timezone.now()
         is_dry = options["dry_run"]
-        doomed = carrying_out.planned(now) if is_dry else carrying_out.everything(now)
+        doomed = deletion.planned(now) if is_dry else deletion.everything(now)
         for item in doomed:
             self.stdout.write(json.dumps(item.document()) if options["json"] else _line(item))
         if not options["json"]:
