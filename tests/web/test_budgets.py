@@ -19,10 +19,10 @@ from webapp.accounts.models import AuditEntry, Membership, Token, Workspace
 from webapp.notify.models import Mail
 from webapp.notify.tasks import send, sweep
 from webapp.runs.models import Job, Run
+from webapp.spend.budget_status import BudgetLine, standings
 from webapp.spend.crossings import watch
 from webapp.spend.models import Budget, Crossing
 from webapp.spend.scope import budgets_of
-from webapp.spend.standing import BudgetLine, standings
 
 NOON = datetime(2026, 10, 11, tzinfo=UTC)
 """A third of October has passed."""

@@ -15,7 +15,7 @@ from webapp.accounts.models import Token
 from webapp.api.amounts import money
 from webapp.http.problems import Problem
 from webapp.spend import months, scope
-from webapp.spend.standing import BudgetLine, standings
+from webapp.spend.budget_status import BudgetLine, standings
 from webapp.spend.table import Line, table
 
 router = Router(tags=["read"], auth=Bearer(Token.READ))

@@ -6,9 +6,9 @@ from datetime import datetime
 
 from advisor.costing.budget import OK, STATES
 from webapp.accounts.models import Workspace
+from webapp.spend.budget_status import BudgetLine, standings
 from webapp.spend.models import Crossing
 from webapp.spend.scope import budgets_of
-from webapp.spend.standing import BudgetLine, standings
 
 
 def watch(now: datetime) -> int:

@@ -18,7 +18,7 @@ from webapp.analysis.selectors.verdict import VerdictHistory, verdict_history
 from webapp.analysis.selectors.work import WorkUnit, common_unit
 from webapp.dashboard.selectors.baseline import baseline_of
 from webapp.runs.models import Job, Run
-from webapp.spend.standing import BudgetLine, standing_of
+from webapp.spend.budget_status import BudgetLine, standing_of
 
 CHART_RUNS = 120
 UNREAD = ("command", "git", "parameters", "workload", "metrics", "metric_progress")

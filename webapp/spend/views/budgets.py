@@ -16,8 +16,8 @@ from webapp.runs import undo
 from webapp.runs.scope import jobs_of
 from webapp.spend import changes, months, scope
 from webapp.spend.bars import month_bars
+from webapp.spend.budget_status import standings
 from webapp.spend.forms import BudgetForm, FiguresForm
-from webapp.spend.standing import standings
 
 
 @require_safe

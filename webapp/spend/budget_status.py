@@ -1,4 +1,4 @@
-"""Where each budget of a workspace stands this month."""
+"""The state of each budget of a workspace this month."""
 
 from __future__ import annotations
 
