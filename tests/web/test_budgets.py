@@ -19,8 +19,8 @@ from webapp.accounts.models import AuditEntry, Membership, Token, Workspace
 from webapp.notify.models import Mail
 from webapp.notify.tasks import send, sweep
 from webapp.runs.models import Job, Run
+from webapp.spend.budget_alerts import record_alerts
 from webapp.spend.budget_status import BudgetLine, standings
-from webapp.spend.crossings import watch
 from webapp.spend.models import Budget, Crossing
 from webapp.spend.scope import budgets_of
 
@@ -190,16 +190,16 @@ def test_the_api_says_where_each_budget_stands(owner, job):
 def test_a_crossing_is_noted_once_a_month_and_only_when_it_gets_worse(owner, job):
     budget(owner.workspace, "20")
     spent(job, 10)
-    assert [watch(NOON), watch(NOON)] == [1, 0]
+    assert [record_alerts(NOON), record_alerts(NOON)] == [1, 0]
     spent(job, 11, datetime(2026, 10, 9, tzinfo=UTC))
-    assert [watch(NOON), watch(NOON)] == [1, 0]
+    assert [record_alerts(NOON), record_alerts(NOON)] == [1, 0]
     told = Crossing.objects.order_by("pk").values_list("state", "spent_usd")
     assert list(told) == [("forecast_over", 10), ("over", 21)]
     Budget.objects.update(amount_usd=Decimal(1000))
-    assert watch(NOON) == 0
+    assert record_alerts(NOON) == 0
     Budget.objects.update(amount_usd=Decimal(1))
     spent(job, 10, datetime(2026, 11, 1, tzinfo=UTC))
-    assert watch(datetime(2026, 11, 2, tzinfo=UTC)) == 1
+    assert record_alerts(datetime(2026, 11, 2, tzinfo=UTC)) == 1
 
 
 def test_a_crossing_is_mailed_once_to_whoever_wants_to_know(owner, job):
@@ -207,7 +207,7 @@ def test_a_crossing_is_mailed_once_to_whoever_wants_to_know(owner, job):
     budget(owner.workspace, "0.05", job=job)
     factories.costed(_with_node(factories.run(job, seconds=3600)))
     for _ in range(2):
-        watch(timezone.now())
+        record_alerts(timezone.now())
         sweep()
         send([mail.pk for mail in Mail.objects.filter(kind="budget")])
     [told] = django_mail.outbox
@@ -221,7 +221,7 @@ def test_a_budget_that_is_gone_by_then_is_not_mailed(owner, job):
     sweep()
     made = budget(owner.workspace, "0.05", job=job)
     factories.costed(_with_node(factories.run(job, seconds=3600)))
-    watch(timezone.now())
+    record_alerts(timezone.now())
     sweep()
     Budget.objects.filter(pk=made.pk).update(deleted_at=timezone.now())
     send([mail.pk for mail in Mail.objects.filter(kind="budget")])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from celery import shared_task
 from django.utils import timezone
 
-from webapp.spend.crossings import watch
+from webapp.spend.budget_alerts import record_alerts
 
 
 @shared_task(name="spend.watch_budgets")
 def watch_budgets() -> None:
-    watch(timezone.now())
+    record_alerts(timezone.now())

@@ -1,4 +1,4 @@
-"""Notes once a month when a budget comes to a worse state, so that it can be told."""
+"""Records an alert when a budget reaches a worse state in a month, once per state."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from webapp.spend.models import Crossing
 from webapp.spend.scope import budgets_of
 
 
-def watch(now: datetime) -> int:
-    """Look at every budget; how many crossings are new. Once more writes nothing more."""
+def record_alerts(now: datetime) -> int:
+    """Check every budget; returns the number of new alerts. Repeating it adds none."""
     kept = Workspace.objects.filter(deleted_at=None, budgets__isnull=False).distinct()
-    return sum(_cross(line) for each in kept for line in standings(each, budgets_of(each), now))
+    return sum(_record(line) for each in kept for line in standings(each, budgets_of(each), now))
 
 
-def _cross(line: BudgetLine) -> bool:
-    """A state that is better than one of before is no news."""
+def _record(line: BudgetLine) -> bool:
+    """Whether the state is new; a better one than an earlier one this month is not."""
     if line.state == OK:
         return False
     worse_or_same = STATES[STATES.index(line.state) :]
