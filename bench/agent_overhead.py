@@ -294,10 +294,10 @@ def trace_bytes_a_sample() -> float | None:
     clock = SessionClock(UUID(int=1), "0" * 32, 1_767_000_000_000_000_000, 81_234_567_890)
     sent = samples = start_ms = 0
     for seq, blocks in enumerate(document["segments"]):
-        found = [Block(times, columns) for times, columns in blocks]
-        values = [v for block in found for column in block.columns.values() for v in column]
+        decoded = [Block(times, columns) for times, columns in blocks]
+        values = [v for block in decoded for column in block.columns.values() for v in column]
         samples += sum(value is not None for value in values)
-        duration_ms = max((block.times_ms[-1] for block in found), default=0)
+        duration_ms = max((block.times_ms[-1] for block in decoded), default=0)
         segment = Segment(
             run_id=UUID(int=2),
             job="project/train.py",
@@ -308,7 +308,7 @@ def trace_bytes_a_sample() -> float | None:
             start_ms=start_ms,
             duration_ms=duration_ms,
             resolution_ms=round(document["interval_seconds"] * 1000),
-            blocks=found,
+            blocks=decoded,
         )
         sent += len(encode_segment(segment)) + HEADER_BYTES
         start_ms += duration_ms

@@ -91,12 +91,12 @@ if with_what == "alone":
     print(json.dumps([alone()]))
     raise SystemExit
 for ways in (bare, hooked) * 3: turn(ways)
-found = []
+durations = []
 for number in range(pairs):
     order = (bare, hooked) if number % 2 else (hooked, bare)
     times = {id(ways): turn(ways) for ways in order}
-    found.append((times[id(bare)], times[id(hooked)]))
-print(json.dumps(found))
+    durations.append((times[id(bare)], times[id(hooked)]))
+print(json.dumps(durations))
 '''
 
 

@@ -143,12 +143,12 @@ def measure(service: Service) -> tuple[Measured, list[Measured]]:
     )
     assert good.status == 200, good
     kept = _run(service, agent.run_id)
-    found = [measured(service, n, f"{base}/1", body) for n, body in hostile_bodies(agent)]
+    answers = [measured(service, n, f"{base}/1", body) for n, body in hostile_bodies(agent)]
     foreign = f"/api/v1/runs/{uuid4()}/segments/{agent.session_id}/1"
     body = encode_segment(agent.segment(1))
-    found.append(measured(service, "the run id of another address", foreign, body))
+    answers.append(measured(service, "the run id of another address", foreign, body))
     assert _run(service, agent.run_id) == kept, "the run was touched"
-    return good, found
+    return good, answers
 
 
 def _run(service: Service, run_id: UUID) -> dict[str, Any]:
@@ -172,15 +172,15 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="trimtab-hostile-") as folder:
         service = Service(Path(folder)).start()
         try:
-            good, found = measure(service)
+            good, answers = measure(service)
         finally:
             service.stop()
     print(f"{'body':36}{'status':>7}  {'field':24}{'ms':>7}{'x good':>8}{'MB':>7}")
-    for each in (good, *found):
+    for each in (good, *answers):
         ratio = each.seconds / good.seconds
         figures = f"{each.seconds * 1e3:7.0f}{ratio:8.1f}{each.more_bytes / 1e6:7.1f}"
         print(f"{each.name:36}{each.status:>7}  {each.field[:22]:24}{figures}")
-    broken = [each.name for each in found if not each.is_kept]
+    broken = [each.name for each in answers if not each.is_kept]
     if broken:
         print("Broken promises:", "; ".join(broken))
     return int(asked.check and bool(broken))

@@ -83,7 +83,7 @@ def _document(service: Service, agent: FakeAgent) -> dict:  # type: ignore[type-
 
 
 def _findings(service: Service, agent: FakeAgent) -> list[str]:
-    return [found["rule"] for found in _document(service, agent).get("findings", ())]
+    return [finding["rule"] for finding in _document(service, agent).get("findings", ())]
 
 
 def _wait(holds) -> None:  # type: ignore[no-untyped-def]

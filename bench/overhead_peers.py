@@ -51,13 +51,13 @@ def start(
     folder: Path, interval_seconds: float, url: str, bundle: Path
 ) -> tuple[list[Started], list[str]]:
     """Those that are there or can be installed; and a line for each that isn't."""
-    found, missing = [], []
+    peers, missing = [], []
     for name, begin in (("MLflow", _mlflow), ("W&B offline", _wandb), ("node_exporter", _node)):
         try:
-            found.append(begin(folder, interval_seconds, url, bundle))
+            peers.append(begin(folder, interval_seconds, url, bundle))
         except (OSError, subprocess.SubprocessError) as error:
             missing.append(f"{name} is left out: {error}")
-    return found, missing
+    return peers, missing
 
 
 class Scraper(threading.Thread):

@@ -117,8 +117,8 @@ def series(random: np.random.Generator, times: int) -> list[str]:
     def alarmed(step: float, at: int, variation: float) -> bool:
         values = _runs(random, 24, variation)
         shifted = [v * (1 + step) if n >= at else v for n, v in enumerate(values)]
-        found = judge_runs(Observation(n, v) for n, v in enumerate(shifted))
-        return any(j.status == CONFIRMED and (j.since or 0) >= at - 2 for j in found)
+        judgements = judge_runs(Observation(n, v) for n, v in enumerate(shifted))
+        return any(j.status == CONFIRMED and (j.since or 0) >= at - 2 for j in judgements)
 
     quiet = _share(times, lambda: alarmed(0.0, 2, 0.02))
     step = _share(times, lambda: alarmed(0.1, 12, 0.02))

@@ -48,19 +48,19 @@ def fold() -> tuple[dict[str, Numbers], Numbers]:
     random = np.random.default_rng(5)
     ticks = np.arange(FOLD_SECONDS)
     work = (ticks >= WARM_UP_SECONDS) * np.clip(0.7 + random.normal(0, 0.1, FOLD_SECONDS), 0, 1)
-    found: dict[str, Numbers] = {}
+    series: dict[str, Numbers] = {}
     for core in range(3):
         noise = random.normal(0, 8, FOLD_SECONDS)
-        found[f"cpu{core}.busy_pct"] = np.round(np.clip(55 * work + 10 + noise, 0, 100))
-    found["host.cpu_busy_pct"] = np.round(sum(found.values(), np.zeros(FOLD_SECONDS)) / 3, 2)
-    found["host.cpu_iowait_pct"] = np.round(random.exponential(1.5, FOLD_SECONDS), 2)
-    found["host.memory_used_bytes"] = 4096.0 * np.round(2e6 + 1e5 * work)
+        series[f"cpu{core}.busy_pct"] = np.round(np.clip(55 * work + 10 + noise, 0, 100))
+    series["host.cpu_busy_pct"] = np.round(sum(series.values(), np.zeros(FOLD_SECONDS)) / 3, 2)
+    series["host.cpu_iowait_pct"] = np.round(random.exponential(1.5, FOLD_SECONDS), 2)
+    series["host.memory_used_bytes"] = 4096.0 * np.round(2e6 + 1e5 * work)
     for counter in ("disk.read_bytes_total", "network.received_bytes_total"):
-        found[counter] = 4096.0 * random.integers(0, 5000, FOLD_SECONDS)
-    found["gpu0.busy_pct"] = np.round(60 * work)
-    found["gpu0.memory_used_bytes"] = np.round(9e9 * (work > 0))
+        series[counter] = 4096.0 * random.integers(0, 5000, FOLD_SECONDS)
+    series["gpu0.busy_pct"] = np.round(60 * work)
+    series["gpu0.memory_used_bytes"] = np.round(9e9 * (work > 0))
     lengths = random.lognormal(0, 0.1, FOLD_STEPS)
-    return found, lengths / lengths.sum() * (FOLD_SECONDS - WARM_UP_SECONDS)
+    return series, lengths / lengths.sum() * (FOLD_SECONDS - WARM_UP_SECONDS)
 
 
 def records(folds: int) -> int:

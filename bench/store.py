@@ -145,19 +145,19 @@ def _frame(store: ObjectStore, node: NodeHistory) -> None:
 
 def _best(call: Callable[[], None], times: int) -> float:
     """CPU seconds of the cheapest call: neighbours on the machine only ever add."""
-    found = []
+    durations = []
     for _ in range(times):
         began = time.process_time()
         call()
-        found.append(time.process_time() - began)
-    return min(found)
+        durations.append(time.process_time() - began)
+    return min(durations)
 
 
-def broken_promises(found: Figures) -> list[str]:
-    ratio = found.six_hours_read_seconds / found.hour_read_seconds
+def broken_promises(figures: Figures) -> list[str]:
+    ratio = figures.six_hours_read_seconds / figures.hour_read_seconds
     broken = []
-    if found.chunk_bytes_a_sample > BYTES_A_SAMPLE:
-        broken.append(f"{found.chunk_bytes_a_sample:.2f} bytes a sample, over {BYTES_A_SAMPLE}")
+    if figures.chunk_bytes_a_sample > BYTES_A_SAMPLE:
+        broken.append(f"{figures.chunk_bytes_a_sample:.2f} bytes a sample, over {BYTES_A_SAMPLE}")
     if ratio > LONGER_RUN_RATIO:
         broken.append(f"six hours cost {ratio:.1f} x one hour, over {LONGER_RUN_RATIO}")
     return broken
@@ -168,10 +168,10 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="fail where a promise is broken")
     check = parser.parse_args().check
     with tempfile.TemporaryDirectory() as folder:
-        found = measure(FolderStore(folder))
-    for name, value in vars(found).items():
+        figures = measure(FolderStore(folder))
+    for name, value in vars(figures).items():
         print(f"{name:32} {value:8.4f}")
-    broken = broken_promises(found)
+    broken = broken_promises(figures)
     for promise in broken:
         print(f"broken: {promise}")
     return int(check and bool(broken))

@@ -46,10 +46,10 @@ Batch = tuple[np.ndarray, np.ndarray]
 
 def digits() -> tuple[Batch, Batch]:
     """Images of 16 x 16 in [0, 1] and labels: 1,437 to learn from, 360 to test on."""
-    found = load_digits()
-    images = ndimage.zoom(found.images / 16.0, (1, SIDE / 8, SIDE / 8), order=1)
+    digits = load_digits()
+    images = ndimage.zoom(digits.images / 16.0, (1, SIDE / 8, SIDE / 8), order=1)
     order = np.random.default_rng(0).permutation(len(images))
-    images, labels = images[order].astype(np.float32), found.target[order]
+    images, labels = images[order].astype(np.float32), digits.target[order]
     return (images[:1437], labels[:1437]), (images[1437:], labels[1437:])
 
 

@@ -29,26 +29,26 @@ class Complaints:
     """What no page may cause: messages on the console, foreign requests, sideways scrolling."""
 
     host: str
-    found: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
 
     def watch(self, page: Page) -> None:
         page.on("console", lambda m: self._console(m.type, m.text))
-        page.on("pageerror", lambda error: self.found.append(f"script: {error}"))
+        page.on("pageerror", lambda error: self.problems.append(f"script: {error}"))
         page.on("request", lambda request: self._request(request.url))
 
     def measure(self, page: Page, name: str) -> None:
         wider = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
         if wider > 0:
-            self.found.append(f"{name} is {wider} px wider than its window")
+            self.problems.append(f"{name} is {wider} px wider than its window")
 
     def _console(self, kind: str, text: str) -> None:
         if kind in ("error", "warning"):
-            self.found.append(f"console: {text}")
+            self.problems.append(f"console: {text}")
 
     def _request(self, address: str) -> None:
         parts = urlsplit(address)
         if parts.scheme.startswith("http") and parts.netloc != self.host:
-            self.found.append(f"foreign request: {address}")
+            self.problems.append(f"foreign request: {address}")
 
 
 def main() -> int:
@@ -68,9 +68,9 @@ def main() -> int:
                 _pictures(context, arguments, f"{width_name}-{theme}", complaints)
                 context.close()
         browser.close()
-    for complaint in dict.fromkeys(complaints.found):
+    for complaint in dict.fromkeys(complaints.problems):
         print(complaint)
-    return 1 if complaints.found else 0
+    return 1 if complaints.problems else 0
 
 
 def _arguments() -> argparse.Namespace:
@@ -116,21 +116,23 @@ def _pages(page: Page, base_url: str) -> Iterator[tuple[str, str]]:
     """Name and path of each page: the jobs, then each job, its newest run and a comparison."""
     page.goto(base_url + "/")
     jobs = _links(page, "a[href^='/jobs/']")[:MOST_JOBS]
-    found = [("jobs", "/")]
+    pages = [("jobs", "/")]
     for number, job in enumerate(jobs, start=1):
         page.goto(base_url + job)
-        found.append((f"job-{number}", job))
-        found += [
+        pages.append((f"job-{number}", job))
+        pages += [
             (f"run-{number}", run)
             for run in _links(page, "td a[href^='/runs/'], th a[href^='/runs/']")[:1]
         ]
-        found += [(f"compare-{number}", pair) for pair in _links(page, "a[href^='/compare/']")[:1]]
-    yield from found
+        pages += [(f"compare-{number}", pair) for pair in _links(page, "a[href^='/compare/']")[:1]]
+    yield from pages
 
 
 def _links(page: Page, selector: str) -> list[str]:
-    found = page.eval_on_selector_all(selector, "links => links.map(a => a.getAttribute('href'))")
-    return list(dict.fromkeys(found))
+    addresses = page.eval_on_selector_all(
+        selector, "links => links.map(a => a.getAttribute('href'))"
+    )
+    return list(dict.fromkeys(addresses))
 
 
 if __name__ == "__main__":

@@ -30,27 +30,27 @@ class Bearer(HttpBearer):
         return super().__call__(request)
 
     def authenticate(self, request: HttpRequest, token: str) -> Token | None:
-        found = _valid(client_address(request), digest(token))
-        if found is None:
+        known = _valid(client_address(request), digest(token))
+        if known is None:
             return None
-        rate_limits.token_asks(found.pk)
-        if not any(found.allows(scope) for scope in self.scopes):
+        rate_limits.token_asks(known.pk)
+        if not any(known.allows(scope) for scope in self.scopes):
             fix = f"Use a token with the scope {' or '.join(self.scopes)}."
             raise Problem(403, "This token lacks the required scope.", "Authorization", fix)
-        _touch(found)
-        return found
+        _touch(known)
+        return known
 
 
 def _valid(address: str, token_digest: str) -> Token | None:
     """The token, unless there is none or its address has guessed too often (Problem 429)."""
     rate_limits.guesses.refuse(address, token_digest)
     held = Token.objects.filter(workspace__deleted_at=None).select_related("workspace")
-    found = held.filter(digest=token_digest).first()
-    if found is None or not found.is_valid:
+    known = held.filter(digest=token_digest).first()
+    if known is None or not known.is_valid:
         rate_limits.guesses.was_wrong(address)
         return None
     rate_limits.guesses.was_right(address, token_digest)
-    return found
+    return known
 
 
 def _touch(token: Token) -> None:

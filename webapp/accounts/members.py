@@ -50,10 +50,10 @@ def withdraw(invitation: Invitation, by: User) -> None:
 
 def open_invitation(secret: str) -> Invitation | None:
     """None: used, withdrawn, expired or never made."""
-    found = Invitation.objects.filter(
+    invitations = Invitation.objects.filter(
         digest=digest(secret), expires_at__gt=timezone.now(), workspace__deleted_at=None
     )
-    return found.select_related("workspace", "invited_by").first()
+    return invitations.select_related("workspace", "invited_by").first()
 
 
 @transaction.atomic

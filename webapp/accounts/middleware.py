@@ -26,12 +26,12 @@ class CurrentWorkspaceMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        found = self._membership(request)
-        request.membership = found  # type: ignore[attr-defined]
-        request.workspace = found.workspace if found else None  # type: ignore[attr-defined]
+        membership = self._membership(request)
+        request.membership = membership  # type: ignore[attr-defined]
+        request.workspace = membership.workspace if membership else None  # type: ignore[attr-defined]
         request.workspaces = _own(request)  # type: ignore[attr-defined]
-        request.may_change = access.belongs(found, Audience.MEMBERS)  # type: ignore[attr-defined]
-        request.is_owner = access.belongs(found, Audience.OWNERS)  # type: ignore[attr-defined]
+        request.may_change = access.belongs(membership, Audience.MEMBERS)  # type: ignore[attr-defined]
+        request.is_owner = access.belongs(membership, Audience.OWNERS)  # type: ignore[attr-defined]
         return self.get_response(request)
 
     def _membership(self, request: HttpRequest) -> Membership | None:
@@ -39,8 +39,8 @@ class CurrentWorkspaceMiddleware:
             return None
         own = scope.memberships_held_by(request.user)
         chosen = request.session.get("workspace")
-        found = own.filter(workspace=chosen).first() if chosen else None
-        return found or own.order_by("workspace__is_sample_data", "workspace").first()
+        membership = own.filter(workspace=chosen).first() if chosen else None
+        return membership or own.order_by("workspace__is_sample_data", "workspace").first()
 
 
 def _own(request: HttpRequest) -> QuerySet[Workspace]:

@@ -27,8 +27,8 @@ def attempted_name(_request: HttpRequest | None, credentials: dict[str, Any] | N
 
 def attempting_address(request: HttpRequest) -> str | None:
     """Where a sign-in comes from; None where that is no IP address, as over a Unix socket."""
-    found = client_address(request)
-    return found if found != UNKNOWN else None
+    address = client_address(request)
+    return address if address != UNKNOWN else None
 
 
 def send_link(email: str) -> None:

@@ -30,9 +30,9 @@ def sample_workspace() -> Workspace:
 
 def _workspace(name: str, is_sample_data: bool) -> Workspace:
     kept = Workspace.objects.filter(is_sample_data=is_sample_data, deleted_at=None)
-    found = kept.order_by("pk").first()
-    if found is not None:
-        return found
+    workspace = kept.order_by("pk").first()
+    if workspace is not None:
+        return workspace
     return new_workspace(name, _owner(), is_sample_data=is_sample_data)
 
 
@@ -45,8 +45,8 @@ def new_workspace(name: str, owner: User, is_sample_data: bool = False) -> Works
 
 
 def _owner() -> User:
-    found = User.objects.order_by("pk").first()
-    return found or User.objects.create_user(OWNER_EMAIL, name="Owner")
+    owner = User.objects.order_by("pk").first()
+    return owner or User.objects.create_user(OWNER_EMAIL, name="Owner")
 
 
 def sign_in_link(workspace: Workspace) -> str:

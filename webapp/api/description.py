@@ -40,11 +40,11 @@ class Description(OpenAPISchema):
 
     def operation_security(self, operation: Operation) -> list[dict[str, Any]] | None:
         """One of the named scopes is enough."""
-        found: list[dict[str, Any]] | None = super().operation_security(operation)
-        for named, auth in zip(found or (), operation.auth_callbacks, strict=True):
+        requirements: list[dict[str, Any]] | None = super().operation_security(operation)
+        for named, auth in zip(requirements or (), operation.auth_callbacks, strict=True):
             for name in named:
                 named[name] = list(getattr(auth, "scopes", ()))
-        return found
+        return requirements
 
     def get_components(self) -> dict[str, Any]:
         components: dict[str, Any] = super().get_components()
@@ -53,14 +53,14 @@ class Description(OpenAPISchema):
 
 
 def _statuses(operation: Operation, details: dict[str, Any]) -> list[int]:
-    found = list(_ALWAYS)
+    statuses = list(_ALWAYS)
     if "{" in operation.path:
-        found.append(404)
+        statuses.append(404)
     if set(operation.methods) - {"GET", "HEAD"}:
-        found.append(409)
+        statuses.append(409)
     if "requestBody" in details:
-        found.append(413)
-    return sorted(found)
+        statuses.append(413)
+    return sorted(statuses)
 
 
 def problem(status: int) -> dict[str, Any]:

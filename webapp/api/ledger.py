@@ -20,9 +20,9 @@ class LedgerLineOut(Schema):
 
 def document(run: Run) -> list[dict[str, Any]]:
     """As `LedgerLineOut` has it; empty: nothing was measured yet."""
-    found = run_ledger(run)
+    ledger = run_ledger(run)
     return [
         {name: getattr(line, name) for name in ("label", "is_waste", "seconds")}
         | {"usd": money(line.usd)}
-        for line in (found.lines if found else ())
+        for line in (ledger.lines if ledger else ())
     ]

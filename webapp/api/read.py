@@ -50,11 +50,11 @@ def get_jobs(
 ) -> dict[str, Any]:
     """Ordered by first appearance."""
     jobs = scope.in_order_of_appearance(scope.jobs_of(request.auth.workspace))
-    found = list(jobs.filter(pk__gt=int(cursor or 0))[: limit + 1])
-    shown = found[:limit]
+    rows = list(jobs.filter(pk__gt=int(cursor or 0))[: limit + 1])
+    shown = rows[:limit]
     return {
         "jobs": [_job(job) for job in shown],
-        "next_cursor": str(shown[-1].pk) if len(found) > limit else None,
+        "next_cursor": str(shown[-1].pk) if len(rows) > limit else None,
     }
 
 

@@ -72,35 +72,35 @@ class RunMoneyOut(Schema):
 
 def document(run: Run) -> dict[str, Any]:
     """As `RunMoneyOut` has it."""
-    found = run_money.run_money(run)
+    amounts = run_money.run_money(run)
     return {
-        "basis": found.basis,
-        "list_usd": money(found.list_usd),
-        "phases": [{"name": phase.name, "usd": money(phase.usd)} for phase in found.phases],
-        "projected": _projected(found.projected),
+        "basis": amounts.basis,
+        "list_usd": money(amounts.list_usd),
+        "phases": [{"name": phase.name, "usd": money(phase.usd)} for phase in amounts.phases],
+        "projected": _projected(amounts.projected),
         "per_work": [
             {"unit": unit.unit, "amount": unit.amount, "usd": money(usd)}
-            for unit, usd in found.per_work
+            for unit, usd in amounts.per_work
         ],
         "until_best": [
             {"metric": best.name, "value": best.value, "seconds": best.seconds}
             | {"usd": money(best.usd)}
-            for best in found.until_best
+            for best in amounts.until_best
         ],
-        "notes": found.notes,
-        "billed_difference_usd": money(found.billed_difference_usd),
-        "verdict": _verdict(found.verdict),
+        "notes": amounts.notes,
+        "billed_difference_usd": money(amounts.billed_difference_usd),
+        "verdict": _verdict(amounts.verdict),
     }
 
 
-def _projected(found: Projection | None) -> dict[str, Any] | None:
-    return None if found is None else {name: _plain(v) for name, v in vars(found).items()}
+def _projected(projected: Projection | None) -> dict[str, Any] | None:
+    return None if projected is None else {name: _plain(v) for name, v in vars(projected).items()}
 
 
-def _verdict(found: Verdict | None) -> dict[str, Any] | None:
-    if found is None:
+def _verdict(verdict: Verdict | None) -> dict[str, Any] | None:
+    if verdict is None:
         return None
-    return {name: getattr(found, name) for name in VerdictOut.model_fields}
+    return {name: getattr(verdict, name) for name in VerdictOut.model_fields}
 
 
 def _plain(value: Any) -> Any:

@@ -75,15 +75,15 @@ def get_spend(
         raise Problem(
             422, str(error), "month", "Write the month as YYYY-MM, for example 2026-11."
         ) from None
-    found = table(workspace, chosen, by, key)
+    spend_table = table(workspace, chosen, by, key)
     return {
         "month": str(chosen),
         "start": chosen.start,
         "end": chosen.end,
         "by": by,
-        "key": found.key,
-        "lines": [_line(line) for line in found.lines],
-        "total": _line(found.total),
+        "key": spend_table.key,
+        "lines": [_line(line) for line in spend_table.lines],
+        "total": _line(spend_table.total),
     }
 
 

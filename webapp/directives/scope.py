@@ -11,8 +11,8 @@ from webapp.runs.models import Run, Segment, Session
 
 def directives_of(run: Run) -> QuerySet[Directive]:
     """Of all attempts of a run that the person may see, with the answers."""
-    found = Directive.objects.filter(attempt__run=run)
-    return found.select_related("attempt").prefetch_related("answers")
+    directives = Directive.objects.filter(attempt__run=run)
+    return directives.select_related("attempt").prefetch_related("answers")
 
 
 def sampled_seconds(run: Run) -> float | None:

@@ -39,18 +39,18 @@ def due(now: datetime) -> Iterator[Due]:
 def letter(mail: Mail) -> Letter | None:
     """None: the budget is gone meanwhile."""
     own = _holding().filter(budget__workspace=mail.workspace_id)
-    found = own.filter(pk=int(mail.subject_key)).first()
-    if found is None:
+    crossing = own.filter(pk=int(mail.subject_key)).first()
+    if crossing is None:
         return None
     context = {
-        "row": found,
-        "name": one_line(found.budget),
-        "title": _subject(found),
-        "month": f"{found.month:%B %Y}",
+        "row": crossing,
+        "name": one_line(crossing.budget),
+        "title": _subject(crossing),
+        "month": f"{crossing.month:%B %Y}",
         "budgets_url": absolute(reverse("spend:budgets")),
-        "spend_url": absolute(f"{reverse('spend:spend')}?month={found.month:%Y-%m}"),
+        "spend_url": absolute(f"{reverse('spend:spend')}?month={crossing.month:%Y-%m}"),
     }
-    return Letter(_subject(found), "notify/budget", context)
+    return Letter(_subject(crossing), "notify/budget", context)
 
 
 def _holding() -> QuerySet[Crossing]:
@@ -66,11 +66,11 @@ def _holding() -> QuerySet[Crossing]:
 
 def _wanted_by_workspace() -> dict[int, list[Subscription]]:
     held = Subscription.objects.filter(kind=ID, membership__user__is_active=True)
-    found = defaultdict(list)
+    by_workspace = defaultdict(list)
     for each in held.select_related("membership"):
         if each.is_wanted:
-            found[each.membership.workspace_id].append(each)
-    return found
+            by_workspace[each.membership.workspace_id].append(each)
+    return by_workspace
 
 
 def _subject(crossing: Crossing) -> str:

@@ -39,28 +39,28 @@ def due(now: datetime) -> Iterator[Due]:
 def letter(mail: Mail) -> Letter | None:
     """None: it was followed, dismissed or overtaken meanwhile. Raises NotYetError while its run is
     analysed again."""
-    found = (
+    advice = (
         _standing().filter(job__workspace=mail.workspace_id, uuid=UUID(mail.subject_key)).first()
     )
-    if found is None:
+    if advice is None:
         return None
-    if not _holding().filter(pk=found.pk).exists():
+    if not _holding().filter(pk=advice.pk).exists():
         raise NotYetError("The run is being analysed again.")
-    job, title = one_line(found.job.name), one_line(found.title)
+    job, title = one_line(advice.job.name), one_line(advice.title)
     context = {
         "job": job,
         "title": title,
-        "row": found,
-        "run": found.run,
-        "seconds": found.run.duration.total_seconds() if found.run.duration else None,
-        "change": [(shown.words(key), one_line(value)) for key, value in found.change.items()],
-        "dimension": one_line(shown.words(found.risk_dimension)),
-        "evidence": [one_line(text, 500) for text in found.evidence],
-        "assumptions": [one_line(text, 500) for text in found.assumptions],
-        "advice_url": absolute(reverse("dashboard:run", args=[found.run_id])) + "#advice",
-        "job_url": absolute(reverse("dashboard:job", args=[found.job.uuid])),
+        "row": advice,
+        "run": advice.run,
+        "seconds": advice.run.duration.total_seconds() if advice.run.duration else None,
+        "change": [(shown.words(key), one_line(value)) for key, value in advice.change.items()],
+        "dimension": one_line(shown.words(advice.risk_dimension)),
+        "evidence": [one_line(text, 500) for text in advice.evidence],
+        "assumptions": [one_line(text, 500) for text in advice.assumptions],
+        "advice_url": absolute(reverse("dashboard:run", args=[advice.run_id])) + "#advice",
+        "job_url": absolute(reverse("dashboard:job", args=[advice.job.uuid])),
     }
-    return Letter(_subject(job, title, found), "notify/recommendation", context)
+    return Letter(_subject(job, title, advice), "notify/recommendation", context)
 
 
 def _holding() -> QuerySet[Recommendation]:
@@ -87,18 +87,18 @@ def _standing() -> QuerySet[Recommendation]:
 
 def _wanted_by_workspace() -> dict[int, list[Subscription]]:
     held = Subscription.objects.filter(kind=ID, membership__user__is_active=True)
-    found = defaultdict(list)
+    by_workspace = defaultdict(list)
     for each in held.select_related("membership"):
         if each.is_wanted:
-            found[each.membership.workspace_id].append(each)
-    return found
+            by_workspace[each.membership.workspace_id].append(each)
+    return by_workspace
 
 
-def _subject(job: str, title: str, found: Recommendation) -> str:
+def _subject(job: str, title: str, advice: Recommendation) -> str:
     subject = f"{one_line(job, MOST_JOB_CHARACTERS)}: {one_line(title, MOST_TITLE_CHARACTERS)}"
-    if found.monthly_saving_usd is None:
+    if advice.monthly_saving_usd is None:
         return subject
-    return f"{subject} (saves {shown.usd(found.monthly_saving_usd)} a month)"
+    return f"{subject} (saves {shown.usd(advice.monthly_saving_usd)} a month)"
 
 
 KIND = Kind(

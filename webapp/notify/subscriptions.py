@@ -42,5 +42,5 @@ def still_wants(mail: Mail) -> bool:
         membership__workspace=mail.workspace_id,
         membership__workspace__deleted_at=None,
     )
-    found = held.select_related("membership").first()
-    return found is not None and found.is_wanted
+    subscription = held.select_related("membership").first()
+    return subscription is not None and subscription.is_wanted

@@ -32,9 +32,9 @@ def planned(now: datetime) -> list[Doomed]:
     """All that a whole round would delete, in its order."""
     store = _store()
     kept, deleted = _workspaces(now)
-    found = [item for workspace in kept for item in plan(workspace, store, now)]
-    found += [item for workspace in deleted for item in whole_workspace(workspace, store)]
-    return [*found, *orphans.orphans(store, now)]
+    due_items = [item for workspace in kept for item in plan(workspace, store, now)]
+    due_items += [item for workspace in deleted for item in whole_workspace(workspace, store)]
+    return [*due_items, *orphans.orphans(store, now)]
 
 
 def everything(now: datetime) -> list[Doomed]:

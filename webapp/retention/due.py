@@ -47,15 +47,15 @@ def tier_chunks(workspace: Workspace, now: datetime) -> QuerySet[Chunk]:
 
 def left_segments(workspace: Workspace, now: datetime) -> QuerySet[Segment]:
     """Uploads that were never compacted, since something of their hour can't be read."""
-    found = Segment.objects.exclude(object_key="").filter(
+    segments = Segment.objects.exclude(object_key="").filter(
         session__node__attempt__run__in=settled_runs(workspace)
     )
-    return _older(found, "received_at", now, workspace.keep_tiers_days)
+    return _older(segments, "received_at", now, workspace.keep_tiers_days)
 
 
 def artefacts(workspace: Workspace, now: datetime) -> QuerySet[Artefact]:
-    found = Artefact.objects.filter(run__in=settled_runs(workspace))
-    return _older(found, "created_at", now, workspace.keep_tiers_days)
+    artefacts = Artefact.objects.filter(run__in=settled_runs(workspace))
+    return _older(artefacts, "created_at", now, workspace.keep_tiers_days)
 
 
 def old_runs(workspace: Workspace, now: datetime) -> QuerySet[Run]:

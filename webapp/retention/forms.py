@@ -35,12 +35,12 @@ class RetentionForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
-        found: dict[str, str] = {}
+        problems: dict[str, str] = {}
         names = [name for name in FIELDS if name in cleaned]
         for shorter, longer in pairwise(names):
             if _days(cleaned[shorter]) > _days(cleaned[longer]):
-                found[longer] = f"This period can't be shorter than that of “{FIELDS[shorter]}”."
-        for name, why in found.items():
+                problems[longer] = f"This period can't be shorter than that of “{FIELDS[shorter]}”."
+        for name, why in problems.items():
             self.add_error(name, why)
         return cleaned
 

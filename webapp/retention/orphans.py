@@ -19,9 +19,9 @@ def orphans(store: ObjectStore, now: datetime) -> Iterator[Doomed]:
     """Every object older than `YOUNG` without a row, of all workspaces, page by page."""
     listing = iter(store.list("runs/"))
     while page := list(islice(listing, PAGE)):
-        old = [found for found in page if found.changed_at < now - YOUNG]
-        known = _known([found.key for found in old])
-        yield from (_doomed(found) for found in old if found.key not in known)
+        old = [stored for stored in page if stored.changed_at < now - YOUNG]
+        known = _known([stored.key for stored in old])
+        yield from (_doomed(stored) for stored in old if stored.key not in known)
 
 
 def _known(keys: list[str]) -> set[str]:
@@ -32,5 +32,5 @@ def _known(keys: list[str]) -> set[str]:
     }
 
 
-def _doomed(found: StoredObject) -> Doomed:
-    return Doomed("orphan", found.key, found.size_bytes)
+def _doomed(stored: StoredObject) -> Doomed:
+    return Doomed("orphan", stored.key, stored.size_bytes)

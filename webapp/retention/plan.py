@@ -56,8 +56,8 @@ def whole_workspace(workspace: Workspace, store: ObjectStore) -> list[Doomed]:
 
 def _runs(workspace: Workspace, store: ObjectStore, now: datetime) -> Iterator[Doomed]:
     old, deleted = due.old_runs(workspace, now), due.deleted_runs(workspace, now)
-    found = Run.objects.filter(pk__in=[*_ids(old), *_ids(deleted)]).select_related("job")
-    for run in found.order_by("job", "number"):
+    runs = Run.objects.filter(pk__in=[*_ids(old), *_ids(deleted)]).select_related("job")
+    for run in runs.order_by("job", "number"):
         yield _run(run, store)
 
 
@@ -66,7 +66,7 @@ def _ids(runs: Iterable[Run]) -> list[UUID]:
 
 
 def _run(run: Run, store: ObjectStore) -> Doomed:
-    size_bytes = sum(found.size_bytes for found in store.list(prefix(run.pk)))
+    size_bytes = sum(stored.size_bytes for stored in store.list(prefix(run.pk)))
     return Doomed("run", str(run), size_bytes, run_id=run.pk)
 
 
@@ -77,22 +77,22 @@ def prefix(run_id: UUID) -> str:
 
 def _samples(workspace: Workspace, store: ObjectStore, now: datetime) -> Iterator[Doomed]:
     """Objects with a row of their own: single samples, tiers and the rest, artefacts."""
-    found: dict[str, tuple[Kind, UUID]] = {}
+    owners: dict[str, tuple[Kind, UUID]] = {}
     for chunk in due.raw_chunks(workspace, now):
-        found[chunk.object_key] = ("raw", chunk.node.attempt.run_id)
+        owners[chunk.object_key] = ("raw", chunk.node.attempt.run_id)
     for chunk in due.tier_chunks(workspace, now):
-        found[chunk.object_key] = ("tiers", chunk.node.attempt.run_id)
+        owners[chunk.object_key] = ("tiers", chunk.node.attempt.run_id)
     for segment in due.left_segments(workspace, now):
-        found[segment.object_key] = ("tiers", segment.session.node.attempt.run_id)
+        owners[segment.object_key] = ("tiers", segment.session.node.attempt.run_id)
     for artefact in due.artefacts(workspace, now):
-        found[artefact.object_key] = ("artefact", artefact.run_id)
-    sizes = _sizes(store, {run_id for _, run_id in found.values()})
-    for key in sorted(found):
-        kind, run_id = found[key]
+        owners[artefact.object_key] = ("artefact", artefact.run_id)
+    sizes = _sizes(store, {run_id for _, run_id in owners.values()})
+    for key in sorted(owners):
+        kind, run_id = owners[key]
         yield Doomed(kind, key, sizes.get(key, 0), run_id)
 
 
 def _sizes(store: ObjectStore, run_ids: Iterable[UUID]) -> dict[str, int]:
     """Key -> bytes, by one listing a run."""
     listings = (store.list(prefix(run_id)) for run_id in run_ids)
-    return {found.key: found.size_bytes for listing in listings for found in listing}
+    return {stored.key: stored.size_bytes for listing in listings for stored in listing}

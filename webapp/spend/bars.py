@@ -34,14 +34,14 @@ class MonthBars:
 
 def month_bars(workspace: Workspace, month: Month) -> MonthBars | None:
     """One bar a UTC day that has any of the month; None: nothing was spent."""
-    found = usd_by_day(workspace, month.start, month.end)
-    top = max(found.values(), default=Decimal(0))
+    by_day = usd_by_day(workspace, month.start, month.end)
+    top = max(by_day.values(), default=Decimal(0))
     if not top:
         return None
     days = _days(month)
     step = WIDTH / len(days)
     return MonthBars(
-        [_bar(day, found.get(day, Decimal(0)), top, n * step, step) for n, day in enumerate(days)],
+        [_bar(day, by_day.get(day, Decimal(0)), top, n * step, step) for n, day in enumerate(days)],
         top,
     )
 

@@ -87,14 +87,14 @@ def standings(workspace: Workspace, budgets: Iterable[Budget], now: datetime) ->
     spent = spends(workspace, month.start, month.end, job)
     recent = spends(workspace, now - PACE_WINDOW, month.end, job)
     began_at = first_cost_at(workspace)
-    found = []
+    lines = []
     for budget in wanted:
         so_far, pace = _usd(budget, spent), _usd(budget, recent)
         forecast = forecast_usd(so_far, pace, began_at, now, month.end)
         standing = Standing(budget.amount_usd, budget.threshold_pct, so_far, forecast)
         unpriced = sum(each.unpriced_count for each in _covered(budget, spent))
-        found.append(BudgetLine(budget, month, standing, unpriced))
-    return sorted(found, key=lambda line: -STATES.index(line.state))
+        lines.append(BudgetLine(budget, month, standing, unpriced))
+    return sorted(lines, key=lambda line: -STATES.index(line.state))
 
 
 def standing_of(job: Job, now: datetime) -> BudgetLine | None:
@@ -103,12 +103,12 @@ def standing_of(job: Job, now: datetime) -> BudgetLine | None:
     return lines[0] if lines else None
 
 
-def _usd(budget: Budget, found: Iterable[Spend]) -> Decimal:
-    return sum((each.usd or Decimal(0) for each in _covered(budget, found)), Decimal(0))
+def _usd(budget: Budget, spent: Iterable[Spend]) -> Decimal:
+    return sum((each.usd or Decimal(0) for each in _covered(budget, spent)), Decimal(0))
 
 
-def _covered(budget: Budget, found: Iterable[Spend]) -> list[Spend]:
-    return [each for each in found if covers(budget, each)]
+def _covered(budget: Budget, spent: Iterable[Spend]) -> list[Spend]:
+    return [each for each in spent if covers(budget, each)]
 
 
 def covers(budget: Budget, spend: Spend) -> bool:

@@ -67,10 +67,10 @@ def parsed(text: str, workspace: Workspace, now: datetime) -> Month:
     present = current(workspace, now)
     if not text:
         return present
-    found = _MONTH.fullmatch(text)
-    if found is None or not 1 <= int(found[2]) <= 12:
+    match = _MONTH.fullmatch(text)
+    if match is None or not 1 <= int(match[2]) <= 12:
         raise ValueError("Write a month as YYYY-MM, for example 2026-11.")
-    month = Month(int(found[1]), int(found[2]), present.zone)
+    month = Month(int(match[1]), int(match[2]), present.zone)
     if month.year < 2000 or month.start > present.start:
         raise ValueError("Choose a month between 2000-01 and the current month.")
     return month

@@ -64,20 +64,20 @@ class Spend:
 class Spends:
     """Found by job, owner and tags."""
 
-    found: dict[str, Spend] = field(default_factory=dict)
+    by_group: dict[str, Spend] = field(default_factory=dict)
 
     def of(self, group: dict[str, Any], prefix: str = "") -> Spend:
         """The entry that a row belongs to."""
         job_id, owner, tags = (group[f"{prefix}{name}"] for name in GROUP)
         name = json.dumps([job_id, owner, tags], sort_keys=True)
-        if name not in self.found:
-            self.found[name] = Spend(
+        if name not in self.by_group:
+            self.by_group[name] = Spend(
                 job=group[f"{prefix}job__name"],
                 job_id=job_id,
                 owner=owner or group[f"{prefix}job__owner"],
                 tags={**group[f"{prefix}job__tags"], **tags},
             )
-        return self.found[name]
+        return self.by_group[name]
 
 
 def spends(
@@ -88,28 +88,28 @@ def spends(
     Args:
         job: only its runs; None: all.
     """
-    found = Spends()
+    sums = Spends()
     runs, parts = runs_of(workspace), priced_parts_of(workspace)
     if job is not None:
         runs, parts = runs.filter(job=job), parts.filter(run__job=job)
     for row in _runs(runs, start, end):
-        found.of(row).counting(row)
+        sums.of(row).counting(row)
     grouped = parts.filter(whole_days(start, end)).order_by().values(*_columns("run__"))
     for row in grouped.annotate(sum_usd=Sum("usd")):
-        _add(found.of(row, "run__"), row["sum_usd"])
+        _add(sums.of(row, "run__"), row["sum_usd"])
     for part in cut_days(parts, start, end):
-        _add(found.of(_group_of(part.run)), between(part, start, end))
-    return list(found.found.values())
+        _add(sums.of(_group_of(part.run)), between(part, start, end))
+    return list(sums.by_group.values())
 
 
 def usd_by_day(workspace: Workspace, start: datetime, end: datetime) -> dict[date, Decimal]:
     """What was spent on each UTC day between `start` and `end`."""
     parts = priced_parts_of(workspace)
     grouped = parts.filter(whole_days(start, end)).order_by().values("day")
-    found = {row["day"]: row["sum_usd"] for row in grouped.annotate(sum_usd=Sum("usd"))}
+    by_day = {row["day"]: row["sum_usd"] for row in grouped.annotate(sum_usd=Sum("usd"))}
     for part in cut_days(parts, start, end):
-        found[part.day] = found.get(part.day, Decimal(0)) + between(part, start, end)
-    return found
+        by_day[part.day] = by_day.get(part.day, Decimal(0)) + between(part, start, end)
+    return by_day
 
 
 def first_cost_at(workspace: Workspace) -> datetime | None:

@@ -68,19 +68,19 @@ class Table:
 
 def table(workspace: Workspace, month: Month, by: str, key: str = "") -> Table:
     """`by` as in `BY`; an empty `key` is the tag that most runs have."""
-    found = spends(workspace, month.start, month.end) if by != MONTH else []
-    keys = _keys(found)
+    spent = spends(workspace, month.start, month.end) if by != MONTH else []
+    keys = _keys(spent)
     key = key or (keys[0] if keys else "")
-    lines = _grouped(found, _label(by, key)) if by != MONTH else _months(workspace, month)
+    lines = _grouped(spent, _label(by, key)) if by != MONTH else _months(workspace, month)
     total = Line("Together")
     for line in lines:
         total.add(line)
     return Table(month, by, key if by == TAG else "", keys, lines, total)
 
 
-def _keys(found: Iterable[Spend]) -> list[str]:
+def _keys(spent: Iterable[Spend]) -> list[str]:
     counts: dict[str, int] = {}
-    for spend in found:
+    for spend in spent:
         for key in spend.tags:
             counts[key] = counts.get(key, 0) + spend.run_count
     return sorted(counts, key=lambda key: (-counts[key], key))
@@ -100,10 +100,10 @@ def _tag(spend: Spend, key: str) -> str:
     return str(spend.tags[key]) or "(empty)"
 
 
-def _grouped(found: Iterable[Spend], label: Callable[[Spend], str]) -> list[Line]:
+def _grouped(spent: Iterable[Spend], label: Callable[[Spend], str]) -> list[Line]:
     """The dearest first; what has no price at the end."""
     lines: dict[str, Line] = {}
-    for spend in found:
+    for spend in spent:
         name = label(spend)
         lines.setdefault(name, Line(name)).add(spend)
     return sorted(lines.values(), key=lambda line: (line.usd is None, -(line.usd or 0), line.label))

@@ -43,12 +43,12 @@ def _usd(workspace: Workspace, months: Sequence[Month]) -> Iterator[tuple[date, 
         # No month begins a day away from UTC's: only days that are cut are of two.
         usd_by_month[row["day"].replace(day=1)].append(row["sum_usd"])
     for month in months:
-        found = usd_by_month[month.first_day]
+        amounts = usd_by_month[month.first_day]
         touched = (part for part in cut if _touches(month, part.day))
         shares = (between(part, month.start, month.end) for part in touched)
-        found += [usd for usd in shares if usd]
-        if found:
-            yield month.first_day, sum(found, Decimal(0))
+        amounts += [usd for usd in shares if usd]
+        if amounts:
+            yield month.first_day, sum(amounts, Decimal(0))
 
 
 def _touches(month: Month, day: date) -> bool:

@@ -55,5 +55,5 @@ def _chosen(request: PersonRequest) -> QuerySet[AuditEntry]:
 
 
 def _values(request: PersonRequest, field: str) -> list[str]:
-    found = scope.audit_of(request.workspace).order_by(field)
-    return list(found.values_list(field, flat=True).distinct())
+    entries = scope.audit_of(request.workspace).order_by(field)
+    return list(entries.values_list(field, flat=True).distinct())

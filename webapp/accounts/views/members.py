@@ -54,10 +54,10 @@ def _invite(request: PersonRequest, form: InvitationForm) -> str:
 @owners_only
 @require_POST
 def withdraw_invitation(request: PersonRequest, invitation_uuid: UUID) -> HttpResponse:
-    found = get_object_or_404(scope.invitations_of(request.workspace), uuid=invitation_uuid)
-    members.withdraw(found, request.user)
+    invitation = get_object_or_404(scope.invitations_of(request.workspace), uuid=invitation_uuid)
+    members.withdraw(invitation, request.user)
     messages.success(
-        request, f"The invitation of {found.email} is withdrawn. Its link no longer works."
+        request, f"The invitation of {invitation.email} is withdrawn. Its link no longer works."
     )
     return redirect("accounts:members")
 
@@ -65,9 +65,9 @@ def withdraw_invitation(request: PersonRequest, invitation_uuid: UUID) -> HttpRe
 @owners_only
 @require_POST
 def change_role(request: PersonRequest, membership_id: int) -> HttpResponse:
-    found = get_object_or_404(scope.memberships_of(request.workspace), pk=membership_id)
+    membership = get_object_or_404(scope.memberships_of(request.workspace), pk=membership_id)
     try:
-        members.change_role(found, request.user, request.POST.get("role", ""))
+        members.change_role(membership, request.user, request.POST.get("role", ""))
     except ValidationError as error:
         messages.error(request, error.message)
     return redirect("accounts:members")
@@ -76,8 +76,8 @@ def change_role(request: PersonRequest, membership_id: int) -> HttpResponse:
 @owners_only
 @require_POST
 def remove_member(request: PersonRequest, membership_id: int) -> HttpResponse:
-    found = get_object_or_404(scope.memberships_of(request.workspace), pk=membership_id)
-    return _remove(request, found)
+    membership = get_object_or_404(scope.memberships_of(request.workspace), pk=membership_id)
+    return _remove(request, membership)
 
 
 @open_to_viewers

@@ -56,11 +56,11 @@ def _make(request: PersonRequest, form: TokenForm) -> str:
 
 @require_POST
 def revoke_token(request: PersonRequest, token_id: int) -> HttpResponse:
-    found = get_object_or_404(scope.tokens_of(request.workspace), pk=token_id)
-    if not tokens.may_revoke(request.membership, found):
+    token = get_object_or_404(scope.tokens_of(request.workspace), pk=token_id)
+    if not tokens.may_revoke(request.membership, token):
         raise PermissionDenied("Owners revoke the tokens of others.")
-    tokens.revoke(found, request.user)
+    tokens.revoke(token, request.user)
     messages.success(
-        request, f"{found} is revoked. Requests with this token are refused from now on."
+        request, f"{token} is revoked. Requests with this token are refused from now on."
     )
     return redirect("accounts:tokens")

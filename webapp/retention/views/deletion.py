@@ -42,8 +42,8 @@ def _delete(request: PersonRequest) -> HttpResponse:
 @require_safe
 def deleted_workspaces(request: PersonRequest) -> HttpResponse:
     """The person's own that can still be brought back."""
-    found = [(w, _goes_at(w)) for w in scope.deleted_workspaces_of(request.user)]
-    return render(request, "retention/deleted_workspaces.html", {"workspaces": found})
+    workspaces = [(w, _goes_at(w)) for w in scope.deleted_workspaces_of(request.user)]
+    return render(request, "retention/deleted_workspaces.html", {"workspaces": workspaces})
 
 
 @signed_in_only

@@ -29,15 +29,15 @@ COLUMNS = (
 @require_safe
 def spend(request: PersonRequest) -> HttpResponse:
     """`?month=2026-11&by=tag&key=team`; 404 for a month that is none."""
-    found = _table(request)
+    month_spend = _table(request)
     present = months.current(request.workspace, timezone.now())
     context = {
-        "table": found,
+        "table": month_spend,
         "by": BY,
-        "bars": month_bars(request.workspace, found.month),
-        "earlier": found.month.shifted(-1),
-        "later": found.month.shifted(1) if found.month != present else None,
-        "is_present": found.month == present,
+        "bars": month_bars(request.workspace, month_spend.month),
+        "earlier": month_spend.month.shifted(-1),
+        "later": month_spend.month.shifted(1) if month_spend.month != present else None,
+        "is_present": month_spend.month == present,
     }
     return render(request, "spend/spend.html", context)
 
@@ -45,20 +45,20 @@ def spend(request: PersonRequest) -> HttpResponse:
 @require_safe
 def as_csv(request: PersonRequest) -> HttpResponse:
     """The same table, exact to the nano-dollar; an empty cell is not known, never 0."""
-    found = _table(request)
-    name = f"spend-{found.month}-by-{found.by}.csv"
+    month_spend = _table(request)
+    name = f"spend-{month_spend.month}-by-{month_spend.by}.csv"
     answer = HttpResponse(content_type="text/csv; charset=utf-8")
     answer["Content-Disposition"] = f'attachment; filename="{name}"'
     writer = csv.writer(answer)
-    first = f"tag {found.key}" if found.key else found.by
+    first = f"tag {month_spend.key}" if month_spend.key else month_spend.by
     writer.writerow(["month", plain_cell(first), *COLUMNS])
-    for line in found.lines:
-        writer.writerow(_cells(found, line))
+    for line in month_spend.lines:
+        writer.writerow(_cells(month_spend, line))
     return answer
 
 
-def _cells(found: Table, line: Line) -> list[object]:
-    month = line.label if found.by == "month" else str(found.month)
+def _cells(month_spend: Table, line: Line) -> list[object]:
+    month = line.label if month_spend.by == "month" else str(month_spend.month)
     sums = (line.usd, line.billed_usd, line.counted_usd, line.difference_usd)
     plain = ["" if usd is None else f"{usd:f}" for usd in sums]
     return [month, plain_cell(line.label), line.run_count, line.unpriced_count, *plain]
