@@ -1,0 +1,101 @@
+"""What a moment of a GPU is labelled: where two labels hold at once, and where each one begins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from rules.frame import NodeFrame
+from tests.rules import frames as f
+from tests.rules.test_ledger import TICKS, gpu_node, phase, seconds
+
+INSIDE = (TICKS >= 400) & (TICKS < 500)
+"""The 100 s in which two labels hold at once."""
+
+
+def works_but(inside: float, **more: Any) -> NodeFrame:
+    """90 % busy with a step a second, `inside` within those 100 s."""
+    return gpu_node(np.where(INSIDE, inside, 90.0), steps=f.steps(1000), **more)
+
+
+def counter(per_second: float) -> np.ndarray[Any, Any]:
+    """Rises within the 100 s only."""
+    return np.cumsum(np.where(INSIDE, per_second, 0.0))
+
+
+def both(first: str, second: str) -> list[tuple[float, str, dict[str, Any]]]:
+    return [*phase(first, 400, 500), *phase(second, 400, 500)]
+
+
+def waits(events: list[tuple[float, str, dict[str, Any]]] | None = None) -> NodeFrame:
+    """Steps that only wait within the 100 s, in which the GPU idles."""
+    loop = [f.steps(400), f.steps(100, start=400, wait=1.0), f.steps(500, start=500)]
+    busy = np.where(INSIDE, 0.0, 90.0)
+    return gpu_node(busy, steps=pd.concat(loop), events=events)
+
+
+HOT, EMPTY = {"gpu0__throttled_thermal_ns_total": counter(1e9)}, np.where(INSIDE, 0.0, 90.0)
+
+
+@pytest.mark.parametrize(
+    ("node", "label"),
+    [
+        pytest.param(works_but(0.0, events=both("checkpoint", "evaluate")), "checkpoint"),
+        pytest.param(works_but(0.0, events=both("checkpoint", "communication")), "checkpoint"),
+        pytest.param(works_but(90.0, events=both("evaluate", "communication")), "evaluation"),
+        pytest.param(waits(phase("evaluate", 400, 500)), "evaluation"),
+        pytest.param(waits(phase("communication", 400, 500)), "data_stall"),
+        pytest.param(
+            works_but(90.0, events=phase("communication", 400, 500), **HOT), "communication"
+        ),
+        pytest.param(works_but(90.0, gpu0__sm_active_pct=EMPTY, **HOT), "throttled"),
+        pytest.param(works_but(90.0, gpu0__sm_active_pct=EMPTY), "low_sm"),
+        pytest.param(works_but(f.GAP, events=both("checkpoint", "evaluate")), "gap"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_the_first_label_has_the_time(node: NodeFrame, label: str) -> None:
+    assert seconds(node) == pytest.approx({label: 100, "effective": 900}, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("reason", "throttled"),
+    [("thermal", 100), ("power_brake", 100), ("power_cap", 0), ("sync", 0)],
+)
+def test_heat_and_the_power_brake_throttle_and_running_at_the_power_cap_is_normal(
+    reason: str, throttled: float
+) -> None:
+    held_down = {f"gpu0__throttled_{reason}_ns_total": counter(1e9)}
+    found = seconds(works_but(90.0, **held_down)).get("throttled", 0)
+    assert found == pytest.approx(throttled, abs=1)
+
+
+def test_two_reasons_at_once_throttle_no_more_than_all_of_the_time() -> None:
+    more = {f"gpu0__throttled_{name}_ns_total": counter(7e8) for name in ("thermal", "power_brake")}
+    assert seconds(works_but(90.0, **more))["throttled"] == pytest.approx(100, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("busy_pct", "sm_active_pct", "low_sm"),
+    [
+        (90, 0, 100),
+        (90, 40, 50),
+        (90, 49, 38.75),
+        (90, 50, 0),
+        (90, 60, 0),
+        (80, 40, 50),
+        (79, 40, 0),
+        (90, f.GAP, 0),
+    ],
+)
+def test_a_busy_gpu_with_few_active_sms_wastes_what_lacks_to_four_fifths_of_them(
+    busy_pct: float, sm_active_pct: float, low_sm: float
+) -> None:
+    sm = np.where(INSIDE, sm_active_pct, 90.0)
+    found = seconds(works_but(busy_pct, gpu0__sm_active_pct=sm))
+    assert found == pytest.approx(
+        {"effective": 1000 - low_sm} | ({"low_sm": low_sm} if low_sm else {})
+    )
