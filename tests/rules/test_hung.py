@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from rules.frame import NodeFrame, RunFrame
@@ -113,6 +114,17 @@ def test_steps_of_an_hour_are_no_hang() -> None:
     node = stands(end=1900)
     slow = replace(node, steps=f.steps(3, duration=1200))
     assert judged(RULE, run(slow)).verdict.state == "passed"
+
+
+@pytest.mark.parametrize(
+    ("step_seconds", "state"), [(60, "fired"), (100, "fired"), (100.5, "passed"), (200, "passed")]
+)
+def test_silence_counts_after_ten_median_steps(step_seconds: float, state: str) -> None:
+    """1000 s without a step, of which ten minutes would do in a loop of short steps."""
+    before, after = int(1000 // step_seconds), int(2000 // step_seconds)
+    steps = [f.steps(before, step_seconds), f.steps(after, step_seconds, start=2000)]
+    node = replace(stands(), steps=pd.concat(steps, ignore_index=True))
+    assert judged(RULE, run(node)).verdict.state == state
 
 
 def test_a_short_gap_doesnt_end_it_and_work_does() -> None:
