@@ -85,6 +85,29 @@ def test_what_the_bill_did_beyond_price_count_and_time_has_its_own_term():
     }
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "has_other"),
+    [
+        ("100", "100.0001", False),
+        ("100.0001", "100", False),
+        ("100", "100.000101", True),
+        ("100", "99.99989", True),
+        ("0.0001", "0.000100001", False),
+        ("0.000100001", "0.0001", False),
+        ("0.0001", "0.000100002", True),
+        ("0.0001", "0.000099998", True),
+    ],
+)
+def test_a_millionth_or_a_nano_dollar_more_is_rounding_and_no_other_cause(
+    before: str, after: str, has_other: bool
+):
+    """The same machines for the same time."""
+    a = CostFactors(Decimal(before), Decimal(before), 1, Decimal(3600))
+    b = replace(a, cost_usd=Decimal(after))
+    assert ("other" in terms(a, b)) == has_other
+    assert sum(terms(a, b).values()) == b.cost_usd - a.cost_usd
+
+
 def test_what_duration_changed_is_split_by_phases_which_may_be_absent():
     a = replace(RUN_1, phase_seconds={"initialise": Decimal(100), "train": Decimal(400)})
     b = replace(RUN_2, phase_seconds={"train": Decimal(300), "evaluate": Decimal(200)})
