@@ -49,7 +49,8 @@ def spent(job: Job, hours: float, when: datetime = datetime(2026, 10, 3, tzinfo=
 
 @pytest.mark.parametrize(
     ("hours", "usd", "state"),
-    [(10, "100", "ok"), (10, "20", "forecast_over"), (10, "12", "over_threshold"),
+    [(10, "100", "ok"), (10, "20", "forecast_over"), (10, "12.51", "forecast_over"),
+     (10, "12.5", "over_threshold"), (10, "12", "over_threshold"),
      (10, "10", "over_threshold"), (10, "9.99", "over"), (0.001, "100", "ok")],
 )  # fmt: skip
 def test_its_state_is_the_worst_that_holds(owner, job, hours, usd, state):

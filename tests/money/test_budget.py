@@ -1,0 +1,47 @@
+"""What the state of a budget is at its limits, and how its forecast goes on."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from advisor.budget import Standing, forecast_usd
+
+END = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("spent", "forecast", "state"),
+    [
+        ("0", "100", "ok"),
+        ("0", "100.01", "forecast_over"),
+        ("79.99", "200", "forecast_over"),
+        ("79.99", "80", "ok"),
+        ("80", "80", "over_threshold"),
+        ("100", "100", "over_threshold"),
+        ("100.01", "100.01", "over"),
+    ],
+)
+def test_a_threshold_is_reached_at_its_amount_and_a_budget_is_over_above_it(
+    spent: str, forecast: str, state: str
+) -> None:
+    assert Standing(Decimal(100), 80, Decimal(spent), Decimal(forecast)).state == state
+
+
+@pytest.mark.parametrize(
+    ("since_days", "left_days", "forecast"),
+    [(100, 10, 40), (30, 10, 40), (15, 10, 50), (7, 7, 60), (1, 7, 60), (15, 0, 30), (15, -1, 30)],
+)
+def test_the_forecast_takes_the_pace_of_thirty_days_or_of_all_there_are_but_at_least_seven(
+    since_days: int, left_days: int, forecast: int
+) -> None:
+    now = END - timedelta(days=left_days)
+    first = now - timedelta(days=since_days)
+    assert forecast_usd(Decimal(30), Decimal(30), first, now, END) == forecast
+
+
+def test_where_nothing_was_ever_spent_nothing_is_forecast() -> None:
+    now = END - timedelta(days=3)
+    assert forecast_usd(Decimal(0), Decimal(0), None, now, END) == 0
