@@ -7,11 +7,12 @@ The doors are found from the URL configuration itself. `AUDIENCES` says who each
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
+from urllib.parse import quote
 from uuid import uuid4
 
 from django.http import HttpResponse
@@ -146,6 +147,9 @@ SCOPES: dict[tuple[str, str], set[str]] = {
 """Operation of the API -> the token scopes that may call it."""
 TOKEN_SCOPES = (Token.INGEST, Token.READ, Token.WRITE)
 
+TAKES_NAMES = {("get", "/api/v1/compare"), ("get", "/api/v1/cost")}
+"""Pages and operations that find a run as `JOB#NUMBER` too; every other one must not."""
+
 QUERIES = {
     "runs:series_json": "?names=host.cpu_busy_pct",
     "runs:series_csv": "?names=host.cpu_busy_pct",
@@ -203,11 +207,20 @@ class World:
     arguments: dict[str, Any]
     """What the converters of the routes are filled with: rows of that workspace."""
     people: dict[str, Client] = field(default_factory=dict)
+    named: tuple[dict[str, str], ...] = ()
+    """Its runs in the other ways that they may be asked for: argument -> `JOB#NUMBER`."""
 
-    def address(self, name: str, route: str) -> str:
-        """The route's address with this world's rows in it."""
-        path = "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda m: str(self.arguments[m[1]]), route)
-        return path + QUERIES.get(name, "").format(**self.arguments)
+    def address(self, name: str, route: str, named: Mapping[str, str] | None = None) -> str:
+        """The route's address with this world's rows in it, `named` in place of their ids."""
+        texts = {key: quote(str(row), safe="") for key, row in self.arguments.items()}
+        texts |= {key: quote(text, safe="") for key, text in (named or {}).items()}
+        path = "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda m: texts[m[1]], route)
+        return path + QUERIES.get(name, "").format(**texts)
+
+    def addresses_by_name(self, name: str, route: str) -> list[str]:
+        """The route's addresses with each run as `JOB#NUMBER`; none where it asks for no run."""
+        addresses = [self.address(name, route, named) for named in self.named]
+        return [each for each in addresses if each != self.address(name, route)]
 
     def data(self, name: str, method: str) -> dict[str, str] | None:
         """The form that is posted to a page."""
@@ -218,11 +231,12 @@ class World:
 def world() -> World:
     workspace = factories.workspace(f"{SECRET} team")
     run = _secret_run(workspace)
+    other_run = factories.run(run.job)
     elsewhere = factories.workspace("Elsewhere")
     deleted = factories.workspace(f"{SECRET} of old", deleted_at=timezone.now())
     arguments = {
         "run_id": run.pk,
-        "other_run_id": factories.run(run.job).pk,
+        "other_run_id": other_run.pk,
         "workspace_uuid": workspace.uuid,
         "deleted_uuid": deleted.uuid,
         "membership_id": _colleague(workspace).pk,
@@ -252,7 +266,11 @@ def world() -> World:
         "member": _person("member", *((w, Membership.MEMBER) for w in (workspace, deleted))),
         "owner": _person("owner", *((w, Membership.OWNER) for w in (workspace, deleted))),
     }
-    return World(workspace, arguments, people)
+    named = tuple(
+        {"run_id": f"{job}#{run.number}", "other_run_id": f"{job}#{other_run.number}"}
+        for job in (run.job.name, run.job.key)
+    )
+    return World(workspace, arguments, people, named)
 
 
 HELD = {
@@ -281,7 +299,9 @@ def _invitation(workspace: Workspace) -> Invitation:
 
 
 def _secret_run(workspace: Workspace) -> Run:
-    job = factories.job(workspace, f"{SECRET}/train.py", owner=SECRET, tags={"team": SECRET})
+    job = factories.job(
+        workspace, f"{SECRET}.py", key=f"{SECRET}/train.py", owner=SECRET, tags={"team": SECRET}
+    )
     run = factories.costed(factories.run(job, owner=SECRET, tags={"team": SECRET}))
     factories.judgement(run, summary=SECRET)
     factories.analysis(run, done=0, error=SECRET, given_up_at=timezone.now())
@@ -392,7 +412,31 @@ def page_problems(world: World, name: str, route: str) -> list[str]:
             wrong = _wrong(name, wanted, person, answer)
             found += [f"{method.upper()} {name} as {person}: {problem}" for problem in wrong]
             _sign_in_again(client, person)
+    return found + _named_page_problems(world, name, route)
+
+
+def _named_page_problems(world: World, name: str, route: str) -> list[str]:
+    """What is wrong with who gets what when the runs are asked for as `JOB#NUMBER`."""
+    found = []
+    for address in world.addresses_by_name(name, route):
+        for method in AUDIENCES[name]:
+            for person in ("outsider", "owner"):
+                answer = getattr(world.people[person], method)(address, world.data(name, method))
+                is_insider, asked = person == "owner", f"{method.upper()} {address} as {person}"
+                wrong = _wrong_by_name((method, name), is_insider, answer)
+                found += [f"{asked}: {problem}" for problem in wrong]
     return found
+
+
+def _wrong_by_name(route: tuple[str, str], is_insider: bool, answer: HttpResponse) -> Iterator[str]:
+    """Of a route that was asked for a run as `JOB#NUMBER`."""
+    is_found = answer.status_code < 400
+    if is_found and not is_insider:
+        yield f"found another workspace's run, {answer.status_code}"
+    if is_insider and is_found != (route in TAKES_NAMES):
+        yield f"{'takes' if is_found else 'does not take'} JOB#NUMBER, unlike the table says"
+    if not is_insider and SECRET.encode() in _sent(answer):
+        yield "was sent what belongs to the workspace"
 
 
 def _sign_in_again(client: Client, person: str) -> None:
@@ -432,7 +476,8 @@ def _sent(answer: HttpResponse) -> bytes:
 
 def operation_problems(world: World, method: str, path: str) -> list[str]:
     """What is wrong with which tokens may call an operation; empty: nothing."""
-    address = world.address(path, path.lstrip("/").replace("{", "<").replace("}", ">"))
+    route = path.lstrip("/").replace("{", "<").replace("}", ">")
+    address = world.address(path, route)
     own = {
         scope: _token(world.workspace, scope) for scope in (Token.INGEST, Token.READ, Token.WRITE)
     }
@@ -440,9 +485,9 @@ def operation_problems(world: World, method: str, path: str) -> list[str]:
     foreign = Token.make(other, "all", [Token.INGEST, Token.READ, Token.WRITE])[1]
     client = Client(raise_request_exception=False)
 
-    def call(token: str | None) -> HttpResponse:
+    def call(token: str | None, at: str = address) -> HttpResponse:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        return getattr(client, method)(address, headers=headers)
+        return getattr(client, method)(at, headers=headers)
 
     found = []
     if call(None).status_code != 401:
@@ -454,6 +499,10 @@ def operation_problems(world: World, method: str, path: str) -> list[str]:
     answer = call(foreign)
     if SECRET.encode() in _sent(answer) or ("{" in path and answer.status_code < 400):
         found.append(f"answers {answer.status_code} to another workspace's token")
+    for at in world.addresses_by_name(path, route):
+        insider = own[sorted(SCOPES[method, path])[0]]
+        for token, is_insider in ((insider, True), (foreign, False)):
+            found += _wrong_by_name((method, path), is_insider, call(token, at))
     return [f"{method.upper()} {path} {problem}" for problem in found]
 
 
