@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from rules.frame import NodeFrame
+from rules.frame import EVENT_COLUMNS, NodeFrame
 from tests.rules import frames as f
 from tests.rules.test_ledger import TICKS, gpu_node, phase, seconds
 
@@ -99,3 +100,68 @@ def test_a_busy_gpu_with_few_active_sms_wastes_what_lacks_to_four_fifths_of_them
     assert found == pytest.approx(
         {"effective": 1000 - low_sm} | ({"low_sm": low_sm} if low_sm else {})
     )
+
+
+def rests(since: float, until: float, busy: float = 90.0) -> NodeFrame:
+    """No step, no GPU and hardly a core from `since` to `until`; else a step a second."""
+    inside = (since <= TICKS) & (until > TICKS)
+    loop = [f.steps(int(since)), f.steps(int(1000 - until), start=until)]
+    return gpu_node(
+        np.where(inside, 0.0, busy),
+        steps=pd.concat([table for table in loop if len(table)]),
+        host__cpu_busy_pct=np.where(inside, 2.0, 60.0),
+    )
+
+
+def with_events(node: NodeFrame, *events: tuple[float, str, dict[str, Any]]) -> NodeFrame:
+    return replace(node, events=pd.DataFrame(list(events), columns=list(EVENT_COLUMNS)))
+
+
+def test_an_idle_end_of_a_run_that_was_killed_is_its_tail_and_not_hung() -> None:
+    ended = (1000.0, "session_end", {"state": "failed", "exit_code": 1})
+    found = seconds(with_events(rests(300, 1000), ended))
+    assert found == pytest.approx({"effective": 300, "idle_tail": 700}, abs=1)
+
+
+def test_a_checkpoint_that_is_saved_in_a_hang_does_not_cut_it() -> None:
+    saved = (400.0, "checkpoint", {"seconds": 50})
+    found = seconds(with_events(rests(200, 900), saved))
+    assert found == pytest.approx({"effective": 300, "hung": 700}, abs=1)
+
+
+def test_until_the_first_step_a_run_starts_even_if_its_gpu_rests_again_by_then() -> None:
+    """A twentieth of the GPU until 700, nothing from then on, and steps from 800."""
+    node = gpu_node(np.where(TICKS < 700, 5.0, 0.0), steps=f.steps(200, start=800))
+    assert seconds(node) == pytest.approx({"initialise": 800, "idle_tail": 200}, abs=1)
+
+
+def test_what_is_not_known_of_an_unused_gpu_is_a_gap() -> None:
+    assert seconds(gpu_node(np.where(INSIDE, f.GAP, 0.0))) == {"gap": 100, "unused_gpu": 900}
+
+
+def test_a_gap_between_the_steps_of_a_rank_is_one_though_another_rank_waits_in_it() -> None:
+    first = [f.steps(400), f.steps(500, start=500)]
+    second = [f.steps(400, rank=1), f.steps(100, start=400, rank=1, wait=1.0)]
+    node = gpu_node(np.where(INSIDE, 0.0, 90.0), steps=pd.concat([*first, *second]))
+    assert seconds(node) == pytest.approx({"epoch_gap": 100, "effective": 900}, abs=1)
+
+
+def test_a_gpu_is_unused_before_the_end_too_once_another_one_works() -> None:
+    assert seconds(gpu_node(90.0, 0.0), final=False) == {"unused_gpu": 500, "effective": 500}
+
+
+def test_only_a_run_with_gpus_starts_until_it_uses_them() -> None:
+    node = f.node(series=f.samples(1000, host__cpu_busy_pct=25.0))
+    assert seconds(node, final=False) == pytest.approx({"effective": 250, "unused_cores": 750})
+
+
+def test_ranks_that_wait_at_the_same_time_stall_their_node_once() -> None:
+    loop = [f.steps(1000, wait=0.4), f.steps(1000, wait=0.2, rank=1)]
+    found = seconds(gpu_node(30.0, steps=pd.concat(loop)))
+    assert found["data_stall"] == pytest.approx(300)
+
+
+def test_no_step_waits_for_longer_than_it_lasts() -> None:
+    loop = [f.steps(400), f.steps(1, start=400, wait=50.0), f.steps(500, start=500)]
+    node = gpu_node(np.where(INSIDE, 0.0, 90.0), steps=pd.concat(loop))
+    assert seconds(node)["data_stall"] == pytest.approx(1)
