@@ -124,6 +124,20 @@ def test_jobs_are_merged_and_parted_again(run):
     assert Job.objects.get(pk=other.pk).owner == ""
 
 
+def test_jobs_of_another_workspace_are_neither_merged_into_nor_parted(run):
+    elsewhere = Workspace.objects.create(name="Elsewhere")
+    theirs = factories.job(elsewhere, "theirs")
+    gone = factories.job(elsewhere, "gone", merged_into=theirs)
+    wanted = {"merged_into": str(theirs.uuid)}
+    answer = call(run.workspace, "patch", f"/jobs/{run.job.uuid}", wanted)
+    assert (answer.status_code, answer.json()["field"]) == (422, "merged_into")
+    answer = call(run.workspace, "patch", f"/jobs/{gone.uuid}", {"merged_into": None})
+    assert answer.status_code == 404
+    run.refresh_from_db()
+    gone.refresh_from_db()
+    assert (run.job.merged_into, gone.merged_into) == (None, theirs)
+
+
 def test_what_is_deleted_is_gone_until_it_is_restored(run):
     other = factories.run(run.job)
     for path in (f"/runs/{run.pk}", f"/jobs/{run.job.uuid}"):

@@ -8,6 +8,7 @@ import pytest
 from django.urls import reverse
 
 from tests.web import factories
+from webapp.accounts.models import Token
 
 
 def _addresses(run) -> dict[str, str]:  # type: ignore[no-untyped-def]
@@ -54,6 +55,21 @@ def test_a_comparison_with_the_run_of_a_stranger_is_404(owner, stranger):
     for a, b in [(mine, theirs), (theirs, mine)]:
         address = reverse("dashboard:compare") + f"?a={a.pk}&b={b.pk}"
         assert owner.client.get(address).status_code == 404
+
+
+def test_a_file_is_its_own_runs_alone(owner, stranger):
+    mine = factories.run(factories.job(owner.workspace))
+    theirs = factories.artefact(factories.run(factories.job(stranger.workspace)))
+    other = factories.artefact(factories.run(mine.job), "other.json", b"other")
+    token = Token.make(owner.workspace, "script", [Token.READ])[1]
+    headers = {"Authorization": f"Bearer {token}"}
+    listed = owner.client.get(f"/api/v1/runs/{mine.pk}/artefacts", headers=headers)
+    assert listed.json() == {"artefacts": []}
+    for sha256 in (theirs.sha256, other.sha256):
+        page = reverse("runs:artefact", args=[mine.pk, sha256])
+        assert owner.client.get(page).status_code == 404
+        answer = owner.client.get(f"/api/v1/runs/{mine.pk}/artefacts/{sha256}", headers=headers)
+        assert answer.status_code == 404
 
 
 def test_the_jobs_of_others_are_not_listed(owner, stranger):
