@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from advisor.budget import Standing, forecast_usd
+from advisor.costing.budget import Standing, forecast_usd
 
 END = datetime(2026, 11, 1, tzinfo=UTC)
 
