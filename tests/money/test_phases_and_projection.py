@@ -49,7 +49,8 @@ def test_epochs_are_known_to_one_so_the_cost_is_an_interval():
     assert found.low_usd == Decimal("2")
     assert found.high_usd == Decimal("2.5")
     assert found.low_usd < found.usd < found.high_usd
-    assert found.to_document()["high_usd"] == "2.500000000"
+    assert found.is_interval
+    assert str(found.high_usd) == "2.500000000"
 
 
 @pytest.mark.parametrize(
