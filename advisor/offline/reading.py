@@ -1,7 +1,7 @@
 """What a folder holds of runs: the agent's spool, or segments and declarations as files.
 
-The spool is `spool.sqlite3` in the agent's state folder; its tables are those of
-`trimtab.spool.rows`. Files are upload bodies: `*.segment` and `*.declaration`, in any subfolder.
+The spool is `spool.sqlite3` in the agent's state folder; `trimtab.spool.database` has its tables.
+Files are upload bodies: `*.segment` and `*.declaration`, in any subfolder.
 """
 
 from __future__ import annotations
