@@ -256,6 +256,15 @@ def test_without_credentials_it_says_what_to_do_and_the_task_asks_nobody(no_cred
 
 
 @pytest.mark.django_db
+def test_without_credentials_a_part_that_waits_is_not_tried(no_credentials):
+    refreshing.want_due([Part("ec2", "us-east-1")], timezone.now())
+    task(["ec2/us-east-1"])
+    row = PriceRefresh.objects.get()
+    assert (row.attempts, row.error) == (0, "")
+    assert row.wanted > row.done
+
+
+@pytest.mark.django_db
 def test_the_task_asks_for_whatever_is_due(aws, monkeypatch):
     sources = [Part("ec2", "us-east-1"), Part("ec2", "eu-west-1")]
     monkeypatch.setattr("webapp.prices.sources.parts", lambda *_: sources)

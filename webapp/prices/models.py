@@ -99,7 +99,7 @@ class PriceRefresh(Claimable):
     rows_read = models.PositiveIntegerField(default=0)
     rows_new = models.PositiveIntegerField(default=0)
     started_at = models.DateTimeField(null=True, blank=True)
-    """When its first page was asked for."""
+    """When its first page was requested."""
 
     def __str__(self) -> str:
         return self.name

@@ -90,12 +90,12 @@ def want_due(parts: Iterable[Part], now: datetime) -> None:
 
 
 def _want(rows: QuerySet[PriceRefresh]) -> None:
-    """Whoever wants them is about to ask for them: nobody else need be woken."""
+    """The caller refreshes them itself, so no worker is woken."""
     claims.want(rows.exclude(conditions.is_open()), queued_at=timezone.now())
 
 
 def refresh(part: Part, on_page: OnPage) -> PriceRefresh:
-    """Ask for a part, or for the rest of it, whoever is at it: a person wants it now.
+    """Refresh a part or the rest of it now, even if another process works on it.
 
     Raises:
         RefreshError: the provider refuses, can't be reached, or another process took it over.
@@ -127,7 +127,7 @@ def carry_out(held: Refresh, on_page: OnPage) -> PriceRefresh:
 
 
 def write_bulk(name: str, offers: Iterable[Offer], on_page: OnPage) -> PriceRefresh:
-    """Prices that were read from a bulk file called `name`: not background work, nobody but the
+    """Prices that were read from a bulk file called `name`: not background work, since only the
     caller has the file."""
     row, _ = PriceRefresh.objects.get_or_create(name=name[:64])
     _from_the_beginning(row)

@@ -14,7 +14,7 @@ def prices_of(workspace: Workspace) -> QuerySet[Price]:
 
 
 def own_rates_of(workspace: Workspace) -> QuerySet[Price]:
-    """What it pays for a machine by agreement, the newest first."""
+    """Its own rates, the newest first."""
     own = Price.objects.filter(workspace=workspace, precedence__gte=OWN_RATE)
     return own.order_by("-valid_from", "instance_type", "region")
 

@@ -25,8 +25,11 @@ def refresh(waiting: Sequence[str] = ()) -> None:
         waiting: parts that are still due, and refreshed without looking for others; empty: once
             a day.
     """
+    askable = sources.askable()
+    if not askable:
+        return
     if not waiting:
-        refreshing.want_due(sources.parts(sources.askable()), timezone.now())
+        refreshing.want_due(sources.parts(askable), timezone.now())
     until = time.monotonic() + refreshing.LONGEST_SECONDS
     while time.monotonic() < until and (held := claims.claim_next(refreshing.KIND)):
         _one(held)
@@ -34,7 +37,7 @@ def refresh(waiting: Sequence[str] = ()) -> None:
 
 def _one(held: refreshing.Refresh) -> None:
     try:
-        refreshing.carry_out(held, _told)
+        refreshing.carry_out(held, _log_page)
     except refreshing.RefreshError as error:
         extra = {"part": held.row.name, "error": str(error)}
         logger.warning("price refresh failed", extra=extra)
@@ -42,5 +45,5 @@ def _one(held: refreshing.Refresh) -> None:
         logger.exception("price refresh failed", extra={"part": held.row.name})
 
 
-def _told(state: PriceRefresh) -> None:
+def _log_page(state: PriceRefresh) -> None:
     logger.debug("prices", extra={"part": state.name, "rows": state.rows_read})

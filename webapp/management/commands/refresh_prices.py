@@ -71,7 +71,7 @@ class Command(BaseCommand):
                 continue
             try:
                 with self._bar(part.name) as on_page:
-                    self._told(refresh.refresh(part, on_page))
+                    self._report(refresh.refresh(part, on_page))
             except refresh.RefreshError as error:
                 failed.append(str(error))
         return failed
@@ -82,7 +82,7 @@ class Command(BaseCommand):
             try:
                 path = self._file(place)
                 with path.open(encoding="utf-8") as file, self._bar(path.name) as on_page:
-                    self._told(refresh.write_bulk(path.name, bulk.offers(file), on_page))
+                    self._report(refresh.write_bulk(path.name, bulk.offers(file), on_page))
             except (OSError, ValueError, requests.RequestException) as error:
                 failed.append(f"{place}: {error}")
         return failed
@@ -100,7 +100,7 @@ class Command(BaseCommand):
 
     @contextmanager
     def _bar(self, name: str) -> Iterator[refresh.OnPage]:
-        """A line that grows while pages arrive, where somebody looks at it."""
+        """A progress line, on a terminal."""
         with self._progress(TextColumn("{task.completed} prices")) as shown:
             task = shown.add_task(name, total=None)
 
@@ -117,5 +117,5 @@ class Command(BaseCommand):
             SpinnerColumn(), words, *columns, console=console, transient=True, disable=not is_seen
         )
 
-    def _told(self, state: PriceRefresh) -> None:
+    def _report(self, state: PriceRefresh) -> None:
         self.stdout.write(f"{state.name}: {state.rows_read} read, {state.rows_new} new")
