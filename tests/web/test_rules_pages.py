@@ -102,7 +102,7 @@ def test_a_rule_s_page_lists_the_runs_in_which_it_fired(owner, stranger, job):
     address = reverse("dashboard:run", args=[row.run_id])
     assert address in owner.page("/rules/input_bound/")
     assert address not in stranger.page("/rules/input_bound/")
-    assert "No runs" in stranger.page("/rules/input_bound/")
+    assert "No findings" in stranger.page("/rules/input_bound/")
 
 
 def test_a_run_s_page_leads_to_the_rules(owner, job):
