@@ -1,4 +1,4 @@
-"""Far fewer or far more data-loader workers than cores, and the loop is slower for it.
+"""Far fewer or far more data-loader workers than cores slow the loop down.
 
 ## What it checks
 The number of data-loader processes on each node, as the agent counted them (the median during work)

@@ -1,4 +1,4 @@
-"""Training pauses between epochs.
+"""Training pauses between epochs, and the GPUs are idle.
 
 ## What it checks
 The gaps between the steps of each node's first rank that last at least `median_steps` median steps

@@ -1,4 +1,4 @@
-"""Used GPU memory keeps growing.
+"""Used GPU memory rises steadily during the run, as a leak does.
 
 ## What it checks
 For each GPU, the used memory as a share of its size, from after warm-up and a first minute (5 % of

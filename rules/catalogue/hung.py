@@ -1,4 +1,4 @@
-"""The run makes no progress any more and is still paid for.
+"""The run no longer makes progress and is still paid for.
 
 ## What it checks
 Time after the work began in which nothing works: all GPUs are at most 1 % busy (running median over

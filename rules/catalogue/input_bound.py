@@ -1,4 +1,4 @@
-"""The training loop waits for data.
+"""The training loop spends much of its step time waiting for the next batch.
 
 ## What it checks
 The share of training-step time in which the loop waited for its next batch, over all ranks, as

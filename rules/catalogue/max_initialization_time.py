@@ -1,4 +1,4 @@
-"""Training starts late.
+"""The first training step comes late after the start of the run.
 
 ## What it checks
 The time from the start of the run to its first training step on any node, or to the first use of a
