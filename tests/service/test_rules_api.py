@@ -105,11 +105,11 @@ def test_it_takes_sagemaker_s_spelling_and_units(call):
 
 WRONG = [
     ({"parameters": {SHARE: 101}}, "outside 0..100"),
-    ({"parameters": {SHARE: "much"}}, "is not a number of %"),
+    ({"parameters": {SHARE: "much"}}, "is not a number (%)"),
     ({"parameters": {SHARE: True}}, ""),
-    ({"parameters": {"step_outlier.mode": "maybe"}}, "is none of None, TRAIN, EVAL"),
+    ({"parameters": {"step_outlier.mode": "maybe"}}, "is not one of None, TRAIN, EVAL"),
     ({"parameters": {"no_progress.fewest": 2.5}}, "is not a whole number"),
-    ({"parameters": {"nothing": 1}}, "names no rule"),
+    ({"parameters": {"nothing": 1}}, "no such rule"),
     ({"parameters": {"input_bound.nothing": 1}}, "has no parameter"),
     ({"parameters": {SHARE: 30, "hung.idle_seconds": 1}}, "outside 30..86400"),
     ({"preset": "wild", "parameters": {}}, ""),
