@@ -97,7 +97,7 @@ def test_what_is_filtered_by_is_shown_and_taken_off_one_by_one(full):
 
 def test_a_filter_that_finds_nothing_says_by_what(full):
     shown = text(page(full, ("owner", "<nobody>"), ("tag", "team=none")))
-    assert "No run is of owner: &lt;nobody&gt; and team: none" in shown
+    assert "No run matches owner: &lt;nobody&gt; and team: none" in shown
     assert "Show all jobs" in shown
 
 
@@ -111,10 +111,10 @@ def test_groups_have_what_their_runs_spent_and_add_up(full):
     by_owner = groups(full, ("group", "owner"))
     assert by_owner == [("bob", "$8.00"), ("ada", "$5.00"), ("grace", "$2.00")]
     assert groups(full, ("group", "tag:team")) == [
-        ("vision", "$11.00"), ("speech", "$4.00"), ("without team", "no price"),
+        ("vision", "$11.00"), ("speech", "$4.00"), ("No team", "no price"),
     ]  # fmt: skip
     assert groups(full, ("group", "tag:3")) == [
-        ("a &quot;b&quot;, %", "$8.00"), ("without 3", "$7.00"),
+        ("a &quot;b&quot;, %", "$8.00"), ("No 3", "$7.00"),
     ]  # fmt: skip
     shown = text(page(full, ("group", "owner")))
     assert "1 without a price" in shown

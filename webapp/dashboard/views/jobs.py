@@ -28,7 +28,7 @@ COLUMNS = (
     ("runs", "Runs", "number"),
     ("spend", "Spend, 30 days", "number"),
     ("", "Last cost", "number"),
-    ("saving", "Open saving a month", "number"),
+    ("saving", "Possible saving per month", "number"),
     ("", "Cost trend", ""),
 )
 
