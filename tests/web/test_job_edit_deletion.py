@@ -50,13 +50,13 @@ def spend(person: Person) -> list[str]:
 def test_a_deleted_run_is_in_no_list_or_sum_until_its_deletion_is_undone(owner, job):
     run = job.runs.get(cost_usd=2)
     page = post(owner, "delete_run", run).content.decode()
-    assert f"{run} is deleted." in page
+    assert f"{run} was deleted." in page
     assert "$5.00" in page
     assert "$7.00" not in page
     assert owner.client.get(reverse("dashboard:run", args=[run.pk])).status_code == 404
     back = undo(owner, page)
     assert back.redirect_chain[-1][0] == reverse("dashboard:run", args=[run.pk])
-    assert f"{run} is back." in back.content.decode()
+    assert f"{run} was restored." in back.content.decode()
     assert "$7.00" in owner.page("/")
     assert [entry.action for entry in AuditEntry.objects.order_by("pk")] == [
         "run.deleted",
@@ -68,12 +68,12 @@ def test_a_deleted_job_goes_with_its_runs_and_comes_back_with_those_alone(owner,
     before, other = job.runs.get(cost_usd=1), factories.run(factories.job(owner.workspace, "other"))
     post(owner, "delete_run", before)
     page = post(owner, "delete_job", job).content.decode()
-    assert "vision/train.py is deleted with its runs." in page
+    assert "vision/train.py and its runs were deleted." in page
     assert "$6.00" not in page
     assert owner.client.get(reverse("dashboard:job", args=[job.uuid])).status_code == 404
     assert str(other.job) in page
     page = undo(owner, page).content.decode()
-    assert "is back, with 2 runs" in page
+    assert "was restored with 2 runs" in page
     assert "$6.00" in page
     assert Run.objects.present().filter(job=job).count() == 2
 
@@ -94,13 +94,13 @@ def test_deleting_and_restoring_once_more_changes_nothing(owner, job):
 
 
 def test_what_is_deleted_is_listed_and_comes_back_from_there(owner, stranger, job):
-    assert "Nothing. Deleted jobs" in owner.page(DELETED)
+    assert "Nothing to restore. Deleted jobs" in owner.page(DELETED)
     run = job.runs.get(cost_usd=4)
     post(owner, "delete_run", run)
     post(owner, "delete_job", factories.job(owner.workspace, "no runs"))
     post(owner, "delete_job", job)
     page = owner.page(DELETED)
-    assert page.count("Bring back</button>") == 3
+    assert page.count("Restore</button>") == 3
     assert "the job with 2 runs" in page
     assert f"vision/train.py #{run.number}" in page
     assert "no runs" in page
@@ -132,7 +132,7 @@ def test_advice_of_a_deleted_run_is_renewed_from_the_newest_that_is_left(owner):
     post(owner, "delete_run", newer)
     tasks.evaluate(str(older.pk))
     assert {advised.run_id for advised in older.job.recommendations.all()} == {older.pk}
-    assert "Recommended" in owner.page(reverse("dashboard:job", args=[older.job.uuid]))
+    assert "Recommendations" in owner.page(reverse("dashboard:job", args=[older.job.uuid]))
 
 
 def test_of_two_runs_on_one_machine_the_one_that_is_left_pays_all_of_it(owner):
@@ -170,7 +170,7 @@ def test_what_nobody_brings_back_goes_for_good_as_the_dry_run_says(owner, job):
     assert deletion.everything(later) == planned
     assert [str(row) for row in Job.objects.all()] == [str(kept)]
     assert Run.objects.count() == 2
-    assert "Nothing. Deleted jobs" in owner.page(DELETED)
+    assert "Nothing to restore. Deleted jobs" in owner.page(DELETED)
 
 
 @pytest.mark.parametrize("moment", ["", "soon", "2026-01-01", "2026-13-01T00:00:00Z"])
@@ -192,4 +192,4 @@ def test_members_delete_and_restore_viewers_do_not_and_strangers_find_nothing(ow
     Membership.objects.filter(user=owner.user).update(role="viewer")
     page = owner.page(DELETED)
     assert f"#{run.number}" in page
-    assert "Bring back</button>" not in page
+    assert "Restore</button>" not in page

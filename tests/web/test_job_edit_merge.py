@@ -60,14 +60,14 @@ def arrives(owner: Person, job: str) -> Run:
 def test_the_runs_of_both_are_one_jobs_and_the_undo_parts_them_as_they_were(owner):
     old, new = a_job(owner, "train.py", 1, 2), a_job(owner, "vision/train.py", 4)
     page = merge(owner, old, "vision/train.py").content.decode()
-    assert "The runs of train.py are here now." in page
+    assert "train.py was merged into vision/train.py." in page
     assert "$7.00" in page
     assert (numbers(old), numbers(new)) == ([], [1, 2, 3])
     listed = owner.page("/")
     assert "vision/train.py" in listed
     assert ">train.py<" not in listed
     page = undo(owner, page).content.decode()
-    assert "train.py is a job of its own again." in page
+    assert "train.py is a separate job again." in page
     assert (numbers(old), numbers(new)) == ([1, 2], [1])
     assert not MovedRun.objects.exists()
     changes = [(entry.action, entry.change) for entry in AuditEntry.objects.order_by("pk")]

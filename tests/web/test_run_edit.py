@@ -65,7 +65,7 @@ def test_the_form_holds_what_is_known_and_saving_it_unchanged_changes_nothing(ow
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"tags": "=lost"}, "has no key before it"),
+        ({"tags": "=lost"}, "has no key. Write key=value."),
         ({"tags": f"k={'v' * 121}"}, "longer than 120"),
         ({"tags": "\n".join(f"k{n}=1" for n in range(501))}, "501 tags"),
         ({"owner": "a" * 121}, "at most 120"),

@@ -108,7 +108,7 @@ def test_setting_what_the_agent_says_takes_a_correction_back(owner, run):
 def test_a_machine_that_no_price_is_known_of_has_no_price_never_nothing(owner, run):
     page = correct(owner, run, instance_type="z9.huge").content.decode()
     assert Run.objects.get(pk=run.pk).cost_usd is None
-    assert "There is no price of this." in page
+    assert "No price is known for this machine." in page
     assert "no on-demand price of z9.huge in us-east-1" in page
 
 

@@ -15,7 +15,7 @@ def answer(artefact: Artefact) -> FileResponse:
     try:
         file = open_store(settings.OBJECTS_URL).open(artefact.object_key)
     except ObjectMissingError:
-        raise Http404("The content of this file is gone.") from None
+        raise Http404("The content of this file is no longer stored.") from None
     headers = {
         "Content-Length": str(artefact.size_bytes),
         "X-Content-Type-Options": "nosniff",

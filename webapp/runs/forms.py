@@ -15,12 +15,12 @@ from webapp.runs.models import Job, Node, Run
 
 USUAL, PINNED, EXCLUDED = "usual", "pinned", "excluded"
 BASELINE = (
-    (USUAL, "Counts as any other run"),
+    (USUAL, "Default"),
     (PINNED, "Pinned"),
     (EXCLUDED, "Excluded"),
 )
 PURCHASE_OPTIONS = {"on_demand": "On demand", "spot": "Spot", "reserved": "Reserved"}
-"""As agents tell them."""
+"""As agents report them."""
 MOST_USD = Decimal(1_000_000_000)
 
 
@@ -41,14 +41,14 @@ class TagsField(forms.CharField):
 
 
 class RunForm(forms.Form):
-    """Of a run, what people may say of it that no sample tells."""
+    """What people add to a run."""
 
     note = forms.CharField(
         label="Note", required=False, max_length=2000, widget=forms.Textarea, strip=True
     )
     owner = forms.CharField(label="Owner", required=False, max_length=120)
     tags = TagsField(label="Tags", required=False)
-    baseline = forms.ChoiceField(label="As a baseline", choices=BASELINE)
+    baseline = forms.ChoiceField(label="Baseline", choices=BASELINE)
 
     @classmethod
     def of(cls, run: Run) -> RunForm:
@@ -63,9 +63,9 @@ class RunForm(forms.Form):
 
     def values(self) -> dict[str, Any]:
         """As fields of a run."""
-        said = dict(self.cleaned_data)
-        baseline = said.pop("baseline")
-        return said | {"is_pinned": baseline == PINNED, "is_excluded": baseline == EXCLUDED}
+        entered = dict(self.cleaned_data)
+        baseline = entered.pop("baseline")
+        return entered | {"is_pinned": baseline == PINNED, "is_excluded": baseline == EXCLUDED}
 
 
 class BillForm(forms.Form):
@@ -88,13 +88,13 @@ class MachineForm(forms.Form):
     node = forms.ChoiceField(label="Node", required=False)
     instance_type = forms.CharField(label="Instance type", max_length=120)
     region = forms.CharField(label="Region", required=False, max_length=120)
-    purchase_option = forms.ChoiceField(label="Bought")
+    purchase_option = forms.ChoiceField(label="Purchase option")
 
     def __init__(self, nodes: Sequence[Node], said: Mapping[str, Any] | None = None) -> None:
         first = nodes[0] if nodes else Node()
         super().__init__(said, initial={name: getattr(first, name) for name in machines.FIELDS})
         each = [(str(node.number), f"{node.number}: {node}") for node in nodes]
-        self._choice("node", [("", f"all {len(nodes)}"), *each])
+        self._choice("node", [("", f"All {len(nodes)} nodes"), *each])
         self._choice("purchase_option", _options(first.purchase_option))
         if len(nodes) < 2:
             del self.fields["node"]
@@ -111,7 +111,7 @@ class MachineForm(forms.Form):
 
 
 def _options(known: str) -> list[tuple[str, str]]:
-    """With what the agent told, if that is something else."""
+    """With what the agent reported, if that is something else."""
     others = {} if known in PURCHASE_OPTIONS else {known: known.replace("_", " ")}
     return [*PURCHASE_OPTIONS.items(), *others.items()]
 
@@ -132,4 +132,4 @@ class JobForm(forms.Form):
 class MergeForm(forms.Form):
     """The name of the job that the runs go to."""
 
-    into = forms.CharField(label="Into the job", max_length=200)
+    into = forms.CharField(label="Target job", max_length=200)

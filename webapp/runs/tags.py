@@ -33,9 +33,9 @@ def check(tags: Mapping[str, str]) -> None:
     ValueError: too many of them, an empty key, or text that is too long.
     """
     if len(tags) > MOST_TAGS:
-        raise ValueError(f"These are {len(tags)} tags; {MOST_TAGS} are possible.")
+        raise ValueError(f"{len(tags)} tags are too many; the limit is {MOST_TAGS}.")
     for key, value in tags.items():
         if not key:
-            raise ValueError(f"“{value[:40]}” has no key before it.")
+            raise ValueError(f"“{value[:40]}” has no key. Write key=value.")
         if max(len(key), len(value)) > LIMITS.name_chars:
             raise ValueError(f"“{key[:40]}” is longer than {LIMITS.name_chars} characters.")

@@ -59,5 +59,5 @@ def _why(taken: Job, name: str) -> str:
     if taken.deleted_at is not None:
         return f"{name} is the name of a deleted job."
     if taken.name == name:
-        return f"There is a job {name}. Merge the two instead?"
-    return f"{name} is the name under which agents send the runs of {taken}."
+        return f"Another job is named {name}. Merge the two instead?"
+    return f"Agents send the runs of {taken} under the name {name}."

@@ -74,7 +74,7 @@ def _both_locked(job: Job, into: Job) -> tuple[Job, Job]:
     source, target = (locks.job(row.pk) for row in (job, into))
     for row in (source, target):
         if row.deleted_at is not None or row.merged_into_id is not None:
-            raise MergeError(f"{row} is deleted or merged.")
+            raise MergeError(f"{row} was deleted or merged into another job.")
     return source, target
 
 

@@ -20,7 +20,7 @@ from webapp.runs.editing import deletion
 def delete_run(request: PersonRequest, run_id: UUID) -> HttpResponse:
     run = get_object_or_404(scope.every_run_of(request.workspace), pk=run_id)
     deletion.delete_run(run, request.user)
-    undo.offer(request, f"{run} is deleted.", reverse("runs:restore_run", args=[run.pk]))
+    undo.offer(request, f"{run} was deleted.", reverse("runs:restore_run", args=[run.pk]))
     if run.job.deleted_at is not None:
         return redirect("dashboard:jobs")
     return redirect("dashboard:job", run.job.uuid)
@@ -30,7 +30,7 @@ def delete_run(request: PersonRequest, run_id: UUID) -> HttpResponse:
 def restore_run(request: PersonRequest, run_id: UUID) -> HttpResponse:
     run = get_object_or_404(scope.every_run_of(request.workspace), pk=run_id)
     deletion.restore_run(run, request.user)
-    messages.success(request, f"{run} is back.")
+    messages.success(request, f"{run} was restored.")
     return redirect("dashboard:run", run.pk)
 
 
@@ -40,7 +40,7 @@ def delete_job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
     deleted_at = deletion.delete_job(job, request.user)
     address = reverse("runs:restore_job", args=[job.uuid])
     undo.offer(
-        request, f"{job} is deleted with its runs.", address, deleted_at=deleted_at.isoformat()
+        request, f"{job} and its runs were deleted.", address, deleted_at=deleted_at.isoformat()
     )
     return redirect("dashboard:jobs")
 
@@ -54,7 +54,7 @@ def restore_job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
     except ValueError:
         deleted_at = None
     if deleted_at is None or deleted_at.tzinfo is None:
-        raise Http404("Nothing of this job was deleted then.")
+        raise Http404("Nothing of this job was deleted at that time.")
     back = deletion.restore_job(job, request.user, deleted_at)
-    messages.success(request, f"{job} is back, with {back} run{'' if back == 1 else 's'}.")
+    messages.success(request, f"{job} was restored with {back} run{'' if back == 1 else 's'}.")
     return redirect("dashboard:job", job.uuid)

@@ -53,7 +53,7 @@ def merge_job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
     if target is None:
         return _page(request, job, merge_form=form)
     address = reverse("runs:unmerge_job", args=[job.uuid])
-    undo.offer(request, f"The runs of {job} are here now.", address)
+    undo.offer(request, f"{job} was merged into {target}.", address)
     return redirect("dashboard:job", target.uuid)
 
 
@@ -62,7 +62,7 @@ def _merge(request: PersonRequest, job: Job, form: MergeForm) -> Job | None:
     name = form.cleaned_data["into"]
     into = scope.jobs_of(request.workspace).filter(name=name).first()
     if into is None:
-        form.add_error("into", f"There is no job {name}.")
+        form.add_error("into", f"There is no job named {name}.")
         return None
     try:
         return merging.merge(job, into, request.user)
@@ -77,7 +77,7 @@ def unmerge_job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
     """It has its runs back."""
     job = get_object_or_404(scope.every_job_of(request.workspace), uuid=job_uuid)
     merging.unmerge(job, request.user)
-    messages.success(request, f"{job} is a job of its own again.")
+    messages.success(request, f"The merge was undone: {job} is a separate job again.")
     return redirect("dashboard:job", job.uuid)
 
 

@@ -64,14 +64,14 @@ def take_back_correction(request: PersonRequest, run_id: UUID) -> HttpResponse:
     """Every machine is what the agent says."""
     run = scope.run_or_404(request.workspace, run_id)
     priced = machines.take_back(run, request.user)
-    messages.success(request, f"It is what the agent says again. {_costs(priced)}")
+    messages.success(request, f"The agent's values were restored. {_costs(priced)}")
     return redirect("dashboard:run", run.pk)
 
 
 def _costs(run: Run) -> str:
     if run.cost_usd is None:
-        return "There is no price of this."
-    return f"The run costs {display_usd(run.cost_usd)} now."
+        return "No price is known for this machine."
+    return f"The run now costs {display_usd(run.cost_usd)}."
 
 
 def _page(request: PersonRequest, run: Run, **forms: Any) -> HttpResponse:

@@ -104,13 +104,13 @@ def _asked(request: HttpRequest, run: Run) -> Asked:
     length = run.duration.total_seconds() if run.duration else 0.0
     names = tuple(name for name in request.GET.get("names", "").split(",") if name)
     if not names or len(names) > MOST_NAMES:
-        raise Problem(400, "Names of series are missing or too many.", "names", "Give 1 to 64.")
+        raise Problem(400, "No series is named, or too many are.", "names", "Send 1 to 64 names.")
     start = _number(request, "from", 0.0)
     end = min(_number(request, "to", length), length)
     buckets = _number(request, "buckets", DEFAULT_BUCKETS)
     if not 1 <= buckets <= MOST_BUCKETS:
         detail = f"{buckets:g} is outside 1..{MOST_BUCKETS}."
-        raise Problem(400, detail, "buckets", "Ask for fewer.")
+        raise Problem(400, detail, "buckets", "Send a number within the range.")
     return Asked(names, max(start, 0.0), end, int(buckets))
 
 
@@ -120,7 +120,7 @@ def _number(request: HttpRequest, field: str, default: float) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise Problem(400, "This is not a number.", field, "Give seconds since the run's start.")
+        raise Problem(400, "This is not a number.", field, "Send seconds since the run's start.")
     return value
 
 
