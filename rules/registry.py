@@ -29,3 +29,9 @@ def rules_by_category() -> dict[Category, list[Rule]]:
     categories = {rule.category for rule in rules}
     ordered = sorted(categories, key=lambda category: (category.position, category.id))
     return {each: [rule for rule in rules if rule.category == each] for each in ordered}
+
+
+def title_of(rule_id: str) -> str:
+    """The rule's title; the id of a rule that no longer exists, and of none."""
+    rule = all_rules().get(rule_id)
+    return rule.title if rule else rule_id

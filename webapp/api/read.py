@@ -10,7 +10,7 @@ from django.http import HttpResponse
 from django.urls import reverse
 from ninja import Query, Router
 
-from rules.registry import all_rules
+from rules.registry import title_of
 from webapp.accounts.access import TokenRequest
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
@@ -107,10 +107,9 @@ def _run(run: Run) -> dict[str, Any]:
 
 
 def _finding(judgement: Judgement) -> dict[str, Any]:
-    rule = all_rules().get(judgement.rule)
     copied = ("rule", "severity", "summary", "advice", "is_provisional")
     return {name: getattr(judgement, name) for name in copied} | {
-        "title": rule.title if rule else judgement.rule,
+        "title": title_of(judgement.rule),
         "waste_usd_low": money(judgement.waste_usd_low),
         "waste_usd_high": money(judgement.waste_usd_high),
     }

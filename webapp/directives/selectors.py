@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rules.registry import all_rules
+from rules.registry import all_rules, title_of
 from webapp.directives import scope
 from webapp.directives.models import Directive
 from webapp.runs.models import Run
@@ -22,7 +22,7 @@ class Asked:
 
     @property
     def rule_title(self) -> str:
-        return _title_of(self.row.rule)
+        return title_of(self.row.rule)
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class AskedOfAgent:
 
 def stop_notice(run: Run) -> StopNotice:
     return StopNotice(
-        stopped_by=_title_of(run.stopped_by),
+        stopped_by=title_of(run.stopped_by),
         has_page=run.stopped_by in all_rules(),
         asked=_latest(run, Directive.STOP),
     )
@@ -58,12 +58,6 @@ def asked_of_agent(run: Run, *, may_ask: bool) -> AskedOfAgent:
     """`may_ask`: intervals are on offer to the reader."""
     profile, interval = _latest(run, Directive.PROFILE), _latest(run, Directive.INTERVAL)
     return AskedOfAgent(profile, interval, _intervals(run, interval) if may_ask else [])
-
-
-def _title_of(rule_id: str) -> str:
-    """A rule that is gone keeps its id."""
-    rule = all_rules().get(rule_id)
-    return rule.title if rule else rule_id
 
 
 def _intervals(run: Run, asked: Asked | None) -> list[tuple[float, bool]]:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db.models import Count
 
-from rules.registry import all_rules
+from rules.registry import title_of
 from webapp.analysis.models import Judgement
 from webapp.runs.models import Run
 
@@ -24,7 +24,7 @@ SEVERITIES = ("high", "medium", "low")
 
 @dataclass(frozen=True)
 class RuleLine:
-    """One rule's judgement with the rule's title; a rule that is gone keeps its id as title."""
+    """One rule's judgement with the rule's title."""
 
     row: Judgement
     title: str
@@ -41,11 +41,7 @@ class RuleLine:
 
 def rule_lines(run: Run) -> list[RuleLine]:
     """Fired first, and of these what matters most."""
-    rules = all_rules()
-    rows = Judgement.objects.filter(run=run)
-    lines = [
-        RuleLine(row, rules[row.rule].title if row.rule in rules else row.rule) for row in rows
-    ]
+    lines = [RuleLine(row, title_of(row.rule)) for row in Judgement.objects.filter(run=run)]
     return sorted(lines, key=_weight)
 
 
@@ -53,11 +49,6 @@ def finding_counts(runs: Iterable[Run]) -> Counter[UUID]:
     """How many rules fired on each."""
     fired = Judgement.objects.filter(run__in=[run.pk for run in runs], state=Judgement.FIRED)
     return Counter(dict(fired.order_by().values_list("run").annotate(Count("pk"))))
-
-
-def _title_of(rule_id: str) -> str:
-    rule = all_rules().get(rule_id)
-    return rule.title if rule else rule_id
 
 
 def _weight(line: RuleLine) -> tuple[int, int, float, str]:
