@@ -79,7 +79,7 @@ def test_the_pages_button_profiles_the_running_training(machine, person):
         try:
             wait_until(lambda: "Profile 5 steps" in person.page(run.page), 30, "the button")
             person.press(run.page, f"/runs/{run.id}/profile/")
-            assert "the agent hears it with its next upload" in person.page(run.page)
+            assert "The agent receives the request with its next upload" in person.page(run.page)
             name, steps = run.saved_trace()
             assert training.poll() is None, "the trace is there while the training goes on"
         finally:

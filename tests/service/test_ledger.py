@@ -55,7 +55,7 @@ def test_the_published_case_says_what_the_unused_and_the_start_cost(
     assert usd["initialise"] == pytest.approx(Decimal("6.15672") * 9 / 12 * Decimal("0.44"))
     client.force_login(factories.member(workspace))
     page = client.get(f"/runs/{run.pk}/").content.decode()
-    assert "Where the money went" in page
+    assert "Cost breakdown" in page
     assert "Unused GPU" in page
     assert "$1.54" in page
 
@@ -114,7 +114,7 @@ def test_a_job_adds_up_the_runs_of_the_last_days(client, workspace, agent, setti
     run = _finish(agent)
     client.force_login(factories.member(workspace))
     page = f"/jobs/{run.job.uuid}/"
-    assert "Where the money went" in client.get(page).content.decode()
+    assert "Cost breakdown" in client.get(page).content.decode()
     long_ago = timezone.now() - timedelta(days=31)
     Run.objects.filter(pk=run.pk).update(started_at=long_ago, ended_at=long_ago)
-    assert "Where the money went" not in client.get(page).content.decode()
+    assert "Cost breakdown" not in client.get(page).content.decode()

@@ -155,7 +155,7 @@ def test_a_chart_says_in_words_what_it_shows(visit, pair):
 
     label = page.locator("[data-chart=cpu] canvas").get_attribute("aria-label")
 
-    assert re.match(r"CPU\. busy: mean \d+ %, highest \d+ %\.", label)
+    assert re.match(r"CPU\. busy: mean \d+ %, max \d+ %\.", label)
 
 
 def test_a_chart_can_be_read_as_a_table_and_as_csv(visit, pair):
@@ -163,7 +163,7 @@ def test_a_chart_can_be_read_as_a_table_and_as_csv(visit, pair):
     page = window.go(_addresses(pair)["run"])
     chart = page.locator("[data-chart=cpu]")
 
-    chart.get_by_role("button", name="View as table").click()
+    chart.get_by_role("button", name="Show as table").click()
 
     assert chart.locator("tbody tr").count() > 10
     with page.expect_download() as download:
@@ -185,7 +185,7 @@ def test_zooming_reads_the_part_again_and_reset_shows_the_whole(visit, pair):
         page.mouse.move(box["x"] + box["width"] * 0.6, middle, steps=4)
         page.mouse.up()
 
-    reset = page.get_by_role("button", name="Show the whole run")
+    reset = page.get_by_role("button", name="Reset zoom")
     expect(reset).to_be_visible()
     with page.expect_request(re.compile(r"series\.json.*from=0&")):
         reset.click()
@@ -219,7 +219,7 @@ def test_the_theme_is_chosen_by_a_button_and_remembered(visit, pair):
 def test_two_ticks_lead_to_the_comparison(visit, pair):
     window = visit()
     page = window.go(_addresses(pair)["job"])
-    compare = page.get_by_role("button", name="Compare two")
+    compare = page.get_by_role("button", name="Compare")
     expect(compare).to_be_disabled()
 
     for box in page.get_by_role("checkbox").all():

@@ -73,7 +73,7 @@ def test_the_sentence_is_the_first_thing_below_the_heading(owner, pair):
     page = owner.page(_address(*pair))
     body = page.partition("</h1>")[2]
 
-    assert body.index('id="sentence"') < body.index("Why the cost changed")
+    assert body.index('id="sentence"') < body.index("Cost change by cause")
 
 
 def test_the_parts_of_the_difference_add_up(owner, pair):
@@ -162,7 +162,7 @@ def test_runs_of_two_jobs_are_compared_with_a_note(owner, pair):
 
     page = owner.page(_address(pair[0], other))
 
-    assert "runs of two jobs" in page
+    assert "belong to two jobs" in page
     assert "speech/train.py #1" in _text(page)
 
 

@@ -45,7 +45,7 @@ def ended(agent: FakeAgent, **data: object) -> None:
 
 def test_the_button_reaches_the_agent_with_its_next_upload(owner, agent):
     assert BUTTON in owner.page(page_of(agent))
-    assert "hears it with its next upload" in press(owner, agent)
+    assert "receives the request with its next upload" in press(owner, agent)
     (said,) = agent.put(agent.segment(1)).json()["directives"]
     assert (said["kind"], said["rank"], said["steps"], said["seconds"]) == ("profile", 0, 5, 30)
     entry = AuditEntry.objects.get(action="run.profile_asked")
@@ -79,7 +79,7 @@ def test_a_changed_interval_reaches_the_agent_and_its_answer_the_page(owner, age
     """The choice shows what is in use: what the segments say, and what was asked, once heard."""
     assert '<option value="0.5" selected>' in owner.page(page_of(agent))
     page = change(owner, agent, "2")
-    assert "asked for a sample every 2 s" in page
+    assert "requested a sample every 2 s" in page
     assert '<option value="2" selected>' in page
     (said,) = agent.put(agent.segment(1)).json()["directives"]
     assert said == {"id": said["id"], "kind": "interval", "seconds": 2.0}
@@ -87,7 +87,7 @@ def test_a_changed_interval_reaches_the_agent_and_its_answer_the_page(owner, age
     answer = agent.segment(2, resolution_ms=2_000, events=[Event(5, "directive", done)])
     assert agent.put(answer).json()["directives"] == []
     page = owner.page(page_of(agent))
-    assert re.search(r"asked for a sample every 2 s .*: done\.", page)
+    assert re.search(r"requested a sample every 2 s, .*\. The agent has applied it\.", page)
     assert '<option value="2" selected>' in page
     entry = AuditEntry.objects.get(action="run.interval_asked")
     assert (entry.actor, entry.change) == (owner.user, {"seconds": [None, 2.0]})
@@ -110,7 +110,7 @@ def test_an_interval_out_of_bounds_is_refused_with_the_bounds(owner, agent, seco
 
 def test_a_run_that_ended_has_no_interval(owner, agent):
     ended(agent)
-    assert "A sample every" not in owner.page(page_of(agent))
+    assert "Sampling interval" not in owner.page(page_of(agent))
     assert "sampling interval can&#x27;t change" in change(owner, agent, "1")
 
 

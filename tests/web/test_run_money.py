@@ -69,11 +69,11 @@ def test_a_running_run_says_what_it_will_have_cost_and_an_ended_one_does_not(own
     )
     run = _run(job, Run.RUNNING, projected=projected)
     shown = _section(_page(owner, run), "money")
-    assert "$0.1500 at its end ($0.1420 to $0.1600)" in shown
+    assert "$0.1500 projected in total ($0.1420 to $0.1600)" in shown
     assert "9.5 of 100 epochs are done, 1 h 30 m to go" in shown
     assert Decimal(_money(owner, run)["projected"]["high_usd"]) == Decimal("0.16")
     ended = _run(job, projected=projected)
-    assert "at its end" not in _page(owner, ended)
+    assert "projected in total" not in _page(owner, ended)
     assert _money(owner, ended)["projected"] is None
 
 
@@ -100,7 +100,7 @@ def test_what_was_billed_stands_beside_what_was_counted(owner, job):
     run = _run(job)
     Run.objects.filter(pk=run.pk).update(billed_usd=Decimal("0.0150"))
     shown = _section(_page(owner, run), "money")
-    assert "Billed $0.0150 +$0.0008 against what was counted" in shown
+    assert "Billed $0.0150 +$0.0008 compared with the computed cost" in shown
     run.refresh_from_db()
     assert Decimal(_money(owner, run)["billed_difference_usd"]) == Decimal("0.0008")
 
@@ -144,7 +144,7 @@ def test_the_verdict_is_told_on_the_run_and_in_the_history_of_its_job(owner, job
 def test_the_job_says_the_smallest_change_that_its_history_sees(owner, job):
     _history(job, 1.0, 1.01, 0.99, 1.005, 1.0)
     shown = _section(owner.page(reverse("dashboard:job", args=[job.uuid])), "verdicts")
-    assert re.search(r"sees changes of \d+ % and more", shown)
+    assert re.search(r"detects changes of \d+ % or more", shown)
 
 
 def test_a_run_that_was_held_against_nothing_has_no_verdict(owner, job):

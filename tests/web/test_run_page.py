@@ -67,8 +67,8 @@ def test_a_run_that_is_not_analysed_yet_is_not_said_to_have_no_price_reason(owne
 
     text = _text(owner.page(_address(run)))
 
-    assert "not counted yet" in text
-    assert "Being analysed" in text
+    assert "not computed yet" in text
+    assert "Analysis in progress" in text
 
 
 @pytest.mark.parametrize("state", ["running", "lost"])
@@ -91,7 +91,7 @@ def test_only_a_running_run_is_fetched_again(owner, run):
 def test_a_lost_run_says_that_its_agent_went_silent(owner, run):
     Run.objects.filter(pk=run.pk).update(state="lost")
 
-    assert "went silent" in owner.page(_address(run))
+    assert "No contact with the agent" in owner.page(_address(run))
 
 
 def test_the_worst_finding_stands_first(owner, run):
@@ -189,7 +189,7 @@ def test_a_failed_analysis_can_be_asked_for_again(owner, run):
     analysis.refresh_from_db()
     assert analysis.error == ""
     assert queue.claim(run.pk) is not None
-    assert "Being analysed" in owner.page(_address(run))
+    assert "Analysis in progress" in owner.page(_address(run))
 
 
 def test_the_environment_is_shown_and_escaped(owner):

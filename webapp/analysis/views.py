@@ -23,5 +23,5 @@ def analyse_again(request: PersonRequest, run_id: UUID) -> HttpResponse:
     with transaction.atomic():
         locks.run(run.pk)
         queue.want_again(run)
-    messages.success(request, "The run is analysed again.")
+    messages.success(request, "A new analysis of this run was requested.")
     return redirect("dashboard:run", run.pk)

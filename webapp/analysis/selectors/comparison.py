@@ -8,7 +8,7 @@ from advisor.comparison.compare import Comparison, compare
 from webapp.analysis.selectors.facts import run_facts
 from webapp.runs.models import Run
 
-TWO_JOBS = "These are runs of two jobs: the difference is not a saving of either."
+TWO_JOBS = "These runs belong to two jobs, so the difference is not a saving."
 
 
 @dataclass(frozen=True)

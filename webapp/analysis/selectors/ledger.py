@@ -19,20 +19,24 @@ BAR_WIDTH = 1000
 EFFECTIVE = "effective"
 MOST_COLOURS = 5
 MEANINGS = {
-    "effective": ("Effective", "the machine did the training's work", ""),
-    "gap": ("No samples", "the agent was silent: nobody can say", ""),
-    "unclassified": ("Unclassified", "held, and no sample says what for", ""),
+    "effective": ("Effective", "useful training work", ""),
+    "gap": ("No samples", "the agent sent no samples, so the use is unknown", ""),
+    "unclassified": ("Unclassified", "paid for, but no sample shows what for", ""),
     "unused_gpu": ("Unused GPU", "paid for and never used", "unused_gpus"),
-    "initialise": ("Starting", "before the first training step", "startup_breakdown"),
-    "idle_tail": ("Idle at the end", "held after the last work", "idle_tail"),
-    "hung": ("Hung", "no step, nothing moved", "hung"),
-    "checkpoint": ("Checkpoints", "the training waited while one was written", "checkpoint_stalls"),
+    "initialise": ("Startup", "before the first training step", "startup_breakdown"),
+    "idle_tail": ("Idle at the end", "paid for after the last work", "idle_tail"),
+    "hung": ("Hung", "no steps and no activity", "hung"),
+    "checkpoint": (
+        "Checkpoints",
+        "training waited while a checkpoint was written",
+        "checkpoint_stalls",
+    ),
     "evaluation": ("Evaluation", "between training steps", "evaluation_share"),
-    "epoch_gap": ("Between epochs", "no step after an epoch ended", "epoch_gaps"),
-    "data_stall": ("Waiting for data", "the loop waited for its next batch", "input_bound"),
+    "epoch_gap": ("Between epochs", "no steps after an epoch ended", "epoch_gaps"),
+    "data_stall": ("Waiting for data", "training waited for its next batch", "input_bound"),
     "communication": ("Communication", "between GPUs and nodes", ""),
     "throttled": ("Throttled", "slowed by heat or power", ""),
-    "low_sm": ("Half-empty kernels", "busy, with few of its cores", "low_gpu_utilization"),
+    "low_sm": ("Low SM activity", "GPU busy, but with few of its cores", "low_gpu_utilization"),
     "unused_cores": ("Unused cores", "paid for and idle", "cpu_oversized"),
 }
 """By label: its name, what it means, and the rule that looks into it."""

@@ -16,10 +16,10 @@ TITLES = {
     ("suspected", "better"): "Suspected improvement",
     ("confirmed", "worse"): "Confirmed regression",
     ("confirmed", "better"): "Confirmed improvement",
-    ("cleared", "worse"): "Cleared: an odd run",
-    ("cleared", "better"): "Cleared: an odd run",
+    ("cleared", "worse"): "Outlier",
+    ("cleared", "better"): "Outlier",
 }
-RUNGS = {"baseline": "Baseline recorded", "caveat": "Too few runs to tell"}
+RUNGS = {"baseline": "Baseline recorded", "caveat": "Too few runs"}
 AS_EXPECTED = "As expected"
 MOST_NOTABLE = 5
 

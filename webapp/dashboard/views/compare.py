@@ -21,9 +21,9 @@ def compare(request: PersonRequest) -> HttpResponse:
         return _in_order(request, chosen)
     a, b = request.GET.get("a", ""), request.GET.get("b", "")
     if not a or not b:
-        return _unchosen(request, "Two runs are needed.")
+        return _unchosen(request, "A comparison needs two runs.")
     if a == b:
-        return _unchosen(request, "Both are the same run.")
+        return _unchosen(request, "Both ids are of the same run.")
     page = compare_page(_run(request, a), _run(request, b))
     context = {"page": page, "a": page.runs[0], "b": page.runs[1], "chart": page.chart_document()}
     return render(request, "dashboard/compare.html", context)
@@ -32,7 +32,9 @@ def compare(request: PersonRequest) -> HttpResponse:
 def _in_order(request: PersonRequest, chosen: list[str]) -> HttpResponse:
     if len(set(chosen)) != 2:
         count = len(set(chosen))
-        return _unchosen(request, f"{count} run{'s' if count != 1 else ''} chosen; two are needed.")
+        return _unchosen(
+            request, f"{count} run{'s' if count != 1 else ''} selected; a comparison needs two."
+        )
     first, second = sorted((_run(request, run) for run in chosen), key=_age)
     return redirect(f"{reverse('dashboard:compare')}?a={first.pk}&b={second.pk}")
 

@@ -4,8 +4,8 @@ import { elapsed, inUnit } from "./format.js";
 
 const EMPTY = {
   step: "No steps were recorded. Call trimtab.step() in the training loop, or wrap the loader with trimtab.wrap().",
-  gpu: "No GPU samples. The agent reads them through the NVIDIA driver; it may be missing in this container.",
-  gpu_memory: "No GPU samples. The agent reads them through the NVIDIA driver; it may be missing in this container.",
+  gpu: "No GPU samples. The agent reads them through the NVIDIA driver, which may be missing in this container.",
+  gpu_memory: "No GPU samples. The agent reads them through the NVIDIA driver, which may be missing in this container.",
 };
 const TABLE_ROWS = 60;
 const MOST_BANDS = 2; // more bands than that hide one another
@@ -22,7 +22,7 @@ export class ChartPanel {
   constructor(spec, { csv = null, plugins = [], extend = (options) => options } = {}) {
     Object.assign(this, { spec, csv, plugins, extend, chart: null, lines: [] });
     this.canvas = element("canvas", { role: "img", "aria-label": `${spec.title}: loading` });
-    this.state = element("p", { class: "chart-state" }, "Loading samples");
+    this.state = element("p", { class: "chart-state" }, "Loading samples…");
     this.area = element("div", { class: "chart-area", "aria-busy": "true" }, this.canvas, this.state);
     this.legend = element("div", { class: "legend" });
     this.table = element("div", { class: "chart-table", tabindex: "0", hidden: "" });
@@ -39,7 +39,7 @@ export class ChartPanel {
   }
 
   fillFoot() {
-    const toggle = element("button", { class: "text-button", type: "button", "aria-expanded": "false" }, "View as table");
+    const toggle = element("button", { class: "text-button", type: "button", "aria-expanded": "false" }, "Show as table");
     toggle.addEventListener("click", () => {
       this.table.hidden = !this.table.hidden;
       toggle.setAttribute("aria-expanded", String(!this.table.hidden));
@@ -90,7 +90,7 @@ export class ChartPanel {
       const means = series.mean.filter((value) => value !== null);
       const mean = means.reduce((sum, value) => sum + value, 0) / means.length;
       const highest = series.max.reduce((most, value) => (value > most ? value : most), -Infinity);
-      return `${label}: mean ${inUnit(mean, unit)}, highest ${inUnit(highest, unit)}`;
+      return `${label}: mean ${inUnit(mean, unit)}, max ${inUnit(highest, unit)}`;
     });
     return parts.length ? `${title}. ${parts.join("; ")}.` : `${title}: no data.`;
   }
@@ -113,7 +113,7 @@ export class ChartPanel {
     const { unit } = this.spec;
     const head = element("tr", {}, element("th", { scope: "col" }, "Time"));
     for (const { label } of this.lines) {
-      for (const part of ["least", "mean", "greatest"]) head.append(element("th", { scope: "col", class: "number" }, `${label}, ${part}`));
+      for (const part of ["min", "mean", "max"]) head.append(element("th", { scope: "col", class: "number" }, `${label}, ${part}`));
     }
     const first = this.lines[0].series;
     const every = Math.max(Math.ceil(first.t.length / TABLE_ROWS), 1);

@@ -16,7 +16,7 @@ async function read(run, names) {
   if (!run.length_seconds) return [];
   const parameters = new URLSearchParams({ names: names.join(","), buckets: BUCKETS });
   const response = await fetch(`${run.address}?${parameters}`);
-  if (!response.ok || response.redirected) throw new Error(`answer ${response.status}`);
+  if (!response.ok || response.redirected) throw new Error(`HTTP ${response.status}`);
   return (await response.json()).series;
 }
 
@@ -51,10 +51,10 @@ function show() {
   for (const panel of panels) {
     const names = new Set(panel.spec.lines.map((line) => line.name));
     const drawn = facts.runs.flatMap((run, index) => {
-      const found = answers[index].filter((series) => names.has(series.name));
-      if (!found.length) return [];
-      const label = found.length > 1 ? `${run.label}, mean of ${found.length}` : run.label;
-      return [{ label, series: aligned(together(found), run) }];
+      const matching = answers[index].filter((series) => names.has(series.name));
+      if (!matching.length) return [];
+      const label = matching.length > 1 ? `${run.label}, mean of ${matching.length}` : run.label;
+      return [{ label, series: aligned(together(matching), run) }];
     });
     panel.show(drawn, 0, end, align === "time" ? elapsed : percent);
     panel.element.hidden = !drawn.length;
@@ -84,8 +84,8 @@ async function start() {
   } catch (problem) {
     const error = root.querySelector("[data-chart-error]");
     error.hidden = false;
-    error.textContent = `The samples could not be loaded (${problem.message}). Load the page again to retry.`;
-    for (const panel of panels) panel.fail("Not loaded.");
+    error.textContent = `The samples could not be loaded (${problem.message}). Reload the page to retry.`;
+    for (const panel of panels) panel.fail("No samples loaded.");
   }
 }
 

@@ -62,7 +62,7 @@ function chooseTwo(form) {
   const update = () => {
     const ticked = form.querySelectorAll("input[name=run]:checked").length;
     button.disabled = ticked !== 2;
-    hint.textContent = ["Tick two runs to compare them", "Tick one more", ""][ticked] ?? "Only two can be compared";
+    hint.textContent = ["Select two runs to compare", "Select one more run", ""][ticked] ?? "Select only two runs";
   };
   form.addEventListener("change", update);
   update();

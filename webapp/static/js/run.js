@@ -57,13 +57,13 @@ async function load() {
   const error = root.querySelector("[data-chart-error]");
   try {
     const response = await fetch(query(names, root.dataset.series), { headers: { Accept: "application/json" } });
-    if (!response.ok || response.redirected) throw new Error(`answer ${response.status}`);
+    if (!response.ok || response.redirected) throw new Error(`HTTP ${response.status}`);
     show(await response.json());
     error.hidden = true;
   } catch (problem) {
     error.hidden = false;
-    error.textContent = `The samples could not be loaded (${problem.message}). What is shown is the last that was; load the page again to retry.`;
-    for (const panel of panels) panel.fail("Not loaded.");
+    error.textContent = `The samples could not be loaded (${problem.message}). The charts show the last samples that were loaded. Reload the page to retry.`;
+    for (const panel of panels) panel.fail("No samples loaded.");
   }
 }
 
