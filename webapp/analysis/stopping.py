@@ -16,12 +16,14 @@ NOW = timedelta(seconds=6)
 """Evidence that reaches so near to the last sample goes on: samples are at most 5 s apart."""
 
 
-def ask(run: Run, nodes: Sequence[Node], found: Iterable[RuleJudgement], since: datetime) -> None:
+def ask(
+    run: Run, nodes: Sequence[Node], judgements: Iterable[RuleJudgement], since: datetime
+) -> None:
     """Ask the agents of a run, once, for each rule that may stop it and still has reason to.
 
     Call in a transaction that has the run locked, with what the whole run was judged.
     """
-    for judged in found:
+    for judged in judgements:
         if is_due(run, nodes, judged, since):
             issue.stop(run, judged.rule_id)
 
@@ -47,6 +49,6 @@ def is_due(run: Run, nodes: Sequence[Node], judged: RuleJudgement, since: dateti
 
 
 def _known_until(nodes: Iterable[Node]) -> datetime | None:
-    """The last moment that all agents at work have told of; None: there are none."""
+    """The last moment that all agents at work have reported; None: there are none."""
     going = [s for node in nodes for s in node.sessions.all() if s.ended_ms is None]
     return min((session.interval[1] for session in going), default=None)

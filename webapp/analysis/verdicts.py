@@ -1,4 +1,4 @@
-"""Holds each finished run of a job against the comparable ones before it."""
+"""Compares each finished run of a job with the comparable ones before it."""
 
 from __future__ import annotations
 

@@ -25,9 +25,9 @@ def run(workspace: Workspace, run_id: UUID, job_name: str) -> Run:
 
     The run may be another workspace's: the caller must look.
     """
-    found = Run.objects.select_for_update(of=("self",), no_key=True).filter(pk=run_id).first()
-    if found is not None:
-        return found
+    known = Run.objects.select_for_update(of=("self",), no_key=True).filter(pk=run_id).first()
+    if known is not None:
+        return known
     called, job = _named(workspace, job_name)
     made, is_new = Run.objects.get_or_create(
         pk=run_id, defaults={"workspace": workspace, "job": job, "number": next_number(job)}
@@ -105,8 +105,8 @@ def _named(workspace: Workspace, name: str) -> tuple[Job, Job]:
 
 def _called(workspace: Workspace, name: str) -> Job:
     named = Job.objects.filter(Q(name=name) | Q(key=name), workspace=workspace)
-    if found := named.first():
-        return found
+    if job := named.first():
+        return job
     try:
         with transaction.atomic():
             return Job.objects.create(workspace=workspace, key=name, name=name)

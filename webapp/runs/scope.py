@@ -62,10 +62,10 @@ def run_called(workspace: Workspace | None, reference: str) -> Run:
     if not name or not number.isdecimal():
         return run_or_404(workspace, reference)
     called = Q(job__name=name) | Q(job__key=name)
-    found = runs_of(workspace).filter(called, number=int(number[:9])).first()
-    if found is None:
+    run = runs_of(workspace).filter(called, number=int(number[:9])).first()
+    if run is None:
         raise Http404("There is no such run in this workspace.")
-    return found
+    return run
 
 
 def artefacts_of(run: Run) -> QuerySet[Artefact]:

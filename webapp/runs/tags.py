@@ -20,12 +20,12 @@ def from_lines(text: str) -> dict[str, str]:
     Raises:
         ValueError: too many of them, a line without a key, or one that is too long.
     """
-    found: dict[str, str] = {}
+    tags: dict[str, str] = {}
     for line in filter(None, map(str.strip, text.split("\n"))):
         key, _, value = line.partition("=")
-        found[key.strip()] = value.strip()
-    check(found)
-    return found
+        tags[key.strip()] = value.strip()
+    check(tags)
+    return tags
 
 
 def check(tags: Mapping[str, str]) -> None:

@@ -1,1 +1,1 @@
-"""Simulated runs that go through the public door, so that no page of a new service is empty."""
+"""Simulated runs that go through the public API, so that no page of a new service is empty."""

@@ -1,4 +1,4 @@
-"""Sends the simulated runs to a service as an agent would, over its public door."""
+"""Sends the simulated runs to a service as an agent would, through its API."""
 
 from __future__ import annotations
 
@@ -58,19 +58,19 @@ def load(
         token: a bearer token with the scope `ingest`.
         now: the day that the history leads up to. Pass the same one to go on with a load that was
             cut off.
-        progress: told the share that is done, from 0 to 1.
+        progress: called with the share that is done, from 0 to 1.
 
     Raises:
         LoadError: the service refused something or can't be reached.
     """
     runs = sample_runs(now, workspace)
     uploads = [upload for run in runs for upload in uploads_of(run)]
-    door = _Door(urlsplit(url), token)
+    connection = _Connection(urlsplit(url), token)
     duplicates = 0
     for done, upload in enumerate(uploads, start=1):
-        duplicates += door.put(upload)
+        duplicates += connection.put(upload)
         progress(done / len(uploads))
-    door.close()
+    connection.close()
     segments = sum(upload.content_type == SEGMENT_TYPE for upload in uploads)
     return Loaded(len(runs), segments, duplicates)
 
@@ -85,7 +85,7 @@ def uploads_of(run: SimulatedRun) -> Iterator[Upload]:
         yield Upload(place, SEGMENT_TYPE, encode_segment(segment))
 
 
-class _Door:
+class _Connection:
     """One kept-alive connection to the service."""
 
     def __init__(self, url: SplitResult, token: str) -> None:

@@ -140,15 +140,15 @@ def _train_steps(of: Plan, epoch: int, random: np.random.Generator) -> Steps:
 def _events(of: Plan, random: np.random.Generator) -> list[Happening]:
     ends_ms = round(_STARTUP_SECONDS * 1000)
     loader = {"workers": 2, "batch_size": BATCH, "pin_memory": True, "prefetch_factor": 2}
-    found = [*_phase("initialise", 0, ends_ms), Happening(ends_ms, "loader", loader)]
+    events = [*_phase("initialise", 0, ends_ms), Happening(ends_ms, "loader", loader)]
     for epoch in range(EPOCHS):
         begin = round((_STARTUP_SECONDS + epoch * of.epoch_seconds) * 1000)
         trained = begin + round(STEPS_PER_EPOCH * of.step_seconds * 1000)
         ends_ms = trained + round(_EVALUATION_SECONDS * 1000)
-        found += [*_phase("train", begin, trained), *_phase("evaluate", trained, ends_ms - 1500)]
-        found += _phase("checkpoint", ends_ms - 1500, ends_ms - 100)
-        found += _epoch_end(epoch + 1, trained, ends_ms - 100, random)
-    return [*found, *_phase("finalise", ends_ms, of.duration_ms - 1)]
+        events += [*_phase("train", begin, trained), *_phase("evaluate", trained, ends_ms - 1500)]
+        events += _phase("checkpoint", ends_ms - 1500, ends_ms - 100)
+        events += _epoch_end(epoch + 1, trained, ends_ms - 100, random)
+    return [*events, *_phase("finalise", ends_ms, of.duration_ms - 1)]
 
 
 def _phase(name: str, begin_ms: int, end_ms: int) -> list[Happening]:

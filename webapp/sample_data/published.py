@@ -196,26 +196,26 @@ def _events(case: Case, first_rank: int, durations: Series) -> tuple[Happening, 
     begin, end, evaluated = (round(edge / 1000) for edge in case.phase_us())
     edges = [("initialise", 0, begin), ("train", begin, end), ("evaluate", end, evaluated)]
     edges.append(("finalise", evaluated, case.seconds * 1000 - 1))
-    found = []
+    events = []
     for phase, start, stop in edges:
         data = {"phase": phase, "rank": first_rank}
-        found += [Happening(start, "phase_begin", data), Happening(stop, "phase_end", data)]
+        events += [Happening(start, "phase_begin", data), Happening(stop, "phase_end", data)]
     if first_rank == 0:
-        found += _progress(begin, durations)
-    return tuple(sorted(found, key=lambda event: event.time_ms))
+        events += _progress(begin, durations)
+    return tuple(sorted(events, key=lambda event: event.time_ms))
 
 
 def _progress(begin_ms: int, durations: Series) -> list[Happening]:
-    found = []
+    events = []
     per_epoch = len(durations) // EPOCHS
     ends = begin_ms + np.cumsum(durations)[per_epoch - 1 :: per_epoch] // 1000
     for epoch, time_ms in enumerate(ends.tolist(), start=1):
         at = min(time_ms, begin_ms + int(durations.sum()) // 1000 - 1)
         loss = round(0.18 + 0.5 * 0.86**epoch, 4)
         metric = {"name": "loss", "value": loss, "step": epoch * per_epoch, "rank": 0}
-        found.append(Happening(at, "epoch", {"number": epoch, "rank": 0}))
-        found.append(Happening(at, "metric", metric))
-    return found
+        events.append(Happening(at, "epoch", {"number": epoch, "rank": 0}))
+        events.append(Happening(at, "metric", metric))
+    return events
 
 
 def _gpu_series(case: Case, random: np.random.Generator) -> dict[str, Series]:

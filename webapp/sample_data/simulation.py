@@ -117,14 +117,14 @@ class SimulatedRun:
 
     def _events(self, node: SimulatedNode, seq: int, start_ms: int, end_ms: int) -> list[Event]:
         is_last = end_ms == self.duration_ms
-        found = [e for e in node.events if start_ms <= e.time_ms < end_ms]
+        happenings = [e for e in node.events if start_ms <= e.time_ms < end_ms]
         if start_ms == 0:
-            found.insert(0, Happening(0, "process_start"))
+            happenings.insert(0, Happening(0, "process_start"))
         if is_last:
             ended = {"state": "finished", "exit_code": 0}
-            found.append(Happening(end_ms, "process_exit", {"exit_code": 0}))
-            found.append(Happening(end_ms, "session_end", {**ended, "final_seq": seq}))
-        return [Event(e.time_ms - start_ms, e.kind, dict(e.data)) for e in found]
+            happenings.append(Happening(end_ms, "process_exit", {"exit_code": 0}))
+            happenings.append(Happening(end_ms, "session_end", {**ended, "final_seq": seq}))
+        return [Event(e.time_ms - start_ms, e.kind, dict(e.data)) for e in happenings]
 
     def _session_id(self, node: SimulatedNode) -> UUID:
         return sample_id(self.run_id, node.facts.machine_id)

@@ -46,8 +46,8 @@ class RunMoney:
     @property
     def has_more(self) -> bool:
         """Something to show beside the cost."""
-        told = (self.phases, self.per_work, self.until_best, self.notes, self.projected)
-        return any(told) or self.is_discounted or self.billed_usd is not None
+        details = (self.phases, self.per_work, self.until_best, self.notes, self.projected)
+        return any(details) or self.is_discounted or self.billed_usd is not None
 
 
 def run_money(run: Run) -> RunMoney:

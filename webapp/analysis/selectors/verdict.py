@@ -71,7 +71,7 @@ class Verdict:
 
 
 def verdict_of(run: Run) -> Verdict | None:
-    """None: it was held against nothing (it runs, failed, has no price or is excluded)."""
+    """None: it was compared with nothing (it runs, failed, has no price or is excluded)."""
     stored = run.summary.verdict
     if stored is None:
         return None
@@ -116,7 +116,7 @@ class VerdictHistory:
 
 
 def verdict_history(runs: Iterable[Run]) -> VerdictHistory | None:
-    """Of runs in order, the latest `MOST_POINTS`; None: none of them was held against others."""
-    told = ((run, verdict_of(run)) for run in list(runs)[-MOST_POINTS:])
-    judged = [(run, verdict) for run, verdict in told if verdict is not None]
+    """Of runs in order, the latest `MOST_POINTS`; None: none of them was compared with others."""
+    verdicts = ((run, verdict_of(run)) for run in list(runs)[-MOST_POINTS:])
+    judged = [(run, verdict) for run, verdict in verdicts if verdict is not None]
     return VerdictHistory(judged) if judged else None

@@ -18,8 +18,8 @@ Change = dict[str, tuple[Any, Any]]
 
 def changes(row: Model, values: Mapping[str, Any]) -> Change:
     """What setting `values` on the row would change."""
-    found = {name: (getattr(row, name), value) for name, value in values.items()}
-    return {name: pair for name, pair in found.items() if pair[0] != pair[1]}
+    pairs = {name: (getattr(row, name), value) for name, value in values.items()}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def apply(row: Model, change: Change) -> None:

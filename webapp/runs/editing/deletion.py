@@ -30,7 +30,7 @@ def delete_run(run: Run, by: Actor) -> None:
     held.deleted_at = timezone.now()
     held.save(update_fields=["deleted_at"])
     audit.record(held.workspace, by, "run.deleted", str(held))
-    _tell(held.job, Run.objects.filter(pk=held.pk))
+    _announce(held.job, Run.objects.filter(pk=held.pk))
 
 
 @transaction.atomic
@@ -43,7 +43,7 @@ def restore_run(run: Run, by: Actor) -> None:
     held.save(update_fields=["deleted_at"])
     Job.objects.filter(pk=held.job_id).update(deleted_at=None)
     audit.record(held.workspace, by, "run.restored", str(held))
-    _tell(held.job, Run.objects.filter(pk=held.pk))
+    _announce(held.job, Run.objects.filter(pk=held.pk))
 
 
 @transaction.atomic
@@ -57,7 +57,7 @@ def delete_job(job: Job, by: Actor) -> datetime:
     held.save(update_fields=["deleted_at"])
     count = held.present_runs.update(deleted_at=held.deleted_at)
     audit.record(held.workspace, by, "job.deleted", held.name, {"runs": (count, 0)})
-    _tell(held, Run.objects.filter(job=held, deleted_at=held.deleted_at))
+    _announce(held, Run.objects.filter(job=held, deleted_at=held.deleted_at))
     return held.deleted_at
 
 
@@ -81,7 +81,7 @@ def restore_job(job: Job, by: Actor, deleted_at: datetime) -> int:
     return len(ids)
 
 
-def _tell(job: Job, runs: RunQuerySet) -> None:
+def _announce(job: Job, runs: RunQuerySet) -> None:
     oldest = runs.newest_first().last()
     if oldest is not None:
         history_changed.send(sender=Run, job=job, since=oldest.began_at)

@@ -1,4 +1,4 @@
-"""What a run really ran on, where its agent could not tell or told wrong."""
+"""What a run really ran on, where its agent did not detect it, or reported it wrong."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def _set(node: Node, values: Said, by: Actor) -> None:
         setattr(node, field, value)
         if value == node.declared[field]:
             _forget_correction(node, field)
-    told: tuple[str, Any] = (audit.name_of(by), timezone.now())
-    node.corrected_by, node.corrected_at = told if node.declared else ("", None)
+    corrected: tuple[str, Any] = (audit.name_of(by), timezone.now())
+    node.corrected_by, node.corrected_at = corrected if node.declared else ("", None)
     node.save()
 
 
@@ -95,10 +95,10 @@ def _values(node: Node) -> dict[str, str]:
 
 def _change(before: list[tuple[Node, dict[str, str]]]) -> Change:
     """Of all nodes together: where they differ, each value once."""
-    found: Change = {}
+    change: Change = {}
     for field in FIELDS:
         old = sorted({values[field] for _, values in before})
         new = sorted({getattr(node, field) for node, _ in before})
         if any(values[field] != getattr(node, field) for node, values in before):
-            found[field] = (", ".join(old), ", ".join(new))
-    return found
+            change[field] = (", ".join(old), ", ".join(new))
+    return change

@@ -41,7 +41,7 @@ def merge(job: Job, into: Job, by: Actor) -> Job:
     runs_moved.send(sender=Job, source=source, target=target, runs=None)
     change = {"merged_into": (None, target.name), "runs": (count, 0)}
     audit.record(source.workspace, by, "job.merged", source.name, change)
-    _tell(target, Run.objects.filter(moves__came_from=source))
+    _announce(target, Run.objects.filter(moves__came_from=source))
     return target
 
 
@@ -62,8 +62,8 @@ def unmerge(job: Job, by: Actor) -> Job:
     MovedRun.objects.filter(run__job=source, came_from__in=chain).delete()
     change = {"merged_into": (into.name, None), "runs": (0, count)}
     audit.record(source.workspace, by, "job.unmerged", source.name, change)
-    _tell(source, own)
-    _tell(holder, own)
+    _announce(source, own)
+    _announce(holder, own)
     return source
 
 
@@ -80,10 +80,10 @@ def _both_locked(job: Job, into: Job) -> tuple[Job, Job]:
 
 def _locked_chain(job: Job) -> list[Job]:
     """The job, what it was merged into, what that was, and so on: in the order of uploads."""
-    found = [locks.job(job.pk)]
-    while (merged_into := found[-1].merged_into) is not None:
-        found.append(locks.job(merged_into.pk))
-    return found
+    chain = [locks.job(job.pk)]
+    while (merged_into := chain[-1].merged_into) is not None:
+        chain.append(locks.job(merged_into.pk))
+    return chain
 
 
 def _remember(runs: QuerySet[Run], source: Job) -> None:
@@ -105,7 +105,7 @@ def _bring_back(source: Job) -> int:
     return count
 
 
-def _tell(job: Job, runs: RunQuerySet) -> None:
+def _announce(job: Job, runs: RunQuerySet) -> None:
     """From the first of `runs` on, what is compared has changed."""
     first = runs.newest_first().last()
     if first is not None:

@@ -45,8 +45,8 @@ def bill(run: Run, by: Actor, usd: Decimal | None) -> Run:
     if not change:
         return held
     apply(held, change)
-    told = (audit.name_of(by), timezone.now())
-    held.billed_by, held.billed_at = ("", None) if usd is None else told
+    entered = (audit.name_of(by), timezone.now())
+    held.billed_by, held.billed_at = ("", None) if usd is None else entered
     held.save(update_fields=["billed_usd", "billed_by", "billed_at"])
     audit.record(held.workspace, by, "run.billed", str(held), plain(change))
     return held

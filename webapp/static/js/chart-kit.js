@@ -188,18 +188,18 @@ export function gaps(chart) {
 }
 
 function holesOf(data) {
-  const found = [];
+  const holes = [];
   let last = data[0].x;
   let isHole = false;
   for (const { x, y } of data) {
     if (Number.isNaN(y)) isHole = true;
     else {
-      if (isHole) found.push([last, x]);
+      if (isHole) holes.push([last, x]);
       [last, isHole] = [x, false];
     }
   }
-  if (isHole) found.push([last, data.at(-1).x]);
-  return found;
+  if (isHole) holes.push([last, data.at(-1).x]);
+  return holes;
 }
 
 export function lineOptions({ unit, highest, from, to, title }) {
