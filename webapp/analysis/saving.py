@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from rules.engine import Judgement as RuleJudgement
 from webapp.analysis import ledger, pricing, sharing, stopping, summaries, verdicts
-from webapp.analysis.judged import columns_of, waste_usd
+from webapp.analysis.judgement_columns import columns_of, waste_usd
 from webapp.analysis.models import CostPart, Judgement
 from webapp.analysis.outcome import Outcome
 from webapp.runs import progress

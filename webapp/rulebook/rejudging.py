@@ -16,7 +16,7 @@ from rules.rule import Values
 from webapp.accounts.models import Workspace
 from webapp.advice.advising import advise_again
 from webapp.analysis import queue
-from webapp.analysis.judged import columns_of
+from webapp.analysis.judgement_columns import columns_of
 from webapp.analysis.models import Judgement
 from webapp.background import claims, handing_out
 from webapp.background.kinds import Kind, Limits

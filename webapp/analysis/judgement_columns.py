@@ -1,4 +1,4 @@
-"""A judgement as its row has it."""
+"""What the row of a judgement holds, from what a rule said and what the run cost."""
 
 from __future__ import annotations
 
