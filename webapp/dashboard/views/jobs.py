@@ -14,8 +14,8 @@ from django.views.decorators.http import require_safe
 from webapp.accounts.access import PersonRequest
 from webapp.dashboard.selectors import groups
 from webapp.dashboard.selectors import jobs as selector
-from webapp.dashboard.selectors.chosen import Chosen
 from webapp.dashboard.selectors.facets import NONE, Facet, offered
+from webapp.dashboard.selectors.job_filter import JobFilter
 from webapp.dashboard.selectors.sparkline import sparkline
 from webapp.runs import scope
 from webapp.runs.models import Run
@@ -36,57 +36,57 @@ COLUMNS = (
 @require_safe
 def jobs(request: PersonRequest) -> HttpResponse:
     """Every job of the workspace with what it spends and could save, filtered and grouped as the
-    address says; see `Chosen`."""
-    own, chosen = scope.jobs_of(request.workspace), Chosen.of(request.GET)
-    if chosen.is_all and not own.exists():
+    address says; see `JobFilter`."""
+    own, job_filter = scope.jobs_of(request.workspace), JobFilter.of(request.GET)
+    if job_filter.is_all and not own.exists():
         known = {"base_url": settings.BASE_URL, "agent_wheel": agent_wheel.address()}
         return render(request, "dashboard/no_jobs.html", known)
     every = scope.runs_of(request.workspace)
-    runs = chosen.runs(every)
-    if chosen.group is not None:
-        return _grouped(request, chosen, chosen.group, runs)
-    listed = selector.listed(chosen.jobs(own, runs), runs, chosen.sort)
+    runs = job_filter.runs(every)
+    if job_filter.group is not None:
+        return _grouped(request, job_filter, job_filter.group, runs)
+    listed = selector.listed(job_filter.jobs(own, runs), runs, job_filter.sort)
     page = Paginator(listed, PAGE_JOBS).get_page(request.GET.get("page"))
     rows = [(row, sparkline(row.trend)) for row in selector.rows(page.object_list, runs)]
     shown = {"rows": rows, "page": page, "totals": selector.totals(listed), "columns": COLUMNS}
-    return render(request, "dashboard/jobs.html", _filters(request, chosen) | shown)
+    return render(request, "dashboard/jobs.html", _filters(request, job_filter) | shown)
 
 
 def _grouped(
-    request: PersonRequest, chosen: Chosen, facet: Facet, runs: QuerySet[Run]
+    request: PersonRequest, job_filter: JobFilter, facet: Facet, runs: QuerySet[Run]
 ) -> HttpResponse:
     page = Paginator(groups.groups(runs, facet), PAGE_GROUPS).get_page(request.GET.get("page"))
     with_jobs = groups.with_jobs(page.object_list, runs, facet)
-    rows = [(group, _inside(request.GET, chosen, facet, group.value)) for group in with_jobs]
+    rows = [(group, _inside(request.GET, job_filter, facet, group.value)) for group in with_jobs]
     shown = {"groups": rows, "page": page, "totals": groups.totals(runs)}
-    return render(request, "dashboard/jobs_grouped.html", _filters(request, chosen) | shown)
+    return render(request, "dashboard/jobs_grouped.html", _filters(request, job_filter) | shown)
 
 
-def _filters(request: PersonRequest, chosen: Chosen) -> dict[str, object]:
+def _filters(request: PersonRequest, job_filter: JobFilter) -> dict[str, object]:
     return {
-        "chosen": chosen,
+        "job_filter": job_filter,
         "offered": offered(scope.runs_of(request.workspace)),
-        "chips": list(_chips(request.GET, chosen)),
+        "chips": list(_chips(request.GET, job_filter)),
         "none": NONE,
         "asked": request.GET.urlencode(),
     }
 
 
-def _chips(query: QueryDict, chosen: Chosen) -> Iterator[tuple[str, str]]:
+def _chips(query: QueryDict, job_filter: JobFilter) -> Iterator[tuple[str, str]]:
     """What is filtered by, each with the address without it."""
-    if chosen.owner:
-        yield f"owner: {chosen.owner}", _address(query, "owner", [])
-    for word in chosen.tag_words:
-        rest = [other for other in chosen.tag_words if other != word]
+    if job_filter.owner:
+        yield f"owner: {job_filter.owner}", _address(query, "owner", [])
+    for word in job_filter.tag_words:
+        rest = [other for other in job_filter.tag_words if other != word]
         yield word.replace("=", ": ", 1), _address(query, "tag", rest)
 
 
-def _inside(query: QueryDict, chosen: Chosen, facet: Facet, value: str) -> str:
+def _inside(query: QueryDict, job_filter: JobFilter, facet: Facet, value: str) -> str:
     """The address of the jobs of one group."""
     if not facet.is_tag:
         return _address(query, "owner", [value or NONE], group=[])
     word = f"{facet.title}={value or NONE}"
-    return _address(query, "tag", [*chosen.tag_words, word], group=[])
+    return _address(query, "tag", [*job_filter.tag_words, word], group=[])
 
 
 def _address(query: QueryDict, name: str, values: list[str], **more: list[str]) -> str:

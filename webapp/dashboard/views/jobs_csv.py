@@ -17,8 +17,8 @@ from django.views.decorators.http import require_safe
 from webapp.accounts.access import PersonRequest
 from webapp.dashboard.selectors import groups
 from webapp.dashboard.selectors import jobs as selector
-from webapp.dashboard.selectors.chosen import Chosen
 from webapp.dashboard.selectors.facets import Facet
+from webapp.dashboard.selectors.job_filter import JobFilter
 from webapp.http.cells import plain_cell
 from webapp.runs import scope
 from webapp.runs.models import Job, Run
@@ -32,18 +32,18 @@ AT_ONCE = 500
 def jobs_csv(request: PersonRequest) -> HttpResponse:
     """One line a job; grouped, one line a group and job. USD to the nano-dollar, times UTC; an
     empty cost is no price."""
-    chosen = Chosen.of(request.GET)
-    runs = chosen.runs(scope.runs_of(request.workspace))
+    job_filter = JobFilter.of(request.GET)
+    runs = job_filter.runs(scope.runs_of(request.workspace))
     answer = HttpResponse(content_type="text/csv; charset=utf-8")
     answer["Content-Disposition"] = 'attachment; filename="jobs.csv"'
     writer = csv.writer(answer)
-    if chosen.group is not None:
-        writer.writerow([plain_cell(chosen.group.title.lower()), "job", *SUMS, "url"])
-        lines = _grouped(runs, chosen.group)
+    if job_filter.group is not None:
+        writer.writerow([plain_cell(job_filter.group.title.lower()), "job", *SUMS, "url"])
+        lines = _grouped(runs, job_filter.group)
     else:
         writer.writerow([*JOBS, "url"])
-        jobs = chosen.jobs(scope.jobs_of(request.workspace), runs)
-        lines = _jobs(selector.listed(jobs, runs, chosen.sort), runs)
+        jobs = job_filter.jobs(scope.jobs_of(request.workspace), runs)
+        lines = _jobs(selector.listed(jobs, runs, job_filter.sort), runs)
     writer.writerows([plain_cell(value) for value in line] for line in lines)
     return answer
 

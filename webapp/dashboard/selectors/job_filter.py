@@ -1,4 +1,4 @@
-"""What the address of the list of jobs asks for."""
+"""What the URL of the list of jobs asks for: filters, group and order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_CHARS = 200
 
 
 @dataclass(frozen=True)
-class Chosen:
+class JobFilter:
     """`?q=TEXT&owner=NAME&tag=KEY=VALUE&tag=...&group=owner|tag:KEY&sort=COLUMN`."""
 
     text: str
@@ -27,7 +27,7 @@ class Chosen:
     sort: str
 
     @classmethod
-    def of(cls, query: QueryDict) -> Chosen:
+    def of(cls, query: QueryDict) -> JobFilter:
         """What can't be understood is not asked for."""
         pairs = [_short(word).partition("=") for word in query.getlist("tag")[:MOST_TAGS]]
         sort = query.get("sort", "last")
