@@ -16,26 +16,26 @@ from webapp.runs.models import Run
 @require_safe
 def compare(request: PersonRequest) -> HttpResponse:
     """`?a=RUN&b=RUN` compares `b` with `a`; `?run=RUN&run=RUN` puts the earlier one first."""
-    chosen = request.GET.getlist("run")
-    if chosen:
-        return _in_order(request, chosen)
+    run_ids = request.GET.getlist("run")
+    if run_ids:
+        return _in_order(request, run_ids)
     a, b = request.GET.get("a", ""), request.GET.get("b", "")
     if not a or not b:
-        return _unchosen(request, "A comparison needs two runs.")
+        return _selection(request, "A comparison needs two runs.")
     if a == b:
-        return _unchosen(request, "Both ids are of the same run.")
+        return _selection(request, "Both ids are of the same run.")
     page = compare_page(_run(request, a), _run(request, b))
     context = {"page": page, "a": page.runs[0], "b": page.runs[1], "chart": page.chart_document()}
     return render(request, "dashboard/compare.html", context)
 
 
-def _in_order(request: PersonRequest, chosen: list[str]) -> HttpResponse:
-    if len(set(chosen)) != 2:
-        count = len(set(chosen))
-        return _unchosen(
+def _in_order(request: PersonRequest, run_ids: list[str]) -> HttpResponse:
+    if len(set(run_ids)) != 2:
+        count = len(set(run_ids))
+        return _selection(
             request, f"{count} run{'s' if count != 1 else ''} selected; a comparison needs two."
         )
-    first, second = sorted((_run(request, run) for run in chosen), key=_age)
+    first, second = sorted((_run(request, run) for run in run_ids), key=_age)
     return redirect(f"{reverse('dashboard:compare')}?a={first.pk}&b={second.pk}")
 
 
@@ -47,5 +47,5 @@ def _run(request: PersonRequest, run_id: str) -> Run:
     return scope.run_or_404(request.workspace, run_id)
 
 
-def _unchosen(request: PersonRequest, why: str) -> HttpResponse:
-    return render(request, "dashboard/compare_unchosen.html", {"why": why}, status=400)
+def _selection(request: PersonRequest, why: str) -> HttpResponse:
+    return render(request, "dashboard/compare_selection.html", {"why": why}, status=400)
