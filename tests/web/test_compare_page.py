@@ -234,7 +234,7 @@ def test_anything_but_two_runs_is_a_400_that_says_how_to_choose(owner, query):
     answer = owner.client.get(reverse("dashboard:compare") + query)
 
     assert answer.status_code == 400
-    assert b"Choose two runs" in answer.content
+    assert b"Select two runs" in answer.content
 
 
 _usd = st.decimals(min_value="0", max_value="1e6", places=9)

@@ -37,7 +37,7 @@ def test_a_name_an_owner_and_tags_are_set_and_written_down(owner, job):
     entry = AuditEntry.objects.get()
     assert (entry.action, entry.actor) == ("job.edited", owner.user)
     assert entry.change["name"] == ["vision/train.py", "Vision, nightly"]
-    assert "send its runs as “vision/train.py”" in owner.page(
+    assert "Agents send runs as “vision/train.py”" in owner.page(
         reverse("runs:edit_job", args=[job.uuid])
     )
 
@@ -59,8 +59,8 @@ def test_owner_and_tags_of_a_job_are_those_of_its_runs_that_name_none(owner, job
 @pytest.mark.parametrize(
     ("other", "told"),
     [
-        ({}, "There is a job speech"),
-        ({"name": "Speech", "key": "speech"}, "agents send the runs of Speech"),
+        ({}, "Another job is named speech"),
+        ({"name": "Speech", "key": "speech"}, "Agents send the runs of Speech under the name speech"),
         ({"deleted_at": timezone.now()}, "the name of a deleted job"),
     ],
 )

@@ -101,7 +101,7 @@ def test_what_is_deleted_is_listed_and_comes_back_from_there(owner, stranger, jo
     post(owner, "delete_job", job)
     page = owner.page(DELETED)
     assert page.count("Restore</button>") == 3
-    assert "the job with 2 runs" in page
+    assert "job with 2 runs" in page
     assert f"vision/train.py #{run.number}" in page
     assert "no runs" in page
     assert "vision" not in stranger.page(DELETED)

@@ -125,7 +125,7 @@ def test_a_pinned_run_is_what_later_runs_are_compared_with(owner):
     first, second, third = judged_job(owner, 1.0, 2.0, 2.0)
     assert f"Compare with #{second.number}" in page(owner, third)
     edit(owner, first, tags="", baseline="pinned")
-    assert f"Compare with the pinned #{first.number}" in page(owner, third)
+    assert f"Compare with pinned #{first.number}" in page(owner, third)
     assert verdict(third)["baseline_runs"] == 1
     assert verdict(third)["expected_usd"] == pytest.approx(1.0 / 19_200, rel=0.01)
 

@@ -86,7 +86,7 @@ def test_a_correction_is_taken_back_and_the_cost_with_it(owner, run):
     node = Node.objects.get(attempt__run=run)
     assert (node.service, node.declared["service"]) == ("", "ec2")
     edit_page = owner.page(reverse("runs:edit_run", args=[run.pk]))
-    assert "the agent says c5.large in us-east-1" in edit_page
+    assert "the agent reported c5.large in us-east-1" in edit_page
     owner.client.post(reverse("runs:take_back_correction", args=[run.pk]))
     node = Node.objects.get(attempt__run=run)
     assert (node.instance_type, node.region, node.service) == ("c5.large", "us-east-1", "ec2")
@@ -116,7 +116,7 @@ def test_one_node_of_several_is_corrected_alone(owner):
     run = factories.costed(factories.run(factories.job(owner.workspace)))
     first, second = (factories.node(run, number=number) for number in (1, 2))
     page = owner.page(reverse("runs:edit_run", args=[run.pk]))
-    assert "all 2" in page
+    assert "All 2 nodes" in page
     correct(owner, run, instance_type="c5.xlarge", node="2")
     first.refresh_from_db()
     second.refresh_from_db()

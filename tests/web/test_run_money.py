@@ -70,7 +70,7 @@ def test_a_running_run_says_what_it_will_have_cost_and_an_ended_one_does_not(own
     run = _run(job, Run.RUNNING, projected=projected)
     shown = _section(_page(owner, run), "money")
     assert "$0.1500 projected in total ($0.1420 to $0.1600)" in shown
-    assert "9.5 of 100 epochs are done, 1 h 30 m to go" in shown
+    assert "9.5 of 100 epochs done, 1 h 30 m left" in shown
     assert Decimal(_money(owner, run)["projected"]["high_usd"]) == Decimal("0.16")
     ended = _run(job, projected=projected)
     assert "projected in total" not in _page(owner, ended)
@@ -81,7 +81,7 @@ def test_it_gives_the_cost_of_each_unit_of_work_and_until_the_best_metric(owner,
     curve = {"val_loss": [[60.0, 0.9], [300.0, 0.25]]}
     run = factories.run(job, metric_progress=curve)
     shown = _section(_page(owner, run), "money")
-    assert "Until its best val_loss, 0.25 $0.0071 after 5 m 0 s" in shown
+    assert "Until the best val_loss, 0.25 $0.0071 after 5 m 0 s" in shown
     told = _money(owner, run)
     assert Decimal(told["until_best"][0]["usd"]) == Decimal("0.0071")
     samples = next(each for each in told["per_work"] if each["unit"] == "samples")

@@ -222,4 +222,4 @@ def test_a_run_without_a_node_says_that_nothing_has_arrived(owner):
         factories.job(owner.workspace), state="running", summary=RunSummary(), cost=None
     )
 
-    assert "No samples of this run have arrived" in owner.page(_address(run))
+    assert "No samples have arrived yet" in owner.page(_address(run))

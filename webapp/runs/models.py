@@ -138,7 +138,7 @@ class Run(models.Model):
     is_excluded = models.BooleanField(default=False)
     """Never part of a baseline."""
     is_pinned = models.BooleanField(default=False)
-    """The baseline is made of the job's pinned runs alone, where there are some."""
+    """If a job has pinned runs, only these make up the baseline."""
     billed_usd = UsdField(null=True, blank=True)
     """What the provider billed, as somebody entered it; None: not entered."""
     billed_by = models.CharField(max_length=300, blank=True)

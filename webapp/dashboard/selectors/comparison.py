@@ -58,7 +58,7 @@ class ComparePage:
 
     @cached_property
     def bars(self) -> list[Bar]:
-        """Empty where the difference can't be taken apart."""
+        """Empty where the difference can't be split by cause."""
         a, b = self.runs
         if self.result.attribution is None or a.cost_usd is None or b.cost_usd is None:
             return []

@@ -1,4 +1,4 @@
-"""What was deleted and can still be brought back, and which jobs were merged."""
+"""Deletions that can still be undone, and merged jobs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.db.models import Count, QuerySet
 from webapp.runs.models import UNDO_DAYS, Job, Run
 
 MOST_SHOWN = 200
-"""Of the latest deletions: older ones are nearly gone."""
+"""Of the latest deletions: older ones are about to be deleted permanently."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Deletion:
     """The only one."""
 
     @property
-    def goes_at(self) -> datetime:
+    def expires_at(self) -> datetime:
         return self.at + timedelta(days=UNDO_DAYS)
 
     @property

@@ -1,4 +1,4 @@
-"""What the rules said of runs, as the pages list it."""
+"""Judgements of the rules on runs, as the pages list them."""
 
 from __future__ import annotations
 

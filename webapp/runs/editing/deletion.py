@@ -1,4 +1,4 @@
-"""Deleting runs and jobs, and taking that back.
+"""Deletes runs and jobs, and restores them.
 
 What is deleted is gone from every page and sum; retention takes it for good `UNDO_DAYS` later. What
 was deleted at one moment comes back at once.
@@ -35,7 +35,7 @@ def delete_run(run: Run, by: Actor) -> None:
 
 @transaction.atomic
 def restore_run(run: Run, by: Actor) -> None:
-    """Bring one run back, and its job if that is deleted, without the job's other runs."""
+    """Restore one run, and its job if that is deleted, without the job's other runs."""
     held = locks.run(run.pk)
     if held.deleted_at is None:
         return
@@ -63,7 +63,7 @@ def delete_job(job: Job, by: Actor) -> datetime:
 
 @transaction.atomic
 def restore_job(job: Job, by: Actor, deleted_at: datetime) -> int:
-    """Bring back the job and its runs that were deleted at that moment; how many those are."""
+    """Restore the job and its runs that were deleted at that moment; how many those are."""
     held = locks.job(job.pk)
     runs = Run.objects.filter(job=held, deleted_at=deleted_at)
     oldest = runs.newest_first().last()
