@@ -40,7 +40,7 @@ def test_the_last_run_is_held_against_the_one_before(owner):
     text = _text(owner.page(_address(job)))
 
     assert re.search(r"▼\s+50\.0 %", text)
-    assert "compared with #1" in text
+    assert "vs #1" in text
 
 
 def test_failed_runs_are_listed_and_are_nobodys_baseline(owner):
@@ -52,7 +52,7 @@ def test_failed_runs_are_listed_and_are_nobodys_baseline(owner):
     text = _text(owner.page(_address(job)))
 
     assert "Failed" in text
-    assert "compared with #1" in text
+    assert "vs #1" in text
 
 
 def test_costs_are_compared_for_the_same_amount_of_work(owner):
