@@ -60,7 +60,10 @@ def test_owner_and_tags_of_a_job_are_those_of_its_runs_that_name_none(owner, job
     ("other", "told"),
     [
         ({}, "Another job is named speech"),
-        ({"name": "Speech", "key": "speech"}, "Agents send the runs of Speech under the name speech"),
+        (
+            {"name": "Speech", "key": "speech"},
+            "Agents send the runs of Speech under the name speech",
+        ),
         ({"deleted_at": timezone.now()}, "the name of a deleted job"),
     ],
 )

@@ -187,7 +187,8 @@ def test_deleted_runs_go_along_and_come_back_where_they_are_then(owner):
 
 @pytest.mark.parametrize(
     ("into", "told"),
-    [("old", "be merged into itself"), ("nothing", "There is no job named nothing"), ("", "required"),
+    [("old", "be merged into itself"), ("", "required"),
+     ("nothing", "There is no job named nothing"),
      ("gone", "There is no job named gone"), ("theirs", "There is no job named theirs")],
 )  # fmt: skip
 def test_what_cannot_be_merged_is_told(owner, stranger, into, told):
