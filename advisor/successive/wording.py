@@ -5,9 +5,6 @@ from __future__ import annotations
 from advisor.successive.baseline import BASELINE, CAVEAT, WORSE
 from advisor.successive.history import CLEARED, CONFIRMED, SUSPECTED, JudgedRun
 
-NOTABLE = 0.1
-"""With one or two runs before, a smaller difference gets no colour."""
-
 
 def sentence(run: JudgedRun, unit: str) -> str:
     """One or two sentences; `unit` as in "cost per epoch"."""
