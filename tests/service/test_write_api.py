@@ -105,7 +105,7 @@ def test_a_job_is_renamed_and_its_tags_change_one_by_one(run):
     factories.job(run.workspace, "speech")
     answer = call(run.workspace, "patch", job, {"name": "speech", "owner": "x"})
     assert (answer.status_code, answer.json()["field"]) == (409, "name")
-    assert "There is a job speech" in answer.json()["detail"]
+    assert "Another job is named speech" in answer.json()["detail"]
     assert Job.objects.get(uuid=run.job.uuid).owner == ""
 
 

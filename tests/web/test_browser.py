@@ -296,5 +296,5 @@ def test_signing_in_by_the_link_works_in_the_browser(chromium, live_server, owne
 
     page.get_by_role("button", name="Sign in").click()
 
-    expect(page.get_by_role("heading", name="Measure the first run")).to_be_visible()
+    expect(page.get_by_role("heading", name="Measure your first run")).to_be_visible()
     context.close()

@@ -75,7 +75,7 @@ def test_a_member_reads_it_and_can_not_change_it(owner):
 
 @pytest.mark.parametrize(
     ("field", "told"),
-    [("raw_deleted_at", "The charts show means of 10 s"), ("samples_deleted_at", "stays")],
+    [("raw_deleted_at", "The charts show 10 s means"), ("samples_deleted_at", "are kept")],
 )
 def test_a_run_says_that_its_samples_are_gone(owner, field, told):
     run = factories.run(factories.job(owner.workspace))
