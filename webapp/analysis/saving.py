@@ -8,7 +8,7 @@ from typing import Any
 from django.utils import timezone
 
 from rules.engine import Judgement as RuleJudgement
-from webapp.analysis import ledger, pricing, sharing, stopping, summaries, verdicts
+from webapp.analysis import ledger_rows, pricing, sharing, stopping, summaries, verdicts
 from webapp.analysis.judgement_columns import columns_of, waste_usd
 from webapp.analysis.models import CostPart, Judgement
 from webapp.analysis.outcome import Outcome
@@ -21,7 +21,7 @@ def save(outcome: Outcome) -> None:
     run = Run.objects.select_for_update(of=("self",), no_key=True).get(pk=outcome.run.pk)
     _save_cost(run, outcome)
     _save_figures(run, outcome)
-    ledger.save(run, outcome)
+    ledger_rows.save(run, outcome)
     if outcome.is_final and run.state == Run.FINISHED:
         verdicts.judge(run)
     # After every run that is locked: see `locks`.

@@ -1,4 +1,4 @@
-"""The waste ledger's rows: microseconds as the rules found them, dollars as the cost has them."""
+"""The waste ledger's rows: time from the rules, dollars in proportion from the cost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from webapp.runs.models import Node, Run
 
 
 def save(run: Run, outcome: Outcome) -> None:
-    """Write the entries anew. Without samples the known times stay; their dollars follow the cost.
+    """Replace the entries. Without samples the known times stay; their dollars follow the cost.
     Call in a transaction that holds the run."""
     measured = outcome.measured
     entries = list(_known(run) if measured is None else measured.ledger.entries)
