@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.web import factories, training
-from webapp.analysis.selectors.facts import command_options
+from webapp.analysis.selectors.run_facts import command_options
 from webapp.dashboard.selectors.waterfall import WIDTH, waterfall
 from webapp.runs.models import Run
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from advisor.comparison.compare import Comparison, compare
-from webapp.analysis.selectors.facts import run_facts
+from webapp.analysis.selectors.run_facts import run_facts
 from webapp.runs.models import Run
 
 TWO_JOBS = "These runs belong to two jobs, so the difference is not a saving."
