@@ -13,7 +13,7 @@ from webapp.directives.models import Directive
 from webapp.runs.models import Node, Run
 
 NOW = timedelta(seconds=6)
-"""Evidence that reaches so near to the last sample goes on: samples are at most 5 s apart."""
+"""Evidence that ends this close to the last sample still holds: samples are at most 5 s apart."""
 
 
 def ask(
@@ -29,7 +29,7 @@ def ask(
 
 
 def is_due(run: Run, nodes: Sequence[Node], judged: RuleJudgement, since: datetime) -> bool:
-    """A rule that may stop runs fires on what still goes on, and nobody was asked for it yet.
+    """A rule that may stop runs fires on something that lasts, and no agent was asked yet.
 
     Args:
         nodes: with their sessions as they were when the frame was read.

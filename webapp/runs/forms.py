@@ -1,4 +1,4 @@
-"""What people fill in about runs and jobs."""
+"""The forms to edit runs and jobs."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class BillForm(forms.Form):
 
 
 class MachineForm(forms.Form):
-    """What the run really ran on. `node`: a number, or empty for all of them."""
+    """The run's real machine. `node`: a number, or empty for all nodes."""
 
     node = forms.ChoiceField(label="Node", required=False)
     instance_type = forms.CharField(label="Instance type", max_length=120)

@@ -65,7 +65,7 @@ class Job(models.Model):
 def began() -> Coalesce:
     """When a run began, or else was first heard of: what runs of a job are put in order by.
 
-    Their numbers tell in which order they came in: old runs can be imported or merged.
+    Their numbers follow the order of arrival: old runs can be imported or merged.
     """
     return Coalesce("started_at", "created_at")
 
@@ -147,7 +147,7 @@ class Run(models.Model):
     deleted_at = models.DateTimeField(null=True, blank=True)
     """Gone from every page; can be undone for a time."""
     raw_deleted_at = models.DateTimeField(null=True, blank=True)
-    """When retention took single samples: what was found from them is no longer measured anew."""
+    """When retention deleted the single samples: their findings are not measured again."""
     samples_deleted_at = models.DateTimeField(null=True, blank=True)
     """When retention took the rest, so that no chart can be drawn."""
 
@@ -216,7 +216,7 @@ class MovedRun(models.Model):
     run = models.ForeignKey(Run, models.CASCADE, related_name="moves")
     came_from = models.ForeignKey(Job, models.CASCADE, related_name="lent_runs")
     number_before = models.PositiveIntegerField(null=True, blank=True)
-    """None: it came in under the key of the merged job afterwards, and never had one there."""
+    """None: the run arrived later under the merged job's key and never had a number there."""
 
     class Meta:
         constraints = [

@@ -1,4 +1,4 @@
-"""What a run's page says of its money, beside the cost itself."""
+"""What a run's page shows about money, next to the cost itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What successive runs say of each other, as the pages show it."""
+"""Verdicts on successive runs, as the pages show them."""
 
 from __future__ import annotations
 

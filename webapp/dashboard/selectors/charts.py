@@ -11,7 +11,7 @@ from advisor.store.step_series import DATA_WAIT, STEP
 from webapp.runs.models import Node
 
 MOST_LINES = 6
-"""More lines than that can't be told apart."""
+"""More lines can't be distinguished."""
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ class RunPage:
 
     @property
     def is_at_least(self) -> bool:
-        """The cost goes on, or nobody knows when it stopped."""
+        """The run still costs money, or its end is unknown."""
         return self.run.state in (Run.RUNNING, Run.LOST)
 
     @property

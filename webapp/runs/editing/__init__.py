@@ -1,1 +1,1 @@
-"""What people say of runs and jobs after the fact, and how they take it back."""
+"""Edits, merges and deletions of runs and jobs by people, and how to undo them."""

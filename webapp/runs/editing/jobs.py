@@ -1,4 +1,4 @@
-"""What people say of a job: its name, and whose the runs are that name nobody."""
+"""Edits a job: its name, and the owner and tags of runs that name none."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def edit(job: Job, by: Actor, values: Mapping[str, Any]) -> Job:
         with transaction.atomic():
             held.save(update_fields=[*change])
     except IntegrityError:
-        # A run came in under this very name.
+        # A run has just arrived under this name.
         _must_be_free(held, held.name)
         raise
     audit.record(held.workspace, by, "job.edited", held.name, change)

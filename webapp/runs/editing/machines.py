@@ -1,4 +1,4 @@
-"""What a run really ran on, where its agent did not detect it, or reported it wrong."""
+"""Corrects the machine of a run if the agent did not detect it or reported the wrong one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from webapp.runs.signals import history_changed, machine_corrected
 
 FIELDS = ("instance_type", "region", "purchase_option")
 FOLLOWERS = {"instance_type": "service", "region": "zone"}
-"""Of a field that is corrected, another of which what the agent said no longer holds."""
+"""Corrected field -> another field whose value from the agent no longer applies."""
 
 
 Said = Mapping[str, str]

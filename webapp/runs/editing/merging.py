@@ -1,4 +1,4 @@
-"""Making two jobs one, and taking that back.
+"""Merges two jobs, and undoes that.
 
 The merged job's row stays: what agents send under its name and key goes where it went, and each of
 its runs remembers the number that it had there.
@@ -24,7 +24,7 @@ class MergeError(ValueError):
 
 @transaction.atomic
 def merge(job: Job, into: Job, by: Actor) -> Job:
-    """Give `into` the runs of `job`, and those that come in under its name later; `into` as it is
+    """Give `into` the runs of `job`, and those that arrive under its name later; `into` as it is
     then. Name, owner and tags of `job` are out of use.
 
     Raises:
@@ -47,7 +47,7 @@ def merge(job: Job, into: Job, by: Actor) -> Job:
 
 @transaction.atomic
 def unmerge(job: Job, by: Actor) -> Job:
-    """Give the job its runs back, with their numbers, and those that came in under its name since;
+    """Give the job its runs back, with their numbers, and those that arrived under its name since;
     the job as it is then. One that isn't merged stays as it is."""
     locks.merges(job.workspace_id)
     chain = _locked_chain(job)

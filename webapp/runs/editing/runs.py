@@ -1,4 +1,4 @@
-"""What people say of a run: a note, whose it is, whether it counts, what was billed for it."""
+"""Edits a run: note, owner, tags, use as a baseline, billed amount."""
 
 from __future__ import annotations
 

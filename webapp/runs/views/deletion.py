@@ -1,4 +1,4 @@
-"""Deleting runs and jobs, and bringing them back."""
+"""Deletes runs and jobs, and restores them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people say of a job."""
+"""The form to edit a job, and to merge it into another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people say of a run after the fact."""
+"""The forms to edit a run: details, machine, billed amount."""
 
 from __future__ import annotations
 
