@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from webapp import env
-from webapp.notify import checks
+from webapp.notify.channels import mail as checks
 
 NAME = "EMAIL_URL"
 
