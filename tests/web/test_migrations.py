@@ -112,3 +112,19 @@ def test_mails_that_wait_are_still_sent_and_the_others_are_not(owner):
     found = dict(rows.values_list("state", "work_state"))
     assert found == {"waiting": "retry", "sent": "done", "failed": "failed", "withdrawn": "done"}
     assert [mail.state for mail in conditions.due(MAIL, timezone.now())] == ["waiting"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_mails_that_were_written_before_channels_go_by_mail_and_stay(owner):
+    try:
+        before = _migrated(("notify", "0003_mails_done_and_given_up"))
+        values = {"kind": "budget", "subject_key": "1", "message_id": "<1@localhost>"}
+        row = before.get_model("notify", "Mail").objects.create(
+            user_id=owner.user.pk, workspace_id=owner.workspace.pk, about="Budget", **values
+        )
+    finally:
+        _migrated(*MigrationExecutor(connection).loader.graph.leaf_nodes())
+
+    mail = Mail.objects.get()
+    assert (mail.pk, mail.uuid, mail.message_id) == (row.pk, row.uuid, "<1@localhost>")
+    assert (mail.channel, mail.state, mail.about) == ("mail", "waiting", "Budget")

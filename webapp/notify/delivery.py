@@ -1,84 +1,97 @@
-"""Handing mails to the mail server, and telling a refusal for good from one for now."""
+"""Sending messages over their channels, and keeping what became of each."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Iterable
-from smtplib import SMTPDataError, SMTPException, SMTPRecipientsRefused, SMTPResponseException
-from typing import Any
+from contextlib import ExitStack
 
-from django.core.mail import get_connection
-
-from webapp.accounts.models import User
 from webapp.background.claims import Claim
-from webapp.notify import queue, subscriptions
+from webapp.notify import queue, recipients, subscriptions
+from webapp.notify.channels import channels
+from webapp.notify.channels.channel import Channel, Connection, Failure
 from webapp.notify.kinds import KINDS
 from webapp.notify.letters import Letter, NotYetError
-from webapp.notify.message import compose, compose_test
+from webapp.notify.message import Message, message, test_message
 from webapp.notify.models import Mail
 
 MOST_SECONDS = 30
-"""A slow mail server holds a worker no longer; the next batch goes on."""
+"""A slow server holds a worker no longer; the next batch goes on."""
 
 logger = logging.getLogger(__name__)
 
 
 def send(mail_ids: Iterable[int]) -> None:
-    """Send what is still due of these, over one connection.
+    """Send what is still due of these, over one connection a channel."""
+    for channel_id, ids in queue.by_channel(mail_ids).items():
+        channel = channels().get(channel_id)
+        if channel is None:
+            _refuse(ids, f"This service has no channel {channel_id!r}.")
+        else:
+            _send_by(channel, ids)
 
-    It's opened before a mail is claimed, so that little can happen between claim and answer.
-    """
-    connection = get_connection()
+
+def send_test(channel: Channel, target: str) -> str:
+    """Send a message there now. Returns what went wrong; empty: it was accepted."""
     try:
-        connection.open()
+        with channel.connect() as connection:
+            connection.send(test_message(channel.title, target))
     except Exception as error:
-        _postpone(mail_ids, _told(error))
-        return
-    try:
-        _send_over(connection, mail_ids)
-    finally:
-        _close(connection)
-
-
-def send_test(user: User) -> str:
-    """Send a mail to this person now. Returns what went wrong; empty: it was accepted."""
-    connection = get_connection()
-    try:
-        connection.open()
-        connection.send_messages([compose_test(user)])
-    except Exception as error:
-        return _told(error)
-    finally:
-        _close(connection)
+        return channel.failure(error).text
     return ""
 
 
-def _send_over(connection: Any, mail_ids: Iterable[int]) -> None:
+def _send_by(channel: Channel, mail_ids: list[int]) -> None:
+    """It's connected before a message is claimed, so that little can happen between claim and
+    answer."""
+    with ExitStack() as stack:
+        try:
+            connection = stack.enter_context(channel.connect())
+        except Exception as error:
+            _postpone(channel, mail_ids, channel.failure(error).text)
+            return
+        _send_over(channel, connection, mail_ids)
+
+
+def _send_over(channel: Channel, connection: Connection, mail_ids: Iterable[int]) -> None:
     """Until all are sent, the time is over, or the connection is."""
     until = time.monotonic() + MOST_SECONDS
     for mail_id in mail_ids:
-        if time.monotonic() > until or not _send_one(connection, mail_id):
+        if time.monotonic() > until or not _send_one(channel, connection, mail_id):
             return
 
 
-def _send_one(connection: Any, mail_id: int) -> bool:
+def _send_one(channel: Channel, connection: Connection, mail_id: int) -> bool:
     """False: nothing more can be sent over this connection."""
     held = queue.claim(mail_id)
     if held is None:
         return True
     try:
-        letter = _letter(held)
-        if letter is None:
+        due = _message(channel, held)
+        if due is None:
             return True
-        connection.send_messages([compose(held.row, KINDS[held.row.kind], letter)])
+        connection.send(due)
     except NotYetError as reason:
         queue.retry_later(held, str(reason))
         return True
     except Exception as error:
-        return _failed(held, error)
+        return _failed(held, channel.failure(error), error)
     queue.sent(held)
     return True
+
+
+def _message(channel: Channel, held: Claim[Mail]) -> Message | None:
+    """None: it's withdrawn."""
+    mail = held.row
+    letter = _letter(held)
+    if letter is None:
+        return None
+    target = recipients.target(channel, mail.user, mail.workspace)
+    if target is None:
+        queue.withdraw(held, f"{channel.title} was switched off before it was sent.")
+        return None
+    return message(mail, KINDS[mail.kind], letter, target)
 
 
 def _letter(held: Claim[Mail]) -> Letter | None:
@@ -92,62 +105,28 @@ def _letter(held: Claim[Mail]) -> Letter | None:
     return letter
 
 
-def _failed(held: Claim[Mail], error: Exception) -> bool:
+def _failed(held: Claim[Mail], failure: Failure, error: Exception) -> bool:
     """Keep what went wrong; whether the connection can still be used."""
-    if _is_for_good(error):
-        queue.fail(held, _told(error))
-        return True
-    is_ours = not isinstance(error, OSError)
-    extra = {"mail": str(held.row.uuid), "error": _told(error)}
-    logger.warning("mail not sent", extra=extra, exc_info=is_ours)
-    queue.retry_later(held, _told(error))
-    return is_ours or isinstance(error, SMTPRecipientsRefused | SMTPDataError)
+    if failure.is_final:
+        queue.fail(held, failure.text)
+    else:
+        extra = {"mail": str(held.row.uuid), "error": failure.text}
+        is_ours = not isinstance(error, OSError)
+        logger.warning("%s not sent", held.row.channel, extra=extra, exc_info=is_ours)
+        queue.retry_later(held, failure.text)
+    return not failure.ends_connection
 
 
-def _is_for_good(error: Exception) -> bool:
-    """Whether asking again is of no use: 5xx for this recipient or text, or it can't be written.
-
-    A refused sender or password is the operator's to mend, and then the mail goes out by itself.
-    """
-    if isinstance(error, SMTPRecipientsRefused):
-        return all(500 <= code < 600 for code, _ in error.recipients.values())
-    if isinstance(error, SMTPDataError):
-        return 500 <= error.smtp_code < 600
-    return isinstance(error, ValueError)
-
-
-def _told(error: Exception) -> str:
-    """What the server said, else what happened."""
-    if isinstance(error, SMTPRecipientsRefused):
-        return "; ".join(_answer(*answer) for answer in error.recipients.values())
-    if isinstance(error, SMTPResponseException):
-        return _answer(error.smtp_code, error.smtp_error)
-    # smtplib tells of a time-out as of a lost connection.
-    if isinstance(error, TimeoutError) or isinstance(error.__context__, TimeoutError):
-        return "The mail server did not answer in time."
-    if isinstance(error, SMTPException):
-        return f"The mail server: {error}"
-    if isinstance(error, OSError):
-        return f"The mail server can't be reached: {error}"
-    return f"{type(error).__name__}: {error}"
-
-
-def _answer(code: int, text: bytes | str) -> str:
-    words = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
-    return f"The mail server said {code} {words}"
-
-
-def _postpone(mail_ids: Iterable[int], error: str) -> None:
-    logger.warning("no connection to the mail server", extra={"error": error})
+def _postpone(channel: Channel, mail_ids: Iterable[int], error: str) -> None:
+    logger.warning("no connection for %s", channel.id, extra={"error": error})
     for mail_id in mail_ids:
         held = queue.claim(mail_id)
         if held is not None:
             queue.retry_later(held, error)
 
 
-def _close(connection: Any) -> None:
-    """What was accepted stays accepted, however the farewell goes."""
-    try:
-        connection.close()
-    except (OSError, SMTPException) as error:
-        logger.info("mail server left without a word", extra={"error": str(error)})
+def _refuse(mail_ids: Iterable[int], error: str) -> None:
+    for mail_id in mail_ids:
+        held = queue.claim(mail_id)
+        if held is not None:
+            queue.fail(held, error)

@@ -1,7 +1,7 @@
-"""Who wants which mail, and every mail: due, leased to a worker, sent or not.
+"""Who wants which mail, where, and every mail: due, leased to a worker, sent or not.
 
-A row is written before its mail is sent, and there is one a person, kind and subject: that's what
-keeps a mail from being sent twice.
+A row is written before its mail is sent, and there is one a person, kind, subject and channel:
+that's what keeps a mail from being sent twice.
 """
 
 from __future__ import annotations
@@ -42,8 +42,27 @@ class Subscription(models.Model):
         return self.membership.role in (Membership.OWNER, Membership.MEMBER)
 
 
+class ChannelSettings(models.Model):
+    """What a person entered into a channel's form, to be reached over it from a workspace."""
+
+    membership = models.ForeignKey(Membership, models.CASCADE, related_name="channel_settings")
+    channel = models.CharField(max_length=32)
+    entered = models.JSONField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["membership", "channel"], name="one_settings_a_member_and_channel"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.channel} of {self.membership}"
+
+
 class Mail(Claimable):
-    """One mail to one person about one subject, sent or to be sent: wanted once."""
+    """One message to one person about one subject over one channel, sent or to be sent: wanted
+    once. It's named after the first channel."""
 
     WAITING, SENT, FAILED, WITHDRAWN = "waiting", "sent", "failed", "withdrawn"
     wanted = models.PositiveBigIntegerField(default=1)
@@ -51,6 +70,7 @@ class Mail(Claimable):
     user = models.ForeignKey(User, models.CASCADE, related_name="mails")
     workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="mails")
     kind = models.CharField(max_length=32)
+    channel = models.CharField(max_length=32, default="mail")
     subject_key = models.CharField(max_length=100)
     """What the mail is about, for its kind: a recommendation's uuid."""
     about = models.CharField(max_length=300)
@@ -74,7 +94,8 @@ class Mail(Claimable):
         constraints = [
             *Claimable.Meta.constraints,
             models.UniqueConstraint(
-                fields=["user", "kind", "subject_key"], name="one_mail_a_person_and_subject"
+                fields=["user", "kind", "subject_key", "channel"],
+                name="one_mail_a_person_subject_and_channel",
             ),
         ]
         indexes = [

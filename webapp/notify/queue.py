@@ -9,21 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 
-from django.conf import settings
 from django.utils import timezone
 
 from webapp.background import claims
 from webapp.background.kinds import Kind, Limits
+from webapp.notify import recipients
+from webapp.notify.channels import channels
 from webapp.notify.letters import Due
 from webapp.notify.models import Mail
 from webapp.notify.text import one_line
 
 MOST_AT_ONCE = 50
 MOST_ERROR_CHARACTERS = 500
-STEPS_OF_A_DIALOGUE = 6
-"""Sender, recipient, data, body, reset, and one to spare: each may last the time-out."""
 # How long one worker has for one mail; it's this long until a killed one is replaced.
-_LEASE = timedelta(seconds=settings.EMAIL_TIMEOUT * STEPS_OF_A_DIALOGUE)
+_LEASE = timedelta(seconds=max(channel.most_seconds for channel in channels().values()))
 KIND = Kind(
     id="mail",
     title="Mail",
@@ -51,8 +50,13 @@ KIND = Kind(
 
 
 def write(kind: str, due: Iterable[Due], domain: str) -> int:
-    """A row for each that has none yet; how many there were to write."""
-    new = [_row(kind, each, domain) for each in _unwritten(kind, list(due))]
+    """A row a channel for each that has none yet; how many there were to write.
+
+    What has a row on any channel is no news: a channel that is new to a person starts with what
+    comes next.
+    """
+    unwritten = recipients.by_channel(_unwritten(kind, list(due)))
+    new = [_row(kind, each, channel, domain) for each, channel in unwritten]
     Mail.objects.bulk_create(new, ignore_conflicts=True, batch_size=500)
     return len(new)
 
@@ -66,16 +70,28 @@ def _unwritten(kind: str, due: list[Due]) -> list[Due]:
     return [each for each in due if (each.user_id, each.subject_key) not in written]
 
 
-def _row(kind: str, due: Due, domain: str) -> Mail:
+def _row(kind: str, due: Due, channel: str, domain: str) -> Mail:
     mail = Mail(
         user_id=due.user_id,
         workspace_id=due.workspace_id,
         kind=kind,
+        channel=channel,
         subject_key=due.subject_key,
         about=one_line(due.about),
     )
     mail.message_id = f"<{mail.uuid}@{domain}>"
     return mail
+
+
+def by_channel(mail_ids: Iterable[int]) -> dict[str, list[int]]:
+    """These mails by the id of their channel, in the same order."""
+    ids = list(mail_ids)
+    channel_of = dict(Mail.objects.filter(pk__in=ids).values_list("pk", "channel"))
+    grouped: dict[str, list[int]] = {}
+    for mail_id in ids:
+        if mail_id in channel_of:
+            grouped.setdefault(channel_of[mail_id], []).append(mail_id)
+    return grouped
 
 
 def claim(mail_id: int) -> claims.Claim[Mail] | None:

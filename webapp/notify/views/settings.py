@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import ValidationError
-from django.forms import ModelChoiceField
+from django.forms import Form, ModelChoiceField
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.timezone import now
@@ -16,7 +15,9 @@ from django.views.decorators.http import require_http_methods, require_POST
 from webapp.accounts.access import PersonRequest, open_to_viewers
 from webapp.accounts.models import Membership
 from webapp.http import rate_limits
-from webapp.notify import delivery, queue, scope, subscriptions
+from webapp.notify import delivery, queue, recipients, scope, subscriptions
+from webapp.notify.channels import channels
+from webapp.notify.channels.channel import Channel, Setup
 from webapp.notify.kinds import KINDS
 from webapp.notify.letters import Kind
 from webapp.notify.models import Mail, Subscription
@@ -31,6 +32,17 @@ class Choice:
     is_on: bool
 
 
+@dataclass(frozen=True)
+class Panel:
+    """A channel on the page."""
+
+    channel: Channel
+    setup: Setup
+    form: Form | None
+    is_reached: bool
+    """Whether this person gets anything over it."""
+
+
 @open_to_viewers
 @require_http_methods(["GET", "POST"])
 def notifications(request: PersonRequest) -> HttpResponse:
@@ -40,31 +52,49 @@ def notifications(request: PersonRequest) -> HttpResponse:
             subscriptions.switch(request.membership, kind, kind in request.POST.getlist("kind"))
         messages.success(request, "Saved.")
         return redirect("notify:notifications")
-    context = {
-        "choices": _choices(request.membership),
-        "mails": scope.mails_to(request.membership)[:MOST_MAILS],
-        "now": now(),
-        "server": _server(),
-        "sender": settings.DEFAULT_FROM_EMAIL,
-    }
-    return render(request, "notify/notifications.html", context)
+    return _page(request)
+
+
+@open_to_viewers
+@require_POST
+def set_up_channel(request: PersonRequest) -> HttpResponse:
+    """Keeps what a person enters into a channel's form, or with `off` forgets it."""
+    channel = channels().get(request.POST.get("channel", ""))
+    if channel is None or channel.form is None:
+        messages.error(request, "This channel has no settings, or doesn't exist.")
+        return redirect("notify:notifications")
+    if "off" in request.POST:
+        recipients.switch_off(channel, request.membership)
+    else:
+        form = channel.form(request.POST)
+        if not form.is_valid():
+            return _page(request, {channel.id: form})
+        recipients.fill_in(channel, request.membership, form.cleaned_data)
+    messages.success(request, "Saved.")
+    return redirect("notify:notifications")
 
 
 @open_to_viewers
 @require_POST
 def send_test_mail(request: PersonRequest) -> HttpResponse:
     """To oneself, now, so that what goes wrong can be shown."""
+    channel = channels().get(request.POST.get("channel", "mail"))
+    target = channel and recipients.target(channel, request.user, request.workspace)
+    if not channel or not target:
+        messages.error(request, "This channel doesn't reach you.")
+        return redirect("notify:notifications")
     wait_seconds = rate_limits.seconds_until_person_may(
         "test-mail", request.user.pk, TEST_MAILS_A_MINUTE
     )
     if wait_seconds:
         messages.error(request, f"Too many test mails. Try again in {wait_seconds} s.")
         return redirect("notify:notifications")
-    error = delivery.send_test(request.user)
+    error = delivery.send_test(channel, target)
+    name = f"test {channel.title.lower()}"
     if error:
-        messages.error(request, f"The test mail couldn't be sent. {error}")
+        messages.error(request, f"The {name} couldn't be sent. {error}")
     else:
-        messages.success(request, f"Test mail sent to {request.user.email}.")
+        messages.success(request, f"{name.capitalize()} sent to {target}.")
     return redirect("notify:notifications")
 
 
@@ -83,19 +113,28 @@ def send_again(request: PersonRequest) -> HttpResponse:
     return redirect("notify:notifications")
 
 
+def _page(request: PersonRequest, refused: dict[str, Form] | None = None) -> HttpResponse:
+    """`refused`: forms to show with their errors, by channel."""
+    context = {
+        "choices": _choices(request.membership),
+        "panels": [_panel(each, request.membership, refused or {}) for each in channels().values()],
+        "mails": scope.mails_to(request.membership)[:MOST_MAILS],
+        "now": now(),
+    }
+    return render(request, "notify/notifications.html", context)
+
+
+def _panel(channel: Channel, member: Membership, refused: dict[str, Form]) -> Panel:
+    if channel.form is None:
+        return Panel(channel, channel.setup(), None, is_reached=True)
+    entered = recipients.entered(channel, member)
+    form = refused.get(channel.id) or channel.form(initial=entered)
+    return Panel(channel, channel.setup(), form, is_reached=entered is not None)
+
+
 def _choices(member: Membership) -> list[Choice]:
     held = {each.kind: each for each in scope.subscriptions_of(member)}
     return [
         Choice(kind, held.get(kind.id, Subscription(membership=member)).is_wanted)
         for kind in KINDS.values()
     ]
-
-
-def _server() -> str:
-    """Where mail goes, without its password; empty: nowhere but the log."""
-    if settings.EMAIL_FILE_PATH:
-        return f"the folder {settings.EMAIL_FILE_PATH}"
-    if not settings.EMAIL_HOST:
-        return ""
-    how = "STARTTLS" if settings.EMAIL_USE_TLS else "TLS" if settings.EMAIL_USE_SSL else "no TLS"
-    return f"{settings.EMAIL_HOST}:{settings.EMAIL_PORT} ({how})"
