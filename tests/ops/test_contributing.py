@@ -1,0 +1,50 @@
+"""CONTRIBUTING.md names the files to touch: with these, and no other, a new thing works."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests import scratch
+from tests.additions import ADDITIONS, Addition
+
+DOCUMENT = scratch.ROOT / "CONTRIBUTING.md"
+ITEM = re.compile(r"^\d+\. `([^`]+)`", re.MULTILINE)
+SHORTER = [(thing, path) for thing, each in ADDITIONS.items() for path in each.files]
+
+
+def named_files(thing: str) -> list[str]:
+    """The paths of the numbered list under a heading."""
+    section = DOCUMENT.read_text().split(f"\n### {thing}\n")[1].split("\n#")[0]
+    return ITEM.findall(section)
+
+
+def add(addition: Addition, paths: list[str], copy: Path) -> None:
+    """Writes exactly these files of the addition."""
+    for path in paths:
+        file = copy / path.replace("NAME", addition.name)
+        assert file.exists() is ("NAME" not in path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(addition.files[path](file.read_text() if file.exists() else ""))
+
+
+@pytest.mark.parametrize("thing", ADDITIONS)
+def test_the_named_files_are_enough(thing: str, tmp_path: Path) -> None:
+    scratch.copy(tmp_path)
+    add(ADDITIONS[thing], named_files(thing), tmp_path)
+    assert ADDITIONS[thing].check(tmp_path) == ""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("thing", "missing"), SHORTER)
+def test_a_list_that_lacks_a_file_is_not_enough(thing: str, missing: str, tmp_path: Path) -> None:
+    scratch.copy(tmp_path)
+    add(ADDITIONS[thing], [path for path in named_files(thing) if path != missing], tmp_path)
+    assert ADDITIONS[thing].check(tmp_path) != ""
+
+
+def test_there_is_no_importer_to_add_yet() -> None:
+    assert named_files("Importer") == []
+    assert not (scratch.ROOT / "advisor" / "importers").exists()
