@@ -123,8 +123,6 @@ class FolderChannel(Channel):
 CHANNEL = FolderChannel()
 '''
 CHANNEL_TEST = """\
-from pathlib import Path
-
 import pytest
 from django.core import mail as django_mail
 
@@ -140,6 +138,13 @@ def team():
     return mailing.team()
 
 
+@pytest.fixture
+def folder(tmp_path):
+    made = tmp_path / "messages"
+    made.mkdir()
+    return made
+
+
 def choose(team, folder):
     values = {"channel": "folder", "folder": folder}
     return mailing.signed_in(team.owner).post(f"{PAGE}channel/", values, follow=True)
@@ -149,13 +154,13 @@ def outcome():
     return list(Mail.objects.filter(channel="folder").values_list("user__email", "state"))
 
 
-def test_it_delivers_beside_mail_to_whoever_has_set_it_up(team, tmp_path):
+def test_it_delivers_beside_mail_to_whoever_has_set_it_up(team, folder):
     assert "Write the folder in full." in choose(team, "somewhere").content.decode()
-    assert str(tmp_path) in choose(team, tmp_path).content.decode()
+    assert str(folder) in choose(team, folder).content.decode()
     mailing.advised_run(team.agent())
     mailing.one_round()
     assert outcome() == [("ada@example.org", "sent")]
-    (written,) = tmp_path.iterdir()
+    (written,) = folder.iterdir()
     assert "Saves a month" in written.read_text()
     assert len(django_mail.outbox) == 2
     mailing.signed_in(team.owner).post(f"{PAGE}channel/", {"channel": "folder", "off": ""})
@@ -164,28 +169,28 @@ def test_it_delivers_beside_mail_to_whoever_has_set_it_up(team, tmp_path):
     assert len(outcome()) == 1
 
 
-def test_what_was_sent_before_is_no_news_on_a_new_channel(team, tmp_path):
+def test_what_was_sent_before_is_no_news_on_a_new_channel(team, folder):
     mailing.advised_run(team.agent())
     mailing.one_round()
-    choose(team, tmp_path)
+    choose(team, folder)
     mailing.one_round()
     assert outcome() == []
 
 
-@pytest.mark.parametrize(("folder", "state"), [("missing", "waiting"), ("file/below", "failed")])
-def test_a_failure_is_retried_or_final_and_mail_still_goes_out(team, tmp_path, folder, state):
-    (tmp_path / "file").touch()
-    choose(team, tmp_path / folder)
+@pytest.mark.parametrize(("where", "state"), [("missing", "waiting"), ("file/below", "failed")])
+def test_a_failure_is_retried_or_final_and_mail_still_goes_out(team, folder, where, state):
+    (folder / "file").touch()
+    choose(team, folder / where)
     mailing.advised_run(team.agent())
     mailing.one_round()
     assert outcome() == [("ada@example.org", state)]
     assert len(django_mail.outbox) == 2
 
 
-def test_a_test_message_arrives(team, tmp_path):
-    choose(team, tmp_path)
+def test_a_test_message_arrives(team, folder):
+    choose(team, folder)
     mailing.signed_in(team.owner).post(f"{PAGE}test/", {"channel": "folder"})
-    (written,) = Path(tmp_path).iterdir()
+    (written,) = folder.iterdir()
     assert "Folder works." in written.read_text()
 """
 

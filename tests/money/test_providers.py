@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
 from decimal import Decimal
 from pathlib import Path
 
@@ -13,7 +9,8 @@ import pytest
 
 from advisor.pricing.catalogue import catalogue
 from advisor.pricing.providers import machine_name, minimum_seconds, providers, services, sold_as
-from tests.offline.folders import ROOT, as_files, document, simulated
+from tests import scratch as scratch_copy
+from tests.offline.folders import as_files, document, simulated
 
 MODULE = """
 from advisor.pricing.providers.provider import Provider, Service
@@ -46,10 +43,7 @@ print(dict(fields["service"].choices)["nimbus_vm"], dict(fields["provider"].choi
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project with a provider more."""
     copy = tmp_path_factory.mktemp("scratch")
-    for package in ("advisor", "rules", "webapp"):
-        shutil.copytree(
-            ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__")
-        )
+    scratch_copy.copy(copy)
     (copy / "advisor" / "pricing" / "providers" / "nimbus.py").write_text(MODULE)
     table = copy / "advisor" / "pricing" / "tables" / "nimbus" / "prices.csv"
     table.parent.mkdir()
@@ -77,20 +71,7 @@ def test_a_machine_of_a_new_provider_finds_its_service(scratch, tmp_path):
 
 
 def test_a_new_provider_can_be_given_a_rate(scratch):
-    variables = {
-        **os.environ,
-        "PYTHONPATH": f"{scratch}:{ROOT / 'agent'}",
-        "DJANGO_SETTINGS_MODULE": "webapp.settings",
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", FORM],
-        cwd=scratch,
-        env=variables,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = scratch_copy.python(scratch, "-c", FORM, DJANGO_SETTINGS_MODULE="webapp.settings")
     assert done.stdout == "Nimbus VM Nimbus\n", done.stderr
 
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-PARTS = ("rules", "advisor", "agent", "webapp", "tests", "bench", "pyproject.toml", "CHANGELOG.md")
-MADE = shutil.ignore_patterns("__pycache__", ".*", "*.egg-info", "build", "node_modules", "dist")
+from tests import scratch
+
 RULE = '''\
 """The network carries almost nothing.
 
@@ -122,31 +117,13 @@ PASSED = (
 """The last walks the list of rules, with its categories, and the page of each."""
 
 
-def _copy(folder: Path) -> None:
-    for name in PARTS:
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=MADE)
-        else:
-            shutil.copy(source, folder / name)
-
-
-def _python(folder: Path, *arguments: str) -> str:
-    command = [sys.executable, *arguments]
-    # Tests on PostgreSQL would take the database of those that run now.
-    own = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
-    done = subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 def test_a_rule_with_a_new_category_takes_two_files(tmp_path: Path) -> None:
-    _copy(tmp_path)
+    scratch.copy(tmp_path)
     for path, text in ADDED.items():
         (tmp_path / path).write_text(text)
-    options = ("-q", "-rA", "-n", "0", "--no-migrations", "-k", "quiet_network or every")
-    report = _python(tmp_path, "-m", "pytest", *options, *HELD_TO)
+    report = scratch.pytest(tmp_path, "-k", "quiet_network or every", *HELD_TO).stdout
     for name in PASSED:
-        assert f"PASSED {name}\n" in report
+        assert f"PASSED {name}\n" in report, report
     bench = ("-m", "bench.rules_scenarios", "--check", "--rule", "quiet_network", "--count", "4")
-    assert re.search(r"^quiet_network +4 +4 +1.000 +1.000$", _python(tmp_path, *bench), re.M)
+    done = scratch.python(tmp_path, *bench)
+    assert re.search(r"^quiet_network +4 +4 +1.000 +1.000$", done.stdout, re.M), done.stderr
