@@ -30,6 +30,10 @@ WORDING = {
     "category",
 }
 """Fields whose text is made when it is asked for: a release may say the same in other words."""
+FIGURE_NAMES = {"name"}
+"""Of the lines of a comparison: they are wording, too."""
+RULE_VERSIONS = {"version"}
+"""Of the rules' list: a rule that judges by something else has a later one."""
 OF_TODAY = {"forecast_usd", "month", "state", "spent_usd", "unpriced_runs"}
 """Fields of budgets that are about the present month."""
 
@@ -93,8 +97,13 @@ def test_the_uploads_of_its_agents_are_taken_and_judged(release: Release) -> Non
 
 
 def _differences(address: str, before: Answers, after: Answers) -> Iterator[str]:
-    left_out = WORDING | (OF_TODAY if address.endswith("/budgets") else set())
-    yield from _different(address, before[address], after[address], left_out)
+    yield from _different(address, before[address], after[address], _left_out(address))
+
+
+def _left_out(address: str) -> set[str]:
+    path = address.partition("?")[0].removeprefix("/api/v1/")
+    own = {"budgets": OF_TODAY, "compare": FIGURE_NAMES, "rules": RULE_VERSIONS}
+    return WORDING | own.get(path, set())
 
 
 def _different(place: str, old: Any, new: Any, left_out: set[str]) -> Iterator[str]:
