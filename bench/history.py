@@ -137,9 +137,9 @@ def _make_runs(job, count: int) -> list:  # type: ignore[no-untyped-def, type-ar
 
 
 def _run(job, number: int, count: int):  # type: ignore[no-untyped-def]
+    from advisor.run_summary import from_document
     from webapp.analysis import verdicts
     from webapp.runs.models import Run
-    from webapp.runs.summary import from_document
 
     now = datetime.now(UTC)
     started_at = now - timedelta(hours=HOURS * (count - number) + 1)

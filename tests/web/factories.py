@@ -12,13 +12,13 @@ from uuid import uuid4
 from django.conf import settings
 from django.utils import timezone
 
+from advisor.run_summary import RunSummary
 from advisor.store.opening import open_store
 from webapp.accounts.models import Membership, User, Workspace
 from webapp.advice.models import Recommendation
 from webapp.analysis.models import Analysis, CostPart, Judgement
 from webapp.prices.models import Price
 from webapp.runs.models import Artefact, Attempt, Job, Node, Run
-from webapp.runs.summary import RunSummary
 
 USD_PER_HOUR = Decimal("0.085")
 

@@ -9,10 +9,10 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
+from advisor.run_summary import RunSummary
 from tests.web import factories, training
 from webapp.analysis import queue
 from webapp.runs.models import Run
-from webapp.runs.summary import RunSummary
 
 
 def _address(run: Run) -> str:

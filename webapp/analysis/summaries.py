@@ -11,11 +11,11 @@ from advisor.costing.cost import cost_of_run
 from advisor.costing.notes import notes
 from advisor.costing.phases import usd_by_phase
 from advisor.costing.projection import Projection, projection
+from advisor.run_summary import RunSummary
 from webapp.analysis import pricing
 from webapp.analysis.outcome import Measured, Outcome
 from webapp.runs import progress
 from webapp.runs.models import Node, Run
-from webapp.runs.summary import RunSummary
 
 
 def with_figures(summary: RunSummary, measured: Measured) -> RunSummary:

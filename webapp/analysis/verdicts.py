@@ -10,12 +10,12 @@ from decimal import Decimal
 from typing import Any, TypedDict
 
 from advisor.comparison.work import UNITS
+from advisor.run_summary import SuccessiveVerdict
 from advisor.successive.causes import Measured, causes
 from advisor.successive.history import JudgedRun, Observation, judge_runs
 from advisor.successive.wording import sentence
 from advisor.successive.workload_keys import configuration_key, workload_key
 from webapp.runs.models import Job, Run
-from webapp.runs.summary import SuccessiveVerdict
 
 LOOKED_AT = 300
 """So many of the job's newest runs are searched for comparable ones."""

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from ninja import Field, Schema
 
+from advisor.run_summary import RunSummary
 from webapp.api.ledger import LedgerLineOut
 from webapp.api.run_money import RunMoneyOut
-from webapp.runs.summary import RunSummary
 
 
 class FindingOut(Schema):

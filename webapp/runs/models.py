@@ -11,9 +11,10 @@ from django.db.models import F, Q
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from advisor.run_summary import RunSummary
 from webapp.accounts.models import User, Workspace
 from webapp.database.money import UsdField
-from webapp.runs.summary import RunSummary, RunSummaryField
+from webapp.runs.fields import RunSummaryField
 
 UNDO_DAYS = 30
 """How long the deletion of a job or run can be undone."""

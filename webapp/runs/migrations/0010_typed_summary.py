@@ -1,6 +1,7 @@
 from django.db import migrations
 
-import webapp.runs.summary
+import advisor.run_summary
+import webapp.runs.fields
 
 
 class Migration(migrations.Migration):
@@ -14,8 +15,8 @@ class Migration(migrations.Migration):
                 migrations.AlterField(
                     model_name="run",
                     name="summary",
-                    field=webapp.runs.summary.RunSummaryField(
-                        blank=True, default=webapp.runs.summary.RunSummary
+                    field=webapp.runs.fields.RunSummaryField(
+                        blank=True, default=advisor.run_summary.RunSummary
                     ),
                 ),
             ]

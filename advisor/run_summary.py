@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from django.db import models
 from pydantic import TypeAdapter
 
 from advisor.costing.projection import Projection
@@ -92,13 +91,3 @@ def from_document(document: dict[str, Any]) -> RunSummary:
         raise ValueError(f"This run's summary has version {version}; this service knows {VERSION}.")
     known = {name: value for name, value in document.items() if value is not None}
     return _ADAPTER.validate_python(known)
-
-
-class RunSummaryField(models.JSONField):
-    """A `RunSummary` in a JSON column."""
-
-    def from_db_value(self, value: Any, expression: Any, connection: Any) -> RunSummary:
-        return from_document(super().from_db_value(value, expression, connection) or {})
-
-    def get_prep_value(self, value: Any) -> Any:
-        return to_document(value) if isinstance(value, RunSummary) else value
