@@ -59,5 +59,5 @@ def test_it_gives_up_with_the_log_when_a_part_cannot_start(tmp_path: Path) -> No
     )
     output = broken.communicate(timeout=60)[0]
     assert broken.returncode == 1
-    assert "The web process doesn't start" in output
+    assert "The web process fails to start" in output
     assert "TRIMTAB_WEB_WORKERS='many' is not a whole number" in output
