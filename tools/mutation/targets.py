@@ -1,0 +1,66 @@
+"""The modules that are tried, and the tests that concern each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CLAIM_TESTS = (
+    *("tests/service/test_claims.py", "tests/service/test_handing_out.py"),
+    "tests/service/test_background_work.py",
+)
+COSTING_TESTS = (
+    *("tests/money/test_cost.py", "tests/money/test_cost_notes.py", "tests/money/test_sums.py"),
+    *("tests/money/test_budget.py", "tests/money/test_phases_and_projection.py"),
+)
+LEDGER_TESTS = ("tests/rules/test_labels.py", "tests/rules/test_ledger.py")
+
+SUCCESSIVE_TESTS = (
+    *("tests/money/test_successive_keys.py", "tests/money/test_successive_figures.py"),
+    "tests/money/test_change_points.py",
+    "tests/money/test_successive.py",
+    *("-k", "not in_simulation"),
+)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A module of one or more files."""
+
+    name: str
+    files: tuple[str, ...]
+    """Paths or patterns, from the root of the checkout."""
+    tests: tuple[str, ...]
+    """What pytest is given, the fastest first."""
+
+    def sources(self) -> list[str]:
+        """The paths of its files."""
+        found = (path for pattern in self.files for path in ROOT.glob(pattern))
+        return sorted(str(path.relative_to(ROOT)) for path in found)
+
+
+TARGETS = (
+    Target("ledger", ("rules/ledger.py",), LEDGER_TESTS),
+    Target("labels", ("rules/labels.py",), LEDGER_TESTS),
+    Target("costing", ("advisor/costing/*.py",), COSTING_TESTS),
+    Target(
+        "attribution",
+        ("advisor/comparison/attribution.py",),
+        ("tests/money/test_attribution.py",),
+    ),
+    Target("successive", ("advisor/successive/*.py",), SUCCESSIVE_TESTS),
+    Target(
+        "scope",
+        ("webapp/runs/scope.py",),
+        ("tests/web/test_run_scope.py", "tests/web/test_access.py"),
+    ),
+    Target(
+        "claims",
+        (
+            *("webapp/background/claims.py", "webapp/background/conditions.py"),
+            *("webapp/background/handing_out.py", "webapp/background/kinds.py"),
+        ),
+        CLAIM_TESTS,
+    ),
+)

@@ -1,0 +1,191 @@
+"""Runs a target's tests on a mutant: in a copy of the checkout, in a forked process.
+
+What the tests import from libraries is imported before the fork. So a mutant costs about a second,
+of which half is pytest and Django.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import math
+import os
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+from .mutants import Mutant
+from .targets import ROOT, Target
+
+KILLED, TIMED_OUT, SURVIVED = "killed", "timed out", "survived"
+OUTPUT = "pytest.out"
+LEFT_OUT = (".git", ".venv", "var", "node_modules", ".mypy_cache", ".ruff_cache", ".hypothesis")
+PLUGINS = ("pytest_django.plugin", "pytest_timeout", "_hypothesis_pytestplugin")
+"""Those of pytest that the tests of the targets use. To import all that are installed takes 4 s."""
+OPTIONS = (
+    *("-x", "-q", "--nomigrations", "-m", "not long", "-p", "no:cacheprovider"),
+    *("-W", "ignore:Module already imported so cannot be rewritten"),
+    *(word for plugin in PLUGINS for word in ("-p", plugin)),
+)
+IMPORTED_ONCE = (
+    *PLUGINS,
+    *("boto3", "celery.app.base", "django.contrib.auth.hashers", "django.core.management"),
+    *("django.db.models", "django.template.defaulttags", "django.test", "hypothesis.strategies"),
+    *("kombu.transport.redis", "moto", "numpy", "pandas", "pyarrow.parquet", "pydantic", "redis"),
+    *("responses", "scipy.stats"),
+)
+
+
+class TestsFailError(Exception):
+    """What they print, and of which target they are."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    mutant: Mutant
+    verdict: str
+    cpu_seconds: float
+
+
+def outcomes(mutants: Sequence[Mutant], processes: int) -> Iterator[Outcome]:
+    """Of each mutant, in order, as they come.
+
+    Raises:
+        TestsFailError: of a target, on the code as it is.
+    """
+    for name in IMPORTED_ONCE:
+        importlib.import_module(name)
+    gc.freeze()
+    with (
+        tempfile.TemporaryDirectory(prefix="trimtab-mutation-") as folder,
+        ProcessPoolExecutor(processes, get_context("fork"), _begin, (folder,)) as pool,
+    ):
+        yield from pool.map(_try_out, mutants)
+
+
+_copy: _Copy
+
+
+def _begin(folder: str) -> None:
+    global _copy
+    _copy = _Copy(folder)
+
+
+def _try_out(mutant: Mutant) -> Outcome:
+    if os.getppid() != _copy.parent:
+        os._exit(1)
+    return _copy.try_out(mutant)
+
+
+class _Copy:
+    """The checkout of one worker process. Code is changed there, never in ours."""
+
+    def __init__(self, folder: str) -> None:
+        self.parent = os.getppid()
+        self.path = Path(tempfile.mkdtemp(dir=folder))
+        left_out = shutil.ignore_patterns(*LEFT_OUT)
+        shutil.copytree(ROOT, self.path, ignore=left_out, dirs_exist_ok=True)
+        self._unchanged_seconds: dict[Target, float] = {}
+        self._written_ns = time.time_ns()
+
+    def try_out(self, mutant: Mutant) -> Outcome:
+        target = mutant.target
+        if target not in self._unchanged_seconds:
+            self._unchanged_seconds[target] = self._seconds_of(target)
+        original = (self.path / mutant.file).read_text(encoding="utf-8")
+        self._write(mutant.file, mutant.code)
+        try:
+            limit_seconds = 5 * self._unchanged_seconds[target] + 5
+            return Outcome(mutant, *self._tested(target, limit_seconds))
+        finally:
+            self._write(mutant.file, original)
+
+    def _seconds_of(self, target: Target) -> float:
+        """Of the second time: the first one also compiles what it imports."""
+        for _ in range(2):
+            verdict, cpu_seconds = self._tested(target, limit_seconds=600)
+            if verdict != SURVIVED:
+                said = (self.path / OUTPUT).read_text(encoding="utf-8")
+                raise TestsFailError(f"{said}\nThe tests of {target.name} fail without a change.")
+        return cpu_seconds
+
+    def _write(self, file: str, code: str) -> None:
+        """With a time of its own, so that Python takes no compiled file for it."""
+        path = self.path / file
+        path.write_text(code, encoding="utf-8")
+        self._written_ns += 10**9
+        os.utime(path, ns=(self._written_ns, self._written_ns))
+
+    def _tested(self, target: Target, limit_seconds: float) -> tuple[str, float]:
+        """The verdict and CPU seconds, which are also what is limited."""
+        child = os.fork()
+        if child == 0:
+            self._test(target, limit_seconds)
+        code, cpu_seconds = _waited(child, 10 * limit_seconds)
+        if code == 0:
+            return SURVIVED, cpu_seconds
+        return TIMED_OUT if code in (None, -signal.SIGXCPU) else KILLED, cpu_seconds
+
+    def _test(self, target: Target, limit_seconds: float) -> None:
+        """In the forked process, which ends here."""
+        code = 1
+        try:
+            os.setsid()
+            resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(limit_seconds), -1))
+            os.chdir(self.path)
+            os.environ |= {
+                "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+                "TMPDIR": str(self.path.parent),
+                "TRIMTAB_DATA_DIR": str(self.path / "var"),
+            }
+            sys.path[:0] = [str(self.path), str(self.path / "agent")]
+            with (self.path / OUTPUT).open("w") as out:
+                os.dup2(out.fileno(), 1)
+                os.dup2(out.fileno(), 2)
+                code = pytest.main([*OPTIONS, *target.tests], plugins=[_WithoutShrinking()])
+        except Exception:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            os._exit(int(code))
+
+
+class _WithoutShrinking:
+    """One failing example is enough: nobody reads it."""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_configure(self) -> None:
+        phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate]
+        hypothesis.settings.register_profile("mutation", hypothesis.settings(), phases=phases)
+        hypothesis.settings.load_profile("mutation")
+
+
+def _waited(child: int, most_seconds: float) -> tuple[int | None, float]:
+    """The exit code of a child and its CPU seconds; what it has started is killed with it.
+
+    None: it took too long.
+    """
+    deadline = time.monotonic() + most_seconds
+    ended = 0
+    while not ended and time.monotonic() < deadline:
+        time.sleep(0.01)
+        ended, status, used = os.wait4(child, os.WNOHANG)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+    if not ended:
+        _, _, used = os.wait4(child, 0)
+    code = os.waitstatus_to_exitcode(status) if ended else None
+    return code, used.ru_utime + used.ru_stime
