@@ -75,6 +75,13 @@ def test_more_nodes_alone_are_all_of_the_difference(a, count):
     assert max(others) <= 2 * NANO
 
 
+@given(priced_factors(), nano_usd, seconds)
+def test_what_rounding_leaves_over_goes_to_no_factor_that_stayed_the_same(a, rate, length):
+    exact = rate * a.node_count * length / 3600
+    b = CostFactors(max(exact.quantize(NANO), NANO), rate, a.node_count, length)
+    assert terms(a, b)["node count"] == 0
+
+
 def test_what_the_bill_did_beyond_price_count_and_time_has_its_own_term():
     shared = replace(RUN_1, cost_usd=RUN_1.cost_usd / 2)
     assert terms(RUN_1, shared) == {
@@ -108,6 +115,13 @@ def test_a_millionth_or_a_nano_dollar_more_is_rounding_and_no_other_cause(
     assert sum(terms(a, b).values()) == b.cost_usd - a.cost_usd
 
 
+def test_shares_that_differ_are_another_cause_though_their_product_is_1():
+    half, double = (
+        replace(RUN_1, cost_usd=RUN_1.cost_usd * factor) for factor in (Decimal("0.5"), 2)
+    )
+    assert terms(half, double)["other"] == double.cost_usd - half.cost_usd
+
+
 def test_what_duration_changed_is_split_by_phases_which_may_be_absent():
     a = replace(RUN_1, phase_seconds={"initialise": Decimal(100), "train": Decimal(400)})
     b = replace(RUN_2, phase_seconds={"train": Decimal(300), "evaluate": Decimal(200)})
@@ -137,6 +151,34 @@ def test_the_phases_sum_to_what_duration_changed(a, b, before, after):
             assert sum(part.usd for part in term.parts) == term.usd
 
 
+def test_a_phase_that_one_run_has_costs_its_seconds_there():
+    """At $3.60 an hour a second is a tenth of a cent."""
+    rate, nodes = Decimal("3.6"), 1
+    a = CostFactors(Decimal("0.4"), rate, nodes, Decimal(400), {"train": Decimal(400)})
+    phases = {"train": Decimal(370), "evaluate": Decimal(30)}
+    b = CostFactors(Decimal("0.4"), rate, nodes, Decimal(400), phases)
+    parts = {"train": Decimal("-0.03"), "evaluate": Decimal("0.03")}
+    for before, after, sign in ((a, b, 1), (b, a, -1)):
+        found = attribute(before, after)
+        assert found is not None
+        [duration] = [term for term in found if term.parts]
+        assert duration.name == "duration"
+        assert {part.name: sign * part.usd for part in duration.parts} == parts
+    longer = replace(b, duration_seconds=Decimal(410), cost_usd=Decimal("0.41"))
+    found = attribute(a, replace(longer, phase_seconds={**phases, "save": Decimal(10)}))
+    assert found is not None
+    assert {p.name: p.usd for p in found[2].parts} == {**parts, "save": Decimal("0.01")}
+
+
+def test_phases_that_one_run_lacks_split_nothing():
+    told = replace(RUN_1, phase_seconds={"train": Decimal(400)})
+    free = replace(told, cost_usd=Decimal(0), usd_per_hour=Decimal(0))
+    for a, b in ((told, RUN_2), (RUN_2, told), (RUN_1, RUN_2), (told, free), (free, told)):
+        found = attribute(a, b)
+        assert found is not None
+        assert [term.parts for term in found] == [()] * len(found)
+
+
 def test_equal_durations_still_tell_which_phase_took_from_which():
     a = replace(RUN_1, phase_seconds={"initialise": Decimal(103), "train": Decimal(400)})
     b = replace(RUN_1, phase_seconds={"initialise": Decimal(3), "train": Decimal(500)})
@@ -156,6 +198,29 @@ def test_a_machine_that_costs_nothing_accounts_for_the_whole_difference():
     }  # fmt: skip
     assert terms(free, RUN_1)["instance type"] == RUN_1.cost_usd
     assert set(terms(free, free).values()) == {Decimal(0)}
+
+
+@pytest.mark.parametrize(
+    ("zeros", "told"),
+    [
+        ({"usd_per_hour"}, {"instance type": "-6.15672"}),
+        ({"node_count"}, {"node count": "-6.15672"}),
+        ({"duration_seconds"}, {"duration": "-6.15672"}),
+        ({"usd_per_hour", "node_count"}, {"instance type": "-3.07836", "node count": "-3.07836"}),
+        (
+            {"usd_per_hour", "node_count", "duration_seconds"},
+            {"instance type": "-2.05224", "node count": "-2.05224", "duration": "-2.05224"},
+        ),
+    ],
+)
+def test_factors_that_became_0_share_the_whole_difference(zeros, told):
+    """The other factors have none of it, 1 node among them."""
+    one = replace(RUN_1, node_count=1)
+    gone = replace(one, cost_usd=Decimal(0), **dict.fromkeys(zeros, Decimal(0)))
+    expected = {"instance type": Decimal(0), "node count": Decimal(0), "duration": Decimal(0)}
+    expected |= {name: Decimal(usd) for name, usd in told.items()}
+    assert terms(one, gone) == expected
+    assert terms(gone, one) == {name: -usd for name, usd in expected.items()}
 
 
 @given(any_factors, st.sets(st.sampled_from(["usd_per_hour", "node_count", "duration_seconds"])))
