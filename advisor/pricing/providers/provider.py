@@ -127,4 +127,4 @@ class Provider:
         Raises:
             ProviderError: it can't be had; `TokenRefusedError`: begin again.
         """
-        raise NotImplementedError(f"{self.title} has no source {source}")
+        raise ProviderError(f"{self.title} has no source {source}")
