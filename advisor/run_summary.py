@@ -51,9 +51,9 @@ class RunSummary:
     memory_p99_bytes: float | None = None
     gpu_busy_p95_pct: float | None = None
     phase_seconds: dict[str, float] = field(default_factory=dict)
-    unreadable: int = 0
+    unreadable: int | None = None
     """Stored objects that could not be read."""
-    missing_segments: int = 0
+    missing_segments: int | None = None
     """Segments that an agent announced and that did not arrive."""
     usd_per_hour: Decimal | None = None
     """Of one node, where all nodes are alike."""
@@ -68,7 +68,7 @@ class RunSummary:
     is_estimated: bool = False
     missing: list[str] = field(default_factory=list)
     """Why there is no price, as `node: reason`."""
-    node_count: int = 0
+    node_count: int | None = None
     instance_types: list[str] = field(default_factory=list)
     workload_key: str = ""
     configuration_key: str = ""

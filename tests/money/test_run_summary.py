@@ -47,7 +47,10 @@ def test_a_row_of_before_there_were_versions_is_read() -> None:
 
 
 def test_a_run_that_was_not_analysed_has_no_figures() -> None:
-    assert from_document({}) == RunSummary()
+    summary = from_document({})
+    assert summary == RunSummary()
+    counts = (summary.steps, summary.node_count, summary.unreadable, summary.missing_segments)
+    assert counts == (None, None, None, None)
 
 
 def test_a_later_version_is_refused_by_its_number() -> None:

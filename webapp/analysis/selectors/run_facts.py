@@ -19,7 +19,7 @@ def run_facts(run: Run) -> RunFacts:
         job=run.job.name,
         state=run.state,
         instance_types=tuple(summary.instance_types),
-        node_count=summary.node_count,
+        node_count=summary.node_count or 0,
         usd_per_hour=summary.usd_per_hour,
         duration_seconds=run.duration.total_seconds() if run.duration else None,
         cost_usd=run.cost_usd,

@@ -81,11 +81,11 @@ class RunPage:
 
     @property
     def missing_segments(self) -> int:
-        return self.run.summary.missing_segments
+        return self.run.summary.missing_segments or 0
 
     @property
     def unreadable(self) -> int:
-        return self.run.summary.unreadable
+        return self.run.summary.unreadable or 0
 
     @property
     def phases(self) -> list[tuple[str, float]]:
