@@ -1,7 +1,7 @@
 """Deletes what a plan names: first the row, then its objects.
 
-Killed in between, an object is left without a row, which the sweep of orphans finds; a row whose
-object is gone would be taken for damage.
+If the process is killed in between, an object without a row remains, and the orphan sweep finds it.
+A row without its object would look like damage.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SAMPLES = ("raw", "tiers", "artefact")
 
 
 def planned(now: datetime) -> list[Doomed]:
-    """All that a whole round would delete, in its order."""
+    """What a full round would delete, in the order of deletion."""
     store = _store()
     kept, deleted = _workspaces(now)
     due_items = [item for workspace in kept for item in plan(workspace, store, now)]
@@ -38,7 +38,7 @@ def planned(now: datetime) -> list[Doomed]:
 
 
 def everything(now: datetime) -> list[Doomed]:
-    """A whole round; what was deleted, as its plan named it."""
+    """Run a full round. Returns what was deleted, as listed in its plan."""
     kept, deleted = _workspaces(now)
     gone = [item for workspace in kept for item in round_of(workspace, now)]
     gone += [item for workspace in deleted for item in delete_workspace(workspace, now)]
@@ -46,25 +46,25 @@ def everything(now: datetime) -> list[Doomed]:
 
 
 def of_workspace(workspace: Workspace, now: datetime) -> list[Doomed]:
-    """One round in one workspace; where its deletion can no longer be undone, all of it."""
+    """The plan for one workspace: all of it, if its deletion can no longer be undone."""
     if due.deleted_workspaces(now).filter(pk=workspace.pk).exists():
         return delete_workspace(workspace, now)
     return round_of(workspace, now)
 
 
 def _workspaces(now: datetime) -> tuple[list[Workspace], list[Workspace]]:
-    """Those that stay, and those that go as a whole."""
+    """The workspaces to keep, and those to delete completely."""
     deleted = due.deleted_workspaces(now).order_by("pk")
     return list(Workspace.objects.exclude(pk__in=deleted).order_by("pk")), list(deleted)
 
 
 def round_of(workspace: Workspace, now: datetime) -> list[Doomed]:
-    """One round in one workspace."""
+    """Run one round in one workspace."""
     return carry_out(workspace, plan(workspace, _store(), now), now)
 
 
 def carry_out(workspace: Workspace, doomed: Sequence[Doomed], now: datetime) -> list[Doomed]:
-    """Delete what a plan of this workspace names and is still past its time; what went."""
+    """Delete what the workspace's plan lists, if it is still expired. Returns what was deleted."""
     gone: list[Doomed] = []
     samples = [item for item in doomed if item.kind in SAMPLES]
     for run_id, items in groupby(samples, key=lambda item: item.run_id):
@@ -76,7 +76,7 @@ def carry_out(workspace: Workspace, doomed: Sequence[Doomed], now: datetime) -> 
 
 
 def delete_workspace(workspace: Workspace, now: datetime) -> list[Doomed]:
-    """Everything of a workspace whose deletion can no longer be undone."""
+    """Delete everything of a workspace whose deletion can no longer be undone."""
     doomed = whole_workspace(workspace, _store())
     for item in doomed:
         if not due.deleted_workspaces(now).filter(pk=workspace.pk).exists():
@@ -89,7 +89,7 @@ def delete_workspace(workspace: Workspace, now: datetime) -> list[Doomed]:
 
 
 def delete_orphans(now: datetime) -> list[Doomed]:
-    """The orphans of the whole store, and what interrupted writes left."""
+    """Delete the orphans of the whole store, and the remains of interrupted writes."""
     store = _store()
     gone = []
     for orphan in orphans.orphans(store, now):
@@ -100,7 +100,7 @@ def delete_orphans(now: datetime) -> list[Doomed]:
 
 
 def _delete_samples(run_id: UUID | None, items: list[Doomed]) -> list[Doomed]:
-    """A plan names a run's objects one after the other: their keys begin with its id."""
+    """Group a plan's objects by run. They are in order, since their keys begin with the run's id."""
     store = _store()
     for start in range(0, len(items), BATCH):
         batch = items[start : start + BATCH]
@@ -112,7 +112,7 @@ def _delete_samples(run_id: UUID | None, items: list[Doomed]) -> list[Doomed]:
 
 @transaction.atomic
 def _forget(run_id: UUID | None, batch: list[Doomed]) -> None:
-    """The rows of a batch of objects; the run remembers from then on that they are gone."""
+    """Delete the rows of a batch of objects, and note on the run that they were deleted."""
     now = timezone.now()
     keys = [item.name for item in batch]
     kinds = {item.kind for item in batch}
@@ -127,7 +127,7 @@ def _forget(run_id: UUID | None, batch: list[Doomed]) -> None:
 
 
 def _delete_run(item: Doomed, workspace: Workspace, now: datetime) -> bool:
-    """False if it is no longer due: somebody restored it or changed the setting."""
+    """Returns False if it is no longer due: a person restored it or changed the setting."""
     old, deleted = due.old_runs(workspace, now), due.deleted_runs(workspace, now)
     ids = _one(item.run_id)
     run = old.filter(pk__in=ids).first() or deleted.filter(pk__in=ids).first()
@@ -151,7 +151,7 @@ def _delete_rows_and_objects(run: Run) -> None:
 
 
 def _keys(run: Run) -> list[str]:
-    """The objects that rows of this run speak of; any other one is an orphan, or under way."""
+    """The objects that rows of this run refer to. Any other object is an orphan or being uploaded."""
     every = (
         Segment.objects.filter(session__node__attempt__run=run),
         Chunk.objects.filter(node__attempt__run=run),
@@ -161,7 +161,7 @@ def _keys(run: Run) -> list[str]:
 
 
 def _delete_job(item: Doomed, workspace: Workspace, now: datetime) -> bool:
-    """False if it was restored, or a run of it stays."""
+    """Returns False if it was restored, or one of its runs is kept."""
     empty = due.deleted_jobs(workspace, now).filter(pk__in=[item.row], runs=None)
     return empty.delete()[0] > 0
 

@@ -1,4 +1,4 @@
-"""What is past its time, as rows. Nothing is deleted or read here."""
+"""Queries for expired rows. They delete nothing and read no objects."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ UNDO_RUN = timedelta(days=UNDO_DAYS)
 
 
 def settled_runs(workspace: Workspace) -> QuerySet[Run]:
-    """Runs that have ended or fell silent, and whose analysis has nothing left to do."""
+    """Finished or lost runs whose analysis is complete."""
     pending = Analysis.objects.filter(is_open(), run=OuterRef("pk"))
     ended = Run.objects.filter(workspace=workspace).exclude(state=Run.RUNNING)
     return ended.exclude(Exists(pending))
 
 
 def raw_chunks(workspace: Workspace, now: datetime) -> QuerySet[Chunk]:
-    """Single samples past their time, where 60 s means of the same hour are kept."""
+    """Expired single samples, if 60 s means of the same hour are kept."""
     tier = Chunk.objects.filter(
         node=OuterRef("node"),
         kind="samples",
@@ -41,12 +41,12 @@ def raw_chunks(workspace: Workspace, now: datetime) -> QuerySet[Chunk]:
 
 
 def tier_chunks(workspace: Workspace, now: datetime) -> QuerySet[Chunk]:
-    """Everything compacted that is past the time of tiers: tiers, steps, events, single samples."""
+    """Expired compacted objects: tiers, steps, events, single samples."""
     return _chunks(workspace, now, workspace.keep_tiers_days)
 
 
 def left_segments(workspace: Workspace, now: datetime) -> QuerySet[Segment]:
-    """Uploads that were never compacted, since something of their hour can't be read."""
+    """Uploads that were never compacted, because an object of their hour can't be read."""
     segments = Segment.objects.exclude(object_key="").filter(
         session__node__attempt__run__in=settled_runs(workspace)
     )
@@ -59,7 +59,7 @@ def artefacts(workspace: Workspace, now: datetime) -> QuerySet[Artefact]:
 
 
 def old_runs(workspace: Workspace, now: datetime) -> QuerySet[Run]:
-    """Runs past their time, but for those that a followed recommendation rests on."""
+    """Expired runs, except those behind a followed recommendation."""
     followed = Recommendation.objects.exclude(
         state__in=(Recommendation.ACTIVE, Recommendation.EXPIRED)
     )
@@ -69,14 +69,14 @@ def old_runs(workspace: Workspace, now: datetime) -> QuerySet[Run]:
 
 
 def deleted_runs(workspace: Workspace, now: datetime) -> QuerySet[Run]:
-    """Deleted by a person, or with their job, longer ago than it can be undone."""
+    """Deleted, alone or with their job, too long ago to be undone."""
     since = now - UNDO_RUN
     gone = Q(deleted_at__lt=since) | Q(job__deleted_at__lt=since)
     return Run.objects.filter(gone, workspace=workspace)
 
 
 def deleted_jobs(workspace: Workspace, now: datetime) -> QuerySet[Job]:
-    """With each go the jobs that were merged into it."""
+    """Jobs to delete. The jobs merged into each are deleted with it."""
     return Job.objects.filter(workspace=workspace, deleted_at__lt=now - UNDO_RUN)
 
 
@@ -92,7 +92,7 @@ def _chunks(workspace: Workspace, now: datetime, days: int | None) -> QuerySet[C
 
 
 def _older(rows: QuerySet[Row], field: str, now: datetime, days: int | None) -> QuerySet[Row]:
-    """Those whose `field` is more than `days` ago; none where things are kept for ever."""
+    """Rows whose `field` is more than `days` ago; none if they are kept indefinitely."""
     if days is None:
         return rows.none()
     return rows.filter(**{f"{field}__lt": now - timedelta(days=days)})

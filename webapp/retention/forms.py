@@ -1,4 +1,4 @@
-"""How long a workspace keeps what."""
+"""The retention periods of a workspace."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIELDS = {
 
 
 class RetentionForm(forms.ModelForm):  # type: ignore[type-arg]
-    """Days from 1 up; empty is for ever. What is found later is never kept for less time."""
+    """Days, at least 1; empty: forever. Results are kept at least as long as their samples."""
 
     class Meta:
         model = Workspace
@@ -31,7 +31,7 @@ class RetentionForm(forms.ModelForm):  # type: ignore[type-arg]
             self.fields[name] = forms.IntegerField(
                 label=FIELDS[name], min_value=1, max_value=MOST_DAYS, required=False
             )
-            self.fields[name].widget.attrs["placeholder"] = "for ever"
+            self.fields[name].widget.attrs["placeholder"] = "forever"
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}

@@ -1,4 +1,4 @@
-"""The daily rounds of retention, and what they have deleted."""
+"""The daily retention rounds, and what they deleted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from webapp.background.models import Claimable
 
 
 class RetentionRound(Claimable):
-    """Deleting what is past its time in one workspace. `wanted` rises once a day."""
+    """Deletes what has expired in one workspace. `wanted` rises once a day."""
 
     workspace = models.OneToOneField(Workspace, models.CASCADE, related_name="retention_round")
 
@@ -24,7 +24,7 @@ class RetentionReport(models.Model):
     workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="retention_reports")
     at = models.DateTimeField(default=timezone.now)
     counts = models.JSONField(default=dict)
-    """Kind of thing -> how many."""
+    """Kind -> number deleted."""
     size_bytes = models.BigIntegerField(default=0)
 
     class Meta:

@@ -1,4 +1,4 @@
-"""Objects that no row speaks of: what an interrupted upload or deletion left behind."""
+"""Objects without a row: the remains of interrupted uploads and deletions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from webapp.retention.plan import Doomed
 from webapp.runs.models import Artefact, Chunk, Segment
 
 YOUNG = timedelta(days=1)
-"""An object is written before its row: a young one may belong to an upload under way."""
+"""An object is written before its row, so a young one may belong to a running upload."""
 PAGE = 500
 
 

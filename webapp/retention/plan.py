@@ -1,4 +1,4 @@
-"""What the next round would delete, thing by thing. Looking changes nothing."""
+"""Lists what the next round would delete. Deletes nothing."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Kind = Literal["raw", "tiers", "artefact", "run", "job", "workspace", "orphan"]
 
 @dataclass(frozen=True)
 class Doomed:
-    """One thing that goes: an object of the store, or a row with all that hangs on it.
+    """One item to delete: a stored object, or a row with everything that belongs to it.
 
     Attributes:
-        name: the object's key, or what people call the row.
+        name: the object's key, or the row's display name.
         run_id: the run, or whose samples they are.
         row: primary key of a job or workspace.
     """
@@ -37,7 +37,7 @@ class Doomed:
 
 
 def plan(workspace: Workspace, store: ObjectStore, now: datetime) -> list[Doomed]:
-    """Everything of one workspace that is past its time at `now`, each thing once."""
+    """Everything of one workspace that has expired at `now`, each item once."""
     runs = list(_runs(workspace, store, now))
     whole = {doomed.run_id for doomed in runs}
     samples = [item for item in _samples(workspace, store, now) if item.run_id not in whole]
@@ -46,7 +46,7 @@ def plan(workspace: Workspace, store: ObjectStore, now: datetime) -> list[Doomed
 
 
 def whole_workspace(workspace: Workspace, store: ObjectStore) -> list[Doomed]:
-    """Everything of a workspace, and the workspace itself at the end."""
+    """Everything of a workspace, then the workspace itself."""
     runs = [
         _run(run, store) for run in Run.objects.filter(workspace=workspace).select_related("job")
     ]
@@ -71,12 +71,12 @@ def _run(run: Run, store: ObjectStore) -> Doomed:
 
 
 def prefix(run_id: UUID) -> str:
-    """Where all objects of a run lie."""
+    """The key prefix of all objects of a run."""
     return f"runs/{run_id}/"
 
 
 def _samples(workspace: Workspace, store: ObjectStore, now: datetime) -> Iterator[Doomed]:
-    """Objects with a row of their own: single samples, tiers and the rest, artefacts."""
+    """Objects that have a row: single samples, tiers, steps, events and artefacts."""
     owners: dict[str, tuple[Kind, UUID]] = {}
     for chunk in due.raw_chunks(workspace, now):
         owners[chunk.object_key] = ("raw", chunk.node.attempt.run_id)
@@ -93,6 +93,6 @@ def _samples(workspace: Workspace, store: ObjectStore, now: datetime) -> Iterato
 
 
 def _sizes(store: ObjectStore, run_ids: Iterable[UUID]) -> dict[str, int]:
-    """Key -> bytes, by one listing a run."""
+    """Key -> size in bytes; one listing per run."""
     listings = (store.list(prefix(run_id)) for run_id in run_ids)
     return {stored.key: stored.size_bytes for listing in listings for stored in listing}

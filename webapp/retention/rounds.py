@@ -15,7 +15,7 @@ from webapp.retention import deletion
 from webapp.retention.models import RetentionRound
 
 MOST_SECONDS = 3600
-"""Of one round; then Celery ends it, and the next attempt goes on."""
+"""After this time Celery ends a round. The next attempt continues it."""
 KIND = Kind(
     id="retention",
     title="Retention",
@@ -28,7 +28,8 @@ KIND = Kind(
         max_attempts=5,
         first_pause=timedelta(minutes=10),
         longest_pause=timedelta(hours=3),
-        # A round reads a whole workspace: the others wait, and uploads are analysed meanwhile.
+        # A round reads a whole workspace, so only one runs at a time, and uploads are analysed
+        # meanwhile.
         most_queued=1,
     ),
     workspace="workspace",
@@ -41,14 +42,14 @@ logger = logging.getLogger(__name__)
 
 
 def want_all() -> None:
-    """Have a round made in every workspace, also in those that are deleted."""
+    """Queue a round for every workspace, including deleted ones."""
     rounds = [RetentionRound(workspace=workspace) for workspace in Workspace.objects.all()]
     RetentionRound.objects.bulk_create(rounds, ignore_conflicts=True, batch_size=500)
     claims.want(RetentionRound.objects.all())
 
 
 def carry_out(workspace_id: int) -> None:
-    """Make the round of a workspace, if it is due. An interrupted one goes on with the next."""
+    """Run a workspace's round if it is due. The next round continues an interrupted one."""
     held = claims.claim(KIND, workspace_id)
     if held is None:
         return

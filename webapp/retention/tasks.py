@@ -13,7 +13,7 @@ LIMITS = {"time_limit": rounds.MOST_SECONDS, "soft_time_limit": rounds.MOST_SECO
 
 @shared_task(name="retention.carry_out", **LIMITS)
 def carry_out() -> None:
-    """Once a day: a round in every workspace, and what belongs to none."""
+    """Once a day: queue a round for every workspace, and delete orphans."""
     rounds.want_all()
     handing_out.sweep(rounds.KIND)
     deletion.delete_orphans(timezone.now())

@@ -1,4 +1,4 @@
-"""How long things are kept, and the deletion of a workspace."""
+"""Retention settings, and deletion of a workspace."""
 
 from django.urls import path
 

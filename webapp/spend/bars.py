@@ -26,14 +26,14 @@ class DayBar:
 
 @dataclass(frozen=True)
 class MonthBars:
-    """`top_usd` is the dearest day's."""
+    """`top_usd` is the cost of the most expensive day."""
 
     bars: list[DayBar]
     top_usd: Decimal
 
 
 def month_bars(workspace: Workspace, month: Month) -> MonthBars | None:
-    """One bar a UTC day that has any of the month; None: nothing was spent."""
+    """One bar for each UTC day that overlaps the month; None: nothing was spent."""
     by_day = usd_by_day(workspace, month.start, month.end)
     top = max(by_day.values(), default=Decimal(0))
     if not top:

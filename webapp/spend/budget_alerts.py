@@ -18,7 +18,7 @@ def record_alerts(now: datetime) -> int:
 
 
 def _record(line: BudgetLine) -> bool:
-    """Whether the state is new; a better one than an earlier one this month is not."""
+    """Whether the state is new. A state better than an earlier one of the month is not new."""
     if line.state == OK:
         return False
     worse_or_same = STATES[STATES.index(line.state) :]

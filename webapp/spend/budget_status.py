@@ -35,13 +35,13 @@ WIDTH = 1000
 
 @dataclass(frozen=True)
 class BudgetLine:
-    """A budget with its standing; the figures of its bar are in a box `WIDTH` wide."""
+    """A budget's state this month. The figures of its bar are for a box `WIDTH` wide."""
 
     budget: Budget
     month: Month
     standing: Standing
     unpriced_count: int
-    """Runs of the month that have no price, so that the budget can't count them."""
+    """The month's runs without a price, which the budget can't count."""
 
     @property
     def state(self) -> str:
@@ -77,7 +77,7 @@ class BudgetLine:
 
 
 def standings(workspace: Workspace, budgets: Iterable[Budget], now: datetime) -> list[BudgetLine]:
-    """Of the month that `now` is in, the worst first."""
+    """Budgets in the month of `now`, the worst state first."""
     wanted = list(budgets)
     if not wanted:
         return []
@@ -98,7 +98,7 @@ def standings(workspace: Workspace, budgets: Iterable[Budget], now: datetime) ->
 
 
 def standing_of(job: Job, now: datetime) -> BudgetLine | None:
-    """Where the job's own budget stands in the month that `now` is in; None: it has none."""
+    """The state of the job's own budget in the month of `now`; None: the job has none."""
     lines = standings(job.workspace, budgets_of(job.workspace).filter(job=job), now)
     return lines[0] if lines else None
 

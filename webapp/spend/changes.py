@@ -1,4 +1,4 @@
-"""Making, changing and deleting budgets, with an audit entry each."""
+"""Creates, changes and deletes budgets, each with an audit entry."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def make(budget: Budget, actor: User) -> None:
 
 @transaction.atomic
 def change(budget: Budget, actor: User, amount_usd: Decimal, threshold_pct: int) -> None:
-    """Only the figures: a budget of something else is another budget."""
+    """Changes amount and threshold only. A budget can't move to another subject."""
     before = {name: _plain(budget, name) for name in FIELDS}
     budget.amount_usd, budget.threshold_pct = amount_usd, threshold_pct
     budget.save(update_fields=FIELDS)
@@ -42,7 +42,7 @@ def delete(budget: Budget, actor: User) -> None:
 
 @transaction.atomic
 def restore(budget: Budget, actor: User) -> bool:
-    """False: there is another one of the same thing by now."""
+    """Returns False if the subject has another budget by now."""
     same = {name: getattr(budget, name) for name in ("workspace", "job", "tag_key", "tag_value")}
     if Budget.objects.filter(**same, deleted_at=None).exists():
         return False

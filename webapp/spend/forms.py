@@ -1,4 +1,4 @@
-"""What people fill in about budgets."""
+"""The forms of budgets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS = (("workspace", "The whole workspace"), ("job", "A job"), ("tag", "Runs w
 
 
 class FiguresForm(forms.Form):
-    """How much, and when to say so."""
+    """The amount, and the alert threshold."""
 
     amount_usd = forms.DecimalField(
         label="USD per month", min_value=LEAST_USD, max_value=MOST_USD, decimal_places=2
@@ -28,7 +28,7 @@ class FiguresForm(forms.Form):
 
 
 class BudgetForm(FiguresForm):
-    """A new budget, of the workspace, a job or a tag."""
+    """A new budget for the workspace, a job or a tag."""
 
     kind = forms.ChoiceField(label="Of", choices=KINDS)
     job = forms.ChoiceField(label="Job", required=False)
@@ -54,7 +54,7 @@ class BudgetForm(FiguresForm):
         return cleaned
 
     def budget(self) -> Budget:
-        """Not saved, without its workspace."""
+        """The budget, unsaved and without its workspace."""
         values = self.cleaned_data
         return Budget(
             **self._subject(),

@@ -1,4 +1,4 @@
-"""What a workspace means to spend in a month, and when that was overrun."""
+"""Monthly budgets, and the alerts about them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from webapp.runs.models import Job
 
 
 class Budget(models.Model):
-    """Of one job, of all runs with a tag, or of the workspace: where neither is named."""
+    """The budget of a job, of all runs with a tag, or, if neither is set, of the workspace."""
 
     workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="budgets")
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
@@ -26,7 +26,7 @@ class Budget(models.Model):
     threshold_pct = models.PositiveSmallIntegerField(default=80)
     created_at = models.DateTimeField(default=timezone.now)
     deleted_at = models.DateTimeField(null=True, blank=True)
-    """Gone from every page; can be undone."""
+    """Hidden from every page; can be restored."""
 
     class Meta:
         # Two, since NULLs are distinct in an SQLite index.
@@ -66,7 +66,7 @@ class Crossing(models.Model):
     spent_usd = UsdField()
     forecast_usd = UsdField()
     amount_usd = UsdField()
-    """Of the budget, as it was then."""
+    """The budget's amount at that time."""
     crossed_at = models.DateTimeField(default=timezone.now)
 
     class Meta:

@@ -1,4 +1,4 @@
-"""Months of a workspace, which begin at midnight in its own time zone."""
+"""Calendar months in a workspace's time zone."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Month:
         return (self.shifted(1).first_day - self.first_day).days
 
     def shifted(self, by: int) -> Month:
-        """So many months later."""
+        """The month that many months later."""
         number = self.year * 12 + self.month - 1 + by
         return Month(number // 12, number % 12 + 1, self.zone)
 
@@ -62,7 +62,7 @@ def parsed(text: str, workspace: Workspace, now: datetime) -> Month:
     """`2026-11`; empty is the current one.
 
     Raises:
-        ValueError: it's something else, or before 2000 or in the future.
+        ValueError: not a month, before 2000, or in the future.
     """
     present = current(workspace, now)
     if not text:

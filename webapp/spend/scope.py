@@ -1,4 +1,4 @@
-"""What the members of a workspace may see of its spend."""
+"""The spend that members of a workspace may see."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from webapp.spend.models import Budget
 
 
 def budgets_of(workspace: Workspace) -> QuerySet[Budget]:
-    """Not the deleted ones, nor those of jobs that are deleted or merged into others."""
+    """Without deleted budgets, and those of deleted or merged jobs."""
     there = {"deleted_at": None, "job__deleted_at": None, "job__merged_into": None}
     return Budget.objects.filter(workspace=workspace, **there).select_related("job", "workspace")
 
 
 def every_budget_of(workspace: Workspace) -> QuerySet[Budget]:
-    """The deleted ones as well, whose deletion may be undone."""
+    """Including deleted budgets, which can be restored."""
     return Budget.objects.filter(workspace=workspace).select_related("job")
 
 

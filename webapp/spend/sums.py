@@ -1,7 +1,7 @@
-"""What was spent between two moments, by job, owner and tags: exact sums of nano-USD.
+"""Spend between two moments, by job, owner and tags: exact sums in nano-USD.
 
-Costs are kept by node and UTC day, and months begin at any time of a UTC day. Whole days are summed
-by the database; the few costs of the days in which the span begins or ends are cut at that moment.
+Costs are kept per node and UTC day, but months can begin at any time of a UTC day. The database
+sums the whole days. The few costs of the first and last day are split at that moment.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _CUT = (
     *("day", "usd", "node", "run", "run__owner", "run__tags", "run__job"),
     *("run__job__name", "run__job__owner", "run__job__tags"),
 )
-"""What is read of a cost: a run's row is wide."""
+"""The columns that are read, because a run's row is wide."""
 
 
 @dataclass
 class Spend:
-    """Of all runs of a job that have the same owner and tags, in a span of time.
+    """The spend of a job's runs with the same owner and tags, in a time span.
 
-    A run is counted where it began; its cost is where it held its machines.
+    A run is counted when it began. Its cost is counted when it held its machines.
     """
 
     job: str
@@ -45,16 +45,16 @@ class Spend:
     owner: str
     tags: dict[str, str]
     usd: Decimal | None = None
-    """Exact; None: nothing that has a price."""
+    """Exact; None: no run has a price."""
     run_count: int = 0
     unpriced_count: int = 0
     billed_usd: Decimal | None = None
-    """Where somebody entered it."""
+    """The sum of the billed amounts that were entered."""
     counted_usd: Decimal | None = None
-    """The whole cost of just these, to be held against it."""
+    """The whole cost of the runs with a billed amount, for comparison."""
 
     def counting(self, row: Mapping[str, Any]) -> Spend:
-        """With the runs that a row of the database counted; empty: none."""
+        """With the runs that a database row counted; an empty row: none."""
         self.run_count, self.unpriced_count = row.get("runs", 0), row.get("unpriced", 0)
         self.billed_usd, self.counted_usd = row.get("billed"), row.get("counted")
         return self
@@ -62,12 +62,12 @@ class Spend:
 
 @dataclass
 class Spends:
-    """Found by job, owner and tags."""
+    """Entries by job, owner and tags."""
 
     by_group: dict[str, Spend] = field(default_factory=dict)
 
     def of(self, group: dict[str, Any], prefix: str = "") -> Spend:
-        """The entry that a row belongs to."""
+        """The entry for a row."""
         job_id, owner, tags = (group[f"{prefix}{name}"] for name in GROUP)
         name = json.dumps([job_id, owner, tags], sort_keys=True)
         if name not in self.by_group:
@@ -83,7 +83,7 @@ class Spends:
 def spends(
     workspace: Workspace, start: datetime, end: datetime, job: Job | None = None
 ) -> list[Spend]:
-    """What was spent, and the runs that began, between `start` and `end`.
+    """The spend, and the runs that began, between `start` and `end`.
 
     Args:
         job: only its runs; None: all.
@@ -103,7 +103,7 @@ def spends(
 
 
 def usd_by_day(workspace: Workspace, start: datetime, end: datetime) -> dict[date, Decimal]:
-    """What was spent on each UTC day between `start` and `end`."""
+    """The spend on each UTC day between `start` and `end`."""
     parts = priced_parts_of(workspace)
     grouped = parts.filter(whole_days(start, end)).order_by().values("day")
     by_day = {row["day"]: row["sum_usd"] for row in grouped.annotate(sum_usd=Sum("usd"))}
@@ -113,13 +113,13 @@ def usd_by_day(workspace: Workspace, start: datetime, end: datetime) -> dict[dat
 
 
 def first_cost_at(workspace: Workspace) -> datetime | None:
-    """When the first run began that has a price."""
+    """The start of the first run that has a price."""
     priced = runs_of(workspace).filter(cost_usd__isnull=False, started_at__isnull=False)
     return priced.order_by("started_at").values_list("started_at", flat=True).first()
 
 
 def whole_days(start: datetime, end: datetime) -> Q:
-    """Of cost parts: the UTC days that are whole within the span."""
+    """A filter for costs of UTC days that are entirely within the span."""
     return Q(day__gte=_first_whole_day(start), day__lt=end.astimezone(UTC).date())
 
 
@@ -129,14 +129,14 @@ def _first_whole_day(start: datetime) -> date:
 
 
 def cut_days(parts: QuerySet[CostPart], *moments: datetime) -> Iterator[CostPart]:
-    """The costs of the UTC days that these moments are within."""
+    """The costs of the UTC days that contain these moments."""
     days = {moment.astimezone(UTC).date() for moment in moments if not _is_midnight(moment)}
     cut = parts.filter(day__in=days).select_related("run__job", "node").only(*_CUT)
     return iter(cut.prefetch_related("node__sessions", "prices"))
 
 
 def between(part: CostPart, start: datetime, end: datetime) -> Decimal:
-    """What of a day's cost belongs to the span."""
+    """The part of a day's cost that belongs to the span."""
     day_start = _midnight(part.day)
     prices = [plain(row) for row in part.prices.all()]
     held = list(_held(part, day_start, day_start + _DAY))
@@ -152,7 +152,7 @@ def _held(part: CostPart, start: datetime, end: datetime) -> Iterator[Interval]:
 
 
 def _runs(runs: QuerySet[Run], start: datetime, end: datetime) -> Iterable[dict[str, Any]]:
-    """Those that began in the span, grouped."""
+    """The runs that began in the span, grouped."""
     began = runs.filter(started_at__gte=start, started_at__lt=end)
     billed = Q(billed_usd__isnull=False)
     grouped: Iterable[dict[str, Any]] = (

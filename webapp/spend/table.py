@@ -1,4 +1,4 @@
-"""A month's spend as a table: by job, owner or tag; or the last months, one a line."""
+"""A month's spend as a table by job, owner or tag, or one line per month."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ NOBODY = "nobody"
 
 @dataclass
 class Line:
-    """One line, or the sum of all; see `Spend`."""
+    """One line, or the total; see `Spend`."""
 
     label: str
     usd: Decimal | None = None
-    """None: there are runs, and none has a price."""
+    """None: no run has a price."""
     run_count: int = 0
     unpriced_count: int = 0
     billed_usd: Decimal | None = None
@@ -31,7 +31,7 @@ class Line:
 
     @property
     def difference_usd(self) -> Decimal | None:
-        """Billed less counted, of the runs whose bill was entered."""
+        """Billed minus counted, for runs with a billed amount."""
         if self.billed_usd is None or self.counted_usd is None:
             return None
         return self.billed_usd - self.counted_usd
@@ -46,14 +46,14 @@ class Line:
 
 @dataclass(frozen=True)
 class Table:
-    """Lines that sum to `total` exactly."""
+    """Lines that add up to `total` exactly."""
 
     month: Month
     by: str
     key: str
-    """Of the tag, where lines are by tag."""
+    """The tag's key, if lines are by tag."""
     keys: list[str]
-    """All tags that the month's runs have."""
+    """All tag keys of the month's runs."""
     lines: list[Line]
     total: Line
 
@@ -67,7 +67,7 @@ class Table:
 
 
 def table(workspace: Workspace, month: Month, by: str, key: str = "") -> Table:
-    """`by` as in `BY`; an empty `key` is the tag that most runs have."""
+    """`by` as in `BY`; an empty `key`: the most common tag."""
     spent = spends(workspace, month.start, month.end) if by != MONTH else []
     keys = _keys(spent)
     key = key or (keys[0] if keys else "")
@@ -101,7 +101,7 @@ def _tag(spend: Spend, key: str) -> str:
 
 
 def _grouped(spent: Iterable[Spend], label: Callable[[Spend], str]) -> list[Line]:
-    """The dearest first; what has no price at the end."""
+    """The most expensive first; lines without a price last."""
     lines: dict[str, Line] = {}
     for spend in spent:
         name = label(spend)
@@ -110,7 +110,7 @@ def _grouped(spent: Iterable[Spend], label: Callable[[Spend], str]) -> list[Line
 
 
 def _months(workspace: Workspace, last: Month) -> list[Line]:
-    """The months up to that one, the latest first; those before the first run are left out."""
+    """The months up to that one, newest first, without those before the first run."""
     months = [last.shifted(-back) for back in range(MONTHS_SHOWN)]
     lines = []
     for month, spend in zip(months, by_month(workspace, months), strict=True):
@@ -122,7 +122,7 @@ def _months(workspace: Workspace, last: Month) -> list[Line]:
 
 
 def _known(spend: Spend | Line) -> Decimal | None:
-    """A run that has a price may have held its machine for no time yet."""
+    """A priced run may have cost nothing yet."""
     if spend.usd is None and spend.unpriced_count < spend.run_count:
         return Decimal(0)
     return spend.usd

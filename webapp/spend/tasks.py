@@ -1,4 +1,4 @@
-"""Looks now and then where the budgets stand."""
+"""Celery's task that checks the budgets periodically."""
 
 from __future__ import annotations
 

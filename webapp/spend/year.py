@@ -1,4 +1,4 @@
-"""What each of some successive months cost, in a handful of queries for all of them."""
+"""The spend of successive months, in a fixed number of queries."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from webapp.spend.sums import Spend, between, cut_days, whole_days
 
 
 def by_month(workspace: Workspace, months: Sequence[Month]) -> list[Spend]:
-    """One of each month, in the order given; they must follow each other, the latest first.
+    """One entry per month, in the given order: consecutive months, the latest first.
 
-    A run counts where it began; its cost where it held its machines.
+    A run is counted when it began. Its cost is counted when it held its machines.
     """
     runs = _runs(workspace, months)
     usd = dict(_usd(workspace, months))
@@ -32,7 +32,7 @@ def by_month(workspace: Workspace, months: Sequence[Month]) -> list[Spend]:
 
 
 def _usd(workspace: Workspace, months: Sequence[Month]) -> Iterator[tuple[date, Decimal]]:
-    """First day of a month -> what it cost; no entry: nothing that has a price."""
+    """First day of a month -> its cost; no entry: no run has a price."""
     parts = priced_parts_of(workspace)
     edges = [month.start for month in months] + [months[0].end]
     cut = list(cut_days(parts, *edges))
@@ -40,7 +40,7 @@ def _usd(workspace: Workspace, months: Sequence[Month]) -> Iterator[tuple[date, 
     days = whole.exclude(day__in={part.day for part in cut}).annotate(sum_usd=Sum("usd"))
     usd_by_month: defaultdict[date, list[Decimal]] = defaultdict(list)
     for row in days:
-        # No month begins a day away from UTC's: only days that are cut are of two.
+        # Local months begin within a day of UTC's, so only split days belong to two months.
         usd_by_month[row["day"].replace(day=1)].append(row["sum_usd"])
     for month in months:
         amounts = usd_by_month[month.first_day]
@@ -52,14 +52,14 @@ def _usd(workspace: Workspace, months: Sequence[Month]) -> Iterator[tuple[date, 
 
 
 def _touches(month: Month, day: date) -> bool:
-    """Whether some of a UTC day may be in it."""
+    """Whether a UTC day may overlap it."""
     return month.start.date() <= day <= month.end.date()
 
 
 def _runs(workspace: Workspace, months: Sequence[Month]) -> dict[date, dict[str, Any]]:
-    """First day of a month -> counts of the runs that began in it."""
+    """First day of a month -> number of runs that began in it."""
     span = {"started_at__gte": months[-1].start, "started_at__lt": months[0].end}
-    # Which month's start is the latest before the run's: a time zone is nothing to ask SQL for.
+    # The latest month start before the run's start. SQL can't do time zones portably.
     began = Case(*(When(started_at__gte=month.start, then=n) for n, month in enumerate(months)))
     billed = Q(billed_usd__isnull=False)
     grouped = (

@@ -1,4 +1,4 @@
-"""Deleting a workspace, and taking that back."""
+"""Deletes and restores workspaces."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from webapp.retention.due import UNDO_WORKSPACE
 @owners_only
 @require_http_methods(["GET", "POST"])
 def delete_workspace(request: PersonRequest) -> HttpResponse:
-    """Asks for the workspace's name, since everything in it goes."""
+    """Asks for the workspace's name, because everything in it is deleted."""
     named = request.POST.get("name", "").strip()
     if request.method == "POST" and named == request.workspace.name:
         return _delete(request)
@@ -41,7 +41,7 @@ def _delete(request: PersonRequest) -> HttpResponse:
 @signed_in_only
 @require_safe
 def deleted_workspaces(request: PersonRequest) -> HttpResponse:
-    """The person's own that can still be brought back."""
+    """The person's deleted workspaces that can still be restored."""
     workspaces = [(w, _goes_at(w)) for w in scope.deleted_workspaces_of(request.user)]
     return render(request, "retention/deleted_workspaces.html", {"workspaces": workspaces})
 
@@ -50,7 +50,7 @@ def deleted_workspaces(request: PersonRequest) -> HttpResponse:
 @require_POST
 @transaction.atomic
 def restore_workspace(request: PersonRequest, deleted_uuid: UUID) -> HttpResponse:
-    """Bring one back with everything in it; its tokens work again."""
+    """Restore a workspace with everything in it. Its tokens work again."""
     own = scope.deleted_workspaces_of(request.user)
     workspace = get_object_or_404(own, uuid=deleted_uuid)
     workspace.deleted_at = None

@@ -1,4 +1,4 @@
-"""How long things are kept, what goes next, and what went."""
+"""The retention settings, what will be deleted next, and what was deleted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MOST_REPORTS = 10
 
 @dataclass(frozen=True)
 class Sum:
-    """So many things of one kind."""
+    """The number of items of one kind."""
 
     kind: str
     count: int
@@ -42,7 +42,7 @@ class Sum:
 @changed_by_owners
 @require_http_methods(["GET", "POST"])
 def retention(request: PersonRequest) -> HttpResponse:
-    """The settings; owners change them. The preview is of the settings as they are stored."""
+    """The settings, which owners can change. The preview uses the stored settings."""
     before = {name: getattr(request.workspace, name) for name in FIELDS}
     form = RetentionForm(request.POST or None, instance=request.workspace)
     if request.method == "POST" and form.is_valid():

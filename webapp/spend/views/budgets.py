@@ -1,4 +1,4 @@
-"""Budgets: where each stands this month; members make, change and delete them."""
+"""Budgets and their state this month. Members create, change and delete them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from webapp.spend.forms import BudgetForm, FiguresForm
 
 @require_safe
 def budgets(request: PersonRequest) -> HttpResponse:
-    """The worst first."""
+    """The worst state first."""
     now = timezone.now()
     month = months.current(request.workspace, now)
     context = {
@@ -54,7 +54,7 @@ def new_budget(request: PersonRequest) -> HttpResponse:
 @members_only
 @require_http_methods(["GET", "POST"])
 def edit_budget(request: PersonRequest, budget_uuid: UUID) -> HttpResponse:
-    """Its amount and threshold."""
+    """Change a budget's amount and threshold."""
     budget = get_object_or_404(scope.budgets_of(request.workspace), uuid=budget_uuid)
     known = {"amount_usd": f"{budget.amount_usd:.2f}", "threshold_pct": budget.threshold_pct}
     form = FiguresForm(request.POST or None, initial=known)
@@ -68,7 +68,7 @@ def edit_budget(request: PersonRequest, budget_uuid: UUID) -> HttpResponse:
 @members_only
 @require_POST
 def delete_budget(request: PersonRequest, budget_uuid: UUID) -> HttpResponse:
-    """Once more changes nothing."""
+    """Deleting it again changes nothing."""
     budget = get_object_or_404(scope.every_budget_of(request.workspace), uuid=budget_uuid)
     if budget.deleted_at is None:
         changes.delete(budget, request.user)

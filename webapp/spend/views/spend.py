@@ -1,4 +1,4 @@
-"""A month's spend, by job, owner, tag or month; as CSV as well."""
+"""Spend by job, owner, tag or month, as a page and as CSV."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ COLUMNS = (
     "counted_of_billed_usd",
     "difference_usd",
 )
-"""Of the CSV, after the month and what the line is of."""
+"""The CSV's columns after the month and the subject."""
 
 
 @require_safe
 def spend(request: PersonRequest) -> HttpResponse:
-    """`?month=2026-11&by=tag&key=team`; 404 for a month that is none."""
+    """`?month=2026-11&by=tag&key=team`; 404 for an invalid month."""
     month_spend = _table(request)
     present = months.current(request.workspace, timezone.now())
     context = {
