@@ -1,4 +1,4 @@
-"""Addresses that stand in mails."""
+"""URLs and addresses in mails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def absolute(path: str) -> str:
 
 
 def sender_domain() -> str:
-    """What stands behind the @ of the sender and of every Message-ID."""
+    """The domain of the sender and of every Message-ID."""
     return punycode(parseaddr(settings.DEFAULT_FROM_EMAIL)[1].rpartition("@")[2])
 
 
@@ -29,12 +29,14 @@ def unsubscribe_url(mail: Mail) -> str:
 
 
 def unsubscribe_token(mail: Mail) -> str:
-    """Ends this kind of mail from this workspace for this person, whoever has it, at any time."""
+    """A token that unsubscribes this person from this kind of mail. It works for anyone and never
+    expires.
+    """
     return _signer.sign(f"{mail.user_id}.{mail.workspace_id}.{mail.kind}")
 
 
 def membership_and_kind(token: str) -> tuple[Membership | None, str]:
-    """What an unsubscribe token names; None: they aren't a member any more.
+    """What an unsubscribe token refers to; None: the person is no longer a member.
 
     Raises signing.BadSignature for what we haven't signed.
     """

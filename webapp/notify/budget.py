@@ -1,4 +1,4 @@
-"""The mail about a budget that came to a worse state this month."""
+"""The mail about a budget that reached a worse state this month."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from webapp.templatetags import shown
 
 ID = "budget"
 LOOK_BACK = timedelta(days=7)
-"""The service may have been down for so long; what is older is no news."""
+"""Allows for downtime of the service. Older alerts aren't mailed."""
 MOST_NAME_CHARACTERS = 90
 
 
 def due(now: datetime) -> Iterator[Due]:
-    """Crossings of the last days, for whoever wanted to know by then."""
+    """Recent alerts, for the members who were subscribed at that time."""
     wanted = _wanted_by_workspace()
     news = _holding().filter(crossed_at__gte=now - LOOK_BACK, budget__workspace__in=wanted)
     for crossing in news:
@@ -37,7 +37,7 @@ def due(now: datetime) -> Iterator[Due]:
 
 
 def letter(mail: Mail) -> Letter | None:
-    """None: the budget is gone meanwhile."""
+    """None: the budget was deleted meanwhile."""
     own = _holding().filter(budget__workspace=mail.workspace_id)
     crossing = own.filter(pk=int(mail.subject_key)).first()
     if crossing is None:
@@ -54,7 +54,7 @@ def letter(mail: Mail) -> Letter | None:
 
 
 def _holding() -> QuerySet[Crossing]:
-    """Of budgets that are still there."""
+    """Alerts of budgets that aren't deleted."""
     kept = Crossing.objects.filter(
         Q(budget__job=None) | Q(budget__job__deleted_at=None),
         budget__deleted_at=None,

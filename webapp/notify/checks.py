@@ -1,4 +1,4 @@
-"""System checks of the channels: what works, but not as it should."""
+"""System checks of the channels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sending messages over their channels, and keeping what became of each."""
+"""Sends messages over their channels, and records the result of each."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from webapp.notify.message import Message, message, test_message
 from webapp.notify.models import Mail
 
 MOST_SECONDS = 30
-"""A slow server holds a worker no longer; the next batch goes on."""
+"""After this time a slow server releases the worker. The next batch continues."""
 
 logger = logging.getLogger(__name__)
 
 
 def send(mail_ids: Iterable[int]) -> None:
-    """Send what is still due of these, over one connection a channel."""
+    """Send those of these messages that are still due, over one connection per channel."""
     for channel_id, ids in queue.by_channel(mail_ids).items():
         channel = channels().get(channel_id)
         if channel is None:
@@ -33,7 +33,7 @@ def send(mail_ids: Iterable[int]) -> None:
 
 
 def send_test(channel: Channel, target: str) -> str:
-    """Send a message there now. Returns what went wrong; empty: it was accepted."""
+    """Send a message to a target now. Returns what went wrong; empty: it was accepted."""
     try:
         with channel.connect() as connection:
             connection.send(test_message(channel.title, target))
@@ -43,8 +43,7 @@ def send_test(channel: Channel, target: str) -> str:
 
 
 def _send_by(channel: Channel, mail_ids: list[int]) -> None:
-    """It's connected before a message is claimed, so that little can happen between claim and
-    answer."""
+    """Connects before claiming a message, so that little can go wrong between claim and answer."""
     with ExitStack() as stack:
         try:
             connection = stack.enter_context(channel.connect())
@@ -55,7 +54,7 @@ def _send_by(channel: Channel, mail_ids: list[int]) -> None:
 
 
 def _send_over(channel: Channel, connection: Connection, mail_ids: Iterable[int]) -> None:
-    """Until all are sent, the time is over, or the connection is."""
+    """Send until all are sent, the time is over, or the connection is closed."""
     until = time.monotonic() + MOST_SECONDS
     for mail_id in mail_ids:
         if time.monotonic() > until or not _send_one(channel, connection, mail_id):
@@ -63,7 +62,7 @@ def _send_over(channel: Channel, connection: Connection, mail_ids: Iterable[int]
 
 
 def _send_one(channel: Channel, connection: Connection, mail_id: int) -> bool:
-    """False: nothing more can be sent over this connection."""
+    """Returns False if the connection can't be used again."""
     held = queue.claim(mail_id)
     if held is None:
         return True
@@ -82,7 +81,7 @@ def _send_one(channel: Channel, connection: Connection, mail_id: int) -> bool:
 
 
 def _message(channel: Channel, held: Claim[Mail]) -> Message | None:
-    """None: it's withdrawn."""
+    """None: the message was withdrawn."""
     mail = held.row
     letter = _letter(held)
     if letter is None:
@@ -106,7 +105,7 @@ def _letter(held: Claim[Mail]) -> Letter | None:
 
 
 def _failed(held: Claim[Mail], failure: Failure, error: Exception) -> bool:
-    """Keep what went wrong; whether the connection can still be used."""
+    """Record what went wrong. Returns whether the connection can still be used."""
     if failure.is_final:
         queue.fail(held, failure.text)
     else:

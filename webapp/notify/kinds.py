@@ -1,4 +1,4 @@
-"""The kinds of mail that there are."""
+"""The registered kinds of mail."""
 
 from webapp.notify import budget, recommendation
 

@@ -1,4 +1,4 @@
-"""What a kind of mail has to say: who should get one, and what stands in it."""
+"""The interface of a kind of mail: who should get one, and its content."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from webapp.notify.models import Mail
 
 @dataclass(frozen=True)
 class Due:
-    """A person who should be told of a subject."""
+    """A person who should be notified about a subject."""
 
     user_id: int
     workspace_id: int
@@ -22,7 +22,7 @@ class Due:
 
 @dataclass(frozen=True)
 class Letter:
-    """What stands in a mail. `template` is rendered with `context`, as `.txt` and as `.html`."""
+    """The content of a mail. `template` is rendered with `context`, as `.txt` and as `.html`."""
 
     subject: str
     template: str
@@ -30,17 +30,17 @@ class Letter:
 
 
 class NotYetError(Exception):
-    """What the mail is about is being looked at again: it waits. The message says for what."""
+    """The mail has to wait, because its subject is being analysed again. The message says why."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of mail, as the settings name it."""
+    """One kind of mail, as the settings list it."""
 
     id: str
     title: str
     description: str
     due: Callable[[datetime], Iterable[Due]]
-    """Everybody who should have one by now; whoever has one is passed over."""
+    """Everybody who should have one by now, including those who already do."""
     letter: Callable[[Mail], Letter | None]
-    """None: it no longer holds, and isn't sent. Raises NotYetError."""
+    """None: it no longer applies and isn't sent. Raises NotYetError."""

@@ -22,13 +22,13 @@ class Message:
     template: str
     context: dict[str, Any]
     id: str = ""
-    """Of every attempt the same. A test message has none."""
+    """The same for every attempt. A test message has none."""
     unsubscribe_url: str = ""
     """A POST to this unsubscribes the person. A test message has none."""
 
 
 def message(mail: Mail, kind: Kind, letter: Letter, target: str) -> Message:
-    """The same for every attempt, as long as what it is about stays the same."""
+    """The same for every attempt while the subject is the same."""
     unsubscribe = unsubscribe_url(mail)
     context = letter.context | {
         "kind": kind,
@@ -40,7 +40,7 @@ def message(mail: Mail, kind: Kind, letter: Letter, target: str) -> Message:
 
 
 def test_message(channel_title: str, target: str) -> Message:
-    """What somebody sends to themselves to see whether it arrives."""
+    """A message that people send to themselves as a test."""
     settings_url = absolute(reverse("notify:notifications"))
     context = {"settings_url": settings_url, "channel": channel_title}
     subject = f"Test {channel_title.lower()} from Trimtab"

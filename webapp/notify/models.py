@@ -1,7 +1,7 @@
-"""Who wants which mail, where, and every mail: due, leased to a worker, sent or not.
+"""Subscriptions, channel settings, and mails: due, leased to a worker, sent or not.
 
-A row is written before its mail is sent, and there is one a person, kind, subject and channel:
-that's what keeps a mail from being sent twice.
+A row is written before its mail is sent, one per person, kind, subject and channel. This keeps a
+mail from being sent twice.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class Subscription(models.Model):
     membership = models.ForeignKey(Membership, models.CASCADE, related_name="subscriptions")
     kind = models.CharField(max_length=32)
     is_on = models.BooleanField(null=True, blank=True)
-    """What the person chose; None: as is usual in their role."""
+    """The person's choice; None: the default of their role."""
     since = models.DateTimeField(default=timezone.now)
-    """When they joined or switched it on: what was found before is never mailed."""
+    """When they joined or subscribed. Earlier events are never mailed."""
 
     class Meta:
         constraints = [
@@ -43,7 +43,7 @@ class Subscription(models.Model):
 
 
 class ChannelSettings(models.Model):
-    """What a person entered into a channel's form, to be reached over it from a workspace."""
+    """A person's settings for a channel in a workspace."""
 
     membership = models.ForeignKey(Membership, models.CASCADE, related_name="channel_settings")
     channel = models.CharField(max_length=32)
@@ -61,8 +61,9 @@ class ChannelSettings(models.Model):
 
 
 class Mail(Claimable):
-    """One message to one person about one subject over one channel, sent or to be sent: wanted
-    once. It's named after the first channel."""
+    """One message to one person about one subject over one channel, sent or to be sent. Named after
+    the first channel.
+    """
 
     WAITING, SENT, FAILED, WITHDRAWN = "waiting", "sent", "failed", "withdrawn"
     wanted = models.PositiveBigIntegerField(default=1)
@@ -74,9 +75,9 @@ class Mail(Claimable):
     subject_key = models.CharField(max_length=100)
     """What the mail is about, for its kind: a recommendation's uuid."""
     about = models.CharField(max_length=300)
-    """The same in words, which outlive it."""
+    """The subject as text, which is kept when the subject is deleted."""
     message_id = models.CharField(max_length=300, unique=True)
-    """Of every attempt the same, so that a mail server can tell a repetition."""
+    """The same for every attempt, so that a mail server can detect duplicates."""
     state = models.CharField(
         max_length=16,
         default=WAITING,

@@ -1,7 +1,7 @@
-"""Which mails are to be sent, and what became of each. The rows are background work like any other.
+"""The queue of mails and their results. The rows are background work.
 
-A mail is sent at least once: what lies between the mail server's answer and our commit can't be
-closed from one side. It's one UPDATE long, and a repetition has the same Message-ID.
+A mail is sent at least once: it is sent again if we fail between the mail server's answer and our
+commit. This gap is one UPDATE long, and the duplicate has the same Message-ID.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from webapp.notify.text import one_line
 
 MOST_AT_ONCE = 50
 MOST_ERROR_CHARACTERS = 500
-# How long one worker has for one mail; it's this long until a killed one is replaced.
+# Time limit for one mail, and the delay until a killed worker is replaced.
 _LEASE = timedelta(seconds=max(channel.most_seconds for channel in channels().values()))
 KIND = Kind(
     id="mail",
@@ -37,7 +37,7 @@ KIND = Kind(
         max_kills=30,
         first_pause=timedelta(seconds=30),
         longest_pause=timedelta(hours=1),
-        # Only one batch is under way at a time, over one connection.
+        # Only one batch is sent at a time, over one connection.
         batch=MOST_AT_ONCE,
         most_queued=MOST_AT_ONCE,
     ),
@@ -50,10 +50,10 @@ KIND = Kind(
 
 
 def write(kind: str, due: Iterable[Due], domain: str) -> int:
-    """A row a channel for each that has none yet; how many there were to write.
+    """Write a row per channel for each notification that has none. Returns how many were written.
 
-    What has a row on any channel is no news: a channel that is new to a person starts with what
-    comes next.
+    A notification with a row on any channel is skipped, so a person's new channel starts with the
+    next notification.
     """
     unwritten = recipients.by_channel(_unwritten(kind, list(due)))
     new = [_row(kind, each, channel, domain) for each, channel in unwritten]
@@ -84,7 +84,7 @@ def _row(kind: str, due: Due, channel: str, domain: str) -> Mail:
 
 
 def by_channel(mail_ids: Iterable[int]) -> dict[str, list[int]]:
-    """These mails by the id of their channel, in the same order."""
+    """These mails by channel id, in the same order."""
     ids = list(mail_ids)
     channel_of = dict(Mail.objects.filter(pk__in=ids).values_list("pk", "channel"))
     grouped: dict[str, list[int]] = {}
@@ -100,7 +100,7 @@ def claim(mail_id: int) -> claims.Claim[Mail] | None:
 
 
 def sent(held: claims.Claim[Mail]) -> None:
-    """The server has it, whoever holds the lease by now."""
+    """Mark it as sent, even if another worker holds the lease by now."""
     now = timezone.now()
     if not claims.finish(held, state=Mail.SENT, sent_at=now):
         mail = Mail.objects.filter(pk=held.pk)
@@ -108,12 +108,12 @@ def sent(held: claims.Claim[Mail]) -> None:
 
 
 def withdraw(held: claims.Claim[Mail], reason: str) -> None:
-    """It is not sent, for a good reason: that is done, too."""
+    """Mark it as done without sending it, for this reason."""
     claims.finish(held, state=Mail.WITHDRAWN, error=reason)
 
 
 def fail(held: claims.Claim[Mail], error: str) -> None:
-    """Keep the reason for people to see; nobody tries again by himself."""
+    """Give up: keep the reason for people to see. It isn't retried automatically."""
     claims.give_up(held, one_line(error, MOST_ERROR_CHARACTERS))
 
 
@@ -123,5 +123,5 @@ def retry_later(held: claims.Claim[Mail], error: str) -> None:
 
 
 def send_again(mail: Mail) -> bool:
-    """A person wants a failed mail tried anew; False if it isn't failed."""
+    """Retry a failed mail because a person asked for it. Returns False if it hasn't failed."""
     return claims.try_again(KIND, Mail.objects.filter(pk=mail.pk)) == 1

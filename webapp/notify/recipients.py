@@ -1,7 +1,7 @@
-"""Who is reached over which channel.
+"""Which channels reach which person.
 
-A channel without a form reaches everybody. One with a form reaches whoever has filled it in, for
-the workspace in which they did.
+A channel without a form reaches everybody. A channel with a form reaches the people who filled it
+in, for the workspace in which they did so.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from webapp.notify.models import ChannelSettings
 
 
 def by_channel(due: list[Due]) -> Iterator[tuple[Due, str]]:
-    """Each with each channel that reaches its person."""
+    """Pairs of notification and each channel that reaches its person."""
     with_form = {channel.id for channel in channels().values() if channel.form is not None}
     reached = _reached(due) if with_form else set()
     for each in due:
@@ -45,13 +45,13 @@ def target(channel: Channel, user: User, workspace: Workspace) -> str | None:
 
 
 def entered(channel: Channel, member: Membership) -> dict[str, Any] | None:
-    """What this person has filled in; None: nothing."""
+    """The person's settings; None: not filled in."""
     held = ChannelSettings.objects.filter(channel=channel.id, membership=member).first()
     return held.entered if held else None
 
 
 def fill_in(channel: Channel, member: Membership, values: dict[str, Any]) -> None:
-    """From now on the channel reaches this person there."""
+    """Save the settings, so that the channel reaches this person."""
     ChannelSettings.objects.update_or_create(
         channel=channel.id, membership=member, defaults={"entered": values}
     )

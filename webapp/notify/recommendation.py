@@ -20,12 +20,12 @@ from webapp.templatetags import shown
 
 ID = "recommendation"
 LOOK_BACK = timedelta(days=7)
-"""The service may have been down for so long; what is older is no news."""
+"""Allows for downtime of the service. Older recommendations aren't mailed."""
 MOST_JOB_CHARACTERS, MOST_TITLE_CHARACTERS = 60, 90
 
 
 def due(now: datetime) -> Iterator[Due]:
-    """Final advice of finished runs, for whom it was made after they joined."""
+    """Final recommendations of finished runs, for members who were subscribed at that time."""
     subscriptions = _wanted_by_workspace()
     news = _holding().filter(changed_at__gte=now - LOOK_BACK, job__workspace__in=subscriptions)
     fields = ("uuid", "created_at", "title", "job__name", "job__workspace_id")
@@ -37,8 +37,9 @@ def due(now: datetime) -> Iterator[Due]:
 
 
 def letter(mail: Mail) -> Letter | None:
-    """None: it was followed, dismissed or overtaken meanwhile. Raises NotYetError while its run is
-    analysed again."""
+    """None: it was followed, dismissed or replaced meanwhile. Raises NotYetError while its run is
+    analysed again.
+    """
     advice = (
         _standing().filter(job__workspace=mail.workspace_id, uuid=UUID(mail.subject_key)).first()
     )
@@ -64,7 +65,7 @@ def letter(mail: Mail) -> Letter | None:
 
 
 def _holding() -> QuerySet[Recommendation]:
-    """Of what stands, that of finished runs of which all that arrived was judged."""
+    """Open recommendations of finished runs whose analysis is complete."""
     return _standing().filter(
         is_provisional=False,
         run__state=Run.FINISHED,
@@ -74,7 +75,7 @@ def _holding() -> QuerySet[Recommendation]:
 
 
 def _standing() -> QuerySet[Recommendation]:
-    """Advice that nobody has decided on, of runs that may still come to a good end."""
+    """Undecided recommendations of runs that haven't failed or been stopped."""
     return Recommendation.objects.select_related("job", "run").filter(
         state=Recommendation.ACTIVE,
         run__state__in=(Run.RUNNING, Run.LOST, Run.FINISHED),

@@ -1,4 +1,4 @@
-"""What a person may see of mails: their own, in the workspace that they look at."""
+"""The mails that a person may see: their own, in the current workspace."""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@ from webapp.notify.models import Mail, Subscription
 
 
 def enrol(kind: str) -> None:
-    """Give every member who has none a subscription from now on.
+    """Subscribe every member who has no subscription yet, from now on.
 
-    So whoever joins isn't sent what was found before, and an upgrade mails no history.
+    New members don't get mails about earlier events, and an upgrade mails no history.
     """
     held = Subscription.objects.filter(membership=OuterRef("pk"), kind=kind)
     new = Membership.objects.filter(~Exists(held))
@@ -23,7 +23,7 @@ def enrol(kind: str) -> None:
 
 
 def switch(membership: Membership, kind: str, is_on: bool) -> Subscription:
-    """Switch a kind on or off; again the same changes nothing."""
+    """Switch a kind on or off. Setting the same value again changes nothing."""
     held, _ = Subscription.objects.get_or_create(membership=membership, kind=kind)
     if held.is_on is not is_on:
         if is_on and not held.is_wanted:
@@ -34,7 +34,7 @@ def switch(membership: Membership, kind: str, is_on: bool) -> Subscription:
 
 
 def still_wants(mail: Mail) -> bool:
-    """Whether the person is still there and hasn't switched it off since it was written."""
+    """Whether the person is still a member and hasn't unsubscribed since it was written."""
     held = Subscription.objects.filter(
         kind=mail.kind,
         membership__user=mail.user_id,

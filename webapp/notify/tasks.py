@@ -13,7 +13,7 @@ from webapp.notify.kinds import KINDS
 
 @shared_task(name="notify.sweep")
 def sweep() -> None:
-    """Write a row for each mail that is due, and hand out what lies with nobody."""
+    """Write a row for each mail that is due, and send the unclaimed ones to workers."""
     for kind in KINDS.values():
         subscriptions.enrol(kind.id)
         queue.write(kind.id, kind.due(timezone.now()), sender_domain())

@@ -1,4 +1,4 @@
-"""What others have named, made safe for one line of a mail."""
+"""Makes names that others chose safe for one line of a mail."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ ELLIPSIS = "…"
 def one_line(text: object, at_most: int = 300) -> str:
     """One line without control characters, cut at a length.
 
-    A job may be called anything. Line ends would begin a header or a paragraph of their own, and
-    characters that turn the direction of writing around can make a text read as another one.
+    A job can have any name. Line breaks would start a new header or paragraph, and characters that
+    reverse the writing direction could disguise a text.
     """
     visible = "".join(each if each.isprintable() else " " for each in str(text))
     line = " ".join(visible.split())

@@ -1,4 +1,4 @@
-"""The settings of mail, and the link that ends it."""
+"""The notification settings, and the unsubscribe link."""
 
 from django.urls import path
 

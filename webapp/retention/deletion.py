@@ -46,7 +46,7 @@ def everything(now: datetime) -> list[Doomed]:
 
 
 def of_workspace(workspace: Workspace, now: datetime) -> list[Doomed]:
-    """The plan for one workspace: all of it, if its deletion can no longer be undone."""
+    """Run one round in one workspace. Delete all of it if its deletion can no longer be undone."""
     if due.deleted_workspaces(now).filter(pk=workspace.pk).exists():
         return delete_workspace(workspace, now)
     return round_of(workspace, now)
@@ -100,7 +100,7 @@ def delete_orphans(now: datetime) -> list[Doomed]:
 
 
 def _delete_samples(run_id: UUID | None, items: list[Doomed]) -> list[Doomed]:
-    """Group a plan's objects by run. They are in order, since their keys begin with the run's id."""
+    """Delete objects of one run. A plan lists them together: their keys begin with the run's id."""
     store = _store()
     for start in range(0, len(items), BATCH):
         batch = items[start : start + BATCH]
@@ -151,7 +151,9 @@ def _delete_rows_and_objects(run: Run) -> None:
 
 
 def _keys(run: Run) -> list[str]:
-    """The objects that rows of this run refer to. Any other object is an orphan or being uploaded."""
+    """The objects that this run's rows refer to. Any other object is an orphan or being
+    uploaded.
+    """
     every = (
         Segment.objects.filter(session__node__attempt__run=run),
         Chunk.objects.filter(node__attempt__run=run),

@@ -1,4 +1,4 @@
-"""How notifications reach people. A module here that has a `CHANNEL` is found by being here."""
+"""Notification channels. Each module here with a `CHANNEL` is registered automatically."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a channel does: it takes a message to a person's target, and explains its failures."""
+"""The channel interface: sends messages to a person's target and explains failures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Setup:
-    """Whether this service can send over a channel, and the sentence about it for people."""
+    """Whether this service can send over a channel, and a sentence that says so."""
 
     is_ready: bool
     text: str
@@ -32,46 +32,48 @@ class Failure:
 
     text: str
     is_final: bool = False
-    """Another attempt is of no use. All other failures are retried after a pause."""
+    """Retrying won't help. All other failures are retried after a pause."""
     ends_connection: bool = False
     """No other message can be sent over this connection."""
 
 
 class Connection(Protocol):
-    """What takes messages, until it is closed."""
+    """An open connection that sends messages."""
 
     def send(self, message: Message) -> None:
         """Render and send a message. Raises what `Channel.failure` explains."""
 
 
 class Channel(ABC):
-    """One way of reaching people. `webapp/notify/channels/NAME.py` ends with `CHANNEL = ...`."""
+    """A way to notify people. `webapp/notify/channels/NAME.py` ends with `CHANNEL = ...`."""
 
     id: str
     """At most 32 characters. It is stored with each message."""
     title: str
     most_seconds: float
-    """How long one message may take. After this time another worker may send it again."""
+    """Time limit for one message. After it, another worker may send the message again."""
     form: type[Form] | None = None
-    """What a person enters to be reached; its cleaned data must be JSON. None: nothing is needed,
-    and everybody is reached."""
+    """The form for a person's settings; its cleaned data must be JSON. None: no settings are
+    needed, and the channel reaches everybody.
+    """
 
     @abstractmethod
     def setup(self) -> Setup:
         """Whether the operator has configured the channel."""
 
     def checks(self) -> list[CheckMessage]:
-        """System checks: what is configured, but wrong."""
+        """System checks: errors in the configuration."""
         return []
 
     @abstractmethod
     def target(self, user: User, entered: Settings) -> str:
-        """The address that reaches this person."""
+        """The person's address on this channel."""
 
     @abstractmethod
     def connect(self) -> AbstractContextManager[Connection]:
-        """A connection for several messages. Entering it raises what `failure` explains; leaving
-        it raises nothing."""
+        """A connection for several messages. Opening it raises errors that `failure` explains;
+        closing it raises nothing.
+        """
 
     @abstractmethod
     def failure(self, error: Exception) -> Failure:

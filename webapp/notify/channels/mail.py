@@ -1,4 +1,4 @@
-"""Mail: text and HTML, the headers that machines read, and what a mail server's answer means."""
+"""The mail channel: text and HTML, headers, and the meaning of a mail server's answers."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from webapp.notify.text import one_line
 HERE = ("localhost", "127.0.0.1", "::1")
 MOST_SUBJECT_CHARACTERS = 200
 STEPS_OF_A_DIALOGUE = 6
-"""Sender, recipient, data, body, reset, and one to spare: each may last the time-out."""
-# Nobody's out-of-office answers a mail that says so (RFC 3834; Precedence is for older ones).
+"""Sender, recipient, data, body, reset, and one spare: each can take up to the timeout."""
+# Prevents out-of-office replies (RFC 3834; Precedence is for older mail systems).
 MADE_BY_A_MACHINE = {"Auto-Submitted": "auto-generated", "Precedence": "bulk"}
 
 logger = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class MailChannel(Channel):
             _close(backend)
 
     def failure(self, error: Exception) -> Failure:
-        """A refused recipient or text leaves the connection open, and so does an error of ours."""
+        """A refused recipient or text leaves the connection open; so does an error on our side."""
         stays_open = isinstance(error, SMTPRecipientsRefused | SMTPDataError)
         return Failure(
             _told(error),
@@ -106,7 +106,7 @@ def mail_comes_from_an_address() -> list[CheckMessage]:
 
 
 def _server() -> str:
-    """Where mail goes, without its password; empty: nowhere but the log."""
+    """The mail server without its password; empty: mails are only logged."""
     if settings.EMAIL_FILE_PATH:
         return f"the folder {settings.EMAIL_FILE_PATH}"
     if not settings.EMAIL_HOST:
@@ -116,7 +116,7 @@ def _server() -> str:
 
 
 def _composed(message: Message) -> EmailMultiAlternatives:
-    # `=?` begins an encoded word: a name could bring line ends in that way.
+    # `=?` begins an encoded word, which could inject line breaks.
     subject = one_line(message.subject.replace("=?", "= ?"), MOST_SUBJECT_CHARACTERS)
     context = message.context | {"subject": subject}
     mail = EmailMultiAlternatives(
@@ -134,16 +134,16 @@ def _headers(message: Message) -> dict[str, str]:
         return {}
     return {
         "Message-ID": message.id,
-        # RFC 8058: a mail program unsubscribes by itself, with one POST.
+        # RFC 8058: the mail program unsubscribes with one POST.
         "List-Unsubscribe": f"<{message.unsubscribe_url}>",
         "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
     }
 
 
 def _is_for_good(error: Exception) -> bool:
-    """Whether asking again is of no use: 5xx for this recipient or text, or it can't be written.
+    """Whether retrying won't help: 5xx for this recipient or text, or the mail can't be encoded.
 
-    A refused sender or password is the operator's to mend, and then the mail goes out by itself.
+    A refused sender or password is retried: once the operator corrects it, the mail is sent.
     """
     if isinstance(error, SMTPRecipientsRefused):
         return all(500 <= code < 600 for code, _ in error.recipients.values())
@@ -153,12 +153,12 @@ def _is_for_good(error: Exception) -> bool:
 
 
 def _told(error: Exception) -> str:
-    """What the server said, else what happened."""
+    """The server's answer, else what happened."""
     if isinstance(error, SMTPRecipientsRefused):
         return "; ".join(_answer(*answer) for answer in error.recipients.values())
     if isinstance(error, SMTPResponseException):
         return _answer(error.smtp_code, error.smtp_error)
-    # smtplib tells of a time-out as of a lost connection.
+    # smtplib reports a timeout as a lost connection.
     if isinstance(error, TimeoutError) or isinstance(error.__context__, TimeoutError):
         return "The mail server did not answer in time."
     if isinstance(error, SMTPException):
@@ -174,11 +174,11 @@ def _answer(code: int, text: bytes | str) -> str:
 
 
 def _close(backend: Any) -> None:
-    """What was accepted stays accepted, however closing goes."""
+    """Errors on closing don't matter: accepted mails stay accepted."""
     try:
         backend.close()
     except (OSError, SMTPException) as error:
-        logger.info("mail server left without a word", extra={"error": str(error)})
+        logger.info("mail server closed the connection", extra={"error": str(error)})
 
 
 CHANNEL = MailChannel()

@@ -1,4 +1,4 @@
-"""Which mails a person gets from the workspace that they look at, and what became of them."""
+"""A person's notification settings in the current workspace, and their recent mails."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ class Choice:
 
 @dataclass(frozen=True)
 class Panel:
-    """A channel on the page."""
+    """A channel, as the page shows it."""
 
     channel: Channel
     setup: Setup
     form: Form | None
     is_reached: bool
-    """Whether this person gets anything over it."""
+    """Whether the channel reaches this person."""
 
 
 @open_to_viewers
 @require_http_methods(["GET", "POST"])
 def notifications(request: PersonRequest) -> HttpResponse:
-    """Switches one's own mails on and off."""
+    """Switches the person's own mails on and off."""
     if request.method == "POST":
         for kind in KINDS:
             subscriptions.switch(request.membership, kind, kind in request.POST.getlist("kind"))
@@ -58,7 +58,7 @@ def notifications(request: PersonRequest) -> HttpResponse:
 @open_to_viewers
 @require_POST
 def set_up_channel(request: PersonRequest) -> HttpResponse:
-    """Keeps what a person enters into a channel's form, or with `off` forgets it."""
+    """Saves a person's settings for a channel, or with `off` deletes them."""
     channel = channels().get(request.POST.get("channel", ""))
     if channel is None or channel.form is None:
         messages.error(request, "This channel has no settings, or doesn't exist.")
@@ -77,7 +77,7 @@ def set_up_channel(request: PersonRequest) -> HttpResponse:
 @open_to_viewers
 @require_POST
 def send_test_mail(request: PersonRequest) -> HttpResponse:
-    """To oneself, now, so that what goes wrong can be shown."""
+    """Sends a test message now, so that the page can show errors."""
     channel = channels().get(request.POST.get("channel", "mail"))
     target = channel and recipients.target(channel, request.user, request.workspace)
     if not channel or not target:
@@ -101,7 +101,7 @@ def send_test_mail(request: PersonRequest) -> HttpResponse:
 @open_to_viewers
 @require_POST
 def send_again(request: PersonRequest) -> HttpResponse:
-    """One's own mail that failed; it goes out with the next round."""
+    """Retries one of the person's own failed mails. It is sent in the next round."""
     failed = scope.mails_to(request.membership).filter(state=Mail.FAILED)
     try:
         mail = ModelChoiceField(failed, to_field_name="uuid").clean(request.POST.get("mail"))

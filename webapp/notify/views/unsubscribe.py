@@ -1,7 +1,7 @@
-"""The link at the end of every mail. Its token is the key: nobody has to sign in.
+"""The unsubscribe link of every mail. Its token is enough: no sign-in is needed.
 
-Programs that look at links before people do fetch them, so that GET only asks. Mail programs send
-one POST without cookies (RFC 8058), which must be enough.
+Mail scanners fetch links, so GET only asks for confirmation. Mail programs send one POST without
+cookies (RFC 8058), which must be enough.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from webapp.notify.kinds import KINDS
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def unsubscribe(request: HttpRequest, unsubscribe_token: str) -> HttpResponse:
-    """GET asks, POST switches off (again: the same), POST with `undo` on again.
+    """GET asks, POST unsubscribes (repeating it changes nothing), POST with `undo` subscribes
+    again.
 
-    The page names neither person nor workspace: whoever was forwarded the mail may open it.
+    The page names neither person nor workspace, since the mail may have been forwarded.
     """
     try:
         member, kind = membership_and_kind(unsubscribe_token)
