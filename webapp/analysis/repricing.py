@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from webapp.accounts.models import Workspace
-from webapp.analysis import evaluation, queue, saving
+from webapp.analysis import evaluation, outcome_rows, queue
 from webapp.runs.models import Run
 
 
@@ -20,6 +20,6 @@ def price_again(run: Run, **_: Any) -> None:
     """Write the cost at once; what was advised follows with the analysis that this asks for. Call
     in a transaction that holds the run."""
     if run.started_at is not None:
-        saving.save(evaluation.priced(run))
+        outcome_rows.save(evaluation.priced(run))
     queue.want(run)
     queue.enqueue_on_commit(run)

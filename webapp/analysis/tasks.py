@@ -7,7 +7,7 @@ import logging
 from celery import shared_task
 from django.utils import timezone
 
-from webapp.analysis import compaction, looking, queue, saving
+from webapp.analysis import compaction, looks, outcome_rows, queue
 from webapp.analysis.evaluation import evaluate as evaluate_run
 from webapp.background import claims, handing_out
 from webapp.runs import progress
@@ -22,11 +22,11 @@ def evaluate(run_id: str) -> None:
     if held is None:
         return
     try:
-        if held.is_look and not looking.shows_news(held):
+        if held.is_look and not looks.shows_news(held):
             queue.put_back(held)
             return
         outcome = evaluate_run(held)
-        queue.finish(held, lambda: saving.save(outcome), outcome.is_final)
+        queue.finish(held, lambda: outcome_rows.save(outcome), outcome.is_final)
     except Exception as error:
         logger.exception("analysis failed", extra={"run": run_id})
         claims.fail(held, error)
