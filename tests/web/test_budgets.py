@@ -1,4 +1,4 @@
-"""Budgets: where they stand, who changes them, and that a crossing is noted once."""
+"""Budgets: their state, who changes them, and that an alert is recorded once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from webapp.notify.tasks import send, sweep
 from webapp.runs.models import Job, Run
 from webapp.spend.budget_alerts import record_alerts
 from webapp.spend.budget_status import BudgetLine, standings
-from webapp.spend.models import Budget, Crossing
+from webapp.spend.models import Budget, BudgetAlert
 from webapp.spend.scope import budgets_of
 
 NOON = datetime(2026, 10, 11, tzinfo=UTC)
@@ -38,8 +38,8 @@ def budget(of: Workspace, usd: str = "100", **more: Any) -> Budget:
 
 
 def line(of: Workspace, now: datetime = NOON) -> BudgetLine:
-    [found] = standings(of, budgets_of(of), now)
-    return found
+    [budget_line] = standings(of, budgets_of(of), now)
+    return budget_line
 
 
 def spent(job: Job, hours: float, when: datetime = datetime(2026, 10, 3, tzinfo=UTC)) -> None:
@@ -63,10 +63,10 @@ def test_the_forecast_goes_on_at_the_pace_of_thirty_days(owner, job):
     budget(owner.workspace)
     spent(job, 20, datetime(2026, 9, 12, tzinfo=UTC))
     spent(job, 10)
-    found = line(owner.workspace).standing
-    assert found.spent_usd == 10
+    standing = line(owner.workspace).standing
+    assert standing.spent_usd == 10
     # 30 dollars in 29 days, and 21 days are left of the month.
-    assert found.forecast_usd == pytest.approx(10 + Decimal(30) / 29 * 21, abs=Decimal("1e-6"))
+    assert standing.forecast_usd == pytest.approx(10 + Decimal(30) / 29 * 21, abs=Decimal("1e-6"))
 
 
 def test_one_dear_first_day_is_not_every_day(owner, job):
@@ -91,7 +91,7 @@ def test_it_counts_the_runs_of_its_job_or_tag_only(owner, job):
     assert found == {"vision/train.py": 1, "other.py": 6, "team: vision": 5, "Whole workspace": 7}
 
 
-def test_runs_without_a_price_are_told_beside_it(owner, job):
+def test_runs_without_a_price_are_reported_beside_it(owner, job):
     budget(owner.workspace)
     factories.run(job, cost=None, started_at=NOON - timedelta(days=1))
     assert line(owner.workspace).unpriced_count == 1
@@ -110,11 +110,11 @@ def test_a_budget_is_made_changed_deleted_and_brought_back(owner, job):
     assert "$300.00" not in owner.page(reverse("spend:budgets"))
     owner.client.post(reverse("spend:restore_budget", args=[made.uuid]))
     assert "$300.00" in owner.page(reverse("spend:budgets"))
-    told = AuditEntry.objects.order_by("pk").values_list("action", "change")
-    assert [action for action, _ in told] == [
+    entries = AuditEntry.objects.order_by("pk").values_list("action", "change")
+    assert [action for action, _ in entries] == [
         "budget.made", "budget.changed", "budget.deleted", "budget.restored"
     ]  # fmt: skip
-    assert told[1][1] == {"amount_usd": ["250.5", "300"]}
+    assert entries[1][1] == {"amount_usd": ["250.5", "300"]}
 
 
 def test_the_jobs_page_leads_to_a_budget_of_that_job(owner, job):
@@ -179,23 +179,27 @@ def test_the_jobs_page_has_a_line_on_its_budget(owner, job):
     assert "of $5.00 spent in" in found[0]
 
 
-def test_the_api_says_where_each_budget_stands(owner, job):
+def test_the_api_gives_the_state_of_each_budget(owner, job):
     budget(owner.workspace, "5", job=job)
     token = Token.make(owner.workspace, "script", [Token.READ])[1]
     headers = {"Authorization": f"Bearer {token}"}
-    [told] = Client().get("/api/v1/budgets", headers=headers).json()["budgets"]
-    assert (told["kind"], told["of"], told["amount_usd"]) == ("job", job.name, "5.000000000")
-    assert told["state"] == "ok"
+    [answered] = Client().get("/api/v1/budgets", headers=headers).json()["budgets"]
+    assert (answered["kind"], answered["of"], answered["amount_usd"]) == (
+        "job",
+        job.name,
+        "5.000000000",
+    )
+    assert answered["state"] == "ok"
 
 
-def test_a_crossing_is_noted_once_a_month_and_only_when_it_gets_worse(owner, job):
+def test_an_alert_is_recorded_once_a_month_and_only_when_it_gets_worse(owner, job):
     budget(owner.workspace, "20")
     spent(job, 10)
     assert [record_alerts(NOON), record_alerts(NOON)] == [1, 0]
     spent(job, 11, datetime(2026, 10, 9, tzinfo=UTC))
     assert [record_alerts(NOON), record_alerts(NOON)] == [1, 0]
-    told = Crossing.objects.order_by("pk").values_list("state", "spent_usd")
-    assert list(told) == [("forecast_over", 10), ("over", 21)]
+    alerts = BudgetAlert.objects.order_by("pk").values_list("state", "spent_usd")
+    assert list(alerts) == [("forecast_over", 10), ("over", 21)]
     Budget.objects.update(amount_usd=Decimal(1000))
     assert record_alerts(NOON) == 0
     Budget.objects.update(amount_usd=Decimal(1))
@@ -203,7 +207,7 @@ def test_a_crossing_is_noted_once_a_month_and_only_when_it_gets_worse(owner, job
     assert record_alerts(datetime(2026, 11, 2, tzinfo=UTC)) == 1
 
 
-def test_a_crossing_is_mailed_once_to_whoever_wants_to_know(owner, job):
+def test_an_alert_is_mailed_once_to_each_subscriber(owner, job):
     sweep()
     budget(owner.workspace, "0.05", job=job)
     factories.costed(_with_node(factories.run(job, seconds=3600)))
@@ -211,11 +215,11 @@ def test_a_crossing_is_mailed_once_to_whoever_wants_to_know(owner, job):
         record_alerts(timezone.now())
         sweep()
         send([mail.pk for mail in Mail.objects.filter(kind="budget")])
-    [told] = django_mail.outbox
-    assert told.to == [owner.user.email]
-    assert told.subject == "vision/train.py: over the budget, $0.0850 of $0.0500 spent"
-    assert "Forecast:" in told.body
-    assert "/budgets/" in told.body
+    [sent] = django_mail.outbox
+    assert sent.to == [owner.user.email]
+    assert sent.subject == "vision/train.py: over the budget, $0.0850 of $0.0500 spent"
+    assert "Forecast:" in sent.body
+    assert "/budgets/" in sent.body
 
 
 def test_a_budget_that_is_gone_by_then_is_not_mailed(owner, job):

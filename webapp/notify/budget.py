@@ -11,10 +11,10 @@ from django.urls import reverse
 
 from advisor.costing.budget import FORECAST_OVER, OVER
 from webapp.notify.addresses import absolute
-from webapp.notify.letters import Due, Kind, Letter
 from webapp.notify.models import Mail, Subscription
+from webapp.notify.notification_kind import Content, Due, Kind
 from webapp.notify.text import one_line
-from webapp.spend.models import Crossing
+from webapp.spend.models import BudgetAlert
 from webapp.templatetags import shown
 
 ID = "budget"
@@ -26,36 +26,34 @@ MOST_NAME_CHARACTERS = 90
 def due(now: datetime) -> Iterator[Due]:
     """Recent alerts, for the members who were subscribed at that time."""
     wanted = _wanted_by_workspace()
-    news = _holding().filter(crossed_at__gte=now - LOOK_BACK, budget__workspace__in=wanted)
-    for crossing in news:
-        workspace_id = crossing.budget.workspace_id
+    news = _holding().filter(reached_at__gte=now - LOOK_BACK, budget__workspace__in=wanted)
+    for alert in news:
+        workspace_id = alert.budget.workspace_id
         for each in wanted[workspace_id]:
-            if each.since <= crossing.crossed_at:
-                yield Due(
-                    each.membership.user_id, workspace_id, str(crossing.pk), _subject(crossing)
-                )
+            if each.since <= alert.reached_at:
+                yield Due(each.membership.user_id, workspace_id, str(alert.pk), _subject(alert))
 
 
-def letter(mail: Mail) -> Letter | None:
+def content(mail: Mail) -> Content | None:
     """None: the budget was deleted meanwhile."""
     own = _holding().filter(budget__workspace=mail.workspace_id)
-    crossing = own.filter(pk=int(mail.subject_key)).first()
-    if crossing is None:
+    alert = own.filter(pk=int(mail.subject_key)).first()
+    if alert is None:
         return None
     context = {
-        "row": crossing,
-        "name": one_line(crossing.budget),
-        "title": _subject(crossing),
-        "month": f"{crossing.month:%B %Y}",
+        "row": alert,
+        "name": one_line(alert.budget),
+        "title": _subject(alert),
+        "month": f"{alert.month:%B %Y}",
         "budgets_url": absolute(reverse("spend:budgets")),
-        "spend_url": absolute(f"{reverse('spend:spend')}?month={crossing.month:%Y-%m}"),
+        "spend_url": absolute(f"{reverse('spend:spend')}?month={alert.month:%Y-%m}"),
     }
-    return Letter(_subject(crossing), "notify/budget", context)
+    return Content(_subject(alert), "notify/budget", context)
 
 
-def _holding() -> QuerySet[Crossing]:
+def _holding() -> QuerySet[BudgetAlert]:
     """Alerts of budgets that aren't deleted."""
-    kept = Crossing.objects.filter(
+    kept = BudgetAlert.objects.filter(
         Q(budget__job=None) | Q(budget__job__deleted_at=None),
         budget__deleted_at=None,
         budget__workspace__deleted_at=None,
@@ -73,13 +71,13 @@ def _wanted_by_workspace() -> dict[int, list[Subscription]]:
     return by_workspace
 
 
-def _subject(crossing: Crossing) -> str:
-    name = one_line(crossing.budget, MOST_NAME_CHARACTERS)
-    amount, spent = shown.usd(crossing.amount_usd), shown.usd(crossing.spent_usd)
-    if crossing.state == OVER:
+def _subject(alert: BudgetAlert) -> str:
+    name = one_line(alert.budget, MOST_NAME_CHARACTERS)
+    amount, spent = shown.usd(alert.amount_usd), shown.usd(alert.spent_usd)
+    if alert.state == OVER:
         return f"{name}: over the budget, {spent} of {amount} spent"
-    if crossing.state == FORECAST_OVER:
-        forecast = shown.usd(crossing.forecast_usd)
+    if alert.state == FORECAST_OVER:
+        forecast = shown.usd(alert.forecast_usd)
         return f"{name}: will overrun its budget, {forecast} of {amount} forecast"
     return f"{name}: {spent} of {amount} spent"
 
@@ -89,5 +87,5 @@ KIND = Kind(
     title="Budgets",
     description="A budget is forecast to be exceeded, has reached its threshold, or is exceeded.",
     due=due,
-    letter=letter,
+    content=content,
 )

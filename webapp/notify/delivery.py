@@ -12,9 +12,9 @@ from webapp.notify import queue, recipients, subscriptions
 from webapp.notify.channels import channels
 from webapp.notify.channels.channel import Channel, Connection, Failure
 from webapp.notify.kinds import KINDS
-from webapp.notify.letters import Letter, NotYetError
 from webapp.notify.message import Message, message, test_message
 from webapp.notify.models import Mail
+from webapp.notify.notification_kind import Content, NotYetError
 
 MOST_SECONDS = 30
 """After this time a slow server releases the worker. The next batch continues."""
@@ -83,25 +83,25 @@ def _send_one(channel: Channel, connection: Connection, mail_id: int) -> bool:
 def _message(channel: Channel, held: Claim[Mail]) -> Message | None:
     """None: the message was withdrawn."""
     mail = held.row
-    letter = _letter(held)
-    if letter is None:
+    content = _content(held)
+    if content is None:
         return None
     target = recipients.target(channel, mail.user, mail.workspace)
     if target is None:
         queue.withdraw(held, f"{channel.title} was switched off before it was sent.")
         return None
-    return message(mail, KINDS[mail.kind], letter, target)
+    return message(mail, KINDS[mail.kind], content, target)
 
 
-def _letter(held: Claim[Mail]) -> Letter | None:
+def _content(held: Claim[Mail]) -> Content | None:
     mail = held.row
     if not subscriptions.still_wants(mail):
         queue.withdraw(held, "The recipient unsubscribed before the mail was sent.")
         return None
-    letter = KINDS[mail.kind].letter(mail)
-    if letter is None:
+    content = KINDS[mail.kind].content(mail)
+    if content is None:
         queue.withdraw(held, "The subject no longer applied when the mail was due.")
-    return letter
+    return content
 
 
 def _failed(held: Claim[Mail], failure: Failure, error: Exception) -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 from django.urls import reverse
 
 from webapp.notify.addresses import absolute, unsubscribe_url
-from webapp.notify.letters import Kind, Letter
 from webapp.notify.models import Mail
+from webapp.notify.notification_kind import Content, Kind
 from webapp.notify.text import one_line
 
 
@@ -27,16 +27,16 @@ class Message:
     """A POST to this unsubscribes the person. A test message has none."""
 
 
-def message(mail: Mail, kind: Kind, letter: Letter, target: str) -> Message:
+def message(mail: Mail, kind: Kind, content: Content, target: str) -> Message:
     """The same for every attempt while the subject is the same."""
     unsubscribe = unsubscribe_url(mail)
-    context = letter.context | {
+    context = content.context | {
         "kind": kind,
         "workspace": one_line(mail.workspace.name),
         "settings_url": absolute(reverse("notify:notifications")),
         "unsubscribe_url": unsubscribe,
     }
-    return Message(target, letter.subject, letter.template, context, mail.message_id, unsubscribe)
+    return Message(target, content.subject, content.template, context, mail.message_id, unsubscribe)
 
 
 def test_message(channel_title: str, target: str) -> Message:

@@ -15,8 +15,8 @@ from webapp.background import claims
 from webapp.background.kinds import Kind, Limits
 from webapp.notify import recipients
 from webapp.notify.channels import channels
-from webapp.notify.letters import Due
 from webapp.notify.models import Mail
+from webapp.notify.notification_kind import Due
 from webapp.notify.text import one_line
 
 MOST_AT_ONCE = 50

@@ -12,8 +12,8 @@ from typing import Any
 from webapp.accounts.models import Membership, User, Workspace
 from webapp.notify.channels import channels
 from webapp.notify.channels.channel import Channel
-from webapp.notify.letters import Due
 from webapp.notify.models import ChannelSettings
+from webapp.notify.notification_kind import Due
 
 
 def by_channel(due: list[Due]) -> Iterator[tuple[Due, str]]:

@@ -12,8 +12,8 @@ from django.urls import reverse
 
 from webapp.advice.models import Recommendation
 from webapp.notify.addresses import absolute
-from webapp.notify.letters import Due, Kind, Letter, NotYetError
 from webapp.notify.models import Mail, Subscription
+from webapp.notify.notification_kind import Content, Due, Kind, NotYetError
 from webapp.notify.text import one_line
 from webapp.runs.models import Run
 from webapp.templatetags import shown
@@ -36,7 +36,7 @@ def due(now: datetime) -> Iterator[Due]:
                 yield Due(each.membership.user_id, workspace_id, str(uuid), about)
 
 
-def letter(mail: Mail) -> Letter | None:
+def content(mail: Mail) -> Content | None:
     """None: it was followed, dismissed or replaced meanwhile. Raises NotYetError while its run is
     analysed again.
     """
@@ -61,7 +61,7 @@ def letter(mail: Mail) -> Letter | None:
         "advice_url": absolute(reverse("dashboard:run", args=[advice.run_id])) + "#advice",
         "job_url": absolute(reverse("dashboard:job", args=[advice.job.uuid])),
     }
-    return Letter(_subject(job, title, advice), "notify/recommendation", context)
+    return Content(_subject(job, title, advice), "notify/recommendation", context)
 
 
 def _holding() -> QuerySet[Recommendation]:
@@ -107,5 +107,5 @@ KIND = Kind(
     title="Recommendations",
     description="A change that would make a job cheaper, sent when the run behind it has finished.",
     due=due,
-    letter=letter,
+    content=content,
 )

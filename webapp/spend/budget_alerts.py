@@ -7,7 +7,7 @@ from datetime import datetime
 from advisor.costing.budget import OK, STATES
 from webapp.accounts.models import Workspace
 from webapp.spend.budget_status import BudgetLine, standings
-from webapp.spend.models import Crossing
+from webapp.spend.models import BudgetAlert
 from webapp.spend.scope import budgets_of
 
 
@@ -23,9 +23,9 @@ def _record(line: BudgetLine) -> bool:
         return False
     worse_or_same = STATES[STATES.index(line.state) :]
     month = line.month.first_day
-    if line.budget.crossings.filter(month=month, state__in=worse_or_same).exists():
+    if line.budget.alerts.filter(month=month, state__in=worse_or_same).exists():
         return False
-    _, is_new = Crossing.objects.get_or_create(
+    _, is_new = BudgetAlert.objects.get_or_create(
         budget=line.budget, month=month, state=line.state, defaults=_figures(line)
     )
     return is_new

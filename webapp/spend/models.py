@@ -56,10 +56,10 @@ class Budget(models.Model):
         return "tag" if self.tag_key else "workspace"
 
 
-class Crossing(models.Model):
-    """A budget came to a worse state in a month; each of them once."""
+class BudgetAlert(models.Model):
+    """A budget reached a worse state in a month. Each state is recorded once a month."""
 
-    budget = models.ForeignKey(Budget, models.CASCADE, related_name="crossings")
+    budget = models.ForeignKey(Budget, models.CASCADE, related_name="alerts")
     month = models.DateField()
     """Its first day, in the workspace's time zone."""
     state = models.CharField(max_length=16)
@@ -67,12 +67,12 @@ class Crossing(models.Model):
     forecast_usd = UsdField()
     amount_usd = UsdField()
     """The budget's amount at that time."""
-    crossed_at = models.DateTimeField(default=timezone.now)
+    reached_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["budget", "month", "state"], name="one_crossing_a_month_and_state"
+                fields=["budget", "month", "state"], name="one_alert_a_month_and_state"
             )
         ]
 

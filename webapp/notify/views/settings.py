@@ -19,8 +19,8 @@ from webapp.notify import delivery, queue, recipients, scope, subscriptions
 from webapp.notify.channels import channels
 from webapp.notify.channels.channel import Channel, Setup
 from webapp.notify.kinds import KINDS
-from webapp.notify.letters import Kind
 from webapp.notify.models import Mail, Subscription
+from webapp.notify.notification_kind import Kind
 
 MOST_MAILS = 20
 TEST_MAILS_A_MINUTE = 3

@@ -21,7 +21,7 @@ class Due:
 
 
 @dataclass(frozen=True)
-class Letter:
+class Content:
     """The content of a mail. `template` is rendered with `context`, as `.txt` and as `.html`."""
 
     subject: str
@@ -42,5 +42,5 @@ class Kind:
     description: str
     due: Callable[[datetime], Iterable[Due]]
     """Everybody who should have one by now, including those who already do."""
-    letter: Callable[[Mail], Letter | None]
+    content: Callable[[Mail], Content | None]
     """None: it no longer applies and isn't sent. Raises NotYetError."""
