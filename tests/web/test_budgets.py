@@ -84,11 +84,16 @@ def test_it_counts_the_runs_of_its_job_or_tag_only(owner, job):
     budget(owner.workspace, job=other)
     budget(owner.workspace, tag_key="team", tag_value="vision")
     budget(owner.workspace)
-    found = {
-        str(each.budget): each.standing.spent_usd
+    usd = {
+        str(each.budget): each.standing.usd
         for each in standings(owner.workspace, budgets_of(owner.workspace), NOON)
     }
-    assert found == {"vision/train.py": 1, "other.py": 6, "team: vision": 5, "Whole workspace": 7}
+    assert usd == {
+        "vision/train.py": 1,
+        "other.py": 6,
+        "team: vision": 5,
+        "Whole workspace": 7,
+    }
 
 
 def test_runs_without_a_price_are_reported_beside_it(owner, job):
@@ -174,17 +179,17 @@ def test_the_jobs_page_has_a_line_on_its_budget(owner, job):
     assert 'id="budget"' not in owner.page(address)
     budget(owner.workspace, "5", job=job)
     factories.run(job)
-    found = re.search(r'id="budget".*?</p>', owner.page(address), re.DOTALL)
-    assert found is not None
-    assert "of $5.00 spent in" in found[0]
+    match = re.search(r'id="budget".*?</p>', owner.page(address), re.DOTALL)
+    assert match is not None
+    assert "of $5.00 spent in" in match[0]
 
 
 def test_the_api_gives_the_state_of_each_budget(owner, job):
     budget(owner.workspace, "5", job=job)
     token = Token.make(owner.workspace, "script", [Token.READ])[1]
     headers = {"Authorization": f"Bearer {token}"}
-    [answered] = Client().get("/api/v1/budgets", headers=headers).json()["budgets"]
-    assert (answered["kind"], answered["of"], answered["amount_usd"]) == (
+    [row] = Client().get("/api/v1/budgets", headers=headers).json()["budgets"]
+    assert (row["kind"], row["of"], row["amount_usd"]) == (
         "job",
         job.name,
         "5.000000000",

@@ -1,8 +1,8 @@
-"""Claiming a row of background work, finishing it, and giving it back.
+"""Claims, finishes and releases rows of background work.
 
-A claim is one UPDATE that must change exactly one row. It gives a lease; a worker that ends
-without a word loses it when the lease is over. No message is needed: whoever finds a row due may
-claim it. Nothing here locks more than the one row (see `webapp.runs.locks` for the order).
+A claim is one UPDATE that must change exactly one row. It gives a lease. A worker that dies loses
+the row when its lease expires. No message is needed: any worker may claim a due row. Nothing here
+locks more than the one row (see `webapp.runs.locks` for the order).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from webapp.background.kinds import Kind, Row
 
 MOST_ERROR_CHARACTERS = 2000
 MOST_TRIED = 50
-"""So many due rows are looked at until one can be had: others take them at the same moment."""
+"""How many due rows are tried before giving up, since other workers claim them at the same time."""
 _FRESH = {"attempts": 0, "kills": 0, "given_up_at": None}
 _UNHELD = {"lease": None, "leased_until": None, "queued_at": None}
 
@@ -34,7 +34,7 @@ class Claim(Generic[Row]):
 
     kind: Kind[Row]
     row: Row
-    """As it was when the work began."""
+    """The row at the time of the claim."""
     lease: uuid.UUID
     began_at: datetime
 
@@ -49,11 +49,11 @@ def want(
     is_fresh: bool = True,
     **columns: object,
 ) -> int:
-    """Something arrived for these rows; how many rows there are.
+    """Mark these rows as due, because something arrived for them. Returns the number of rows.
 
     Args:
-        due_at: when it should be done; now unless it is given.
-        is_fresh: what failed before may succeed now, so all attempts are to be had again.
+        due_at: when it is due; default: now.
+        is_fresh: what failed before may succeed now, so the attempts are counted from 0 again.
     """
     fresh = _FRESH if is_fresh else {}
     changes = {"wanted": F("wanted") + 1, "due_at": due_at or timezone.now(), **fresh}
@@ -61,7 +61,7 @@ def want(
 
 
 def claim(kind: Kind[Row], key: object, **which: object) -> Claim[Row] | None:
-    """Take the row that `key` names, due or not, if `which` holds of it.
+    """Claim the row with this `key`, due or not, if it matches `which`.
 
     Returns:
         None if there is nothing to do or another worker has it.
@@ -70,7 +70,7 @@ def claim(kind: Kind[Row], key: object, **which: object) -> Claim[Row] | None:
 
 
 def take_over(kind: Kind[Row], key: object) -> Claim[Row] | None:
-    """Take the row that `key` names from whoever has it: a person knows that nobody works on it.
+    """Claim the row with this `key` even if it is leased: a person knows that nobody works on it.
 
     Returns:
         None if there is nothing to do.
@@ -82,7 +82,7 @@ def _take(kind: Kind[Row], rows: QuerySet[Row], key: object) -> Claim[Row] | Non
     now = timezone.now()
     lease = uuid.uuid4()
     until = now + kind.limits.lease
-    # Who held it and neither finished nor failed has died.
+    # A worker that held it and neither finished nor failed has died.
     kills = F("kills") + Case(When(lease=None, then=0), default=1)
     own = {kind.key: key}
     taken = rows.filter(**own).update(lease=lease, leased_until=until, began_at=now, kills=kills)
@@ -92,7 +92,7 @@ def _take(kind: Kind[Row], rows: QuerySet[Row], key: object) -> Claim[Row] | Non
 
 
 def claim_next(kind: Kind[Row]) -> Claim[Row] | None:
-    """Take the row that has been due for longest; None: there is none."""
+    """Claim the row that has been due for longest; None: nothing is due."""
     waiting = conditions.due(kind, timezone.now()).values_list(kind.key, flat=True)
     for key in waiting[:MOST_TRIED]:
         held = claim(kind, key)
@@ -102,15 +102,15 @@ def claim_next(kind: Kind[Row]) -> Claim[Row] | None:
 
 
 def renew(held: Claim[Row], **columns: object) -> bool:
-    """Extend the lease, and write `columns`; False if it was lost."""
+    """Extend the lease and write `columns`. Returns False if the lease was lost."""
     until = timezone.now() + held.kind.limits.lease
     return _own(held).update(leased_until=until, **columns) == 1
 
 
 def finish(held: Claim[Row], save: Callable[[], None] | None = None, **columns: object) -> bool:
-    """Say that it is done, and save the outcome: in one transaction, if the lease is still ours.
+    """Mark the row as done and save the outcome, in one transaction, if the lease is still ours.
 
-    What has arrived since the claim keeps the row due. False if the lease was lost.
+    If more has arrived since the claim, the row stays due. Returns False if the lease was lost.
     """
     now = timezone.now()
     done = {
@@ -129,12 +129,12 @@ def finish(held: Claim[Row], save: Callable[[], None] | None = None, **columns: 
 
 
 def release(held: Claim[Row], due_at: datetime | Combinable, **columns: object) -> bool:
-    """Give it back undone, without a fault: it is to be taken up at `due_at`."""
+    """Release the row undone, without counting a failure. It is due again at `due_at`."""
     return _own(held).update(due_at=due_at, **_FRESH | _UNHELD | columns) == 1
 
 
 def fail(held: Claim[Row], error: BaseException | str) -> None:
-    """Keep the error for people; try again after a pause, unless that was the last attempt."""
+    """Record the error and retry after a pause, unless this was the last attempt."""
     limits = held.kind.limits
     failed: dict[str, Any] = {"attempts": F("attempts") + 1, "error": readable(error), **_UNHELD}
     last = _own(held).filter(attempts__gte=limits.max_attempts - 1)
@@ -144,19 +144,19 @@ def fail(held: Claim[Row], error: BaseException | str) -> None:
 
 
 def give_up(held: Claim[Row], error: BaseException | str) -> None:
-    """It would fail again however often: keep the error, and leave it to people."""
+    """Record the error and give up, because a retry would fail as well."""
     failed: dict[str, Any] = {"attempts": F("attempts") + 1, "error": readable(error), **_UNHELD}
     _own(held).update(given_up_at=timezone.now(), **failed | dict(held.kind.given_up))
 
 
 def try_again(kind: Kind[Row], rows: QuerySet[Row]) -> int:
-    """A person wants what was given up tried anew; how many rows that were."""
+    """Retry rows that were given up, because a person asked for it. Returns the number of rows."""
     anew = {"due_at": timezone.now(), "error": "", **_FRESH, **_UNHELD, **kind.tried_again}
     return rows.filter(conditions.pending(), given_up_at__isnull=False).update(**anew)
 
 
 def readable(error: BaseException | str) -> str:
-    """An error as it is kept."""
+    """The error's text, as it is stored."""
     text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
     # PostgreSQL refuses NUL in text, and an error may quote anything.
     return text.replace("\0", "")[:MOST_ERROR_CHARACTERS]

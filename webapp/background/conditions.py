@@ -1,4 +1,4 @@
-"""What a row of background work is at a moment: one expression for each state."""
+"""The states of a row of background work, one query expression each."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ def pending() -> Q:
 
 
 def is_open() -> Q:
-    """Pending, and somebody will try it (again)."""
+    """Pending, and not given up."""
     return pending() & Q(given_up_at=None)
 
 
 def unheld(now: datetime) -> Q:
-    """No worker has it, or the one that had it has died."""
+    """No worker holds it, or its lease has expired."""
     return Q(leased_until=None) | Q(leased_until__lt=now)
 
 
 def claimable(kind: Kind[Row], now: datetime) -> QuerySet[Row]:
-    """What a worker may take, whether it is due or not."""
+    """Rows that a worker may claim, due or not."""
     return kind.rows.filter(is_open(), unheld(now), kills__lt=kind.limits.max_kills)
 
 
 def due(kind: Kind[Row], now: datetime) -> QuerySet[Row]:
-    """What a worker should take, the longest waiting first."""
+    """Due rows that a worker should claim, longest waiting first."""
     return claimable(kind, now).filter(due_at__lte=now).order_by("due_at")
 
 
 def worn_out(kind: Kind[Row], now: datetime) -> QuerySet[Row]:
-    """What has cost too many workers, and was not given up yet."""
+    """Rows on which too many workers died, and that were not given up yet."""
     return kind.rows.filter(is_open(), unheld(now), kills__gte=kind.limits.max_kills)
 
 
 def state(now: datetime) -> Case:
-    """The state of a row, for people. Needs no look at its kind's limits."""
+    """The state of a row, as people see it. Doesn't depend on the limits of its kind."""
     tried = Q(attempts__gt=0) | Q(kills__gt=0) | Q(lease__isnull=False)
     return Case(
         When(wanted__lte=F("done"), then=Value(DONE)),

@@ -1,4 +1,4 @@
-"""Wakes workers: sends the ids of due rows to the broker, as many as it should hold."""
+"""Wakes workers: sends the ids of due rows to the broker, up to a limit."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ logger = logging.getLogger(__name__)
 
 
 def sweep(kind: Kind[Row]) -> int:
-    """Hand out what is due and lies with nobody, and say of what nobody will try again.
+    """Send due, unqueued rows to the broker, and give up the rows that killed too many workers.
 
     Returns:
-        How many rows were handed out.
+        The number of rows sent.
     """
     now = timezone.now()
     _give_up_worn_out(kind, now)
@@ -28,18 +28,18 @@ def sweep(kind: Kind[Row]) -> int:
 
 
 def hand_out(kind: Kind[Row], **which: object) -> int:
-    """Hand out these rows at once, as far as they are due; how many that were."""
+    """Send these rows now, if they are due. Returns the number of rows sent."""
     return _send(kind, _idle(kind, timezone.now()).filter(**which), kind.limits.most_queued)
 
 
 def _idle(kind: Kind[Row], now: datetime) -> QuerySet[Row]:
-    """Due, and no message for it is under way."""
+    """Rows that are due and not queued."""
     forgotten = now - kind.limits.hand_out_again_after
     return conditions.due(kind, now).filter(Q(queued_at=None) | Q(queued_at__lt=forgotten))
 
 
 def _room(kind: Kind[Row], now: datetime) -> int:
-    """How many rows the broker may be given now, in whole messages."""
+    """How many more rows may be sent to the broker now, in whole messages."""
     limits = kind.limits
     recently = now - limits.hand_out_again_after
     queued = kind.rows.filter(conditions.is_open(), queued_at__gte=recently).count()
@@ -55,9 +55,9 @@ def _send(kind: Kind[Row], rows: QuerySet[Row], most: int) -> int:
 
 
 def _send_one(kind: Kind[Row], keys: list[object]) -> bool:
-    """False: the broker can't be reached. That is no error here: the sweep tries again."""
+    """Returns False if the broker can't be reached. This isn't an error: the sweep retries."""
     named = kind.rows.filter(**{f"{kind.key}__in": keys})
-    # Before it is sent: a fast worker is done with it, and says so here, in the same moment.
+    # Before sending, because a fast worker may finish at once and clear this mark.
     named.update(queued_at=timezone.now())
     ids = [key if isinstance(key, int) else str(key) for key in keys]
     try:
@@ -70,7 +70,7 @@ def _send_one(kind: Kind[Row], keys: list[object]) -> bool:
 
 
 def _give_up_worn_out(kind: Kind[Row], now: datetime) -> None:
-    """The lease stays: the last worker may only have been slow, and then its result counts."""
+    """The lease is kept: if the last worker was only slow, its result counts."""
     worn_out = conditions.worn_out(kind, now)
     if worn_out.exists():
         error = f"Given up: {kind.limits.max_kills} workers died while they worked on it."

@@ -18,25 +18,28 @@ Row = TypeVar("Row", bound=Claimable)
 
 @dataclass(frozen=True)
 class Limits:
-    """How long and how often a kind of work is tried."""
+    """Time limits and retries of a kind of work."""
 
     lease: timedelta
-    """How long a worker may be silent before somebody else may take its work."""
+    """The lease: how long a worker may be silent before another may take its work."""
     hand_out_again_after: timedelta
-    """How long an id may lie with the broker before it is sent once more."""
+    """How long an id may wait at the broker before it is sent again."""
     max_attempts: int
     first_pause: timedelta
-    """The longest pause after the first failure; it doubles with each, up to `longest_pause`."""
+    """The longest pause after the first failure. It doubles with each failure, up to
+    `longest_pause`.
+    """
     longest_pause: timedelta
     max_kills: int = 10
     batch: int = 1
-    """How many rows one message names."""
+    """Rows per message."""
     most_queued: int = 500
-    """How many rows may lie with the broker at once."""
+    """The most rows that may wait at the broker."""
 
     def pause(self, attempts: int) -> timedelta:
-        """How long to wait after so many failures: full jitter, so that not all come back at once
-        (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/)."""
+        """The pause after this many failures, with full jitter so that retries don't coincide
+        (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/).
+        """
         doublings = min(attempts - 1, 20)
         longest = min(self.first_pause * 2.0**doublings, self.longest_pause)
         return longest * random.random()  # noqa: S311 - spreads load, keeps no secret
@@ -44,30 +47,32 @@ class Limits:
 
 @dataclass(frozen=True)
 class Kind(Generic[Row]):
-    """One kind of background work: its rows, the task that does it, and how people read of it."""
+    """One kind of background work: its rows, its task, and how pages describe it."""
 
     id: str
     title: str
     model: type[Row]
     task: str
-    """The Celery task. It gets what `key` holds: of one row, or a list if `limits.batch` > 1."""
+    """The Celery task. Its argument is the `key` of a row, or a list of keys if `limits.batch` >
+    1.
+    """
     key: str
-    """The unique field that messages name a row by."""
+    """The unique field that identifies a row in messages."""
     limits: Limits
     workspace: str | None
     """The path from a row to its workspace; None: the work is for all workspaces."""
     subject: Callable[[Row], str]
-    """What the work is about, in words."""
+    """The subject of the work, as text."""
     address: Callable[[Row], str] = lambda _: ""
-    """The subject's page; empty: it has none."""
+    """URL of the subject's page; empty: none."""
     related: tuple[str, ...] = ()
-    """What `subject` and `address` follow."""
+    """Relations that `subject` and `address` read, for `select_related`."""
     shown: Mapping[str, Any] = field(default_factory=dict)
-    """Which rows people see: not those of what was deleted."""
+    """The rows that pages show: without those of deleted things."""
     given_up: Mapping[str, Any] = field(default_factory=dict)
-    """What else a row says once nobody tries again."""
+    """Further columns to set when a row is given up."""
     tried_again: Mapping[str, Any] = field(default_factory=dict)
-    """What else a row says when a person has it tried again."""
+    """Further columns to set when a person retries a row."""
     may_be_tried_again: bool = True
 
     @property
@@ -75,7 +80,7 @@ class Kind(Generic[Row]):
         return self.model._default_manager.all()
 
     def rows_of(self, workspace: Workspace) -> QuerySet[Row]:
-        """Those that the members of a workspace may know of."""
+        """The rows that members of a workspace may see."""
         own = {} if self.workspace is None else {self.workspace: workspace}
         return self.rows.filter(**own, **self.shown)
 
@@ -89,7 +94,7 @@ def register(kind: Kind[Any]) -> None:
 
 
 def all_kinds() -> list[Kind[Any]]:
-    """In the order of their titles."""
+    """All kinds, by title."""
     return sorted(_kinds.values(), key=lambda kind: kind.title)
 
 

@@ -1,4 +1,4 @@
-"""What every row of background work has. The row is the queue: Celery only wakes workers."""
+"""The base of all rows of background work. The rows are the queue; Celery only wakes workers."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ class Claimable(models.Model):
     """One piece of background work: due, leased to a worker, done or given up.
 
     `wanted` rises with everything that arrives; `done` is the `wanted` that the last worker saw. So
-    what arrives while somebody works is not lost, and work that is done is never done twice.
+    nothing that arrives during the work is lost, and finished work is not repeated.
     """
 
     wanted = models.PositiveBigIntegerField(default=0)
     done = models.PositiveBigIntegerField(default=0)
     due_at = models.DateTimeField(default=timezone.now)
     queued_at = models.DateTimeField(null=True, blank=True)
-    """When its id was last handed to the broker."""
+    """When its id was last sent to the broker."""
     lease = models.UUIDField(null=True, blank=True)
-    """Names the worker that has it. Left behind by a worker that died."""
+    """Identifies the worker that holds it. Remains if that worker dies."""
     leased_until = models.DateTimeField(null=True, blank=True)
     began_at = models.DateTimeField(null=True, blank=True)
-    """When a worker last took it."""
+    """When a worker last claimed it."""
     attempts = models.PositiveIntegerField(default=0)
-    """That failed, since the last success."""
+    """Failed attempts since the last success."""
     kills = models.PositiveIntegerField(default=0)
-    """Workers that died with it since then: most of them for reasons of their own."""
+    """Workers that died while holding it since then, often for unrelated reasons."""
     error = models.TextField(blank=True)
-    """Of the last failed attempt, or why nobody tries again; for people to read."""
+    """The error of the last failed attempt, or why it was given up, for people to read."""
     given_up_at = models.DateTimeField(null=True, blank=True)
-    """When it was decided that nobody tries again by himself."""
+    """When automatic retries ended."""
     finished_at = models.DateTimeField(null=True, blank=True)
-    """When it was last done."""
+    """When it last succeeded."""
     seconds = models.FloatField(default=0)
-    """What the last success took."""
+    """Duration of the last success."""
 
     class Meta:
         abstract = True

@@ -1,4 +1,4 @@
-"""The background work of a workspace, as its owners read it."""
+"""The background work of a workspace, as its owners see it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from webapp.background.kinds import Kind, kind_called
 from webapp.background.models import Claimable
 
 RECENT = timedelta(days=1)
-"""How long what is done stays in the list."""
+"""How long finished work stays in the list."""
 PAGE_ITEMS = 50
 WORDS = {
     conditions.FAILED: "Failed",
@@ -26,7 +26,7 @@ WORDS = {
     conditions.DUE: "Due",
     conditions.DONE: "Done",
 }
-"""State -> what it is called; in the order of the list."""
+"""State -> its title, in the order of the list."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,12 @@ class Item:
 
     @property
     def was_tried(self) -> bool:
-        """Since it was last done."""
+        """Whether an attempt failed since the last success."""
         return self.row.attempts > 0 or self.row.kills > 0
 
     @property
     def next_try(self) -> str:
-        """When, in words; empty: nobody tries."""
+        """When it will be tried, as text; empty: it won't be."""
         if self.state not in (conditions.DUE, conditions.RETRY):
             return ""
         if self.row.due_at <= self.now:
@@ -76,11 +76,11 @@ class Item:
 def items(
     workspace: Workspace, kinds: Iterable[Kind[Any]], state: str, number: str | None, now: datetime
 ) -> Page[Item]:
-    """A page of what waits, is under way, was given up, or was done lately.
+    """A page of work that is waiting, running, given up, or recently done.
 
     Args:
         state: one of `WORDS`; empty: all.
-        number: of the page; anything else is the first.
+        number: the page number; an invalid one gives the first page.
     """
     listed = [_listed(workspace, kind, state, now) for kind in kinds]
     everything = listed[0].union(*listed[1:], all=True).order_by("rank", "-moment", "kind_id", "pk")
@@ -92,7 +92,7 @@ def items(
 def _listed(
     workspace: Workspace, kind: Kind[Any], state: str, now: datetime
 ) -> QuerySet[Any, tuple[Any, ...]]:
-    """What is listed of a kind, by its place in the list and its id alone."""
+    """Sort position and id of each listed row of a kind."""
     ranks = [When(work_state=each, then=Value(rank)) for rank, each in enumerate(WORDS)]
     moments = [
         When(work_state=conditions.FAILED, then=F("given_up_at")),
@@ -110,7 +110,7 @@ def _listed(
 
 
 def _read(workspace: Workspace, places: list[tuple[Any, ...]], now: datetime) -> list[Item]:
-    """The rows themselves, by one query for each kind."""
+    """The rows, with one query per kind."""
     rows: dict[tuple[str, int], Item] = {}
     for kind_id in sorted({place[0] for place in places}):
         kind = kind_called(kind_id)

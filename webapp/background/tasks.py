@@ -10,6 +10,6 @@ from webapp.background.kinds import all_kinds
 
 @shared_task(name="background.sweep")
 def sweep() -> None:
-    """Hand out whatever is due, of every kind."""
+    """Send all due rows of every kind to the broker."""
     for kind in all_kinds():
         handing_out.sweep(kind)

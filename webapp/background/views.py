@@ -17,7 +17,7 @@ from webapp.background.kinds import all_kinds, kind_called
 @owners_only
 @require_safe
 def background(request: PersonRequest) -> HttpResponse:
-    """What waits, is under way or failed, and what was done lately."""
+    """Work that is waiting, running, failed or recently done."""
     state, kind = request.GET.get("state", ""), kind_called(request.GET.get("kind", ""))
     state = state if state in overview.WORDS else ""
     kinds = all_kinds() if kind is None else [kind]
@@ -35,7 +35,7 @@ def background(request: PersonRequest) -> HttpResponse:
 @owners_only
 @require_POST
 def try_again(request: PersonRequest) -> HttpResponse:
-    """Have a failed piece of work tried anew; then back to the list as it was filtered."""
+    """Retry failed work, then redirect to the list with its filter."""
     kind, row_id = kind_called(request.POST.get("kind", "")), request.POST.get("row", "")
     is_due = False
     if kind is not None and kind.may_be_tried_again and row_id.isdecimal():
