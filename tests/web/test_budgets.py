@@ -85,7 +85,7 @@ def test_it_counts_the_runs_of_its_job_or_tag_only(owner, job):
     budget(owner.workspace, tag_key="team", tag_value="vision")
     budget(owner.workspace)
     usd = {
-        str(each.budget): each.standing.usd
+        str(each.budget): each.standing.spent_usd
         for each in standings(owner.workspace, budgets_of(owner.workspace), NOON)
     }
     assert usd == {
@@ -194,7 +194,7 @@ def test_the_api_gives_the_state_of_each_budget(owner, job):
         job.name,
         "5.000000000",
     )
-    assert answered["state"] == "ok"
+    assert row["state"] == "ok"
 
 
 def test_an_alert_is_recorded_once_a_month_and_only_when_it_gets_worse(owner, job):
