@@ -1,4 +1,6 @@
-"""Small segments become one Parquet file per node and hour, and tiers. Rows swap in one step."""
+"""Compacts small segments to one Parquet file per node and hour, and to tiers. Rows are swapped in
+one transaction.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,11 @@ from webapp.runs.history import node_history
 from webapp.runs.models import Chunk, Node, Run, Segment
 
 HOUR = timedelta(hours=1)
-# Late segments of an hour are common for some minutes; afterwards they cost another compaction.
+# Segments often arrive some minutes late; any later ones need another compaction.
 SETTLED_AFTER = timedelta(minutes=10)
-# Reading a hot segment costs about a millisecond; a page of a run should not read hundreds.
+# Reading a hot segment takes about 1 ms, so a run's page should not read hundreds.
 MOST_HOT = 60
-# A run's last segments may still be on their way when it ends.
+# A run's last segments may arrive after its end.
 ENDED_BEFORE = timedelta(minutes=1)
 ENDED = (Run.FINISHED, Run.FAILED, Run.STOPPED, Run.LOST)
 # A reader that listed an object before the swap may still open it.
@@ -64,8 +66,9 @@ def due_nodes(now: datetime) -> list[int]:
 
 
 def want_due(now: datetime) -> None:
-    """A row for each node that is due. What waits or was given up is left as it is, unless more
-    has arrived since it was given up."""
+    """Queue each node that is due. Nodes that are queued or given up are left unchanged, unless
+    more has arrived since.
+    """
     nodes = due_nodes(now)
     new = [Compaction(node_id=node_id) for node_id in nodes]
     Compaction.objects.bulk_create(new, ignore_conflicts=True, batch_size=500)
@@ -127,7 +130,7 @@ def _save_chunk(node: Node, ref: ChunkRef) -> None:
 
 
 def delete_replaced(now: datetime) -> None:
-    """Delete objects whose samples live in newer chunks, after the time of grace."""
+    """Delete objects whose samples are in newer chunks, once the grace period is over."""
     store = open_store(settings.OBJECTS_URL)
     old_chunks = Chunk.objects.filter(replaced_at__lt=now - GRACE)
     for chunk in old_chunks:

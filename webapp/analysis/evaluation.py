@@ -1,4 +1,4 @@
-"""One run, analysed: rows and samples in, pure calls, an outcome that can be saved."""
+"""Analyses one run: reads rows and samples, and returns an outcome to save."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def evaluate(held: queue.Claim) -> Outcome:
 
 
 def priced(run: Run) -> Outcome:
-    """What a run costs as far as it has arrived. Its samples are not read."""
+    """Price a run as far as it has arrived, without reading its samples."""
     progress.derive(run)
     nodes = list(Node.objects.filter(attempt__run=run).prefetch_related("sessions"))
     book = price_book(run.workspace, {node.region for node in nodes})
@@ -64,7 +64,7 @@ def _is_final(run: Run) -> bool:
 def frame_of(
     run: Run, nodes: Sequence[Node], since: datetime | None, is_final: bool
 ) -> tuple[RunFrame, tuple[str, ...]]:
-    """The run from `since` to where it has come, and the objects that couldn't be read."""
+    """The run from `since` to its latest data, and the objects that couldn't be read."""
     if since is None or run.ended_at is None:
         return RunFrame(1.0, 0.0, final=False), ()
     store = open_store(settings.OBJECTS_URL)

@@ -1,4 +1,4 @@
-"""What packages above the analysis make of it: they register here when the service starts."""
+"""Registers what other packages derive from an analysis, when the service starts."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from collections.abc import Callable
 from webapp.analysis.outcome import FollowUp, Outcome
 
 Preparation = Callable[[Outcome], FollowUp]
-"""Works out what follows from a measured run. It may read rows and writes none: what it answers
-does."""
+"""Computes what follows from a measured run. It may read rows but not write them; the follow-up
+that it returns writes.
+"""
 
 _preparations: list[Preparation] = []
 
 
 def follow_analyses(prepare: Preparation) -> None:
-    """Call `prepare` with each outcome from now on; once, however often it is registered."""
+    """Call `prepare` with each outcome from now on. Registering it again has no effect."""
     if prepare not in _preparations:
         _preparations.append(prepare)
 
 
 def follow_ups(outcome: Outcome) -> tuple[FollowUp, ...]:
-    """Of all who registered, in that order. Call before the transaction that saves the outcome."""
+    """The follow-ups of all that registered, in order. Call before the transaction that saves the
+    outcome.
+    """
     return tuple(prepare(outcome) for prepare in _preparations)

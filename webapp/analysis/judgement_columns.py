@@ -1,4 +1,4 @@
-"""What the row of a judgement holds, from what a rule said and what the run cost."""
+"""The columns of a judgement's row, from a rule's verdict and the run's cost."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from rules.engine import Judgement
 def columns_of(
     judged: Judgement, cost_usd: Decimal | None, length: timedelta | None
 ) -> dict[str, Any]:
-    """All that follows from the rule alone, and what its waste costs in a run of that cost and
-    length."""
+    """The rule's results, and the cost of its waste in a run of that cost and length."""
     verdict = judged.verdict
     return {
         "rule_version": judged.version,
@@ -35,7 +34,7 @@ def columns_of(
 def waste_usd(
     waste_seconds: float, cost_usd: Decimal | None, length: timedelta | None
 ) -> Decimal | None:
-    """The run's cost in proportion to its time; None: no price."""
+    """The share of the run's cost, in proportion to its time; None: no price."""
     if cost_usd is None or not length:
         return None
     share = Decimal(str(waste_seconds)) / Decimal(str(length.total_seconds()))

@@ -1,4 +1,4 @@
-"""The waste ledger's rows: time from the rules, dollars in proportion from the cost."""
+"""The waste ledger's rows: time from the rules, and dollars in proportion to time."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from webapp.runs.models import Node, Run
 
 
 def save(run: Run, outcome: Outcome) -> None:
-    """Replace the entries. Without samples the known times stay; their dollars follow the cost.
-    Call in a transaction that holds the run."""
+    """Replace the entries. Without samples the known times are kept and priced again. Call in a
+    transaction that has the run locked.
+    """
     measured = outcome.measured
     entries = list(_known(run) if measured is None else measured.ledger.entries)
     rows = [row for node in outcome.nodes for row in _rows(run, node, entries, outcome.cost)]
@@ -47,7 +48,7 @@ def _rows(run: Run, node: Node, of_run: Iterable[Entry], cost: RunCost) -> list[
 
 
 def _usd(node: Node, entries: list[Entry], cost: RunCost) -> dict[int, Decimal]:
-    """By the place of the entry. All GPUs of a node are held for as long, so time is the weight."""
+    """USD by the entry's index. All GPUs of a node are held equally long, so time is the weight."""
     if node.key in cost.missing:
         return {}
     whole = sum((part.usd for part in cost.parts if part.node_key == node.key), Decimal(0))
@@ -55,7 +56,7 @@ def _usd(node: Node, entries: list[Entry], cost: RunCost) -> dict[int, Decimal]:
 
 
 def _unclassified(node: Node, cost: RunCost) -> Iterator[Entry]:
-    """A node that was paid for and of which nothing arrived."""
+    """The entry of a node that was paid for but sent nothing."""
     seconds = sum((part.seconds for part in cost.parts if part.node_key == node.key), Decimal(0))
     if seconds:
         yield Entry(node.key, None, "unclassified", int(seconds * 1_000_000))

@@ -1,7 +1,7 @@
-"""Looks at the last minutes of a running run, to tell whether a whole analysis would find more.
+"""Looks: quick checks of a running run's last minutes, for whether a whole analysis is needed.
 
-It costs the same however long the run is, so it is done with each upload. What it sees is not kept:
-the whole run may say otherwise (its steps may take an hour), and only that counts.
+A look costs the same for runs of any length, so each upload triggers one. Its verdicts are not
+kept: only those on the whole run count, and they may differ (a step may take an hour).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from webapp.thresholds.values import values_of
 
 SHORTEST = timedelta(minutes=20)
 SHARE = 0.1
-"""So much of the time may go into whole analyses that looks ask for, even if they find nothing."""
+"""The share of time that whole analyses requested by looks may take, even if they find nothing."""
 
 
 def shows_news(held: queue.Claim) -> bool:
-    """Whether a rule fires that had not fired, or one goes on that may stop the run."""
+    """Whether a rule fires for the first time, or one that may stop the run still fires."""
     run = Run.objects.select_related("job", "workspace").get(pk=held.run_id)
     progress.derive(run)
     if run.ended_at is None or run.raw_deleted_at is not None or not _may_be_analysed(run):
@@ -50,7 +50,9 @@ def _may_be_analysed(run: Run) -> bool:
 
 
 def _length(values: Mapping[str, Values]) -> timedelta:
-    """Twice as long as what may stop a run has to last: before it there was work."""
+    """Twice the longest duration that rules need to stop a run, so that the work before it is
+    seen.
+    """
     lasting = [
         values[rule.id][parameter.name]
         for rule in all_rules().values()

@@ -1,4 +1,4 @@
-"""What is due to be analysed or compacted, and what the analysis found."""
+"""Queued analyses and compactions, and the results of analyses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Analysis(Claimable):
     run = models.OneToOneField(Run, models.CASCADE, related_name="analysis")
     is_final = models.BooleanField(default=False)
     looked_at = models.DateTimeField(null=True, blank=True)
-    """When the run's last minutes were looked at for something new."""
+    """When the last look at the run was done."""
 
     def __str__(self) -> str:
         return f"analysis of {self.run}"
@@ -88,7 +88,7 @@ class CostPart(models.Model):
 
 
 class LedgerEntry(models.Model):
-    """The time of one label on one GPU, or on a node without GPUs, and what it cost.
+    """The time of one label on one GPU, or on a node without GPUs, and its cost.
 
     The entries of a run sum to its cost exactly.
     """
@@ -99,7 +99,7 @@ class LedgerEntry(models.Model):
     label = models.CharField(max_length=24)
     """One of `rules.ledger.LABELS`."""
     microseconds = models.BigIntegerField()
-    """Of the one GPU, or of the node."""
+    """Time of the GPU, or of the node."""
     usd = UsdField(null=True, blank=True)
     """None: no price."""
 

@@ -13,13 +13,14 @@ from rules.ledger import Ledger
 from webapp.runs.models import Node, Run
 
 FollowUp = Callable[[Run], None]
-"""Writes what another package made of the outcome. Called with the run, locked, once the rest is
-written, in the same transaction."""
+"""Writes what another package derived from the outcome. Called with the locked run at the end of
+the same transaction.
+"""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What was found in the samples."""
+    """The results from the samples."""
 
     judgements: list[Judgement]
     ledger: Ledger
@@ -38,5 +39,5 @@ class Outcome:
     cost: RunCost
     book: PriceBook
     measured: Measured | None
-    """None: they are deleted, or weren't read; what was found in them stays as it is."""
+    """None: the samples are deleted or weren't read; earlier results from them are kept."""
     follow_ups: tuple[FollowUp, ...] = ()

@@ -17,7 +17,7 @@ from webapp.runs.models import Run
 
 
 def save(outcome: Outcome) -> None:
-    """Judgements, cost, the run's figures and what follows from them; call in a transaction."""
+    """Write judgements, cost, the run's figures and follow-ups. Call in a transaction."""
     run = Run.objects.select_for_update(of=("self",), no_key=True).get(pk=outcome.run.pk)
     _save_cost(run, outcome)
     _save_figures(run, outcome)
@@ -39,7 +39,7 @@ def save(outcome: Outcome) -> None:
 
 
 def _price_waste_again(run: Run, outcome: Outcome) -> None:
-    """The seconds were measured when there were samples; their dollars follow the cost."""
+    """Price the known waste at the new cost. Its seconds were measured when there were samples."""
     known = outcome.cost.total_usd, outcome.run.duration
     for row in run.judgements.all():
         row.waste_usd_low = waste_usd(row.waste_seconds_low, *known)
@@ -64,7 +64,7 @@ def _save_judgement(run: Run, judged: RuleJudgement, outcome: Outcome) -> None:
 
 
 def _save_cost(run: Run, outcome: Outcome) -> None:
-    """One row per node and UTC day. Rows of days that are no longer part of the run go."""
+    """Write one row per node and UTC day. Rows of days outside the run are deleted."""
     nodes = {node.key: node for node in outcome.nodes}
     kept = []
     for part in outcome.cost.parts:
@@ -99,7 +99,7 @@ def _save_figures(run: Run, outcome: Outcome) -> None:
 
 
 def _configuration(outcome: Outcome) -> dict[str, Any]:
-    """What may be tuned without changing the work: the machines, and the parameters."""
+    """The configuration: machines and parameters, which can be tuned without changing the work."""
     nodes = outcome.nodes
     return {
         "instance_type": pricing.instance_types(nodes),

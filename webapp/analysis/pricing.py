@@ -1,4 +1,4 @@
-"""Nodes as the uses of machines that the advisor prices."""
+"""Converts nodes to the machine uses that the advisor prices."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from webapp.runs.models import Node
 
 
 def price_key(node: Node) -> PriceKey:
-    """What the node is priced as."""
+    """The key of the node's price."""
     return machine.price_key(facts(node))
 
 
 def instance_types(nodes: Sequence[Node]) -> str:
-    """The types of a run's nodes in one text, as its configuration keeps them."""
+    """The instance types of a run's nodes as one text, as in its configuration."""
     return ", ".join(sorted({node.instance_type for node in nodes} - {""}))
 
 
 def node_use(node: Node) -> NodeUse:
-    """When the node was held, and how much of the machine was this run's."""
+    """When the node was held, and the run's share of the machine."""
     return NodeUse(
         node_key=node.key,
         price_key=price_key(node),
@@ -35,10 +35,10 @@ def node_use(node: Node) -> NodeUse:
 
 
 def share(node: Node) -> Fraction:
-    """Of the machine, what the run was given."""
+    """The share of the machine that was allocated to the run."""
     return machine.share(facts(node))
 
 
 def units(node: Node) -> int:
-    """How many of what is priced the node has."""
+    """The number of priced units on the node."""
     return machine.units(facts(node))

@@ -1,4 +1,4 @@
-"""Which runs are due to be analysed, and when. The rows are background work like any other."""
+"""The queue of analyses: which runs are due, and when. The rows are background work."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from webapp.background.kinds import Kind, Limits
 from webapp.runs import locks
 from webapp.runs.models import Run
 
-# While a run goes on it is analysed again when it grew by a tenth, at most 15 min apart.
+# A running run is analysed again when it has grown by 10 %, at most 15 min apart.
 GROWTH = 0.1
 SOONEST, LATEST = timedelta(seconds=5), timedelta(minutes=15)
-# In between its last minutes are looked at with each upload, of which an agent makes one in 10 s.
+# In between, each upload triggers a look at its last minutes. Agents upload every 10 s.
 LOOK_AGAIN_AFTER = timedelta(seconds=9)
 KIND = Kind(
     id="analysis",
@@ -49,7 +49,7 @@ class Claim(claims.Claim[Analysis]):
     """A worker's right to analyse a run."""
 
     whole_due_at: datetime
-    """Before that, a look at the run's last minutes is enough."""
+    """Before this time, a look at the run's last minutes is enough."""
 
     @property
     def run_id(self) -> uuid.UUID:
@@ -61,25 +61,27 @@ class Claim(claims.Claim[Analysis]):
 
 
 def want(run: Run) -> None:
-    """Something of this run arrived or changed. Call inside the transaction that wrote it."""
+    """Queue a run of which something arrived or changed. Call in the transaction that wrote it."""
     analysis, _ = Analysis.objects.get_or_create(run=run)
     due_at = _due_at(run, analysis, timezone.now())
     claims.want(Analysis.objects.filter(pk=analysis.pk), due_at, is_fresh=run.has_ended)
 
 
 def want_again(run: Run) -> None:
-    """A person asks for it, whatever became of the attempts before. Call in a transaction."""
+    """Queue a run because a person asked, whatever the result of earlier attempts. Call in a
+    transaction.
+    """
     claims.want(Analysis.objects.filter(run=run), queued_at=None, error="")
     enqueue_on_commit(run)
 
 
 def enqueue_on_commit(run: Run) -> None:
-    """Hand the run to the broker once its rows are durable, if it is due now."""
+    """Send the run to the broker after commit, if it is due."""
     transaction.on_commit(lambda: handing_out.hand_out(KIND, run=run))
 
 
 def claim(run_id: uuid.UUID | str) -> Claim | None:
-    """Take a run; None if there is nothing to do or another worker has it."""
+    """Claim a run; None if there is nothing to do or another worker has it."""
     held = claims.claim(KIND, run_id)
     if held is None:
         return None
@@ -88,14 +90,16 @@ def claim(run_id: uuid.UUID | str) -> Claim | None:
 
 
 def finish(held: Claim, save: Callable[[], None], is_final: bool) -> bool:
-    """Save the outcome, if the lease is still ours; in one transaction. False if it was lost."""
+    """Save the outcome in one transaction, if the lease is still ours. Returns False if it was
+    lost.
+    """
     with transaction.atomic():
         locks.run(held.run_id)
         return claims.finish(held, save, is_final=is_final)
 
 
 def put_back(held: Claim) -> None:
-    """The run's last minutes showed nothing new: what has arrived waits for a whole analysis."""
+    """Release a run whose last minutes showed nothing new, until its next whole analysis."""
     now = timezone.now()
     nothing_came = When(wanted=held.row.wanted, then=Value(held.whole_due_at))
     due_at = Case(nothing_came, default=Value(now + LOOK_AGAIN_AFTER))

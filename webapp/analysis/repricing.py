@@ -1,4 +1,4 @@
-"""Runs that are priced again: their workspace says what it pays, or a person what they ran on."""
+"""Prices runs again after their workspace's rates or their machines were changed."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from webapp.runs.models import Run
 
 
 def price_what_had_no_price(workspace: Workspace, **_: Any) -> None:
-    """Have them analysed again. Runs that have a cost keep the price of their date."""
+    """Queue the unpriced runs. Priced runs keep the price of their date."""
     unpriced = Run.objects.filter(workspace=workspace, cost_usd=None, started_at__isnull=False)
     for run in unpriced:
         queue.want(run)
 
 
 def price_again(run: Run, **_: Any) -> None:
-    """Write the cost at once; what was advised follows with the analysis that this asks for. Call
-    in a transaction that holds the run."""
+    """Write the cost at once, and queue an analysis for the recommendations. Call in a transaction
+    that has the run locked.
+    """
     if run.started_at is not None:
         outcome_rows.save(evaluation.priced(run))
     queue.want(run)

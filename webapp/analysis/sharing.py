@@ -1,4 +1,4 @@
-"""Machines that several runs of a workspace held at the same time: none is paid more than once."""
+"""Machines that several runs of a workspace share: no machine is counted more than once."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from webapp.runs.models import Node, Run
 
 
 def uses(run: Run, nodes: Sequence[Node]) -> list[NodeUse]:
-    """What the run held, with its share scaled down wherever the shares of all runs on a machine
-    sum above 1."""
+    """The machine uses of a run. Its share is scaled down while the shares of all runs on a machine
+    add up to more than 1.
+    """
     on_machine: dict[str, list[Node]] = defaultdict(list)
     for node in [*nodes, *_neighbours(run, nodes)]:
         on_machine[node.machine_id].append(node)
@@ -32,8 +33,9 @@ def uses(run: Run, nodes: Sequence[Node]) -> list[NodeUse]:
 
 
 def count_neighbours_again(run: Run, nodes: Sequence[Node]) -> None:
-    """Runs that share an overfull machine with this one cost less than they did without it. Those
-    that were counted before its latest data are counted again. Call in a transaction."""
+    """Queue the runs that share an overcommitted machine with this one and were priced before its
+    latest data: they now cost less. Call in a transaction.
+    """
     neighbours = _neighbours(run, nodes) if _is_crowded(uses(run, nodes), nodes) else []
     for other in {node.attempt.run for node in neighbours}:
         analysis = getattr(other, "analysis", None)
@@ -42,8 +44,9 @@ def count_neighbours_again(run: Run, nodes: Sequence[Node]) -> None:
 
 
 def count_again(runs: QuerySet[Run], **_: Any) -> None:
-    """Of `runs`, which people deleted or restored, and of all others: those that held a machine
-    together are counted again. Call in a transaction."""
+    """Price runs again that shared a machine with deleted or restored `runs`, and these runs
+    themselves. Call in a transaction.
+    """
     machines = Node.objects.filter(attempt__run__in=runs).values("machine_id")
     held = Node.objects.filter(machine_id__in=machines)
     inside, outside = held.filter(attempt__run__in=runs), held.exclude(attempt__run__in=runs)
@@ -54,7 +57,7 @@ def count_again(runs: QuerySet[Run], **_: Any) -> None:
 
 
 def _at_once(these: QuerySet[Node], those: QuerySet[Node]) -> Iterable[UUID]:
-    """The runs of `these` nodes that are the same machine as one of `those`, at the same time."""
+    """The runs of `these` nodes that are on the same machine as one of `those` at the same time."""
     other = those.filter(
         machine_id=OuterRef("machine_id"),
         attempt__run__workspace=OuterRef("attempt__run__workspace"),
@@ -70,8 +73,9 @@ def _is_crowded(held: Iterable[NodeUse], nodes: Iterable[Node]) -> bool:
 
 
 def _neighbours(run: Run, nodes: Sequence[Node]) -> list[Node]:
-    """The nodes of other runs of the workspace that are the same machines, at that time. A deleted
-    run is as if it had never been: what is left pays the machine."""
+    """The nodes of the workspace's other runs on the same machines at that time. Deleted runs are
+    ignored: the remaining runs pay for the machine.
+    """
     if run.started_at is None or run.ended_at is None:
         return []
     at_that_time = Q(attempt__run__started_at__lt=run.ended_at) & Q(

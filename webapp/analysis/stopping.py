@@ -1,4 +1,4 @@
-"""Asks for the end of a running run where a rule may stop it and its owner allows that."""
+"""Requests the stop of a running run, if a rule may stop it and its owner allows that."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ NOW = timedelta(seconds=6)
 def ask(
     run: Run, nodes: Sequence[Node], judgements: Iterable[RuleJudgement], since: datetime
 ) -> None:
-    """Ask the agents of a run, once, for each rule that may stop it and still has reason to.
+    """Ask the agents of a run to stop, once, for each rule that may stop it and still fires.
 
-    Call in a transaction that has the run locked, with what the whole run was judged.
+    Call in a transaction that has the run locked, with the judgements of the whole run.
     """
     for judged in judgements:
         if is_due(run, nodes, judged, since):
@@ -29,11 +29,11 @@ def ask(
 
 
 def is_due(run: Run, nodes: Sequence[Node], judged: RuleJudgement, since: datetime) -> bool:
-    """A rule that may stop runs fires on something that lasts, and no agent was asked yet.
+    """Whether a rule that may stop runs still fires, and no agent was asked yet.
 
     Args:
         nodes: with their sessions as they were when the frame was read.
-        since: when the frame began that was judged.
+        since: when the judged frame began.
     """
     if not all_rules()[judged.rule_id].may_stop or judged.verdict.state != Judgement.FIRED:
         return False
@@ -49,6 +49,6 @@ def is_due(run: Run, nodes: Sequence[Node], judged: RuleJudgement, since: dateti
 
 
 def _known_until(nodes: Iterable[Node]) -> datetime | None:
-    """The last moment that all agents at work have reported; None: there are none."""
+    """The last moment that all running agents have reported; None: no agent is running."""
     going = [s for node in nodes for s in node.sessions.all() if s.ended_ms is None]
     return min((session.interval[1] for session in going), default=None)

@@ -1,4 +1,4 @@
-"""What lists and headlines show of an analysed run, from its outcome."""
+"""The summary of an analysed run, for lists and headlines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from webapp.runs.models import Node, Run
 
 
 def with_figures(summary: RunSummary, measured: Measured) -> RunSummary:
-    """The summary with what the samples say."""
+    """The summary with the figures from the samples."""
     figures = measured.figures
     return replace(
         summary,
@@ -58,7 +58,7 @@ def with_prices(run: Run, outcome: Outcome) -> RunSummary:
 
 
 def _phase_usd(phase_seconds: Mapping[str, float], outcome: Outcome) -> dict[str, Decimal]:
-    """What each phase cost; empty: no price, or no phases."""
+    """The cost of each phase; empty: no price, or no phases."""
     total, length = outcome.cost.total_usd, outcome.run.duration
     if total is None or length is None or not phase_seconds:
         return {}
@@ -70,7 +70,7 @@ def _own_shares(outcome: Outcome) -> dict[str, Fraction]:
 
 
 def _projected(run: Run, outcome: Outcome) -> Projection | None:
-    """What a running run will cost, where it says how much it will do."""
+    """The projected cost of a running run, if its total amount of work is known."""
     total, length = outcome.cost.total_usd, outcome.run.duration
     if outcome.run.has_ended or total is None or length is None:
         return None
@@ -93,7 +93,7 @@ def _why_unpriced(node: Node) -> str:
 
 
 def _usd_per_hour(outcome: Outcome) -> Decimal | None:
-    """The price of one node at the start of the run, where all nodes are alike."""
+    """The price of one node at the start of the run, if all nodes are alike."""
     kinds = {(pricing.price_key(node), pricing.units(node)) for node in outcome.nodes}
     if len(kinds) != 1 or outcome.run.started_at is None:
         return None

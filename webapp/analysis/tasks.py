@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 @shared_task(name=queue.KIND.task)
 def evaluate(run_id: str) -> None:
-    """Analyse one run, if it is due, or look whether it is. Running it again changes nothing."""
+    """Analyse one run if it is due, or look whether it is. Running it again changes nothing."""
     held = queue.claim(run_id)
     if held is None:
         return
@@ -39,7 +39,7 @@ def mark_lost() -> None:
 
 @shared_task(name="analysis.compact_due")
 def compact_due() -> None:
-    """Have every node compacted that has enough to compact, and delete what newer objects hold."""
+    """Queue every node that has enough to compact, and delete objects that newer ones replace."""
     compaction.want_due(timezone.now())
     handing_out.sweep(compaction.KIND)
     compaction.delete_replaced(timezone.now())

@@ -1,4 +1,4 @@
-"""What people may ask of an analysis."""
+"""The URLs of analyses."""
 
 from django.urls import path
 

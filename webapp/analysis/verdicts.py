@@ -18,7 +18,7 @@ from advisor.successive.workload_keys import configuration_key, workload_key
 from webapp.runs.models import Job, Run
 
 LOOKED_AT = 300
-"""So many of the job's newest runs are searched for comparable ones."""
+"""The number of the job's newest runs that are searched for comparable ones."""
 
 
 class ComparisonKeys(TypedDict):
@@ -36,16 +36,18 @@ def keys(run: Run) -> ComparisonKeys:
 
 
 def judge(run: Run) -> None:
-    """Write the verdict on a finished run, on the one before it, which it confirms or clears, and
-    on those after it, if it came late. Call in a transaction, once its figures are saved."""
+    """Write the verdict on a finished run, on the run before it, which it confirms or clears, and
+    on any runs after it. Call in a transaction, after its figures are saved.
+    """
     comparable = [each for each in _comparable(run.job) if _keys(each) == _keys(run)]
     if run in comparable:
         _judge_from(comparable, comparable.index(run))
 
 
 def judge_again(job: Job, since: datetime, **_: Any) -> None:
-    """Write the verdicts on the runs of a job that began at `since` or later, once it has changed
-    which runs are compared. A run that is compared no more has none. Call in a transaction."""
+    """Write the verdicts on a job's runs from `since` on, after a change in which runs are
+    compared. A run that is no longer compared has none. Call in a transaction.
+    """
     alike: dict[tuple[str, str], list[Run]] = defaultdict(list)
     for run in _comparable(job):
         alike[_keys(run)].append(run)
@@ -56,8 +58,9 @@ def judge_again(job: Job, since: datetime, **_: Any) -> None:
 
 
 def _judge_from(comparable: Sequence[Run], first: int) -> None:
-    """Runs of the same keys in order: the verdicts on those at `first` and after it, and on the
-    one before, which they confirm or clear."""
+    """Write verdicts on runs with the same keys, in order: from `first` on, and on the run before
+    it, which they confirm or clear.
+    """
     unit = next((u for u in UNITS if all(run.work.get(u) for run in comparable)), None)
     if unit is None:
         return
@@ -72,7 +75,7 @@ def _judge_from(comparable: Sequence[Run], first: int) -> None:
 
 
 def _comparable(job: Job) -> list[Run]:
-    """The newest finished, priced runs, in order; not the excluded ones."""
+    """The newest finished, priced runs in order, without excluded ones."""
     done = job.present_runs.filter(state=Run.FINISHED, cost_usd__gt=0, is_excluded=False)
     newest = done.newest_first().defer("command", "git", "metric_progress")
     return list(reversed(newest[:LOOKED_AT]))
@@ -83,7 +86,9 @@ def _keys(run: Run) -> tuple[str, str]:
 
 
 def _observation(run: Run, unit: str, price: Decimal | None) -> Observation:
-    """Cost per unit at the newest run's price, so that a price cut is no improvement of the job."""
+    """Cost per unit at the newest run's price, so that a price cut doesn't count as an
+    improvement.
+    """
     own, cost_usd = run.summary.usd_per_hour, run.cost_usd or Decimal(0)
     at_one_price = cost_usd * price / own if price and own else cost_usd
     value = float(at_one_price) / run.work[unit]
@@ -116,7 +121,9 @@ def _measured(run: Run, unit: str) -> Measured:
 
 
 def _write(run: Run, verdict: SuccessiveVerdict | None) -> None:
-    """`Run.summary` is what lists show; the row may be another than the one just analysed."""
+    """Writes `Run.summary`, which lists show. The row may belong to another run than the analysed
+    one.
+    """
     if run.summary.verdict == verdict:
         return
     row = Run.objects.select_for_update(of=("self",), no_key=True).get(pk=run.pk)

@@ -1,4 +1,4 @@
-"""What people may ask of an analysis."""
+"""The view that requests a new analysis."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from webapp.runs import locks, scope
 @members_only
 @require_POST
 def analyse_again(request: PersonRequest, run_id: UUID) -> HttpResponse:
-    """After what made it fail is mended: a store that was away, a version with a defect."""
+    """For use after the cause of a failure is fixed: an unavailable store, a defect in a
+    version.
+    """
     run = scope.run_or_404(request.workspace, run_id)
     with transaction.atomic():
         locks.run(run.pk)

@@ -13,7 +13,7 @@ TWO_JOBS = "These runs belong to two jobs, so the difference is not a saving."
 
 @dataclass(frozen=True)
 class ComparedRuns:
-    """`a` is held to be the earlier run; swapping is a matter of the address."""
+    """`a` is taken as the earlier run. The URL can swap the two."""
 
     a: Run
     b: Run
@@ -21,7 +21,7 @@ class ComparedRuns:
 
     @property
     def warnings(self) -> list[str]:
-        """The advisor's, and what only the rows know."""
+        """The advisor's caveats, and those that need the rows."""
         jobs = [] if self.are_of_one_job else [TWO_JOBS]
         return [*jobs, *self.result.warnings]
 

@@ -1,4 +1,4 @@
-"""What a run cost, by node and day."""
+"""The cost of a run by node and day."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from webapp.runs.models import Run
 
 @dataclass(frozen=True)
 class CostLine:
-    """The cost of one node on one day, and the price rows that made it."""
+    """The cost of one node on one day, and the price rows used."""
 
     row: CostPart
     prices: list[Price]
@@ -23,6 +23,6 @@ class CostLine:
 
 
 def cost_lines(run: Run) -> list[CostLine]:
-    """They sum to the run's cost exactly."""
+    """The lines add up to the run's cost exactly."""
     parts = CostPart.objects.filter(run=run).select_related("node").prefetch_related("prices")
     return [CostLine(part, list(part.prices.all())) for part in parts]

@@ -1,4 +1,4 @@
-"""Where the analysis of a run stands, and what its rules found."""
+"""The state of a run's analysis, and its findings."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from webapp.runs.models import Run
 
 
 def analysis_of(run: Run) -> Analysis | None:
-    """None: nothing of the run was ever due."""
+    """None: the run was never queued."""
     return Analysis.objects.filter(run=run).first()
 
 
 def findings_of(run: Run) -> QuerySet[Judgement]:
-    """Of the rules that fired."""
+    """Judgements of rules that fired."""
     return Judgement.objects.filter(run=run, state=Judgement.FIRED)

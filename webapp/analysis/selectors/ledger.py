@@ -1,4 +1,4 @@
-"""Where the money of a run or a job went: the waste ledger, label by label."""
+"""The waste ledger of a run or job: time and money by label."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ MEANINGS = {
     "low_sm": ("Low SM activity", "GPU busy, but with few of its cores", "low_gpu_utilization"),
     "unused_cores": ("Unused cores", "paid for and idle", "cpu_oversized"),
 }
-"""By label: its name, what it means, and the rule that looks into it."""
+"""Label -> its title, its meaning, and the rule that examines it."""
 
 
 @dataclass(frozen=True)
 class LedgerLine:
-    """One label. `seconds` of GPUs, or of nodes where they have none; `usd` None: no price."""
+    """One label. `seconds` of GPUs, or of nodes without GPUs; `usd` None: no price."""
 
     label: str
     seconds: float
     usd: Decimal | None
     share: float
-    """Of all the time, 0..1."""
+    """Share of the whole time, 0..1."""
     x: float
     width: float
-    """Of a box that is BAR_WIDTH wide."""
+    """Width in a box that is BAR_WIDTH wide."""
     colour: str
 
     @property
@@ -75,14 +75,14 @@ class LedgerLine:
 
 @dataclass(frozen=True)
 class LedgerView:
-    """`lines`: the work first, then the waste, the largest first, then what nobody knows."""
+    """`lines`: work first, then waste by size, then unknown time."""
 
     lines: list[LedgerLine]
     is_of_gpus: bool
 
     @property
     def usd(self) -> Decimal | None:
-        """None: something has no price."""
+        """None: a part has no price."""
         return _sum(line.usd for line in self.lines)
 
     @property
@@ -95,12 +95,12 @@ class LedgerView:
 
 
 def run_ledger(run: Run) -> LedgerView | None:
-    """None: nothing was measured yet."""
+    """None: not measured yet."""
     return _view(LedgerEntry.objects.filter(run=run))
 
 
 def job_ledger(job: Job) -> LedgerView | None:
-    """Of the runs that began in the last JOB_DAYS days; None: there are none."""
+    """The ledger of the runs that began in the last JOB_DAYS days; None: there are none."""
     since = timezone.now() - timedelta(days=JOB_DAYS)
     recent = job.present_runs.alias(began=began()).filter(began__gte=since)
     return _view(LedgerEntry.objects.filter(run__in=recent))

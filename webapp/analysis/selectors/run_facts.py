@@ -8,11 +8,11 @@ from advisor.comparison.run_facts import RunFacts
 from webapp.runs.models import Run
 
 MACHINES = ("instance_type", "node_count")
-"""In a run's configuration, and facts of their own for the advisor."""
+"""Keys of a run's configuration that the advisor takes as separate facts."""
 
 
 def run_facts(run: Run) -> RunFacts:
-    """What the analysis has not found is left unknown; never 0."""
+    """Figures that the analysis doesn't have stay unknown, never 0."""
     summary = run.summary
     return RunFacts(
         number=run.number,
@@ -35,7 +35,7 @@ def run_facts(run: Run) -> RunFacts:
 
 
 def _settings(run: Run) -> dict[str, object]:
-    """The parameters, what only the command line tells, and the commit: code is a setting too."""
+    """The parameters, further options of the command line, and the commit."""
     options = {
         name: value
         for name, value in command_options(run.command).items()

@@ -1,4 +1,4 @@
-"""What a run's page shows about money, next to the cost itself."""
+"""What a run's page shows about money, besides the cost."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class RunMoney:
     """The same run at the list price; None: no list price."""
     phases: list[PhaseCost]
     projected: Projection | None
-    """None: it has ended, or does not say how much it will do."""
+    """None: it has ended, or its total amount of work is unknown."""
     per_work: list[tuple[WorkUnit, Decimal]]
     until_best: list[BestValue]
     notes: list[str]
     billed_usd: Decimal | None
     billed_difference_usd: Decimal | None
-    """What was billed less what was counted, signed; None: one of both isn't known."""
+    """Billed minus counted, signed; None: one of them isn't known."""
     verdict: Verdict | None
 
     @property
@@ -45,13 +45,13 @@ class RunMoney:
 
     @property
     def has_more(self) -> bool:
-        """Something to show beside the cost."""
+        """Whether there is more to show than the cost."""
         details = (self.phases, self.per_work, self.until_best, self.notes, self.projected)
         return any(details) or self.is_discounted or self.billed_usd is not None
 
 
 def run_money(run: Run) -> RunMoney:
-    """From the run's row alone."""
+    """Reads only the run's row."""
     return RunMoney(
         basis=run.summary.basis,
         list_usd=run.summary.list_usd,

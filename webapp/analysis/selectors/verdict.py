@@ -26,7 +26,7 @@ MOST_NOTABLE = 5
 
 @dataclass(frozen=True)
 class Verdict:
-    """Of one run against the comparable ones before it. Ratios are 0.1 for 10 %."""
+    """The verdict on one run against the comparable ones before it. Ratios: 0.1 is 10 %."""
 
     number: int
     status: str
@@ -39,9 +39,9 @@ class Verdict:
     baseline_runs: int
     change: float | None
     expected: str
-    """What the work was expected to cost; empty: the history is too short."""
+    """The expected cost of the work; empty: the history is too short."""
     detects: float | None
-    """The smallest change that this history would see."""
+    """The smallest change that this history can detect."""
     sentence: str
     causes: list[str]
 
@@ -51,7 +51,7 @@ class Verdict:
 
     @property
     def mark(self) -> str:
-        """The shape and colour that stand for it."""
+        """The shape and colour of its point in charts."""
         if self.rung in RUNGS:
             return self.rung
         if self.status in ("suspected", "confirmed"):
@@ -64,14 +64,14 @@ class Verdict:
 
     @property
     def tone(self) -> str:
-        """Of a notice."""
+        """The style of its notice."""
         if not self.is_notable:
             return "plain"
         return "finding" if self.direction == "worse" else "good"
 
 
 def verdict_of(run: Run) -> Verdict | None:
-    """None: it was compared with nothing (it runs, failed, has no price or is excluded)."""
+    """None: it wasn't compared (it is running, failed, excluded, or has no price)."""
     stored = run.summary.verdict
     if stored is None:
         return None
@@ -111,12 +111,12 @@ class VerdictHistory:
 
     @property
     def notable(self) -> list[tuple[Run, Verdict]]:
-        """What changed, the newest first."""
+        """The changes, newest first."""
         return [each for each in reversed(self.judged) if each[1].is_notable][:MOST_NOTABLE]
 
 
 def verdict_history(runs: Iterable[Run]) -> VerdictHistory | None:
-    """Of runs in order, the latest `MOST_POINTS`; None: none of them was compared with others."""
+    """The latest `MOST_POINTS` of the ordered runs; None: none of them was compared."""
     verdicts = ((run, verdict_of(run)) for run in list(runs)[-MOST_POINTS:])
     judged = [(run, verdict) for run, verdict in verdicts if verdict is not None]
     return VerdictHistory(judged) if judged else None

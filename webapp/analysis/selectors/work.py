@@ -1,4 +1,4 @@
-"""Cost per unit of work, in an amount of the unit that reads well."""
+"""Cost per unit of work, for a readable amount of the unit."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from decimal import Decimal
 from webapp.runs.models import Run
 
 UNITS = ("samples", "tokens", "epochs", "steps")
-"""The order in which units are tried; steps last, for they compare only at equal batch."""
+"""The order in which units are tried. Steps are last, because they compare only at equal batch
+size.
+"""
 READABLE_USD = 0.01
 AMOUNTS = {1: "", 1_000: "thousand", 1_000_000: "million", 1_000_000_000: "billion"}
 
 
 @dataclass(frozen=True)
 class WorkUnit:
-    """`amount` of `unit` is what a cost is given for: 1 epoch, 1,000 samples."""
+    """The work that a cost refers to: `amount` of `unit`, for example 1,000 samples."""
 
     unit: str
     amount: int
@@ -39,7 +41,7 @@ class WorkUnit:
 
 
 def common_unit(runs: Sequence[Run]) -> WorkUnit | None:
-    """The first unit that every priced run counted; None: there is none."""
+    """The first unit that every priced run counted; None: no such unit."""
     priced = [run for run in runs if run.cost_usd]
     for unit in UNITS:
         if priced and all(run.work.get(unit) for run in priced):
@@ -55,11 +57,11 @@ def counted_units(run: Run) -> list[WorkUnit]:
 
 
 def readable(unit: str, usd_each: float) -> WorkUnit:
-    """The least amount that costs at least a cent, where one of the unit costs so much."""
+    """The smallest amount that costs at least a cent, if one unit has this cost."""
     costs = (amount for amount in AMOUNTS if usd_each * amount >= READABLE_USD)
     return WorkUnit(unit, next(costs, 1_000_000_000))
 
 
 def _amount(unit: str, runs: Sequence[Run]) -> int:
-    """At which the cheapest run's cost reads well."""
+    """The amount for which the cheapest run's cost is readable."""
     return readable(unit, min(float(run.cost_usd or 0) / run.work[unit] for run in runs)).amount
