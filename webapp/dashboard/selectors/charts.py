@@ -1,4 +1,4 @@
-"""Which charts a run's page draws, and of which series."""
+"""The charts of a run's page and their series."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from advisor.store.step_series import DATA_WAIT, STEP
 from webapp.runs.models import Node
 
 MOST_LINES = 6
-"""More lines can't be distinguished."""
+"""The most lines per chart; more can't be distinguished."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One series of the chart, under the name that it is stored by."""
+    """One series of the chart, by its stored name."""
 
     name: str
     label: str
@@ -24,7 +24,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """`highest`: where the scale ends, if that is known beforehand."""
+    """`highest`: the end of the scale, if it is fixed."""
 
     key: str
     title: str
@@ -33,13 +33,13 @@ class Chart:
     highest: float | None = None
 
     def document(self) -> dict[str, Any]:
-        """For the browser, which knows series by the name that they are answered under."""
+        """For the browser, with the series names that the API answers."""
         shown = [{"name": shown_name(line.name)[0], "label": line.label} for line in self.lines]
         return asdict(self) | {"lines": shown, "query": [line.name for line in self.lines]}
 
 
 def charts(nodes: Sequence[Node]) -> list[Chart]:
-    """CPU, memory, steps, disk and network always; GPUs where a node has some."""
+    """CPU, memory, steps, disk and network always; GPUs if a node has any."""
     memory_bytes = max((n.effective_memory_bytes or n.memory_bytes for n in nodes), default=0)
     always = [
         Chart("cpu", "CPU", "pct", (Line("host.cpu_busy_pct", "busy"),), 100),

@@ -1,4 +1,4 @@
-"""What the comparison of two runs shows: the advisor's words, and what the browser draws."""
+"""The comparison page: the advisor's text, and the data for the charts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CHARTS = (
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of the table; the arrow says up or down, `tone` whether that is good."""
+    """One line of the table. The arrow shows the direction, `tone` whether it is good."""
 
     name: str
     a: str
@@ -43,7 +43,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class ComparePage:
-    """`gpu_count`: of the node that has most."""
+    """`gpu_count`: of the node with the most GPUs."""
 
     compared: ComparedRuns
     gpu_count: int
@@ -58,7 +58,7 @@ class ComparePage:
 
     @cached_property
     def bars(self) -> list[Bar]:
-        """Empty where the difference can't be split by cause."""
+        """Empty if the difference can't be split by cause."""
         a, b = self.runs
         if self.result.attribution is None or a.cost_usd is None or b.cost_usd is None:
             return []
@@ -70,13 +70,13 @@ class ComparePage:
 
     @cached_property
     def unchanged(self) -> list[tuple[str, object]]:
-        """The settings that both runs share."""
+        """Settings that are equal in both runs."""
         changed = {change.name for change in self.result.configuration_changes}
         return [(name, v) for name, v in self.result.a.settings.items() if name not in changed]
 
     @property
     def basis(self) -> str:
-        """What both were counted at."""
+        """The price bases of both costs."""
         bases = dict.fromkeys([self.result.a.basis, self.result.b.basis])
         return " and ".join("list price" if basis == "list" else basis for basis in bases)
 
@@ -85,7 +85,7 @@ class ComparePage:
         return [self._figure(row) for row in self.result.metrics]
 
     def chart_document(self) -> dict[str, Any]:
-        """Both runs, and which series the browser asks of each."""
+        """Both runs, and the series to request for each."""
         drawn = [*_gpu_charts(self.gpu_count), *CHARTS]
         return {
             "runs": [_drawn(run, self._name(run)) for run in self.runs],
@@ -115,7 +115,7 @@ def _gpu_count(nodes: Sequence[Node]) -> int:
 
 
 def _gpu_charts(count: int) -> list[Chart]:
-    """All GPUs as one: the browser draws the mean of what a chart asks for."""
+    """All GPUs as one line: the browser draws the mean of a chart's series."""
     if not count:
         return []
     lines = tuple(Line(f"gpu{i}.busy_pct", "") for i in range(min(count, MOST_GPUS)))

@@ -11,18 +11,18 @@ from django.db.models import Count, QuerySet
 from webapp.runs.models import UNDO_DAYS, Job, Run
 
 MOST_SHOWN = 200
-"""Of the latest deletions: older ones are about to be deleted permanently."""
+"""The number of deletions shown, newest first. Older ones will soon be permanent."""
 
 
 @dataclass(frozen=True)
 class Deletion:
-    """What went at one moment: a job with its runs, or runs of a job that is still there."""
+    """One deletion: a job with its runs, or runs of a job that still exists."""
 
     job: Job
     at: datetime
     run_count: int
     run: Run | None
-    """The only one."""
+    """The deleted run, if it is the only one."""
 
     @property
     def expires_at(self) -> datetime:
@@ -34,7 +34,7 @@ class Deletion:
 
 
 def deletions(jobs: QuerySet[Job], runs: QuerySet[Run]) -> list[Deletion]:
-    """Of every job and run of a workspace, the latest deletions first."""
+    """The deletions of a workspace, newest first."""
     gone = runs.exclude(deleted_at=None)
     moments = gone.order_by("-deleted_at").values_list("job", "deleted_at").distinct()
     counted = moments.annotate(count=Count("pk"))[:MOST_SHOWN]
@@ -55,7 +55,7 @@ def deletions(jobs: QuerySet[Job], runs: QuerySet[Run]) -> list[Deletion]:
 def _alone(
     gone: QuerySet[Run], keys: Iterable[tuple[int, datetime]]
 ) -> dict[tuple[int, datetime], Run]:
-    """The runs that were the only ones of their job to go at that moment."""
+    """The runs that were deleted alone, by job and time."""
     moments = {at for _, at in keys}
     candidates = gone.filter(deleted_at__in=moments)
     return {(run.job_id, run.deleted_at): run for run in candidates if run.deleted_at is not None}

@@ -1,6 +1,6 @@
-"""By what jobs and their runs are filtered and grouped: the owner, or the value of a tag.
+"""Facets by which jobs and runs are filtered and grouped: the owner, or the value of a tag.
 
-A run's own word goes before its job's. The value of a run that says nothing is empty.
+A run's own value overrides its job's. A run without a value has the empty value.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from webapp.runs.models import Run
 
 OWNER, TAG = "owner", "tag:"
 NONE = "(none)"
-"""How an address names the empty value."""
+"""The empty value in URLs."""
 LOOKED_AT = 1000
-"""Runs: which values there were long ago nobody looks for."""
+"""The number of latest runs whose values are offered. Older values are rarely needed."""
 MOST_OWNERS, MOST_KEYS, MOST_VALUES = 50, 20, 30
 
 
 class TagValue(Func):
-    """The text of one key in a column of tags; NULL without that key."""
+    """The value of one key in a tags column; NULL without that key."""
 
     function = "JSONB_EXTRACT_PATH_TEXT"
     output_field = CharField()
@@ -34,7 +34,7 @@ class TagValue(Func):
         super().__init__(F(column), Value(key))
 
     def as_sqlite(self, compiler: Any, connection: Any, **_: Any) -> Any:
-        """A path would have to quote the key, and takes a number for the place in a list."""
+        """Not by a JSON path: the key would need quoting, and a number would be a list index."""
         template = "(SELECT value FROM JSON_EACH(%(expressions)s))"
         return self.as_sql(compiler, connection, template=template, arg_joiner=") WHERE key = (")
 
@@ -59,7 +59,7 @@ class Facet:
         return self.name != OWNER
 
     def value(self) -> Combinable:
-        """Of a run, for the database."""
+        """A run's value, as a database expression."""
         if not self.is_tag:
             return Coalesce(NullIf("owner", Value("")), F("job__owner"))
         key = self.name.removeprefix(TAG)
@@ -68,14 +68,14 @@ class Facet:
 
 @dataclass(frozen=True)
 class Offered:
-    """What there is to choose from: the commonest values of the latest runs, in order."""
+    """The values to choose from: the most common ones of the latest runs, sorted."""
 
     owners: list[str]
     tags: dict[str, list[str]]
 
 
 def offered(runs: QuerySet[Run]) -> Offered:
-    """From the latest runs of a workspace."""
+    """The facets of the latest runs of a workspace."""
     latest = runs.order_by("-created_at")[:LOOKED_AT]
     owners: Counter[str] = Counter()
     tags: defaultdict[str, Counter[str]] = defaultdict(Counter)

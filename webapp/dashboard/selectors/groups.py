@@ -19,7 +19,7 @@ from webapp.runs.models import Run, began
 
 Rows = QuerySet[Any, dict[str, Any]]
 MOST_JOBS = 10
-"""Of a group, those that spent most; the address of the group has them all."""
+"""The jobs shown per group, by spend. The group's own page lists them all."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class GroupedJob:
 
 @dataclass(frozen=True)
 class Group:
-    """All runs with one value; a job whose runs have several is in several groups."""
+    """All runs with one value. A job whose runs have several values is in several groups."""
 
     value: str
     job_count: int
@@ -51,13 +51,13 @@ class Group:
 
 
 def groups(runs: QuerySet[Run], facet: Facet) -> Rows:
-    """The sums of each group, what spent most first."""
+    """The totals of each group, highest spend first."""
     sums = _valued(runs, facet).values("value").annotate(job_count=Count("job", distinct=True))
     return _with_sums(sums).order_by(F("spend_usd").desc(nulls_last=True), "value")
 
 
 def totals(runs: QuerySet[Run]) -> dict[str, Any]:
-    """Of all groups together."""
+    """The totals of all groups."""
     dated = runs.select_related(None).order_by().alias(began=began())
     return dated.aggregate(job_count=Count("job", distinct=True), **_sums())
 
@@ -79,7 +79,7 @@ def with_jobs(
 
 
 def grouped_jobs(runs: QuerySet[Run], facet: Facet, values: list[str] | None = None) -> Rows:
-    """A row for each group and job; of the groups of `values`, or of all."""
+    """A row for each group and job, for the groups in `values` or for all."""
     valued = _valued(runs, facet)
     wanted = valued if values is None else valued.filter(value__in=values)
     rows = _with_sums(wanted.values("value", "job", "job__name", "job__uuid"))

@@ -1,4 +1,4 @@
-"""What a job's page shows: its runs, its last one in words, and the points of its charts."""
+"""The page of a job: its runs, a sentence about the last one, and the points of its charts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from webapp.spend.budget_status import BudgetLine, standing_of
 
 CHART_RUNS = 120
 UNREAD = ("command", "git", "parameters", "workload", "metrics", "metric_progress")
-"""Of a run that is one of many: what the page shows of none of them."""
+"""Columns that the page doesn't show, so they aren't loaded for lists of runs."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,13 @@ class JobPage:
     unit: WorkUnit | None
     ledger_days: ClassVar[int] = JOB_DAYS
     before: Run | None
-    """What the last run is compared with."""
+    """The run that the last run is compared with."""
     run_count: int
     total_usd: Decimal | None
     unpriced_count: int
     recommendations: list[Recommendation]
     budget: BudgetLine | None
-    """Where the job's own budget stands this month; None: it has none."""
+    """The state of the job's own budget this month; None: it has none."""
 
     @property
     def last(self) -> Run | None:
@@ -48,17 +48,17 @@ class JobPage:
 
     @property
     def tags(self) -> dict[str, str]:
-        """As the last run has them."""
+        """Values of the last run."""
         return {**self.job.tags, **(self.last.tags if self.last else {})}
 
     @cached_property
     def verdicts(self) -> VerdictHistory | None:
-        """Of successive runs; None: none was judged yet."""
+        """The verdicts on successive runs; None: none was judged yet."""
         return verdict_history(self.charted)
 
     @cached_property
     def ledger(self) -> LedgerView | None:
-        """Of the last days' runs; None: nothing was measured."""
+        """The waste ledger of the last days' runs; None: nothing was measured."""
         return job_ledger(self.job)
 
     @property
@@ -71,7 +71,7 @@ class JobPage:
         return float((now - then) / then * 100) if now is not None and then else None
 
     def chart(self) -> dict[str, Any]:
-        """Points for the browser; None stays None: a run without a price has no bar."""
+        """Points for the browser. None stays None: a run without a price has no bar."""
         return {
             "unit": str(self.unit) if self.unit else "",
             "runs": [self._point(run) for run in self.charted],
@@ -94,7 +94,7 @@ class JobPage:
 def job_page(job: Job) -> JobPage:
     newest = job.present_runs.newest_first().defer(*UNREAD)
     charted = list(newest[:CHART_RUNS])[::-1]
-    # Nothing that the index `runs_counted` doesn't have.
+    # Only columns of the index `runs_counted`.
     sums = job.present_runs.aggregate(
         count=Count("*"), usd=Sum("cost_usd"), priced=Count("cost_usd")
     )

@@ -1,4 +1,4 @@
-"""What the URL of the list of jobs asks for: filters, group and order."""
+"""Parses the URL of the list of jobs: filters, group and order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class JobFilter:
 
     @classmethod
     def of(cls, query: QueryDict) -> JobFilter:
-        """What can't be understood is not asked for."""
+        """Invalid values are ignored."""
         pairs = [_short(word).partition("=") for word in query.getlist("tag")[:MOST_TAGS]]
         sort = query.get("sort", "last")
         return cls(
@@ -41,7 +41,7 @@ class JobFilter:
 
     @property
     def tag_words(self) -> list[str]:
-        """As the address has them."""
+        """The parameters as in the URL."""
         return [f"{key}={value}" for key, value in self.tags]
 
     @property
@@ -53,14 +53,14 @@ class JobFilter:
         return not self.text and not self.filters_runs
 
     def runs(self, runs: QuerySet[Run]) -> QuerySet[Run]:
-        """Those with the owner and all of the tags, of jobs that are asked for."""
+        """Runs with the owner and all of the tags, of the selected jobs."""
         for place, (facet, value) in enumerate(self._values()):
             name = f"facet_{place}"
             runs = runs.alias(**{name: facet.value()}).filter(**{name: value})
         return runs.filter(_named(self.text, "job__")) if self.text else runs
 
     def jobs(self, jobs: QuerySet[Job], runs: QuerySet[Run]) -> QuerySet[Job]:
-        """Those that are asked for; where runs are, those that have one."""
+        """The selected jobs. If runs are filtered, only jobs with a selected run."""
         named = jobs.filter(_named(self.text)) if self.text else jobs
         return named.filter(Exists(runs.filter(job=OuterRef("pk")))) if self.filters_runs else named
 

@@ -1,4 +1,4 @@
-"""What the list of jobs shows, in a number of queries that doesn't depend on how many there are."""
+"""The list of jobs. The number of queries doesn't depend on the number of jobs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SORTS = {
 
 @dataclass(frozen=True)
 class JobRow:
-    """One line of the list; `trend` is the cost of the latest runs in USD, oldest first."""
+    """One line of the list. `trend` is the cost of the latest runs in USD, oldest first."""
 
     job: Job
     last_run: Run | None
@@ -43,12 +43,12 @@ class JobRow:
 
     @property
     def owner(self) -> str:
-        """Of the last run, else the job's."""
+        """The last run's owner, else the job's."""
         return (self.last_run.owner if self.last_run else "") or self.job.owner
 
     @property
     def tags(self) -> dict[str, str]:
-        """Of the last run, and those of the job that it doesn't name."""
+        """The last run's tags, and the job's for other keys."""
         return {**self.job.tags, **(self.last_run.tags if self.last_run else {})}
 
 
@@ -62,7 +62,7 @@ class Totals:
 
 
 def listed(jobs: QuerySet[Job], runs: QuerySet[Run], sort: str) -> QuerySet[Job]:
-    """The jobs, each with figures of those of its runs that are among `runs`."""
+    """The jobs, each with the figures of its runs in `runs`."""
     runs = runs.select_related(None)
     # When it ran, not when it was uploaded: old runs can be imported.
     since = timezone.now() - timedelta(days=SPEND_DAYS)
@@ -77,7 +77,7 @@ def listed(jobs: QuerySet[Job], runs: QuerySet[Run], sort: str) -> QuerySet[Job]
 
 
 def rows(jobs: Iterable[Job], runs: QuerySet[Run]) -> list[JobRow]:
-    """The page's jobs with the last of their runs and the trend of their cost."""
+    """The page's jobs with their last run and cost trend."""
     jobs = list(jobs)
     latest = _latest_runs(jobs, runs)
     last = Run.objects.in_bulk([costs[0].run_id for costs in latest.values()])
@@ -85,7 +85,7 @@ def rows(jobs: Iterable[Job], runs: QuerySet[Run]) -> list[JobRow]:
 
 
 def totals(jobs: QuerySet[Job]) -> Totals:
-    """Over all listed jobs, not only the page's."""
+    """Totals of all listed jobs, not only the page's."""
     sums = jobs.order_by().aggregate(
         job_count=Count("pk"),
         runs=Sum("run_count"),
@@ -121,8 +121,9 @@ def _row(job: Job, latest: list[_RunCost], runs: dict[UUID, Run]) -> JobRow:
 
 
 def _latest_runs(jobs: list[Job], runs: QuerySet[Run]) -> dict[int, list[_RunCost]]:
-    """The cost of each job's latest runs, newest first, in one query; what sorts them is read of
-    all, their cost of these alone."""
+    """The cost of each job's latest runs, newest first, in one query. It reads the sort keys of all
+    runs, but the cost of the latest only.
+    """
     order = (began().desc(), F("number").desc())
     newest = Window(RowNumber(), partition_by=F("job_id"), order_by=order)
     placed = runs.select_related(None).filter(job__in=jobs).annotate(place=newest)

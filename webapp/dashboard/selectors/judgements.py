@@ -1,4 +1,4 @@
-"""Judgements of the rules on runs, as the pages list them."""
+"""Rule judgements, as the pages list them."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class RuleLine:
 
 
 def rule_lines(run: Run) -> list[RuleLine]:
-    """Fired first, and of these what matters most."""
+    """Fired first, the most important of them first."""
     lines = [RuleLine(row, title_of(row.rule)) for row in Judgement.objects.filter(run=run)]
     return sorted(lines, key=_weight)
 
 
 def finding_counts(runs: Iterable[Run]) -> Counter[UUID]:
-    """How many rules fired on each."""
+    """The number of fired rules per run."""
     fired = Judgement.objects.filter(run__in=[run.pk for run in runs], state=Judgement.FIRED)
     return Counter(dict(fired.order_by().values_list("run").annotate(Count("pk"))))
 

@@ -1,4 +1,4 @@
-"""What a run's page shows, from its rows alone: the samples are read by the charts."""
+"""The page of a run, from its rows only. The charts read the samples."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ class RunPage:
     before: Run | None
     after: Run | None
     baseline: Run | None
-    """What it is compared with."""
+    """The run that it is compared with."""
     money: RunMoney
     ledger: LedgerView | None
     stop: StopNotice
     artefacts: list[Artefact]
     may_ask: bool
-    """The reader may ask something of the agents, and they run."""
+    """The reader may send directives, and the agents are running."""
     asked: AskedOfAgent
 
     @property
     def findings(self) -> list[RuleLine]:
-        """The fired ones, the most severe and wasteful first."""
+        """The findings, most severe and wasteful first."""
         return [item for item in self.judged if item.row.state == Judgement.FIRED]
 
     @property
@@ -51,7 +51,7 @@ class RunPage:
 
     @property
     def inapplicable(self) -> list[RuleLine]:
-        """Rules about what this run doesn't have, a GPU for instance: shown folded."""
+        """Rules that don't apply to this run, for example without a GPU; shown collapsed."""
         return [item for item in self.judged if item.row.state == Judgement.NOT_APPLICABLE]
 
     @property
@@ -61,7 +61,7 @@ class RunPage:
 
     @property
     def is_changing(self) -> bool:
-        """More may come, so the page looks again."""
+        """More results may come, so the page refreshes."""
         pending = self.analysis is not None and self.analysis.done < self.analysis.wanted
         return self.run.state == Run.RUNNING or (pending and not self.error)
 
@@ -71,7 +71,7 @@ class RunPage:
 
     @property
     def no_price_reasons(self) -> list[str]:
-        """Why there is no cost, in words; a node is named as a person knows it."""
+        """Why there is no cost, as text, with the nodes' display names."""
         names = {node.key: str(node) for node in self.nodes}
         reasons = [reason.partition(": ") for reason in self.run.summary.missing]
         return [

@@ -1,4 +1,4 @@
-"""A trend as the points of an SVG path, drawn on the server: no script, no wait."""
+"""A trend as the points of an SVG path, drawn on the server without a script."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Sparkline:
 
 
 def sparkline(values: Sequence[float], unit: str = "$") -> Sparkline | None:
-    """None below two values: a single point has no trend. Zero is at the bottom, always."""
+    """None for fewer than two values. The scale always starts at zero."""
     if len(values) < 2:
         return None
     top = max(values) or 1.0

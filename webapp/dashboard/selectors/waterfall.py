@@ -1,4 +1,4 @@
-"""How a cost went from one run's to another's, as bars in a box of 1000 x 20."""
+"""A waterfall chart of the cost difference of two runs: bars in a box of 1000 x 20."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from decimal import Decimal
 
 WIDTH = 1000
 LEAST_WIDTH = 4.0
-"""A bar thinner than that can't be seen."""
+"""The least width of a visible bar."""
 
 
 @dataclass(frozen=True)
 class Bar:
-    """`kind`: `run` for a whole cost; `less`, `more` or `same` for what a term did to it."""
+    """`kind`: `run` for a whole cost; `less`, `more` or `same` for the effect of a term."""
 
     label: str
     usd: Decimal
@@ -29,7 +29,7 @@ class Bar:
 def waterfall(
     start: tuple[str, Decimal], terms: Iterable[tuple[str, Decimal]], end: tuple[str, Decimal]
 ) -> list[Bar]:
-    """The first cost, each term from where the one before it ended, the second cost."""
+    """Bars of the first cost, of each term in sequence, and of the second cost."""
     spans = [(*start, Decimal(0), start[1], "run")]
     reached = start[1]
     for label, usd in terms:

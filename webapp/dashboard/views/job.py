@@ -19,7 +19,7 @@ PAGE_RUNS = 50
 
 @require_safe
 def job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
-    """The job's last run in words, its cost over time, and its runs."""
+    """A sentence about the job's last run, its cost over time, and its runs."""
     present = scope.jobs_of(request.workspace).filter(uuid=job_uuid).first()
     if present is None:
         return _moved(request, job_uuid)
@@ -34,7 +34,7 @@ def job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
 
 
 def _moved(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
-    """To the job that it was merged into; 404 if it wasn't."""
+    """Redirects to the job that it was merged into; 404 if it wasn't."""
     merged = get_object_or_404(scope.merged_jobs_of(request.workspace), uuid=job_uuid)
     target = merged.merged_into
     assert target is not None  # noqa: S101 - the scope looked

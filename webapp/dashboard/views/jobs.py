@@ -1,4 +1,4 @@
-"""The list of jobs: the first page that a person sees."""
+"""The list of jobs, which is the home page."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ COLUMNS = (
 
 @require_safe
 def jobs(request: PersonRequest) -> HttpResponse:
-    """Every job of the workspace with what it spends and could save, filtered and grouped as the
-    address says; see `JobFilter`."""
+    """The jobs of the workspace with spend and possible savings, filtered and grouped by the URL;
+    see `JobFilter`.
+    """
     own, job_filter = scope.jobs_of(request.workspace), JobFilter.of(request.GET)
     if job_filter.is_all and not own.exists():
         known = {"base_url": settings.BASE_URL, "agent_wheel": agent_wheel.address()}
@@ -73,7 +74,7 @@ def _filters(request: PersonRequest, job_filter: JobFilter) -> dict[str, object]
 
 
 def _chips(query: QueryDict, job_filter: JobFilter) -> Iterator[tuple[str, str]]:
-    """What is filtered by, each with the address without it."""
+    """The active filters, each with the URL that removes it."""
     if job_filter.owner:
         yield f"owner: {job_filter.owner}", _address(query, "owner", [])
     for word in job_filter.tag_words:
@@ -82,7 +83,7 @@ def _chips(query: QueryDict, job_filter: JobFilter) -> Iterator[tuple[str, str]]
 
 
 def _inside(query: QueryDict, job_filter: JobFilter, facet: Facet, value: str) -> str:
-    """The address of the jobs of one group."""
+    """The URL of the jobs of one group."""
     if not facet.is_tag:
         return _address(query, "owner", [value or NONE], group=[])
     word = f"{facet.title}={value or NONE}"

@@ -1,4 +1,4 @@
-"""The list of jobs as a file: all of what the same address shows on its pages."""
+"""The list of jobs as CSV: all pages of the same URL."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ AT_ONCE = 500
 
 @require_safe
 def jobs_csv(request: PersonRequest) -> HttpResponse:
-    """One line a job; grouped, one line a group and job. USD to the nano-dollar, times UTC; an
-    empty cost is no price."""
+    """One line per job, or per group and job. USD to the nano-dollar, times in UTC; an empty cost
+    means no price.
+    """
     job_filter = JobFilter.of(request.GET)
     runs = job_filter.runs(scope.runs_of(request.workspace))
     answer = HttpResponse(content_type="text/csv; charset=utf-8")
@@ -87,7 +88,7 @@ def _grouped(runs: QuerySet[Run], facet: Facet) -> Iterator[list[Any]]:
 
 
 def _usd(amount: Decimal | None) -> str:
-    """Without an exponent, which some spreadsheets take for text."""
+    """Without an exponent, which some spreadsheets read as text."""
     return "" if amount is None else f"{amount:f}"
 
 

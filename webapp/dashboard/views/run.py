@@ -1,4 +1,4 @@
-"""One run: what it cost, what was found, what to change, and the samples behind it."""
+"""The page of a run: cost, findings, recommendations and charts."""
 
 from __future__ import annotations
 
