@@ -1,6 +1,5 @@
 """Compacts small segments to one Parquet file per node and hour, and to tiers. Rows are swapped in
-one transaction.
-"""
+one transaction."""
 
 from __future__ import annotations
 
@@ -67,8 +66,7 @@ def due_nodes(now: datetime) -> list[int]:
 
 def want_due(now: datetime) -> None:
     """Queue each node that is due. Nodes that are queued or given up are left unchanged, unless
-    more has arrived since.
-    """
+    more has arrived since."""
     nodes = due_nodes(now)
     new = [Compaction(node_id=node_id) for node_id in nodes]
     Compaction.objects.bulk_create(new, ignore_conflicts=True, batch_size=500)

@@ -8,8 +8,7 @@ from webapp.analysis.outcome import FollowUp, Outcome
 
 Preparation = Callable[[Outcome], FollowUp]
 """Computes what follows from a measured run. It may read rows but not write them; the follow-up
-that it returns writes.
-"""
+that it returns writes."""
 
 _preparations: list[Preparation] = []
 
@@ -22,6 +21,5 @@ def follow_analyses(prepare: Preparation) -> None:
 
 def follow_ups(outcome: Outcome) -> tuple[FollowUp, ...]:
     """The follow-ups of all that registered, in order. Call before the transaction that saves the
-    outcome.
-    """
+    outcome."""
     return tuple(prepare(outcome) for prepare in _preparations)

@@ -15,8 +15,7 @@ from webapp.runs.models import Node, Run
 
 def save(run: Run, outcome: Outcome) -> None:
     """Replace the entries. Without samples the known times are kept and priced again. Call in a
-    transaction that has the run locked.
-    """
+    transaction that has the run locked."""
     measured = outcome.measured
     entries = list(_known(run) if measured is None else measured.ledger.entries)
     rows = [row for node in outcome.nodes for row in _rows(run, node, entries, outcome.cost)]

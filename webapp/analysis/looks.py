@@ -51,8 +51,7 @@ def _may_be_analysed(run: Run) -> bool:
 
 def _length(values: Mapping[str, Values]) -> timedelta:
     """Twice the longest duration that rules need to stop a run, so that the work before it is
-    seen.
-    """
+    seen."""
     lasting = [
         values[rule.id][parameter.name]
         for rule in all_rules().values()

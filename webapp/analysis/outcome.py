@@ -14,8 +14,7 @@ from webapp.runs.models import Node, Run
 
 FollowUp = Callable[[Run], None]
 """Writes what another package derived from the outcome. Called with the locked run at the end of
-the same transaction.
-"""
+the same transaction."""
 
 
 @dataclass(frozen=True)

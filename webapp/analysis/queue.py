@@ -69,8 +69,7 @@ def want(run: Run) -> None:
 
 def want_again(run: Run) -> None:
     """Queue a run because a person asked, whatever the result of earlier attempts. Call in a
-    transaction.
-    """
+    transaction."""
     claims.want(Analysis.objects.filter(run=run), queued_at=None, error="")
     enqueue_on_commit(run)
 
@@ -91,8 +90,7 @@ def claim(run_id: uuid.UUID | str) -> Claim | None:
 
 def finish(held: Claim, save: Callable[[], None], is_final: bool) -> bool:
     """Save the outcome in one transaction, if the lease is still ours. Returns False if it was
-    lost.
-    """
+    lost."""
     with transaction.atomic():
         locks.run(held.run_id)
         return claims.finish(held, save, is_final=is_final)

@@ -18,8 +18,7 @@ def price_what_had_no_price(workspace: Workspace, **_: Any) -> None:
 
 def price_again(run: Run, **_: Any) -> None:
     """Write the cost at once, and queue an analysis for the recommendations. Call in a transaction
-    that has the run locked.
-    """
+    that has the run locked."""
     if run.started_at is not None:
         outcome_rows.save(evaluation.priced(run))
     queue.want(run)

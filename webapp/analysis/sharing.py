@@ -18,8 +18,7 @@ from webapp.runs.models import Node, Run
 
 def uses(run: Run, nodes: Sequence[Node]) -> list[NodeUse]:
     """The machine uses of a run. Its share is scaled down while the shares of all runs on a machine
-    add up to more than 1.
-    """
+    add up to more than 1."""
     on_machine: dict[str, list[Node]] = defaultdict(list)
     for node in [*nodes, *_neighbours(run, nodes)]:
         on_machine[node.machine_id].append(node)
@@ -34,8 +33,7 @@ def uses(run: Run, nodes: Sequence[Node]) -> list[NodeUse]:
 
 def count_neighbours_again(run: Run, nodes: Sequence[Node]) -> None:
     """Queue the runs that share an overcommitted machine with this one and were priced before its
-    latest data: they now cost less. Call in a transaction.
-    """
+    latest data: they now cost less. Call in a transaction."""
     neighbours = _neighbours(run, nodes) if _is_crowded(uses(run, nodes), nodes) else []
     for other in {node.attempt.run for node in neighbours}:
         analysis = getattr(other, "analysis", None)
@@ -45,8 +43,7 @@ def count_neighbours_again(run: Run, nodes: Sequence[Node]) -> None:
 
 def count_again(runs: QuerySet[Run], **_: Any) -> None:
     """Price runs again that shared a machine with deleted or restored `runs`, and these runs
-    themselves. Call in a transaction.
-    """
+    themselves. Call in a transaction."""
     machines = Node.objects.filter(attempt__run__in=runs).values("machine_id")
     held = Node.objects.filter(machine_id__in=machines)
     inside, outside = held.filter(attempt__run__in=runs), held.exclude(attempt__run__in=runs)
@@ -74,8 +71,7 @@ def _is_crowded(held: Iterable[NodeUse], nodes: Iterable[Node]) -> bool:
 
 def _neighbours(run: Run, nodes: Sequence[Node]) -> list[Node]:
     """The nodes of the workspace's other runs on the same machines at that time. Deleted runs are
-    ignored: the remaining runs pay for the machine.
-    """
+    ignored: the remaining runs pay for the machine."""
     if run.started_at is None or run.ended_at is None:
         return []
     at_that_time = Q(attempt__run__started_at__lt=run.ended_at) & Q(

@@ -37,8 +37,7 @@ def keys(run: Run) -> ComparisonKeys:
 
 def judge(run: Run) -> None:
     """Write the verdict on a finished run, on the run before it, which it confirms or clears, and
-    on any runs after it. Call in a transaction, after its figures are saved.
-    """
+    on any runs after it. Call in a transaction, after its figures are saved."""
     comparable = [each for each in _comparable(run.job) if _keys(each) == _keys(run)]
     if run in comparable:
         _judge_from(comparable, comparable.index(run))
@@ -46,8 +45,7 @@ def judge(run: Run) -> None:
 
 def judge_again(job: Job, since: datetime, **_: Any) -> None:
     """Write the verdicts on a job's runs from `since` on, after a change in which runs are
-    compared. A run that is no longer compared has none. Call in a transaction.
-    """
+    compared. A run that is no longer compared has none. Call in a transaction."""
     alike: dict[tuple[str, str], list[Run]] = defaultdict(list)
     for run in _comparable(job):
         alike[_keys(run)].append(run)
@@ -59,8 +57,7 @@ def judge_again(job: Job, since: datetime, **_: Any) -> None:
 
 def _judge_from(comparable: Sequence[Run], first: int) -> None:
     """Write verdicts on runs with the same keys, in order: from `first` on, and on the run before
-    it, which they confirm or clear.
-    """
+    it, which they confirm or clear."""
     unit = next((u for u in UNITS if all(run.work.get(u) for run in comparable)), None)
     if unit is None:
         return
@@ -87,8 +84,7 @@ def _keys(run: Run) -> tuple[str, str]:
 
 def _observation(run: Run, unit: str, price: Decimal | None) -> Observation:
     """Cost per unit at the newest run's price, so that a price cut doesn't count as an
-    improvement.
-    """
+    improvement."""
     own, cost_usd = run.summary.usd_per_hour, run.cost_usd or Decimal(0)
     at_one_price = cost_usd * price / own if price and own else cost_usd
     value = float(at_one_price) / run.work[unit]
@@ -122,8 +118,7 @@ def _measured(run: Run, unit: str) -> Measured:
 
 def _write(run: Run, verdict: SuccessiveVerdict | None) -> None:
     """Writes `Run.summary`, which lists show. The row may belong to another run than the analysed
-    one.
-    """
+    one."""
     if run.summary.verdict == verdict:
         return
     row = Run.objects.select_for_update(of=("self",), no_key=True).get(pk=run.pk)

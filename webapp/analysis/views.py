@@ -19,8 +19,7 @@ from webapp.runs import locks, scope
 @require_POST
 def analyse_again(request: PersonRequest, run_id: UUID) -> HttpResponse:
     """For use after the cause of a failure is fixed: an unavailable store, a defect in a
-    version.
-    """
+    version."""
     run = scope.run_or_404(request.workspace, run_id)
     with transaction.atomic():
         locks.run(run.pk)

@@ -27,8 +27,7 @@ class Limits:
     max_attempts: int
     first_pause: timedelta
     """The longest pause after the first failure. It doubles with each failure, up to
-    `longest_pause`.
-    """
+    `longest_pause`."""
     longest_pause: timedelta
     max_kills: int = 10
     batch: int = 1
@@ -38,8 +37,7 @@ class Limits:
 
     def pause(self, attempts: int) -> timedelta:
         """The pause after this many failures, with full jitter so that retries don't coincide
-        (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/).
-        """
+        (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/)."""
         doublings = min(attempts - 1, 20)
         longest = min(self.first_pause * 2.0**doublings, self.longest_pause)
         return longest * random.random()  # noqa: S311 - spreads load, keeps no secret
@@ -54,8 +52,7 @@ class Kind(Generic[Row]):
     model: type[Row]
     task: str
     """The Celery task. Its argument is the `key` of a row, or a list of keys if `limits.batch` >
-    1.
-    """
+    1."""
     key: str
     """The unique field that identifies a row in messages."""
     limits: Limits

@@ -30,8 +30,7 @@ def unsubscribe_url(mail: Mail) -> str:
 
 def unsubscribe_token(mail: Mail) -> str:
     """A token that unsubscribes this person from this kind of mail. It works for anyone and never
-    expires.
-    """
+    expires."""
     return _signer.sign(f"{mail.user_id}.{mail.workspace_id}.{mail.kind}")
 
 

@@ -62,8 +62,7 @@ class ChannelSettings(models.Model):
 
 class Mail(Claimable):
     """One message to one person about one subject over one channel, sent or to be sent. Named after
-    the first channel.
-    """
+    the first channel."""
 
     WAITING, SENT, FAILED, WITHDRAWN = "waiting", "sent", "failed", "withdrawn"
     wanted = models.PositiveBigIntegerField(default=1)

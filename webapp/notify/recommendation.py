@@ -38,8 +38,7 @@ def due(now: datetime) -> Iterator[Due]:
 
 def content(mail: Mail) -> Content | None:
     """None: it was followed, dismissed or replaced meanwhile. Raises NotYetError while its run is
-    analysed again.
-    """
+    analysed again."""
     advice = (
         _standing().filter(job__workspace=mail.workspace_id, uuid=UUID(mail.subject_key)).first()
     )

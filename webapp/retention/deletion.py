@@ -152,8 +152,7 @@ def _delete_rows_and_objects(run: Run) -> None:
 
 def _keys(run: Run) -> list[str]:
     """The objects that this run's rows refer to. Any other object is an orphan or being
-    uploaded.
-    """
+    uploaded."""
     every = (
         Segment.objects.filter(session__node__attempt__run=run),
         Chunk.objects.filter(node__attempt__run=run),

@@ -1,4 +1,4 @@
-"""A run's file, handed out to be saved and never to be shown: it may hold anything."""
+"""Serves a run's file as a download. It is never displayed, because its content isn't trusted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from webapp.runs.models import Artefact
 
 
 def answer(artefact: Artefact) -> FileResponse:
-    """Raises Http404 where its object is gone."""
+    """Raises Http404 if its object no longer exists."""
     try:
         file = open_store(settings.OBJECTS_URL).open(artefact.object_key)
     except ObjectMissingError:

@@ -25,7 +25,7 @@ MOST_USD = Decimal(1_000_000_000)
 
 
 class TagsField(forms.CharField):
-    """A line each, `key=value`, as a dict."""
+    """Tags, one `key=value` per line, as a dict."""
 
     widget = forms.Textarea
 
@@ -41,7 +41,7 @@ class TagsField(forms.CharField):
 
 
 class RunForm(forms.Form):
-    """What people add to a run."""
+    """Details that people add to a run."""
 
     note = forms.CharField(
         label="Note", required=False, max_length=2000, widget=forms.Textarea, strip=True
@@ -52,24 +52,24 @@ class RunForm(forms.Form):
 
     @classmethod
     def of(cls, run: Run) -> RunForm:
-        """Filled in with what is known."""
+        """The form with the current values."""
         usual = EXCLUDED if run.is_excluded else USUAL
         known = {"note": run.note, "owner": run.owner, "tags": run.tags}
         return cls(initial=known | {"baseline": PINNED if run.is_pinned else usual})
 
     def clean_note(self) -> str:
-        """Browsers send lines with a carriage return, the API doesn't."""
+        """Browsers send line ends with a carriage return, the API doesn't."""
         return str(self.cleaned_data["note"]).replace("\r\n", "\n")
 
     def values(self) -> dict[str, Any]:
-        """As fields of a run."""
+        """The cleaned data as fields of a run."""
         entered = dict(self.cleaned_data)
         baseline = entered.pop("baseline")
         return entered | {"is_pinned": baseline == PINNED, "is_excluded": baseline == EXCLUDED}
 
 
 class BillForm(forms.Form):
-    """What the provider billed; empty: not known."""
+    """The amount that the provider billed; empty: unknown."""
 
     billed_usd = forms.DecimalField(
         label="Billed, in USD", required=False, min_value=0, max_value=MOST_USD, decimal_places=9
@@ -83,7 +83,7 @@ class BillForm(forms.Form):
 
 
 class MachineForm(forms.Form):
-    """The run's real machine. `node`: a number, or empty for all nodes."""
+    """The run's actual machine. `node`: a number, or empty for all nodes."""
 
     node = forms.ChoiceField(label="Node", required=False)
     instance_type = forms.CharField(label="Instance type", max_length=120)
@@ -111,13 +111,13 @@ class MachineForm(forms.Form):
 
 
 def _options(known: str) -> list[tuple[str, str]]:
-    """With what the agent reported, if that is something else."""
+    """The field's help text, with the agent's value if it differs."""
     others = {} if known in PURCHASE_OPTIONS else {known: known.replace("_", " ")}
     return [*PURCHASE_OPTIONS.items(), *others.items()]
 
 
 class JobForm(forms.Form):
-    """The name that people see, and of the runs that name none, owner and tags."""
+    """The displayed name, and the default owner and tags of runs."""
 
     name = forms.CharField(label="Name", max_length=200)
     owner = forms.CharField(label="Owner", required=False, max_length=120)
@@ -130,6 +130,6 @@ class JobForm(forms.Form):
 
 
 class MergeForm(forms.Form):
-    """The name of the job that the runs go to."""
+    """The name of the job that receives the runs."""
 
     into = forms.CharField(label="Target job", max_length=200)

@@ -1,4 +1,4 @@
-"""Rows to the plain index that the store reads by."""
+"""Converts rows to the index that the store reads by."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from webapp.runs.models import Chunk, Node, Run, Segment
 
 
 def node_histories(run: Run) -> list[NodeHistory]:
-    """Every node of a run with what is stored of it."""
+    """Every node of a run with its stored segments and chunks."""
     nodes = Node.objects.filter(attempt__run=run).prefetch_related("sessions")
     return [node_history(node) for node in nodes]
 
@@ -31,7 +31,7 @@ def node_history(node: Node) -> NodeHistory:
 
 
 def facts(node: Node) -> NodeFacts:
-    """What the agent declared of the machine, or a person corrected."""
+    """The machine as the agent declared it or a person corrected it."""
     return NodeFacts(
         machine_id=node.machine_id,
         hostname=node.hostname,

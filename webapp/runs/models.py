@@ -1,4 +1,4 @@
-"""Jobs and their runs, down to the segments that carry their samples."""
+"""Jobs, runs and their parts, down to the segments of samples."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ UNDO_DAYS = 30
 
 
 class Job(models.Model):
-    """A training job that is run again and again. Names and keys share one space: no job has
-    another's key for a name."""
+    """A training job that is run repeatedly. Names and keys share one namespace: no job's name is
+    another job's key."""
 
     workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="jobs")
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     key = models.CharField(max_length=200, editable=False)
     """The name that agents send; never changed."""
     name = models.CharField(max_length=200)
-    """The name that people see."""
+    """The displayed name."""
     owner = models.CharField(max_length=120, blank=True)
-    """Of the runs that name none; so are the tags."""
+    """Default owner of the job's runs; `tags` are defaults, too."""
     tags = models.JSONField(default=dict, blank=True)
     runs_made = models.PositiveIntegerField(default=0)
-    """How many run numbers were given out; a number is never given twice."""
+    """The last run number used. Numbers are never reused."""
     deleted_at = models.DateTimeField(null=True, blank=True)
-    """Gone from every page, with all of its runs; can be undone for a time."""
+    """Hidden from every page with all of its runs. Can be restored for a time."""
     merged_into = models.ForeignKey(
         "self", models.CASCADE, null=True, blank=True, related_name="merged_jobs"
     )
-    """Gone from every page; its runs are the other job's, and so is what agents send under its
-    key."""
+    """Hidden from every page. Its runs, and those that agents send under its key, belong to this
+    other job."""
     created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
@@ -59,12 +59,12 @@ class Job(models.Model):
 
     @property
     def present_runs(self) -> RunQuerySet:
-        """Those that nobody deleted."""
+        """The runs that aren't deleted."""
         return Run.objects.filter(job=self).present()
 
 
 def began() -> Coalesce:
-    """When a run began, or else was first heard of: what runs of a job are put in order by.
+    """When a run began, else when it was first seen. A job's runs are sorted by it.
 
     Their numbers follow the order of arrival: old runs can be imported or merged.
     """
@@ -73,14 +73,14 @@ def began() -> Coalesce:
 
 class RunQuerySet(models.QuerySet["Run"]):
     def present(self) -> RunQuerySet:
-        """Those that nobody deleted: everything that is shown, summed or compared."""
+        """Runs that aren't deleted: all that are shown, summed or compared."""
         return self.filter(deleted_at=None)
 
     def newest_first(self) -> RunQuerySet:
         return self.order_by(began().desc(), "-number")
 
     def before(self, run: Run) -> RunQuerySet:
-        # The bound says nothing new; it is what a database finds the place in the index by.
+        # The bound is redundant, but lets the database use the index.
         earlier = Q(began__lt=run.began_at) | Q(began=run.began_at, number__lt=run.number)
         return self.alias(began=began()).filter(earlier, began__lte=run.began_at)
 
@@ -90,7 +90,8 @@ class RunQuerySet(models.QuerySet["Run"]):
 
 
 class Run(models.Model):
-    """One execution of a job. Its id is made by the agent, so that nodes join without asking."""
+    """One execution of a job. The agent creates its id, so that nodes join without asking the
+    service."""
 
     RUNNING, FINISHED, FAILED, STOPPED, LOST = "running", "finished", "failed", "stopped", "lost"
     STATES: ClassVar = [
@@ -110,10 +111,10 @@ class Run(models.Model):
     metrics = models.JSONField(default=dict, blank=True)
     """Last value of each user metric."""
     metric_progress = models.JSONField(default=dict, blank=True)
-    """User metric -> points of its curve, [[seconds, value], ...]; long, so that no list reads
+    """User metric -> points of its curve, [[seconds, value], ...]. Large, so lists don't load
     it."""
     work = models.JSONField(default=dict, blank=True)
-    """What got done: unit -> quantity (samples, tokens, epochs, steps)."""
+    """Work done: unit -> quantity (samples, tokens, epochs, steps)."""
     workload = models.JSONField(default=dict, blank=True)
     configuration = models.JSONField(default=dict, blank=True)
     command = models.JSONField(default=list, blank=True)
@@ -122,35 +123,35 @@ class Run(models.Model):
     state = models.CharField(max_length=16, choices=STATES, default=RUNNING)
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
-    """The last moment that is known of, while the run has not ended."""
+    """The last known moment, while the run has not ended."""
     stopped_by = models.CharField(max_length=120, blank=True)
-    """The rule that ended it, where one did."""
+    """The rule that stopped it, if any."""
     last_received_at = models.DateTimeField(default=timezone.now)
     created_at = models.DateTimeField(default=timezone.now)
     cost_usd = UsdField(null=True, blank=True)
-    """None: no price, or not counted yet."""
+    """None: no price, or not priced yet."""
     summary: models.Field[RunSummary, RunSummary] = RunSummaryField(default=RunSummary, blank=True)
-    """What the last analysis found, for lists and headlines."""
+    """Results of the last analysis, for lists and headlines."""
     note = models.TextField(blank=True, max_length=2000)
     owner_is_edited = models.BooleanField(default=False)
-    """A person has set or emptied the owner: no declaration changes it any more."""
+    """A person has set or cleared the owner. Declarations no longer change it."""
     edited_tags = models.JSONField(default=list, blank=True)
-    """Keys that a person has set or removed: no declaration changes these tags any more."""
+    """Keys that a person has set or removed. Declarations no longer change these tags."""
     is_excluded = models.BooleanField(default=False)
     """Never part of a baseline."""
     is_pinned = models.BooleanField(default=False)
     """If a job has pinned runs, only these make up the baseline."""
     billed_usd = UsdField(null=True, blank=True)
-    """What the provider billed, as somebody entered it; None: not entered."""
+    """The billed amount that a person entered; None: not entered."""
     billed_by = models.CharField(max_length=300, blank=True)
     billed_at = models.DateTimeField(null=True, blank=True)
     """When it was entered."""
     deleted_at = models.DateTimeField(null=True, blank=True)
-    """Gone from every page; can be undone for a time."""
+    """Hidden from every page. Can be restored for a time."""
     raw_deleted_at = models.DateTimeField(null=True, blank=True)
-    """When retention deleted the single samples: their findings are not measured again."""
+    """When retention deleted the single samples. The rules no longer measure the run."""
     samples_deleted_at = models.DateTimeField(null=True, blank=True)
-    """When retention took the rest, so that no chart can be drawn."""
+    """When retention deleted the rest, so that no chart can be drawn."""
 
     objects = RunQuerySet.as_manager()
 
@@ -160,7 +161,7 @@ class Run(models.Model):
         ]
         indexes = [
             models.Index(fields=["workspace", "-created_at"]),
-            # Of the present runs alone: a page far down is found without looking a row up.
+            # Of present runs only, so that distant pages are found by the index alone.
             models.Index(
                 F("job"),
                 began().desc(),
@@ -176,7 +177,7 @@ class Run(models.Model):
                 condition=Q(is_pinned=True, deleted_at=None),
             ),
             models.Index(fields=["workspace", "started_at"], name="runs_by_their_start"),
-            # Everything that counting and summing a job's runs reads: no row is looked up.
+            # A covering index for counting and summing a job's runs.
             models.Index(
                 fields=["job", "deleted_at", "workspace", "started_at", "created_at", "cost_usd"],
                 name="runs_counted",
@@ -188,12 +189,12 @@ class Run(models.Model):
 
     @property
     def whose(self) -> str:
-        """Its owner, or else its job's."""
+        """Its owner, else its job's."""
         return self.owner or self.job.owner
 
     @property
     def all_tags(self) -> dict[str, str]:
-        """Its own, and those of its job that it doesn't name."""
+        """Its tags, and its job's for other keys."""
         return {**self.job.tags, **self.tags}
 
     @property
@@ -212,12 +213,12 @@ class Run(models.Model):
 
 
 class MovedRun(models.Model):
-    """Where a run was before its job was merged into another, so that it can go back."""
+    """A run's job and number before a merge, so that the merge can be undone."""
 
     run = models.ForeignKey(Run, models.CASCADE, related_name="moves")
     came_from = models.ForeignKey(Job, models.CASCADE, related_name="lent_runs")
     number_before = models.PositiveIntegerField(null=True, blank=True)
-    """None: the run arrived later under the merged job's key and never had a number there."""
+    """None: the run arrived after the merge and never had a number in the merged job."""
 
     class Meta:
         constraints = [
@@ -245,11 +246,11 @@ class Attempt(models.Model):
 
 
 class Node(models.Model):
-    """One machine in an attempt: what it is, and how much of it the run was given."""
+    """One machine in an attempt: its hardware, and the part allocated to the run."""
 
     attempt = models.ForeignKey(Attempt, models.CASCADE, related_name="nodes")
     number = models.PositiveIntegerField(default=1)
-    """Within the run, in order of appearance."""
+    """Number within the run, in order of appearance."""
     machine_id = models.CharField(max_length=120)
     hostname = models.CharField(max_length=120, blank=True)
     provider = models.CharField(max_length=120, blank=True)
@@ -260,7 +261,7 @@ class Node(models.Model):
     purchase_option = models.CharField(max_length=120, default="on_demand")
     owns_machine = models.BooleanField(default=False)
     instance_started_at = models.DateTimeField(null=True, blank=True)
-    """When the machine itself was started, as its cloud says; null: not known."""
+    """When the machine was started, according to its cloud; null: unknown."""
     vcpus = models.PositiveIntegerField(default=0)
     effective_cpus = models.FloatField(default=0)
     memory_bytes = models.BigIntegerField(default=0)
@@ -269,12 +270,12 @@ class Node(models.Model):
     gpus = models.JSONField(default=list, blank=True)
     """[{model, memory_bytes, uuid, allocated}], in the order of the `gpuN` series."""
     declared = models.JSONField(default=dict, blank=True)
-    """What the agent says of the fields that a person has corrected; it changes no more than
-    this."""
+    """The agent's values of the fields that a person corrected. Later declarations change only
+    these."""
     corrected_by = models.CharField(max_length=300, blank=True)
     corrected_at = models.DateTimeField(null=True, blank=True)
     allows_stop = models.BooleanField(default=False)
-    """Its agent was started with `--allow-stop`: a rule may end the command."""
+    """Its agent was started with `--allow-stop`, so a rule may stop the command."""
 
     class Meta:
         constraints = [
@@ -287,27 +288,27 @@ class Node(models.Model):
 
     @property
     def key(self) -> str:
-        """What the node is called within its run, by rules and in stored numbers."""
+        """The node's key within its run, for rules and stored numbers."""
         return f"node-{self.number}"
 
 
 class Session(models.Model):
-    """One life of an agent process on a node. All its times hang on its start."""
+    """One agent process on a node. All its times are relative to its start."""
 
     id = models.UUIDField(primary_key=True, editable=False)
     node = models.ForeignKey(Node, models.CASCADE, related_name="sessions")
     boot_id = models.CharField(max_length=120)
     started_at = models.DateTimeField()
-    """As the machine's own clock had it."""
+    """By the machine's own clock."""
     clock_offset_ms = models.BigIntegerField(default=0)
-    """To be added to the machine's wall clock; 0 within the noise of an upload."""
+    """Correction to add to the machine's clock; 0 if within the noise of an upload."""
     last_ms = models.BigIntegerField(default=0)
-    """The last moment known of, since the start."""
+    """The last known moment, since the start."""
     ended_ms = models.BigIntegerField(null=True, blank=True)
     final_seq = models.PositiveIntegerField(null=True, blank=True)
     end_state = models.CharField(max_length=16, blank=True)
     end_rule = models.CharField(max_length=120, blank=True)
-    """The rule that ended it, where one did."""
+    """The rule that stopped it, if any."""
     exit_code = models.IntegerField(null=True, blank=True)
 
     def __str__(self) -> str:
@@ -340,7 +341,7 @@ class Segment(models.Model):
     refused = models.JSONField(default=list, blank=True)
     received_at = models.DateTimeField(default=timezone.now)
     compacted_at = models.DateTimeField(null=True, blank=True)
-    """Its samples are in chunks from then on; the object goes after a time of grace."""
+    """When its samples were moved to chunks. Its object is deleted after a grace period."""
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["session", "seq"], name="one_segment_a_seq")]

@@ -1,4 +1,4 @@
-"""Follows a run by its segments: how far each session came, and what state that makes."""
+"""Derives a run's progress and state from its segments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from webapp.runs.models import Run, Session
 
 
 def follow(run: Run, session: Session, segment: Segment) -> None:
-    """Carry one new segment into its session and run."""
+    """Update the session and run with one new segment."""
     session.last_ms = max(session.last_ms, segment.start_ms + segment.duration_ms)
     for event in segment.events:
         if event.kind == "session_end":
@@ -42,14 +42,14 @@ def derive(run: Run) -> None:
 
 
 def mark_lost(now: datetime) -> int:
-    """Running runs that have been silent too long are lost, until they speak again."""
+    """Mark running runs that have been silent too long as lost, until they send again."""
     silent_since = now - timedelta(seconds=settings.LOST_AFTER_SECONDS)
     silent = Run.objects.filter(state=Run.RUNNING, last_received_at__lt=silent_since)
     return silent.update(state=Run.LOST)
 
 
 def missing_segments(run: Run) -> int:
-    """How many segments of ended sessions are known to exist and have not arrived."""
+    """The number of segments of ended sessions that exist but have not arrived."""
     ended = Session.objects.filter(node__attempt__run=run, final_seq__isnull=False)
     return sum((session.final_seq or 0) + 1 - _own_segments(session) for session in ended)
 
@@ -79,7 +79,7 @@ def _state(run: Run, deciding: list[Session]) -> str:
 
 
 def _stopping_rule(deciding: list[Session]) -> str:
-    """Where a rule ends one node of a run, the others may well fail of it."""
+    """If a rule stops one node of a run, the other nodes may fail because of it."""
     return next((session.end_rule for session in deciding if session.end_rule), "")
 
 

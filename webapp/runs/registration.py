@@ -1,4 +1,4 @@
-"""Makes the rows that an upload speaks of. In any order, any number of times."""
+"""Creates the rows that an upload refers to. Uploads may arrive in any order and repeatedly."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from webapp.runs.models import Attempt, Job, MovedRun, Node, Run
 
 
 def moment(unix_ns: int) -> datetime:
-    """Nanoseconds since 1970 as a time in UTC, exact to the microsecond, which a float isn't."""
+    """Nanoseconds since 1970 as a time in UTC. Exact to the microsecond, unlike a float."""
     return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=unix_ns // 1000)
 
 
 def run(workspace: Workspace, run_id: UUID, job_name: str) -> Run:
-    """The run, locked; made with the next number of its job if it is new.
+    """The run, locked. A new run is created with its job's next number.
 
-    The run may be another workspace's: the caller must look.
+    The run may belong to another workspace: the caller must check.
     """
     known = Run.objects.select_for_update(of=("self",), no_key=True).filter(pk=run_id).first()
     if known is not None:
@@ -38,7 +38,7 @@ def run(workspace: Workspace, run_id: UUID, job_name: str) -> Run:
 
 
 def node(run: Run, attempt_number: int, machine_id: str) -> Node:
-    """The node, made if it is new; the run must be locked, since its nodes are numbered."""
+    """The node, created if it is new. The run must be locked, because its nodes are numbered."""
     attempt, _ = Attempt.objects.get_or_create(run=run, number=attempt_number)
     number = Node.objects.filter(attempt__run=run).count() + 1
     return Node.objects.get_or_create(
@@ -47,7 +47,7 @@ def node(run: Run, attempt_number: int, machine_id: str) -> Node:
 
 
 def declare(run: Run, declared: Declaration) -> None:
-    """Write what was declared; empty fields leave what is known; what a person has set stays."""
+    """Write a declaration, but not its empty fields, nor over values that a person set."""
     _declare_node(node(run, declared.attempt, declared.node.machine_id), declared)
     _place(run, declared.job)
     if not run.owner_is_edited:
@@ -81,8 +81,8 @@ def _declare_node(node: Node, declared: Declaration) -> None:
 
 
 def _place(run: Run, job_name: str) -> None:
-    """A declaration knows the job better than a segment that came first. A deleted run stays where
-    it is: nothing that is late brings a job back."""
+    """Move the run to the declared job, which may differ from that of a segment that came first. A
+    deleted run isn't moved, so a late declaration restores no job."""
     if run.deleted_at is not None or job_name in (run.job.name, run.job.key):
         return
     called, job = _named(run.workspace, job_name)
@@ -93,8 +93,8 @@ def _place(run: Run, job_name: str) -> None:
 
 
 def _named(workspace: Workspace, name: str) -> tuple[Job, Job]:
-    """The job of this name or key, made if there is none, and, locked, the one that it was merged
-    into, if it was: where runs of that name go. A deleted one is back, without its runs."""
+    """The job of this name or key, created if it is new, and, locked, the job for its runs: itself
+    or the one it was merged into. A deleted job is restored without its runs."""
     called = _called(workspace, name)
     job = locked(called)
     if job.deleted_at is not None:
@@ -111,25 +111,25 @@ def _called(workspace: Workspace, name: str) -> Job:
         with transaction.atomic():
             return Job.objects.create(workspace=workspace, key=name, name=name)
     except IntegrityError:
-        # Meanwhile another run made it, or a person gave a job this name.
+        # Meanwhile another run created it, or a person gave a job this name.
         return named.get()
 
 
 def locked(job: Job) -> Job:
-    """The job, or what it was merged into, locked until the transaction ends."""
+    """The job, or the one it was merged into, locked until the transaction ends."""
     held = locks.job(job.pk)
     return held if held.merged_into is None else locked(held.merged_into)
 
 
 def _arrived(run: Run, called: Job) -> None:
-    """A run under the key of a merged job goes with it, should the merge be undone."""
+    """Record that a run arrived under a merged job's key, so that undoing the merge moves it."""
     while called.pk != run.job_id:
         MovedRun.objects.create(run=run, came_from=called)
         called = Job.objects.get(merged_jobs=called)
 
 
 def next_number(job: Job) -> int:
-    """A number for a run of the job that no run of it ever had."""
+    """A new run number for the job that was never used before."""
     Job.objects.filter(pk=job.pk).update(runs_made=F("runs_made") + 1)
     job.refresh_from_db(fields=["runs_made"])
     return job.runs_made

@@ -1,6 +1,6 @@
-"""The API's addresses of a run and its files: agents write them (`ingest`), others read (`api`).
+"""The API's URLs of a run and its files, which agents write (`ingest`) and others read (`api`).
 
-One address needs one router, and neither of the two may import the other.
+A URL needs one router, and neither package may import the other.
 """
 
 from ninja import Router

@@ -1,4 +1,4 @@
-"""What a person may see. Every page and every read of the API starts here and nowhere else."""
+"""What a person may see. Every page and every API read starts here."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from webapp.runs.models import Artefact, Job, Run
 
 
 def jobs_of(workspace: Workspace | None) -> QuerySet[Job]:
-    """The jobs of a workspace; none without one. Not the deleted and the merged ones."""
+    """The jobs of a workspace, without deleted and merged ones. Empty without a workspace."""
     if workspace is None:
         return Job.objects.none()
     return Job.objects.filter(workspace=workspace, deleted_at=None, merged_into=None)
 
 
 def runs_of(workspace: Workspace | None) -> QuerySet[Run]:
-    """The runs of a workspace with their jobs; none without one. Not the deleted ones."""
+    """The runs of a workspace with their jobs, without deleted ones. Empty without a workspace."""
     if workspace is None:
         return Run.objects.none()
     return Run.objects.filter(workspace=workspace).present().select_related("job")
 
 
 def every_job_of(workspace: Workspace) -> QuerySet[Job]:
-    """The deleted and merged ones as well, whose deletion or merge may be undone."""
+    """Including deleted and merged jobs, which can be restored."""
     return Job.objects.filter(workspace=workspace)
 
 
 def merged_jobs_of(workspace: Workspace) -> QuerySet[Job]:
-    """With the jobs that they went into."""
+    """Merged jobs with the jobs that they were merged into."""
     merged = every_job_of(workspace).exclude(merged_into=None)
     return merged.select_related("merged_into").order_by("name")
 
 
 def every_run_of(workspace: Workspace) -> QuerySet[Run]:
-    """The deleted ones as well."""
+    """Including deleted runs."""
     return Run.objects.filter(workspace=workspace).select_related("job")
 
 
 def in_order_of_appearance(jobs: QuerySet[Job]) -> QuerySet[Job]:
-    """As they were first seen, each with `run_count` and `last_run`, the id of its newest run."""
+    """In order of first appearance, with `run_count` and `last_run`, the newest run's id."""
     newest = Run.objects.filter(job=OuterRef("pk")).present().newest_first().values("pk")[:1]
     present = Count("runs", filter=Q(runs__deleted_at=None))
     return jobs.annotate(run_count=present, last_run=Subquery(newest)).order_by("pk")
 
 
 def run_or_404(workspace: Workspace | None, run_id: UUID | str) -> Run:
-    """Another workspace's run is as missing as one that never was; so is a malformed id."""
+    """404 for another workspace's run and for a malformed id, as for a run that doesn't exist."""
     try:
         return runs_of(workspace).get(pk=UUID(str(run_id)))
     except (ValueError, Run.DoesNotExist):
@@ -57,7 +57,7 @@ def run_or_404(workspace: Workspace | None, run_id: UUID | str) -> Run:
 
 
 def run_called(workspace: Workspace | None, reference: str) -> Run:
-    """By its id, or as `JOB#NUMBER`: the job's name, or the one that its agents send."""
+    """A run by its id or as `JOB#NUMBER`, with the job's name or the name that its agents send."""
     name, _, number = reference.rpartition("#")
     if not name or not number.isdecimal():
         return run_or_404(workspace, reference)

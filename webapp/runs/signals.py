@@ -1,14 +1,14 @@
-"""What others may want to know of runs. Sent in the transaction of the change."""
+"""Signals about changes of runs. Sent in the transaction of the change."""
 
 from django.dispatch import Signal
 
 history_changed = Signal()
-"""Which runs a job has or compares has changed; `job`, and `since`: when the first run began that
-this may matter to."""
+"""A job's runs or compared runs have changed. Arguments: `job`, and `since`, the start of the first
+affected run."""
 machine_corrected = Signal()
-"""A person said what a run really ran on; `run` is given."""
+"""A person corrected a run's machine. Argument: `run`."""
 runs_moved = Signal()
-"""Two jobs became one, or were parted: runs of `source` are runs of `target` now; `runs`: which, or
-None for all."""
+"""Jobs were merged, or a merge was undone. `runs` (None: all) of `source` now belong to
+`target`."""
 runs_came_or_went = Signal()
-"""Runs were deleted or restored; `runs` are given."""
+"""Runs were deleted or restored. Argument: `runs`."""

@@ -1,4 +1,4 @@
-"""Tags as people write them: a line each, `key=value`."""
+"""Tags as people write them: one `key=value` per line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from trimtab.wire import LIMITS
 
 MOST_TAGS = 500
-"""As many as agents may declare."""
+"""The same limit as for agents."""
 
 
 def as_lines(tags: Mapping[str, object]) -> str:
@@ -15,10 +15,10 @@ def as_lines(tags: Mapping[str, object]) -> str:
 
 
 def from_lines(text: str) -> dict[str, str]:
-    """The tags of a text; a line without `=` is a key with an empty value.
+    """Parse tags. A line without `=` is a key with an empty value.
 
     Raises:
-        ValueError: too many of them, a line without a key, or one that is too long.
+        ValueError: too many tags, a line without a key, or text that is too long.
     """
     tags: dict[str, str] = {}
     for line in filter(None, map(str.strip, text.split("\n"))):
@@ -30,8 +30,7 @@ def from_lines(text: str) -> dict[str, str]:
 
 def check(tags: Mapping[str, str]) -> None:
     """Raises:
-    ValueError: too many of them, an empty key, or text that is too long.
-    """
+    ValueError: too many tags, an empty key, or text that is too long."""
     if len(tags) > MOST_TAGS:
         raise ValueError(f"{len(tags)} tags are too many; the limit is {MOST_TAGS}.")
     for key, value in tags.items():

@@ -1,4 +1,4 @@
-"""A message that says what was done, with a button that takes it back."""
+"""A message about an action, with an undo button."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.utils.safestring import mark_safe
 
 
 def offer(request: HttpRequest, done: str, address: str, **fields: str) -> None:
-    """`address` is posted to, with `fields`."""
+    """The button posts `fields` to `address`."""
     context = {"done": done, "address": address, "fields": fields}
     shown = render_to_string("runs/undo.html", context, request)
     messages.success(request, mark_safe(shown))  # noqa: S308 - the template escaped it

@@ -1,4 +1,4 @@
-"""What people change of jobs and runs, and the samples and files of a run."""
+"""URLs to edit jobs and runs, and of a run's samples and files."""
 
 from django.urls import path
 

@@ -10,8 +10,7 @@ from webapp.runs.models import Run
 
 UNITS = ("samples", "tokens", "epochs", "steps")
 """The order in which units are tried. Steps are last, because they compare only at equal batch
-size.
-"""
+size."""
 READABLE_USD = 0.01
 AMOUNTS = {1: "", 1_000: "thousand", 1_000_000: "million", 1_000_000_000: "billion"}
 

@@ -122,8 +122,7 @@ def _row(job: Job, latest: list[_RunCost], runs: dict[UUID, Run]) -> JobRow:
 
 def _latest_runs(jobs: list[Job], runs: QuerySet[Run]) -> dict[int, list[_RunCost]]:
     """The cost of each job's latest runs, newest first, in one query. It reads the sort keys of all
-    runs, but the cost of the latest only.
-    """
+    runs, but the cost of the latest only."""
     order = (began().desc(), F("number").desc())
     newest = Window(RowNumber(), partition_by=F("job_id"), order_by=order)
     placed = runs.select_related(None).filter(job__in=jobs).annotate(place=newest)

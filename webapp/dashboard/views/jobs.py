@@ -36,8 +36,7 @@ COLUMNS = (
 @require_safe
 def jobs(request: PersonRequest) -> HttpResponse:
     """The jobs of the workspace with spend and possible savings, filtered and grouped by the URL;
-    see `JobFilter`.
-    """
+    see `JobFilter`."""
     own, job_filter = scope.jobs_of(request.workspace), JobFilter.of(request.GET)
     if job_filter.is_all and not own.exists():
         known = {"base_url": settings.BASE_URL, "agent_wheel": agent_wheel.address()}

@@ -31,8 +31,7 @@ AT_ONCE = 500
 @require_safe
 def jobs_csv(request: PersonRequest) -> HttpResponse:
     """One line per job, or per group and job. USD to the nano-dollar, times in UTC; an empty cost
-    means no price.
-    """
+    means no price."""
     job_filter = JobFilter.of(request.GET)
     runs = job_filter.runs(scope.runs_of(request.workspace))
     answer = HttpResponse(content_type="text/csv; charset=utf-8")

@@ -54,8 +54,7 @@ class Channel(ABC):
     """Time limit for one message. After it, another worker may send the message again."""
     form: type[Form] | None = None
     """The form for a person's settings; its cleaned data must be JSON. None: no settings are
-    needed, and the channel reaches everybody.
-    """
+    needed, and the channel reaches everybody."""
 
     @abstractmethod
     def setup(self) -> Setup:
@@ -72,8 +71,7 @@ class Channel(ABC):
     @abstractmethod
     def connect(self) -> AbstractContextManager[Connection]:
         """A connection for several messages. Opening it raises errors that `failure` explains;
-        closing it raises nothing.
-        """
+        closing it raises nothing."""
 
     @abstractmethod
     def failure(self, error: Exception) -> Failure:

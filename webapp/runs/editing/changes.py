@@ -1,4 +1,4 @@
-"""What an edit changes, as the history of the workspace keeps it."""
+"""The changes of an edit, as the workspace's history records them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from webapp.accounts.models import Token, User
 
 Actor = User | Token
 Change = dict[str, tuple[Any, Any]]
-"""Field -> (before, after), of the fields that differ."""
+"""Field -> (before, after), for fields that differ."""
 
 
 def changes(row: Model, values: Mapping[str, Any]) -> Change:
-    """What setting `values` on the row would change."""
+    """The changes that setting `values` on the row would make."""
     pairs = {name: (getattr(row, name), value) for name, value in values.items()}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def apply(row: Model, change: Change) -> None:
-    """Set what is to change; the caller saves."""
+    """Set the changed values. The caller saves."""
     for name, (_, after) in change.items():
         setattr(row, name, after)
 

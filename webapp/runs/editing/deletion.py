@@ -1,7 +1,7 @@
 """Deletes runs and jobs, and restores them.
 
-What is deleted is gone from every page and sum; retention takes it for good `UNDO_DAYS` later. What
-was deleted at one moment comes back at once.
+Deleted runs and jobs are hidden from every page and sum. Retention deletes them permanently after
+`UNDO_DAYS`. Everything that was deleted together is restored together.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ BATCH = 1000
 
 @transaction.atomic
 def delete_run(run: Run, by: Actor) -> None:
-    """Its agent may go on sending: nothing brings it back but a person. Once more changes
-    nothing."""
+    """Delete a run. Only a person can restore it, even if its agent keeps sending. Deleting it
+    again changes nothing."""
     held = locks.run(run.pk)
     if held.deleted_at is not None:
         return
@@ -48,8 +48,8 @@ def restore_run(run: Run, by: Actor) -> None:
 
 @transaction.atomic
 def delete_job(job: Job, by: Actor) -> datetime:
-    """Delete it with the runs that it has; when that was. Its name stays taken, and a new run of
-    that name brings it back without them."""
+    """Delete a job with its runs. Returns the time of deletion. Its name stays reserved; a new run
+    of that name restores the job without these runs."""
     held = locks.job(job.pk)
     if held.deleted_at is not None:
         return held.deleted_at
@@ -63,7 +63,7 @@ def delete_job(job: Job, by: Actor) -> datetime:
 
 @transaction.atomic
 def restore_job(job: Job, by: Actor, deleted_at: datetime) -> int:
-    """Restore the job and its runs that were deleted at that moment; how many those are."""
+    """Restore the job and the runs that were deleted at that time. Returns the number of runs."""
     held = locks.job(job.pk)
     runs = Run.objects.filter(job=held, deleted_at=deleted_at)
     oldest = runs.newest_first().last()

@@ -1,4 +1,4 @@
-"""Edits a job: its name, and the owner and tags of runs that name none."""
+"""Edits a job: its name, and the default owner and tags of its runs."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ FIELDS = ("name", "owner", "tags")
 
 
 class NameTakenError(ValueError):
-    """Another job of the workspace has this name, or had it first; says which."""
+    """Another job of the workspace has this name, or had it first. The message says which."""
 
 
 @transaction.atomic
 def edit(job: Job, by: Actor, values: Mapping[str, Any]) -> Job:
-    """Set those of `FIELDS` that `values` names. Agents go on sending the name that they know.
+    """Set the `FIELDS` in `values`. Agents keep sending the name that they know.
 
     Raises:
-        NameTakenError: the name is another job's.
+        NameTakenError: another job has the name.
     """
     held = locks.job(job.pk)
     change = changes(held, values)
@@ -38,7 +38,7 @@ def edit(job: Job, by: Actor, values: Mapping[str, Any]) -> Job:
         with transaction.atomic():
             held.save(update_fields=[*change])
     except IntegrityError:
-        # A run has just arrived under this name.
+        # A run has just arrived with this name.
         _must_be_free(held, held.name)
         raise
     audit.record(held.workspace, by, "job.edited", held.name, change)
@@ -46,7 +46,7 @@ def edit(job: Job, by: Actor, values: Mapping[str, Any]) -> Job:
 
 
 def _must_be_free(job: Job, name: str) -> None:
-    """Names and keys share one space: a run that is sent under either finds one job."""
+    """Names and keys share one namespace, so that each finds exactly one job."""
     others = Job.objects.filter(workspace=job.workspace_id).exclude(pk=job.pk)
     taken = others.filter(Q(name=name) | Q(key=name)).select_related("merged_into").first()
     if taken is not None:

@@ -24,8 +24,8 @@ Said = Mapping[str, str]
 
 @transaction.atomic
 def correct(run: Run, by: Actor, values: Said, node_number: int | None = None) -> Run:
-    """Set those of `FIELDS` that `values` names on the run's nodes, or on one of them, and price
-    the run again. What the agent says is kept: setting the same takes the correction back."""
+    """Set the `FIELDS` in `values` on the run's nodes, or on one of them, and price the run again.
+    The agent's values are kept. Setting a field to the agent's value removes the correction."""
     held = locks.run(run.pk)
     nodes = [node for node in nodes_of(held) if node_number in (None, node.number)]
     return _set_all(held, by, [(node, values) for node in nodes])
@@ -33,7 +33,7 @@ def correct(run: Run, by: Actor, values: Said, node_number: int | None = None) -
 
 @transaction.atomic
 def take_back(run: Run, by: Actor) -> Run:
-    """Let every machine be what the agent says."""
+    """Restore the agent's values on every machine."""
     held = locks.run(run.pk)
     return _set_all(held, by, [(node, declared(node)) for node in nodes_of(held)])
 
@@ -43,7 +43,7 @@ def nodes_of(run: Run) -> list[Node]:
 
 
 def declared(node: Node) -> dict[str, str]:
-    """What the agent says of the fields that were corrected."""
+    """The agent's values of corrected fields."""
     return {field: node.declared[field] for field in FIELDS if field in node.declared}
 
 
@@ -94,7 +94,7 @@ def _values(node: Node) -> dict[str, str]:
 
 
 def _change(before: list[tuple[Node, dict[str, str]]]) -> Change:
-    """Of all nodes together: where they differ, each value once."""
+    """The values of all nodes; each distinct value once."""
     change: Change = {}
     for field in FIELDS:
         old = sorted({values[field] for _, values in before})

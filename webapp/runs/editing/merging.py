@@ -1,7 +1,7 @@
 """Merges two jobs, and undoes that.
 
-The merged job's row stays: what agents send under its name and key goes where it went, and each of
-its runs remembers the number that it had there.
+The merged job's row is kept. Runs that agents send under its name or key go to the other job, and
+each of its runs remembers its former number.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ BATCH = 1000
 
 
 class MergeError(ValueError):
-    """The two can't be made one; says why."""
+    """The jobs can't be merged. The message says why."""
 
 
 @transaction.atomic
 def merge(job: Job, into: Job, by: Actor) -> Job:
-    """Give `into` the runs of `job`, and those that arrive under its name later; `into` as it is
-    then. Name, owner and tags of `job` are out of use.
+    """Move the runs of `job` to `into`, as well as those that arrive under its name later. Returns
+    `into`. Name, owner and tags of `job` are no longer used.
 
     Raises:
         MergeError: both are the same job, or one of them is deleted or merged.
@@ -47,8 +47,8 @@ def merge(job: Job, into: Job, by: Actor) -> Job:
 
 @transaction.atomic
 def unmerge(job: Job, by: Actor) -> Job:
-    """Give the job its runs back, with their numbers, and those that arrived under its name since;
-    the job as it is then. One that isn't merged stays as it is."""
+    """Undo the merge: the job gets its runs back with their numbers, and those that arrived under
+    its name since. Returns the job. A job that isn't merged is unchanged."""
     locks.merges(job.workspace_id)
     chain = _locked_chain(job)
     source, holder = chain[0], chain[-1]
@@ -79,7 +79,7 @@ def _both_locked(job: Job, into: Job) -> tuple[Job, Job]:
 
 
 def _locked_chain(job: Job) -> list[Job]:
-    """The job, what it was merged into, what that was, and so on: in the order of uploads."""
+    """The job, the job it was merged into, and so on, locked in the same order as by uploads."""
     chain = [locks.job(job.pk)]
     while (merged_into := chain[-1].merged_into) is not None:
         chain.append(locks.job(merged_into.pk))
@@ -93,7 +93,7 @@ def _remember(runs: QuerySet[Run], source: Job) -> None:
 
 
 def _bring_back(source: Job) -> int:
-    """How many runs came back."""
+    """Move the runs back. Returns their number."""
     moves = MovedRun.objects.filter(came_from=source)
     before = moves.filter(run=OuterRef("pk")).values("number_before")
     had_numbers = Run.objects.filter(pk__in=moves.exclude(number_before=None).values("run"))
@@ -106,7 +106,7 @@ def _bring_back(source: Job) -> int:
 
 
 def _announce(job: Job, runs: RunQuerySet) -> None:
-    """From the first of `runs` on, what is compared has changed."""
+    """Signal that the compared runs changed from the first of `runs` on."""
     first = runs.newest_first().last()
     if first is not None:
         history_changed.send(sender=Job, job=job, since=first.began_at)

@@ -21,8 +21,8 @@ COUNTS = {"is_excluded", "is_pinned"}
 
 @transaction.atomic
 def edit(run: Run, by: Actor, values: Mapping[str, Any]) -> Run:
-    """Set those of `FIELDS` that `values` names. What an agent declares afterwards leaves an owner
-    or tag as it was set here; the runs after this one are judged again if it counts or not."""
+    """Set the `FIELDS` in `values`. Later declarations of agents don't change an owner or tag set
+    here. If the run's use as a baseline changes, later runs are judged again."""
     held = locks.run(run.pk)
     change = changes(held, values)
     if not change:
@@ -39,7 +39,7 @@ def edit(run: Run, by: Actor, values: Mapping[str, Any]) -> Run:
 
 @transaction.atomic
 def bill(run: Run, by: Actor, usd: Decimal | None) -> Run:
-    """Keep what the provider billed for the run; None: nothing is known of it any more."""
+    """Store what the provider billed for the run; None removes the amount."""
     held = locks.run(run.pk)
     change = changes(held, {"billed_usd": usd})
     if not change:
@@ -53,6 +53,6 @@ def bill(run: Run, by: Actor, usd: Decimal | None) -> Run:
 
 
 def _touched(change: Change) -> set[str]:
-    """Keys of the tags that were set or removed."""
+    """Keys of the tags that were set, changed or removed."""
     before, after = change.get("tags", ({}, {}))
     return {key for key in {*before, *after} if before.get(key) != after.get(key)}

@@ -47,7 +47,7 @@ def delete_job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
 
 @require_POST
 def restore_job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
-    """Of what was deleted at `deleted_at`: other runs of the job may have gone at other times."""
+    """Restores what was deleted at `deleted_at`. Runs deleted at other times stay deleted."""
     job = get_object_or_404(scope.every_job_of(request.workspace), uuid=job_uuid)
     try:
         deleted_at = parse_datetime(request.POST.get("deleted_at", ""))

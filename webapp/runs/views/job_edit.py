@@ -18,13 +18,13 @@ from webapp.runs.forms import JobForm, MergeForm
 from webapp.runs.models import Job
 
 MOST_OTHERS = 500
-"""So many names are offered to merge into; any other can be typed."""
+"""The most job names offered for merging; others can be typed."""
 
 
 @members_only
 @require_http_methods(["GET", "POST"])
 def edit_job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
-    """Its name, and owner and tags of the runs that name none."""
+    """Edits the job's name, and the default owner and tags of its runs."""
     job = get_object_or_404(scope.jobs_of(request.workspace), uuid=job_uuid)
     form = JobForm(request.POST) if request.method == "POST" else JobForm.of(job)
     if request.method == "POST" and form.is_valid() and _save(request, job, form):
@@ -34,7 +34,7 @@ def edit_job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
 
 
 def _save(request: PersonRequest, job: Job, form: JobForm) -> bool:
-    """False with the reason in the form."""
+    """Returns False, with the reason in the form, if it can't be saved."""
     try:
         jobs.edit(job, request.user, form.cleaned_data)
     except jobs.NameTakenError as error:
@@ -46,7 +46,7 @@ def _save(request: PersonRequest, job: Job, form: JobForm) -> bool:
 @members_only
 @require_POST
 def merge_job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
-    """Its runs are another job's from then on."""
+    """Merges the job into another."""
     job = get_object_or_404(scope.jobs_of(request.workspace), uuid=job_uuid)
     form = MergeForm(request.POST)
     target = _merge(request, job, form) if form.is_valid() else None
@@ -58,7 +58,7 @@ def merge_job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
 
 
 def _merge(request: PersonRequest, job: Job, form: MergeForm) -> Job | None:
-    """None with the reason in the form."""
+    """Returns None, with the reason in the form, if there is no such job."""
     name = form.cleaned_data["into"]
     into = scope.jobs_of(request.workspace).filter(name=name).first()
     if into is None:
@@ -74,7 +74,7 @@ def _merge(request: PersonRequest, job: Job, form: MergeForm) -> Job | None:
 @members_only
 @require_POST
 def unmerge_job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
-    """It has its runs back."""
+    """Undoes a merge."""
     job = get_object_or_404(scope.every_job_of(request.workspace), uuid=job_uuid)
     merging.unmerge(job, request.user)
     messages.success(request, f"The merge was undone: {job} is a separate job again.")

@@ -22,7 +22,7 @@ from webapp.runs.models import Run
 @members_only
 @require_http_methods(["GET", "POST"])
 def edit_run(request: PersonRequest, run_id: UUID) -> HttpResponse:
-    """Note, owner, tags, and whether other runs are compared with it."""
+    """Edits note, owner, tags, and use as a baseline."""
     run = scope.run_or_404(request.workspace, run_id)
     form = RunForm(request.POST) if request.method == "POST" else RunForm.of(run)
     if request.method == "POST" and form.is_valid():
@@ -35,7 +35,7 @@ def edit_run(request: PersonRequest, run_id: UUID) -> HttpResponse:
 @members_only
 @require_POST
 def bill_run(request: PersonRequest, run_id: UUID) -> HttpResponse:
-    """What the provider billed."""
+    """Edits the billed amount."""
     run = scope.run_or_404(request.workspace, run_id)
     form = BillForm(request.POST)
     if not form.is_valid():
@@ -48,7 +48,7 @@ def bill_run(request: PersonRequest, run_id: UUID) -> HttpResponse:
 @members_only
 @require_POST
 def correct_machine(request: PersonRequest, run_id: UUID) -> HttpResponse:
-    """What it ran on; the run is priced again at once."""
+    """Corrects the machine. The run is priced again at once."""
     run = scope.run_or_404(request.workspace, run_id)
     form = MachineForm(machines.nodes_of(run), request.POST)
     if not form.is_valid():
@@ -61,7 +61,7 @@ def correct_machine(request: PersonRequest, run_id: UUID) -> HttpResponse:
 @members_only
 @require_POST
 def take_back_correction(request: PersonRequest, run_id: UUID) -> HttpResponse:
-    """Every machine is what the agent says."""
+    """Restores the agent's values on every machine."""
     run = scope.run_or_404(request.workspace, run_id)
     priced = machines.take_back(run, request.user)
     messages.success(request, f"The agent's values were restored. {_costs(priced)}")

@@ -43,7 +43,7 @@ class Asked:
     buckets: int
 
     def etag(self, run: Run) -> str:
-        """Changes with the question and with everything that arrives for the run."""
+        """An ETag that changes with the query and with all data that arrives for the run."""
         text = f"{self}|{run.pk}|{run.started_at}|{run.last_received_at}"
         return f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
 
@@ -58,7 +58,7 @@ def as_json(request: PersonRequest, run_id: UUID) -> HttpResponse:
 @require_safe
 @gzip_page
 def as_csv(request: PersonRequest, run_id: UUID) -> HttpResponse:
-    """One line for each node, series and bucket; an empty field is not known."""
+    """One line per node, series and bucket. An empty field is unknown."""
     return answer(request, _run(request, run_id), _csv)
 
 
@@ -71,13 +71,13 @@ def answer(
     run: Run,
     write: Callable[[Run, Asked, list[SeriesView]], HttpResponse],
 ) -> HttpResponse:
-    """What `request` asks of a run that its sender may see; 304 if that has not changed."""
+    """Answers a query about a run that the person may see; 304 if nothing has changed."""
     try:
         asked = _asked(request, run)
     except Problem as problem:
         return problem.response()
     etag = asked.etag(run)
-    # Before reading: an unchanged answer costs no object.
+    # Checked before reading, so that an unchanged answer reads no object.
     fresh = get_conditional_response(request, etag=etag)
     if fresh is not None and fresh.status_code == 304:
         return fresh
