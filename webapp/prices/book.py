@@ -1,4 +1,4 @@
-"""Price rows of a workspace as the plain book that the advisor reads."""
+"""Converts a workspace's price rows to the price book that the advisor reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from webapp.prices.models import Discount, Price
 
 
 def price_book(workspace: Workspace, regions: Collection[str]) -> PriceBook:
-    """Everybody's rows and the workspace's own rates in `regions`, and its discounts."""
+    """The shared rows and the workspace's own rates in `regions`, and its discounts."""
     ours = Q(workspace=None) | Q(workspace=workspace)
     rows = Price.objects.filter(ours, region__in={*regions, ""})
     discounts = Discount.objects.filter(workspace=workspace)
@@ -48,7 +48,7 @@ def plain(row: Price) -> PriceRow:
 
 
 def columns(price: PriceRow) -> dict[str, Any]:
-    """The columns of the row that keeps `price`, without its id and workspace."""
+    """The columns of a row for `price`, without id and workspace."""
     values = {name: getattr(price, name) for name in _SAME_NAME}
     return values | asdict(price.key)
 

@@ -1,4 +1,4 @@
-"""Keeps the price rows that come with this version in the table."""
+"""Writes the price rows bundled with this version to the table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAY_CHANGE = ("usd_per_hour", "valid_to", "source", "estimated", "seen_at")
 
 @transaction.atomic
 def sync_bundled(**_: Any) -> None:
-    """Add new bundled rows and mend changed ones. None is deleted: old costs refer to them."""
+    """Add new bundled rows and correct changed ones. None is deleted: old costs refer to them."""
     known = {_identity(row): row for row in Price.objects.filter(precedence=0, workspace=None)}
     wanted = [_row(price) for price in bundled_prices()]
     new = [row for row in wanted if _identity(row) not in known]
@@ -31,7 +31,7 @@ def _identity(row: Price) -> tuple[object, ...]:
 
 
 def _mended(known: Price, wanted: Price) -> Price | None:
-    """The known row with the wanted values; None if it has them."""
+    """The known row with the new values; None if nothing differs."""
     if all(getattr(known, name) == getattr(wanted, name) for name in _MAY_CHANGE):
         return None
     for name in _MAY_CHANGE:

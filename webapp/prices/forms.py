@@ -1,4 +1,4 @@
-"""A workspace's own rates and discounts, as its owners enter them."""
+"""The forms of a workspace's own rates and discounts."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _PROVIDER_OF = {
     for service in each.services
     if service.name != MACHINE
 }
-"""Of a service; a machine may be anybody's, so the person chooses."""
+"""The provider of a service. For own machines the person chooses it."""
 MOST_FILE_BYTES = 2_000_000
 
 
 class RateForm(forms.Form):
-    """A price of one machine, or of an hour of a GPU."""
+    """The price of a machine or of a GPU-hour."""
 
     service = forms.ChoiceField(label="Service", choices=list(_SERVICES.items()))
     provider = forms.ChoiceField(
@@ -65,7 +65,7 @@ class RateForm(forms.Form):
 
 
 class DiscountForm(forms.Form):
-    """A percentage off the list."""
+    """A discount on list prices, in percent."""
 
     percent = forms.DecimalField(
         label="Discount, %", min_value=0, max_value=100, max_digits=5, decimal_places=2

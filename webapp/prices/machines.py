@@ -1,4 +1,4 @@
-"""Which instance types can be started in a region: the bundled table, and later refreshes."""
+"""The instance types available in a region, from the bundled table and later refreshes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from webapp.prices.models import Machine
 def catalogue_in(region: str) -> Catalogue:
     """The bundled types and those that a refresh found in the region.
 
-    A type that a complete list of the region no longer names is retired there, whatever the
-    bundled table says; its prices stay, for old runs.
+    A type that is missing from a complete list of the region is retired there, whatever the bundled
+    table says. Its prices are kept for old runs.
     """
     types = dict(catalogue())
     for row in Machine.objects.filter(region=region):

@@ -1,5 +1,4 @@
-"""Price rows (the workspace's own, refreshed ones, the bundled table), discounts, and what
-providers listed at the last refresh."""
+"""Price rows (own rates, refreshed and bundled prices), discounts, and the results of refreshes."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ PRICE_IDENTITY = [
 
 
 class Price(models.Model):
-    """A dated row. `workspace` None: everybody's; else this workspace's own rate."""
+    """A dated price. `workspace` None: shared by all; else this workspace's own rate."""
 
     workspace = models.ForeignKey(
         Workspace, models.CASCADE, null=True, blank=True, related_name="prices"
@@ -43,7 +42,7 @@ class Price(models.Model):
     precedence = models.IntegerField(default=0)
     estimated = models.BooleanField(default=False)
     seen_at = models.DateTimeField(null=True, blank=True)
-    """When the source last said so. None: an own rate."""
+    """When the source last confirmed it. None: an own rate."""
 
     class Meta:
         # Two, since NULLs are distinct in an SQLite index.
@@ -66,7 +65,8 @@ class Price(models.Model):
 
 
 class Discount(models.Model):
-    """What a workspace pays less than the list; what is empty is "any". Ended, never deleted."""
+    """A workspace's discount on list prices. An empty field means "any". Discounts are ended, never
+    deleted."""
 
     workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="discounts")
     percent = models.DecimalField(max_digits=5, decimal_places=2)
@@ -89,12 +89,12 @@ class Discount(models.Model):
 
 
 class PriceRefresh(Claimable):
-    """The refresh of one source for one region: its place, so that it can resume."""
+    """The refresh of one source for one region, with its position, so that it can resume."""
 
     name = models.CharField(max_length=64, unique=True)
     """`ec2/us-east-1`, `spot/eu-west-1`, ..."""
     token = models.TextField(blank=True)
-    """Of the next page; empty: from the beginning."""
+    """Token of the next page; empty: from the beginning."""
     pages = models.PositiveIntegerField(default=0)
     rows_read = models.PositiveIntegerField(default=0)
     rows_new = models.PositiveIntegerField(default=0)
@@ -106,7 +106,7 @@ class PriceRefresh(Claimable):
 
 
 class Machine(models.Model):
-    """An instance type in a region: whether it can be started there is a fact of its own."""
+    """The availability of an instance type in a region, which is separate from its prices."""
 
     provider = models.CharField(max_length=32)
     region = models.CharField(max_length=64)

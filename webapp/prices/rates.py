@@ -1,4 +1,4 @@
-"""A workspace's own rates and discounts. A rate that a cost names is ended, never deleted."""
+"""A workspace's own rates and discounts. A rate that a cost refers to is ended, never deleted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from webapp.prices.signals import rates_changed
 
 @dataclass
 class Added:
-    """What came of adding rates. `refused`: why each of them can't be."""
+    """The result of adding rates. `refused`: why each of these can't be added."""
 
     new: int = 0
     unchanged: int = 0
@@ -29,8 +29,8 @@ class Added:
 
 @transaction.atomic
 def add_rates(workspace: Workspace, actor: User, rates: Iterable[PriceRow]) -> Added:
-    """Add own rates, all or none: one that is known from the same day with another price is
-    refused, and with it the others."""
+    """Add own rates, all or none. A rate with another price for the same start date is refused, and
+    so are all others."""
     own = Price.objects.filter(workspace=workspace, precedence=OWN_RATE)
     known = {_identity(row): row for row in own}
     added = Added()
@@ -56,7 +56,7 @@ def add_rates(workspace: Workspace, actor: User, rates: Iterable[PriceRow]) -> A
 
 @transaction.atomic
 def add_discount(workspace: Workspace, actor: User, discount: Discount) -> None:
-    """Add one that holds from its day on."""
+    """Add a discount that applies from its start date."""
     discount.workspace = workspace
     discount.save()
     percent = f"{discount.percent.normalize():f}"
@@ -67,8 +67,8 @@ def add_discount(workspace: Workspace, actor: User, discount: Discount) -> None:
 
 @transaction.atomic
 def end(row: Price | Discount, actor: User, now: datetime) -> bool:
-    """Let it hold no longer than now; one that nothing was ever priced by goes. False: it had
-    ended already."""
+    """End a rate now. A rate that priced nothing is deleted. Returns False if it had ended
+    already."""
     if row.valid_to is not None and row.valid_to <= now:
         return False
     assert row.workspace is not None  # noqa: S101 - own rows only
@@ -83,7 +83,7 @@ def end(row: Price | Discount, actor: User, now: datetime) -> bool:
 
 
 def _is_named(price: Price) -> bool:
-    """Whether a cost refers to it."""
+    """Whether a cost refers to the rate."""
     return bool(price.costpart_set.exists())
 
 

@@ -1,8 +1,7 @@
 """Refreshes prices and machines part by part, and saves its place after each page.
 
-Each part is a piece of background work. Rows and the place of the next page are written in one
-transaction, and only while the lease is held. So an interrupted refresh resumes, and two at once
-do no harm.
+Each part is background work. Rows and the position of the next page are written in one transaction,
+and only while the lease is held. So an interrupted refresh resumes, and concurrent ones do no harm.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from webapp.prices.models import PriceRefresh
 from webapp.prices.sources import Part
 
 FRESH = timedelta(hours=20)
-"""A part that was finished so recently is not refreshed again."""
+"""A part that was refreshed this recently is skipped."""
 GOES_ON = timedelta(days=1)
-"""A part that was interrupted longer ago begins again."""
+"""A part that was interrupted longer ago restarts."""
 LONGEST_SECONDS = 300
-"""Of one task, well below the limit at which Celery stops it."""
+"""Time limit of one task, well below the limit at which Celery stops it."""
 _BULK_PAGE = 500
 _PROGRESS = ("token", "pages", "rows_read", "rows_new")
 KIND = Kind(
@@ -45,14 +44,15 @@ KIND = Kind(
         max_attempts=5,
         first_pause=timedelta(minutes=10),
         longest_pause=timedelta(hours=3),
-        # One task asks for one part after the other.
+        # One task refreshes one part after the other.
         batch=500,
         most_queued=500,
     ),
     workspace=None,
     subject=lambda refresh: refresh.name,
     address=lambda _: reverse("prices:prices"),
-    # It asks in the name of whoever runs the service, who has `manage.py refresh_prices`.
+    # It uses the operator's credentials, so only the operator may retry it: `manage.py
+    # refresh_prices`.
     may_be_tried_again=False,
 )
 
@@ -61,7 +61,7 @@ OnPage = Callable[[PriceRefresh], None]
 
 
 class RefreshError(Exception):
-    """A part can't be refreshed; the message says which and why."""
+    """A part can't be refreshed. The message says which and why."""
 
 
 class OvertakenError(RefreshError):
@@ -69,7 +69,7 @@ class OvertakenError(RefreshError):
 
 
 def is_due(part: Part, now: datetime) -> bool:
-    """Whether the part is to be refreshed, from the beginning or from where it was interrupted."""
+    """Whether to refresh the part, from the beginning or from where it was interrupted."""
     row = PriceRefresh.objects.filter(name=part.name).first()
     if row is None or row.finished_at is None or _is_unfinished(row):
         return True
@@ -83,32 +83,33 @@ def _is_unfinished(row: PriceRefresh) -> bool:
 
 
 def want_due(parts: Iterable[Part], now: datetime) -> None:
-    """A row for each part that is to be refreshed; what waits already is left as it is."""
+    """Queue each part to refresh. Parts already queued are left unchanged."""
     rows = [PriceRefresh(name=part.name) for part in parts if is_due(part, now)]
     PriceRefresh.objects.bulk_create(rows, ignore_conflicts=True)
     _want(PriceRefresh.objects.filter(name__in=[row.name for row in rows]))
 
 
 def _want(rows: QuerySet[PriceRefresh]) -> None:
-    """The caller refreshes them itself, so no worker is woken."""
+    """The caller refreshes them, so no worker is woken."""
     claims.want(rows.exclude(conditions.is_open()), queued_at=timezone.now())
 
 
 def refresh(part: Part, on_page: OnPage) -> PriceRefresh:
-    """Refresh a part or the rest of it now, even if another process works on it.
+    """Refresh a part, or the rest of it, now, even if another process is working on it.
 
     Raises:
-        RefreshError: the provider refuses, can't be reached, or another process took it over.
+        RefreshError: the provider refuses or can't be reached, or another process took the part
+            over.
     """
     return carry_out(_claimed(part.name), on_page)
 
 
 def carry_out(held: Refresh, on_page: OnPage) -> PriceRefresh:
-    """Ask for a part that was claimed.
+    """Refresh a claimed part.
 
     Raises:
-        RefreshError: the provider refuses or can't be reached; or it took so long that another
-            process continues it.
+        RefreshError: the provider refuses or can't be reached, or another process took the part
+            over because the refresh took too long.
     """
     part = Part.called(held.row.name)
     try:
@@ -120,15 +121,15 @@ def carry_out(held: Refresh, on_page: OnPage) -> PriceRefresh:
         claims.fail(held, error)
         raise
     except BaseException:
-        # Whoever broke it off may go on with it at once.
+        # After an interruption by the caller it may be resumed at once.
         claims.release(held, timezone.now())
         raise
     return _finished(part, held)
 
 
 def write_bulk(name: str, offers: Iterable[Offer], on_page: OnPage) -> PriceRefresh:
-    """Prices that were read from a bulk file called `name`: not background work, since only the
-    caller has the file."""
+    """Save prices from the bulk file `name`. Not background work, since only the caller has the
+    file."""
     row, _ = PriceRefresh.objects.get_or_create(name=name[:64])
     _from_the_beginning(row)
     rest = iter(offers)
@@ -182,7 +183,7 @@ def _ask(part: Part, held: Refresh, on_page: OnPage) -> None:
 
 
 def _add(part: Part, row: PriceRefresh, page: Page[Any]) -> None:
-    """Save a page's rows, and count them."""
+    """Save a page's rows and count them."""
     row.rows_new += _save(part, page.items, timezone.now())
     row.rows_read += len(page.items)
     row.token, row.pages = page.next_token, row.pages + 1

@@ -1,4 +1,4 @@
-"""What the members of a workspace may see of prices: everybody's rows and their own."""
+"""The prices that members of a workspace may see: shared rows and their own."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def prices_of(workspace: Workspace) -> QuerySet[Price]:
 
 
 def own_rates_of(workspace: Workspace) -> QuerySet[Price]:
-    """Its own rates, the newest first."""
+    """The workspace's own rates, newest first."""
     own = Price.objects.filter(workspace=workspace, precedence__gte=OWN_RATE)
     return own.order_by("-valid_from", "instance_type", "region")
 
 
 def discounts_of(workspace: Workspace) -> QuerySet[Discount]:
-    """The newest first."""
+    """The workspace's discounts, newest first."""
     return Discount.objects.filter(workspace=workspace).order_by("-valid_from", "family", "pk")
 
 
@@ -30,5 +30,5 @@ def refreshes() -> QuerySet[PriceRefresh]:
 
 
 def machines() -> QuerySet[Machine]:
-    """Which types are available where, for all workspaces."""
+    """The availability of types in regions, for all workspaces."""
     return Machine.objects.order_by("instance_type", "region")

@@ -1,6 +1,6 @@
-"""What others may want to know of prices."""
+"""Signals about changes of prices."""
 
 from django.dispatch import Signal
 
 rates_changed = Signal()
-"""A workspace got an own rate or a discount; `workspace` is given. Sent in the transaction."""
+"""A workspace got an own rate or a discount. Argument: `workspace`. Sent in the transaction."""

@@ -1,4 +1,4 @@
-"""Which prices and machines are refreshed from which provider, in which regions."""
+"""The sources of prices and machines, by provider and region."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from advisor.pricing.providers.provider import Page, PriceSource, Provider
 from webapp.runs.models import Node
 
 SPOT_HISTORY = timedelta(days=7)
-"""How far back spot prices are read at least."""
+"""The minimum time range of spot prices."""
 SPOT_KEPT = timedelta(days=90)
-"""How far back they can be read at most."""
+"""The maximum time range of spot prices."""
 
 
 def _known() -> Iterator[tuple[Provider, PriceSource]]:
@@ -29,7 +29,7 @@ SOURCES = tuple(source.name for _, source in _known())
 
 @dataclass(frozen=True)
 class Part:
-    """One source for one region: what is refreshed, written and resumed by itself."""
+    """One source for one region: the unit of refreshing and resuming."""
 
     source: str
     region: str
@@ -45,7 +45,7 @@ class Part:
 
     @property
     def kind(self) -> str:
-        """`offers`, `spot` or `machines`; a file of offers is no source of a provider."""
+        """`offers`, `spot` or `machines`. A file of offers isn't a provider's source."""
         return next((s.kind for _, s in _known() if s.name == self.source), "offers")
 
     @property
@@ -58,7 +58,7 @@ class Part:
 
 
 def parts(sources: Iterable[str], regions: Sequence[str] = ()) -> list[Part]:
-    """Each of the sources in each of the regions; in all regions of its provider without any."""
+    """Each source in each region; without regions, in all of its provider's."""
     sellers = {source.name: provider for provider, source in _known()}
     return [
         Part(source, region)
@@ -68,14 +68,14 @@ def parts(sources: Iterable[str], regions: Sequence[str] = ()) -> list[Part]:
 
 
 def askable() -> list[str]:
-    """The sources of the providers for which there are credentials."""
+    """The sources of providers with credentials."""
     return [
         s.name for p in providers().values() if p.sources and p.has_credentials() for s in p.sources
     ]
 
 
 def regions_of(provider: str) -> list[str]:
-    """Those of the bundled prices, and wherever a run has been."""
+    """The regions of the bundled prices and of all runs."""
     bundled = {row.key.region for row in bundled_prices() if row.key.provider == provider}
     names = (provider, "") if provider == DEFAULT else (provider,)
     nodes = Node.objects.filter(provider__in=names, instance_type__gt="", region__gt="")
@@ -85,10 +85,10 @@ def regions_of(provider: str) -> list[str]:
 def pages_of(
     part: Part, token: str, started_at: datetime, last_at: datetime | None
 ) -> Iterator[Page[Any]]:
-    """What is left of a part from `token` on.
+    """The remaining pages of a part, from `token` on.
 
     Args:
-        last_at: when the part was last finished; spot prices are read from then on.
+        last_at: when the part was last refreshed; spot prices are read from then on.
     """
     since = max(min(started_at - SPOT_HISTORY, last_at or started_at), started_at - SPOT_KEPT)
     types = _spot_types(part) if part.kind == "spot" else []
@@ -96,8 +96,8 @@ def pages_of(
 
 
 def _spot_types(part: Part) -> list[str]:
-    """All accelerated types, and whatever ran there: a zone's spot prices change several times a
-    day, too much for all 900 types."""
+    """All accelerated types, and those of runs there. A zone's spot prices change several times a
+    day, too often for all 900 types."""
     accelerated = {
         name
         for name, machine in catalogue().items()

@@ -19,11 +19,11 @@ logger = logging.getLogger(__name__)
 
 @shared_task(name=refreshing.KIND.task)
 def refresh(waiting: Sequence[str] = ()) -> None:
-    """Refresh what is due, from the providers for which there are credentials.
+    """Refresh the parts that are due, from providers with credentials.
 
     Args:
-        waiting: parts that are still due, and refreshed without looking for others; empty: once
-            a day.
+        waiting: parts that are still due, to refresh without looking for others; empty: all due
+            parts, once a day.
     """
     askable = sources.askable()
     if not askable:

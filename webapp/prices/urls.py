@@ -1,4 +1,4 @@
-"""Prices: what machines cost, and what this workspace pays."""
+"""URLs of prices and of the workspace's rates."""
 
 from django.urls import path
 

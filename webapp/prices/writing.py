@@ -1,5 +1,5 @@
-"""Writes what a provider answered. A changed price closes its row and gets a new one, so that an
-old run keeps the price of its date; no row is ever deleted."""
+"""Writes a provider's prices. A changed price ends its row and gets a new one, so that old runs
+keep the price of their date. No row is ever deleted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BATCH = 500
 
 
 def write_offers(offers: Sequence[Offer], now: datetime) -> int:
-    """On-demand prices; how many are new."""
+    """Write on-demand prices. Returns the number of new rows."""
     known = _open_rows(offers)
     new: list[Price] = []
     for offer in {offer.key: offer for offer in offers}.values():
@@ -45,14 +45,15 @@ def _follows(row: Price, offer: Offer, now: datetime) -> datetime | None:
 
 
 def _open_rows(offers: Iterable[Offer]) -> dict[PriceKey, Price]:
-    """The refreshed rows that hold until further notice, by what they price."""
+    """The refreshed rows without an end date, by price key."""
     keys = [offer.key for offer in offers]
     rows = _refreshed(keys).filter(valid_to=None, purchase_option="on_demand")
     return {_key(row): row for row in rows if _key(row) in set(keys)}
 
 
 def write_spot(prices: Sequence[SpotPrice], now: datetime) -> int:
-    """Spot prices, each until the next change in its zone; how many changes are new."""
+    """Write spot prices, each until the next change in its zone. Returns the number of new
+    changes."""
     seen: dict[PriceKey, list[SpotPrice]] = defaultdict(list)
     for price in prices:
         seen[price.key].append(price)
@@ -74,7 +75,7 @@ def write_spot(prices: Sequence[SpotPrice], now: datetime) -> int:
 def _new_spot(
     key: PriceKey, known: Iterable[Price], seen_prices: Iterable[SpotPrice], now: datetime
 ) -> list[Price]:
-    """Also a price that is the same as before: what lies between may arrive later."""
+    """Includes unchanged prices, because prices between them may arrive later."""
     times = {row.valid_from for row in known}
     changes = {price.since: price for price in seen_prices if price.since not in times}
     return [
@@ -83,7 +84,7 @@ def _new_spot(
 
 
 def _link(known: dict[PriceKey, list[Price]], now: datetime) -> None:
-    """Each row holds until the next one; the last was seen just now."""
+    """Each row is valid until the next one. The last was seen just now."""
     touched = []
     for rows in known.values():
         rows.sort(key=lambda row: row.valid_from)
@@ -99,7 +100,7 @@ def _link(known: dict[PriceKey, list[Price]], now: datetime) -> None:
 def write_machines(
     machines: Sequence[InstanceType], provider: str, region: str, now: datetime
 ) -> int:
-    """What can be started in a region; how many types are new there."""
+    """Write the types available in a region. Returns the number of new types."""
     before = Machine.objects.filter(provider=provider, region=region).count()
     rows = [
         Machine(
@@ -123,7 +124,8 @@ def write_machines(
 
 
 def mark_gone(provider: str, region: str, began_at: datetime, now: datetime) -> None:
-    """Types that a complete list, begun at `began_at`, no longer names. Their prices stay."""
+    """Retire types that are missing from a complete list, begun at `began_at`. Their prices are
+    kept."""
     kept = Machine.objects.filter(provider=provider, region=region, gone_at=None)
     kept.filter(last_seen_at__lt=began_at).update(gone_at=now)
 

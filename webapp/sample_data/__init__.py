@@ -1,1 +1,2 @@
-"""Simulated runs that go through the public API, so that no page of a new service is empty."""
+"""Simulated runs, uploaded through the public API, so that the pages of a new service aren't
+empty."""

@@ -1,4 +1,4 @@
-"""All simulated runs of the workspace that is marked "sample data"."""
+"""All simulated runs of the "sample data" workspace."""
 
 from __future__ import annotations
 

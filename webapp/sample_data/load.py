@@ -26,7 +26,7 @@ Progress = Callable[[float], None]
 
 
 class LoadError(RuntimeError):
-    """The service didn't take an upload; says which and what it answered."""
+    """The service refused an upload. The message says which, and the answer."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Loaded:
     runs: int
     segments: int
     duplicates: int
-    """Of the segments, those that the service had already."""
+    """The number of segments that the service had already."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,11 @@ def load(
     Args:
         url: of the service, with http or https.
         token: a bearer token with the scope `ingest`.
-        now: the day that the history leads up to. Pass the same one to go on with a load that was
-            cut off.
+        now: the day on which the history ends. Pass the same day to resume an interrupted load.
         progress: called with the share that is done, from 0 to 1.
 
     Raises:
-        LoadError: the service refused something or can't be reached.
+        LoadError: the service refused an upload or can't be reached.
     """
     runs = sample_runs(now, workspace)
     uploads = [upload for run in runs for upload in uploads_of(run)]
@@ -96,7 +95,7 @@ class _Connection:
         self._token = token
 
     def put(self, upload: Upload) -> bool:
-        """Send; True if the service had it already."""
+        """Send an upload. Returns True if the service had it already."""
         status, text = self._put_patiently(upload)
         if not 200 <= status < 300:
             raise LoadError(f"PUT {upload.path} was answered {status}: {text[:500]}")
@@ -130,6 +129,6 @@ class _Connection:
             "Authorization": f"Bearer {self._token}",
             "Content-Encoding": "gzip",
             "Content-Type": upload.content_type,
-            # The true time: it measures this machine's clock, not when the run was.
+            # The real time, because it measures this machine's clock, not the run's date.
             "X-Trimtab-Sent-At": str(time.time_ns()),
         }

@@ -1,7 +1,7 @@
 """A job of a dozen nightly runs that got slower: from the tenth on, an epoch takes 18 % longer.
 
-The model's work is the same in all of them, within 2 % from run to run; what grows is the wait for
-data, after a commit that made the input pipeline dearer.
+The model's work is the same in all runs, within 2 %. The wait for data grows after a commit that
+slowed the input pipeline down.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ JOB = "product-photos/train.py"
 DAYS_AGO = (27, 25, 22, 20, 18, 15, 13, 11, 8, 6, 4, 1)
 FIRST_SLOW_RUN = 10
 SLOWDOWN = 1.18
-"""Time of an epoch from the tenth run on, over the time before."""
+"""Epoch time from the tenth run on, relative to the time before."""
 VARIATION = (0.3, -1.1, 0.8, -0.4, 1.4, -0.9, 0.1, 1.0, -1.3, 0.4, -0.6, 0.7)
-"""Of each run's compute time, in standard deviations of 2 %."""
+"""Deviation of each run's compute time, in standard deviations of 2 %."""
 EPOCHS, STEPS_PER_EPOCH, BATCH = 8, 250, 64
 RESOLUTION_MS = 5_000
 VCPUS, MEMORY_GIB = 4, 16
@@ -74,7 +74,7 @@ def plan(number: int) -> Plan:
 
 
 def nightly_runs(now: datetime, workspace: str) -> list[SimulatedRun]:
-    """All twelve, the last one in the night before `now` (UTC)."""
+    """All twelve runs; the last one in the night before `now` (UTC)."""
     today = datetime.combine(now.astimezone(UTC).date(), time(), UTC)
     return [_run(plan(n), today, workspace) for n in range(1, len(DAYS_AGO) + 1)]
 

@@ -3,7 +3,7 @@
 The figures are those that AWS published in December 2020 for a sentiment analysis with TensorFlow
 and Horovod on SageMaker: instance types, counts, processes a host, seconds, epochs, batch sizes,
 the 95th percentiles of GPU and CPU use of each node, and 45 % of the time in the training loop.
-What it did not publish (steps, data wait, memory, loss) is made up to fit.
+Figures that AWS didn't publish (steps, data wait, memory, loss) are invented to fit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EPOCHS = 25
 SAMPLES_PER_EPOCH = 25_088
 RESOLUTION_MS = 500
 LOOP_SHARE = 0.45
-"""Of the run in the training loop; before it 44 %, after it evaluation and the model's upload."""
+"""Share of the run in the training loop; 44 % are before it, and evaluation and upload after it."""
 _BEFORE, _EVALUATION = 0.44, 0.07
 
 
@@ -192,7 +192,7 @@ def _steps(case: Case, rank: int, durations: Series, random: np.random.Generator
 
 
 def _events(case: Case, first_rank: int, durations: Series) -> tuple[Happening, ...]:
-    """Phases of every node; epochs and metrics from the first rank of all."""
+    """Phases of every node; epochs and metrics of the first rank only."""
     begin, end, evaluated = (round(edge / 1000) for edge in case.phase_us())
     edges = [("initialise", 0, begin), ("train", begin, end), ("evaluate", end, evaluated)]
     edges.append(("finalise", evaluated, case.seconds * 1000 - 1))
@@ -233,7 +233,7 @@ def _gpu_series(case: Case, random: np.random.Generator) -> dict[str, Series]:
 
 
 def _gpu_busy(case: Case, random: np.random.Generator) -> list[Series]:
-    """The percentile holds for the node's mean and for all its GPUs' samples alike.
+    """The percentile applies to the node's mean and to the samples of all its GPUs.
 
     In the loop the GPUs in use share the work; the first one then evaluates alone, and is as busy
     as all of them together would be at the published mean.

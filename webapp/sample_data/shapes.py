@@ -1,4 +1,4 @@
-"""The shapes that simulated quantities take over time; all of them seeded."""
+"""Simulated quantities over time, all of them seeded."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ Floats = NDArray[np.float64]
 def wandering(
     random: np.random.Generator, level: float, count: int, noise: float = 0.015
 ) -> Floats:
-    """Around `level`: a slow wave of 4 % and noise."""
+    """A slow wave of 4 % and noise around `level`."""
     wave = 1 + 0.04 * np.sin(np.linspace(0, count / 20, count) + random.uniform(0, 6))
     return level * wave * (1 + random.normal(0, noise, count))
 
 
 def scaled_to_p95(values: Floats, target: float) -> Floats:
-    """The same shape with its 95th percentile at `target`."""
+    """The same shape, scaled to a 95th percentile of `target`."""
     return values * (target / float(np.percentile(values, 95)))
 
 
 def percent(values: Floats) -> Floats:
-    """Within 0..100, to a tenth."""
+    """Clamped to 0..100, rounded to a tenth."""
     return np.clip(values, 0.0, 100.0).round(1)
 
 

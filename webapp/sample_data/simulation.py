@@ -1,4 +1,4 @@
-"""A simulated run as an agent would have sent it: one declaration a node, and its segments."""
+"""A simulated run as an agent would send it: one declaration per node, and its segments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Series = NDArray[Any]
 
 
 def sample_id(*words: object) -> UUID:
-    """The same words always give the same id, so that loading twice is a replay."""
+    """The same names always give the same id, so that loading twice is a replay."""
     return uuid5(_NAMESPACE, "/".join(str(word) for word in words))
 
 

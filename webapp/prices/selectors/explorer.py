@@ -1,4 +1,4 @@
-"""The price explorer: what each machine costs on a day, by the list and by the workspace's rate."""
+"""The price explorer: each machine's list price and the workspace's rate on a day."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KEY = (
 
 @dataclass(frozen=True)
 class Question:
-    """What is looked for; empty is "any"."""
+    """The search; an empty field means "any"."""
 
     text: str = ""
     region: str = ""
@@ -80,7 +80,7 @@ class Row:
 
 
 def keys(workspace: Workspace, question: Question) -> QuerySet[Price, dict[str, Any]]:
-    """What has a price at that time, each once, in order."""
+    """The keys that have a price at that time, sorted."""
     moment = question.moment
     rows: QuerySet[Price] = scope.prices_of(workspace).filter(
         Q(valid_to=None) | Q(valid_to__gt=moment), valid_from__lte=moment
@@ -101,7 +101,7 @@ def keys(workspace: Workspace, question: Question) -> QuerySet[Price, dict[str, 
 def rows(
     workspace: Workspace, keys_of_page: Sequence[dict[str, Any]], moment: datetime
 ) -> list[Row]:
-    """The page's keys with their prices: three queries, however many."""
+    """The page's keys with their prices, in three queries."""
     wanted = [PriceKey(**key) for key in keys_of_page]
     names = {key.instance_type for key in wanted}
     prices = scope.prices_of(workspace).filter(Q(instance_type__in=names) | Q(instance_type=""))
@@ -137,7 +137,7 @@ def _gone(wanted: Sequence[PriceKey]) -> set[tuple[str, str]]:
 
 
 def is_gone(key: PriceKey, gone: set[tuple[str, str]]) -> bool:
-    """According to the last refresh, or to the bundled catalogue."""
+    """Whether the last refresh or the bundled catalogue marks it as retired."""
     name = machine_name(key.instance_type)
     machine = catalogue().get(name)
     return (name, key.region) in gone or (machine is not None and machine.retired)
@@ -158,7 +158,7 @@ def machines_of(instance_type: str) -> list[Machine]:
 
 
 def hardware(instance_type: str) -> InstanceType | None:
-    """As bundled; a newer type as it was last refreshed."""
+    """The bundled description; for newer types the refreshed one."""
     bundled = catalogue().get(instance_type)
     listed_rows = machines_of(instance_type)
     return bundled or (InstanceType.from_document(listed_rows[0].hardware) if listed_rows else None)

@@ -1,4 +1,4 @@
-"""What machines cost: the list, and what this workspace pays."""
+"""Prices of machines: list prices and the workspace's rates."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def prices(request: PersonRequest) -> HttpResponse:
 
 @require_safe
 def as_csv(request: PersonRequest) -> StreamingHttpResponse:
-    """The same list, all of it, with the workspace's rate where it has one."""
+    """The whole list as CSV, with the workspace's rate if it has one."""
     answer = StreamingHttpResponse(lines(_shown(request)), content_type="text/csv; charset=utf-8")
     answer["Content-Disposition"] = 'attachment; filename="prices.csv"'
     return answer

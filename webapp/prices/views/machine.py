@@ -1,4 +1,4 @@
-"""One instance type: what it is, where it can be had, and every price that is known of it."""
+"""One instance type: hardware, availability and all known prices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_ROWS = 200
 
 @require_safe
 def machine(request: PersonRequest, instance_type: str) -> HttpResponse:
-    """404 for a type that has no price here and is in no catalogue."""
+    """404 for a type without a price and a description."""
     instance_type = instance_type.replace("\0", "")
     hardware = explorer.hardware(instance_type)
     known = scope.prices_of(request.workspace).filter(instance_type=instance_type)

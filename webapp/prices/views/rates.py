@@ -1,4 +1,4 @@
-"""What this workspace pays: discounts, own prices, own machines."""
+"""The workspace's rates: discounts, own prices and own machines."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from webapp.prices.book import plain
 from webapp.prices.forms import DiscountForm, ImportForm, RateForm
 
 MOST_SHOWN = 20
-"""Of the lines of a file that can't be read."""
+"""The most errors shown for a file."""
 
 
 @require_safe
 def rates(request: PersonRequest) -> HttpResponse:
-    """Everybody in the workspace reads them; owners change them."""
+    """All members can see the rates; owners can change them."""
     return _page(request)
 
 
 @owners_only
 @require_POST
 def add_rate(request: PersonRequest) -> HttpResponse:
-    """An own price of a machine, or of a GPU-hour."""
+    """Adds an own price of a machine or a GPU-hour."""
     form = RateForm(request.POST)
     if form.is_valid():
         added = changes.add_rates(request.workspace, request.user, [form.rate])
@@ -45,7 +45,7 @@ def add_rate(request: PersonRequest) -> HttpResponse:
 @owners_only
 @require_POST
 def add_discount(request: PersonRequest) -> HttpResponse:
-    """A percentage off the list, of everything or of a family."""
+    """Adds a discount on all list prices or on a family's."""
     form = DiscountForm(request.POST)
     if form.is_valid():
         changes.add_discount(request.workspace, request.user, form.discount())
@@ -57,7 +57,7 @@ def add_discount(request: PersonRequest) -> HttpResponse:
 @owners_only
 @require_POST
 def import_rates(request: PersonRequest) -> HttpResponse:
-    """Own rates from CSV: all of its lines, or none and the reasons."""
+    """Imports own rates from CSV: all lines, or none with the reasons."""
     form = ImportForm(request.POST, request.FILES)
     if not form.is_valid():
         return _page(request, import_form=form)
@@ -89,7 +89,7 @@ def end_discount(request: PersonRequest, discount_id: int) -> HttpResponse:
 
 @require_safe
 def as_csv(request: PersonRequest) -> StreamingHttpResponse:
-    """The own rates, as `import_rates` takes them."""
+    """The own rates as CSV that `import_rates` accepts."""
     own = (plain(row) for row in scope.own_rates_of(request.workspace))
     answer = StreamingHttpResponse(csv_rows.lines(own), content_type="text/csv; charset=utf-8")
     answer["Content-Disposition"] = 'attachment; filename="rates.csv"'
