@@ -1,4 +1,4 @@
 """The decision library: storage of samples, prices, cost, comparison, sizing and advice.
 
-Knows `rules` and the wire; knows nothing of Django.
+Imports `rules` and the wire format, but not Django.
 """

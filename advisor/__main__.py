@@ -90,7 +90,7 @@ def _stated(arguments: argparse.Namespace) -> NodeFacts:
 
 
 def _chosen(folder: Folder, run_id: UUID | None) -> StoredRun:
-    """Raises FolderError: there is no such run, or several and none is named."""
+    """Raises FolderError if there is no such run, or several and none was chosen."""
     runs = "\n".join(f"  {run.run_id}  {run.job}" for run in folder.runs.values())
     if run_id is None and len(folder.runs) == 1:
         return next(iter(folder.runs.values()))

@@ -14,7 +14,7 @@ from rules.frame import NodeFrame, RunFrame
 
 _WORK_COLUMNS = ["node", "rank", "samples", "count"]
 MOST_METRICS = 20
-"""Of whose progress is kept: it is read with every list of runs."""
+"""The most metrics whose progress is kept, because every list of runs reads it."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Figures:
 
 
 def figures(frame: RunFrame) -> Figures:
-    """Everything at once; `frame` may be empty."""
+    """All figures of a run. `frame` may be empty."""
     training = frame.steps[frame.steps["phase"] == "train"]
     return Figures(
         steps=int(training["count"].sum()) if len(training) else None,
@@ -75,7 +75,7 @@ def _percentile(values: pd.Series, percentile: float) -> float | None:
 
 
 def _highest(frame: RunFrame, series: str, percentile: float) -> float | None:
-    """The percentile of the node on which it is highest."""
+    """The highest percentile of any node."""
     percentiles = [
         _percentile(node.samples[series], percentile)
         for node in frame.nodes.values()
@@ -125,7 +125,7 @@ def _work(frame: RunFrame, training: pd.DataFrame) -> dict[str, float]:
 
 
 def _untimed(frame: RunFrame) -> pd.DataFrame:
-    """The training steps that came as events, one a row, in `_WORK_COLUMNS`."""
+    """The training steps reported as events, one per row, in `_WORK_COLUMNS`."""
     rows = [
         (key, data.get("rank"), data.get("samples"), 1)
         for key, node in frame.nodes.items()

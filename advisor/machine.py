@@ -1,4 +1,4 @@
-"""A node as its agent declared it, as hardware for the rules and as a price key for the cost."""
+"""Converts a node's declaration to hardware for the rules and a price key for the cost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rules.frame import GpuHardware, Hardware
 
 
 def hardware(node: NodeFacts) -> Hardware:
-    """What the rules know of the machine."""
+    """The machine, as the rules see it."""
     return Hardware(
         instance_type=node.instance_type,
         vcpus=node.vcpus,
@@ -27,7 +27,7 @@ def hardware(node: NodeFacts) -> Hardware:
 
 
 def price_key(node: NodeFacts) -> PriceKey:
-    """What the node is priced as: its instance type; an own machine by its GPUs, per hour."""
+    """The node's price key: its instance type, or GPU-hours for an own machine."""
     seller, service, name = _priced_as(node)
     return PriceKey(
         provider=seller,
@@ -40,7 +40,7 @@ def price_key(node: NodeFacts) -> PriceKey:
 
 
 def _priced_as(node: NodeFacts) -> tuple[str, str, str]:
-    """Provider, service, and type or GPU model."""
+    """Provider, service, and instance type or GPU model."""
     if node.instance_type:
         seller = node.provider or DEFAULT
         service = node.service or provider(seller).service_of(node.instance_type)
@@ -54,7 +54,7 @@ def _priced_as(node: NodeFacts) -> tuple[str, str, str]:
 
 
 def share(node: NodeFacts) -> Fraction:
-    """Allocated over total GPUs; over cores where there are none; the whole if not known."""
+    """Allocated GPUs over all GPUs; cores if there are no GPUs; 1 if unknown."""
     if node.gpus:
         return Fraction(allocated_gpus(node) or len(node.gpus), len(node.gpus))
     if not node.vcpus or not node.effective_cpus:
@@ -63,7 +63,7 @@ def share(node: NodeFacts) -> Fraction:
 
 
 def units(node: NodeFacts) -> int:
-    """How many of what is priced the node has."""
+    """The number of priced units of the node."""
     return len(node.gpus) if price_key(node).service == GPU_HOUR else 1
 
 

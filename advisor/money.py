@@ -1,9 +1,9 @@
-"""Amounts of money: USD as `Decimal`, never float; how they are rounded, written and read.
+"""Amounts of money: USD as `Decimal`, never float. Rounding, formatting and parsing.
 
-The rounding rule. An amount is exact until it is written, and then rounded once: to the nearest
-nano-dollar, a half away from zero. Where an amount is split into parts, the running total is
-rounded and a part is the difference of two totals, so that the parts sum to the whole exactly.
-Amounts on a page are rounded by the same rule, to the digits that are shown.
+Amounts are exact until they are written. Then they are rounded once, to the nearest nano-dollar,
+with a half rounded away from zero. If an amount is split, the running total is rounded and each
+part is the difference of two totals, so that the parts add up to the whole exactly. Amounts on
+pages are rounded in the same way, to the digits shown.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ def rounded_usd(usd: Decimal | Fraction) -> Decimal:
 
 
 def from_nano_usd(nano_usd: int) -> Decimal:
-    """USD of whole nano-dollars, as rows keep them."""
+    """USD from whole nano-dollars, as stored in rows."""
     return Decimal(nano_usd).scaleb(-9)
 
 
 def to_nano_usd(usd: Decimal) -> int:
-    """Whole nano-dollars, by the rounding rule."""
+    """Whole nano-dollars, rounded as above."""
     return int(rounded_usd(usd).scaleb(9))
 
 
 def split_usd(total_usd: Decimal, weights: Mapping[Name, Fraction | int]) -> dict[Name, Decimal]:
-    """An amount in parts as large as their weights, in whole nano-USD; they sum exactly to it.
+    """An amount split by weights, in whole nano-USD. The parts add up to it exactly.
 
     Returns:
-        Nothing where no weight is above 0.
+        An empty result if no weight is above 0.
     """
     whole = sum(weights.values(), Fraction(0))
     if not whole:
@@ -60,7 +60,7 @@ def split_usd(total_usd: Decimal, weights: Mapping[Name, Fraction | int]) -> dic
 
 
 def display_usd(usd: Decimal | None) -> str:
-    """Four decimals below $1, else cents; "no price" for None; never "$0" for more."""
+    """Four decimals below $1, else cents; "no price" for None; never "$0" for a positive amount."""
     if usd is None:
         return NO_PRICE
     sign, amount = (MINUS if usd < 0 else ""), abs(usd)
@@ -73,12 +73,12 @@ def display_usd(usd: Decimal | None) -> str:
 
 
 def display_signed_usd(usd: Decimal | None) -> str:
-    """As `display_usd`, with a plus before what is above 0."""
+    """As `display_usd`, with a plus sign for positive amounts."""
     return f"+{display_usd(usd)}" if usd is not None and usd > 0 else display_usd(usd)
 
 
 def display_usd_per_unit(usd: Decimal) -> str:
-    """As `display_usd`, but three significant digits where that would show fewer."""
+    """As `display_usd`, but with at least three significant digits."""
     if not usd or abs(usd) >= Decimal("0.1"):
         return display_usd(usd)
     shown = usd.quantize(Decimal(1).scaleb(usd.adjusted() - 2), ROUND_HALF_UP)
@@ -86,15 +86,16 @@ def display_usd_per_unit(usd: Decimal) -> str:
 
 
 def plain_usd(usd: Decimal) -> str:
-    """Every digit, as a person would type it: no exponent, no noughts at the end."""
+    """All digits, without exponent and trailing zeros."""
     return f"{usd.normalize():f}"
 
 
 def parse_usd(text: str, most_usd: Decimal) -> Decimal:
-    """An amount as a person types it, from 0 to `most_usd`: `1.25` or `$1.25`.
+    """Parse an amount from 0 to `most_usd`: `1.25` or `$1.25`.
 
     Raises:
-        ValueError: not such an amount, or finer than a nano-dollar; says what it should be.
+        ValueError: not such an amount, or finer than a nano-dollar. The message says what is
+            expected.
     """
     try:
         usd = Decimal(text.removeprefix("$"))

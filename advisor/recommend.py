@@ -1,4 +1,4 @@
-"""What to change, for how much less, at which risk: at most one recommendation of a kind."""
+"""Recommendations with savings and risk: at most one of each kind."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def recommend(
     as_of: datetime,
     preset: Preset = BALANCED,
 ) -> list[Recommendation]:
-    """What one run gives reason for, in the order in which to do it.
+    """The recommendations from one run, in the order in which to follow them.
 
-    Each saving is that change alone against the run as it was; two of them don't add up, and the
-    evidence of the second says what is left of it after the first.
+    Each saving is for that change alone. Two savings don't add up: the evidence of the second
+    states what remains of it after the first.
 
     Args:
-        demand: what the run used; None where it wasn't measured or its nodes aren't alike: then
-            no other machine is proposed.
+        demand: the run's resource use; None if it wasn't measured or its nodes differ. Then no
+            other machine is recommended.
         cost_usd: of the run; None: no price, and no saving in money is given.
-        recent_costs_usd: of the job's priced runs of the last 30 days, this one with them.
+        recent_costs_usd: of the job's priced runs of the last 30 days, including this one.
         as_of: the time whose prices and availability count; aware.
     """
     spending = Spending(cost_usd, duration_seconds, tuple(recent_costs_usd))

@@ -1,4 +1,4 @@
-"""What the last analysis found of a run, kept with its row for lists, headlines and the API."""
+"""The results of a run's last analysis, kept in its row for lists, headlines and the API."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pydantic import TypeAdapter
 from advisor.costing.projection import Projection
 
 VERSION = 1
-"""Of the stored form; rows written before it was counted have none, and the same form."""
+"""Version of the stored form. Older rows have no version, but the same form."""
 
 
 @dataclass(frozen=True)
 class SuccessiveVerdict:
-    """A run against the comparable runs before it. Ratios are 0.1 for 10 %."""
+    """The verdict on a run against the comparable runs before it. Ratios: 0.1 is 10 %."""
 
     status: str
     """`ok`, `suspected`, `confirmed` or `cleared`."""
@@ -24,12 +24,12 @@ class SuccessiveVerdict:
     direction: str
     """`worse`, `better` or `same`."""
     since: int | None
-    """Number of the run with which the change began."""
+    """Number of the first run with the change."""
     unit: str
     baseline_runs: int
     change: float | None
     expected_usd: float | None
-    """Of one unit of work; so are the bounds. None: the history is too short."""
+    """Cost of one unit of work, as are the bounds. None: the history is too short."""
     low_usd: float | None
     high_usd: float | None
     detects: float | None
@@ -45,7 +45,7 @@ class RunSummary:
     steps: int | None = None
     step_seconds_p50: float | None = None
     data_wait_share: float | None = None
-    """Of the step time, 0..1."""
+    """Share of the step time, 0..1."""
     cpu_busy_p95_pct: float | None = None
     cores_busy_p95: float | None = None
     memory_p99_bytes: float | None = None
@@ -54,9 +54,9 @@ class RunSummary:
     unreadable: int | None = None
     """Stored objects that could not be read."""
     missing_segments: int | None = None
-    """Segments that an agent announced and that did not arrive."""
+    """Segments that an agent announced but that didn't arrive."""
     usd_per_hour: Decimal | None = None
-    """Of one node, where all nodes are alike."""
+    """Price of one node, if all nodes are alike."""
     basis: str = "list"
     """`list` or `your rate`."""
     list_usd: Decimal | None = None
@@ -72,7 +72,7 @@ class RunSummary:
     instance_types: list[str] = field(default_factory=list)
     workload_key: str = ""
     configuration_key: str = ""
-    """Runs are compared where both keys are equal."""
+    """Runs are compared if both keys are equal."""
     verdict: SuccessiveVerdict | None = None
 
 
@@ -80,12 +80,12 @@ _ADAPTER = TypeAdapter(RunSummary)
 
 
 def to_document(summary: RunSummary) -> dict[str, Any]:
-    """As JSON holds it: money is text. `from_document` gives the same summary."""
+    """For JSON, with money as text. `from_document` is the inverse."""
     return {"version": VERSION, **_ADAPTER.dump_python(summary, mode="json")}
 
 
 def from_document(document: dict[str, Any]) -> RunSummary:
-    """Of any version up to this one. Raises ValueError for a later one or a wrong type."""
+    """Accepts all versions up to this one. Raises ValueError for a later one or a wrong type."""
     version = document.get("version", VERSION)
     if version > VERSION:
         raise ValueError(f"This run's summary has version {version}; this service knows {VERSION}.")

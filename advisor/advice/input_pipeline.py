@@ -14,11 +14,11 @@ from advisor.sizing.demand import Demand
 KIND = "fix_input_pipeline"
 RULE = "input_bound"
 CORES_SPREAD = 0.2
-"""By which busy cores differ from run to run (log). Our choice."""
+"""Variation of the number of busy cores from run to run (log). Our choice."""
 RISK_UNMEASURED = 2.0
 EFFORT = "medium"
-"""Of 400 jobs with low utilisation, 85 % of the causes went away with small changes to code or
-scripts (Gao et al., ICSE 2024), but code it is."""
+"""In 400 jobs with low utilisation, small changes to code or scripts removed 85 % of the causes
+(Gao et al., ICSE 2024). Still, code has to change."""
 
 
 def fix_input_pipeline(
@@ -27,7 +27,7 @@ def fix_input_pipeline(
     demand: Demand | None,
     catalogue: Mapping[str, InstanceType],
 ) -> Recommendation | None:
-    """The recommendation, if the rule found that the loop waits."""
+    """The recommendation, if the rule fired."""
     judged = next((j for j in judgements if j.rule_id == RULE and j.verdict.state == "fired"), None)
     if judged is None or spending.duration_seconds <= 0:
         return None
@@ -59,7 +59,7 @@ def share_of_time(spending: Spending, waste_seconds: float) -> float:
 
 
 def cores_after_fix(cores_busy: float, recovered_share: float) -> float:
-    """The same work in less time keeps more cores busy."""
+    """Doing the same work in less time keeps more cores busy."""
     return cores_busy / max(1 - recovered_share, 0.01)
 
 
@@ -76,7 +76,7 @@ def _saving(spending: Spending, low: float, high: float) -> Saving | None:
 def _risk(
     demand: Demand | None, catalogue: Mapping[str, InstanceType], recovered_share: float
 ) -> tuple[float, str]:
-    """That the machine lacks the cores to load as fast as the loop then trains."""
+    """The risk that the machine has too few cores to load as fast as the loop then trains."""
     machine = catalogue.get(demand.instance_type) if demand else None
     if demand is None or machine is None:
         return RISK_UNMEASURED, "cores (not measured)"

@@ -20,21 +20,22 @@ from advisor.sizing.speed import OTHER_PROCESSOR_SPREAD, processor_spread
 
 KIND = "change_instance_type"
 MINIMUM_SECONDS = 30.0
-"""A shorter run says too little of what the next one needs: 30 samples at one a second."""
+"""A shorter run says too little about the needs of the next one: 30 samples at one a second."""
 MARGIN = Decimal("0.10")
 MARGIN_OTHER_PROCESSOR = Decimal("0.25")
-"""What a switch has to save of the cost at least. Asking for a quarter where speed is predicted
-from other hardware cut harmful advice from 23 % to none on 280 public measurements."""
+"""The least saving of a switch, as a share of the cost. Requiring a quarter, if speed is predicted
+from other hardware, cut harmful advice from 23 % to none on 280 public measurements."""
 CORES_SPREAD, MEMORY_SPREAD = 0.20, 0.10
-"""By which runs of a job differ (log). Our choice."""
+"""Variation between runs of a job (log). Our choice."""
 NINE_TENTHS = 3.29
-"""Standard deviations between the ends of an interval that holds nine of ten."""
+"""Standard deviations between the ends of a 90 % interval."""
 SHOWN = 10
 
 
 @dataclass(frozen=True)
 class _Switch:
-    """From `now` to `then`; `cost_usd` is the run's, at today's price where that is lower."""
+    """A switch from `now` to `then`. `cost_usd` is the run's cost, at today's price if that is
+    lower."""
 
     demand: Demand
     now: Candidate
@@ -48,7 +49,8 @@ class _Switch:
 
     @property
     def is_worthwhile(self) -> bool:
-        """Cheaper beyond the margin, and no more expensive at the worst of the prediction."""
+        """Cheaper by more than the margin, and not more expensive at the adverse end of the
+        prediction."""
         mid, high = self.then.cost_mid_usd, self.then.cost_high_usd
         if mid is None or high is None:
             return False
@@ -65,11 +67,11 @@ def change_instance_type(
     preset: Preset,
     fix: Recommendation | None,
 ) -> Recommendation | None:
-    """The cheapest machine that holds the run, if it's cheaper by enough.
+    """The cheapest machine that fits the run, if it saves enough.
 
     Args:
-        fix: the loader's fix, if it's proposed too: then the machine must also hold the run as it
-            will be after it, with the same work in less time.
+        fix: the fix of the input pipeline, if it is recommended too. Then the machine must also fit
+            the faster run after the fix.
     """
     if demand is None or spending.cost_usd is None or demand.duration_seconds < MINIMUM_SECONDS:
         return None
@@ -130,7 +132,7 @@ def _saving(switch: _Switch, cost_usd: Decimal) -> Saving:
 
 
 def _risk(switch: _Switch) -> tuple[float, str]:
-    """The worst of: too few cores, too little memory, so slow that it costs more than now."""
+    """The worst of these risks: too few cores, too little memory, so slow that it costs more."""
     demand, machine, then = switch.demand, switch.then.machine, switch.then
     spread = math.log(then.time_high_seconds / then.time_low_seconds) / NINE_TENTHS
     risks = {
@@ -150,7 +152,7 @@ def _effort(switch: _Switch) -> str:
 
 
 def _recovered_share(fix: Recommendation | None, spending: Spending) -> float:
-    """The share of the time that the loader's fix gives back, at the most."""
+    """The largest share of time that the fix of the input pipeline can save."""
     if fix is None or fix.saving_high_usd is None or not spending.cost_usd:
         return 0.0
     return float(fix.saving_high_usd / spending.cost_usd)
@@ -181,7 +183,7 @@ def _evidence(
 
 
 def _interaction(saving: Saving, fix: Recommendation, spending: Spending, demand: Demand) -> str:
-    """What is left of this saving once the loader is fixed."""
+    """The remaining saving after the fix of the input pipeline."""
     kept = 1 - float((fix.saving_usd or Decimal(0)) / (spending.cost_usd or Decimal(1)))
     left = saving.mid * Decimal(str(kept))
     return (
@@ -206,8 +208,8 @@ def _assumptions(switch: _Switch) -> list[str]:
 
 
 def _shown(switch: _Switch, table: Sequence[Candidate]) -> list[Candidate]:
-    """The chosen first, the present one, the cheapest others, and the rejected ones that would
-    have been cheaper than now, the nearest to the chosen price first: "why not that one?"."""
+    """The chosen machine, the present one, the cheapest others, then rejected machines that would
+    be cheaper than now ("why not that one?"), nearest in price first."""
     chosen = [switch.then, switch.now]
     fitting = [c for c in table if not c.rejected_because and c not in chosen]
     price, most = switch.then.usd_per_hour or Decimal(0), switch.now.usd_per_hour

@@ -1,4 +1,4 @@
-"""A recommendation, and what every kind needs to make one: money and risk."""
+"""A recommendation, and what every kind of recommendation needs: money and risk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rules.rule import Numbers, Verdict
 
 
 class RuleJudgement(Protocol):
-    """A rule's judgement of the run, as `rules.engine` gives it."""
+    """A rule's judgement of the run, as from `rules.engine`."""
 
     @property
     def rule_id(self) -> str: ...
@@ -24,7 +24,7 @@ class RuleJudgement(Protocol):
 
 @dataclass(frozen=True)
 class Recommendation:
-    """One change. Savings are USD of a run and 0 to its cost; None: no price."""
+    """One change. Savings are USD per run, from 0 to its cost; None: no price."""
 
     kind: str
     title: str
@@ -34,22 +34,22 @@ class Recommendation:
     saving_usd: Decimal | None
     saving_high_usd: Decimal | None
     monthly_saving_usd: Decimal | None
-    """Over the runs that really happened in the last 30 days."""
+    """Over the actual runs of the last 30 days."""
     risk: float
-    """0 to 4: four times the chance that what is said in `risk_dimension` goes wrong."""
+    """0 to 4: four times the probability of the problem in `risk_dimension`."""
     risk_dimension: str
     effort: str
     """`very_low`, `low`, `medium`, `high`."""
     evidence: list[str]
     assumptions: list[str]
     candidates: list[dict[str, Any]]
-    """`Candidate.to_document()`, with those that were rejected and why."""
+    """`Candidate.to_document()` of each candidate, including rejected ones with the reason."""
     dedupe_key: str
 
 
 @dataclass(frozen=True)
 class Saving:
-    """Of one run, USD, each within 0 and what the run cost."""
+    """The saving on one run in USD, as a range within 0 and the run's cost."""
 
     low: Decimal
     mid: Decimal
@@ -57,13 +57,13 @@ class Saving:
 
     @classmethod
     def of(cls, cost_usd: Decimal, low: Decimal, mid: Decimal, high: Decimal) -> Saving:
-        """In order and within 0 and the cost, whatever was predicted."""
+        """Sorted, and clamped to 0 and the cost."""
         return cls(*sorted(_within(usd, cost_usd) for usd in (low, mid, high)))
 
 
 @dataclass(frozen=True)
 class Spending:
-    """What the run cost and took, and what the job's runs of the last 30 days cost."""
+    """The run's cost and duration, and the cost of the job's runs of the last 30 days."""
 
     cost_usd: Decimal | None
     duration_seconds: float
@@ -78,12 +78,12 @@ class Spending:
 
 
 def _within(usd: Decimal, spent_usd: Decimal) -> Decimal:
-    """In nano-dollars, and never above the spending, which may have more digits."""
+    """In nano-dollars, and never above the spend, which may have more digits."""
     return min(rounded_usd(max(usd, Decimal(0))), spent_usd)
 
 
 def risk_of_more_than(capacity: float, demand: float, spread: float) -> float:
-    """0 to 4: four times the chance that a later run needs more than there is.
+    """0 to 4: four times the probability that a later run needs more than is available.
 
     Args:
         spread: the standard deviation of the demand's logarithm from run to run.

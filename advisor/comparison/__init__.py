@@ -1,1 +1,1 @@
-"""Two runs compared: what changed, what it cost, and where the difference came from."""
+"""Compares two runs: the changes, the costs, and the causes of the difference."""

@@ -1,13 +1,13 @@
-"""Where the difference between two runs' costs came from, as terms that add up exactly.
+"""The causes of the difference between two runs' costs, as terms that add up exactly.
 
 LMDI-I (Ang, "Decomposition analysis for policymaking in energy", Energy Policy 32, 2004): for a
 cost that is a product of factors, factor k changed it by `L(b, a) * ln(b_k / a_k)`, where L is the
-logarithmic mean of both costs. Unlike "one factor after the other" it depends on no order and
-leaves no rest. What duration changed is then split by phases, which add up: a second of any phase
-costs the same, so phases may be absent or take no time.
+logarithmic mean of both costs. Unlike "one factor after the other", the result depends on no order
+and leaves no residual. The term of duration is then split by phases, which add up: a second of any
+phase costs the same, so phases may be absent or take no time.
 
-Where a factor is 0 in one of the runs (an own machine that costs nothing), the limit of the formula
-holds: the factors that are 0 account for the whole difference (Ang, Liu, "Handling zero values in
+If a factor is 0 in one of the runs (an own machine that costs nothing), the limit of the formula
+applies: the factors that are 0 account for the whole difference (Ang, Liu, "Handling zero values in
 the logarithmic mean Divisia index decomposition approach", Energy Policy 35, 2007).
 """
 
@@ -29,7 +29,7 @@ _Exact = dict[str, Decimal]
 
 @dataclass(frozen=True)
 class CostFactors:
-    """`cost_usd` = `usd_per_hour` (of one node) x `node_count` x hours x what is left over."""
+    """`cost_usd` = `usd_per_hour` (of one node) x `node_count` x hours x a remaining factor."""
 
     cost_usd: Decimal
     usd_per_hour: Decimal
@@ -41,21 +41,21 @@ class CostFactors:
 
 @dataclass(frozen=True)
 class Term:
-    """`usd` below 0: this made the second run cheaper."""
+    """A negative `usd` made the second run cheaper."""
 
     name: str
-    """`instance type`, `node count`, `duration`, or `other`: shares of machines, nodes that came
-    and went, prices that changed, a provider's minimum. Of a part the phase."""
+    """`instance type`, `node count`, `duration`, or `other`: shares of machines, nodes that joined
+    or left, price changes, a provider's minimum. For a part: the phase."""
     usd: Decimal
     parts: tuple[Term, ...] = ()
-    """Of the duration by phases, where both runs have some; they sum to `usd`."""
+    """The term of duration by phase, if both runs have phases. The parts add up to `usd`."""
 
 
 def attribute(a: CostFactors, b: CostFactors) -> tuple[Term, ...] | None:
-    """The terms of `b`'s cost minus `a`'s in whole nano-USD; they sum to it exactly.
+    """The terms of `b`'s cost minus `a`'s in whole nano-USD. They add up to it exactly.
 
-    None where something is below 0, where a cost is 0 but no factor of it, or a factor but not the
-    cost: such figures don't belong together. `other` is there only where it isn't the same in both.
+    None if the figures are inconsistent: one is negative, or a cost is 0 and none of its factors
+    is, or the reverse. `other` is present only if it differs.
     """
     if min(*_numbers(a), *_numbers(b)) < 0 or not (_agrees(a) and _agrees(b)):
         return None
@@ -88,7 +88,7 @@ def _terms(a: CostFactors, b: CostFactors) -> _Exact:
     before, after = _with_other(a), _with_other(b)
     mean = _logarithmic_mean(b.cost_usd, a.cost_usd)
     exact = {name: mean * (after[name] / before[name]).ln() for name in before}
-    # Costs are whole nano-dollars, so `other` is seldom the very same.
+    # Costs are whole nano-dollars, so `other` is rarely exactly equal.
     rounding = NANO_USD / min(a.cost_usd, b.cost_usd)
     ratio = after["other"] / before["other"]
     if max(ratio, 1 / ratio) - 1 <= max(_SAME, rounding):
@@ -105,7 +105,7 @@ def _with_other(run: CostFactors) -> _Exact:
 
 
 def _with_zeros(a: CostFactors, b: CostFactors) -> _Exact:
-    """All of it to the factors that became 0, or came from it; nothing to the others."""
+    """The whole difference, assigned to the factors that are 0 in one of the runs."""
     before, after = _factors(a), _factors(b)
     turned = [name for name in before if (before[name] == 0) != (after[name] == 0)]
     each = (b.cost_usd - a.cost_usd) / len(turned) if turned else Decimal(0)
@@ -130,13 +130,13 @@ def _with_phases(term: Term, a: CostFactors, b: CostFactors) -> Term:
 
 
 def _all_time(run: CostFactors) -> _Exact:
-    """The phases, and what is left of the duration."""
+    """The phases, and the rest of the duration."""
     rest = run.duration_seconds - sum(run.phase_seconds.values(), Decimal(0))
     return {**run.phase_seconds, OTHER_TIME: rest} if rest else dict(run.phase_seconds)
 
 
 def _rounded(exact: _Exact, difference: Decimal) -> tuple[Term, ...]:
-    """In nano-USD; the largest term takes what rounding left over."""
+    """In nano-USD. The largest term takes the rounding difference."""
     rounded = {name: rounded_usd(usd) for name, usd in exact.items()}
     largest = max(rounded, key=lambda name: abs(rounded[name]))
     rounded[largest] += difference - sum(rounded.values(), Decimal(0))

@@ -1,4 +1,4 @@
-"""Two runs compared: what changed, what it cost, and the result in one sentence."""
+"""Compares two runs: the changes, the costs, and the result in one sentence."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`a` is the earlier run, `b` the one compared with it."""
+    """`a` is the earlier run, `b` the run compared with it."""
 
     a: RunFacts
     b: RunFacts
@@ -41,28 +41,28 @@ class Comparison:
     metrics: tuple[MetricRow, ...]
     per_work: SharedWork
     attribution: tuple[Term, ...] | None
-    """Sums to `b`'s cost minus `a`'s; None where a cost or a factor isn't known."""
+    """Adds up to `b`'s cost minus `a`'s; None if a cost or a factor isn't known."""
     warnings: tuple[str, ...]
     is_same_workload: bool
     is_same_work: bool
-    """The same workload, and as much of it."""
+    """The same workload and the same amount of work."""
     saving_usd: Decimal | None
-    """`a`'s cost minus `b`'s, signed; None where no saving can be claimed."""
+    """`a`'s cost minus `b`'s, signed; None if no saving can be claimed."""
 
     @property
     def why(self) -> str:
-        """What made the difference in cost, in one sentence; empty: not known."""
+        """The causes of the difference in cost, in one sentence; empty: not known."""
         return wording.why(self.attribution)
 
     @property
     def exactly(self) -> str:
-        """How `a`'s cost becomes `b`'s, to the nano-dollar; empty: not known."""
+        """The calculation from `a`'s cost to `b`'s, to the nano-dollar; empty: not known."""
         return wording.exactly(self.a.cost_usd, self.b.cost_usd, self.attribution)
 
     @property
     def cost_change_pct(self) -> Decimal | None:
-        """Of the cost for the same work (a unit of it, or the whole run); None where that can't
-        be said: no price, not finished, different workloads."""
+        """The change of the cost for the same work (a unit of it, or the whole run); None if
+        unknown: no price, not finished, different workloads."""
         old, new = self.per_work.a_usd, self.per_work.b_usd
         are_finished = {self.a.state, self.b.state} == {FINISHED}
         if not (are_finished and self.is_same_workload) or not old or new is None:
@@ -70,15 +70,16 @@ class Comparison:
         return 100 * (new / old - 1)
 
     def markdown(self) -> str:
-        """For a pull request or an issue: the sentence, the changes, and the figures folded."""
+        """Markdown for a pull request or an issue: the sentence, the changes, and collapsed
+        figures."""
         return markdown(self)
 
 
 def compare(a: RunFacts, b: RunFacts) -> Comparison:
     """Compare `b` with the earlier run `a`.
 
-    A saving is claimed only for two finished, priced runs that did the same work, of which the
-    later has no worse results.
+    A saving is claimed only for two finished, priced runs that did the same work, if the later
+    results aren't worse.
     """
     changes = _changes(a, b)
     work = shared_work(a, b, batch_differs=any("batch" in change.name for change in changes))
@@ -117,7 +118,7 @@ def _changes(a: RunFacts, b: RunFacts) -> tuple[Change, ...]:
 
 
 def _workload_changes(a: RunFacts, b: RunFacts) -> tuple[Change, ...]:
-    """What makes them two workloads. What only one of the runs states is left out."""
+    """The differences in workload. Settings that only one of the runs states are left out."""
     jobs = (Change("job", a.job, b.job),) if a.job != b.job else ()
     both = [name for name in a.workload if name in b.workload]
     pairs = ((name, a.workload[name], b.workload[name]) for name in both)

@@ -39,7 +39,7 @@ class _Compared(Protocol):
 
 
 def markdown(comparison: _Compared) -> str:
-    """The sentence, why, what was changed, warnings, and the figures folded away."""
+    """The sentence, the causes, the changes, warnings, and collapsed figures."""
     runs = [f"#{comparison.a.number}", f"#{comparison.b.number}"]
     changes = [[c.name, plain(c.a), plain(c.b)] for c in comparison.configuration_changes]
     figures = [[row.name, row.a, row.b, row.change] for row in comparison.metrics]
@@ -62,7 +62,7 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def _text(words: str) -> str:
-    """What a user named can't break out of its cell, nor become markup."""
+    """Escapes names chosen by users, so that they can't leave their cell or become markup."""
     for character in "\\|`*_<>[]":
         words = words.replace(character, f"\\{character}")
     return " ".join(words.split())

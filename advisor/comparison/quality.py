@@ -1,4 +1,4 @@
-"""Whether a run's results are worse than another's: then no saving is claimed."""
+"""Whether a run's results are worse than another's, so that no saving is claimed."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from rules.metric_direction import less_is_better
 
 WORSE_RATIO = 0.05
-"""Of the value; less is what a seed changes."""
+"""Share of the value. Smaller changes can come from a seed."""
 WORSE_POINTS = 0.01
-"""Of a share that should be near 1, such as an accuracy: there a point is much."""
+"""For a share that should be near 1, such as an accuracy, in which one point matters."""
 
 
 @dataclass(frozen=True)
 class Worse:
-    """A user metric whose last value is worse in `b`."""
+    """A user metric with a worse last value in `b`."""
 
     name: str
     a: float
@@ -27,7 +27,7 @@ class Worse:
 
 
 def worse_in_b(a: Mapping[str, float] | None, b: Mapping[str, float] | None) -> tuple[Worse, ...]:
-    """The metrics that both logged, whose name says what is better, and that are worse in `b`."""
+    """The common metrics with a known direction that are worse in `b`."""
     both = sorted({*(a or {})} & {*(b or {})})
     candidates = (Worse(name, (a or {})[name], (b or {})[name]) for name in both)
     return tuple(each for each in candidates if _is_worse(each))

@@ -1,4 +1,4 @@
-"""The table of a comparison: one figure of both runs a line, in words for a person."""
+"""The table of a comparison: one figure of both runs per line, as text."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from advisor.costing.metric_cost import Trained, metric_costs
 from advisor.money import display_usd, display_usd_per_unit
 
 NOTABLE_PCT = 5.0
-"""A smaller change of a single run is not called better or worse."""
+"""A smaller change between single runs is not called better or worse."""
 NOTHING = "–"
 _GIB = 1024**3
 
 
 @dataclass(frozen=True)
 class MetricRow:
-    """One line of the table, in words for a person."""
+    """One line of the table, as text."""
 
     name: str
     a: str
     b: str
     change: str
-    """Begins with `+` or `−` where it went up or down; empty: not to be said."""
+    """Begins with `+` or `−` if it went up or down; empty: unknown."""
     tone: str
     """`better`, `worse` or `neutral`."""
 
 
 @dataclass(frozen=True)
 class _Figure:
-    """What a line shows: a name, how to write a value, and whether less is better."""
+    """A figure of the table: its name, how to format it, and whether lower is better."""
 
     name: str
     write: Callable[[Any], str]
     is_less_better: bool | None = None
     in_points: bool = False
-    """Shares change by points; a percentage of a percentage misleads."""
+    """Shares change by percentage points, because a percentage of a percentage misleads."""
 
     def row(self, a: Decimal | float | None, b: Decimal | float | None) -> MetricRow | None:
         if a is None and b is None:

@@ -1,4 +1,4 @@
-"""A run in numbers: what comparing needs, and no more."""
+"""The facts about a run that a comparison needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FINISHED = "finished"
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What is compared of a run. None is "not known", never 0."""
+    """The compared facts of a run. None is "not known", never 0."""
 
     number: int
     job: str
@@ -20,13 +20,13 @@ class RunFacts:
     instance_types: tuple[str, ...] = ()
     node_count: int = 0
     usd_per_hour: Decimal | None = None
-    """Of one node, where all are alike."""
+    """The price of one node, if all nodes are alike."""
     duration_seconds: float | None = None
     cost_usd: Decimal | None = None
     basis: str = "list"
-    """What was counted: the `list` price, or `your rate`."""
+    """The price basis: `list` or `your rate`."""
     work: Mapping[str, float] = field(default_factory=dict)
-    """Unit (`samples`, `tokens`, `epochs`, `steps`) -> how many the run got done."""
+    """Unit (`samples`, `tokens`, `epochs`, `steps`) -> the amount done."""
     workload: Mapping[str, Any] = field(default_factory=dict)
     configuration: Mapping[str, Any] = field(default_factory=dict)
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -34,11 +34,11 @@ class RunFacts:
     """`advisor.figures.Figures`, or anything with some of its attributes."""
     phase_seconds: Mapping[str, float] = field(default_factory=dict)
     quality: Mapping[str, float] | None = None
-    """User metric -> its last value; None: not wanted."""
+    """User metric -> its last value; None: not compared."""
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Everything that may be tuned, the machines first."""
+        """All settings that can be tuned, the machines first."""
         machines = {
             "instance_type": ", ".join(self.instance_types) or None,
             "node_count": self.node_count or None,

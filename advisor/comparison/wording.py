@@ -1,4 +1,4 @@
-"""A comparison in words: its first sentence, which claims no more than is known."""
+"""The text of a comparison. Its first sentence claims no more than is known."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from advisor.money import (
 )
 
 NOTABLE_WAIT_POINTS = 5
-"""A change of data wait below this many points is not worth a clause."""
+"""A smaller change of data wait, in points, is not mentioned."""
 SAME_PCT = 0.05
 """A smaller change would be shown as 0.0 %."""
 _STATES = {
@@ -38,11 +38,11 @@ def sentence(
     *,
     is_same_workload: bool,
 ) -> str:
-    """`b` compared with the earlier `a`. "Less" and "more" are said only where both runs finished
-    the same work and have a price.
+    """`b` compared with the earlier `a`. Says "less" or "more" only if both runs finished the same
+    work and have a price.
 
     Args:
-        worse: metrics that say that `b`'s results are worse: then it saved nothing.
+        worse: metrics with worse results in `b`, so that no saving is claimed.
     """
     is_same_work = is_same_workload and work.is_equal
     unfinished = [run for run in (b, a) if run.state != FINISHED]
@@ -63,7 +63,7 @@ def sentence(
 
 
 def why(terms: Sequence[Term] | None) -> str:
-    """What made the difference in cost, the largest part first; empty: not known."""
+    """The causes of the difference in cost, the largest first; empty: not known."""
     ordered = sorted(terms or (), key=lambda term: -abs(term.usd))
     parts = [
         f"{display_signed_usd(term.usd)} {term.name}{_by_phase(term)}"
@@ -77,7 +77,7 @@ def why(terms: Sequence[Term] | None) -> str:
 
 
 def exactly(old: Decimal | None, new: Decimal | None, terms: Sequence[Term] | None) -> str:
-    """How one cost becomes the other, to the nano-dollar; empty: not known.
+    """The calculation from one cost to the other, to the nano-dollar; empty: not known.
 
     `$2 − $0.75 instance type + $0.25 duration = $1.5 (−25.00 %)`
     """
@@ -180,7 +180,7 @@ def _data_wait(a: RunFacts, b: RunFacts) -> str:
 
 
 def change_pct(old: Decimal | float, new: Decimal | float) -> float | None:
-    """None where there is nothing to compare with."""
+    """None if there is nothing to compare with."""
     return 100 * (float(new) / float(old) - 1) if old else None
 
 
@@ -208,5 +208,5 @@ def quantity(amount: float) -> str:
 
 
 def plain(value: Any) -> str:
-    """A setting for a person."""
+    """A setting's value, as people read it."""
     return "not set" if value is None else str(value)

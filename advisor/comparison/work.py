@@ -9,16 +9,17 @@ from decimal import Decimal
 from typing import Protocol
 
 UNITS = ("samples", "tokens", "epochs", "steps")
-"""In the order in which they are tried; steps last: they compare only at an equal batch."""
+"""In the order in which they are tried. Steps are last, because they compare only at equal batch
+size."""
 WHOLE_RUN = "run"
 LEAST_AMOUNT = 1e-3
-"""Of a unit; less counts as none."""
+"""Amounts of a unit below this count as none."""
 SAME_WORK = 0.001
-"""Amounts within a thousandth are the same work: a last batch may be dropped."""
+"""Amounts within 0.1 % are the same work, because a last batch may be dropped."""
 
 
 class Worked(Protocol):
-    """Of a run: its cost and what it got done."""
+    """A run's cost and the work it did."""
 
     @property
     def number(self) -> int: ...
@@ -30,7 +31,7 @@ class Worked(Protocol):
 
 @dataclass(frozen=True)
 class SharedWork:
-    """`a` and `b` are amounts of `unit`; the costs are USD for one of it, None: no price."""
+    """`a` and `b` are amounts of `unit`. The costs are USD per unit; None: no price."""
 
     unit: str
     a: float
@@ -45,10 +46,10 @@ class SharedWork:
 
 
 def shared_work(a: Worked, b: Worked, *, batch_differs: bool) -> SharedWork:
-    """Both runs' amounts in the first unit that both have; `run` where there is none.
+    """Both runs' amounts in the first common unit; without one, the unit is `run`.
 
     Args:
-        batch_differs: equal steps of unequal batches are not equal work, so steps are left out.
+        batch_differs: equal steps with unequal batches are not equal work, so steps are left out.
     """
     for unit in UNITS:
         done, wanted = a.work.get(unit, 0.0), b.work.get(unit, 0.0)
@@ -59,7 +60,7 @@ def shared_work(a: Worked, b: Worked, *, batch_differs: bool) -> SharedWork:
 
 
 def _is_counted(amount: float) -> bool:
-    """A cost per unit of next to nothing would say nothing."""
+    """The cost per unit of a tiny amount means nothing."""
     return math.isfinite(amount) and amount >= LEAST_AMOUNT
 
 

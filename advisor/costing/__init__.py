@@ -1,1 +1,2 @@
-"""The cost of a run: counted, split by day, phase and month, projected, and held to a budget."""
+"""The cost of a run: calculated, split by day, phase and month, projected, and compared with a
+budget."""

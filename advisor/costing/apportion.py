@@ -1,7 +1,7 @@
 """The part of a cost that belongs to the time before a moment.
 
-Costs are kept by UTC day; months are those of a workspace's time zone, so that one begins or ends
-within a UTC day. Both sides of such a cut sum to the cost exactly.
+Costs are kept per UTC day, but months follow a workspace's time zone, so a month can begin within a
+UTC day. Both parts of a split cost add up to it exactly.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _MICROSECOND = timedelta(microseconds=1)
 def usd_before(
     usd: Decimal, intervals: Iterable[Interval], prices: Sequence[PriceRow], moment: datetime
 ) -> Decimal:
-    """In whole nano-USD, from 0 to `usd`, and never less for a later moment.
+    """In whole nano-USD, from 0 to `usd`. Never decreases for a later moment.
 
     Args:
-        intervals: when the machine was held, within the time that `usd` was paid for.
-        prices: of that time. Each second weighs as much as its price.
+        intervals: when the machine was held, within the time that `usd` paid for.
+        prices: the prices of that time. Each second is weighted by its price.
     """
     held = merged(intervals)
     before = [(start, min(end, moment)) for start, end in held if start < moment]
@@ -37,7 +37,7 @@ def usd_before(
 
 
 def _weight(held: Iterable[Interval], prices: Sequence[PriceRow]) -> Fraction:
-    """Time, or time by price where the price changed meanwhile."""
+    """The time, weighted by price if the price changed meanwhile."""
     spans = list(held)
     if len(prices) < 2:
         return _microseconds(spans)
@@ -45,7 +45,7 @@ def _weight(held: Iterable[Interval], prices: Sequence[PriceRow]) -> Fraction:
 
 
 def _at(row: PriceRow, spans: Iterable[Interval]) -> Fraction:
-    """The time that a price was the one that held, by the price."""
+    """The time for which each price was valid."""
     cut = (
         (max(start, row.valid_from), end if row.valid_to is None else min(end, row.valid_to))
         for start, end in spans

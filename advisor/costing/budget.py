@@ -11,16 +11,17 @@ from advisor.money import rounded_usd
 
 OK, FORECAST_OVER, OVER_THRESHOLD, OVER = "ok", "forecast_over", "over_threshold", "over"
 STATES = (OK, FORECAST_OVER, OVER_THRESHOLD, OVER)
-"""From best to worst."""
+"""The states, from best to worst."""
 PACE_WINDOW = timedelta(days=30)
-"""The rest of the month is projected at the pace of this time."""
+"""The rest of the month is projected at the pace of this time window."""
 LEAST_WINDOW = timedelta(days=7)
-"""At least, in a younger workspace: one expensive day must not set the pace."""
+"""The shortest window, for new workspaces: one expensive day must not set the pace."""
 
 
 @dataclass(frozen=True)
 class Standing:
-    """All in USD of the month; `forecast_usd` is `spent_usd` and the pace for what is left."""
+    """All in USD per month. `forecast_usd` is `spent_usd` plus the rest of the month at the
+    pace."""
 
     amount_usd: Decimal
     threshold_pct: int
@@ -47,11 +48,11 @@ def forecast_usd(
     now: datetime,
     end: datetime,
 ) -> Decimal:
-    """What the month will have cost at its `end`.
+    """The forecast of the month's cost at its `end`.
 
     Args:
         recent_usd: spent in the `PACE_WINDOW` before `now`.
-        first_cost_at: when anything was spent for the first time; None: never.
+        first_cost_at: the time of the first spend; None: never.
     """
     if first_cost_at is None or now >= end:
         return spent_usd

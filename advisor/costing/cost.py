@@ -1,11 +1,11 @@
-"""What a run cost: price x seconds x share, one part per node and UTC day.
+"""The cost of a run: price x seconds x share, one part per node and UTC day.
 
-Times become whole microseconds and everything after that is exact rational arithmetic, so the
-order of the nodes and the way in which a time was cut into intervals change nothing. It is rounded
-once: each node's running total is quantised to a nano-USD (half up) at the end of each day, and a
-day's part is the difference of two such totals. So the parts of a node sum exactly to its rounded
-cost, the parts of a run to the run's, k equal nodes cost exactly k times one, and a run that goes
-on never changes the parts of days that are over.
+Times become whole microseconds, and the rest is exact rational arithmetic, so the order of nodes
+and the split of a time into intervals change nothing. Costs are rounded once: each node's running
+total is rounded to a nano-USD (half up) at the end of each day, and a day's part is the difference
+of two totals. So the parts of a node add up exactly to its rounded cost, and those of a run to the
+run's cost. k equal nodes cost exactly k times one node, and a run that continues never changes the
+parts of past days.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _MICROSECONDS_PER_HOUR = 3600 * 10**6
 
 @dataclass(frozen=True)
 class NodeUse:
-    """When a run held a machine, and how much of it.
+    """When a run held a machine, and its share of it.
 
     Attributes:
-        node_key: names the node within the run. Several uses of one node may follow each other
-            with different shares; they must not overlap.
+        node_key: identifies the node within the run. A node may have several uses with different
+            shares, which must not overlap.
         intervals: aware times, start and end; those of one use may overlap and are merged.
         share: allocated over total GPUs (cores where there are none), above 0 and at most 1.
-        units: how many of what is priced the machine has: its GPUs where an hour of a GPU is.
-        owns_machine: it was started for this run, so the provider's minimum applies.
+        units: the number of priced units of the machine: its GPUs if the price is per GPU-hour.
+        owns_machine: the machine was started for this run, so the provider's minimum applies.
     """
 
     node_key: str
@@ -60,13 +60,13 @@ class CostPart:
     usd: Decimal
     price_rows: tuple[PriceRow, ...]
     later_price: bool
-    """A price from after the time was used, for want of one that held then."""
+    """A later price was used, because none was valid at the time."""
     estimated: bool
 
 
 @dataclass(frozen=True)
 class RunCost:
-    """`total_usd` None is "no price": `missing` names the nodes without, the rest is known."""
+    """`total_usd` None is "no price". `missing` names the nodes without a price."""
 
     parts: tuple[CostPart, ...]
     total_usd: Decimal | None
@@ -80,11 +80,11 @@ class RunCost:
 
 @dataclass(frozen=True)
 class _Piece:
-    """A time on one node under one price and share, within one UTC day."""
+    """A time on one node at one price and share, within one UTC day."""
 
     span: Span
     units: Fraction
-    """Of what is priced: the machine's by the run's share."""
+    """Priced units of this run: the machine's units times the run's share."""
 
     @property
     def day(self) -> date:
@@ -106,8 +106,8 @@ def cost_of_run(
     """The cost of all nodes of a run, at the prices of their own time; no nodes cost $0.
 
     Args:
-        minimum_seconds: the least time billed for each start, by service; None: as the providers
-            say.
+        minimum_seconds: the least time billed for each start, by service; None: the providers'
+            minimums.
 
     Raises:
         ValueError: a time without zone, an end before its start, a share outside 0..1, or
@@ -129,7 +129,7 @@ def cost_of_run(
 
 
 def _is_priced(uses: list[NodeUse], book: PriceBook) -> bool:
-    """Whether a machine has a price even where it was held for no time at all."""
+    """Whether a machine has a price, even if it was held for no time."""
     starts = ((use.price_key, start) for use in uses for start, _ in use.intervals)
     return all(book.price_at(key, start) is not None for key, start in starts)
 
@@ -150,7 +150,7 @@ def _checked(use: NodeUse) -> NodeUse:
 def _held(
     uses: list[NodeUse], minimum_seconds: Mapping[str, int]
 ) -> list[tuple[datetime, datetime, NodeUse]]:
-    """When the node was held and billed, in order, each second once."""
+    """When the node was held and billed, in order and without overlaps."""
     held = sorted(
         ((*interval, use) for use in uses for interval in merged(use.intervals)),
         key=lambda entry: entry[:2],
@@ -164,8 +164,8 @@ def _held(
 def _with_minimum(
     held: list[tuple[datetime, datetime, NodeUse]], minimum_seconds: Mapping[str, int]
 ) -> list[tuple[datetime, datetime, NodeUse]]:
-    """Each stretch without a break is one start; a short one lasts the minimum, or until the
-    node's next, so that no second of a machine is charged twice."""
+    """Each interval without a break is one start. A short one is extended to the minimum, or to the
+    node's next interval, so that no second is charged twice."""
     billed = []
     began: datetime | None = None
     for index, (start, end, use) in enumerate(held):
@@ -201,7 +201,7 @@ def _pieces(held: list[tuple[datetime, datetime, NodeUse]], book: PriceBook) -> 
 
 
 def _days(start: datetime, end: datetime) -> Iterator[Interval]:
-    """The interval cut at each UTC midnight."""
+    """The interval, split at each UTC midnight."""
     while start < end:
         midnight = datetime(start.year, start.month, start.day, tzinfo=UTC) + timedelta(days=1)
         yield start, min(midnight, end)
@@ -239,10 +239,11 @@ def _part(
 
 
 def shares_on_machine(uses: Iterable[NodeUse]) -> tuple[NodeUse, ...]:
-    """The uses of one machine, of any runs, scaled down where their shares sum above 1.
+    """The uses of one machine by any runs, scaled down while their shares add up to more than 1.
 
-    While they do, each is divided by the sum, so the machine is paid once. A use whose share
-    changes comes back in several pieces with the same `node_key`, which must name the run as well.
+    During that time each share is divided by the sum, so the machine is paid once. A use whose
+    share changes is returned in several pieces with the same `node_key`, which must identify the
+    run as well.
     """
     given = [replace(use, intervals=tuple(merged(use.intervals))) for use in map(_checked, uses)]
     edges = sorted({time for use in given for interval in use.intervals for time in interval})

@@ -1,4 +1,4 @@
-"""What it cost until a metric reached a value: the fairest comparison of two trainings."""
+"""The cost until a metric reached a value, which is the fairest comparison of two trainings."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from advisor.money import rounded_usd
 from rules.metric_direction import less_is_better
 
 Progress = Sequence[Sequence[float]]
-"""(seconds since the start of the run, value) each time that it was better than ever."""
+"""(seconds since the start of the run, value) at each new best value."""
 MOST_POINTS = 100
 
 
 @dataclass(frozen=True)
 class MetricCost:
-    """Until `name` was at `target`, or better, for the first time; None: no price."""
+    """The cost until `name` first reached `target` or better; None: no price."""
 
     name: str
     target: float
@@ -35,7 +35,7 @@ class MetricCost:
 
 @dataclass(frozen=True)
 class BestValue:
-    """The best value of a metric, and what the run had cost when it was reached."""
+    """The best value of a metric, and the run's cost until then."""
 
     name: str
     value: float
@@ -45,7 +45,7 @@ class BestValue:
 
 @dataclass(frozen=True)
 class Trained:
-    """Of a run: its metrics over time, and what it cost."""
+    """A run's metrics over time, and its cost."""
 
     progress: Mapping[str, Progress]
     cost_usd: Decimal | None
@@ -53,8 +53,8 @@ class Trained:
 
 
 def metric_costs(a: Trained, b: Trained) -> Iterator[MetricCost]:
-    """For each metric that both runs logged and whose name says what is better: the cost
-    until the best value that both of them reached."""
+    """For each common metric with a known direction: the cost until the best value that both runs
+    reached."""
     for name in sorted({*a.progress} & {*b.progress}):
         is_less_better = less_is_better(name)
         both = [a.progress[name], b.progress[name]]
@@ -68,7 +68,7 @@ def metric_costs(a: Trained, b: Trained) -> Iterator[MetricCost]:
 
 
 def best_values(run: Trained) -> Iterator[BestValue]:
-    """For each metric whose name says what is better: the cost of its best value."""
+    """For each metric with a known direction: the cost until its best value."""
     for name in sorted(run.progress):
         if points := run.progress[name]:
             seconds, value = points[-1]
@@ -76,8 +76,8 @@ def best_values(run: Trained) -> Iterator[BestValue]:
 
 
 def improvements(name: str, points: Iterable[tuple[float, float]]) -> list[list[float]]:
-    """When a metric became better than ever, in order of time, at most `MOST_POINTS` of them with
-    the first and the last; empty if the name doesn't say what is better."""
+    """The new best values of a metric in order of time, at most `MOST_POINTS` including the first
+    and the last; empty if the direction is unknown."""
     is_less_better = less_is_better(name)
     if is_less_better is None:
         return []

@@ -1,4 +1,4 @@
-"""Notes on how a cost was counted, in sentences."""
+"""Sentences about how a cost was calculated."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from advisor.pricing.providers import minimum_seconds
 def notes(
     uses: Sequence[NodeUse], own_shares: Mapping[str, Fraction], parts: Iterable[CostPart]
 ) -> list[str]:
-    """What of the machines was charged in part, or for longer than they ran.
+    """Notes on machines that were charged in part, or for longer than they ran.
 
     Args:
-        uses: what was charged, scaled down where runs shared a machine.
-        own_shares: node -> the share that it would have paid alone.
-        parts: the cost as it was counted.
+        uses: the charged uses, scaled down if runs shared a machine.
+        own_shares: node -> its share if no other run had used the machine.
+        parts: the calculated cost.
     """
     return [*_partial(own_shares), *_shared(uses, own_shares), *_minimums(uses, parts)]
 

@@ -1,4 +1,4 @@
-"""A run's cost split by phase, in parts that sum to it exactly."""
+"""A run's cost split by phase, in parts that add up to it exactly."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OTHER_TIME = "other"
 def usd_by_phase(
     total_usd: Decimal, phase_seconds: Mapping[str, float], duration_seconds: float
 ) -> dict[str, Decimal]:
-    """What each phase cost, in whole nano-USD; the parts sum exactly to the whole.
+    """The cost of each phase in whole nano-USD. The parts add up exactly to the whole.
 
     A run holds its machines all the time, so a phase costs its share of the time. Time in no phase
     is `other`.

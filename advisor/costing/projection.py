@@ -1,4 +1,4 @@
-"""What a running run will have cost at its end, from its parameters and its pace so far."""
+"""The projected final cost of a running run, from its parameters and its pace so far."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ PLANNED = {
     "steps": ("max_steps", "total_steps", "num_steps", "num_train_steps", "train_steps"),
     "epochs": ("epochs", "num_epochs", "max_epochs", "n_epochs", "num_train_epochs"),
 }
-"""Parameters that say how much a run will do, by the unit of work, the more exact unit first."""
+"""Parameters with a run's total amount of work, by unit, the more exact unit first."""
 
 
 @dataclass(frozen=True)
 class Projection:
-    """What a running run will cost at its present pace."""
+    """The final cost of a running run at its present pace."""
 
     unit: str
     done: float
     planned: float
     seconds_left: float
     usd: Decimal
-    """At the end; `low_usd` and `high_usd` where the amount done is known to a unit only."""
+    """The cost at the end. `low_usd` and `high_usd` differ if the amount done is known in whole
+    units only."""
     low_usd: Decimal
     high_usd: Decimal
 
@@ -43,13 +44,13 @@ def projection(
     work: Mapping[str, float],
     parameters: Mapping[str, Any],
 ) -> Projection | None:
-    """The cost at the end of a run that says by its parameters how many steps or epochs it will do.
+    """The final cost of a run whose parameters state its total steps or epochs.
 
     The rest is done at the pace of the training so far, and paid at the price of the run so far.
-    Epochs are counted as they begin, so the last may be new or nearly over: an interval.
+    Epochs are counted when they begin, so the last one may be new or nearly done: an interval.
 
     Returns:
-        None: nothing was planned or counted, nothing is left, or there's no time to go by.
+        None: no total or no work is known, nothing is left to do, or no training time is known.
     """
     for unit, names in PLANNED.items():
         planned, seen = _planned(parameters, names), work.get(unit, 0.0)
@@ -75,7 +76,7 @@ def _usd_at_end(cost_usd: Decimal, duration_seconds: float, seconds_left: float)
 
 
 def _planned(parameters: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
-    """The first that is a number above 0."""
+    """The first parameter that is a number above 0."""
     stated = {str(k).lstrip("-").replace("-", "_").lower(): v for k, v in parameters.items()}
     for name in names:
         try:

@@ -1,1 +1,1 @@
-"""A run's folder analysed without a service."""
+"""Analyses a run's folder without a service."""

@@ -1,4 +1,4 @@
-"""One run of a folder, analysed as the service does: judgements, ledger, cost, recommendations."""
+"""Analyses a run of a folder as the service does: judgements, ledger, cost, recommendations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RECENT = timedelta(days=30)
 
 @dataclass(frozen=True)
 class LedgerLine:
-    """What a label of the waste ledger took of the run, over all nodes and GPUs."""
+    """A waste ledger label's part of the run, over all nodes and GPUs."""
 
     label: str
     node_seconds: float
@@ -43,7 +43,7 @@ class LedgerLine:
 
 @dataclass(frozen=True)
 class Report:
-    """All that is known of a run without a service."""
+    """All results for a run without a service."""
 
     run: StoredRun
     timeline: Timeline
@@ -59,7 +59,7 @@ def analyse(run: StoredRun, stated: NodeFacts, preset: Preset, as_of: datetime) 
     """A run's report at bundled list prices.
 
     Args:
-        stated: what a person says of every node; what is empty is as the agent declared it.
+        stated: a person's values for every node; empty ones are as the agent declared them.
         as_of: the time whose prices and availability count for recommendations; aware.
     """
     timeline = Timeline.of(run, stated)
@@ -99,7 +99,7 @@ def _use(node: Node) -> NodeUse:
 
 
 def _ledger_lines(entries: Ledger, cost: RunCost) -> list[LedgerLine]:
-    """The dearest first. All GPUs of a node are held for as long, so time is the weight."""
+    """The most expensive first. All GPUs of a node are held equally long, so time is the weight."""
     usd: dict[str, Decimal] = defaultdict(Decimal)
     for node in entries.nodes:
         whole = sum((part.usd for part in cost.parts if part.node_key == node), Decimal(0))
@@ -123,7 +123,7 @@ def _recommendations(
     as_of: datetime,
     preset: Preset,
 ) -> list[Recommendation]:
-    """Nothing for a run that failed or was stopped."""
+    """None for a run that failed or was stopped."""
     if timeline.state in (FAILED, STOPPED):
         return []
     is_recent = timeline.started_at >= as_of - RECENT

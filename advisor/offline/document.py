@@ -1,4 +1,4 @@
-"""A report as a JSON document; money as text, so that no digit is lost."""
+"""Converts a report to a JSON document. Money is text, so that no digit is lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rules.engine import Judgement
 
 
 def as_document(report: Report) -> dict[str, Any]:
-    """Everything in the report."""
+    """The whole report."""
     timeline = report.timeline
     return {
         "run_id": str(report.run.run_id),

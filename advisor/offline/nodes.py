@@ -1,4 +1,4 @@
-"""The nodes and the state of a run, from its declarations and segments alone."""
+"""The nodes and the state of a run, from its declarations and segments only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FINISHED, FAILED, STOPPED, RUNNING = "finished", "failed", "stopped", "running"
 
 @dataclass(frozen=True)
 class Session:
-    """One life of an agent process on a node; its segments are in order."""
+    """One agent process on a node. Its segments are in order."""
 
     segments: list[StoredSegment]
 
@@ -39,7 +39,7 @@ class Session:
 
     @property
     def end(self) -> tuple[int, str] | None:
-        """When it ended, in ms since its start, and in which state; None: not seen."""
+        """When it ended, in ms since its start, and its final state; None: not seen."""
         for stored in self.segments:
             for event in stored.segment.events:
                 if event.kind == "session_end":
@@ -50,7 +50,7 @@ class Session:
 
     @property
     def missing_segments(self) -> int:
-        """Of an ended session: how many segments it made that aren't here."""
+        """The number of missing segments, if the session has ended."""
         numbers = {s.segment.seq for s in self.segments if s.segment.seq < FIRST_PIECE}
         return 0 if self.end is None else max(numbers, default=-1) + 1 - len(numbers)
 
@@ -65,13 +65,13 @@ class Session:
 
 @dataclass(frozen=True)
 class Node:
-    """One machine in an attempt: what it is, and what is stored of it."""
+    """One machine in an attempt, with its hardware and its stored segments."""
 
     facts: NodeFacts
     history: NodeHistory
     attempt: int
     sessions: tuple[Session, ...]
-    """In the order of their starts."""
+    """Sessions in the order of their starts."""
 
     @property
     def name(self) -> str:
@@ -90,7 +90,7 @@ class Bodies:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Where and when a run was, and how it ended."""
+    """A run's nodes, time and final state."""
 
     nodes: tuple[Node, ...]
     bodies: Bodies
@@ -99,7 +99,7 @@ class Timeline:
 
     @classmethod
     def of(cls, run: StoredRun, stated: NodeFacts) -> Timeline:
-        """The nodes in order of appearance; `stated` is what a person says of each of them."""
+        """The nodes in order of appearance. `stated` are a person's values for each of them."""
         bodies: dict[str, bytes] = {}
         nodes = []
         for number, (place, sessions) in enumerate(_sessions(run).items(), start=1):
@@ -139,7 +139,7 @@ class Timeline:
 
     @property
     def state(self) -> str:
-        """By the last session of each node of the last attempt."""
+        """The state, from the last session of each node of the last attempt."""
         last = max(node.attempt for node in self.nodes)
         ends = [node.sessions[-1].end for node in self.nodes if node.attempt == last]
         states = {RUNNING if end is None else end[1] for end in ends}
@@ -159,7 +159,7 @@ def _sessions(run: StoredRun) -> dict[tuple[int, str], list[Session]]:
 
 
 def _facts(run: StoredRun, attempt: int, machine_id: str, stated: NodeFacts) -> NodeFacts:
-    """What was declared of a node; later declarations and what a person states override."""
+    """The declaration of a node. Later declarations and a person's values override earlier ones."""
     declared = [
         each.node
         for each in run.declarations

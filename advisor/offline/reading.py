@@ -1,4 +1,4 @@
-"""What a folder holds of runs: the agent's spool, or segments and declarations as files.
+"""Reads the runs of a folder: the agent's spool, or segments and declarations as files.
 
 The spool is `spool.sqlite3` in the agent's state folder; `trimtab.spool.database` has its tables.
 Files are upload bodies: `*.segment` and `*.declaration`, in any subfolder.
@@ -30,12 +30,12 @@ Decoded = TypeVar("Decoded")
 
 
 class FolderError(Exception):
-    """Nothing can be analysed; the message says why and what to do."""
+    """Nothing can be analysed. The message says why and what to do."""
 
 
 @dataclass
 class StoredSegment:
-    """A segment, its body, and where it was read."""
+    """A segment, its body, and the file it was read from."""
 
     segment: Segment
     body: bytes
@@ -43,7 +43,7 @@ class StoredSegment:
 
 @dataclass
 class StoredRun:
-    """What a folder holds of one run."""
+    """The files of one run in a folder."""
 
     run_id: UUID
     declarations: list[Declaration] = field(default_factory=list)
@@ -68,14 +68,14 @@ class Folder:
 
 @dataclass(frozen=True)
 class _Part:
-    """The bytes of a segment or declaration, and the place that an error names."""
+    """The bytes of a segment or declaration, and its location for error messages."""
 
     place: str
     body: bytes
 
 
 def read_folder(path: Path) -> Folder:
-    """Everything that the folder holds.
+    """Read the whole folder.
 
     Raises:
         FolderError: no such folder, no samples in it, or none that can be read; names it.

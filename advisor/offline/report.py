@@ -1,4 +1,4 @@
-"""A report as text for a terminal."""
+"""Formats a report as text for a terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INDENT = "  "
 
 
 def as_text(report: Report) -> str:
-    """Run, cost, where the time went, findings and recommendations, each under its heading."""
+    """Run, cost, use of time, findings and recommendations, each under its heading."""
     sections = [
         "\n".join(_head(report)),
         _section("Cost", _cost(report)),

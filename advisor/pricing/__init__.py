@@ -1,1 +1,1 @@
-"""Prices and hardware: what an hour of a machine costs, and what it has."""
+"""Prices and hardware of machines."""

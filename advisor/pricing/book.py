@@ -1,4 +1,4 @@
-"""The price that holds for a machine at a time, out of all the rows that are known."""
+"""Finds the price of a machine at a time among all known rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from advisor.pricing.providers import provider
 
 @dataclass(frozen=True)
 class PricedAt:
-    """The row that prices a moment. `later`: no row held yet, so it is the next one."""
+    """The row with the price at a moment. `later`: no row was valid yet, so it is the next one."""
 
     row: PriceRow
     later: bool
@@ -37,11 +37,12 @@ class PriceBook:
     price, bundled list price. Within each, a row that names the type, the region or the zone
     overrides a row for any; then the latest `valid_from` counts.
 
-    Where no price is known, the provider may estimate one: SageMaker's from EC2's.
+    If no price is known, the provider may estimate one: SageMaker's from EC2's.
     """
 
     def __init__(self, rows: Iterable[PriceRow], discounts: Iterable[Discount] = ()) -> None:
-        """Raises ValueError for a row without a time zone, of no duration, or not above 0."""
+        """Raises ValueError for a row without a time zone, without a duration, or with a price of 0
+        or less."""
         self._rows: dict[PriceKey, list[PriceRow]] = defaultdict(list)
         self._discounts = tuple(discounts)
         self._found: dict[PriceKey, list[PriceRow]] = {}
@@ -55,16 +56,16 @@ class PriceBook:
 
     @property
     def has_own_rates(self) -> bool:
-        """Whether "your rate" can be another than the list."""
+        """Whether "your rate" can differ from the list price."""
         return bool(self._discounts) or any(
             not row.is_list for rows in self._rows.values() for row in rows
         )
 
     def price_at(self, key: PriceKey, when: datetime) -> PricedAt | None:
-        """The price at `when`; None is "no price", which is never the same as 0.
+        """The price at `when`; None is "no price", which is not 0.
 
-        Where no row holds (before the first, or between two), it is the next one to come, marked
-        `later`. After the end of the last one there is no price.
+        If no row is valid (before the first row, or between two), it is the next row, marked
+        `later`. After the last row ends there is no price.
         """
         rows = self._rows_of(key)
         holding = [row for row in rows if row.holds_at(when)]
@@ -77,7 +78,7 @@ class PriceBook:
         return PricedAt(max((r for r in coming if r.valid_from == first), key=_rank), later=True)
 
     def spans(self, key: PriceKey, start: datetime, end: datetime) -> list[Span]:
-        """`start` to `end` in pieces of one price each, in order and without gaps."""
+        """`start` to `end` split into pieces of one price each, in order and without gaps."""
         turns = {t for row in self._rows_of(key) for t in (row.valid_from, row.valid_to) if t}
         edges = [start, *sorted(turn for turn in turns if start < turn < end), end]
         spans: list[Span] = []
@@ -91,7 +92,7 @@ class PriceBook:
         return spans
 
     def instance_types(self, like: PriceKey) -> list[str]:
-        """The types that have a price where `like` does: its service, region and so on."""
+        """The types that have a price in the same service, region and so on as `like`."""
         wanted = replace(like, instance_type="")
         anywhere = replace(wanted, zone="")
         return sorted(
@@ -109,7 +110,7 @@ class PriceBook:
         return self._found[key]
 
     def _known(self, key: PriceKey) -> Iterator[PriceRow]:
-        """Of the key itself, and of those that leave zone, region or type open."""
+        """The rows of the key itself, and of keys without zone, region or type."""
         for type_, region, zone in product(
             {key.instance_type, ""}, {key.region, ""}, {key.zone, ""}
         ):
@@ -124,8 +125,8 @@ class PriceBook:
 
 
 def _rank(row: PriceRow) -> tuple[int, bool, bool, bool, datetime, int, str, Decimal, str]:
-    """All up to `valid_from` decide; the others keep the choice the same in whatever order rows
-    come."""
+    """The fields up to `valid_from` decide. The others make the choice independent of the order of
+    rows."""
     key = row.key
     place = (row.precedence, bool(key.instance_type), bool(key.region), bool(key.zone))
     return (*place, row.valid_from, row.id or 0, row.source, row.usd_per_hour, str(row.valid_to))

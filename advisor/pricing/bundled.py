@@ -1,4 +1,4 @@
-"""The price rows that come with this version: dated list prices with their sources."""
+"""The price rows bundled with this version: dated list prices with their sources."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def bundled_prices() -> tuple[PriceRow, ...]:
 
 
 def read_tables(name: str) -> Iterator[dict[str, str]]:
-    """The lines of this table of every provider that has it bundled, with `provider`."""
+    """The lines of this table from every provider that bundles it, with `provider`."""
     for path in sorted(TABLES.glob(f"*/{name}")):
         with path.open(newline="", encoding="utf-8") as lines:
             yield from ({"provider": path.parent.name, **line} for line in csv.DictReader(lines))

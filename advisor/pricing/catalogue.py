@@ -1,4 +1,4 @@
-"""What an instance type is, and whether it can still be started."""
+"""Instance types: hardware and availability."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BURSTABLE = re.compile(r"t\d.*|.*-flex")
 
 @dataclass(frozen=True)
 class InstanceType:
-    """One type as its provider describes it. None: not stated."""
+    """One type, as its provider describes it. None: not stated."""
 
     name: str
     vcpus: int
@@ -32,12 +32,12 @@ class InstanceType:
     gpu_model: str
     """As the provider names it."""
     gpu_key: str
-    """In `advisor.pricing.gpus`; empty: no GPU, or one that isn't known."""
+    """Key in `advisor.pricing.gpus`; empty: no GPU, or an unknown one."""
     gpu_count: int
     gpu_memory_bytes: int
     """Of each GPU."""
     gpu_fraction: float
-    """1 for whole GPUs, less where the type has a slice of one."""
+    """1 for whole GPUs, less if the type has a slice of one."""
     network_gbps: float | None
     network_baseline_gbps: float | None
     efa: bool
@@ -49,7 +49,7 @@ class InstanceType:
     first_seen: date
     last_seen: date
     retired: bool
-    """The provider's newest list no longer has it. Its prices stay, for old runs."""
+    """The provider's newest list no longer has it. Its prices are kept for old runs."""
     source: str
     provider: str = DEFAULT
 

@@ -1,4 +1,4 @@
-"""Prices as CSV: what a workspace pays, in and out, and whatever else is exported."""
+"""Prices as CSV: import and export of a workspace's rates, and other exports."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ MOST_ROWS = 10_000
 MOST_CHARACTERS = {"source": 200, "region": 64, "zone": 64, "instance_type": 64}
 _SHORT = 32
 MOST_USD = Decimal(1_000_000)
-"""An hour of a machine above this is a slip of the keyboard."""
+"""A higher hourly price is a typing error."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True)
 class Refused:
-    """A line that can't be read, with the field and what it should be. The header is line 1."""
+    """A line that can't be read, with the field and the expected value. The header is line 1."""
 
     line: int
     reason: str
@@ -41,9 +41,9 @@ class Refused:
 
 
 def read(file: TextIO) -> tuple[list[PriceRow], list[Refused]]:
-    """Own rates from CSV with a header; lines that can't be read are named, the others are kept.
+    """Parse own rates from CSV with a header. Invalid lines are reported, the others are kept.
 
-    Needed are `provider`, `service`, `usd_per_hour` and `valid_from`; see `COLUMNS` for the rest.
+    Required are `provider`, `service`, `usd_per_hour` and `valid_from`. See `COLUMNS` for the rest.
     """
     reader = csv.DictReader(file, skipinitialspace=True)
     missing = [name for name in REQUIRED if name not in (reader.fieldnames or ())]
@@ -72,7 +72,7 @@ def own_rate(fields: Mapping[str, str | None]) -> PriceRow:
     """A workspace's own price from text fields.
 
     Raises:
-        ValueError: names the field and what it should be.
+        ValueError: names the field and the expected value.
     """
     texts = {name: _plain((fields.get(name) or "").strip()) for name in COLUMNS}
     texts |= {name: texts[name] or default for name, default in DEFAULTS.items()}
@@ -130,7 +130,7 @@ def _usd(text: str) -> Decimal:
 
 
 def _day(name: str, text: str) -> datetime:
-    """Midnight UTC of a day, or a moment; without a time zone it is UTC."""
+    """Parse a day (midnight UTC) or a moment (UTC if it has no time zone)."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -139,7 +139,7 @@ def _day(name: str, text: str) -> datetime:
 
 
 def lines(rows: Iterable[PriceRow]) -> Iterator[str]:
-    """CSV with a header, one line at a time; `read` takes it back."""
+    """CSV with a header, one line at a time. `read` parses it."""
     yield _line(COLUMNS)
     for row in rows:
         key = asdict(row.key)
@@ -157,7 +157,7 @@ def _moment(when: datetime | None) -> str:
 
 
 class _Line:
-    """What the csv module writes to: keeps the one line."""
+    """A file object for the csv module that keeps one line."""
 
     def write(self, text: str) -> str:
         return text
@@ -169,7 +169,7 @@ def _line(values: Iterable[object]) -> str:
 
 
 def _harmless(value: object) -> object:
-    """A text that a spreadsheet would take for a formula is quoted by an apostrophe."""
+    """Texts that a spreadsheet would read as a formula get a leading apostrophe."""
     is_formula = isinstance(value, str) and value.startswith(_FORMULA)
     return f"'{value}" if is_formula else value
 

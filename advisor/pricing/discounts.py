@@ -1,4 +1,4 @@
-"""What a workspace pays less than the list: a percentage of everything, or of one family."""
+"""Discounts on list prices: a percentage, for all machines or one family."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from advisor.pricing.providers import machine_name
 
 @dataclass(frozen=True)
 class Discount:
-    """Holds from `valid_from` (inclusive) to `valid_to` (exclusive). What is empty is "any"."""
+    """Valid from `valid_from` (inclusive) to `valid_to` (exclusive). An empty field means "any"."""
 
     percent: Decimal
     """Above 0, below 100."""
@@ -38,9 +38,10 @@ class Discount:
 
 
 def discounted(rows: Iterable[PriceRow], discounts: Iterable[Discount]) -> Iterator[PriceRow]:
-    """Each list price with each discount that it falls under, for the time that both hold.
+    """Each list price with each discount that applies to it, for the time that both are valid.
 
-    They keep the id of the list price, which a cost can so name, and its rank among themselves.
+    The results keep the id of the list price, so that a cost can refer to it, and its relative
+    rank.
 
     Raises:
         ValueError: a percentage that isn't between 0 and 100.

@@ -1,4 +1,4 @@
-"""How a newly seen price follows the ones that are known: rows are closed, never changed."""
+"""The start date of a newly seen price. Known rows are ended, never changed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def starts_at(
     effective_from: datetime,
     now: datetime,
 ) -> datetime | None:
-    """Since when another price follows the known one; None: it is the same.
+    """When the new price starts to replace the known one; None: it is the same.
 
-    That is the day that the provider names, unless the old price was seen after it (then the day
-    can't be right, and it is the moment at which the new one was first seen).
+    This is the provider's date, unless the old price was seen after it. Then that date is wrong,
+    and the new price starts when it was first seen.
     """
     if seen_usd == known_usd:
         return None

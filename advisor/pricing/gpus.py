@@ -1,4 +1,4 @@
-"""What a GPU can do, by the vendors' data sheets."""
+"""GPU models, from the vendors' data sheets."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class GpuModel:
     mig_profiles: tuple[str, ...]
     aws_name: str
     note: str
-    """What is special about it, or not verified."""
+    """Particularities, or what isn't verified."""
     source: str
 
     @property
@@ -67,7 +67,7 @@ def gpu_model(name: str, memory_bytes: int = 0) -> GpuModel | None:
         memory_bytes: of one GPU, which decides between models of one name; 0: not known.
 
     Returns:
-        None where no model or more than one fits: a wrong one would be worse.
+        None if no model or several models match, because a wrong one would be worse.
     """
     if name in gpu_models():
         return gpu_models()[name]
@@ -91,7 +91,7 @@ def _fits(model: GpuModel, wanted: frozenset[str], memory_bytes: int) -> bool:
 
 
 def _says_the_same(wanted: frozenset[str], name: frozenset[str]) -> bool:
-    """All of `name`, and besides only words that name no other model: not `ti`, nor `super`."""
+    """Whether the words contain `name`, and no words of another model, such as `ti` or `super`."""
     return name <= wanted and all(_HARMLESS.fullmatch(word) for word in wanted - name)
 
 

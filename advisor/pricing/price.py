@@ -8,14 +8,14 @@ from decimal import Decimal
 
 BUNDLED, REFRESHED = 0, 10
 FLAT_DISCOUNT, FAMILY_DISCOUNT = 20, 40
-"""Added to the precedence of the list price that a discount is taken from."""
+"""Added to the precedence of a discounted list price."""
 OWN_RATE = 100
-"""Precedence of a row; the higher wins. Below a flat discount it is a list price."""
+"""Precedence of a row; the highest wins. Values below the flat discount's are list prices."""
 
 
 @dataclass(frozen=True, order=True)
 class PriceKey:
-    """What is priced. An empty zone is "any zone of the region".
+    """The key of a price. An empty zone is "any zone of the region".
 
     A workspace's own rate may also leave the region or the instance type empty, for "any".
     """
@@ -23,10 +23,10 @@ class PriceKey:
     provider: str
     """`aws`, `gcp`, `azure`, `on_premises`."""
     service: str
-    """`ec2`, `sagemaker_training`, `gpu_hour` (a GPU of an own machine), ..."""
+    """`ec2`, `sagemaker_training`, `gpu_hour` (a GPU of your own machine), ..."""
     region: str
     instance_type: str
-    """Of `gpu_hour` the GPU model."""
+    """For `gpu_hour`, the GPU model."""
     purchase_option: str = "on_demand"
     zone: str = ""
     operating_system: str = "linux"
@@ -36,7 +36,7 @@ class PriceKey:
 class PriceRow:
     """USD per hour of one machine, from `valid_from` (inclusive) to `valid_to` (exclusive).
 
-    Of one GPU where the service is `gpu_hour`.
+    For the service `gpu_hour`, of one GPU.
     """
 
     key: PriceKey
@@ -47,7 +47,7 @@ class PriceRow:
     precedence: int = BUNDLED
     estimated: bool = False
     id: int | None = None
-    """The database row it came from, so that a cost can name it."""
+    """Its database row, so that a cost can refer to it."""
     seen_at: datetime | None = None
     """When its source last confirmed it; None: not known, or an own rate."""
 

@@ -1,4 +1,4 @@
-"""How old what is known of a price is, and from when on that is too old to be trusted."""
+"""The age of a price's last confirmation, and when it is too old to be trusted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIST_STALE_AFTER = timedelta(days=90)
 
 @dataclass(frozen=True)
 class Staleness:
-    """`age` is the time since the source last said so."""
+    """`age` is the time since the source last confirmed it."""
 
     age: timedelta
     threshold: timedelta
@@ -27,8 +27,8 @@ class Staleness:
 
 
 def staleness(row: PriceRow, now: datetime) -> Staleness | None:
-    """None for what can't go stale: an own rate, a price that was followed by another, and one
-    whose source doesn't say when."""
+    """None for prices that can't go stale: own rates, prices that were replaced, and prices without
+    a confirmation date."""
     is_past = row.valid_to is not None and row.valid_to <= now
     if row.seen_at is None or not row.is_list or is_past:
         return None

@@ -1,1 +1,1 @@
-"""Which machines could hold a run, how long it would take there, and for how much."""
+"""Machines that could run a workload, with predicted time and cost."""

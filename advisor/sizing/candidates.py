@@ -1,4 +1,4 @@
-"""Every machine a run could go to, with time and cost, or the reason against it."""
+"""Candidate machines for a run, with time and cost, or the reason against them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from advisor.sizing.demand import BALANCED, Demand, Preset
 from advisor.sizing.speed import Seconds, predicted_seconds
 
 USABLE_MEMORY = 0.95
-"""Of the memory on the data sheet; the rest goes to firmware and the kernel."""
+"""Usable share of the memory on the data sheet. Firmware and kernel take the rest."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A machine, `node_count` of it. Costs are USD of a run; None: no price."""
+    """`node_count` machines of one type. Costs are USD per run; None: no price."""
 
     instance_type: str
     node_count: int
@@ -64,13 +64,15 @@ def candidates(
     as_of: datetime,
     preset: Preset = BALANCED,
 ) -> list[Candidate]:
-    """Every type of the provider, those that fit first, cheapest first; the present one too.
+    """Every type of the provider, including the present one. Types that fit come first, then by
+    cost.
 
     Args:
         as_of: the time whose prices and availability count; aware.
 
     Returns:
-        Nothing where the present machine isn't in the catalogue: there is nothing to scale from.
+        Nothing if the present machine isn't in the catalogue, because there is nothing to scale
+        from.
     """
     now = catalogue.get(demand.instance_type)
     if now is None:
@@ -164,7 +166,7 @@ def _too_little_memory(demand: Demand, other: InstanceType, preset: Preset) -> s
 
 
 def _too_few_cores(demand: Demand, now: InstanceType, other: InstanceType, preset: Preset) -> str:
-    """No fewer cores than now is always enough of them."""
+    """As many cores as now are always enough."""
     if other.vcpus >= now.vcpus or demand.cores_busy_p95 <= preset.busy_target * other.vcpus:
         return ""
     return (

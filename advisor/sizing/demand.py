@@ -1,4 +1,4 @@
-"""What a run needs of a machine, and how much headroom a preset adds."""
+"""The resources that a run needs, and the headroom of each preset."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from advisor.pricing.providers import sold_as
 
 @dataclass(frozen=True)
 class Demand:
-    """What a run used of each of its nodes, and where it ran."""
+    """A run's use of each of its nodes, and where it ran."""
 
     cores_busy_p95: float
     memory_p99_bytes: float
@@ -30,7 +30,8 @@ class Demand:
     node_count: int = 1
 
     def price_key(self, instance_type: str) -> PriceKey:
-        """What another machine is priced as, in the same place and bought the same way."""
+        """The price key of another machine in the same region, with the same service and purchase
+        option."""
         return PriceKey(
             provider=self.provider,
             service=self.service,
@@ -40,15 +41,14 @@ class Demand:
         )
 
     def sold_as(self, name: str) -> str:
-        """A hardware name as this service calls it: SageMaker sells X as `ml.X`."""
+        """The service's name for a machine: SageMaker sells X as `ml.X`."""
         return sold_as(self.service, name)
 
 
 def demand_of(
     nodes: Sequence[NodeFacts], measured: Figures, duration_seconds: float
 ) -> Demand | None:
-    """What a run needed of its nodes; None where CPU or memory wasn't measured, or the nodes aren't
-    alike."""
+    """A run's use of its nodes; None if CPU or memory wasn't measured, or the nodes differ."""
     keys = {machine.price_key(node) for node in nodes}
     if len(keys) != 1 or measured.cores_busy_p95 is None or measured.memory_p99_bytes is None:
         return None
@@ -69,15 +69,15 @@ def demand_of(
 
 @dataclass(frozen=True)
 class Preset:
-    """How full a machine may get and how much slower it may be."""
+    """Limits on a machine's utilisation and on how much slower a run may become."""
 
     name: str
     busy_target: float
-    """Busy cores over cores at most."""
+    """The maximum of busy cores over cores."""
     memory_headroom: float
-    """Memory above the run's, as a share of it."""
+    """Extra memory, as a share of the run's use."""
     slowdown_limit: float
-    """Time above the run's at most, as a share of it."""
+    """The maximum extra time, as a share of the run's duration."""
 
 
 SAVE = Preset("save", busy_target=0.90, memory_headroom=0.05, slowdown_limit=0.50)

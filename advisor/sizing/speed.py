@@ -1,4 +1,5 @@
-"""How long a run takes on other cores: an interval, wider the less the machines are alike."""
+"""Predicts a run's duration on other cores, as an interval that widens with the machines'
+differences."""
 
 from __future__ import annotations
 
@@ -10,20 +11,21 @@ from advisor.pricing.catalogue import InstanceType
 from advisor.sizing.demand import Demand
 
 SAME_FAMILY_SPREAD = 0.03
-"""Twice the 1.4 % by which equal machines of one type differ."""
+"""Twice the 1.4 % variation between machines of one type."""
 SAME_PROCESSOR_SPREAD = 0.10
-"""m5 against c5: the same generation and vendor, another clock and memory."""
+"""Example: m5 and c5 have the same generation and vendor, but another clock and memory."""
 OTHER_PROCESSOR_SPREAD = 0.30
-"""The clock says nothing of the work done in a tick. Our choice, from the 20 to 40 % by which
-data-sheet ratios miss measured speeds."""
+"""The clock rate doesn't give the work per cycle. Our choice: data-sheet ratios miss measured
+speeds by 20 to 40 %."""
 SECOND_THREAD = 0.25
-"""What the second hardware thread of a core adds at the least, of a core. Our choice, low."""
+"""The least contribution of a core's second hardware thread, in cores. A cautious choice of
+ours."""
 _GENERATION = re.compile(r"[a-z]+(\d+)([a-z]*)")
 
 
 @dataclass(frozen=True)
 class Seconds:
-    """A predicted duration; the truth lies between low and high about nine times of ten."""
+    """A predicted duration. The actual one is between low and high about nine times out of ten."""
 
     low: float
     mid: float
@@ -33,9 +35,9 @@ class Seconds:
 def predicted_seconds(demand: Demand, now: InstanceType, other: InstanceType) -> Seconds:
     """The run's duration on `other`.
 
-    The clock ratio scales all of it. Where the busy cores don't fit, the time grows by as much:
-    at best as if hardware threads were cores, at worst as if the second thread of a core gave
-    little. GPUs have to be the same: no speed is guessed for another model.
+    The clock ratio scales the whole duration. If the busy cores don't fit, the time grows in
+    proportion: at best as if hardware threads were cores, at worst as if the second thread of a
+    core added little. The GPUs have to be the same: no speed is guessed for another model.
     """
     if other.name == now.name:
         return Seconds(*(demand.duration_seconds,) * 3)
@@ -51,7 +53,7 @@ def predicted_seconds(demand: Demand, now: InstanceType, other: InstanceType) ->
 
 
 def processor_spread(now: InstanceType, other: InstanceType) -> float:
-    """How far a prediction from one to the other may be off, as a share."""
+    """The possible error of a prediction from one machine to the other, as a share."""
     if now.family == other.family:
         return SAME_FAMILY_SPREAD
     is_alike = now.cpu_vendor == other.cpu_vendor and _generation(now) == _generation(other)
@@ -59,14 +61,14 @@ def processor_spread(now: InstanceType, other: InstanceType) -> float:
 
 
 def _clock_ratio(now: InstanceType, other: InstanceType) -> float:
-    """Never below 1 for another processor: a higher clock is no promise of a shorter run."""
+    """At least 1 for another processor, because a higher clock doesn't guarantee a shorter run."""
     if now.family == other.family or not now.clock_ghz or not other.clock_ghz:
         return 1.0
     return max(1.0, now.clock_ghz / other.clock_ghz)
 
 
 def _cores_at_worst(now: InstanceType, other: InstanceType) -> float:
-    """Where there are as many threads and cores as now, what was measured still holds."""
+    """With as many threads and cores as now, the measurement still applies."""
     if other.vcpus >= now.vcpus and other.physical_cores >= now.physical_cores:
         return float(other.vcpus)
     return other.physical_cores + SECOND_THREAD * (other.vcpus - other.physical_cores)

@@ -1,8 +1,9 @@
 """Chunks: Parquet files that any tool can open, small, with whole numbers kept whole.
 
-Raw samples are wide, a column a series, so that one series is read alone. Tiers are long, a row a
-series and cell: their footers would else outweigh them. Every chunk names the segments in it, so
-that one which is listed beside its chunk for a moment is not counted twice.
+Raw samples are wide, with a column per series, so that one series can be read alone. Tiers are
+long, with a row per series and cell, because footers of wide ones would outweigh the data. Every
+chunk names its segments, so that a segment that is briefly listed beside its chunk is not counted
+twice.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ _KEYS = ("session", "cadence_ms", "time_ms")
 _TIER_ROW_GROUP = 2048
 """Small, so that a few series are read without the rest; 60 s tiers of 30 series fit in one."""
 _FEW_VALUES = 0.5
-"""A dictionary pays while at most this share of the values differ."""
+"""A dictionary saves space if at most this share of the values are distinct."""
 
 
 class ChunkError(ValueError):
-    """The bytes are no chunk of ours."""
+    """The bytes are not a chunk."""
 
 
 @dataclass
@@ -94,7 +95,7 @@ def encode_ticks(ticks: list[Ticks], members: Members) -> bytes:
 
 
 def decode_ticks(body: bytes, names: Collection[str] | None = None) -> tuple[list[Ticks], Members]:
-    """The ticks with those of the series (thinned or not) that the chunk has, and its members."""
+    """The ticks of the requested series (thinned or not) that the chunk has, and its members."""
     file = _opened(body)
     members = _members(file)
     has = file.schema_arrow.names
@@ -105,7 +106,7 @@ def decode_ticks(body: bytes, names: Collection[str] | None = None) -> tuple[lis
 
 
 def series_of(body: bytes) -> set[str]:
-    """The series of a chunk of raw samples or of a tier, from its header alone."""
+    """The series of a chunk of raw samples or of a tier, from its header only."""
     file = _opened(body)
     index = _metadata(file).get("series")
     names = index if index is not None else [n for n in file.schema_arrow.names if n not in _KEYS]
@@ -132,7 +133,7 @@ def encode_tier(series: dict[str, Rows], members: Members) -> bytes:
 def decode_tier(
     body: bytes, names: Collection[str] | None = None
 ) -> tuple[dict[str, Rows], Members]:
-    """The rows of those of the series that the chunk has, and its members."""
+    """The rows of the requested series that the chunk has, and its members."""
     file = _opened(body)
     index = _metadata(file)["series"]
     wanted = [name for name in index if names is None or name in names]
@@ -178,7 +179,7 @@ def _stacked(parts: list[Column | None], lengths: list[int]) -> pa.Array:
 
 
 def _tracks(table: pa.Table) -> Iterable[pa.Table]:
-    """The parts of a table with one session and cadence each; they are stored in runs."""
+    """The parts of a table with one session and cadence each, which are stored contiguously."""
     if not len(table):
         return
     codes = table["session"].combine_chunks().dictionary_encode().indices.to_numpy()

@@ -1,4 +1,4 @@
-"""Hot segments of one node and hour become one Parquet file, tiers, steps and events."""
+"""Compacts hot segments of one node and hour to one Parquet file, tiers, steps and events."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ HOUR = timedelta(hours=1)
 
 
 class CompactionError(RuntimeError):
-    """An object of the hour can't be read; compacting without it would lose it for good."""
+    """An object of the hour can't be read. Compacting without it would lose it permanently."""
 
 
 def compact(store: ObjectStore, node: NodeHistory, hour: datetime, prefix: str) -> list[ChunkRef]:
     """Merge the node's segments in [hour, hour + 1 h) with that hour's chunks into new chunks.
 
-    The answer replaces every chunk of the hour. A segment may be given up once all the hours that
-    it touches (`SegmentRef.hours_ms`) are compacted. Deletes nothing: the caller swaps its rows,
-    then deletes. Keys hold the content's hash, so doing it again gives the same objects.
+    The result replaces every chunk of the hour. A segment may be deleted once all its hours
+    (`SegmentRef.hours_ms`) are compacted. Deletes nothing: the caller swaps its rows, then deletes.
+    Keys contain the content's hash, so repeating it gives the same objects.
 
     Raises:
-        CompactionError: an object of the hour is unreadable; names it.
+        CompactionError: an object of the hour can't be read; names it.
     """
     reader = Reader(store, node)
     bodies = _bodies(reader, to_ms(hour))

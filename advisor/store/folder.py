@@ -42,7 +42,7 @@ class FolderStore:
                 file.flush()
                 os.fsync(file.fileno())
                 Path(file.name).replace(path)
-            except OSError:  # A full disk should not also keep the half that fitted.
+            except OSError:  # A full disk should not keep the incomplete file.
                 Path(file.name).unlink(missing_ok=True)
                 raise
         _sync_folder(path.parent)
@@ -83,7 +83,7 @@ class FolderStore:
 
 
 def _described(path: Path, key: str) -> Iterator[StoredObject]:
-    """Nothing for a folder, or for an object that somebody deletes at this moment."""
+    """Nothing for a folder, or for an object that is being deleted."""
     try:
         if path.is_file():
             yield StoredObject(key, path.stat().st_size, _changed_at(path))
@@ -96,7 +96,7 @@ def _changed_at(path: Path) -> datetime:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new name durable, too: a rename alone may be lost with the power."""
+    """Make the new name durable, too: a power loss may undo a rename."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

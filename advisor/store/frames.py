@@ -1,4 +1,4 @@
-"""A run as the rules see it: every node on one even grid, with its gaps."""
+"""Reads a run for the rules: every node on one even grid, with its gaps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rules.frame import EVENT_COLUMNS, STEP_COLUMNS, NodeFrame, RunFrame
 
 _STEPS_READ = ["rank", "phase", "start_us", "duration_us", "data_wait_us", "samples", "count"]
 _EVENTS_READ = ["time_ms", "kind", "data"]
-"""What rules look at; the rest would only take room: histograms and the slowest are for pages."""
+"""The columns that rules read. Others, such as histograms, are for pages and would take memory."""
 _PHASE = pd.CategoricalDtype(list(PHASES))
 
 
@@ -47,7 +47,7 @@ def load_frame(
         node.key: _node_frame(readers[node.key], node, started_at, ended_at, grid) for node in nodes
     }
     unreadable = tuple(key for reader in readers.values() for key in reader.unreadable)
-    # What was read hour by hour leaves holes among what is kept: rules need the room.
+    # Reading hour by hour fragments the memory, which the rules need.
     pa.system_memory_pool().release_unused()
     return RunFrame(resolution_seconds, duration, final and not unreadable, frames), unreadable
 
@@ -97,7 +97,7 @@ def _of_nodes(
 def _node_frame(
     reader: Reader, node: NodeHistory, started_at: datetime, ended_at: datetime, grid: Grid
 ) -> NodeFrame:
-    # A tier's cells count from the epoch, the grid's from the run: two a cell keep edges near.
+    # A tier's cells start at the epoch, the grid's at the run: two per cell keep the edges close.
     tier = max((t for t in TIERS_SECONDS if 2000 * t <= grid.width_ms), default=0)
     lines: dict[str, Line] = {}
     steps = [_steps(tables.STEP_SCHEMA.empty_table(), started_at, ended_at)]
@@ -155,10 +155,10 @@ def _events(table: pa.Table, start: datetime, end: datetime) -> pd.DataFrame:
 
 
 def _one_after_another(hours: list[pd.DataFrame]) -> pd.DataFrame:
-    """The rows of following hours: each is in order, so together they are. The first has none, and
-    says what the columns hold.
+    """The rows of successive hours. Each is in order, so all are. The first has no rows and defines
+    the column types.
 
-    Empties `hours` column by column: of a long run they take as much as all that is made of them.
+    Empties `hours` column by column, because for a long run they take as much memory as the result.
     """
     having = [hour for hour in hours if len(hour)] or hours[:1]
     names = list(having[0].columns)

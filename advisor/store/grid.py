@@ -27,7 +27,7 @@ class Grid:
 def spread(rows: Rows, grid: Grid, low: int, high: int) -> np.ndarray:
     """Low, mean and high of the cells [low, high): float64 of shape (3, high - low).
 
-    A cell without a sample takes its nearest neighbour's, unless it lies in a gap.
+    A cell without a sample takes its nearest neighbour's, unless it is in a gap.
     """
     known = rows.pick(rows.count > 0)
     cells, sums = binned(known, grid.start_ms, grid.width_ms)
@@ -44,8 +44,8 @@ def spread(rows: Rows, grid: Grid, low: int, high: int) -> np.ndarray:
 def last_values(rows: Rows, grid: Grid, low: int, high: int) -> np.ndarray:
     """A counter's value at the end of the cells [low, high), float64.
 
-    In a cell without a sample it grows evenly from the one before to the one after, unless the
-    cell lies in a gap or the counter was reset.
+    Cells without a sample are interpolated linearly, unless they are in a gap or the counter was
+    reset.
     """
     cells, sums = binned(rows, grid.start_ms, grid.width_ms)
     inside = (cells >= low) & (cells < high)
@@ -61,9 +61,10 @@ def last_values(rows: Rows, grid: Grid, low: int, high: int) -> np.ndarray:
 
 
 def _between(rows: Rows, grid: Grid, middles_ms: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """A counter's value in cells that hold no sample of it, but lie in no gap either."""
+    """A counter's value in cells without a sample that aren't in a gap."""
     left, right = neighbours(rows, middles_ms)
-    # As far into its cell as the sample before, so that even growth gives even differences.
+    # At the same offset in its cell as the sample before, so that even growth gives even
+    # differences.
     phase_ms = (rows.at_ms[left] - grid.start_ms) % grid.width_ms
     even = np.interp(middles_ms - grid.width_ms / 2 + phase_ms, rows.at_ms, rows.last)
     connected = no_gap(rows, left, right)
@@ -73,7 +74,8 @@ def _between(rows: Rows, grid: Grid, middles_ms: np.ndarray, source: np.ndarray)
 
 
 class Line:
-    """One series on a grid, filled as its rows arrive in time order; keeps only its last cell's."""
+    """One series on a grid, filled as its rows arrive in time order. Keeps the rows of its last
+    cell only."""
 
     def __init__(self, grid: Grid, counter: bool) -> None:
         self.values = np.full(grid.count, np.nan)
@@ -83,7 +85,7 @@ class Line:
         self._done = 0
 
     def add(self, rows: Rows) -> None:
-        """Rows inside the grid, not before the ones that were added earlier."""
+        """Add rows inside the grid, in time order after earlier ones."""
         self._open = joined([self._open, rows])
         if not len(self._open):
             return

@@ -1,4 +1,4 @@
-"""What is stored of a node: plain data from the service's rows; nothing is read here."""
+"""The index of a node's stored objects: plain data from the service's rows. Reads nothing."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class SegmentRef:
     session_id: str
     seq: int
     session_started_at: datetime
-    """Already corrected by the service's clock offset; UTC. The same for all of a session: what is
-    compacted keeps the time it was compacted with."""
+    """UTC, already corrected by the service's clock offset. The same for a whole session: compacted
+    samples keep the time with which they were compacted."""
     start_ms: int
     duration_ms: int
 
@@ -74,7 +74,7 @@ class ChunkRef:
 
 @dataclass(frozen=True)
 class NodeHistory:
-    """One node of a run with everything that is stored of it."""
+    """One node of a run with its stored segments and chunks."""
 
     key: str
     hardware: Hardware

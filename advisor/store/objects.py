@@ -1,4 +1,4 @@
-"""Where the bytes of samples lie: a folder by default, S3 for many machines."""
+"""The interface of object stores: a folder by default, S3 for many machines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class StoredObject:
 
 
 class ObjectReader(Protocol):
-    """All that reading a run needs of a store."""
+    """The part of a store that reading a run needs."""
 
     def get(self, key: str) -> bytes:
         """Raises `ObjectMissingError`."""
@@ -35,34 +35,35 @@ class ObjectStore(ObjectReader, Protocol):
     """Whole objects by key. Keys are safe characters, `/` and single dots between them."""
 
     def put(self, key: str, body: bytes) -> None:
-        """Durable when it returns; readers see the old object or the new one, never a half."""
+        """Durable when it returns. Readers see the old or the new object, never a partial one."""
 
     def put_file(self, key: str, file: BinaryIO) -> None:
-        """`put` of a whole file, from its begin, that need not fit into memory."""
+        """`put` of a whole file, from its beginning. It needn't fit into memory."""
 
     def open(self, key: str) -> BinaryIO:
-        """To be read in pieces, and closed. Raises `ObjectMissingError`."""
+        """Open an object to read it in pieces. The caller closes it. Raises
+        `ObjectMissingError`."""
 
     def exists(self, key: str) -> bool: ...
 
     def delete(self, key: str) -> None:
-        """Deleting what isn't there is fine."""
+        """Deleting a missing object is not an error."""
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """The objects whose keys begin with `prefix`, in order."""
 
     def tidy(self, before: datetime) -> None:
-        """Delete what interrupted writes and deleted objects left behind, if older than `before`.
+        """Delete remains of interrupted writes and deleted objects, if older than `before`.
 
-        It was never an object: halves of writes, folders without a file.
+        These are not objects: partial writes, empty folders.
         """
 
 
 def checked(key: str) -> str:
-    """The key itself.
+    """The valid key itself.
 
     Raises:
-        ValueError: it could leave its folder or can't be stored everywhere.
+        ValueError: it could leave its folder, or not all stores can store it.
     """
     if len(key) > 512 or not _KEY.match(key):
         raise ValueError(f"not an object key: {key[:80]!r}")

@@ -1,4 +1,4 @@
-"""From an address to the store that keeps its objects."""
+"""Opens the store of a URL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from advisor.store.objects import ObjectStore
 
 @cache
 def open_store(url: str) -> ObjectStore:
-    """`s3://bucket/prefix`, `file:///path`, or a plain path; one store an address.
+    """`s3://bucket/prefix`, `file:///path`, or a plain path. One store per URL.
 
     Raises:
         ValueError: another scheme.

@@ -1,4 +1,4 @@
-"""Reads what is stored of one node, an hour at a time: hot segments and chunks as one."""
+"""Reads a node's data hour by hour, merging hot segments and chunks."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _BROKEN = (ObjectMissingError, WireError, ArrowException, ChunkError, OSError)
 
 
 class Reader:
-    """One node's objects. A missing or broken one is named in `unreadable`, never taken as zero.
+    """One node's objects. Missing or broken ones are listed in `unreadable`, never taken as zero.
 
-    Ask hours in rising order: a segment is kept decoded only as long as its hours are asked for.
+    Request hours in rising order: a segment stays decoded only while its hours are requested.
     """
 
     def __init__(self, store: ObjectReader, node: NodeHistory) -> None:
@@ -45,17 +45,17 @@ class Reader:
             self._chunks[chunk.hour_ms].append(chunk)
 
     def hours(self, start: datetime, end: datetime) -> list[int]:
-        """The hours within [start, end] of which something is stored, in order."""
+        """The hours within [start, end] that have stored data, in order."""
         low, high = to_ms(start) // HOUR_MS * HOUR_MS, to_ms(end)
         return sorted(h for h in {*self._segments, *self._chunks} if low <= h <= high)
 
     def rows(
         self, hour_ms: int, names: Collection[str] | None, tier_seconds: int
     ) -> dict[str, Rows]:
-        """Every asked series (None: all) that the hour has: single samples (tier 0) or a tier.
+        """The requested series (None: all) that the hour has: single samples (tier 0) or a tier.
 
-        The tier's own chunk is read alone while no segment waits beside it; else the tier is made
-        of all raw samples of the hour, which gives the same rows.
+        Only the tier's chunk is read if all segments are compacted. Otherwise the tier is computed
+        from all raw samples of the hour, which gives the same rows.
         """
         if tier_seconds:
             stored, members = self._tier(hour_ms, tier_seconds, names)
@@ -86,7 +86,7 @@ class Reader:
         return self._tier(hour_ms, tier_seconds, ())[1]
 
     def waiting(self, hour_ms: int, members: Members) -> list[HotSegment]:
-        """The hour's parts of those hot segments that aren't in a chunk with these members."""
+        """The hour's parts of hot segments that aren't among these members."""
         refs = sorted(self._segments.get(hour_ms, ()), key=lambda ref: (ref.session_id, ref.seq))
         decoded = {ref.key: self._hot(ref) for ref in refs if not members.holds(ref)}
         self._forget_before(hour_ms)
@@ -110,7 +110,8 @@ class Reader:
         tier: dict[str, Rows] | None,
         tier_members: Members,
     ) -> dict[str, Rows]:
-        """Rows of the raw samples; where those of a tier are no longer kept, its rows stay."""
+        """Rows of the raw samples. Where raw samples are no longer kept, the tier's rows are
+        used."""
         stored, raw_members = self._stored_ticks(hour_ms, names)
         if tier is None or not tier_members.missing_from(raw_members):
             hot = segments.ticks_of(self.waiting(hour_ms, raw_members))
@@ -184,7 +185,7 @@ class Reader:
 
 
 def _only(every: Iterable[Ticks], names: Collection[str] | None) -> Iterable[Ticks]:
-    """Ticks with the asked series only."""
+    """Ticks with the requested series only."""
     for each in every:
         kept = {n: c for n, c in each.columns.items() if names is None or n.split(":")[0] in names}
         yield Ticks(each.session, each.cadence_ms, each.times_ms, kept)

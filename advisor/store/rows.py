@@ -1,4 +1,4 @@
-"""One series of one node in time order: single samples or what sums them up, gauges or rates."""
+"""One series of one node in time order: single samples or summaries, gauges or rates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 COUNTER_SUFFIX = "_total"
 GAP_FACTOR = 2.5
-"""A hole longer than this many sampling intervals is a gap: nothing is known in it."""
+"""A hole longer than this many sampling intervals is a gap, in which nothing is known."""
 
 
 @dataclass(frozen=True)
@@ -17,8 +17,8 @@ class Rows:
     """Columns of equal length.
 
     Attributes:
-        at_ms: int64, Unix milliseconds: the tick, or the middle of what a row sums up; rising.
-        width_ms: int64, the time that a row sums up; 0 for a single sample.
+        at_ms: int64, Unix milliseconds, rising: the tick, or the middle of a summary.
+        width_ms: int64, the time that a row summarises; 0 for a single sample.
         cadence_ms: int64, the time between the samples behind it.
         low, mean, high: float64. A counter's are of its rate per second; NaN: no rate known.
         weight: int64, of `mean` when rows are summed up: samples; for a counter, milliseconds.
@@ -43,7 +43,8 @@ class Rows:
         return Rows(*(getattr(self, name)[chosen] for name in FIELDS))
 
     def within(self, start_ms: int, end_ms: int) -> Rows:
-        """Those that reach into [start_ms, end_ms]; at its edge, where their middle is outside."""
+        """Rows that overlap [start_ms, end_ms], with their middle moved to its edge if it is
+        outside."""
         half_ms = self.width_ms // 2
         inside = (self.at_ms + half_ms >= start_ms) & (self.at_ms - half_ms <= end_ms)
         if bool(inside.all()) and self.at_ms[0] >= start_ms and self.at_ms[-1] < end_ms:
@@ -76,9 +77,9 @@ def joined(parts: Iterable[Rows]) -> Rows:
 
 
 def binned(rows: Rows, origin_ms: float, width_ms: float) -> tuple[np.ndarray, Rows]:
-    """The rows summed up by cells of equal width: the cells' numbers and one row for each.
+    """The rows summarised by cells of equal width: the cells' numbers and one row for each.
 
-    A row counts in the cell that its `at_ms` lies in; cells without any don't appear.
+    A row counts in the cell of its `at_ms`. Empty cells don't appear.
     """
     cell = np.floor((rows.at_ms - origin_ms) / width_ms).astype("int64")
     first = np.flatnonzero(np.diff(cell, prepend=cell[:1] - 1))
@@ -101,12 +102,12 @@ def binned(rows: Rows, origin_ms: float, width_ms: float) -> tuple[np.ndarray, R
 
 
 def rolled_up(rows: Rows, tier_seconds: int) -> Rows:
-    """The rows summed up by cells that count from the Unix epoch, so that hours and parts align."""
+    """The rows summarised by cells from the Unix epoch, so that hours and parts align."""
     return binned(rows, 0, tier_seconds * 1000)[1]
 
 
 def no_gap(rows: Rows, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Whether what is known reaches from row `left` to row `right`, for arrays of indices."""
+    """Whether there is no gap between row `left` and row `right`, for arrays of indices."""
     distance = rows.at_ms[right] - rows.at_ms[left]
     hole = distance - (rows.width_ms[left] + rows.width_ms[right]) / 2
     cadence = np.maximum(rows.cadence_ms[left], rows.cadence_ms[right])
@@ -114,10 +115,10 @@ def no_gap(rows: Rows, left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def nearest(rows: Rows, moments_ms: np.ndarray) -> np.ndarray:
-    """For each moment the index of the row that covers it; -1 where nothing is known.
+    """For each moment the index of the row that covers it; -1 if nothing is known.
 
-    A row covers what it sums up, half its cadence around that, and up to halfway to its
-    neighbour where there is no gap between the two.
+    A row covers the time it summarises, half its cadence around that, and up to halfway to its
+    neighbour if there is no gap between the two.
     """
     if not len(rows):
         return np.full(len(moments_ms), -1)

@@ -1,4 +1,4 @@
-"""Objects in an S3 bucket, for as many web and worker processes as wanted."""
+"""Objects in an S3 bucket, for any number of web and worker processes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class S3Store:
                 yield StoredObject(key, entry["Size"], entry["LastModified"])
 
     def tidy(self, before: datetime) -> None:
-        """A bucket has neither halves nor folders."""
+        """A bucket has neither partial writes nor folders."""
 
     def _name(self, key: str) -> str:
         return self.prefix + checked(key)

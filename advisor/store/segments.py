@@ -30,7 +30,7 @@ class TimedBlock:
 
 @dataclass(frozen=True)
 class HotSegment:
-    """What one segment says; steps and events as rows of the schemas in `tables`."""
+    """The content of one segment. Steps and events are rows of the schemas in `tables`."""
 
     session: Session
     seq: int
@@ -57,8 +57,8 @@ def read_segment(ref: SegmentRef, body: bytes) -> HotSegment:
 def within_hour(segment: HotSegment, ref: SegmentRef, hour_ms: int) -> HotSegment:
     """The part that belongs to one of the segment's hours.
 
-    What lies outside of all of them (an agent sent a wrong duration) belongs to the nearest, so
-    that compacting the segment's hours keeps all of it.
+    Samples outside of all hours (an agent sent a wrong duration) belong to the nearest hour, so
+    that compacting the segment's hours keeps all of them.
     """
     hours = ref.hours_ms
     if len(hours) == 1:
@@ -96,7 +96,7 @@ def _timed(block: Block, segment: Segment, start_ms: int) -> TimedBlock:
 def _cadence_ms(block: Block, segment: Segment) -> int:
     """The intended time between two ticks of a block, as a multiple of the segment's resolution.
 
-    A thinned block is one tick that sums up its segment; so is a slow series' only tick.
+    A thinned block is one tick that summarises its segment; so is a slow series' only tick.
     """
     step = segment.resolution_ms
     if len(block.times_ms) > 1:

@@ -1,4 +1,4 @@
-"""Series as pages draw them: least, mean and greatest value of each pixel's span of time."""
+"""Series for charts: minimum, mean and maximum of each pixel's time span."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class SeriesView:
     """One series of one node in buckets of equal width.
 
     Attributes:
-        series: the name under which it is shown; a counter is shown as its rate (`shown_name`).
-        t_seconds: bucket starts, seconds since the asked start.
-        minimum, mean, maximum: same length; NaN where nothing is known.
-        unreadable: keys of this node's objects that couldn't be read; what they held is NaN.
+        series: the displayed name. A counter is shown as its rate (`shown_name`).
+        t_seconds: bucket starts, seconds since the requested start.
+        minimum, mean, maximum: same length; NaN: unknown.
+        unreadable: keys of this node's objects that couldn't be read; their samples are NaN.
     """
 
     node_key: str
@@ -37,7 +37,7 @@ class SeriesView:
 
 
 def list_series(store: ObjectStore, nodes: Sequence[NodeHistory]) -> dict[str, list[str]]:
-    """The names that each node has, from its chunks' headers and its hot segments."""
+    """The series names of each node, from its chunks' headers and its hot segments."""
     return {node.key: _names(Reader(store, node), node) for node in nodes}
 
 
@@ -49,10 +49,10 @@ def read_series(
     end: datetime,
     buckets: int,
 ) -> list[SeriesView]:
-    """Every asked series of every node that has it, between `start` and `end`.
+    """The requested series of every node that has them, between `start` and `end`.
 
-    Reads the coarsest tier that fills the buckets, so the cost follows `buckets` and hardly the
-    length of the run. An hour in which segments still wait beside its chunks is read raw.
+    Reads the coarsest tier that fills the buckets, so the cost depends on `buckets` and hardly on
+    the length of the run. An hour with uncompacted segments is read raw.
     """
     width_ms = max((end - start) / timedelta(milliseconds=1) / max(buckets, 1), 1.0)
     tier = max((t for t in TIERS_SECONDS if t * 1000 <= width_ms), default=0)
@@ -68,7 +68,7 @@ def read_series(
 
 
 def shown_name(series: str) -> tuple[str, str]:
-    """The name and unit under which a series is drawn.
+    """The displayed name and unit of a series.
 
     A counter is drawn as its rate: `disk.read_bytes_total` as `disk.read_bytes` in `bytes/s`.
     """

@@ -1,4 +1,4 @@
-"""One series of a node from the ticks of its sessions; a counter becomes a rate."""
+"""Builds one series of a node from the ticks of its sessions. A counter becomes a rate."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class _SessionSeries:
 
 
 def series_rows(ticks: Iterable[Ticks], series: str) -> Rows:
-    """One series out of many ticks. Where sessions overlap, the one that began first counts.
+    """One series from many ticks. If sessions overlap, the one that began first counts.
 
-    Two agents on one machine, or two clocks that disagree at a restart, would otherwise count the
-    same moment twice and mix up their counters.
+    Otherwise two agents on one machine, or clocks that disagree at a restart, would count the same
+    moment twice and mix up their counters.
     """
     counter = is_counter(series)
     rows_so_far = no_rows()
@@ -95,9 +95,9 @@ def _single(ticks: Ticks, series: str) -> _SessionSeries:
 
 
 def _thinned(ticks: Ticks, series: str) -> _SessionSeries:
-    """The agent's own summaries: one tick, at the last of the ticks that it stands for.
+    """The agent's own summaries: one tick, at the last of the ticks that it summarises.
 
-    A gauge's stands for the time before it; a counter's greatest value is the one at that tick.
+    A gauge's summary covers the time before it. A counter's maximum is its value at that tick.
     """
     means, known = ticks.columns[f"{series}:mean"]
     low, high, counted = (
@@ -124,7 +124,7 @@ def _thinned(ticks: Ticks, series: str) -> _SessionSeries:
 
 
 def _companion(ticks: Ticks, name: str, known: np.ndarray, means: np.ndarray) -> np.ndarray:
-    """The column beside a thinned mean; the mean itself (a count: one) where it's missing."""
+    """The column beside a thinned mean; if missing, the mean itself, or 1 for a count."""
     fallback = np.ones_like(means) if name.endswith(":count") else means
     if name not in ticks.columns:
         return np.asarray(fallback[known])
@@ -133,10 +133,10 @@ def _companion(ticks: Ticks, name: str, known: np.ndarray, means: np.ndarray) ->
 
 
 def _with_rates(recorded: _SessionSeries) -> Rows:
-    """A counter's growth per second since the tick before.
+    """A counter's increase per second since the previous tick.
 
-    Unknown at a session's first tick, across a gap, and where the counter fell: after a reset the
-    growth could be anything from its new value up.
+    Unknown at a session's first tick, across a gap, and after a reset, when the increase could be
+    anything from the new value up.
     """
     rows, size = recorded.rows, len(recorded.value)
     places = np.arange(size)

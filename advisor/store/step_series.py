@@ -1,4 +1,4 @@
-"""Training steps as series, so that they stand on the same axis as everything else."""
+"""Training steps as series, so that charts can draw them on the same time axis."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def read_steps(
 def _training(
     store: ObjectStore, node: NodeHistory, start: datetime, end: datetime
 ) -> pd.DataFrame:
-    """Only the steps' own chunks are read. A broken object leaves a hole, as with samples."""
+    """Reads only the chunks of steps. A broken object leaves a hole, as with samples."""
     steps, _ = frames.read_steps(store, [node], start, end)
     return steps[steps["phase"] == "train"]
 
@@ -51,7 +51,7 @@ def _view(
         return None
     value, weight = known[_COLUMNS[name]], known["count"]
     length = (end - start).total_seconds()
-    # A bucket shorter than the steps would stay empty and look like a gap.
+    # A bucket shorter than the steps would be empty and look like a gap.
     longest = float((steps["duration_seconds"] * steps["count"]).max())
     count = max(int(min(buckets, length / max(2 * longest, 1e-3))), 1)
     bucket = np.clip((known["start_seconds"] / length * count).astype("int64"), 0, count - 1)

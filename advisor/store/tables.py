@@ -1,4 +1,4 @@
-"""Steps and events as tables in time order; each row knows the segment that it came in."""
+"""Steps and events as tables in time order. Each row names its segment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STEP_SCHEMA = pa.schema(
         "duration_us": pa.int64(),
         "data_wait_us": pa.int64(),
         "samples": pa.int64(),
-        # Of steps that were too many to keep singly; null for single ones.
+        # For summarised steps; null for single ones.
         "duration_min_us": pa.int64(),
         "duration_max_us": pa.int64(),
         "histogram": pa.map_(pa.int32(), pa.int64()),
@@ -49,7 +49,8 @@ def of_rows(parts: Iterable[list[tuple[Any, ...]]], schema: pa.Schema) -> pa.Tab
 
 
 def merged(parts: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
-    """Tables of different segments as one. Rows of one segment at one time keep their order."""
+    """Merge tables of different segments. Rows of one segment with the same time keep their
+    order."""
     joined = pa.concat_tables(
         [schema.empty_table(), *(part.select(schema.names).cast(schema) for part in parts)]
     )

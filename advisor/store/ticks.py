@@ -1,4 +1,4 @@
-"""Samples as they were taken: the ticks of one session at one cadence, whole numbers kept whole."""
+"""Samples as taken: the ticks of one session at one cadence, with integers kept as integers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from trimtab.wire.segment import Number
 
 
 class Session(NamedTuple):
-    """One life of an agent; in order of their starts."""
+    """One agent process. Sessions sort by their starts."""
 
     started_us: int
     id: str
 
 
 class Column(NamedTuple):
-    """`values` int64 or float64; they mean nothing where not `known`: a missing sample."""
+    """`values` are int64 or float64. Where `known` is false, the sample is missing."""
 
     values: np.ndarray
     known: np.ndarray
@@ -31,7 +31,7 @@ class Ticks:
     """Series that were read together.
 
     Attributes:
-        cadence_ms: the intended time between two ticks; what a thinned tick sums up.
+        cadence_ms: the intended time between two ticks, or the time that a thinned tick summarises.
         times_ms: int64, Unix milliseconds, rising.
         columns: by series, of the same length. A thinned one has `name:min`, `name:mean`,
             `name:max` and `name:count` instead.
@@ -44,7 +44,7 @@ class Ticks:
 
 
 def column(values: Sequence[Number]) -> Column:
-    """Whole numbers as int64; a mix as float64, exact to 2^53."""
+    """Integers as int64; mixed numbers as float64, exact to 2^53."""
     try:
         array = pa.array(values)
     except pa.ArrowInvalid:
@@ -63,7 +63,7 @@ def from_arrow(array: pa.Array) -> Column:
 def in_order(
     session: Session, cadence_ms: int, times: np.ndarray, columns: dict[str, Column]
 ) -> Ticks:
-    """Ticks in any order; of two at one millisecond the first is kept."""
+    """Ticks in any order. Of two in the same millisecond the first is kept."""
     if len(times) < 2 or bool((np.diff(times) > 0).all()):
         return Ticks(session, cadence_ms, times, columns)
     rising, chosen = np.unique(times, return_index=True)
@@ -72,7 +72,7 @@ def in_order(
 
 
 def merged(parts: Iterable[Ticks]) -> list[Ticks]:
-    """One `Ticks` a session and cadence; a series sampled twice at one time counts once."""
+    """One `Ticks` per session and cadence. A series sampled twice at one time counts once."""
     groups: dict[tuple[Session, int], list[Ticks]] = defaultdict(list)
     for part in parts:
         groups[part.session, part.cadence_ms].append(part)

@@ -1,1 +1,1 @@
-"""Successive runs of one job: does the newest cost more than expected, and since when?"""
+"""Successive runs of one job: whether the newest costs more than expected, and since when."""

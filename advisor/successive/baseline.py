@@ -1,15 +1,15 @@
-"""One run compared with the comparable runs before it; their number decides how.
+"""Compares a run with the comparable runs before it. Their number decides how.
 
 | runs before | result |
 |---|---|
 | 0 | the baseline is recorded |
 | 1, 2 | the difference, with the caveat that the noise is unknown |
 | 3 to 9 | outside of the prediction interval of the runs before, and by at least 5 % |
-| 10 and more | that, and change points (`changes`) |
+| 10 and more | that, and change points (`change_points`) |
 
-The replicate is the run, never the step: steps of one run are correlated, and two identical runs
-differ "significantly" in their steps nine times out of ten. All is done on the logarithm of the
-cost per unit of work, so a change is a ratio.
+The replicate is the run, not the step: steps of one run are correlated, and two identical runs
+differ "significantly" in their steps nine times out of ten. All calculations use the logarithm of
+the cost per unit of work, so a change is a ratio.
 """
 
 from __future__ import annotations
@@ -24,21 +24,20 @@ import numpy as np
 BASELINE, CAVEAT, INTERVAL, CHANGE_POINTS = "baseline", "caveat", "interval", "change_points"
 LEAST_FOR_INTERVAL, LEAST_FOR_CHANGE_POINTS = 3, 10
 CONFIDENCE = 0.975
-"""Of each side: one in forty would be outside by chance, if not for the gate."""
+"""Of each side: one in forty would be outside by chance, without the 5 % threshold."""
 GATE = 0.05
-"""A smaller change is not worth anybody's time, however sure."""
+"""A smaller change isn't worth the time, however certain it is."""
 POWER = 0.8
-"""The smallest detectable change is one that is seen in four of five cases."""
+"""The smallest detectable change is detected in four of five cases."""
 BETTER, WORSE, SAME = "better", "worse", "same"
 
 
 @dataclass(frozen=True)
 class BaselineComparison:
-    """Of one run against those before it. Values are in the unit that was given (not logs).
+    """A run compared with those before it. Values are in the given unit (not logs).
 
-    `low`, `high`: where the run was expected; None on the first rungs. `change` is the ratio to
-    the baseline less 1. `detects`: the smallest change that this history would see, as a ratio
-    less 1; None: none yet.
+    `low`, `high`: the expected range; None on the first rungs. `change` is the ratio to the
+    baseline minus 1. `detects`: the smallest detectable change, as a ratio minus 1; None: none yet.
     """
 
     rung: str
@@ -81,7 +80,7 @@ def compare_to_baseline(baseline: Sequence[float], value: float) -> BaselineComp
 
 
 def _direction(change: float, least: float) -> str:
-    """An improvement has to be as large a ratio as a regression."""
+    """An improvement must be as large as a regression, as a ratio."""
     if change >= least:
         return WORSE
     return BETTER if change <= -least else SAME
@@ -90,7 +89,7 @@ def _direction(change: float, least: float) -> str:
 @cache
 def _quantile(probability: float, freedom: int) -> float:
     """Of Student's t."""
-    # Here, because every process of the service would take 0.4 s longer to start.
+    # Imported here, because it would delay the start of every process by 0.4 s.
     from scipy import special
 
     return float(special.stdtrit(freedom, probability))

@@ -1,4 +1,4 @@
-"""What changed together with the cost: possible causes, never a proof."""
+"""Figures that changed together with the cost: possible causes, not proof."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ SHARES = {
     "gpu_busy_p95_pct": ("GPU busy (p95)", 1.0),
     "cpu_busy_p95_pct": ("CPU busy (p95)", 1.0),
 }
-"""Figure -> its name, and what makes percent of it. They change by points."""
+"""Figure -> its name, and the factor to percent. These change by percentage points."""
 RATIOS = {"step_seconds_p50": "median step time", "memory_p99_bytes": "memory in use (p99)"}
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Of one run: seconds of each phase per unit of work, and the figures of its summary."""
+    """A run's seconds of each phase per unit of work, and the figures of its summary."""
 
     phase_seconds: Mapping[str, float]
     figures: Mapping[str, Any]
@@ -30,7 +30,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Cause:
-    """Something that is not as it was. `weight` orders them: the larger, the likelier."""
+    """A changed figure. `weight` orders them: a larger one is a more likely cause."""
 
     what: str
     words: str
@@ -38,9 +38,9 @@ class Cause:
 
 
 def causes(before: Sequence[Measured], now: Measured) -> list[Cause]:
-    """What of `now` differs most from the median of the runs before it, the weightiest first.
+    """What differs most in `now` from the median of the runs before it, by weight.
 
-    Phases weigh by their part of the whole change of time; figures by their change.
+    Phases are weighted by their part of the change of time, figures by their change.
     """
     if not before:
         return []

@@ -1,9 +1,9 @@
-"""Where the level of a series changed: E-divisive with a t-test in place of permutations.
+"""Finds where the level of a series changed: E-divisive with a t-test instead of permutations.
 
 The energy statistic between two parts of a series (Matteson and James, "A nonparametric approach
-for multiple change point analysis of multivariate data", JASA 109, 2014) says where a change would
-be; Welch's t-test says whether it is one. Both sides have at least three runs, so that a single
-outlier is no change.
+for multiple change point analysis of multivariate data", JASA 109, 2014) gives the position of a
+possible change; Welch's t-test decides whether it is one. Both sides have at least three runs, so
+that a single outlier is not a change.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ LEAST_SEGMENT = 3
 MOST_P = 0.001
 GATE = 0.05
 MOST_POINTS = 60
-"""Of a history: what happened longer ago changes nothing now, and the work is quadratic."""
+"""The longest history that is used. Older runs don't matter now, and the work is quadratic."""
 
 
 def change_points(values: Sequence[float]) -> list[int]:
     """Indices of the first value of each new level, in order; values above 0.
 
-    A change is at least 5 % and would come by chance once in a thousand.
+    A change is at least 5 % and would occur by chance once in a thousand cases.
     """
     logs = np.log(np.asarray(values, dtype=float))
     points = sorted(_split(logs, 0, len(logs)))
@@ -41,7 +41,7 @@ def change_points(values: Sequence[float]) -> list[int]:
 
 
 def _split(logs: Any, start: int, end: int) -> list[int]:
-    """The strongest change in a stretch, then those before and after it."""
+    """The strongest change in a range, then those before and after it."""
     point = _strongest(logs[start:end])
     if point is None or not _is_change(logs[start : start + point], logs[start + point : end]):
         return []
@@ -50,7 +50,7 @@ def _split(logs: Any, start: int, end: int) -> list[int]:
 
 
 def _strongest(logs: Any) -> int | None:
-    """Where the energy statistic of the two sides is largest; None: too short for two sides."""
+    """The index with the largest energy statistic; None: too short for two sides."""
     count = len(logs)
     if count < 2 * LEAST_SEGMENT:
         return None
@@ -85,7 +85,7 @@ def _welch_p_value(before: Any, after: Any) -> float:
 
     `scipy.stats` has it, too, but its import takes 0.7 s of each process that analyses.
     """
-    # Here, because every process of the service would take 0.4 s longer to start.
+    # Imported here, because it would delay the start of every process by 0.4 s.
     from scipy import special
 
     own = [(float(side.var(ddof=1)) / len(side), len(side) - 1) for side in (before, after)]

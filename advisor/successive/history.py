@@ -1,9 +1,9 @@
-"""A job's comparable runs in order: a verdict on each, and which of them the next run confirmed.
+"""Judges a job's comparable runs in order; the next run confirms or clears each verdict.
 
-A run outside of what was expected is suspected. If the next comparable run is outside on the same
-side, both are confirmed and are the new baseline; if not, the suspicion is cleared and that run
-stays out of the baseline. So one outlier raises no alarm, and a lasting new level is judged by
-itself from then on.
+A run outside the expected range is suspected. If the next comparable run is outside on the same
+side, both are confirmed and become the new baseline. If not, the suspicion is cleared and that run
+isn't part of the baseline. So one outlier raises no alarm, and a lasting new level has its own
+baseline from then on.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from advisor.successive.change_points import MOST_POINTS, change_points
 
 OK, SUSPECTED, CONFIRMED, CLEARED = "ok", "suspected", "confirmed", "cleared"
 MOST_BASELINE = 30
-"""The newest: the world changes slowly under every job."""
+"""The newest runs only, because the conditions of a job change slowly."""
 
 
 @dataclass(frozen=True)
 class Observation:
-    """One run: its cost per unit of work, at one price for all."""
+    """A run's cost per unit of work, at the same price for all runs."""
 
     number: int
     value: float
     is_pinned: bool = False
-    """The baseline is made of pinned runs alone, where there are some."""
+    """If there are pinned runs, only these make up the baseline."""
 
 
 @dataclass(frozen=True)
 class JudgedRun:
-    """`since`: the number of the first run at the new level, where the level has changed."""
+    """`since`: the number of the first run at the new level, if the level has changed."""
 
     number: int
     comparison: BaselineComparison
@@ -47,7 +47,7 @@ class JudgedRun:
 
 
 def judge_runs(observations: Iterable[Observation]) -> list[JudgedRun]:
-    """Each comparable run, in order; at most the last `MOST_POINTS`."""
+    """The verdict on each comparable run, in order; at most the last `MOST_POINTS`."""
     history = _History()
     for observation in list(observations)[-MOST_POINTS:]:
         history.add(observation)
@@ -55,7 +55,7 @@ def judge_runs(observations: Iterable[Observation]) -> list[JudgedRun]:
 
 
 class _History:
-    """What is known after each run."""
+    """The state after each run."""
 
     def __init__(self) -> None:
         self.judged_runs: list[JudgedRun] = []
@@ -113,7 +113,7 @@ class _History:
             self.judged_runs[-1] = replace(self.judged_runs[-1], status=CLEARED)
 
     def _gradual_change(self) -> int | None:
-        """The first run of a new level that no single run was far enough out to show."""
+        """The first run of a new level, if no single run differed enough to show it."""
         if self._pinned or len(self._level) <= LEAST_FOR_CHANGE_POINTS:
             return None
         points = change_points([each.value for each in self._level])

@@ -1,4 +1,4 @@
-"""A run's comparison with its baseline in words, and the smallest change that it can detect."""
+"""The text of a run's comparison with its baseline, and the smallest detectable change."""
 
 from __future__ import annotations
 

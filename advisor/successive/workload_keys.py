@@ -14,8 +14,7 @@ CONFIGURATION = frozenset(
      "node", "nodes", "nproc", "process", "processes", "world", "rank", "ranks", "strategy",
      "accumulate", "accumulation", "compile", "instance", "purchase"]
 )  # fmt: skip
-"""A parameter with one of these words in its name is how the work is done: tuning it is no other
-work."""
+"""Parameters with one of these words in their name tune how the work is done, not the work."""
 NEUTRAL = frozenset(
     ["lr", "learning", "seed", "momentum", "decay", "beta", "beta1", "beta2", "eps", "epsilon",
      "warmup", "schedule", "scheduler", "patience", "epoch", "epochs", "step", "steps", "name",
@@ -24,23 +23,24 @@ NEUTRAL = frozenset(
      "notes", "verbose", "debug", "date", "time", "port", "host", "url", "project", "experiment",
      "commit", "version"]
 )  # fmt: skip
-"""A parameter with one of these changes neither the work of a sample nor how it is done."""
+"""Parameters with one of these words change neither the work nor how it is done."""
 WORK = frozenset(["data", "dataset", "datasets", "corpus", "model", "arch", "architecture", "task"])
-"""What is worked on, whatever else is in the name: `data_dir`, `model_name`, `dataset_version`."""
+"""Parameters with one of these words always define the work: `data_dir`, `model_name`."""
 
 
 def workload_key(workload: Mapping[str, Any], parameters: Mapping[str, Any]) -> str:
-    """Of runs of a job that do the same work a sample: entry point, dataset, model, and parameters
+    """The key of runs that do the same work per sample: entry point, dataset, model, and parameters
     that are neither tuning knobs nor bookkeeping."""
     own = {name: v for name, v in parameters.items() if _is_work(_words(name))}
     return _digest({"workload": workload, "parameters": own})
 
 
 def configuration_key(configuration: Mapping[str, Any]) -> str:
-    """Of runs that do it in the same way: machines, purchase option, batch, loader, precision.
+    """The key of runs that do the work in the same way: machines, purchase option, batch, loader,
+    precision.
 
     Args:
-        configuration: machines and parameters together, as a run keeps them.
+        configuration: machines and parameters together, as stored with a run.
     """
     return _digest({name: v for name, v in configuration.items() if _words(name) & CONFIGURATION})
 

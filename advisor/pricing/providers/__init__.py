@@ -1,6 +1,6 @@
-"""What is particular to each provider of machines: its services, names, minimums and price source.
+"""The providers of machines: their services, names, minimums and price sources.
 
-A module or package here that has a `PROVIDER` is found by being here. Its bundled prices and
+Each module or package here with a `PROVIDER` is registered automatically. Its bundled prices and
 machines are `advisor/pricing/tables/NAME/prices.csv` and `hardware.csv`, if it has any.
 """
 
@@ -15,7 +15,7 @@ from types import MappingProxyType
 from advisor.pricing.providers.provider import Provider, Service
 
 DEFAULT = "aws"
-"""Of a machine whose agent reports an instance type, but no provider."""
+"""The provider of a machine whose agent reports an instance type only."""
 
 
 @cache
@@ -29,13 +29,13 @@ def providers() -> Mapping[str, Provider]:
 
 
 def provider(name: str) -> Provider:
-    """The provider of this name; of an unknown one nothing particular is known."""
+    """The provider of this name; a generic one if the name is unknown."""
     return providers().get(name) or Provider()
 
 
 @cache
 def services() -> Mapping[str, Service]:
-    """What machines are sold as, by name."""
+    """All services by name."""
     every = (service for each in providers().values() for service in each.services)
     return MappingProxyType({service.name: service for service in every})
 
@@ -49,19 +49,19 @@ def minimum_seconds() -> Mapping[str, int]:
 
 
 def machine_name(instance_type: str) -> str:
-    """The machine behind what a service sells: `p4d.24xlarge` of `ml.p4d.24xlarge`."""
+    """The machine of a service's instance type: `p4d.24xlarge` for `ml.p4d.24xlarge`."""
     for service in services().values():
         instance_type = instance_type.removeprefix(service.type_prefix)
     return instance_type
 
 
 def sold_as(service: str, machine: str) -> str:
-    """A machine's name as a service sells it."""
+    """A machine's name in a service."""
     known = services().get(service)
     return f"{known.type_prefix}{machine}" if known else machine
 
 
 def availability_service(service: str) -> Service | None:
-    """The service whose list of machines says what this one has; None: it has a list of its own."""
+    """The service whose list of machines also applies to this one; None: it has its own list."""
     known = services().get(service)
     return services().get(known.availability_from) if known else None

@@ -1,4 +1,4 @@
-"""Azure. None of its prices are bundled: none that was found has a date of its own."""
+"""Azure. None of its prices are bundled, because no dated ones were found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Own machines: priced by the hour of a machine, or of each GPU in use."""
+"""Own machines, priced per machine-hour or per GPU-hour in use."""
 
 from __future__ import annotations
 

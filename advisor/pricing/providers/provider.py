@@ -1,4 +1,4 @@
-"""What the rest needs to know of a provider of machines. A provider overrides what differs."""
+"""The interface of a provider of machines. Providers override what differs."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from typing import Any, Generic, Literal, TypeVar
 from advisor.pricing.price import PriceKey, PriceRow
 
 MACHINE = "machine"
-"""The service of a machine of which nothing else is known."""
+"""The service of a machine if nothing else is known."""
 
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
 class Service:
-    """What a provider sells machines as."""
+    """A service under which a provider sells machines."""
 
     name: str
     """In price rows, and as agents report it."""
     title: str
     type_prefix: str = ""
-    """Stands before the name of the machine: SageMaker sells X as `ml.X`."""
+    """Prefix of the machine's name: SageMaker sells X as `ml.X`."""
     minimum_seconds: int = 0
-    """Billed at least, for each start of a machine."""
+    """The minimum time billed for each start of a machine."""
     availability_from: str = ""
-    """The service whose list of machines is used for this one too; empty: it has its own."""
+    """The service whose list of machines also applies to this one; empty: it has its own."""
 
 
 @dataclass(frozen=True)
 class PriceSource:
-    """One list that a provider gives for a region."""
+    """One list that a provider has for a region."""
 
     name: str
     """Unique among all providers."""
@@ -43,18 +43,18 @@ class PriceSource:
 
 @dataclass(frozen=True)
 class Offer:
-    """An on-demand price, and since when it is valid."""
+    """An on-demand price and its start date."""
 
     key: PriceKey
     usd_per_hour: Decimal
     effective_from: datetime
     source: str
-    """As a cost names it."""
+    """As shown with costs."""
 
 
 @dataclass(frozen=True)
 class SpotPrice:
-    """What a spot machine cost in a zone from `since` on."""
+    """The price of a spot machine in a zone from `since` on."""
 
     key: PriceKey
     usd_per_hour: Decimal
@@ -64,18 +64,18 @@ class SpotPrice:
 
 @dataclass(frozen=True)
 class Page(Generic[Item]):
-    """What one answer held, and the token of the next; empty at the end."""
+    """The items of one page, and the token of the next page; empty at the end."""
 
     items: tuple[Item, ...]
     next_token: str
 
 
 class ProviderError(Exception):
-    """The provider refuses or can't be reached; the message says why."""
+    """The provider refuses or can't be reached. The message says why."""
 
 
 class TokenRefusedError(ProviderError):
-    """A list can't be resumed from this page; begin again."""
+    """A list can't be resumed from this page and must be restarted."""
 
 
 class Provider:
@@ -88,22 +88,22 @@ class Provider:
     purchase_options: Mapping[str, str] = MappingProxyType(
         {"on_demand": "On demand", "spot": "Spot"}
     )
-    """As price rows name them -> for a person."""
+    """Name in price rows -> displayed name."""
     needs_instance_type = False
-    """Whether every price is of one type: then an own rate for "any type" is a mistake."""
+    """Whether every price is for one type, so that an own rate for "any type" is an error."""
     sources: tuple[PriceSource, ...] = ()
     """The lists that can be refreshed; empty: bundled prices and own rates only."""
 
     def service_of(self, instance_type: str) -> str:
-        """The service of a machine whose agent didn't name one."""
+        """The service of a machine if its agent didn't report one."""
         return MACHINE
 
     def priced_like(self, key: PriceKey) -> PriceKey | None:
-        """What an unknown price can be estimated from; None: from nothing."""
+        """The key of a price to estimate an unknown one from; None: not possible."""
         return None
 
     def estimates(self, key: PriceKey, rows: Iterable[PriceRow]) -> Iterator[PriceRow]:
-        """Prices of `key` from the rows of `priced_like(key)`."""
+        """Prices of `key`, estimated from the rows of `priced_like(key)`."""
         return iter(())
 
     def has_credentials(self) -> bool:
@@ -118,13 +118,13 @@ class Provider:
         since: datetime,
         instance_types: Sequence[str],
     ) -> Iterator[Page[Any]]:
-        """What is left of a list of offers, spot prices or machines from `token` on.
+        """The remaining pages of a list of offers, spot prices or machines, from `token` on.
 
         Args:
             since: spot prices from then on.
-            instance_types: spot prices of these alone.
+            instance_types: spot prices of these types only.
 
         Raises:
-            ProviderError: it can't be had; `TokenRefusedError`: begin again.
+            ProviderError: the list can't be read; `TokenRefusedError`: restart it.
         """
         raise ProviderError(f"{self.title} has no source {source}")

@@ -54,7 +54,7 @@ class Aws(Provider):
         since: datetime,
         instance_types: Sequence[str],
     ) -> Iterator[Page[Any]]:
-        # boto3 takes 30 MB: only a process that asks AWS pays for it.
+        # boto3 takes 30 MB, so only processes that query AWS import it.
         from advisor.pricing.providers.aws import pages
 
         if source == MACHINES:

@@ -1,4 +1,4 @@
-"""AWS's bulk price files, for machines without credentials: fetched once, read in a stream.
+"""AWS's bulk price files, for services without credentials. Downloaded once, read as a stream.
 
 One file holds every price of a service in a region, some hundred megabytes for EC2. It lists all
 products first and their prices after, so only the products that matter are kept in memory.
@@ -26,19 +26,19 @@ _TIMEOUT_SECONDS = 60
 _SPACE = re.compile(r"[\s,:]*")
 
 Progress = Callable[[int, int], None]
-"""Bytes so far, and in all (0: not known)."""
+"""Bytes so far, and in total (0: unknown)."""
 
 
 def public_url(service: str, region: str) -> str:
-    """Where AWS keeps the newest file of one service and region, open to everybody."""
+    """The public URL of the newest file of one service and region."""
     return PUBLIC_URL.format(code=SERVICE_CODES[service], region=region)
 
 
 def fetch(url: str, folder: Path, progress: Progress) -> Path:
-    """The file at `url`, in `folder`. An interrupted fetch is resumed.
+    """Download `url` to `folder`. An interrupted download is resumed.
 
     Raises:
-        requests.RequestException: it can't be had.
+        requests.RequestException: the download failed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     whole = folder / "-".join(part for part in urlsplit(url).path.split("/") if part)
@@ -66,7 +66,7 @@ def offers(file: TextIO) -> Iterator[Offer]:
     """The on-demand prices of training machines in a bulk file.
 
     Raises:
-        ValueError: it is no such file, or it ends too early.
+        ValueError: not such a file, or it is truncated.
     """
     stream = _Stream(file)
     products: dict[str, dict[str, Any]] = {}
@@ -108,7 +108,7 @@ def _priced(stream: _Stream, service: str, products: dict[str, dict[str, Any]]) 
 
 
 class _Stream:
-    """A JSON document, of which one value at a time is in memory."""
+    """A streaming JSON parser that keeps one value in memory."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -117,14 +117,14 @@ class _Stream:
         self._decoder = json.JSONDecoder()
 
     def members(self) -> Iterator[str]:
-        """The names in the object that comes next; read each one's value before the next name."""
+        """The names in the next object. Read the value of each before the next name."""
         self._expect("{")
         while self._next() != "}":
             yield self.value()
         self._at += 1
 
     def value(self) -> Any:
-        """What comes next, whole."""
+        """The whole next value."""
         self._next()
         while True:
             try:
@@ -145,7 +145,7 @@ class _Stream:
         self._at += 1
 
     def _next(self) -> str:
-        """The next character that isn't between values."""
+        """The next character of a value."""
         while True:
             space = _SPACE.match(self._text, self._at)
             self._at = space.end() if space else self._at

@@ -1,4 +1,4 @@
-"""An instance type from `DescribeInstanceTypes`, as the catalogue has it."""
+"""Converts an instance type from `DescribeInstanceTypes` to a catalogue entry."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GB = 1000**3
 
 @dataclass(frozen=True)
 class _Accelerators:
-    """What a type has besides its CPU; nothing: all empty."""
+    """The accelerators of a type; all empty: none."""
 
     vendor: str = ""
     model: str = ""
@@ -72,7 +72,7 @@ def _architecture(processor: Mapping[str, Any]) -> str:
 
 
 def _network_gbps(entry: Mapping[str, Any]) -> tuple[float | None, float | None]:
-    """Of all network cards together: baseline and peak."""
+    """Baseline and peak of all network cards together."""
     cards = entry.get("NetworkInfo", {}).get("NetworkCards", [])
     return _sum(cards, "BaselineBandwidthInGbps"), _sum(cards, "PeakBandwidthInGbps")
 

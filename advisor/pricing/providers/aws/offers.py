@@ -1,4 +1,4 @@
-"""An entry of the AWS Price List as a price, from the query API and from the bulk files alike.
+"""Converts entries of the AWS Price List to prices, from the query API and the bulk files.
 
 The schema is that of `GetProducts` (botocore's service model `pricing/2017-10-15`) and of the bulk
 offer files: https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/reading-service-price-list-file-for-services.html
@@ -20,7 +20,7 @@ SERVICE_CODES = {EC2: "AmazonEC2", SAGEMAKER: "AmazonSageMaker"}
 PRICE_LIST = "AWS Price List"
 _TRAINING = "training"
 _SUFFIX = "-Training"
-"""Which older entries put behind the type."""
+"""Older entries add this to the type."""
 
 LINUX_ON_DEMAND = {
     "tenancy": "Shared",
@@ -29,12 +29,12 @@ LINUX_ON_DEMAND = {
     "capacitystatus": "Used",
     "marketoption": "OnDemand",
 }
-"""The attributes that leave one on-demand price of a Linux machine for each instance type."""
+"""Attributes that select one on-demand Linux price per instance type."""
 _EC2_FAMILIES = ("Compute Instance", "Compute Instance (bare metal)")
 
 
 def filters(service: str, region: str) -> list[dict[str, str]]:
-    """The filters of `GetProducts`; one filter can't name both families of EC2."""
+    """The filters of `GetProducts`. One filter can't select both product families of EC2."""
     wanted = {"regionCode": region} | (LINUX_ON_DEMAND if service == EC2 else {})
     if service == SAGEMAKER:
         wanted["productFamily"] = "ML Instance"
@@ -44,10 +44,10 @@ def filters(service: str, region: str) -> list[dict[str, str]]:
 
 
 def offer(service: str, document: str | Mapping[str, Any]) -> Offer | None:
-    """The on-demand price of a training machine; None: the entry is about something else.
+    """The on-demand price of a training machine; None: the entry is for something else.
 
     Args:
-        document: `{product, terms}`, as text or read already (the API gives either).
+        document: `{product, terms}`, as text or parsed (the API returns either).
     """
     entry = json.loads(document) if isinstance(document, str) else document
     product = entry.get("product") or {}
@@ -61,7 +61,7 @@ def offer(service: str, document: str | Mapping[str, Any]) -> Offer | None:
 
 
 def instance_type(service: str, product: Mapping[str, Any]) -> str | None:
-    """The type that a product is an hour of; None: it is no machine for training."""
+    """The instance type of a product; None: not a training machine."""
     attributes = product.get("attributes") or {}
     if not attributes.get("regionCode"):
         return None
@@ -76,7 +76,7 @@ def _ec2(product: Mapping[str, Any], attributes: Mapping[str, str]) -> str | Non
 
 
 def _sagemaker(_product: Mapping[str, Any], attributes: Mapping[str, str]) -> str | None:
-    """Hosting, notebooks and processing have prices of their own, under the same instance name."""
+    """Hosting, notebooks and processing have their own prices with the same instance name."""
     if attributes.get("component", "").lower() != _TRAINING:
         return None
     name = attributes.get("instanceName") or attributes.get("instanceType") or ""

@@ -25,18 +25,18 @@ from advisor.pricing.providers.provider import (
 )
 
 PRICE_LIST_REGION = "us-east-1"
-"""The Price List answers for all regions from three of them; this is the first."""
+"""The Price List API runs in three regions and answers for all; this is the first."""
 MOST_PRODUCTS = 100
 MOST_SPOT_PRICES = 1000
 SPOT_HISTORY = "AWS spot price history"
 LINUX = "Linux/UNIX"
 _RETRIES = Config(retries={"mode": "standard", "max_attempts": 10})
-"""Throttling and lost connections are tried again with a growing pause, by botocore."""
+"""botocore retries throttling and lost connections with growing pauses."""
 _STALE_TOKENS = ("ExpiredNextTokenException", "InvalidNextTokenException", "InvalidNextToken")
 
 
 def has_credentials() -> bool:
-    """Whether boto3 finds any: in the environment, a profile, or from an instance role."""
+    """Whether boto3 finds credentials: in the environment, a profile, or an instance role."""
     return boto3.Session().get_credentials() is not None
 
 
@@ -70,7 +70,7 @@ def spot_prices(
 
 
 def machines(region: str, token: str = "") -> Iterator[Page[InstanceType]]:
-    """What can be started in a region, and what it is."""
+    """The instance types available in a region, with their hardware."""
     today = datetime.now(UTC).date()
     for answer in _answers(_ec2(region).describe_instance_types, {"MaxResults": 100}, token):
         types = tuple(described(entry, today) for entry in answer["InstanceTypes"])

@@ -1,9 +1,9 @@
-"""SageMaker's training prices where none is known: EC2's list price by what is usually added.
+"""Estimates unknown SageMaker training prices from EC2's list prices and the usual surcharge.
 
-There is no one surcharge: on 56 pairs of list prices from 2020 to 2025 it was 15 % (p4d, p5), 20 %
-(CPU types, p3.8xlarge), 25 % (g4dn, g5, g6 from 2xlarge) and 40 % (g4dn.xlarge, g5.xlarge). So the
+The surcharge varies: on 56 pairs of list prices from 2020 to 2025 it was 15 % (p4d, p5), 20 % (CPU
+types, p3.8xlarge), 25 % (g4dn, g5, g6 from 2xlarge) and 40 % (g4dn.xlarge, g5.xlarge). So the
 type's own ratio overrides its family's, and that overrides the median of all CPU or accelerated
-types. Whatever comes of it is `estimated`. Of spot prices nothing is derived.
+types. The result is `estimated`. Spot prices are not used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RATIO_DIGITS = Decimal("0.0001")
 
 @dataclass(frozen=True)
 class Ratio:
-    """SageMaker's price over EC2's: of a type, a family, or a class of types."""
+    """The ratio of SageMaker's to EC2's price, for a type, a family, or a class of types."""
 
     value: Decimal
     scope: str
@@ -44,7 +44,7 @@ def _ratios() -> MappingProxyType[tuple[str, str], Ratio]:
 
 
 def ratio(instance_type: str) -> Ratio | None:
-    """Of `p4d.24xlarge` or `ml.p4d.24xlarge`; None: an unknown type."""
+    """The ratio for `p4d.24xlarge` or `ml.p4d.24xlarge`; None: an unknown type."""
     name = instance_type.removeprefix(SAGEMAKER_PREFIX)
     machine = catalogue().get(name)
     if machine is None:
@@ -55,7 +55,7 @@ def ratio(instance_type: str) -> Ratio | None:
 
 
 def ec2_key(key: PriceKey) -> PriceKey | None:
-    """The EC2 price that an unknown training price is derived from; None: from none."""
+    """The key of the EC2 price to estimate a training price from; None: not possible."""
     if key.service != SAGEMAKER or key.purchase_option != "on_demand":
         return None
     return replace(key, service=EC2, instance_type=key.instance_type.removeprefix(SAGEMAKER_PREFIX))

@@ -1,4 +1,4 @@
-"""What AWS sells machines as."""
+"""AWS's services for machines."""
 
 from __future__ import annotations
 
