@@ -2,7 +2,7 @@
 
     python bench/busy_training.py SECONDS
 
-It keeps about half a core busy, unevenly, so that the agent's series move as a training's do.
+It keeps about half a core busy, unevenly, so that the agent's series vary as in a real training.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""What the pages of a job with very many runs cost the server.
+"""The server time of the pages of a job with many runs.
 
     python bench/history.py [--runs 10000] [--check]
 
-Makes a workspace with one job of so many analysed runs, and a tenth as many of other jobs, in an
-SQLite database of its own. Asks each page over Django's own handler, signed in, and prints the
-median of some times: of the processor, the database's work included, and by the clock, which grows
-with what else runs on the machine. Nothing is cached. `--check` exits with 1 where the processor
-needs 200 ms or more.
+Creates a workspace with one job of that many analysed runs, and a tenth as many runs of other jobs,
+in its own SQLite database. Requests each page through Django's handler, signed in, and prints the
+median CPU time (with the database's work) and wall time, which depends on the machine's load.
+Nothing is cached. `--check` exits with 1 if a page needs 200 ms of CPU time or more.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ def _set_up() -> None:
 
 
 class _History:
-    """The rows, and somebody who is signed in."""
+    """The rows, and a signed-in client."""
 
     def __init__(self, count: int) -> None:
         from django.test import Client
@@ -196,7 +195,7 @@ def _session(node, run):  # type: ignore[no-untyped-def]
 
 
 def _measured(history: _History) -> Iterator[str]:
-    """Prints each; yields those that take too long."""
+    """Prints each page's times. Yields the pages that take too long."""
     print(f"{'':34}{'processor':>10}{'clock':>10}")
     for name, ask in _questions(history):
         ask()
@@ -234,7 +233,7 @@ def _questions(history: _History) -> Iterator[tuple[str, Callable[[], None]]]:
 
 
 def _timed(ask: Callable[[], None]) -> tuple[float, float]:
-    """Seconds of the processor and of the clock."""
+    """CPU and wall seconds."""
     began = time.process_time(), time.perf_counter()
     ask()
     return time.process_time() - began[0], time.perf_counter() - began[1]

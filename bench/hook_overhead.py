@@ -1,13 +1,14 @@
-"""What the training hook costs: a PyTorch loop with and without it, in turns, in one process.
+"""The overhead of the training hook: a PyTorch loop alternately with and without it, in one
+process.
 
     python -m bench.hook_overhead            prints the figures
-    python -m bench.hook_overhead --check    fails where a promise is broken
+    python -m bench.hook_overhead --check exits with 1 if a promise is broken
 
-Turns of one process share its memory, its caches and the weather of the machine, so that their
-difference is the hook's. Measured are an event alone, again and again; a loop of torch that does
-next to nothing a step, where each event meets cold caches (beside it a hook of torch's that does
-nothing at all); and a loop with a small network, where it should drown in the noise.
-TRIMTAB_TEST_TORCH_PYTHON names a Python with torch, if this one has none.
+Turns in one process share its memory, its caches and the machine's load, so their difference is the
+hook's. Measured are: a single event, repeated; a torch loop with almost empty steps, in which each
+event meets cold caches (compared with a torch hook that does nothing); and a loop with a small
+network, where the overhead should be within noise. TRIMTAB_TEST_TORCH_PYTHON names a Python with
+torch, if this one has none.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from pathlib import Path
 from trimtab import hooks
 
 EVENT_MICROSECONDS = 1.0
-"""The promise, for an event alone; a step is two: a batch arrives, the optimizer steps."""
+"""The promise for a single event. A step has two: a batch arrives, the optimizer steps."""
 NOISE_PCT = 1.0
-"""A difference of a real loop's step below this can't be told from noise."""
+"""A smaller difference in a real loop's step is within noise."""
 PAIRS = 60
 
 WORKER = '''

@@ -1,11 +1,11 @@
-"""Bodies that mean harm, sent to the real service: what each answer takes in time and memory.
+"""Sends hostile bodies to the real service and measures the time and memory of each answer.
 
     python -m bench.hostile            prints the figures
-    python -m bench.hostile --check    fails where a promise is broken
+    python -m bench.hostile --check exits with 1 if a promise is broken
 
-Each is refused with a 4xx that names the field, within a second and 100 MB of the web server's
-memory over what it had, and leaves the run that is there as it was. A good segment, sent in the
-same call, is the baseline.
+Each must be refused with a 4xx that names the field, within a second and with at most 100 MB of
+additional memory of the web server, and must not change the existing run. A valid segment, sent in
+the same run, is the baseline.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Measured:
     field: str
     seconds: float
     more_bytes: int
-    """The highest of any web process over what it held before."""
+    """The highest increase of any web process."""
 
     @property
     def is_kept(self) -> bool:
@@ -79,7 +79,7 @@ def _text(agent: FakeAgent, change: Callable[[dict[str, Any]], None], tail: byte
 
 
 def _columns(document: dict[str, Any]) -> dict[str, Any]:
-    """Of the only block; nothing else is left, so that nothing good is taken with it."""
+    """In the only block, so that nothing valid is accepted with it."""
     for part in ("steps", "step_summaries", "events"):
         document.pop(part, None)
     columns: dict[str, Any] = document["blocks"][0]["columns"]
@@ -152,7 +152,7 @@ def measure(service: Service) -> tuple[Measured, list[Measured]]:
 
 
 def _run(service: Service, run_id: UUID) -> dict[str, Any]:
-    """As the API tells it, once its analysis is final."""
+    """As the API returns it, once its analysis is final."""
     headers = {"Authorization": f"Bearer {service.token}"}
     told: dict[str, Any] = {}
 

@@ -1,12 +1,12 @@
-"""How soon a finding of a running run appears, short and long, on a real service.
+"""The delay of findings of short and long running runs, on a real service.
 
     python -m bench.live_findings            prints the figures
-    python -m bench.live_findings --check    fails where the promise is broken
+    python -m bench.live_findings --check exits with 1 if the promise is broken
 
-A run works for some hours (uploaded at once, with old times), then hangs. Measured is the time from
-the upload that carries the last evidence to the finding in the API. An agent seals what it sampled
-every ten seconds, which comes on top. The evidence comes as the second of two uploads at once, the
-worst for the schedule: the first is being looked at then.
+A run works for some hours (uploaded at once, with old times), then hangs. The benchmark measures
+the time from the upload with the last evidence to the finding in the API. An agent adds up to ten
+seconds, because it seals segments every ten seconds. The evidence is in the second of two uploads
+at once, which is the worst case: the look at the first is still running.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MINUTE_MS, TICK_MS = 60_000, 5_000
 
 
 class Client:
-    """What a test client does, over HTTP."""
+    """A test client over HTTP."""
 
     def __init__(self, url: str) -> None:
         self.url, self.session = url, requests.Session()

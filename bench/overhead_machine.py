@@ -1,8 +1,8 @@
-"""What the machine itself takes to wake a process that rests between its ticks.
+"""The machine's own cost of waking a process that sleeps between its ticks.
 
-Some virtual machines lose their hold of memory that rests: touching it again then costs an exit to
-the host for each page, counted as the process's own time. An agent, which rests for most of its
-life, pays that at every tick, and its seconds of CPU are the machine's rather than its own.
+Some virtual machines give idle memory back to the host. Touching a page again then costs an exit to
+the host, which counts as the process's time. An agent sleeps most of the time, so it pays this at
+every tick, and its CPU seconds mostly measure the machine.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MUCH = 5
 
 
 class RestedMemory:
-    """Looked at from time to time, seldom enough to leave the caches to what is measured."""
+    """Measured rarely enough to leave the caches to the measured processes."""
 
     def __init__(self) -> None:
         self._memory = bytearray(PAGES * PAGE_BYTES)
@@ -24,7 +24,7 @@ class RestedMemory:
         self._rested_us: list[float] = []
 
     def look(self) -> None:
-        """Takes half a second, and milliseconds of the processor."""
+        """Takes half a second, but only milliseconds of CPU time."""
         self._touch_us()
         self._at_once_us.append(self._touch_us())
         time.sleep(REST_SECONDS)

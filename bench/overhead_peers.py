@@ -1,4 +1,4 @@
-"""Other monitors that do a part of what the agent does, each as its own documentation starts it."""
+"""Other monitors that do part of what the agent does, each started as its documentation says."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ time.sleep(1e6)
 
 @dataclass
 class Started:
-    """A monitor at work. `pids` are its processes' roots."""
+    """A running monitor. `pids` are its root processes."""
 
     name: str
     process: subprocess.Popen[str]
     sender: str = ""
-    """Its part of the server's paths; empty: it sends nothing."""
+    """Its path prefix on the server; empty: it sends nothing."""
     sent_bytes: int | None = None
     samples: int | None = None
     series: int | None = None
@@ -50,7 +50,7 @@ class Started:
 def start(
     folder: Path, interval_seconds: float, url: str, bundle: Path
 ) -> tuple[list[Started], list[str]]:
-    """Those that are there or can be installed; and a line for each that isn't."""
+    """The monitors that are available or can be installed. Prints a line for each other one."""
     peers, missing = [], []
     for name, begin in (("MLflow", _mlflow), ("W&B offline", _wandb), ("node_exporter", _node)):
         try:
@@ -61,7 +61,7 @@ def start(
 
 
 class Scraper(threading.Thread):
-    """Asks an exporter as Prometheus does, so that it has something to do."""
+    """Scrapes an exporter as Prometheus does, to give it work."""
 
     def __init__(self, address: str, interval_seconds: float) -> None:
         super().__init__(daemon=True)
@@ -69,7 +69,7 @@ class Scraper(threading.Thread):
         self.received_bytes = self.series = self.samples = 0
 
     def run(self) -> None:
-        """Until the exporter is gone."""
+        """Scrapes until the exporter has ended."""
         with suppress(OSError, http.client.HTTPException):
             while True:
                 self._scrape()
@@ -117,7 +117,7 @@ def _node(folder: Path, interval: float, url: str, bundle: Path) -> Started:
 
 
 def _installed(package: str, folder: Path) -> str:
-    """A Python that has it: that of an earlier run's environment, or a new one."""
+    """A Python with the package: from an earlier run's environment, or a new one."""
     venv = Path(os.environ.get("TRIMTAB_PEERS", folder)) / package
     python = venv / "bin" / "python"
     if not python.exists():

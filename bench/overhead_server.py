@@ -1,4 +1,4 @@
-"""A local HTTPS service that takes what agents and trackers send, and counts it."""
+"""A local HTTPS service that receives and counts the uploads of agents and trackers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SYSTEM_BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
 class Taken:
-    """What one sender sent: bytes with their headers, samples, late ticks."""
+    """The uploads of one sender: bytes with headers, samples, late ticks."""
 
     def __init__(self) -> None:
         self.requests = self.sent_bytes = self.samples = self.ticks = 0
@@ -27,7 +27,7 @@ class Taken:
 
 
 class TakingServer:
-    """Tells senders apart by the first part of the path: https://127.0.0.1:PORT/<sender>/..."""
+    """Identifies senders by the first part of the path: https://127.0.0.1:PORT/<sender>/..."""
 
     def __init__(self, folder: Path) -> None:
         self.taken: dict[str, Taken] = defaultdict(Taken)
@@ -73,7 +73,7 @@ class TakingServer:
                 self.do_POST()
 
             def log_message(self, *arguments: object) -> None:
-                """Figures are printed at the end."""
+                """Prints the figures at the end."""
 
         return Handler
 

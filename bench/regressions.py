@@ -3,9 +3,9 @@
     python bench/regressions.py [--check] [--histories 4000]
 
 Seeded simulation: runs whose cost per unit of work varies log-normally from run to run. Prints
-false alarms, power for +10 %, and runs that are made of autocorrelated steps. `--check` exits with
-1 where a promise isn't kept: at most 1 % false alarms at 2 % variation, power for +10 % of at least
-0.75 with 4 runs before and 0.9 with 8, and no significance from the steps of equal runs.
+false alarms, power for +10 %, and results for runs of autocorrelated steps. `--check` exits with 1
+if a promise is broken: at most 1 % false alarms at 2 % variation, power for +10 % of at least 0.75
+with 4 runs before and 0.9 with 8, and no significance from the steps of equal runs.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _called_worse(
 
 
 def false_alarms(random: np.random.Generator, times: int) -> list[str]:
-    """Newest runs that are called dearer though nothing changed."""
+    """Newest runs that are judged worse although nothing changed."""
     print("false alarms            " + "".join(f"n={n:<6}" for n in RUNS_BEFORE))
     failed = []
     for variation in (0.01, 0.02, 0.05):
@@ -81,7 +81,7 @@ def false_alarms(random: np.random.Generator, times: int) -> list[str]:
 
 
 def power(random: np.random.Generator, times: int) -> list[str]:
-    """Newest runs that are 10 % dearer and called so."""
+    """Newest runs that cost 10 % more and are judged so."""
     print("power for +10 %")
     failed = []
     for variation in (0.01, 0.02, 0.05):
@@ -98,7 +98,7 @@ def power(random: np.random.Generator, times: int) -> list[str]:
 
 
 def detectable(random: np.random.Generator, times: int) -> list[str]:
-    """Whether the smallest detectable change is seen as often as it says."""
+    """Whether the smallest detectable change is detected as often as stated."""
     print("seen at the smallest detectable change (0.80 is what it says)")
 
     def one(before: int) -> bool:
@@ -112,7 +112,7 @@ def detectable(random: np.random.Generator, times: int) -> list[str]:
 
 
 def series(random: np.random.Generator, times: int) -> list[str]:
-    """Whole histories: confirmed alarms of any run, and a step in the middle that is found."""
+    """Whole histories: confirmed alarms of any run, and detection of a step in the middle."""
 
     def alarmed(step: float, at: int, variation: float) -> bool:
         values = _runs(random, 24, variation)
@@ -129,7 +129,8 @@ def series(random: np.random.Generator, times: int) -> list[str]:
 
 
 def steps(random: np.random.Generator, times: int) -> list[str]:
-    """Runs of correlated steps: equal ones are not told apart, for the replicate is the run."""
+    """Runs of correlated steps: no difference between equal runs, because the replicate is the
+    run."""
 
     def run(variation: float) -> float:
         level = np.exp(random.normal(0, variation)) if variation else 1.0
@@ -155,7 +156,7 @@ def steps(random: np.random.Generator, times: int) -> list[str]:
 
 
 def speed(random: np.random.Generator) -> list[str]:
-    """A history of 10,000 runs, of which the newest matter."""
+    """A history of 10,000 runs, of which only the newest matter."""
     observations = [Observation(n, v) for n, v in enumerate(_runs(random, 10_000, 0.02))]
     started = time.perf_counter()
     judge_runs(observations)

@@ -1,13 +1,13 @@
-"""All rules on long runs, from the stored form, beside what smdebug takes to read the same.
+"""All rules on long runs, from the stored form, compared with smdebug reading the same data.
 
     python -m bench.rules                         prints the figures
-    python -m bench.rules --check                 fails where a promise is broken
-    python -m bench.rules --peer ~/smdebug/bin/python
+    python -m bench.rules --check exits with 1 if a promise is broken python -m bench.rules --peer
+    ~/smdebug/bin/python
                                                   an environment that has smdebug 1.0.34 and pandas
 
-Without `--peer` such an environment is made in a temporary folder; where that fails the peer is
-left out, which is said, and `--check` fails. CPU seconds and peak memory are of a process of their
-own, imports not counted in the seconds and counted in the memory, on both sides.
+Without `--peer` such an environment is created in a temporary folder. If that fails, smdebug is
+skipped with a message, and `--check` fails. CPU seconds and peak memory are those of separate
+processes. For both, imports count in the memory but not in the seconds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from rules.ledger import ledger
 
 LONG, SPEED_RATIO, MEMORY_SHARE, GROWTH = 20, 20.0, 0.2, 22.0
 PEER_PACKAGES = ("smdebug==1.0.34", "pandas", "requests", "psutil")
-"""It imports the other three, and its wheel declares none of them."""
+"""smdebug imports the other three, but its wheel doesn't declare them."""
 PEER = """
 import json, logging, resource, sys, time
 logging.disable(logging.CRITICAL)
@@ -62,7 +62,7 @@ class Took:
 
 
 def measure(folder: Path, folds: int) -> Took:
-    """In this process: the stored run into a frame, every rule, and the ledger."""
+    """In this process: read the stored run into a frame, run every rule, and build the ledger."""
     node = pickle.loads((folder / "node").read_bytes())  # noqa: S301 - written by this program
     end = trace.START + timedelta(seconds=folds * trace.FOLD_SECONDS)
     began = time.process_time()
@@ -85,7 +85,7 @@ def _resolution(folds: int) -> float:
 
 
 def ours(folds: int, folder: Path) -> Took:
-    """The best of three processes: neighbours on the machine only ever add."""
+    """The best of three processes, because other load only adds time."""
     folder.mkdir()
     (folder / "node").write_bytes(pickle.dumps(trace.stored(folder, folds)))
     words = [sys.executable, "-m", "bench.rules", "--measure", str(folder), str(folds)]
@@ -103,7 +103,7 @@ def _said(words: list[str]) -> Took:
 
 
 def peer_python(given: Path | None, folder: Path) -> Path | None:
-    """None: it can't be had here; why is printed."""
+    """None: it can't be installed here; the reason is printed."""
     if given is not None:
         return given
     python = folder / "bin" / "python"
@@ -140,7 +140,7 @@ def _print(name: str, took: Took) -> None:
 
 
 def compare(given: Path | None, folder: Path) -> list[str]:
-    """Print all figures; the promises that they break."""
+    """Print all figures. Returns the broken promises."""
     short, long = ours(1, folder / "short"), ours(LONG, folder / "long")
     _print("ours, 80 min", short)
     _print("ours, 27 h", long)

@@ -1,10 +1,10 @@
 """Precision and recall of every rule on labelled runs.
 
     python -m bench.rules_scenarios            prints the figures
-    python -m bench.rules_scenarios --check    fails where a rule is below 0.95
+    python -m bench.rules_scenarios --check exits with 1 if a rule is below 0.95
 
-The runs are made up: beyond a rule's threshold by 1.1 to 2, or below it by 0.5 to 0.9, with noise,
-gaps and something else going on. How is `SCENARIO` in the test file of each rule.
+The runs are synthetic: at 1.1 to 2 times a rule's threshold, or at 0.5 to 0.9 of it, with noise,
+gaps and other activity. `SCENARIO` in the test file of each rule defines them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _shown(scenario: Scenario, chosen: argparse.Namespace) -> bool:
-    """Print one rule's line; False: it is not good enough."""
+    """Print one rule's line. Returns False if the rule is not good enough."""
     if chosen.rule and scenario.rule_id not in chosen.rule:
         return True
     runs, fired = judged(scenario, chosen.seed, chosen.count)

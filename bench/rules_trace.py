@@ -1,7 +1,8 @@
-"""A training of 80 minutes that can be laid end to end, in our stored form and in SageMaker's.
+"""A training of 80 minutes that can be repeated, in our stored form and in SageMaker's.
 
-Ten series once a second and a step each quarter second, as a real GPU training of one node has
-them: 48,320 samples and 19,599 steps a fold, so that twenty folds are 1.36 million records in 27 h.
+Ten series once a second and a step each quarter second, as in a real GPU training on one node:
+48,320 samples and 19,599 steps per repetition, so twenty repetitions are 1.36 million records in 27
+h.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ SERIES = {
     "gpu0.busy_pct": ("gpu", "gpu0", "GPUUtilization"),
     "gpu0.memory_used_bytes": ("gpu", "gpu0", "GPUMemoryUtilization"),
 }
-"""Our name -> SageMaker's type, name and dimension of the record that takes its place."""
+"""Our name -> type, name and dimension of SageMaker's record for it."""
 
 Numbers = NDArray[np.float64]
 
 
 def fold() -> tuple[dict[str, Numbers], Numbers]:
-    """Each series' values once a second, and how long each step takes, in seconds."""
+    """Each series' values once a second, and the duration of each step in seconds."""
     random = np.random.default_rng(5)
     ticks = np.arange(FOLD_SECONDS)
     work = (ticks >= WARM_UP_SECONDS) * np.clip(0.7 + random.normal(0, 0.1, FOLD_SECONDS), 0, 1)
@@ -68,7 +69,7 @@ def records(folds: int) -> int:
 
 
 def stored(folder: Path, folds: int) -> NodeHistory:
-    """In our form, compacted as an ended run is."""
+    """In our form, compacted like an ended run."""
     store = FolderStore(str(folder))
     end = START + timedelta(seconds=folds * FOLD_SECONDS)
     refs = []
@@ -125,7 +126,7 @@ def _segment(seq: int, block: Block, steps: StepBlock, events: list[Event]) -> S
 
 
 def _steps(starts: Numbers, durations: Numbers) -> StepBlock:
-    """Each waits a fifth of its time for data."""
+    """Each step waits a fifth of its time for data."""
     length_us = np.round(durations * 1e6).astype(int)
     count = len(starts)
     return StepBlock(
@@ -143,7 +144,7 @@ def _end(time_ms: int) -> Event:
 
 
 def _step_starts(lengths: Numbers, folds: int) -> Numbers:
-    """Seconds since the start; each fold begins to step after its warm-up."""
+    """Seconds since the start. Each repetition begins to step after its warm-up."""
     within = WARM_UP_SECONDS + np.concatenate([[0.0], np.cumsum(lengths[:-1])])
     return np.concatenate([within + n * FOLD_SECONDS for n in range(folds)])
 
@@ -153,7 +154,7 @@ def _plain(values: Numbers) -> list[float | int | None]:
 
 
 def sagemaker(folder: Path, folds: int) -> None:
-    """As SageMaker's profiler lays the same records down: a file a minute of each kind."""
+    """The same records as SageMaker's profiler stores them: a file per minute and kind."""
     series, lengths = fold()
     starts, durations = _step_starts(lengths, folds), np.tile(lengths, folds)
     for minute in range(-(-folds * FOLD_SECONDS // 60)):

@@ -1,9 +1,10 @@
-"""The store on a realistic trace: bytes a sample, and what reading costs as a run grows.
+"""The store on a realistic trace: bytes per sample, and the growth of read times with a run's
+length.
 
     python -m bench.store            prints the figures
-    python -m bench.store --check    fails where a promise is broken
+    python -m bench.store --check exits with 1 if a promise is broken
 
-Only sizes and ratios within one run on one machine are asserted, never absolute times.
+Only sizes and ratios within one run on one machine are checked, never absolute times.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from advisor.store.series import read_series
 from rules.frame import Hardware
 
 BYTES_A_SAMPLE = 2.5
-"""The promise for what is stored after compaction, tiers, steps and events included."""
+"""The promise for stored bytes after compaction, including tiers, steps and events."""
 LONGER_RUN_RATIO = 4.5
 """Reading the same number of buckets of a run six times as long may cost this much more:
 six files of a tier are opened for one of raw samples. Without tiers it would be six and more."""
@@ -76,7 +77,8 @@ def trace(rng: np.random.Generator, ticks: int) -> dict[str, list[Number]]:
 
 
 def stored_run(store: ObjectStore) -> tuple[NodeHistory, int, int]:
-    """Six hours in 10 s segments with jittered ticks; the history, samples and bytes put."""
+    """Six hours in 10 s segments with jittered ticks. Returns the history, samples and bytes
+    written."""
     rng = np.random.default_rng(7)
     ticks = HOURS * TICKS_AN_HOUR
     columns = trace(rng, ticks)
@@ -144,7 +146,7 @@ def _frame(store: ObjectStore, node: NodeHistory) -> None:
 
 
 def _best(call: Callable[[], None], times: int) -> float:
-    """CPU seconds of the cheapest call: neighbours on the machine only ever add."""
+    """CPU seconds of the fastest call, because other load only adds time."""
     durations = []
     for _ in range(times):
         began = time.process_time()

@@ -2,8 +2,8 @@
 
 `python tools/build_bundled_tables.py --facts DIR [--out DIR]`. DIR holds `aws_instances.csv`,
 `aws_price_history.csv`, `sagemaker_prices.csv` and `gpu_models.csv`. The same input gives the same
-output, byte for byte. Where sources disagree about one date the price is left out and named on
-stderr: a missing price says "no price", a doubtful one would be a wrong cost.
+output, byte for byte. If sources disagree about a date, the price is left out and reported on
+stderr: a missing price is shown as "no price", but a doubtful one would give a wrong cost.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ OUT = Path(__file__).resolve().parent.parent / "advisor" / "pricing" / "tables"
 REGIONS = ("us-east-1", "us-west-2", "eu-west-1", "ap-northeast-1")
 CPU_FAMILIES = re.compile(r"t3a?|[cmr][5-8][a-z]*(-flex)?")
 SAME_PRICE = Decimal("0.001")
-"""Sources that differ by less only round differently (21.95764 and 21.957642)."""
+"""Sources that differ by less only rounded differently (21.95764 and 21.957642)."""
 ANNOUNCED = {
     family: (date(2025, 6, 1), "effective date: AWS announcement of June 2025")
     for family in ("p4d", "p4de", "p5", "p5en")
 }
-"""Days on which a list price changed, where the observations only enclose the day."""
+"""Days on which a list price changed, if the observations only give a range."""
 SOURCE_CHARS = 200
 SPOT_SOURCES = ("skypilot-catalog", "LeanerCloud")
 
@@ -123,7 +123,7 @@ def _on_demand(
 
 
 def _spot(instances: list[dict[str, str]]) -> Iterator[tuple[Subject, Observation]]:
-    """A spot price is one figure of one day for a region, so a cost from it is an estimate."""
+    """A spot price is one figure per day and region, so a cost from it is an estimate."""
     for row in instances:
         for region in REGIONS:
             value, day = row[f"spot_usd_{region}"], row[f"spot_asof_{region}"]
@@ -182,7 +182,7 @@ def _joins(spell: Observation, seen: Observation) -> bool:
 
 
 def _announced(subject: Subject, before: Observation, after: Observation) -> Observation:
-    """The change put on its announced day; else it starts when the new price was first seen."""
+    """The change starts on its announced day, else when the new price was first seen."""
     day, words = ANNOUNCED.get(subject[2].split(".")[0], (after.first, ""))
     if not words or not before.last < day <= after.first:
         return after
@@ -207,7 +207,7 @@ def _price_row(subject: Subject, spell: Observation, end: date | None) -> dict[s
 
 
 def _hardware_rows(instances: list[dict[str, str]]) -> list[dict[str, object]]:
-    """A type that the newest scrape no longer lists cannot be started any more: retired."""
+    """A type that the newest scrape no longer lists is retired: it can't be started."""
     newest = max(row["last_seen_describe"] for row in instances)
     return [
         {
@@ -233,8 +233,8 @@ def _gpu_rows(facts: Path) -> list[dict[str, object]]:
 def _ratio_rows(
     rows: list[dict[str, str]], instances: list[dict[str, str]]
 ) -> list[dict[str, object]]:
-    """What SageMaker asks over EC2, as the median of what was seen: of a type, of its family, and
-    of all CPU or all accelerated types."""
+    """SageMaker's surcharge over EC2, as the median of observations: for a type, its family, and
+    all CPU or all accelerated types."""
     category = {row["instance_type"]: row["category"] for row in instances}
     seen: dict[tuple[str, str], list[tuple[Decimal, str]]] = defaultdict(list)
     for row in rows:
@@ -253,13 +253,13 @@ def _ratio_row(scope: str, name: str, seen: list[tuple[Decimal, str]]) -> dict[s
 
 
 def _spot_source(sources: str) -> str:
-    """Of all the sources of an instance's prices, the one that gives spot prices in USD."""
+    """The source with spot prices in USD, among all sources of an instance's prices."""
     named = sources.split(" + ")
     return next(part for word in SPOT_SOURCES for part in named if word in part)
 
 
 def _day(text: str) -> date:
-    """The first day of what `2020`, `2020-12` or `2020-12-03` names."""
+    """The first day of `2020`, `2020-12` or `2020-12-03`."""
     year, month, day = (*text.split("-"), "01", "01")[:3]
     return date(int(year), int(month), int(day))
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Pictures of every page, wide and narrow, light and dark: for the eye, before a release.
+"""Takes screenshots of every page, wide and narrow, light and dark, to review before a release.
 
     .venv/bin/python tools/screenshots.py http://127.0.0.1:8000 SIGN_IN_LINK --to pictures/
 
-Follows the first jobs and runs that it finds. Says what the browser complained of, and which pages
-are wider than their window; then the exit code is 1.
+Follows the first jobs and runs. Reports browser errors and pages that are wider than their window,
+with exit code 1.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_JOBS = 4
 
 @dataclass
 class Complaints:
-    """What no page may cause: messages on the console, foreign requests, sideways scrolling."""
+    """Problems that no page may have: console messages, foreign requests, horizontal scrolling."""
 
     host: str
     problems: list[str] = field(default_factory=list)

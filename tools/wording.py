@@ -2,7 +2,7 @@
 
     .venv/bin/python tools/wording.py README.md docs webapp ...
 
-Reads templates, scripts and documents whole, and of Python files the strings (docstrings included).
+Reads whole templates, scripts and documents, and the strings of Python files (with docstrings).
 `wording.txt` beside this file lists each phrase to avoid and what to write instead. Prints one line
 per place, `file:line: "phrase": write ...`; the exit code is 1 if there is one.
 """
@@ -109,8 +109,7 @@ def check(path: Path, phrases: Iterable[Phrase]) -> list[str]:
 def python_texts(source: str) -> Iterator[Text]:
     """The strings of a Python file that are prose: those with a space in them.
 
-    Strings that are written in several pieces are one text, f-strings as well: `{}` stands for
-    what is filled in.
+    Strings written in several pieces are one text, including f-strings, with `{}` for their values.
     """
     inside: set[ast.AST] = set()
     for node in ast.walk(ast.parse(source)):

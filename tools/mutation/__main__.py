@@ -2,7 +2,7 @@
 
     .venv/bin/python -m tools.mutation [MODULE | FILE#NUMBER ...] [--processes 2] [--least 90]
 
-Without a module all modules of `targets.py` are tried; `rules/ledger.py#12` is one mutant alone.
+Without a module all modules of `targets.py` are tried; `rules/ledger.py#12` is a single mutant.
 Prints each mutant that survived as a diff, and for each module how many were killed, timed out and
 survived. The exit code is 1 if fewer than `--least` per cent of a module were killed or timed out,
 2 if tests fail without a change.
@@ -34,7 +34,7 @@ def main() -> int:
         mutants = chosen_mutants(asked.chosen)
     except ValueError as error:
         parser.error(str(error))
-    # So that the copies are removed then, too.
+    # So that the copies are removed on SIGTERM, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         return 0 if report(outcomes(mutants, asked.processes), asked.least) else 1
@@ -44,7 +44,7 @@ def main() -> int:
 
 
 def chosen_mutants(chosen: Sequence[str]) -> list[Mutant]:
-    """Of modules and single mutants by name; all if none is chosen. Raises ValueError."""
+    """The chosen mutants, by module or number; all if none is chosen. Raises ValueError."""
     targets = [target for target in TARGETS if not chosen or target.name in chosen]
     files = {name.partition("#")[0] for name in chosen if "#" in name}
     partly = [each for each in TARGETS if each not in targets and files & set(each.sources())]
@@ -57,7 +57,8 @@ def chosen_mutants(chosen: Sequence[str]) -> list[Mutant]:
 
 
 def report(found: Iterable[Outcome], least_pct: float) -> bool:
-    """Print survivors as they come, then a line a module. Whether enough were killed."""
+    """Print survivors as they are found, then one line per module. Returns whether enough were
+    killed."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     cpu_seconds: defaultdict[str, float] = defaultdict(float)
     for outcome in found:

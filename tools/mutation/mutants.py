@@ -1,7 +1,7 @@
 """Every small change of a file, as mutmut makes them.
 
-mutmut's own runner leaves out module constants and decorated functions, in which thresholds live.
-So only its changes are taken, and applied everywhere but in annotations, decorators and imports.
+mutmut's own runner skips module constants and decorated functions, which contain thresholds. So
+only its changes are used, and applied everywhere except in annotations, decorators and imports.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .targets import ROOT, Target
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of a file of a target."""
+    """One change of one of a target's files."""
 
     target: Target
     file: str
@@ -38,14 +38,14 @@ class Mutant:
         return changed_codes(self.file)[self.number]
 
     def diff(self) -> str:
-        """What it changes, without the lines around it."""
+        """The change, without the surrounding lines."""
         before, after = _code(self.file).splitlines(), self.code.splitlines()
         lines = list(unified_diff(before, after, lineterm="", n=0))[2:]
         return "\n".join([self.name, *(f"    {line}" for line in lines)])
 
 
 def mutants_of(target: Target) -> list[Mutant]:
-    """All of a target, in the order of its code."""
+    """All mutants of a target, in the order of its code."""
     return [
         Mutant(target, file, number)
         for file in target.sources()
@@ -55,7 +55,7 @@ def mutants_of(target: Target) -> list[Mutant]:
 
 @cache
 def changed_codes(file: str) -> list[str]:
-    """The file with each of its changes; without those that don't compile or change nothing."""
+    """The file with each change, without changes that don't compile or have no effect."""
     code = _code(file)
     known = {ast.dump(ast.parse(code))}
     found = []
@@ -75,7 +75,7 @@ def _code(file: str) -> str:
 
 
 class _Changes(cst.CSTVisitor):
-    """Each node that can be changed, with what it becomes."""
+    """Each node that can be changed, with its replacement."""
 
     def __init__(self) -> None:
         self.found: list[tuple[cst.CSTNode, cst.CSTNode]] = []
@@ -90,8 +90,8 @@ class _Changes(cst.CSTVisitor):
 
 
 def _with_each_change(code: str) -> Iterator[str]:
-    """The change is put in by its place, which is faster than to write the tree anew. Where its
-    place doesn't hold just the node, as with some brackets, the tree is written."""
+    """Replaces the text at the node's position, which is faster than writing the whole tree. If the
+    position covers more than the node, as with some brackets, the tree is written."""
     wrapper = MetadataWrapper(cst.parse_module(code), unsafe_skip_copy=True)
     module, places = wrapper.module, wrapper.resolve(PositionProvider)
     lines = [0, *(line_end.end() for line_end in re.finditer("\n", code))]

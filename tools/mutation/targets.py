@@ -1,4 +1,4 @@
-"""The modules that are tried, and the tests that concern each."""
+"""The modules to mutate, each with its tests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Target:
     files: tuple[str, ...]
     """Paths or patterns, from the root of the checkout."""
     tests: tuple[str, ...]
-    """What pytest is given, the fastest first."""
+    """Arguments for pytest, the fastest tests first."""
 
     def sources(self) -> list[str]:
         """The paths of its files."""

@@ -1,7 +1,7 @@
 """Runs a target's tests on a mutant: in a copy of the checkout, in a forked process.
 
-What the tests import from libraries is imported before the fork. So a mutant costs about a second,
-of which half is pytest and Django.
+The libraries that the tests import are imported before the fork. So a mutant takes about a second,
+half of it for pytest and Django.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KILLED, TIMED_OUT, SURVIVED = "killed", "timed out", "survived"
 OUTPUT = "pytest.out"
 LEFT_OUT = (".git", ".venv", "var", "node_modules", ".mypy_cache", ".ruff_cache", ".hypothesis")
 PLUGINS = ("pytest_django.plugin", "pytest_timeout", "_hypothesis_pytestplugin")
-"""Those of pytest that the tests of the targets use. To import all that are installed takes 4 s."""
+"""The pytest plugins that the targets' tests use. Importing all installed ones takes 4 s."""
 OPTIONS = (
     *("-x", "-q", "--nomigrations", "-m", "not long", "-p", "no:cacheprovider"),
     *("-W", "ignore:Module already imported so cannot be rewritten"),
@@ -50,7 +50,7 @@ IMPORTED_ONCE = (
 
 
 class TestsFailError(Exception):
-    """What they print, and of which target they are."""
+    """The tests' output, and their target."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +61,10 @@ class Outcome:
 
 
 def outcomes(mutants: Sequence[Mutant], processes: int) -> Iterator[Outcome]:
-    """Of each mutant, in order, as they come.
+    """The result of each mutant, in order, as soon as it is known.
 
     Raises:
-        TestsFailError: of a target, on the code as it is.
+        TestsFailError: a target's tests fail on the unchanged code.
     """
     for name in IMPORTED_ONCE:
         importlib.import_module(name)
@@ -91,7 +91,7 @@ def _try_out(mutant: Mutant) -> Outcome:
 
 
 class _Copy:
-    """The checkout of one worker process. Code is changed there, never in ours."""
+    """A copy of the checkout for one worker process. Only the copy is changed."""
 
     def __init__(self, folder: str) -> None:
         self.parent = os.getppid()
@@ -114,7 +114,7 @@ class _Copy:
             self._write(mutant.file, original)
 
     def _seconds_of(self, target: Target) -> float:
-        """Of the second time: the first one also compiles what it imports."""
+        """The time of the second run, because the first one also compiles imports."""
         for _ in range(2):
             verdict, cpu_seconds = self._tested(target, limit_seconds=600)
             if verdict != SURVIVED:
@@ -123,14 +123,14 @@ class _Copy:
         return cpu_seconds
 
     def _write(self, file: str, code: str) -> None:
-        """With a time of its own, so that Python takes no compiled file for it."""
+        """With a new modification time, so that Python uses no compiled file."""
         path = self.path / file
         path.write_text(code, encoding="utf-8")
         self._written_ns += 10**9
         os.utime(path, ns=(self._written_ns, self._written_ns))
 
     def _tested(self, target: Target, limit_seconds: float) -> tuple[str, float]:
-        """The verdict and CPU seconds, which are also what is limited."""
+        """The verdict and CPU seconds. The limit applies to CPU seconds."""
         child = os.fork()
         if child == 0:
             self._test(target, limit_seconds)
@@ -140,7 +140,7 @@ class _Copy:
         return TIMED_OUT if code in (None, -signal.SIGXCPU) else KILLED, cpu_seconds
 
     def _test(self, target: Target, limit_seconds: float) -> None:
-        """In the forked process, which ends here."""
+        """Runs in the forked process, which ends here."""
         code = 1
         try:
             os.setsid()
@@ -164,7 +164,7 @@ class _Copy:
 
 
 class _WithoutShrinking:
-    """One failing example is enough: nobody reads it."""
+    """One failing example is enough, because it isn't shown."""
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self) -> None:
@@ -174,7 +174,7 @@ class _WithoutShrinking:
 
 
 def _waited(child: int, most_seconds: float) -> tuple[int | None, float]:
-    """The exit code of a child and its CPU seconds; what it has started is killed with it.
+    """The exit code and CPU seconds of a child. Processes that it started are killed with it.
 
     None: it took too long.
     """
