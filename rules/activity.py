@@ -1,4 +1,4 @@
-"""The utilisation of a node's cores and GPUs, from whichever series it has."""
+"""The utilisation of a node's cores and GPUs, from the series that it has."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def has_part(node: NodeFrame) -> bool:
 
 
 def cores(node: NodeFrame) -> float:
-    """The cores that `cpu_pct` is a share of; 0 is unknown."""
+    """The number of cores that `cpu_pct` refers to; 0 is unknown."""
     return node.hardware.effective_cpus if has_part(node) else float(node.hardware.vcpus)
 
 
 def cpu_pct(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | None:
-    """0..100 of the cores that the run was given: the host's, or its own processes'."""
+    """0..100 of the allocated cores: the host's utilisation, or that of the run's own processes."""
     if not has_part(node):
         return host_cpu_pct(node)
     busy = rate(node.series("tree.cpu_seconds_total"), resolution_seconds)
@@ -46,7 +46,7 @@ def host_cpu_pct(node: NodeFrame) -> pd.Series[float] | None:
 
 
 def own_cores(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | None:
-    """Cores that the run keeps busy: its processes, else its container, else the whole machine."""
+    """Busy cores: of the run's processes, else its container, else the whole machine."""
     for name in ("tree.cpu_seconds_total", "container.cpu_seconds_total"):
         busy = rate(node.series(name), resolution_seconds)
         if busy is not None:

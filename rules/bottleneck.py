@@ -1,4 +1,4 @@
-"""What CPUBottleneck and IOBottleneck share: time with a busy host and idle GPUs."""
+"""The common part of CPUBottleneck and IOBottleneck: time with a busy host and idle GPUs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rules.windows import needed_seconds
 BRIDGE_SECONDS = 5.0
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 0.9
 HostLoad = Callable[[NodeFrame, float], "pd.Series[float] | None"]
-"""How loaded a node's host is, 0..100, from a node and the resolution in seconds."""
+"""The load of a node's host, 0..100, from a node and the resolution in seconds."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def bottleneck_parameters() -> tuple[Parameter, ...]:
 
 
 def patience_parameters() -> tuple[Parameter, ...]:
-    """How much evidence a verdict needs; see `windows.needed_seconds`."""
+    """The evidence that a verdict needs; see `windows.needed_seconds`."""
     return (
         Parameter(
             "patience_seconds",

@@ -1,4 +1,4 @@
-"""What a rule is about: rules are listed by category."""
+"""Categories, by which rules are listed."""
 
 from __future__ import annotations
 

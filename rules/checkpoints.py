@@ -1,4 +1,4 @@
-"""When a run saved checkpoints: as recorded, or as its disks and GPUs show."""
+"""When a run saved checkpoints: as recorded, or as inferred from its disks and GPUs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WRITES = (
     ("nfs.write_bytes_total",),
     ("lustre.write_bytes_total",),
 )
-"""Of each group the first known series counts; the groups add up."""
+"""The first known series of each group counts; the groups are added."""
 
 
 def checkpoint_spans(node: NodeFrame, end_seconds: float) -> list[Window]:
@@ -61,8 +61,8 @@ def write_bursts(node: NodeFrame, resolution_seconds: float) -> list[Window] | N
 def checkpoint_stalls(node: NodeFrame, frame: RunFrame) -> tuple[list[Window], bool] | None:
     """Each checkpoint that stopped the training, and whether the run recorded its checkpoints.
 
-    Recorded: all but those during which the GPUs went on working (saved in the background).
-    Not recorded: bursts of writing while the GPUs idle. None: neither is known.
+    Recorded: all except those during which the GPUs kept working (saved in the background). Not
+    recorded: bursts of writing while the GPUs were idle. None: neither is known.
     """
     recorded = checkpoint_spans(node, frame.duration_seconds)
     gpu = used_gpu_pct(node)
@@ -80,7 +80,7 @@ def _works_meanwhile(gpu: pd.Series[float] | None, window: Window) -> bool:
 
 
 def _mean_within(series: pd.Series[float], window: Window) -> float | None:
-    """Over the samples whose time lies wholly in the window; None: there is none."""
+    """The mean of the samples entirely within the window; None: no sample."""
     inside = series[(series.index >= window.start_seconds) & (series.index < window.end_seconds)]
     return float(inside.mean()) if len(inside) else None
 

@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Judgement:
-    """One rule's numbers and verdict on one run, with what they depend on."""
+    """One rule's numbers and verdict on one run, with the rule's version and parameters."""
 
     rule_id: str
     version: int
@@ -39,25 +39,24 @@ def evaluate(
     Args:
         parameters: rule id -> the values that differ from the rule's defaults.
 
-    A rule that raises, or whose parameters are not acceptable, becomes `insufficient_data` with
-    the error named.
+    A rule that raises, or has invalid parameters, becomes `insufficient_data` with the error.
     """
     chosen = all_rules().values() if rules is None else rules
     return [_evaluate_one(rule, frame, parameters.get(rule.id, {})) for rule in chosen]
 
 
 def judge_again(rule: Rule, numbers: Numbers, values: Values | None = None) -> Judgement:
-    """Judge stored numbers by other parameters; no sample is read.
+    """Judge stored numbers with other parameters, without reading samples.
 
     Raises:
-        ValueError: a value that the rule doesn't know or that is out of bounds.
+        ValueError: an unknown parameter or a value out of bounds.
     """
     complete = rule.values(values)
     return Judgement(rule.id, rule.version, complete, numbers, _verdict(rule, numbers, complete))
 
 
 def lacking(frame: RunFrame, needs: Iterable[str]) -> tuple[str, ...]:
-    """The needs of which no node of the run has a single known sample."""
+    """The needs without a known sample on any node of the run."""
     return tuple(need for need in needs if not any(_has(n, need) for n in frame.nodes.values()))
 
 

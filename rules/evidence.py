@@ -1,4 +1,4 @@
-"""What rules share in reading samples: percentiles and rates; gaps stay unknown."""
+"""Percentiles and rates of samples, for all rules. Gaps stay unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a run's processes failed, and how much work each failure lost."""
+"""When a run's processes failed, and the work that each failure lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Failure:
 
 
 def failures(frame: RunFrame) -> list[Failure] | None:
-    """In order. None: no process recorded its end."""
+    """The failures in order. None: no process recorded its end."""
     ends = [end for node in frame.nodes.values() for end in _ends(node)]
     if not ends:
         return None

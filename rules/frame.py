@@ -52,9 +52,8 @@ class NodeFrame:
     Attributes:
         samples: float64, index = seconds since the start of the run on an even grid of
             `RunFrame.resolution_seconds`, a column a series; NaN is unknown, never zero.
-        steps: `STEP_COLUMNS`; a row is one step, or `count` steps with their mean duration and
-            mean data wait where they were too many to keep singly. NaN data wait or samples:
-            not measured.
+        steps: `STEP_COLUMNS`; a row is one step, or `count` steps with their mean duration and mean
+            data wait if there were too many. NaN data wait or samples: not measured.
         events: `EVENT_COLUMNS`, in time order; `data` is a dict.
         intervals: when this node was held, seconds since the start of the run.
     """
@@ -93,7 +92,7 @@ class NodeFrame:
         """The training steps after each rank's first, which is warm-up.
 
         As `start_seconds`, `count`, and `time` and `data_wait` in seconds of all the steps of a
-        row. Computed anew each time: kept, it would double the memory of a long run.
+        row. Computed each time, because storing it would double the memory of a long run.
         """
         steps, chosen = self.steps, self._is_trained
         columns = ("start_seconds", "duration_seconds", "data_wait_seconds", "count")
@@ -120,7 +119,7 @@ class NodeFrame:
         return trained & ~steps.index.isin(starts.idxmin().dropna())
 
     def warm_up_end_seconds(self) -> float:
-        """When work began: the first training step, else the first use of a GPU, else 0."""
+        """The start of work: the first training step, else the first use of a GPU, else 0."""
         return self._warm_up_end_seconds
 
     @cached_property
@@ -151,7 +150,8 @@ class RunFrame:
             return pd.DataFrame(columns=[*STEP_COLUMNS, "node"])
         places = np.repeat(np.arange(len(having)), [len(steps) for steps in having.values()])
         every, *others = having.values()
-        # The steps of a single node are shared, not copied: they are most of a long run's memory.
+        # The steps of a single node are shared, not copied, because they take most of a long run's
+        # memory.
         every = pd.concat([every, *others]) if others else every
         every = every.reset_index(drop=True)
         return every.assign(node=pd.Categorical.from_codes(places, pd.Index(having)))

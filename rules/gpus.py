@@ -8,7 +8,7 @@ from rules.rule import Numbers, Verdict
 
 
 def gpu_counts(frame: RunFrame) -> dict[str, float | None]:
-    """How many GPUs the run was given, how many have known utilisation, how many were used."""
+    """The numbers of allocated GPUs, of GPUs with known utilisation, and of used GPUs."""
     nodes = frame.nodes.values()
     known = [n.gpu_busy_pct(number) for n in nodes for number in n.allocated_gpus()]
     return {

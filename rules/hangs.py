@@ -26,7 +26,7 @@ PHASES = ("initialise", "checkpoint", "finalise")
 
 
 def hangs(frame: RunFrame, idle_seconds: float, spin_seconds: float) -> list[Window] | None:
-    """When nothing works in mid-run, or the GPUs spin at idle power.
+    """Time in which nothing works during the run, or the GPUs spin at idle power.
 
     No step ends during a hang, and no recorded start, checkpoint or finish explains it. Idle time
     up to the end of a run that ended well is its idle tail, not a hang. None: not known.
@@ -109,7 +109,8 @@ def _long_for_steps(frame: RunFrame) -> float:
 
 
 def _unexplained(frame: RunFrame, windows: list[Window]) -> list[Window]:
-    """Without phases that may be idle by nature; evaluation is one if the cores are unknown."""
+    """Without phases that are normally idle; evaluation is one of these if the cores are
+    unknown."""
     phases = PHASES if cores_idle(frame, 1.5) is not None else (*PHASES, "evaluate")
     for node in frame.nodes.values():
         for phase in phases:
@@ -118,14 +119,14 @@ def _unexplained(frame: RunFrame, windows: list[Window]) -> list[Window]:
 
 
 def _is_tail(frame: RunFrame, window: Window, flags: pd.Series[bool]) -> bool:
-    """The run ended well, and nothing else is known to have happened after the window."""
+    """Whether the run ended well, and nothing is known to have happened after the window."""
     return (
         bool(flags[flags.index >= window.end_seconds].all()) and frame.final and ended_well(frame)
     )
 
 
 def _but_for_steps(frame: RunFrame, flags: pd.Series[bool]) -> pd.Series[bool]:
-    """Without the cells in which a step ended: something worked, however lightly."""
+    """Without the cells in which a step ended, because something worked then."""
     ended = np.ceil(_step_ends(frame) / frame.resolution_seconds - 1e-6) - 1
     cells = np.floor(flags.index.to_numpy(dtype=float) / frame.resolution_seconds + 1e-6)
     return flags & ~np.isin(cells, ended)
@@ -138,7 +139,7 @@ def _step_ends(frame: RunFrame) -> NDArray[np.float64]:
 
 
 def _is_hang(frame: RunFrame, window: Window, least_seconds: float) -> bool:
-    """Long enough, and no step ended in it."""
+    """Whether it is long enough, and no step ended in it."""
     if window.end_seconds - window.start_seconds < least_seconds:
         return False
     edge = max(frame.resolution_seconds, 1.0)

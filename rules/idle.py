@@ -1,4 +1,4 @@
-"""When a run is idle: the GPUs of all nodes, or without GPUs the run's own cores."""
+"""When a run is idle, by the GPUs of all nodes or, without GPUs, by the run's own cores."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def tail_seconds(frame: RunFrame, gpu_pct: float, idle_cores: float) -> tuple[fl
 
 
 def _known_seconds(ticks: pd.Index[float], resolution_seconds: float) -> float:
-    """The time that these ticks cover; gaps between them count if no longer than a blip."""
+    """The time that these ticks cover, including gaps that are no longer than a blip."""
     spans = np.append(np.diff(ticks.to_numpy(dtype=float)), resolution_seconds)
     known = np.where(spans <= BLIP_SECONDS, spans, resolution_seconds)
     return float(known.sum()) if len(ticks) else 0.0

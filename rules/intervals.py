@@ -1,4 +1,4 @@
-"""Time intervals: where a condition holds, merged, subtracted and added up."""
+"""Time intervals in which a condition holds: merging, subtracting and adding up."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def intervals_where(
 
     Args:
         flags: index in seconds; a missing sample is unknown and ends an interval.
-        bridge_seconds: intervals this close together become one, whatever lies between them.
-        gap_seconds: intervals this close together become one if only unknown time lies between.
+        bridge_seconds: intervals this close together become one, whatever is between them.
+        gap_seconds: intervals this close together become one if only unknown time is between them.
         at_least_seconds: shorter intervals are left out.
     """
     places = np.flatnonzero(flags.to_numpy(dtype=bool))
@@ -43,7 +43,7 @@ def total_seconds(windows: list[Window]) -> float:
 
 
 def merged(windows: Iterable[Window], slack_seconds: float = 1e-6) -> tuple[Window, ...]:
-    """Windows of one entity that touch or overlap become one; sorted by entity, then start."""
+    """Merge windows of one entity that touch or overlap; sorted by entity, then start."""
     unions: list[Window] = []
     for window in sorted(windows, key=lambda w: (w.entity, w.start_seconds)):
         last = unions[-1] if unions else None
@@ -57,7 +57,7 @@ def merged(windows: Iterable[Window], slack_seconds: float = 1e-6) -> tuple[Wind
 
 
 def without(windows: Iterable[Window], others: Iterable[Window]) -> list[Window]:
-    """The windows with every part that one of `others` covers taken out."""
+    """The windows without the parts that `others` cover."""
     rest = list(windows)
     for other in others:
         rest = [piece for window in rest for piece in _cut(window, other)]
@@ -65,7 +65,7 @@ def without(windows: Iterable[Window], others: Iterable[Window]) -> list[Window]
 
 
 def covered_seconds(windows: Iterable[Window], span: Window) -> float:
-    """How much of `span` the windows cover, overlaps once."""
+    """The seconds of `span` that the windows cover, counting overlaps once."""
     return total_seconds([span]) - total_seconds(without([span], windows))
 
 

@@ -1,4 +1,4 @@
-"""How each moment of a node and GPU was spent: seconds of each grid cell, by label."""
+"""The use of each node's and GPU's time: seconds of each grid cell, by label."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Grid:
         return self.spread(starts, ends, np.ones(len(windows)))
 
     def spread(self, starts: Floats, ends: Floats, density: Floats) -> Floats:
-        """Seconds in each cell of stretches that count `density` a second."""
+        """Seconds in each cell of intervals that count `density` per second."""
         found: Floats = np.diff(_ramps(self.edges, starts, density))
         found -= np.diff(_ramps(self.edges, ends, density))
         return np.clip(found, 0.0, None)
@@ -64,10 +64,10 @@ class Grid:
 
 @dataclass(frozen=True)
 class RunSpans:
-    """What concerns all nodes alike."""
+    """What applies to all nodes."""
 
     values: Mapping[str, Values]
-    """Of each of `AS_RULES`."""
+    """The parameter values of each of `AS_RULES`."""
     tail: list[Window]
     hung: list[Window]
     some_gpu_used: bool
@@ -89,7 +89,7 @@ def run_spans(frame: RunFrame, parameters: Mapping[str, Values]) -> RunSpans:
 def node_seconds(
     node: NodeFrame, frame: RunFrame, spans: RunSpans, grid: Grid
 ) -> dict[str, Floats]:
-    """Seconds of each cell by label, as far as all of the node's GPUs have them in common."""
+    """Seconds of each cell by label, for the labels that all GPUs of the node share."""
     end, gap = frame.duration_seconds, spans.values["epoch_gaps"]
     saved = checkpoint_stalls(node, frame)
     gaps = unexplained_gaps(node, frame, gap["gap_seconds"], gap["median_steps"]) or []
@@ -109,9 +109,9 @@ def node_seconds(
 def gpu_seconds(
     node: NodeFrame, number: int, frame: RunFrame, spans: RunSpans, grid: Grid
 ) -> dict[str, Floats]:
-    """What of the labels depends on the GPU, in seconds of each cell.
+    """The labels that depend on the GPU, in seconds of each cell.
 
-    `data_stall_at_most`: a wait during which the GPU works stalls nothing.
+    `data_stall_at_most`: a wait while the GPU works is no stall.
     """
     width = grid.width_seconds
     busy = grid.of_series(node.gpu_busy_pct(number))
@@ -152,7 +152,7 @@ def _ramps(edges: Floats, starts: Floats, density: Floats) -> Floats:
 
 
 def _unknown(node: NodeFrame, grid: Grid) -> Floats:
-    """Cells in which nothing of the node was measured; of a node without any series, none."""
+    """Cells without samples of the node; none for a node without any series."""
     samples = node.samples
     if not len(samples.columns):
         return np.zeros(grid.count)
@@ -162,7 +162,8 @@ def _unknown(node: NodeFrame, grid: Grid) -> Floats:
 
 
 def _began(node: NodeFrame, frame: RunFrame) -> float:
-    """When the node's work began; a running one with GPUs that has not begun yet is starting."""
+    """When the node's work began. A running node with GPUs that has not begun yet is starting
+    up."""
     if work_began(node):
         return node.warm_up_end_seconds()
     is_starting = bool(node.allocated_gpus()) and not frame.final
@@ -170,13 +171,14 @@ def _began(node: NodeFrame, frame: RunFrame) -> float:
 
 
 def _data_waits(node: NodeFrame, grid: Grid) -> Floats:
-    """The mean over the ranks; a single step waits at its beginning, summed up ones throughout."""
+    """The mean over the ranks. A single step waits at its beginning, summarised steps
+    throughout."""
     ranks = max(node.steps["rank"].nunique(), 1)
     return grid.spread(*_waiting(node.steps)) / ranks
 
 
 def _waiting(steps: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
-    """Starts and ends in s of the stretches in which there were waits, and which share they are."""
+    """Starts and ends in s of the intervals with waits, and the share of waiting in each."""
     chosen = (steps["duration_seconds"] > 0) & (steps["data_wait_seconds"] > 0)
     columns = ("start_seconds", "duration_seconds", "data_wait_seconds", "count")
     start, duration, wait, count = (steps[name].to_numpy(dtype=float)[chosen] for name in columns)
@@ -195,7 +197,7 @@ def _is_unused(node: NodeFrame, number: int, frame: RunFrame, spans: RunSpans) -
 
 
 def _throttled(node: NodeFrame, number: int, frame: RunFrame, grid: Grid) -> Floats:
-    """The share of each cell in which heat or the power brake held the clocks down.
+    """The share of each cell in which heat or the power brake limited the clocks.
 
     Not the power cap: running at it is normal.
     """

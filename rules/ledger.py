@@ -1,8 +1,8 @@
 """The waste ledger: every moment of every GPU has one label, and the labels add up exactly.
 
-Money isn't known here. Labels are whole microseconds of each GPU (of each node, where it has no
-GPU); of one GPU they add up to the time for which its node was held. A node's price times the
-share of a label in its GPUs' time is the label's cost.
+This module knows no money. Labels are whole microseconds per GPU (per node without GPUs). A GPU's
+labels add up to the time for which its node was held. A label's cost is the node's cost times the
+label's share of the GPUs' time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LABELS = (
 )
 """By priority: if two apply at once, the first gets the time."""
 NO_WASTE = frozenset({"gap", "effective", "unclassified"})
-"""Still cost: nothing says what a gap or unclassified time was spent on."""
+"""These are cost, but not waste: the use of a gap or of unclassified time is unknown."""
 Microseconds = NDArray[np.int64]
 
 
@@ -62,7 +62,8 @@ class Ledger:
         return tuple(dict.fromkeys(entry.node for entry in self.entries))
 
     def shares(self, node: str) -> dict[str, Fraction]:
-        """Each label's share of the node's time, over all of its GPUs; they add up to 1 exactly."""
+        """Each label's share of the node's time, over all of its GPUs. The shares add up to 1
+        exactly."""
         mine = [entry for entry in self.entries if entry.node == node]
         whole = sum(entry.microseconds for entry in mine)
         return {
@@ -72,7 +73,7 @@ class Ledger:
         }
 
     def node_microseconds(self, node: str) -> int:
-        """For how long the node was held; the same for each of its GPUs."""
+        """How long the node was held; the same for each of its GPUs."""
         by_gpu: dict[int | None, int] = {}
         for entry in self.entries:
             if entry.node == node:
@@ -80,7 +81,7 @@ class Ledger:
         return max(by_gpu.values(), default=0)
 
     def node_seconds(self) -> dict[str, float]:
-        """By label, over all nodes: its time, in whole nodes."""
+        """Label -> its time over all nodes, in whole nodes."""
         found = dict.fromkeys(LABELS, Fraction(0))
         for node in self.nodes:
             held = self.node_microseconds(node)
@@ -94,10 +95,10 @@ def ledger(frame: RunFrame, parameters: Mapping[str, Values] | None = None) -> L
     tail) stay open until then.
 
     Args:
-        parameters: rule id -> the values that differ from its defaults, as the run is judged by.
+        parameters: rule id -> the values that differ from its defaults, as for judging the run.
 
     Raises:
-        ValueError: a value that a label's rule doesn't know or that is out of bounds.
+        ValueError: a parameter that a label's rule doesn't know, or a value out of bounds.
     """
     spans = run_spans(frame, parameters or {})
     entries: list[Entry] = []
@@ -133,7 +134,7 @@ def held_microseconds(node: NodeFrame, frame: RunFrame) -> list[tuple[int, int]]
 
 
 def _cells(held: list[tuple[int, int]], frame: RunFrame) -> tuple[Grid, Microseconds]:
-    """A grid over all of the time that the node was held, and how much of each cell it was."""
+    """A grid over the time that the node was held, and the held part of each cell."""
     width_us = round(frame.resolution_seconds * 1e6)
     first = held[0][0] // width_us
     count = -(-held[-1][1] // width_us) - first
@@ -148,7 +149,7 @@ def _cells(held: list[tuple[int, int]], frame: RunFrame) -> tuple[Grid, Microsec
 def _entries(
     node: str, gpu: int | None, seconds: dict[str, NDArray[np.float64]], widths: Microseconds
 ) -> Iterator[Entry]:
-    """Fills each cell label by label; the rest is unclassified."""
+    """Fills each cell with labels in order of priority. The rest is unclassified."""
     filled = np.zeros(len(widths), dtype=np.int64)
     wanted = np.zeros(len(widths))
     for label in LABELS[:-1]:

@@ -1,6 +1,6 @@
-"""Which direction of a user's metric is better, by its name: lower for a loss, higher for accuracy.
+"""The better direction of a user's metric, by its name: lower for a loss, higher for accuracy.
 
-A name that says neither, or both, stays unknown: nothing is guessed.
+A name that implies neither or both stays unknown: nothing is guessed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OTHER_QUANTITIES = _terms_in("""
     neg, negative, norm, num, patience, return code, reward scale, seconds, size, std, steps,
     target, temperature, threshold, time, var, variance, weight, weights
 """)
-"""With one of these the name means something else: `acc_steps`, `reward_std`, `neg_log_loss`."""
+"""Names with one of these mean something else: `acc_steps`, `reward_std`, `neg_log_loss`."""
 VALIDATION = frozenset({"val", "valid", "validation", "eval", "test", "dev"})
 
 _WORD = re.compile(r"(?<![a-z])(?:f[12]|r2)(?![a-z0-9])|[a-z]+")
@@ -44,11 +44,11 @@ _TERM = re.compile(rf"\b(?:{'|'.join(sorted(_TERMS, key=len, reverse=True))})\b"
 
 
 def less_is_better(name: str, *, with_speed: bool = False) -> bool | None:
-    """By the words of the name, in any case and with any separators; None: they don't say.
+    """By the words of the name, in any case and with any separators; None: unknown.
 
     Args:
-        with_speed: throughput and latency have a direction too. They say how fast the training
-            is, not how good the model is.
+        with_speed: throughput and latency have a direction too, but measure the speed of training,
+            not the model's quality.
     """
     terms = _terms(name)
     if not terms or not OTHER_QUANTITIES.isdisjoint(terms):
@@ -69,5 +69,5 @@ def is_validation(name: str) -> bool:
 
 
 def _terms(name: str) -> list[str]:
-    """The words and phrases of the name that say something, in order."""
+    """The known words and phrases of the name, in order."""
     return _TERM.findall(" ".join(_WORD.findall(name.lower())))

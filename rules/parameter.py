@@ -29,7 +29,7 @@ class Parameter:
     source: str
     sagemaker_name: str = ""
     sagemaker_factor: float = 1.0
-    """Our value over SageMaker's: 0.5 if it counts samples, 60 if it counts minutes."""
+    """Our value divided by SageMaker's: 0.5 if it counts samples, 60 if it counts minutes."""
     whole: bool = False
     choices: tuple[str, ...] = ()
     save: float | None = None
@@ -45,7 +45,7 @@ class Parameter:
         return self.default if chosen is None else chosen
 
     def checked(self, value: float) -> float:
-        """`value` if it is allowed; else raises ValueError that names the bounds."""
+        """Returns `value` if it is allowed, else raises ValueError that names the bounds."""
         if not (math.isfinite(value) and self.low <= value <= self.high):
             raise ValueError(f"{self.name} = {value} is outside {self.low}..{self.high}")
         if (self.whole or self.choices) and value != int(value):
@@ -53,7 +53,7 @@ class Parameter:
         return float(value)
 
     def parsed(self, text: str) -> float:
-        """The value of a text. Raises ValueError that names the choices or the unit."""
+        """Parse a value. Raises ValueError that names the choices or the unit."""
         text = text.strip()
         if self.choices:
             known = {choice.lower(): number for number, choice in enumerate(self.choices)}

@@ -32,6 +32,6 @@ def rules_by_category() -> dict[Category, list[Rule]]:
 
 
 def title_of(rule_id: str) -> str:
-    """The rule's title; the id of a rule that no longer exists, and of none."""
+    """The rule's title; for a rule that no longer exists, its id."""
     rule = all_rules().get(rule_id)
     return rule.title if rule else rule_id

@@ -36,7 +36,7 @@ class Numbers:
     """Name with its unit, for one node or GPU `name@entity` -> value; None: not measured."""
     windows: tuple[Window, ...] = ()
     missing: tuple[str, ...] = ()
-    """What is missing, in words for a person."""
+    """The missing data, as text for people."""
 
     def known(self, name: str) -> float | None:
         """A value; None where it is absent or not a finite number."""
@@ -74,8 +74,8 @@ class Verdict:
     advice: str = ""
     waste_seconds_low: float = 0.0
     waste_seconds_high: float = 0.0
-    """Seconds of the whole run, at its price, that a fix would give back, as a range: shorter
-    time, or the same time on a part of the machines."""
+    """Seconds of the whole run, at its price, that a fix would save, as a range: less time, or the
+    same time on part of the machines."""
     severity: Literal["low", "medium", "high"] = "low"
     dedupe_key: str = ""
 

@@ -23,13 +23,13 @@ Floats = NDArray[np.float64]
 STATISTICS = ("max", "p99", "p95", "p50", "min")
 SYSTEM_METRICS = ("Network", "GPU", "CPU", "CPU memory", "GPU memory", "I/O")
 WORKLOAD_EDGES = np.arange(0.0, 100.0, 2.0)
-"""49 bins to 98 %; what is above is not counted, as it is there."""
+"""49 bins to 98 %. Higher values are not counted, as in SageMaker."""
 STEP_BINS = 100
 
 
 @dataclass(frozen=True)
 class StepStatistics:
-    """Of step durations in seconds; an outlier is longer than mean + `stddev` deviations."""
+    """Statistics of step durations in seconds. Outliers are above mean + `stddev` deviations."""
 
     count: int
     mean: float
@@ -71,13 +71,13 @@ def percentile_table(frame: RunFrame) -> pd.DataFrame:
 
 
 def statistics(values: Floats) -> tuple[float, ...]:
-    """`STATISTICS` of values that are known and at least one."""
+    """`STATISTICS` of at least one known value."""
     percentiles = np.percentile(np.clip(values, 0.0, None), [100, 99, 95, 50, 0])
     return tuple(float(value) for value in np.round(percentiles, 2))
 
 
 def system_metric(node: NodeFrame, metric: str, resolution_seconds: float) -> Floats:
-    """The known values of one of `SYSTEM_METRICS`, one a tick; empty where it wasn't measured."""
+    """The known values of one of `SYSTEM_METRICS`, one per tick; empty if it wasn't measured."""
     if metric == "Network":
         series = _network(node, resolution_seconds)
     elif metric == "GPU":
@@ -94,7 +94,7 @@ def system_metric(node: NodeFrame, metric: str, resolution_seconds: float) -> Fl
 
 
 def gpu_memory_table(node: NodeFrame) -> pd.DataFrame:
-    """Memory in use of the allocated GPUs in percent, a column a GPU that is known."""
+    """Used memory of the allocated GPUs in percent, one column per known GPU."""
     columns = {}
     for number in node.allocated_gpus():
         used = node.series(f"gpu{number}.memory_used_bytes")
@@ -108,7 +108,7 @@ def gpu_memory_table(node: NodeFrame) -> pd.DataFrame:
 def step_statistics(durations_seconds: Floats, stddev: float = 3.0) -> StepStatistics:
     """StepOutlier's table of at least one step, the first one and all others alike."""
     mean, deviation = float(np.mean(durations_seconds)), float(np.std(durations_seconds))
-    # The mean of equal durations may come out a bit below them.
+    # By rounding, the mean of equal durations may be slightly below them.
     threshold = max(mean + stddev * deviation, float(np.min(durations_seconds)))
     p99, p95, p50 = np.percentile(durations_seconds, [99, 95, 50])
     return StepStatistics(
@@ -126,9 +126,9 @@ def step_statistics(durations_seconds: Floats, stddev: float = 3.0) -> StepStati
 
 
 def step_histogram(durations_seconds: Floats, stddev: float = 3.0) -> tuple[Floats, Floats]:
-    """The shares and the 101 edges of the 100 bins over the steps that are no outliers.
+    """The shares and the 101 edges of 100 bins, over the steps that aren't outliers.
 
-    Durations are whole microseconds: nearer to each other they would have no room for 100 bins.
+    Durations are whole microseconds, so that the range has room for 100 bins.
     """
     threshold = step_statistics(durations_seconds, stddev).threshold
     normal = durations_seconds[durations_seconds <= threshold]
@@ -145,7 +145,7 @@ def workload_histogram(busy_pct: Floats) -> NDArray[np.int64]:
 def distance(first: NDArray[Any], second: NDArray[Any]) -> float | None:
     """The root of the Jensen-Shannon divergence of two histograms, 0 to 0.833.
 
-    None where one of them is empty.
+    None if one of them is empty.
     """
     if not (first.sum() > 0 and second.sum() > 0):
         return None
@@ -165,7 +165,7 @@ def workload_distances(node: NodeFrame) -> dict[tuple[int, int], float]:
 
 
 def box(values: Floats) -> Box:
-    """Of at least one known value."""
+    """The box plot of at least one known value."""
     p25, p50, p75, p95 = (float(value) for value in np.percentile(values, [25, 50, 75, 95]))
     reach = 1.5 * (p75 - p25)
     lower, upper = max(p25 - reach, float(np.min(values))), min(p75 + reach, float(np.max(values)))

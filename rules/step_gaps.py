@@ -1,4 +1,4 @@
-"""Gaps between training steps, and those that nothing recorded explains."""
+"""Gaps between training steps, and gaps that no recorded phase explains."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def unexplained_gaps(
 
 
 def _idles(gpu: pd.Series[float] | None, window: Window, resolution_seconds: float) -> bool:
-    """By the samples that lie wholly in the window; True if there are none."""
+    """By the samples entirely within the window; True if there are none."""
     if gpu is None:
         return True
     last = window.end_seconds - resolution_seconds

@@ -20,7 +20,7 @@ def share_pct(part: float, whole: float) -> float | None:
 
 @dataclass(frozen=True)
 class StepTime:
-    """Totals over all ranks, without each rank's first step; see `NodeFrame.training_steps`."""
+    """Totals over all ranks without each rank's first step; see `NodeFrame.training_steps`."""
 
     ranks: int = 0
     steps: float = 0.0
@@ -82,7 +82,7 @@ def phase_spans(node: NodeFrame, name: str, end_seconds: float) -> list[Window]:
 
 
 def weighted_median(values: NDArray[Any], weights: NDArray[Any]) -> float:
-    """The value at which half of the total weight is reached."""
+    """The weighted median."""
     if (weights == weights[0]).all():
         middle = (len(values) + 1) // 2 - 1
         return float(np.partition(values, middle)[middle])

@@ -1,4 +1,4 @@
-"""The work of a run cut into windows of equal length, each with its own percentiles."""
+"""A run's work, split into windows of equal length with percentiles for each."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One file, one rule. A module here that has a `RULE` is registered by being here."""
+"""One rule per file. Each module here with a `RULE` is registered automatically."""

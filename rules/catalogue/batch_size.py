@@ -53,7 +53,7 @@ from rules.windows import needed_seconds, window_percentiles
 
 GAIN_LOW, GAIN_HIGH = 1.1, 1.8
 WAITS_PCT = 15.0
-"""From this share `input_bound` fires, and the batch may not be the cause."""
+"""From this share on `input_bound` fires, and the batch may not be the cause."""
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
@@ -131,7 +131,7 @@ def _what_lacks(numbers: Numbers, needed: float) -> str:
 
 
 def _waste_seconds(numbers: Numbers, bad: list[str], run: float) -> tuple[float, float]:
-    """Of each bad GPU's share of the run; a gain in throughput can't exceed the idle time."""
+    """Waste of each bad GPU's share of the run. A gain in throughput can't exceed the idle time."""
     idle, seen = numbers.by_entity("idle_seconds"), numbers.by_entity("seen_seconds")
     count = max(numbers.known("gpus_count") or 0.0, float(len(bad)))
     low = sum(min((1 - 1 / GAIN_LOW) * seen.get(g, 0.0), idle.get(g, 0.0)) for g in bad)

@@ -26,7 +26,7 @@ Set the interval that the finding names, or make saving cheaper (`checkpoint_sta
 
 ## Sources
 Young (1974) and Daly (2006) for the best interval, sqrt(2 C M), and the cost of any other one, C/t
-+ t/(2M). A third and three times: ours; so is 1 %, below which the money isn't worth a look. One
++ t/(2M). A third and three times are ours, and so is 1 %, below which the cost doesn't matter. One
 failure per node in 30 days: ours; on spot instances, set it lower.
 """
 
@@ -89,7 +89,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 
 
 def _overhead(interval: float, cost: float, between_failures: float) -> float:
-    """The share of time for saving, and for computing again after a failure; at most all."""
+    """The share of time for saving and for repeating work after a failure, at most 1."""
     return min(cost / interval + interval / (2 * between_failures), 1.0)
 
 

@@ -5,11 +5,11 @@ Whether a run with training steps recorded a checkpoint or wrote in bursts (five
 rate and 20 MB/s), as saving does, and how long it has been training.
 
 ## Why it costs money
-If the machine fails or the spot instance is reclaimed, everything is computed again.
+If the machine fails or the spot instance is reclaimed, all work has to be repeated.
 
 ## When it fires
 After `without_seconds` of work without a recorded checkpoint and without bursts of writing. It
-fires as soon as that is so, while the run goes on.
+fires as soon as that is true, also during the run.
 
 ## When it is wrong
 A small model may be saved too fast to be seen, or to a place that isn't monitored. Record the

@@ -2,7 +2,7 @@
 
 ## What it checks
 The time that each node spends writing checkpoints, as recorded (the phase `checkpoint`, or the
-seconds of its event), without those during which the GPUs went on working. If nothing was recorded:
+seconds of its event), without those during which the GPUs kept working. If nothing was recorded:
 bursts of writing (five times the median rate and 20 MB/s) while the GPUs are below 10 %.
 
 ## Why it costs money

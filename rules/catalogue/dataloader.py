@@ -11,8 +11,8 @@ With too few workers the GPU waits while cores are idle. With too many, the work
 each other and from the training, and memory as well.
 
 ## When it fires
-Too few: below `min_threshold` percent of the cores. Too many: above `max_threshold`. It stays quiet
-if the loop is known to wait for data less than `wait_share_pct` of the time, unless too many
+Too few: below `min_threshold` percent of the cores. Too many: above `max_threshold`. It doesn't
+fire if the loop is known to wait for data less than `wait_share_pct` of the time, unless too many
 workers keep the cores busy (90 % and more).
 
 ## When it is wrong

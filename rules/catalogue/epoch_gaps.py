@@ -26,7 +26,7 @@ more; do less between epochs.
 `median_steps`, `gap_seconds`, `fewest`, `share_pct` and `minimum_seconds`.
 
 ## Sources
-PyTorch's documentation: its loader starts the workers anew in each epoch. Three median steps, one
+PyTorch's documentation: its loader restarts the workers in each epoch. Three median steps, one
 second, three gaps and 2 %: ours. That 0.6 to 0.9 of the gaps can be given back is our estimate.
 """
 

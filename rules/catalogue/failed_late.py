@@ -16,7 +16,7 @@ Checkpoints that weren't recorded are not seen. A failure after the last result 
 nothing.
 
 ## How to fix it
-Save more often and resume from the last checkpoint. Before a long run, try everything once on a
+Save more often and resume from the last checkpoint. Before a long run, test everything once on a
 small machine: one epoch, one evaluation, one checkpoint.
 
 ## Parameters

@@ -137,8 +137,8 @@ def _gpu_numbers(
 
 
 def _rise(means: np.ndarray, ends: int) -> float:
-    """From the first to the last `ends` parts; their centres are so many parts less than all
-    apart. One part alone sees ups and downs, three alone make too much of a single stair."""
+    """The rise from the first to the last `ends` parts, whose centres are `ends` parts less than
+    all apart. One part is too sensitive to ups and downs, three to a single step."""
     across = len(means) / (len(means) - ends)
     return float((means[-ends:].mean() - means[:ends].mean()) * across)
 
@@ -146,7 +146,7 @@ def _rise(means: np.ndarray, ends: int) -> float:
 def _parts(
     node: NodeFrame, used_pct: pd.Series[float], resolution_seconds: float
 ) -> tuple[pd.Series[float], float]:
-    """The mean of each equal part, by its start, and the known seconds in all of them."""
+    """The mean of each equal part by its start, and the known seconds of all parts."""
     begin, end = node.warm_up_end_seconds(), float(used_pct.index[-1])
     begin += min(SETTLING_SECONDS, SETTLING_SHARE * max(end - begin, 0.0))
     rest = used_pct[used_pct.index >= begin]
@@ -160,7 +160,7 @@ def _parts(
 
 
 def _rank_correlation(values: np.ndarray) -> float:
-    """Spearman's, of the values with their order; 0 if all values are equal."""
+    """Spearman's rank correlation of the values with their order; 0 if all values are equal."""
     ranks = pd.Series(values).rank().to_numpy()
     if np.ptp(ranks) == 0:
         return 0.0

@@ -1,4 +1,4 @@
-"""The run no longer makes progress and is still paid for.
+"""The run no longer makes progress but still costs money.
 
 ## What it checks
 Time after the work began in which nothing works: all GPUs are at most 1 % busy (running median over
@@ -9,11 +9,11 @@ finish was recorded for it (nor an evaluation, if the cores are unknown). Withou
 tenth of a core, and no step.
 
 ## Why it costs money
-A job that hangs over a weekend costs as much as one that works.
+A run that hangs for a weekend costs as much as one that works.
 
 ## When it fires
 When idle time lasts `idle_seconds` and at least ten median steps, or spinning lasts `spin_seconds`.
-It fires as soon as that is so, while the run goes on. Idle time up to the end of a run that ended
+It fires as soon as that is true, also during the run. Idle time up to the end of a run that ended
 well is its idle tail, not a hang.
 
 ## When it is wrong

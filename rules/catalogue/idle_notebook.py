@@ -13,8 +13,8 @@ A notebook keeps its machine over lunch, at night and at the weekend.
 When such idle time lasts `idle_seconds`, also while the session is still open.
 
 ## When it is wrong
-Somebody may be reading what is on the screen. A program that waits for its data without using the
-CPU looks idle.
+A person may be reading the output. A program that waits for its data without using the CPU looks
+idle.
 
 ## How to fix it
 Stop idle sessions automatically. Read results on a machine without GPUs.

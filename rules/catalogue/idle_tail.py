@@ -20,8 +20,8 @@ Upload in the background or from another machine; end the process when training 
 machine stop itself.
 
 ## Parameters
-`idle_seconds`, `share_pct` and `least_seconds` say how long is too long; `idle_gpu_pct` and
-`idle_cores` define idle.
+`idle_seconds`, `share_pct` and `least_seconds` limit the idle time; `idle_gpu_pct` and `idle_cores`
+define idle.
 
 ## Sources
 Princeton's Job Defense Shield warns of GPUs at 0 % after 60 minutes, which is long for a tail; 5

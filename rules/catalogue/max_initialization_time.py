@@ -16,8 +16,8 @@ run that never used a GPU and recorded no step isn't judged: its GPUs are unused
 
 ## How to fix it
 Stream the data instead of copying it first (SageMaker: FastFile or Pipe mode), keep it on a
-persistent volume, build packages into the image, cache compiled code. `startup_breakdown` says what
-the time was spent on.
+persistent volume, build packages into the image, cache compiled code. `startup_breakdown` shows how
+the time was spent.
 
 ## Parameters
 `threshold_seconds` is SageMaker's `threshold`, which is in minutes.

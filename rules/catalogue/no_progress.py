@@ -1,10 +1,10 @@
 """The model stopped improving long before the end of the run.
 
 ## What it checks
-The logged metric that says best how good the model is: validation metrics before training metrics,
-then metrics whose lower values are better (loss, error, perplexity) before those whose higher
-values are better (accuracy, score). The best value is the first one that reaches the best ever,
-less `least_improvement_pct` of the whole improvement.
+The logged metric that best measures the model's quality: validation metrics before training
+metrics, then metrics whose lower values are better (loss, error, perplexity) before those whose
+higher values are better (accuracy, score). The best value is the first one that reaches the best
+ever, less `least_improvement_pct` of the whole improvement.
 
 ## Why it costs money
 Training beyond the best model costs as much as training up to it.
@@ -15,7 +15,7 @@ since. Runs shorter than `minimum_seconds` are not judged.
 
 ## When it is wrong
 Some models improve again after a long plateau (a change of the learning rate, "grokking"). Metrics
-whose names don't say which direction is better are ignored.
+without a known better direction are ignored.
 
 ## How to fix it
 Use early stopping, and keep the best checkpoint.

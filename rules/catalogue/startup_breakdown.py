@@ -1,4 +1,4 @@
-"""The time before the first step is long; the finding says what it was spent on.
+"""The time before the first step is long. The finding shows how it was spent.
 
 ## What it checks
 The time from the start of the run to the first training step (or the first use of a GPU). Each

@@ -62,7 +62,7 @@ RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 1.0
 
 @dataclass(frozen=True)
 class _RankOutliers:
-    """The outlying steps of one rank and phase."""
+    """The outlier steps of one rank and phase."""
 
     node: str
     steps: int
