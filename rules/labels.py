@@ -41,13 +41,13 @@ class Grid:
 
     def of_series(self, series: pd.Series[float] | None) -> Floats:
         """One value per cell; NaN: unknown."""
-        found = np.full(self.count, np.nan)
+        values = np.full(self.count, np.nan)
         if series is None:
-            return found
+            return values
         places = np.round(series.index.to_numpy(dtype=float) / self.width_seconds).astype(np.int64)
         inside = (places >= self.first) & (places < self.first + self.count)
-        found[places[inside] - self.first] = series.to_numpy(dtype=float)[inside]
-        return found
+        values[places[inside] - self.first] = series.to_numpy(dtype=float)[inside]
+        return values
 
     def covered(self, windows: list[Window]) -> Floats:
         """Seconds of each cell covered by windows that don't overlap."""
@@ -57,9 +57,9 @@ class Grid:
 
     def spread(self, starts: Floats, ends: Floats, density: Floats) -> Floats:
         """Seconds in each cell of intervals that count `density` per second."""
-        found: Floats = np.diff(_ramps(self.edges, starts, density))
-        found -= np.diff(_ramps(self.edges, ends, density))
-        return np.clip(found, 0.0, None)
+        seconds: Floats = np.diff(_ramps(self.edges, starts, density))
+        seconds -= np.diff(_ramps(self.edges, ends, density))
+        return np.clip(seconds, 0.0, None)
 
 
 @dataclass(frozen=True)
@@ -147,8 +147,8 @@ def _ramps(edges: Floats, starts: Floats, density: Floats) -> Floats:
     np.cumsum(density, out=weights[1:])
     np.cumsum(density * starts, out=moments[1:])
     before = np.searchsorted(starts, edges, side="left")
-    found: Floats = weights[before] * edges - moments[before]
-    return found
+    ramps: Floats = weights[before] * edges - moments[before]
+    return ramps
 
 
 def _unknown(node: NodeFrame, grid: Grid) -> Floats:

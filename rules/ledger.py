@@ -82,12 +82,12 @@ class Ledger:
 
     def node_seconds(self) -> dict[str, float]:
         """Label -> its time over all nodes, in whole nodes."""
-        found = dict.fromkeys(LABELS, Fraction(0))
+        node_times_us = dict.fromkeys(LABELS, Fraction(0))
         for node in self.nodes:
             held = self.node_microseconds(node)
             for label, share in self.shares(node).items():
-                found[label] += share * held
-        return {label: float(us / 1_000_000) for label, us in found.items() if us}
+                node_times_us[label] += share * held
+        return {label: float(us / 1_000_000) for label, us in node_times_us.items() if us}
 
 
 def ledger(frame: RunFrame, parameters: Mapping[str, Values] | None = None) -> Ledger:
@@ -122,15 +122,15 @@ def held_microseconds(node: NodeFrame, frame: RunFrame) -> list[tuple[int, int]]
     """When the node was held, overlaps counted once; the whole run if that isn't known."""
     spans = node.intervals or ((0.0, frame.duration_seconds),)
     edges = sorted((round(start * 1e6), round(end * 1e6)) for start, end in spans)
-    found: list[tuple[int, int]] = []
+    merged_us: list[tuple[int, int]] = []
     for start, end in edges:
         if end <= start:
             continue
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        if merged_us and start <= merged_us[-1][1]:
+            merged_us[-1] = (merged_us[-1][0], max(end, merged_us[-1][1]))
         else:
-            found.append((start, end))
-    return found
+            merged_us.append((start, end))
+    return merged_us
 
 
 def _cells(held: list[tuple[int, int]], frame: RunFrame) -> tuple[Grid, Microseconds]:

@@ -240,6 +240,6 @@ def _mean_of_all(table: pd.DataFrame, count: int) -> pd.Series[float] | None:
 
 
 def _memory_pct(node: NodeFrame) -> pd.Series[float] | None:
-    told = node.series("host.memory_used_pct")
+    reported = node.series("host.memory_used_pct")
     used, total = node.series("host.memory_used_bytes"), node.hardware.memory_bytes
-    return 100 * used / total if told is None and used is not None and total > 0 else told
+    return 100 * used / total if reported is None and used is not None and total > 0 else reported

@@ -48,20 +48,20 @@ def chosen_mutants(chosen: Sequence[str]) -> list[Mutant]:
     targets = [target for target in TARGETS if not chosen or target.name in chosen]
     files = {name.partition("#")[0] for name in chosen if "#" in name}
     partly = [each for each in TARGETS if each not in targets and files & set(each.sources())]
-    found = [mutant for target in targets for mutant in mutants_of(target)]
-    found += [each for target in partly for each in mutants_of(target) if each.name in chosen]
-    known = {mutant.target.name for mutant in found} | {mutant.name for mutant in found}
+    mutants = [mutant for target in targets for mutant in mutants_of(target)]
+    mutants += [each for target in partly for each in mutants_of(target) if each.name in chosen]
+    known = {mutant.target.name for mutant in mutants} | {mutant.name for mutant in mutants}
     if unknown := set(chosen) - known:
         raise ValueError(f"no such module or mutant: {', '.join(sorted(unknown))}")
-    return found
+    return mutants
 
 
-def report(found: Iterable[Outcome], least_pct: float) -> bool:
+def report(outcomes: Iterable[Outcome], least_pct: float) -> bool:
     """Print survivors as they are found, then one line per module. Returns whether enough were
     killed."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     cpu_seconds: defaultdict[str, float] = defaultdict(float)
-    for outcome in found:
+    for outcome in outcomes:
         name = outcome.mutant.target.name
         counts[name][outcome.verdict] += 1
         cpu_seconds[name] += outcome.cpu_seconds

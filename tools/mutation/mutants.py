@@ -58,15 +58,15 @@ def changed_codes(file: str) -> list[str]:
     """The file with each change, without changes that don't compile or have no effect."""
     code = _code(file)
     known = {ast.dump(ast.parse(code))}
-    found = []
+    mutated = []
     for changed in _with_each_change(code):
         with contextlib.suppress(SyntaxError):
             compile(changed, file, "exec")
             meaning = ast.dump(ast.parse(changed))
             if meaning not in known:
                 known.add(meaning)
-                found.append(changed)
-    return found
+                mutated.append(changed)
+    return mutated
 
 
 @cache
@@ -78,14 +78,14 @@ class _Changes(cst.CSTVisitor):
     """Each node that can be changed, with its replacement."""
 
     def __init__(self) -> None:
-        self.found: list[tuple[cst.CSTNode, cst.CSTNode]] = []
+        self.replacements: list[tuple[cst.CSTNode, cst.CSTNode]] = []
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         if isinstance(node, cst.Annotation | cst.Decorator | cst.ImportFrom | cst.Import):
             return False
         for kind, operator in mutation_operators:
             if isinstance(node, kind):
-                self.found += [(node, changed) for changed in operator(node)]
+                self.replacements += [(node, changed) for changed in operator(node)]
         return True
 
 
@@ -97,7 +97,7 @@ def _with_each_change(code: str) -> Iterator[str]:
     lines = [0, *(line_end.end() for line_end in re.finditer("\n", code))]
     changes = _Changes()
     module.visit(changes)
-    for node, changed in changes.found:
+    for node, changed in changes.replacements:
         place = places[node]
         start = lines[place.start.line - 1] + place.start.column
         end = lines[place.end.line - 1] + place.end.column

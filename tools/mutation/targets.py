@@ -36,8 +36,8 @@ class Target:
 
     def sources(self) -> list[str]:
         """The paths of its files."""
-        found = (path for pattern in self.files for path in ROOT.glob(pattern))
-        return sorted(str(path.relative_to(ROOT)) for path in found)
+        matches = (path for pattern in self.files for path in ROOT.glob(pattern))
+        return sorted(str(path.relative_to(ROOT)) for path in matches)
 
 
 TARGETS = (

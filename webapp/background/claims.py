@@ -151,8 +151,8 @@ def give_up(held: Claim[Row], error: BaseException | str) -> None:
 
 def try_again(kind: Kind[Row], rows: QuerySet[Row]) -> int:
     """Retry rows that were given up, because a person asked for it. Returns the number of rows."""
-    anew = {"due_at": timezone.now(), "error": "", **_FRESH, **_UNHELD, **kind.tried_again}
-    return rows.filter(conditions.pending(), given_up_at__isnull=False).update(**anew)
+    columns = {"due_at": timezone.now(), "error": "", **_FRESH, **_UNHELD, **kind.tried_again}
+    return rows.filter(conditions.pending(), given_up_at__isnull=False).update(**columns)
 
 
 def readable(error: BaseException | str) -> str:

@@ -28,9 +28,9 @@ def change(budget: Budget, actor: User, amount_usd: Decimal, threshold_pct: int)
     before = {name: _plain(budget, name) for name in FIELDS}
     budget.amount_usd, budget.threshold_pct = amount_usd, threshold_pct
     budget.save(update_fields=FIELDS)
-    told = {n: (before[n], _plain(budget, n)) for n in FIELDS if before[n] != _plain(budget, n)}
-    if told:
-        _record(budget, actor, "budget.changed", told)
+    changed = {n: (before[n], _plain(budget, n)) for n in FIELDS if before[n] != _plain(budget, n)}
+    if changed:
+        _record(budget, actor, "budget.changed", changed)
 
 
 @transaction.atomic
@@ -52,8 +52,8 @@ def restore(budget: Budget, actor: User) -> bool:
     return True
 
 
-def _record(budget: Budget, actor: User, action: str, told: Change) -> None:
-    audit.record(budget.workspace, actor, action, f"{budget.kind}: {budget}", told)
+def _record(budget: Budget, actor: User, action: str, change: Change) -> None:
+    audit.record(budget.workspace, actor, action, f"{budget.kind}: {budget}", change)
 
 
 def _plain(budget: Budget, name: str) -> object:
