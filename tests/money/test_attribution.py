@@ -18,19 +18,19 @@ NANO = Decimal("1e-9")
 
 
 def terms(a: CostFactors, b: CostFactors) -> dict[str, Decimal]:
-    found = attribute(a, b)
-    assert found is not None
-    return {term.name: term.usd for term in found}
+    attribution = attribute(a, b)
+    assert attribution is not None
+    return {term.name: term.usd for term in attribution}
 
 
 def test_it_takes_the_published_saving_apart():
-    found = terms(RUN_1, RUN_2)
-    assert {name: str(round(usd, 3)) for name, usd in found.items()} == {
+    attribution = terms(RUN_1, RUN_2)
+    assert {name: str(round(usd, 3)) for name, usd in attribution.items()} == {
         "instance type": "-3.907",
         "node count": "-1.177",
         "duration": "-0.006",
     }
-    assert sum(found.values()) == Decimal("-5.08997")
+    assert sum(attribution.values()) == Decimal("-5.08997")
 
 
 nano_usd = st.integers(1, 10**14).map(lambda n: Decimal(n).scaleb(-9))
@@ -48,9 +48,9 @@ def priced_factors(draw):
 
 @given(any_factors, any_factors)
 def test_the_terms_sum_to_the_difference_in_whole_nano_usd(a, b):
-    found = terms(a, b)
-    assert sum(found.values()) == b.cost_usd - a.cost_usd
-    assert all(usd == usd.quantize(NANO) for usd in found.values())
+    attribution = terms(a, b)
+    assert sum(attribution.values()) == b.cost_usd - a.cost_usd
+    assert all(usd == usd.quantize(NANO) for usd in attribution.values())
 
 
 @given(any_factors, any_factors)
@@ -70,8 +70,8 @@ def test_nothing_changed_means_that_every_term_is_nothing(a):
 def test_more_nodes_alone_are_all_of_the_difference(a, count):
     b = replace(a, node_count=count, cost_usd=a.cost_usd / a.node_count * count)
     b = replace(b, cost_usd=max(b.cost_usd.quantize(NANO), NANO))
-    found = terms(a, b)
-    others = [abs(usd) for name, usd in found.items() if name not in ("node count", "other")]
+    attribution = terms(a, b)
+    others = [abs(usd) for name, usd in attribution.items() if name not in ("node count", "other")]
     assert max(others) <= 2 * NANO
 
 
@@ -125,9 +125,9 @@ def test_shares_that_differ_are_another_cause_though_their_product_is_1():
 def test_what_duration_changed_is_split_by_phases_which_may_be_absent():
     a = replace(RUN_1, phase_seconds={"initialise": Decimal(100), "train": Decimal(400)})
     b = replace(RUN_2, phase_seconds={"train": Decimal(300), "evaluate": Decimal(200)})
-    found = attribute(a, b)
-    assert found is not None
-    duration = next(term for term in found if term.name == "duration")
+    attribution = attribute(a, b)
+    assert attribution is not None
+    duration = next(term for term in attribution if term.name == "duration")
     assert terms(a, b) == terms(RUN_1, RUN_2)
     parts = {part.name: part.usd for part in duration.parts}
     assert parts.keys() == {"initialise", "train", "evaluate", "other time"}
@@ -143,10 +143,10 @@ phases = st.dictionaries(
 
 @given(any_factors, any_factors, phases, phases)
 def test_the_phases_sum_to_what_duration_changed(a, b, before, after):
-    found = attribute(replace(a, phase_seconds=before), replace(b, phase_seconds=after))
-    assert found is not None
-    assert sum(term.usd for term in found) == b.cost_usd - a.cost_usd
-    for term in found:
+    attribution = attribute(replace(a, phase_seconds=before), replace(b, phase_seconds=after))
+    assert attribution is not None
+    assert sum(term.usd for term in attribution) == b.cost_usd - a.cost_usd
+    for term in attribution:
         if term.parts:
             assert sum(part.usd for part in term.parts) == term.usd
 
@@ -159,32 +159,32 @@ def test_a_phase_that_one_run_has_costs_its_seconds_there():
     b = CostFactors(Decimal("0.4"), rate, nodes, Decimal(400), phases)
     parts = {"train": Decimal("-0.03"), "evaluate": Decimal("0.03")}
     for before, after, sign in ((a, b, 1), (b, a, -1)):
-        found = attribute(before, after)
-        assert found is not None
-        [duration] = [term for term in found if term.parts]
+        attribution = attribute(before, after)
+        assert attribution is not None
+        [duration] = [term for term in attribution if term.parts]
         assert duration.name == "duration"
         assert {part.name: sign * part.usd for part in duration.parts} == parts
     longer = replace(b, duration_seconds=Decimal(410), cost_usd=Decimal("0.41"))
-    found = attribute(a, replace(longer, phase_seconds={**phases, "save": Decimal(10)}))
-    assert found is not None
-    assert {p.name: p.usd for p in found[2].parts} == {**parts, "save": Decimal("0.01")}
+    attribution = attribute(a, replace(longer, phase_seconds={**phases, "save": Decimal(10)}))
+    assert attribution is not None
+    assert {p.name: p.usd for p in attribution[2].parts} == {**parts, "save": Decimal("0.01")}
 
 
 def test_phases_that_one_run_lacks_split_nothing():
     told = replace(RUN_1, phase_seconds={"train": Decimal(400)})
     free = replace(told, cost_usd=Decimal(0), usd_per_hour=Decimal(0))
     for a, b in ((told, RUN_2), (RUN_2, told), (RUN_1, RUN_2), (told, free), (free, told)):
-        found = attribute(a, b)
-        assert found is not None
-        assert [term.parts for term in found] == [()] * len(found)
+        attribution = attribute(a, b)
+        assert attribution is not None
+        assert [term.parts for term in attribution] == [()] * len(attribution)
 
 
 def test_equal_durations_still_tell_which_phase_took_from_which():
     a = replace(RUN_1, phase_seconds={"initialise": Decimal(103), "train": Decimal(400)})
     b = replace(RUN_1, phase_seconds={"initialise": Decimal(3), "train": Decimal(500)})
-    found = attribute(a, b)
-    assert found is not None
-    duration = next(term for term in found if term.name == "duration")
+    attribution = attribute(a, b)
+    assert attribution is not None
+    duration = next(term for term in attribution if term.name == "duration")
     assert [(part.name, round(part.usd, 3)) for part in duration.parts] == [
         ("initialise", Decimal("-1.224")),
         ("train", Decimal("1.224")),

@@ -51,10 +51,10 @@ def test_the_first_sentence_says_what_changed_and_by_how_much():
 
 
 def test_the_saving_is_signed_and_attributed_without_residual():
-    found = compare(SLOW, FAST)
-    assert found.saving_usd == SLOW.cost_usd - FAST.cost_usd
-    assert sum(term.usd for term in found.attribution) == -found.saving_usd
-    assert compare(FAST, SLOW).saving_usd == -found.saving_usd
+    comparison = compare(SLOW, FAST)
+    assert comparison.saving_usd == SLOW.cost_usd - FAST.cost_usd
+    assert sum(term.usd for term in comparison.attribution) == -comparison.saving_usd
+    assert compare(FAST, SLOW).saving_usd == -comparison.saving_usd
 
 
 def test_the_published_runs_name_their_machines():
@@ -104,12 +104,12 @@ def test_no_saving_is_claimed_where_work_differs_or_a_price_is_missing(other, wo
 
 
 def test_different_amounts_of_work_are_compared_per_unit_by_name():
-    found = compare(SLOW, replace(FAST, work={"epochs": 30.0}))
-    assert found.sentence.startswith(
+    comparison = compare(SLOW, replace(FAST, work={"epochs": 30.0}))
+    assert comparison.sentence.startswith(
         "Per epoch, run #2 cost $0.0000323 and run #1 $0.0000429 (−24.8 %)"
     )
     differs = "The amount of work differs (60 and 30 epochs): compare the cost per epoch."
-    assert differs in found.warnings
+    assert differs in comparison.warnings
 
 
 @pytest.mark.parametrize(
@@ -123,22 +123,22 @@ def test_different_amounts_of_work_are_compared_per_unit_by_name():
     ],
 )
 def test_the_unit_of_work_is_the_first_that_both_have(a, b, unit):
-    found = compare(replace(SLOW, work=a), replace(FAST, work=b))
-    assert found.per_work.unit == unit
-    assert any("whole runs are compared" in w for w in found.warnings) == (unit == "run")
+    comparison = compare(replace(SLOW, work=a), replace(FAST, work=b))
+    assert comparison.per_work.unit == unit
+    assert any("whole runs are compared" in w for w in comparison.warnings) == (unit == "run")
 
 
 def test_steps_of_different_batches_are_not_the_same_work():
     a = replace(SLOW, work={"steps": 5.0}, configuration={"global_batch": 32})
     b = replace(FAST, work={"steps": 5.0}, configuration={"global_batch": 64})
-    found = compare(a, b)
-    assert found.per_work.unit == "run"
-    assert any("may change results" in warning for warning in found.warnings)
+    comparison = compare(a, b)
+    assert comparison.per_work.unit == "run"
+    assert any("may change results" in warning for warning in comparison.warnings)
 
 
 def test_it_lists_only_the_settings_that_changed():
-    found = compare(SLOW, replace(FAST, node_count=2))
-    assert [(c.name, c.a, c.b) for c in found.configuration_changes] == [
+    comparison = compare(SLOW, replace(FAST, node_count=2))
+    assert [(c.name, c.a, c.b) for c in comparison.configuration_changes] == [
         ("node_count", 1, 2),
         ("workers", 0, 2),
     ]
@@ -196,17 +196,17 @@ facts = st.builds(
 
 @given(facts, facts)
 def test_whatever_the_runs_are_it_compares_them_and_claims_no_more_than_is_so(a, b):
-    found = compare(a, b)
-    claims = any(claim in found.sentence for claim in CLAIMS)
-    assert found.sentence[0].isupper()
-    assert found.sentence.endswith(".")
+    comparison = compare(a, b)
+    claims = any(claim in comparison.sentence for claim in CLAIMS)
+    assert comparison.sentence[0].isupper()
+    assert comparison.sentence.endswith(".")
     if a.cost_usd is None or b.cost_usd is None or not a.state == b.state == "finished":
-        assert found.saving_usd is None
-    if found.saving_usd is None:
+        assert comparison.saving_usd is None
+    if comparison.saving_usd is None:
         assert not claims
-    if found.attribution is not None:
-        assert sum(term.usd for term in found.attribution) == b.cost_usd - a.cost_usd
-    assert found.markdown()
+    if comparison.attribution is not None:
+        assert sum(term.usd for term in comparison.attribution) == b.cost_usd - a.cost_usd
+    assert comparison.markdown()
 
 
 @pytest.mark.parametrize(
@@ -245,13 +245,13 @@ def test_a_price_of_a_unit_keeps_three_digits_however_small(usd, shown):
     ],
 )
 def test_worse_results_are_no_saving(before, after, words):
-    found = compare(replace(SLOW, quality=before), replace(FAST, quality=after))
+    comparison = compare(replace(SLOW, quality=before), replace(FAST, quality=after))
     if words:
-        assert found.sentence.endswith(f"({words}), so no saving is claimed.")
-        assert found.saving_usd is None
+        assert comparison.sentence.endswith(f"({words}), so no saving is claimed.")
+        assert comparison.saving_usd is None
     else:
-        assert "worse" not in found.sentence
-        assert found.saving_usd == SLOW.cost_usd - FAST.cost_usd
+        assert "worse" not in comparison.sentence
+        assert comparison.saving_usd == SLOW.cost_usd - FAST.cost_usd
 
 
 def test_it_says_that_the_two_were_counted_at_different_prices():

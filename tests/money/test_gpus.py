@@ -28,9 +28,9 @@ from advisor.pricing.gpus import GB, gpu_model, gpu_models
     ],
 )
 def test_it_knows_the_model_that_a_driver_or_provider_names(name, memory_gb, key):
-    found = gpu_model(name, int(memory_gb * GB))
-    assert found is not None
-    assert found.key == key
+    model = gpu_model(name, int(memory_gb * GB))
+    assert model is not None
+    assert model.key == key
 
 
 @pytest.mark.parametrize(

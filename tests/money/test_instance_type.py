@@ -34,8 +34,10 @@ def proposed(
     book = PriceBook([PriceRow(keys[n], usd, since, None, "list") for n, usd in prices.items()])
     demand = Demand(cores, GIB, 0, 3600, NOW.name, "us-east-1")
     machines = Catalogue({NOW.name: NOW, other.name: other})
-    found = recommend([], demand, Decimal(cost), 3600, [], book, machines, AS_OF, BALANCED)
-    return found[0] if found else None
+    recommendations = recommend(
+        [], demand, Decimal(cost), 3600, [], book, machines, AS_OF, BALANCED
+    )
+    return recommendations[0] if recommendations else None
 
 
 @pytest.mark.parametrize(
@@ -63,8 +65,8 @@ def test_a_switch_is_not_dearer_where_the_run_takes_as_long_as_it_may(
 ) -> None:
     """Three busy cores on two with two threads each: 9.5 % slower, at worst 23.6 %. Either price
     saves a tenth at the likely time; the worst costs 98.9 cents or $1.01."""
-    found = proposed(HALF, usd_per_hour, cores=3.0)
-    assert (found is not None) == is_proposed
+    recommendation = proposed(HALF, usd_per_hour, cores=3.0)
+    assert (recommendation is not None) == is_proposed
 
 
 def test_a_saving_goes_by_what_the_run_cost_where_that_is_less_than_the_list_price() -> None:

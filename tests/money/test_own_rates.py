@@ -146,9 +146,9 @@ def test_an_estimate_is_discounted_as_a_list_price_is():
 )
 def test_a_price_grows_stale_by_when_it_was_last_seen(option, days, is_stale):
     seen = row("1", key=replace(KEY, purchase_option=option), seen_at=JUNE)
-    found = staleness(seen, JUNE + days * DAY)
-    assert found is not None
-    assert (found.age, found.is_stale) == (days * DAY, is_stale)
+    freshness = staleness(seen, JUNE + days * DAY)
+    assert freshness is not None
+    assert (freshness.age, freshness.is_stale) == (days * DAY, is_stale)
 
 
 @pytest.mark.parametrize(

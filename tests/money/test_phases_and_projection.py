@@ -37,20 +37,20 @@ def test_the_published_run_spent_more_than_half_outside_of_training():
 
 
 def test_a_run_that_says_how_many_steps_it_will_do_says_what_it_will_cost():
-    found = projection(Decimal("2"), 1100.0, 1000.0, {"steps": 250.0}, {"max_steps": "1000"})
-    assert found is not None
-    assert (found.done, found.planned, found.seconds_left) == (250, 1000, 3000)
-    assert found.low_usd == found.usd == found.high_usd == Decimal("7.454545455")
+    projected = projection(Decimal("2"), 1100.0, 1000.0, {"steps": 250.0}, {"max_steps": "1000"})
+    assert projected is not None
+    assert (projected.done, projected.planned, projected.seconds_left) == (250, 1000, 3000)
+    assert projected.low_usd == projected.usd == projected.high_usd == Decimal("7.454545455")
 
 
 def test_epochs_are_known_to_one_so_the_cost_is_an_interval():
-    found = projection(Decimal("1"), 1000.0, 1000.0, {"epochs": 5.0}, {"--num-epochs": 10})
-    assert found is not None
-    assert found.low_usd == Decimal("2")
-    assert found.high_usd == Decimal("2.5")
-    assert found.low_usd < found.usd < found.high_usd
-    assert found.is_interval
-    assert str(found.high_usd) == "2.500000000"
+    projected = projection(Decimal("1"), 1000.0, 1000.0, {"epochs": 5.0}, {"--num-epochs": 10})
+    assert projected is not None
+    assert projected.low_usd == Decimal("2")
+    assert projected.high_usd == Decimal("2.5")
+    assert projected.low_usd < projected.usd < projected.high_usd
+    assert projected.is_interval
+    assert str(projected.high_usd) == "2.500000000"
 
 
 @pytest.mark.parametrize(
@@ -76,17 +76,17 @@ def trained(*points: tuple[float, float], usd: str = "10", name: str = "val_loss
 def test_the_cost_until_the_best_value_that_both_runs_reached():
     a = trained((10, 0.9), (40, 0.5), (50, 0.6), (90, 0.4))
     b = trained((10, 0.8), (20, 0.5), (80, 0.45), usd="20")
-    (found,) = metric_costs(a, b)
-    assert (found.goal, found.a_seconds, found.b_seconds) == ("val_loss ≤ 0.45", 90, 80)
-    assert (found.a_usd, found.b_usd) == (Decimal("9"), Decimal("16"))
+    (cost,) = metric_costs(a, b)
+    assert (cost.goal, cost.a_seconds, cost.b_seconds) == ("val_loss ≤ 0.45", 90, 80)
+    assert (cost.a_usd, cost.b_usd) == (Decimal("9"), Decimal("16"))
 
 
 def test_more_is_better_for_an_accuracy_and_a_name_that_tells_nothing_is_left_out():
     a = Trained({"top1": improvements("top1", [(1, 0.3), (2, 0.7)]), "lr": [[0, 1]]}, None, 9.0)
     b = Trained({"top1": improvements("top1", [(1, 0.1), (5, 0.6)]), "lr": [[0, 1]]}, None, 9.0)
-    (found,) = metric_costs(a, b)
-    assert (found.goal, found.a_seconds, found.b_seconds) == ("top1 ≥ 0.6", 2, 5)
-    assert (found.a_usd, found.b_usd) == (None, None)
+    (cost,) = metric_costs(a, b)
+    assert (cost.goal, cost.a_seconds, cost.b_seconds) == ("top1 ≥ 0.6", 2, 5)
+    assert (cost.a_usd, cost.b_usd) == (None, None)
 
 
 finite = st.floats(-1e6, 1e6)

@@ -50,10 +50,10 @@ def advise(
     **more: Any,
 ) -> dict[str, Recommendation]:
     seconds = demand.duration_seconds if demand else 3600.0
-    found = recommend(
+    recommendations = recommend(
         judgements, demand, cost_usd, seconds, recent_costs_usd, BOOK, catalogue(), AS_OF, **more
     )
-    return {recommendation.kind: recommendation for recommendation in found}
+    return {recommendation.kind: recommendation for recommendation in recommendations}
 
 
 def test_a_loop_that_waits_is_told_to_load_in_parallel_for_its_share_of_the_cost() -> None:
@@ -74,9 +74,9 @@ def test_a_rule_that_passed_gives_no_advice() -> None:
 
 
 def test_without_a_price_the_fix_is_named_and_no_money() -> None:
-    found = advise([WAITS], cost_usd=None, recent_costs_usd=[])
-    assert set(found) == {"fix_input_pipeline"}
-    fix = found["fix_input_pipeline"]
+    recommendations = advise([WAITS], cost_usd=None, recent_costs_usd=[])
+    assert set(recommendations) == {"fix_input_pipeline"}
+    fix = recommendations["fix_input_pipeline"]
     assert (fix.saving_low_usd, fix.saving_usd, fix.monthly_saving_usd) == (None, None, None)
     assert "1200 to 1800 s" in " ".join(fix.evidence)
 
@@ -106,8 +106,8 @@ def test_a_short_run_says_too_little_of_the_next() -> None:
 def test_it_never_proposes_a_machine_that_is_gone() -> None:
     """p3 types keep their prices, and are no longer available."""
     gpu_job = replace(JOB, instance_type="p3.8xlarge", gpus=1, region="us-west-2")
-    found = advise(demand=gpu_job, cost_usd=Decimal("12.24"))
-    assert found == {}
+    recommendations = advise(demand=gpu_job, cost_usd=Decimal("12.24"))
+    assert recommendations == {}
 
 
 def test_the_loader_comes_first_and_the_machine_is_sized_for_what_it_then_does() -> None:

@@ -390,10 +390,10 @@ class FileServer:
     def __init__(self, body: bytes, ranges: list[str]) -> None:
         class Handler(SimpleHTTPRequestHandler):
             def do_GET(self) -> None:
-                told = self.headers.get("Range", "")
-                ranges.append(told)
-                begin = int(told.removeprefix("bytes=").removesuffix("-") or 0)
-                self.send_response(206 if told else 200)
+                row = self.headers.get("Range", "")
+                ranges.append(row)
+                begin = int(row.removeprefix("bytes=").removesuffix("-") or 0)
+                self.send_response(206 if row else 200)
                 self.send_header("Content-Length", str(len(body) - begin))
                 self.end_headers()
                 self.wfile.write(body[begin:])

@@ -30,8 +30,8 @@ SMALL_JOB = Demand(
 
 
 def by_name(demand: Demand, preset: str = "balanced") -> dict[str, Candidate]:
-    found = candidates(demand, BOOK, catalogue(), AS_OF, PRESETS[preset])
-    return {candidate.instance_type: candidate for candidate in found}
+    machines = candidates(demand, BOOK, catalogue(), AS_OF, PRESETS[preset])
+    return {candidate.instance_type: candidate for candidate in machines}
 
 
 def test_it_prices_the_present_machine_at_its_own_time_and_list_price() -> None:
@@ -42,10 +42,10 @@ def test_it_prices_the_present_machine_at_its_own_time_and_list_price() -> None:
 
 
 def test_it_puts_those_that_fit_first_and_the_cheapest_of_them_first() -> None:
-    found = candidates(SMALL_JOB, BOOK, catalogue(), AS_OF)
-    fits = [not candidate.rejected_because for candidate in found]
+    machines = candidates(SMALL_JOB, BOOK, catalogue(), AS_OF)
+    fits = [not candidate.rejected_because for candidate in machines]
     assert fits == sorted(fits, reverse=True)
-    costs = [candidate.cost_mid_usd for candidate in found if not candidate.rejected_because]
+    costs = [candidate.cost_mid_usd for candidate in machines if not candidate.rejected_because]
     known = [cost for cost in costs if cost is not None]
     assert known == sorted(known)
     assert len(known) == len(costs) > 10
@@ -91,23 +91,23 @@ def test_a_machine_without_a_price_has_no_cost_rather_than_none_at_all() -> None
 
 def test_it_guesses_no_speed_on_another_gpu_model() -> None:
     job = replace(SMALL_JOB, instance_type="g5.4xlarge", gpus=1)
-    found = by_name(job)
-    assert "speed on L4 was not measured" in found["g6.xlarge"].rejected_because
-    assert found["g5.xlarge"].rejected_because == ""
+    machines = by_name(job)
+    assert "speed on L4 was not measured" in machines["g6.xlarge"].rejected_because
+    assert machines["g5.xlarge"].rejected_because == ""
 
 
 def test_it_wants_as_many_gpus_as_are_in_use() -> None:
     job = replace(SMALL_JOB, instance_type="g5.48xlarge", gpus=4)
-    found = by_name(job)
-    assert "fewer GPUs than the 4" in found["g5.xlarge"].rejected_because
-    assert found["g5.12xlarge"].rejected_because == ""
+    machines = by_name(job)
+    assert "fewer GPUs than the 4" in machines["g5.xlarge"].rejected_because
+    assert machines["g5.12xlarge"].rejected_because == ""
 
 
 def test_it_compares_sagemaker_with_sagemaker_prices_only() -> None:
     job = replace(SMALL_JOB, instance_type="ml.g5.4xlarge", gpus=1, service="sagemaker_training")
-    found = by_name(job)
-    assert found["ml.g5.xlarge"].usd_per_hour == Decimal("1.4084")
-    assert all(name.startswith("ml.") for name in found)
+    machines = by_name(job)
+    assert machines["ml.g5.xlarge"].usd_per_hour == Decimal("1.4084")
+    assert all(name.startswith("ml.") for name in machines)
 
 
 def test_an_own_rate_goes_before_the_list_price() -> None:

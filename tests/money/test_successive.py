@@ -69,21 +69,21 @@ def test_other_machines_are_another_configuration(machines):
 def test_the_first_runs_record_a_baseline_and_then_only_a_difference():
     assert compare_to_baseline([], 1.0).rung == BASELINE
     for before in ([1.0], [1.0, 1.0]):
-        found = compare_to_baseline(before, 5.0)
-        assert (found.rung, found.direction) == (CAVEAT, SAME)
-        assert found.change == pytest.approx(4.0)
-        assert found.detects is None
+        comparison = compare_to_baseline(before, 5.0)
+        assert (comparison.rung, comparison.direction) == (CAVEAT, SAME)
+        assert comparison.change == pytest.approx(4.0)
+        assert comparison.detects is None
 
 
 def test_from_three_on_a_run_outside_of_the_interval_is_called_by_its_direction():
     calm = [1.0, 1.01, 0.99]
     assert compare_to_baseline(calm, 1.10).direction == WORSE
     assert compare_to_baseline(calm, 0.90).direction == BETTER
-    found = compare_to_baseline(calm, 1.02)
-    assert (found.rung, found.direction) == (INTERVAL, SAME)
-    assert found.low is not None
-    assert found.high is not None
-    assert found.low < 0.99 < 1.01 < found.high
+    comparison = compare_to_baseline(calm, 1.02)
+    assert (comparison.rung, comparison.direction) == (INTERVAL, SAME)
+    assert comparison.low is not None
+    assert comparison.high is not None
+    assert comparison.low < 0.99 < 1.01 < comparison.high
     assert compare_to_baseline(CALM, 1.0).rung == CHANGE_POINTS
 
 
@@ -106,12 +106,11 @@ def test_the_verdict_doesnt_depend_on_the_currency(before, value, factor):
 
 @given(values)
 def test_what_it_says_it_would_see_it_calls(before):
-    told = compare_to_baseline(before, before[0])
-    assert told.expected is not None
-    assert told.detects is not None
-    assert (
-        compare_to_baseline(before, told.expected * (1 + told.detects) * 1.0001).direction == WORSE
-    )
+    comparison = compare_to_baseline(before, before[0])
+    assert comparison.expected is not None
+    assert comparison.detects is not None
+    detectable = comparison.expected * (1 + comparison.detects) * 1.0001
+    assert compare_to_baseline(before, detectable).direction == WORSE
 
 
 def test_one_odd_run_is_cleared_by_the_next_and_two_confirm_each_other():
@@ -125,9 +124,9 @@ def test_one_odd_run_is_cleared_by_the_next_and_two_confirm_each_other():
 
 
 def test_a_confirmed_level_is_the_baseline_from_then_on():
-    found = history(*CALM[:4], 1.2, 1.21, 1.19, 1.2, 1.2, 1.35)
-    assert [each.status for each in found[6:]] == [OK, OK, OK, SUSPECTED]
-    assert found[-1].comparison.expected == pytest.approx(1.2, rel=0.01)
+    judged = history(*CALM[:4], 1.2, 1.21, 1.19, 1.2, 1.2, 1.35)
+    assert [each.status for each in judged[6:]] == [OK, OK, OK, SUSPECTED]
+    assert judged[-1].comparison.expected == pytest.approx(1.2, rel=0.01)
 
 
 def test_an_odd_run_doesnt_blunt_the_history():
@@ -138,10 +137,10 @@ def test_an_odd_run_doesnt_blunt_the_history():
 
 
 def test_pinned_runs_are_the_baseline_alone():
-    found = history(1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0, pinned=(1, 2, 3))
-    assert found[-1].comparison.baseline_runs == 3
-    assert found[-1].comparison.direction == WORSE
-    assert found[-1].comparison.change == pytest.approx(1.0)
+    judged = history(1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0, pinned=(1, 2, 3))
+    assert judged[-1].comparison.baseline_runs == 3
+    assert judged[-1].comparison.direction == WORSE
+    assert judged[-1].comparison.change == pytest.approx(1.0)
 
 
 def test_a_change_is_found_where_it_began():
@@ -169,10 +168,10 @@ def test_a_creeping_change_that_no_single_run_showed_is_confirmed_with_its_first
 
 @given(st.lists(st.floats(0.01, 100), min_size=1, max_size=90))
 def test_every_run_that_matters_gets_a_verdict_in_order(seen):
-    found = history(*seen)
-    numbers = [each.number for each in found]
+    judged = history(*seen)
+    numbers = [each.number for each in judged]
     assert numbers == list(range(max(len(seen) - 59, 1), len(seen) + 1))
-    for before, after in pairwise(found):
+    for before, after in pairwise(judged):
         assert before.status != SUSPECTED, f"{before.number} still is, after {after.number}"
 
 
@@ -184,10 +183,14 @@ def test_it_names_what_moved_along_with_the_cost():
         )
 
     usual = [run(90.0, 0.05, 0.2) for _ in range(4)]
-    found = causes(usual, run(120.0, 0.30, 0.27))
-    assert [cause.what for cause in found] == ["phase train", "median step time", "data wait"]
-    assert found[0].words == "train took longer, by 30 % of a run's usual time"
-    assert found[2].words == "data wait rose from 5 to 30 %"
+    likely = causes(usual, run(120.0, 0.30, 0.27))
+    assert [cause.what for cause in likely] == [
+        "phase train",
+        "median step time",
+        "data wait",
+    ]
+    assert likely[0].words == "train took longer, by 30 % of a run's usual time"
+    assert likely[2].words == "data wait rose from 5 to 30 %"
     assert causes(usual, run(90.5, 0.06, 0.2)) == []
     assert causes([], run(1, 0, 1)) == []
 

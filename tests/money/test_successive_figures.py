@@ -45,9 +45,9 @@ SPREAD = 0.02 * math.sqrt(4 / 3)
     [(0, BASELINE), (1, CAVEAT), (2, CAVEAT), (3, INTERVAL), (9, INTERVAL), (10, CHANGE_POINTS)],
 )
 def test_the_rung_goes_by_the_runs_before(runs, rung):
-    found = compare_to_baseline([1.0] * runs, 2.0)
-    assert (found.rung, found.baseline_runs) == (rung, runs)
-    assert found.direction == (WORSE if runs >= 3 else SAME)
+    comparison = compare_to_baseline([1.0] * runs, 2.0)
+    assert (comparison.rung, comparison.baseline_runs) == (rung, runs)
+    assert comparison.direction == (WORSE if runs >= 3 else SAME)
 
 
 def test_the_words_that_are_kept_with_a_run_stay_what_they_were():
@@ -65,19 +65,19 @@ def test_a_first_run_is_compared_with_nothing():
 
 
 def test_one_or_two_runs_give_a_difference_and_no_interval():
-    found = compare_to_baseline([2.0, 8.0], 5.0)
-    assert (found.expected, found.change) == pytest.approx((4.0, 0.25))
-    assert (found.low, found.high, found.detects) == (None, None, None)
+    comparison = compare_to_baseline([2.0, 8.0], 5.0)
+    assert (comparison.expected, comparison.change) == pytest.approx((4.0, 0.25))
+    assert (comparison.low, comparison.high, comparison.detects) == (None, None, None)
 
 
 def test_the_interval_is_that_of_students_t_for_one_more_run():
-    found = compare_to_baseline([10 * value for value in THREE], 10.0)
+    comparison = compare_to_baseline([10 * value for value in THREE], 10.0)
     margin = T_975 * SPREAD
-    assert found.expected == pytest.approx(10)
-    assert found.change == pytest.approx(0)
-    assert found.low == pytest.approx(10 * math.exp(-margin), rel=1e-6)
-    assert found.high == pytest.approx(10 * math.exp(margin), rel=1e-6)
-    assert found.detects == pytest.approx(math.expm1(margin + T_80 * SPREAD), rel=1e-6)
+    assert comparison.expected == pytest.approx(10)
+    assert comparison.change == pytest.approx(0)
+    assert comparison.low == pytest.approx(10 * math.exp(-margin), rel=1e-6)
+    assert comparison.high == pytest.approx(10 * math.exp(margin), rel=1e-6)
+    assert comparison.detects == pytest.approx(math.expm1(margin + T_80 * SPREAD), rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -90,10 +90,10 @@ def test_the_interval_is_that_of_students_t_for_one_more_run():
     ],
 )
 def test_a_run_is_outside_from_the_ends_of_its_interval_on(log_ratio, direction):
-    found = compare_to_baseline(THREE, math.exp(log_ratio))
-    assert found.direction == direction
-    assert found.change == pytest.approx(math.expm1(log_ratio))
-    assert found.is_significant == (direction != SAME)
+    comparison = compare_to_baseline(THREE, math.exp(log_ratio))
+    assert comparison.direction == direction
+    assert comparison.change == pytest.approx(math.expm1(log_ratio))
+    assert comparison.is_significant == (direction != SAME)
 
 
 @pytest.mark.parametrize(
@@ -101,9 +101,9 @@ def test_a_run_is_outside_from_the_ends_of_its_interval_on(log_ratio, direction)
     [(1.0499, SAME), (1.0501, WORSE), (1 / 1.0499, SAME), (1 / 1.0501, BETTER)],
 )
 def test_five_percent_up_and_the_same_ratio_down_are_the_least_that_matters(value, direction):
-    found = compare_to_baseline([1.0] * 4, value)
-    assert found.direction == direction
-    assert found.detects == pytest.approx(0.05)
+    comparison = compare_to_baseline([1.0] * 4, value)
+    assert comparison.direction == direction
+    assert comparison.detects == pytest.approx(0.05)
 
 
 # The history
@@ -121,9 +121,9 @@ def test_the_newest_thirty_runs_are_the_baseline():
 
 
 def test_only_the_last_sixty_runs_are_looked_at():
-    found = history([1.0] * 75)
-    assert [found[0].number, found[-1].number, len(found)] == [16, 75, 60]
-    assert found[0].comparison.rung == BASELINE
+    judged = history([1.0] * 75)
+    assert [judged[0].number, judged[-1].number, len(judged)] == [16, 75, 60]
+    assert judged[0].comparison.rung == BASELINE
 
 
 CREPT = [0.96, 1.04] * 6 + [1.065, 1.07, 1.075] * 5
@@ -131,14 +131,14 @@ CREPT = [0.96, 1.04] * 6 + [1.065, 1.07, 1.075] * 5
 
 
 def test_a_level_that_crept_in_is_told_with_its_own_change_and_is_the_baseline_then():
-    found = history(CREPT)
-    [crept] = [each for each in found if each.status != OK]
+    judged = history(CREPT)
+    [crept] = [each for each in judged if each.status != OK]
     assert (crept.number, crept.status, crept.since) == (15, CONFIRMED, 13)
     assert (crept.comparison.rung, crept.comparison.direction) == (CHANGE_POINTS, WORSE)
     assert crept.comparison.change == pytest.approx(1.07 / math.sqrt(0.96 * 1.04) - 1)
     assert crept.comparison.baseline_runs == 12
-    assert found[-1].comparison.baseline_runs == 14
-    assert found[-1].comparison.expected == pytest.approx(1.07, abs=0.001)
+    assert judged[-1].comparison.baseline_runs == 14
+    assert judged[-1].comparison.expected == pytest.approx(1.07, abs=0.001)
 
 
 def test_a_level_that_crept_down_is_better():
@@ -178,10 +178,10 @@ def run(phases: dict[str, float] | None = None, **figures: Any) -> Measured:
     ],
 )
 def test_a_phase_counts_from_a_fortieth_of_the_usual_time_on(before, now, words):
-    found = causes([run(before)], run(now))
-    assert [words in cause.words for cause in found] == ([True] if words else [])
-    if found:
-        assert found[0].what == f"phase {found[0].words.partition(' ')[0]}"
+    likely_causes = causes([run(before)], run(now))
+    assert [words in cause.words for cause in likely_causes] == ([True] if words else [])
+    if likely_causes:
+        assert likely_causes[0].what == f"phase {likely_causes[0].words.partition(' ')[0]}"
 
 
 @pytest.mark.parametrize(
@@ -210,9 +210,9 @@ def test_a_phase_counts_from_a_fortieth_of_the_usual_time_on(before, now, words)
     ],
 )
 def test_a_figure_counts_from_five_points_or_percent_on(figure, before, now, words):
-    found = causes([run(**{figure: before})], run(**{figure: now}))
-    assert [cause.words for cause in found] == ([words] if words else [])
-    assert all(cause.words.startswith(cause.what) for cause in found)
+    likely_causes = causes([run(**{figure: before})], run(**{figure: now}))
+    assert [cause.words for cause in likely_causes] == ([words] if words else [])
+    assert all(cause.words.startswith(cause.what) for cause in likely_causes)
 
 
 def test_the_usual_is_the_median_of_the_runs_before_that_know_it():
@@ -237,14 +237,14 @@ def test_the_heaviest_four_come_first():
         step_seconds_p50=math.exp(0.5),
         memory_p99_bytes=math.exp(-0.7),
     )
-    found = causes([before], now)
-    assert [cause.what for cause in found] == [
+    likely_causes = causes([before], now)
+    assert [cause.what for cause in likely_causes] == [
         "phase evaluate",
         "phase train",
         "memory in use (p99)",
         "data wait",
     ]
-    assert [cause.weight for cause in found] == pytest.approx([1.3, 1.1, 0.7, 0.6])
+    assert [cause.weight for cause in likely_causes] == pytest.approx([1.3, 1.1, 0.7, 0.6])
 
 
 # Words

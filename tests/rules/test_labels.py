@@ -70,8 +70,8 @@ def test_heat_and_the_power_brake_throttle_and_running_at_the_power_cap_is_norma
     reason: str, throttled: float
 ) -> None:
     held_down = {f"gpu0__throttled_{reason}_ns_total": counter(1e9)}
-    found = seconds(works_but(90.0, **held_down)).get("throttled", 0)
-    assert found == pytest.approx(throttled, abs=1)
+    row = seconds(works_but(90.0, **held_down)).get("throttled", 0)
+    assert row == pytest.approx(throttled, abs=1)
 
 
 def test_two_reasons_at_once_throttle_no_more_than_all_of_the_time() -> None:
@@ -96,8 +96,8 @@ def test_a_busy_gpu_with_few_active_sms_wastes_what_lacks_to_four_fifths_of_them
     busy_pct: float, sm_active_pct: float, low_sm: float
 ) -> None:
     sm = np.where(INSIDE, sm_active_pct, 90.0)
-    found = seconds(works_but(busy_pct, gpu0__sm_active_pct=sm))
-    assert found == pytest.approx(
+    label_seconds = seconds(works_but(busy_pct, gpu0__sm_active_pct=sm))
+    assert label_seconds == pytest.approx(
         {"effective": 1000 - low_sm} | ({"low_sm": low_sm} if low_sm else {})
     )
 
@@ -119,14 +119,14 @@ def with_events(node: NodeFrame, *events: tuple[float, str, dict[str, Any]]) -> 
 
 def test_an_idle_end_of_a_run_that_was_killed_is_its_tail_and_not_hung() -> None:
     ended = (1000.0, "session_end", {"state": "failed", "exit_code": 1})
-    found = seconds(with_events(rests(300, 1000), ended))
-    assert found == pytest.approx({"effective": 300, "idle_tail": 700}, abs=1)
+    label_seconds = seconds(with_events(rests(300, 1000), ended))
+    assert label_seconds == pytest.approx({"effective": 300, "idle_tail": 700}, abs=1)
 
 
 def test_a_checkpoint_that_is_saved_in_a_hang_does_not_cut_it() -> None:
     saved = (400.0, "checkpoint", {"seconds": 50})
-    found = seconds(with_events(rests(200, 900), saved))
-    assert found == pytest.approx({"effective": 300, "hung": 700}, abs=1)
+    label_seconds = seconds(with_events(rests(200, 900), saved))
+    assert label_seconds == pytest.approx({"effective": 300, "hung": 700}, abs=1)
 
 
 def test_until_the_first_step_a_run_starts_even_if_its_gpu_rests_again_by_then() -> None:
@@ -157,8 +157,8 @@ def test_only_a_run_with_gpus_starts_until_it_uses_them() -> None:
 
 def test_ranks_that_wait_at_the_same_time_stall_their_node_once() -> None:
     loop = [f.steps(1000, wait=0.4), f.steps(1000, wait=0.2, rank=1)]
-    found = seconds(gpu_node(30.0, steps=pd.concat(loop)))
-    assert found["data_stall"] == pytest.approx(300)
+    label_seconds = seconds(gpu_node(30.0, steps=pd.concat(loop)))
+    assert label_seconds["data_stall"] == pytest.approx(300)
 
 
 def test_no_step_waits_for_longer_than_it_lasts() -> None:

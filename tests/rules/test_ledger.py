@@ -128,8 +128,8 @@ def test_each_label_has_its_time() -> None:
 
 def test_an_unused_gpu_is_unused_all_along_and_only_itself() -> None:
     busy = np.where(TICKS < 200, 0.0, 90.0)
-    found = seconds(gpu_node(busy, 0.0, steps=f.steps(800, start=200)))
-    assert found == {"unused_gpu": 500, "initialise": 100, "effective": 400}
+    label_seconds = seconds(gpu_node(busy, 0.0, steps=f.steps(800, start=200)))
+    assert label_seconds == {"unused_gpu": 500, "initialise": 100, "effective": 400}
 
 
 def test_a_gpu_that_works_while_the_loop_waits_is_not_stalled() -> None:
@@ -205,21 +205,21 @@ def test_a_running_run_that_has_not_begun_is_starting_and_has_no_tail_yet() -> N
 
 def test_only_the_time_counts_for_which_a_node_was_held() -> None:
     node = replace(gpu_node(90.0), intervals=((100.25, 300.5), (250.0, 400.0), (600.0, 650.125)))
-    found = ledger(f.run(node, duration=1000))
+    run_ledger = ledger(f.run(node, duration=1000))
     held = 299_750_000 + 50_125_000
-    assert found.node_microseconds("n1") == held
-    assert sum(entry.microseconds for entry in found.entries) == held
-    assert found.shares("n1") == {"effective": Fraction(1)}
+    assert run_ledger.node_microseconds("n1") == held
+    assert sum(entry.microseconds for entry in run_ledger.entries) == held
+    assert run_ledger.shares("n1") == {"effective": Fraction(1)}
 
 
 def test_the_published_case_costs_what_it_cost_label_by_label(tmp_path: Any) -> None:
     run = sample_runs(datetime(2026, 3, 14, 15, 9, tzinfo=UTC))[0]
-    found = ledger(frame_of(received(run), tmp_path, 1.0))
+    run_ledger = ledger(frame_of(received(run), tmp_path, 1.0))
     usd = dict.fromkeys(LABELS, Decimal(0))
-    for node in found.nodes:
-        held = Decimal(found.node_microseconds(node)) / 1_000_000
+    for node in run_ledger.nodes:
+        held = Decimal(run_ledger.node_microseconds(node)) / 1_000_000
         cost = held / 3600 * Decimal("14.688")
-        for label, share in found.shares(node).items():
+        for label, share in run_ledger.shares(node).items():
             usd[label] += cost * share.numerator / share.denominator
     assert sum(usd.values(), Decimal(0)).quantize(Decimal("1e-9")) == Decimal("6.15672")
     assert usd["unused_gpu"].quantize(Decimal("1e-9")) == Decimal("6.15672") / 4

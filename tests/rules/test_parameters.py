@@ -67,5 +67,5 @@ def test_every_parameter_that_sagemaker_has_answers_to_its_name(data: st.DataObj
         share = data.draw(st.integers(1, 99)) / 100
         value = parameter.low + share * (parameter.high - parameter.low)
         text = repr(value / parameter.sagemaker_factor)
-    found = parse_overrides([f"{spelling}={text}"])
-    assert found[rule_id][name] == pytest.approx(value)
+    overrides = parse_overrides([f"{spelling}={text}"])
+    assert overrides[rule_id][name] == pytest.approx(value)

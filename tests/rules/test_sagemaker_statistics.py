@@ -42,20 +42,22 @@ def by_hand(values: Floats) -> list[float]:
 
 @given(values=arrays(np.float64, st.integers(1, 300), elements=st.floats(-50, 1e6)))
 def test_the_percentile_table_is_numpys(values: Floats) -> None:
-    found = statistics.statistics(values)
-    assert list(found) == pytest.approx(by_hand(values), abs=0.011)
+    summary = statistics.statistics(values)
+    assert list(summary) == pytest.approx(by_hand(values), abs=0.011)
     independent = [np.percentile(np.where(values < 0, 0, values), q) for q in (100, 99, 95, 50, 0)]
-    assert list(found) == [round(float(value), 2) for value in np.round(independent, 2)]
+    assert list(summary) == [round(float(value), 2) for value in np.round(independent, 2)]
 
 
 @given(durations=DURATIONS, stddev=st.floats(0.5, 5))
 def test_step_statistics_are_numpys(durations: Floats, stddev: float) -> None:
-    found = statistics.step_statistics(durations, stddev)
+    summary = statistics.step_statistics(durations, stddev)
     threshold = max(durations.mean() + stddev * durations.std(ddof=0), durations.min())
-    assert (found.mean, found.deviation) == (durations.mean(), durations.std(ddof=0))
-    assert (found.max, found.min) == (durations.max(), durations.min())
-    assert (found.p99, found.p95, found.p50) == tuple(np.quantile(durations, [0.99, 0.95, 0.5]))
-    assert found.outliers == np.count_nonzero(durations > threshold)
+    assert (summary.mean, summary.deviation) == (durations.mean(), durations.std(ddof=0))
+    assert (summary.max, summary.min) == (durations.max(), durations.min())
+    assert (summary.p99, summary.p95, summary.p50) == tuple(
+        np.quantile(durations, [0.99, 0.95, 0.5])
+    )
+    assert summary.outliers == np.count_nonzero(durations > threshold)
     normal = durations[durations <= threshold]
     shares, edges = statistics.step_histogram(durations, stddev)
     counts, expected = np.histogram(normal, 100)
@@ -79,11 +81,11 @@ def test_the_distance_is_the_root_of_the_divergence(
     m = (p + q) / 2
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = [np.where(x > 0, x * np.log(x / m), 0).sum() for x in (p, q)]
-    found = statistics.distance(first, second)
-    assert found == pytest.approx(np.sqrt(max(sum(terms) / 2, 0)), abs=1e-7)
-    assert statistics.distance(second, first) == pytest.approx(found, abs=1e-12)
-    assert found is not None
-    assert 0 <= found <= np.sqrt(np.log(2)) + 1e-12
+    distance = statistics.distance(first, second)
+    assert distance == pytest.approx(np.sqrt(max(sum(terms) / 2, 0)), abs=1e-7)
+    assert statistics.distance(second, first) == pytest.approx(distance, abs=1e-12)
+    assert distance is not None
+    assert 0 <= distance <= np.sqrt(np.log(2)) + 1e-12
 
 
 def test_the_distance_of_nothing_in_common_is_the_greatest_and_of_nothing_is_unknown() -> None:
@@ -146,8 +148,8 @@ def test_every_metric_is_that_of_all_cores_and_gpus_of_its_node() -> None:
 def test_the_distances_between_gpus_are_those_of_their_histograms() -> None:
     edges = list(range(0, 100, 2))
     first, second = (np.histogram(b, edges)[0] for b in (np.delete(BUSY_0, 7), BUSY_1))
-    found = statistics.workload_distances(two_gpus())
-    assert found == {(0, 1): statistics.distance(first, second)}
+    distances = statistics.workload_distances(two_gpus())
+    assert distances == {(0, 1): statistics.distance(first, second)}
 
 
 def test_steps_that_came_summed_up_count_as_often_as_they_were() -> None:

@@ -138,12 +138,12 @@ def test_the_published_cpu_percentile_holds_for_every_node(case: Case) -> None:
 
 def test_the_published_share_of_the_training_loop_and_its_work_hold(case: Case) -> None:
     facts, frame = case
-    found = figures(frame)
-    share = found.phase_seconds["train"] / frame.duration_seconds
+    run_figures = figures(frame)
+    share = run_figures.phase_seconds["train"] / frame.duration_seconds
     assert share == pytest.approx(0.45, abs=0.001)
-    assert found.work["epochs"] == 25
-    assert found.work["samples"] == 25 * published.SAMPLES_PER_EPOCH
-    assert found.work["samples"] / found.work["steps"] == facts.batch
+    assert run_figures.work["epochs"] == 25
+    assert run_figures.work["samples"] == 25 * published.SAMPLES_PER_EPOCH
+    assert run_figures.work["samples"] / run_figures.work["steps"] == facts.batch
 
 
 def test_the_rules_find_in_the_published_case_what_was_wrong_with_it(

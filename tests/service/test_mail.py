@@ -215,9 +215,9 @@ def written(job: Job, name: str) -> EmailMessage:
     mailing.one_round()
     (to_ada,) = [each for each in django_mail.outbox if each.to == ["ada@example.org"]]
     raw = to_ada.message().as_bytes(linesep="\r\n")
-    found = message_from_bytes(raw, policy=policy.default)
-    assert isinstance(found, EmailMessage)
-    return found
+    message = message_from_bytes(raw, policy=policy.default)
+    assert isinstance(message, EmailMessage)
+    return message
 
 
 def content(message: EmailMessage, subtype: str) -> str:

@@ -26,10 +26,10 @@ def link(team) -> str:
     mailing.advised_run(team.agent())
     mailing.one_round()
     (message,) = [each for each in django_mail.outbox if each.to == ["ada@example.org"]]
-    found = re.fullmatch(r"<http://127\.0\.0\.1:8000(/.+)>", message.message()["List-Unsubscribe"])
-    assert found is not None
+    match = re.fullmatch(r"<http://127\.0\.0\.1:8000(/.+)>", message.message()["List-Unsubscribe"])
+    assert match is not None
     django_mail.outbox.clear()
-    return found[1]
+    return match[1]
 
 
 @pytest.fixture

@@ -89,10 +89,10 @@ def test_raw_samples_go_first_and_what_was_found_stays(agent, store):
 
 def test_then_tiers_steps_and_events(agent, store):
     run = uploaded(agent)
-    found = found_of(run)
+    kept = found_of(run)
     deletion.everything(in_days(400))
     assert keys() == set()
-    assert found_of(run) == found
+    assert found_of(run) == kept
     assert run.samples_deleted_at
     assert not Chunk.objects.filter(node__attempt__run=run).exists()
 
@@ -194,13 +194,13 @@ def test_a_young_object_without_a_row_may_be_an_upload_under_way(store):
 
 def test_a_late_segment_spoils_nothing_that_was_found(agent, store):
     run = uploaded(agent, 6)
-    found = found_of(run)
+    kept = found_of(run)
     deletion.everything(in_days(400))
     other = FakeAgent(agent.client, agent.token, run_id=agent.run_id, attempt=0)
     other.put(other.segment(0, last=True))
     evaluate(str(run.pk))
-    assert found_of(run)[1] == found[1]
-    assert found_of(run)[3] == found[3]
+    assert found_of(run)[1] == kept[1]
+    assert found_of(run)[3] == kept[3]
 
 
 def test_a_corrected_price_still_counts_when_the_samples_are_gone(agent, store):

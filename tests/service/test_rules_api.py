@@ -55,10 +55,10 @@ def _held(answer, name=SHARE):  # type: ignore[no-untyped-def]
 
 
 def test_it_tells_each_rule_and_parameter_as_they_are_declared(call):
-    found = call("get").json()
-    assert (found["preset"], found["job"], found["own"]) == ("balanced", None, {})
-    assert [each["rule"] for each in found["rules"]] == list(all_rules())
-    for shown in found["rules"]:
+    answer = call("get").json()
+    assert (answer["preset"], answer["job"], answer["own"]) == ("balanced", None, {})
+    assert [each["rule"] for each in answer["rules"]] == list(all_rules())
+    for shown in answer["rules"]:
         rule = all_rules()[shown["rule"]]
         assert shown["sagemaker_name"] == rule.sagemaker_name
         for parameter, said in zip(rule.parameters, shown["parameters"], strict=True):
@@ -93,8 +93,8 @@ def test_put_replaces_all_that_was_set_and_twice_changes_nothing(call):
     assert own == {SHARE: 30, "step_outlier.mode": "EVAL"}
     assert call("put", {"parameters": own}).json()["own"] == own
     assert AuditEntry.objects.filter(action="rules.changed").count() == 1
-    found = call("put", {"parameters": {}})
-    assert (found.json()["own"], found.json()["preset"]) == ({}, "save")
+    answer = call("put", {"parameters": {}})
+    assert (answer.json()["own"], answer.json()["preset"]) == ({}, "save")
     assert not ParameterValue.objects.exists()
 
 

@@ -60,8 +60,8 @@ def time_passes(seconds: float) -> None:
 
 
 def asked(agent: FakeAgent) -> list[str]:
-    found = Directive.objects.filter(attempt__run=agent.run_id, kind="stop")
-    return list(found.values_list("rule", flat=True))
+    rows = Directive.objects.filter(attempt__run=agent.run_id, kind="stop")
+    return list(rows.values_list("rule", flat=True))
 
 
 WORKS, RESTS = [True], [False]

@@ -24,33 +24,37 @@ def frame(steps: list[tuple], events: list[tuple]) -> RunFrame:
 def test_it_counts_the_work_of_a_first_step_that_has_no_time():
     steps = [(0, "train", 1.0, 0.5, 0.1, 32, 1), (0, "train", 1.5, 0.5, 0.1, 32, 1)]
     first = {"rank": 0, "phase": "train", "samples": 32}
-    found = figures(frame(steps, [(0.9, "step_untimed", first)]))
-    assert found.work == {"samples": 96, "steps": 3}
-    assert found.data_wait_share == 0.2
+    run_figures = figures(frame(steps, [(0.9, "step_untimed", first)]))
+    assert run_figures.work == {"samples": 96, "steps": 3}
+    assert run_figures.data_wait_share == 0.2
 
 
 def test_it_gives_no_samples_where_one_step_did_not_tell_them():
     steps = [(0, "train", 1.0, 0.5, np.nan, 32, 1), (0, "train", 1.5, 0.5, np.nan, np.nan, 1)]
-    found = figures(frame(steps, []))
-    assert found.work == {"steps": 2}
-    assert found.data_wait_share is None
+    run_figures = figures(frame(steps, []))
+    assert run_figures.work == {"steps": 2}
+    assert run_figures.data_wait_share is None
 
 
 def test_it_weighs_summarised_steps_by_their_number():
     steps = [(0, "train", 0.0, 0.1, 0.0, 900, 9), (0, "train", 1.0, 9.0, 9.0, 100, 1)]
-    found = figures(frame(steps, []))
-    assert found.step_seconds_p50 == 0.1
-    assert found.steps == 10
-    assert abs(found.data_wait_share - 9.0 / 9.9) < 1e-12
+    run_figures = figures(frame(steps, []))
+    assert run_figures.step_seconds_p50 == 0.1
+    assert run_figures.steps == 10
+    assert abs(run_figures.data_wait_share - 9.0 / 9.9) < 1e-12
 
 
 def test_it_leaves_what_was_not_measured_unknown():
-    found = figures(RunFrame(1.0, 0.0, final=False))
-    assert (found.steps, found.cpu_busy_p95_pct, found.gpu_busy_p95_pct) == (None, None, None)
-    assert (found.work, found.phase_seconds) == ({}, {})
+    run_figures = figures(RunFrame(1.0, 0.0, final=False))
+    assert (run_figures.steps, run_figures.cpu_busy_p95_pct, run_figures.gpu_busy_p95_pct) == (
+        None,
+        None,
+        None,
+    )
+    assert (run_figures.work, run_figures.phase_seconds) == ({}, {})
 
 
 def test_it_ignores_gaps_in_percentiles():
-    found = figures(frame([], []))
-    assert found.cpu_busy_p95_pct == np.percentile([10, 20, 30], 95)
-    assert found.cores_busy_p95 == found.cpu_busy_p95_pct / 100 * 4
+    run_figures = figures(frame([], []))
+    assert run_figures.cpu_busy_p95_pct == np.percentile([10, 20, 30], 95)
+    assert run_figures.cores_busy_p95 == run_figures.cpu_busy_p95_pct / 100 * 4

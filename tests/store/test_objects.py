@@ -61,9 +61,9 @@ def test_it_lists_by_prefix_in_order(either_store):
 def test_a_listing_tells_size_and_age(either_store):
     before = datetime.now(UTC) - timedelta(seconds=2)
     either_store.put("runs/1/a", b"12345")
-    (found,) = either_store.list("")
-    assert found.size_bytes == 5
-    assert before <= found.changed_at <= datetime.now(UTC) + timedelta(seconds=2)
+    (objects,) = either_store.list("")
+    assert objects.size_bytes == 5
+    assert before <= objects.changed_at <= datetime.now(UTC) + timedelta(seconds=2)
 
 
 def test_tidying_takes_old_halves_and_empty_folders_and_no_object(tmp_path):

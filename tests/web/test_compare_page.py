@@ -26,9 +26,9 @@ def _text(html: str) -> str:
 
 
 def _sentence(page: str) -> str:
-    found = re.search(r'id="sentence">(.*?)</p>', page, re.DOTALL)
-    assert found is not None
-    return _text(found[1])
+    match = re.search(r'id="sentence">(.*?)</p>', page, re.DOTALL)
+    assert match is not None
+    return _text(match[1])
 
 
 @pytest.fixture

@@ -63,8 +63,8 @@ def test_the_walk_is_red_when_a_view_forgets_something(world, monkeypatch, view,
     monkeypatch.setitem(walk.AUDIENCES, "broken", {"get": walk.VIEWERS, "post": walk.MEMBERS})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("django.conf.settings.ROOT_URLCONF", broken)
-        found = walk.page_problems(world, "broken", "broken/<uuid:run_id>/")
-    assert any(told in problem for problem in found), found
+        problems = walk.page_problems(world, "broken", "broken/<uuid:run_id>/")
+    assert any(told in problem for problem in problems), problems
 
 
 def test_a_route_that_the_table_does_not_name_is_noticed(monkeypatch):

@@ -37,10 +37,10 @@ def post(person: Person, name: str, row: Job | Run, **form: str):  # type: ignor
 
 def undo(person: Person, page: str):  # type: ignore[no-untyped-def]
     """Press the button of the message."""
-    found = re.search(r'action="([^"]+/restore/)">(.*?)</form>', page, re.DOTALL)
-    assert found is not None
-    form = dict(re.findall(r'name="(deleted_at)" value="([^"]*)"', found[2]))
-    return person.client.post(found[1], form, follow=True)
+    match = re.search(r'action="([^"]+/restore/)">(.*?)</form>', page, re.DOTALL)
+    assert match is not None
+    form = dict(re.findall(r'name="(deleted_at)" value="([^"]*)"', match[2]))
+    return person.client.post(match[1], form, follow=True)
 
 
 def spend(person: Person) -> list[str]:

@@ -42,9 +42,9 @@ def merge(person: Person, job: Job, into: str):  # type: ignore[no-untyped-def]
 
 
 def undo(person: Person, page: str):  # type: ignore[no-untyped-def]
-    found = re.search(r'action="([^"]+/unmerge/)"', page)
-    assert found is not None
-    return person.client.post(found[1], follow=True)
+    match = re.search(r'action="([^"]+/unmerge/)"', page)
+    assert match is not None
+    return person.client.post(match[1], follow=True)
 
 
 def numbers(job: Job) -> list[int]:

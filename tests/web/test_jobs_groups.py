@@ -187,8 +187,8 @@ def test_the_database_reads_a_tag_as_python_does_whatever_is_in_it(owner, of_job
     job = factories.job(owner.workspace, str(uuid4()), tags=of_job)
     run = factories.run(job, tags=own)
     for key in {*of_job, *own, other}:
-        found = Run.objects.annotate(value=Facet(f"tag:{key}").value()).get(pk=run.pk)
-        assert found.value == run.all_tags.get(key, "")
+        row = Run.objects.annotate(value=Facet(f"tag:{key}").value()).get(pk=run.pk)
+        assert row.value == run.all_tags.get(key, "")
 
 
 def test_nothing_of_another_workspace_is_offered_or_found(full, stranger):

@@ -72,10 +72,10 @@ def test_findings_are_the_fired_rules_only(owner, run):
 def test_recommendations_come_with_their_interval(owner, run):
     factories.recommendation(run)
 
-    (found,) = _get(owner.workspace, f"/runs/{run.pk}").json()["recommendations"]
+    (answer,) = _get(owner.workspace, f"/runs/{run.pk}").json()["recommendations"]
 
-    assert Decimal(found["saving_low_usd"]) < Decimal(found["saving_usd"])
-    assert Decimal(found["saving_usd"]) < Decimal(found["saving_high_usd"])
+    assert Decimal(answer["saving_low_usd"]) < Decimal(answer["saving_usd"])
+    assert Decimal(answer["saving_usd"]) < Decimal(answer["saving_high_usd"])
 
 
 def test_an_agent_may_read_the_run_that_it_uploads(owner, run):

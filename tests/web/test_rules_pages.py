@@ -37,8 +37,8 @@ def _text(html: str) -> str:
 
 
 def _effects(page: str) -> str:
-    found = re.search(r'id="effects-title".*?</section>', page, re.DOTALL)
-    return _text(found[0]) if found else ""
+    match = re.search(r'id="effects-title".*?</section>', page, re.DOTALL)
+    return _text(match[0]) if match else ""
 
 
 def _numbers(wait_share_pct: float) -> dict[str, Any]:
@@ -57,12 +57,12 @@ def _numbers(wait_share_pct: float) -> dict[str, Any]:
 def _judged(job: Job, wait_share_pct: float, **run: Any) -> Judgement:
     rule = all_rules()["input_bound"]
     made = factories.costed(_run(job, **run))
-    found = judge_again(rule, Numbers.from_document(_numbers(wait_share_pct)))
+    judged = judge_again(rule, Numbers.from_document(_numbers(wait_share_pct)))
     return factories.judgement(
         made,
-        state=found.verdict.state,
-        values=dict(found.values),
-        values_hash=found.values_hash,
+        state=judged.verdict.state,
+        values=dict(judged.values),
+        values_hash=judged.values_hash,
         rule_version=rule.version,
         numbers=_numbers(wait_share_pct),
     )

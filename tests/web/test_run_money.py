@@ -26,8 +26,8 @@ def _text(html: str) -> str:
 
 
 def _section(page: str, name: str) -> str:
-    found = re.search(rf'id="{name}".*?</(?:section|div></div)>', page, re.DOTALL)
-    return _text(found[0]) if found else ""
+    match = re.search(rf'id="{name}".*?</(?:section|div></div)>', page, re.DOTALL)
+    return _text(match[0]) if match else ""
 
 
 def _page(person, run: Run) -> str:  # type: ignore[no-untyped-def]
@@ -53,8 +53,8 @@ def test_the_phases_are_shown_with_what_each_cost(owner, job):
     run = _run(job, phase_usd={name: Decimal(usd) for name, usd in PHASES.items()})
     shown = _section(_page(owner, run), "money")
     assert "Train $0.0127 89 %" in shown
-    told = _money(owner, run)["phases"]
-    assert {phase["name"]: phase["usd"] for phase in told} == PHASES
+    money = _money(owner, run)["phases"]
+    assert {phase["name"]: phase["usd"] for phase in money} == PHASES
 
 
 def test_a_running_run_says_what_it_will_have_cost_and_an_ended_one_does_not(owner, job):
@@ -82,9 +82,9 @@ def test_it_gives_the_cost_of_each_unit_of_work_and_until_the_best_metric(owner,
     run = factories.run(job, metric_progress=curve)
     shown = _section(_page(owner, run), "money")
     assert "Until the best val_loss, 0.25 $0.0071 after 5 m 0 s" in shown
-    told = _money(owner, run)
-    assert Decimal(told["until_best"][0]["usd"]) == Decimal("0.0071")
-    samples = next(each for each in told["per_work"] if each["unit"] == "samples")
+    money = _money(owner, run)
+    assert Decimal(money["until_best"][0]["usd"]) == Decimal("0.0071")
+    samples = next(each for each in money["per_work"] if each["unit"] == "samples")
     assert Decimal(samples["usd"]) / samples["amount"] * 19_200 == pytest.approx(Decimal("0.0142"))
 
 
@@ -136,9 +136,9 @@ def test_the_verdict_is_told_on_the_run_and_in_the_history_of_its_job(owner, job
     assert page.count('class="verdict ') == len(runs)
     assert page.count("verdict-confirmed-worse") == 2
     assert "#6: Confirmed regression since run #5" in _section(page, "verdicts")
-    told = _money(owner, runs[-1])["verdict"]
-    assert (told["status"], told["since"]) == ("confirmed", 5)
-    assert told["change"] == pytest.approx(0.3, abs=0.02)
+    money = _money(owner, runs[-1])["verdict"]
+    assert (money["status"], money["since"]) == ("confirmed", 5)
+    assert money["change"] == pytest.approx(0.3, abs=0.02)
 
 
 def test_the_job_says_the_smallest_change_that_its_history_sees(owner, job):

@@ -30,11 +30,11 @@ def _series(person, run: Run, query: str) -> dict:  # type: ignore[no-untyped-de
 
 
 def test_a_series_has_its_least_mean_and_greatest_value_by_bucket(owner, run):
-    found = _series(owner, run, f"names={CPU}&buckets=24")[CPU]
+    series = _series(owner, run, f"names={CPU}&buckets=24")[CPU]
 
     known = [
         (low, mean, high)
-        for low, mean, high in zip(found["min"], found["mean"], found["max"], strict=True)
+        for low, mean, high in zip(series["min"], series["mean"], series["max"], strict=True)
         if mean is not None
     ]
     assert known
@@ -43,27 +43,27 @@ def test_a_series_has_its_least_mean_and_greatest_value_by_bucket(owner, run):
 
 
 def test_a_gap_is_null_and_not_bridged(owner, run):
-    found = _series(owner, run, f"names={CPU}&buckets=120")[CPU]
+    series = _series(owner, run, f"names={CPU}&buckets=120")[CPU]
 
-    in_gap = [m for t, m in zip(found["t"], found["mean"], strict=True) if 42 < t < 58]
-    before = [m for t, m in zip(found["t"], found["mean"], strict=True) if t < 38]
+    in_gap = [m for t, m in zip(series["t"], series["mean"], strict=True) if 42 < t < 58]
+    before = [m for t, m in zip(series["t"], series["mean"], strict=True) if t < 38]
     assert in_gap
     assert set(in_gap) == {None}
     assert None not in before
 
 
 def test_counters_come_as_rates(owner, run):
-    found = _series(owner, run, "names=disk.read_bytes_total&buckets=12")["disk.read_bytes"]
+    series = _series(owner, run, "names=disk.read_bytes_total&buckets=12")["disk.read_bytes"]
 
-    assert found["unit"] == "bytes/s"
-    assert found["mean"][0] == pytest.approx(6_000_000, rel=0.01)
+    assert series["unit"] == "bytes/s"
+    assert series["mean"][0] == pytest.approx(6_000_000, rel=0.01)
 
 
 def test_steps_and_their_data_wait_stand_on_the_same_axis(owner, run):
     names = "step.duration_seconds,step.data_wait_seconds"
-    found = _series(owner, run, f"names={names}&buckets=24")
+    series = _series(owner, run, f"names={names}&buckets=24")
 
-    duration, wait = found["step.duration_seconds"], found["step.data_wait_seconds"]
+    duration, wait = series["step.duration_seconds"], series["step.data_wait_seconds"]
     known = [i for i, value in enumerate(duration["mean"]) if value is not None]
     assert known
     assert wait["mean"][known[0]] / duration["mean"][known[0]] == pytest.approx(0.62, abs=0.01)
@@ -81,9 +81,9 @@ def test_a_part_of_the_run_is_read_at_its_own_resolution(owner, run):
 
 @pytest.mark.parametrize("buckets", [1, 37, 2000])
 def test_never_more_points_than_were_asked_for(owner, run, buckets):
-    found = _series(owner, run, f"names={CPU}&buckets={buckets}")[CPU]
+    series = _series(owner, run, f"names={CPU}&buckets={buckets}")[CPU]
 
-    assert 1 <= len(found["t"]) <= buckets
+    assert 1 <= len(series["t"]) <= buckets
 
 
 @pytest.mark.parametrize(

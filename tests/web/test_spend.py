@@ -99,12 +99,12 @@ def test_page_csv_and_api_say_the_same_month(owner, job):
         "speech/train.py": ["1", "0", "2.000000000", "", "", ""],
         "vision/train.py": ["1", "0", "1.000138889", "", "", ""],
     }
-    told = api(owner, month="2026-10")
-    assert [(line["label"], line["usd"]) for line in told["lines"]] == [
+    answer = api(owner, month="2026-10")
+    assert [(line["label"], line["usd"]) for line in answer["lines"]] == [
         ("speech/train.py", "2.000000000"),
         ("vision/train.py", "1.000138889"),
     ]
-    assert told["total"]["usd"] == "3.000138889"
+    assert answer["total"]["usd"] == "3.000138889"
     page = owner.page(reverse("spend:spend") + "?month=2026-10")
     assert "$3.00" in page
     assert "vision/train.py" in page
@@ -200,8 +200,8 @@ def test_the_months_of_a_run_sum_to_its_cost_wherever_they_are_cut(owner, job):
 def test_the_last_months_are_one_line_each_from_the_first_run_on(owner, job):
     held(job, utc(2026, 8, 5), 3600)
     held(job, utc(2026, 10, 5), 7200)
-    told = api(owner, month="2026-10", by="month")
-    assert [(line["label"], line["runs"], line["usd"]) for line in told["lines"]] == [
+    answer = api(owner, month="2026-10", by="month")
+    assert [(line["label"], line["runs"], line["usd"]) for line in answer["lines"]] == [
         ("2026-10", 1, "2.000000000"),
         ("2026-09", 0, None),
         ("2026-08", 1, "1.000000000"),

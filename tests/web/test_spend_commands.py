@@ -60,44 +60,44 @@ def ask(service: SimpleNamespace, path: str) -> dict[str, Any]:
     headers = {"Authorization": f"Bearer {service.token}"}
     request = urllib.request.Request(f"{service.url}/api/v1/{path}", headers=headers)  # noqa: S310
     with urllib.request.urlopen(request) as answer:  # noqa: S310
-        found: dict[str, Any] = json.load(answer)
-        return found
+        document: dict[str, Any] = json.load(answer)
+        return document
 
 
 def say(capsys, *words: str) -> tuple[int, str, str]:  # type: ignore[no-untyped-def]
     """Exit code, output and errors of a command."""
     code = main(words)
-    told = capsys.readouterr()
-    return code, told.out, told.err
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
 
 
 def terms(text: str) -> dict[str, str]:
     """Signed terms of `$6 - $3 instance type - … = $1` to a tenth of a cent."""
-    found = re.findall(r"([-+]) \$([0-9.]+) (instance type|node count|duration)", text)
-    return {name: f"{Decimal(sign + usd):.3f}" for sign, usd, name in found}
+    matches = re.findall(r"([-+]) \$([0-9.]+) (instance type|node count|duration)", text)
+    return {name: f"{Decimal(sign + usd):.3f}" for sign, usd, name in matches}
 
 
 def test_page_api_markdown_and_command_say_the_published_case_alike(published, capsys):
     first, second = Run.objects.order_by("number")
-    found = ask(published, f"compare?a={first.pk}&b={second.pk}")
+    answer = ask(published, f"compare?a={first.pk}&b={second.pk}")
     page = published.owner.page(f"/compare/?a={first.pk}&b={second.pk}")
     exactly = re.search(r'id="exactly">(.*?)</p>', page, re.DOTALL)
     code, markdown, _ = say(capsys, "compare", f"{JOB}#1", f"{JOB}#2", "--markdown")
     assert code == 0
-    assert markdown == found["markdown"]
+    assert markdown == answer["markdown"]
     assert exactly is not None
-    for told in (found["exactly"], exactly[1], markdown):
+    for told in (answer["exactly"], exactly[1], markdown):
         plain = told.translate(PLAIN)
         assert "$6.15672 - $" in plain
         assert "= $1.06675 (-82.67 %)" in plain
         assert terms(plain) == ATTRIBUTION
-    sums = [Decimal(term["usd"]) for term in found["attribution"]]
+    sums = [Decimal(term["usd"]) for term in answer["attribution"]]
     assert sum(sums) == Decimal("1.06675") - Decimal("6.15672")
-    assert f"{found['cost_change_pct']:.2f}" == "-82.67"
+    assert f"{answer['cost_change_pct']:.2f}" == "-82.67"
 
     _, text, _ = say(capsys, "compare", str(first.pk), str(second.pk))
-    assert found["sentence"] in text
-    assert found["sentence"] in page
+    assert answer["sentence"] in text
+    assert answer["sentence"] in page
     assert re.search(r"#1 +\$6\.15672\n", text)
     assert re.search(r"#2 +\$1\.06675  \(-82\.67 %\)", text)
     for name, usd in ATTRIBUTION.items():
@@ -137,8 +137,8 @@ def test_it_fails_if_the_cost_went_up_by_more_than_is_allowed(
     job, capsys, second, allowed, code, words
 ):
     runs = pair(job, "1.000000000", second)
-    found, _, errors = say(capsys, "compare", *runs, f"--fail-if-cost-up={allowed}")
-    assert found == code
+    printed, _, errors = say(capsys, "compare", *runs, f"--fail-if-cost-up={allowed}")
+    assert printed == code
     assert words in errors
 
 
@@ -160,13 +160,13 @@ def test_the_cost_of_a_run_says_what_is_known_and_json_is_the_answer(service, jo
             phase_usd={"train": Decimal("0.01")}, cost_notes=["Half was paid."]
         )
     )
-    code, told, _ = say(capsys, "cost", f"{job.name}#{run.number}", "--json")
+    code, printed, _ = say(capsys, "cost", f"{job.name}#{run.number}", "--json")
     assert code == 0
-    assert json.loads(told) == ask(service, f"cost?run={quote(job.name)}%23{run.number}")
-    _, told, _ = say(capsys, "cost", str(run.pk), "--markdown")
-    assert told.startswith(f"**{job.name} #{run.number}, finished: $0.01417**")
-    assert "| train | $0.01 |" in told
-    assert "Half was paid." in told
+    assert json.loads(printed) == ask(service, f"cost?run={quote(job.name)}%23{run.number}")
+    _, printed, _ = say(capsys, "cost", str(run.pk), "--markdown")
+    assert printed.startswith(f"**{job.name} #{run.number}, finished: $0.01417**")
+    assert "| train | $0.01 |" in printed
+    assert "Half was paid." in printed
 
 
 def _with_node(run: Run) -> Run:
@@ -176,16 +176,16 @@ def _with_node(run: Run) -> Run:
 
 def test_a_run_without_a_price_has_an_exit_code_of_its_own(job, capsys):
     run = factories.run(job, cost=None, summary=factories.summary(missing=["no price of x9"]))
-    code, told, _ = say(capsys, "cost", str(run.pk))
+    code, printed, _ = say(capsys, "cost", str(run.pk))
     assert code == 3
-    assert "finished: no price" in told
-    assert "no price of x9" in told
+    assert "finished: no price" in printed
+    assert "no price of x9" in printed
 
 
 @pytest.mark.parametrize("run", ["nobody/train.py#1", "no-such-run", "vision/train.py#99999999999"])
 def test_a_run_that_is_not_there_is_said_and_is_an_error(job, capsys, run):
-    code, told, errors = say(capsys, "cost", run)
-    assert (code, told) == (2, "")
+    code, printed, errors = say(capsys, "cost", run)
+    assert (code, printed) == (2, "")
     assert "404" in errors
 
 
