@@ -3,15 +3,14 @@
     python -m bench.agent_overhead                    ten minutes, prints the figures
     python -m bench.agent_overhead --minutes 30 --check exits with 1 if a promise is broken python
     -m bench.agent_overhead --no-peers the agent only python -m bench.agent_overhead --record 5
-    records bench/data/busy_trace.json.gz anew
+    records bench/data/busy_trace.json.gz again
 
 All monitors run at once, on the same busy machine and with the same interval, so that their ratios
-hold whatever the machine. The agent measures a training-like load (`bench/busy_training.py`), a
-second agent sees eight GPUs of a scripted driver too; both upload over HTTPS with the system's CA
-bundle. MLflow's system metrics monitor sends to the same server; W&B writes offline; node_exporter
-is scraped.
-Each peer gets an environment of its own; TRIMTAB_PEERS names a folder where they are kept.
-Counted is what a monitor's processes use between the end of their start and the end of the run.
+hold on any machine. The agent measures a training-like load (`bench/busy_training.py`), a second
+agent also sees eight GPUs of a scripted driver; both upload over HTTPS with the system's CA bundle.
+MLflow's system metrics monitor sends to the same server; W&B writes offline; node_exporter is
+scraped. Each peer gets its own environment; TRIMTAB_PEERS names a folder to keep them. The figures
+count a monitor's processes from the end of their start to the end of the run.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ gpu*.power_cap_ns 1e8
 
 @dataclass
 class Cost:
-    """Of one monitor over the measured time."""
+    """The figures of one monitor over the measured time."""
 
     name: str
     cpu_seconds_an_hour: float
@@ -112,7 +111,7 @@ def measure(seconds: float, interval: float, with_peers: bool) -> tuple[list[Cos
         started: list[Started] = []
         missing: list[str] = []
         try:
-            if with_peers:  # they come first: to install them may take minutes
+            if with_peers:  # first, because installing them may take minutes
                 started, missing = peers.start(folder, interval, server.url, server.bundle)
             started = [*agents(folder, seconds + START_SECONDS + 20, interval, server), *started]
             time.sleep(START_SECONDS)
@@ -124,7 +123,7 @@ def measure(seconds: float, interval: float, with_peers: bool) -> tuple[list[Cos
 
 
 def agents(folder: Path, seconds: float, interval: float, server: TakingServer) -> list[Started]:
-    """One on a CPU machine, one that sees eight GPUs where a compiler is at hand."""
+    """One agent for the CPU machine and, if there is a compiler, one that sees eight GPUs."""
     started = [_agent("Trimtab", "agent", folder, seconds, interval, server, {})]
     library = folder / "libnvidia-ml.so.1"
     source = HERE.parent / "tests" / "agent" / "fake_nvml.c"
@@ -164,7 +163,7 @@ def _agent(
 
 
 def measured(started: list[Started], server: TakingServer, seconds: float) -> list[Cost]:
-    """CPU as the difference of the kernel's counts, memory as the most seen."""
+    """CPU time as the difference of the kernel's counts, memory as the peak."""
     watches = [_Watch(each, server.taken.get(each.sender)) for each in started]
     until = time.monotonic() + seconds
     memory, looks = RestedMemory(), 0
@@ -183,7 +182,7 @@ def measured(started: list[Started], server: TakingServer, seconds: float) -> li
 
 
 class _Watch:
-    """One monitor's processes. Of an agent the first alone: the others are the training's."""
+    """One monitor's processes. For an agent only the first: the others are the training's."""
 
     def __init__(self, started: Started, taken: Taken | None) -> None:
         self._started, self._taken = started, taken
@@ -262,7 +261,7 @@ def broken_promises(costs: list[Cost], trace: float | None) -> list[str]:
 
 
 def record(seconds: float, interval: float) -> int:
-    """What the agent sends of the busy load here, without what names this machine."""
+    """The agent's upload of the busy load here, without names of this machine."""
     with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as name:
         server = TakingServer(Path(name))
         agent = _agent("Trimtab", "agent", Path(name), seconds, interval, server, {})
@@ -287,7 +286,7 @@ def record(seconds: float, interval: float) -> int:
 
 
 def trace_bytes_a_sample() -> float | None:
-    """The recorded segments as this version of the codec encodes them."""
+    """The recorded segments, encoded by this version of the codec."""
     if not TRACE.exists():
         return None
     document = json.loads(gzip.decompress(TRACE.read_bytes()))

@@ -154,15 +154,15 @@ def measure(service: Service) -> tuple[Measured, list[Measured]]:
 def _run(service: Service, run_id: UUID) -> dict[str, Any]:
     """As the API returns it, once its analysis is final."""
     headers = {"Authorization": f"Bearer {service.token}"}
-    told: dict[str, Any] = {}
+    answered: dict[str, Any] = {}
 
     def is_analysed() -> bool:
         answer = httpx.get(f"{service.url}/api/v1/runs/{run_id}", headers=headers)
-        told.update(answer.json())
-        return bool(told["analysis_is_final"])
+        answered.update(answer.json())
+        return bool(answered["analysis_is_final"])
 
     wait_until(is_analysed, 60, "the run is analysed")
-    return told
+    return answered
 
 
 def main() -> int:

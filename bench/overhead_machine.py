@@ -32,10 +32,12 @@ class RestedMemory:
 
     def words(self) -> str:
         at_once, rested = map(statistics.median, (self._at_once_us, self._rested_us))
-        told = f"touching a page takes {at_once:.1f} us, {rested:.1f} us after half a second's rest"
+        times = (
+            f"touching a page takes {at_once:.1f} us, {rested:.1f} us after half a second's rest"
+        )
         if rested < MUCH * at_once:
-            return told
-        return f"{told}: this machine loses memory that rests; ratios hold, seconds of CPU don't"
+            return times
+        return f"{times}: this machine loses memory that rests; ratios hold, seconds of CPU don't"
 
     def _touch_us(self) -> float:
         began = time.process_time()

@@ -85,8 +85,8 @@ def _count(taken: Taken, path: str, header_bytes: int, body: bytes) -> None:
         taken.bodies.append(body)
         segment = decode_segment(body)
         for steps in segment.steps:
-            told = (steps.start_us, steps.duration_us, steps.data_wait_us, steps.samples)
-            taken.samples += sum(value is not None for column in told for value in column)
+            columns = (steps.start_us, steps.duration_us, steps.data_wait_us, steps.samples)
+            taken.samples += sum(value is not None for column in columns for value in column)
         for block in segment.blocks:
             taken.ticks += len(block.times_ms)
             taken.series |= set(block.columns)

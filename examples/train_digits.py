@@ -3,10 +3,10 @@
     trimtab run -- python examples/train_digits.py --pipeline slow
     trimtab run -- python examples/train_digits.py --pipeline fast
 
-Every image is enlarged, turned, shifted and bent anew in every epoch, which is what makes so small
-a network generalise. The two pipelines do the same work: `slow` prepares one image after the
-other inside the training loop, which then waits for data most of the time; `fast` prepares whole
-batches at once, in a second thread, ahead of the loop. Runs without Trimtab as well.
+Every image is enlarged, turned, shifted and bent again in every epoch, which is what makes so small
+a network generalise. The two pipelines do the same work: `slow` prepares one image after the other
+inside the training loop, which then waits for data most of the time; `fast` prepares whole batches
+at once, in a second thread, ahead of the loop. Runs without Trimtab as well.
 """
 
 from __future__ import annotations

@@ -154,31 +154,31 @@ def _source_of_sagemaker(text: str) -> str:
 
 def _price_rows(subject: Subject, observations: list[Observation]) -> list[dict[str, object]]:
     firm = [o for o in observations if not o.estimated] or observations
-    spells = _spells(firm)
-    clash = next((pair for pair in pairwise(spells) if pair[1].first <= pair[0].last), None)
+    periods = _periods(firm)
+    clash = next((pair for pair in pairwise(periods) if pair[1].first <= pair[0].last), None)
     if clash:
-        prices = " and ".join(f"{spell.usd_per_hour} ({spell.source})" for spell in clash)
+        prices = " and ".join(f"{period.usd_per_hour} ({period.source})" for period in clash)
         sys.stderr.write(f"left out: {' '.join(subject)}: {prices}\n")
         return []
-    spells = [spells[0], *(_announced(subject, *pair) for pair in pairwise(spells))]
-    ends = [*(spell.first for spell in spells[1:]), None]
-    return [_price_row(subject, spell, end) for spell, end in zip(spells, ends, strict=True)]
+    periods = [periods[0], *(_announced(subject, *pair) for pair in pairwise(periods))]
+    ends = [*(period.first for period in periods[1:]), None]
+    return [_price_row(subject, period, end) for period, end in zip(periods, ends, strict=True)]
 
 
-def _spells(observations: list[Observation]) -> list[Observation]:
+def _periods(observations: list[Observation]) -> list[Observation]:
     """Joins observations of one price, in order of their first day."""
-    spells: list[Observation] = []
+    periods: list[Observation] = []
     for seen in sorted(observations, key=lambda o: (o.first, o.last, o.source)):
-        at = next((i for i, s in enumerate(spells) if _joins(s, seen)), None)
+        at = next((i for i, s in enumerate(periods) if _joins(s, seen)), None)
         if at is None:
-            spells.append(seen)
+            periods.append(seen)
         else:
-            spells[at] = replace(spells[at], last=max(spells[at].last, seen.last))
-    return spells
+            periods[at] = replace(periods[at], last=max(periods[at].last, seen.last))
+    return periods
 
 
-def _joins(spell: Observation, seen: Observation) -> bool:
-    return abs(spell.usd_per_hour - seen.usd_per_hour) <= SAME_PRICE * seen.usd_per_hour
+def _joins(period: Observation, seen: Observation) -> bool:
+    return abs(period.usd_per_hour - seen.usd_per_hour) <= SAME_PRICE * seen.usd_per_hour
 
 
 def _announced(subject: Subject, before: Observation, after: Observation) -> Observation:
@@ -189,7 +189,7 @@ def _announced(subject: Subject, before: Observation, after: Observation) -> Obs
     return replace(after, first=day, source=f"{after.source}; {words}")
 
 
-def _price_row(subject: Subject, spell: Observation, end: date | None) -> dict[str, object]:
+def _price_row(subject: Subject, period: Observation, end: date | None) -> dict[str, object]:
     service, region, instance_type, purchase_option = subject
     return {
         "provider": "aws",
@@ -197,12 +197,12 @@ def _price_row(subject: Subject, spell: Observation, end: date | None) -> dict[s
         "region": region,
         "instance_type": instance_type,
         "purchase_option": purchase_option,
-        "usd_per_hour": spell.usd_per_hour,
-        "valid_from": spell.first,
+        "usd_per_hour": period.usd_per_hour,
+        "valid_from": period.first,
         "valid_to": end or "",
-        "last_seen": spell.last,
-        "estimated": int(spell.estimated),
-        "source": spell.source[:SOURCE_CHARS],
+        "last_seen": period.last,
+        "estimated": int(period.estimated),
+        "source": period.source[:SOURCE_CHARS],
     }
 
 

@@ -24,7 +24,7 @@ def _remember_worker(**_: Any) -> None:
 
 
 def _die_with_worker(**_: Any) -> None:
-    """A pool process whose worker was killed would otherwise wait for its next task for ever."""
+    """Without this, a pool process whose worker was killed would wait for its next task forever."""
     dies_with_parent(signal.SIGKILL, _worker_pid)()
 
 

@@ -11,7 +11,7 @@ from advisor.pricing.price import PriceRow
 STALE_AFTER: Mapping[str, timedelta] = {"spot": timedelta(days=7)}
 """By purchase option. A spot price changes within days; AWS keeps 90 days of them."""
 LIST_STALE_AFTER = timedelta(days=90)
-"""List prices change seldom (AWS's GPU prices: June 2025), but new types come every quarter."""
+"""List prices rarely change (AWS's GPU prices: June 2025), but new types come every quarter."""
 
 
 @dataclass(frozen=True)

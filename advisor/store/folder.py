@@ -30,7 +30,7 @@ class FolderStore:
         path = self.folder / checked(key)
         try:
             self._write(path, file)
-        except FileNotFoundError:  # `tidy` took the empty folder at this very moment
+        except FileNotFoundError:  # `tidy` has just removed the empty folder
             self._write(path, file)
 
     def _write(self, path: Path, source: BinaryIO) -> None:

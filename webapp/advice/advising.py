@@ -1,4 +1,4 @@
-"""What the advisor needs from rows, and when it is asked."""
+"""Prepares recommendations: reads the rows that the advisor needs."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ RECENT = timedelta(days=30)
 
 
 def prepare(outcome: Outcome) -> FollowUp:
-    """What the advisor says of an analysed run, to be saved with the analysis."""
+    """The advisor's recommendations for an analysed run, to be saved with the analysis."""
     advised = recommendations(outcome)
     return lambda run: life_cycle.save(run, advised, outcome.is_final)
 
 
 def recommendations(outcome: Outcome) -> list[Recommendation]:
-    """What a run gives reason for; nothing for one that failed, was stopped or wasn't measured."""
+    """The recommendations from a run; none if it failed, was stopped or wasn't measured."""
     run, measured = outcome.run, outcome.measured
     if run.state in (Run.FAILED, Run.STOPPED) or run.duration is None or measured is None:
         return []
@@ -53,8 +53,8 @@ def recommendations(outcome: Outcome) -> list[Recommendation]:
 
 
 def advise_again(job: Job, **_: Any) -> None:
-    """Have the newest finished run of a job analysed once more: advice that came from a run which
-    is no longer there is renewed from it. Call in a transaction."""
+    """Queue the newest finished run of a job, to renew recommendations from a run that was deleted
+    or moved. Call in a transaction."""
     newest = job.present_runs.filter(state=Run.FINISHED).newest_first().first()
     if newest is not None:
         queue.want(newest)
@@ -64,10 +64,10 @@ def advise_again(job: Job, **_: Any) -> None:
 def _recent_costs_usd(
     run: Run, nodes: Sequence[Node], judgements: list[RuleJudgement], cost: RunCost
 ) -> list[Decimal]:
-    """Of the job's priced runs of the last 30 days that were like this one, which is among them.
+    """The costs of the job's priced runs of the last 30 days that are like this one, including it.
 
-    Like it: on the same machines, and waiting for data if this one did. A month's saving over
-    runs that had nothing to save would be a promise that can't be kept.
+    Like it: on the same machines, and waiting for data if this run did. Runs that had nothing to
+    save must not count in a month's saving.
     """
     since = timezone.now() - RECENT
     others = run.job.present_runs.filter(

@@ -1,4 +1,4 @@
-"""The rows that advice becomes, and how later runs change them."""
+"""The life cycle of recommendations: how runs create and change their rows."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from webapp.runs.models import Job, Run, RunQuerySet
 
 
 def save(run: Run, advised: Sequence[Advised], is_final: bool) -> None:
-    """One row a job and kind of advice; what a person has decided on stays as it is.
+    """Keeps one row per job and kind of recommendation. Rows that a person decided on don't change.
 
-    Once the newest finished run gives no reason for it any more, advice was followed ("claimed")
-    if what it asked to change has changed, and has expired if not. Too little evidence is no
-    reason to give it up. A deleted run advises nothing.
+    When the newest finished run gives no reason for a recommendation, it was followed ("claimed")
+    if the recommended setting has changed, else it has expired. With too little evidence it stays
+    open. Deleted runs are ignored.
     """
     if run.deleted_at is not None:
         return
@@ -35,8 +35,8 @@ def save(run: Run, advised: Sequence[Advised], is_final: bool) -> None:
 
 
 def move(source: Job, target: Job, runs: RunQuerySet | None, **_: Any) -> None:
-    """What was advised from `runs` (None: every run of `source`) goes where they went. Where both
-    jobs have advice of one kind, each keeps its own until the next run tells."""
+    """Move the recommendations from `runs` (None: every run of `source`) to their new job. If both
+    jobs have one of the same kind, each keeps its own until the next run."""
     taken = Recommendation.objects.filter(job=target).values("dedupe_key")
     moved = Recommendation.objects.filter(job=source).exclude(dedupe_key__in=taken)
     (moved if runs is None else moved.filter(run__in=runs)).update(job=target)
@@ -53,7 +53,7 @@ def _settle(gone: Recommendation, run: Run) -> None:
 
 
 def _looks_followed(gone: Recommendation, run: Run) -> bool | None:
-    """None: this run doesn't tell."""
+    """None: unknown from this run."""
     if gone.kind == CHANGE_INSTANCE_TYPE:
         before = gone.run.configuration.get("instance_type")
         return bool(run.configuration.get("instance_type") != before)
@@ -93,7 +93,7 @@ def _save_one(run: Run, advised: Advised, is_final: bool) -> None:
 
 
 def _may_be_renewed(known: Recommendation, run: Run) -> bool:
-    """By a newer run, or by its own again; but never against what a person decided."""
+    """Whether a newer run, or its own run again, may change it. A person's decision is kept."""
     if known.run.deleted_at is None and _order(known.run) > _order(run):
         return False
     if known.state == Recommendation.CLAIMED:

@@ -1,4 +1,4 @@
-"""Recommendations: the action put before a person, and its life."""
+"""Recommendations and their state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Recommendation(models.Model):
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     job = models.ForeignKey(Job, models.CASCADE, related_name="recommendations")
     run = models.ForeignKey(Run, models.CASCADE, related_name="recommendations")
-    """The run that it was made from: its evidence."""
+    """The run that is its evidence."""
     dedupe_key = models.CharField(max_length=200)
     kind = models.CharField(max_length=64)
     title = models.CharField(max_length=300)
@@ -30,7 +30,7 @@ class Recommendation(models.Model):
     """Per run, at the prices of the evidence; None: no price."""
     saving_high_usd = UsdField(null=True, blank=True)
     monthly_saving_usd = UsdField(null=True, blank=True)
-    """Over the runs that really happened in the last 30 days."""
+    """Over the actual runs of the last 30 days."""
     risk = models.FloatField(default=0)
     risk_dimension = models.CharField(max_length=64, blank=True)
     effort = models.CharField(max_length=16)
@@ -42,7 +42,7 @@ class Recommendation(models.Model):
     claimed_by = models.ForeignKey(
         Run, models.SET_NULL, null=True, blank=True, related_name="claimed_recommendations"
     )
-    """The later run that looks as if somebody had followed it; not verified yet."""
+    """The later run that apparently followed it; not verified yet."""
     created_at = models.DateTimeField(default=timezone.now)
     changed_at = models.DateTimeField(default=timezone.now)
 

@@ -1,4 +1,5 @@
-"""Asks agents of a running run: a rule to stop it, a person for a profile or another interval."""
+"""Issues directives to the agents of a running run: stop (by a rule), profile or interval (by a
+person)."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from webapp.directives.models import Directive
 from webapp.runs.models import Attempt, Node, Run
 
 GRACE_SECONDS = 30
-"""Between SIGTERM and SIGKILL: a checkpoint of some gigabytes takes so long to write."""
+"""Time between SIGTERM and SIGKILL, in which a checkpoint of some gigabytes can be written."""
 PROFILE = {"rank": 0, "first_step": None, "steps": 5, "seconds": 30}
 """The next five steps of the first rank, for at most half a minute."""
 LEAST_INTERVAL_SECONDS, MOST_INTERVAL_SECONDS = 0.1, 5.0
@@ -18,11 +19,11 @@ LEAST_INTERVAL_SECONDS, MOST_INTERVAL_SECONDS = 0.1, 5.0
 
 
 class NotRunningError(Exception):
-    """Nobody would hear it."""
+    """No agent of the run would receive the directive."""
 
 
 def may_be_stopped(run: Run) -> bool:
-    """It goes on, and every node of its last attempt was started with `--allow-stop`."""
+    """Whether it is running, and every node of its last attempt was started with `--allow-stop`."""
     attempt = run.attempts.last()
     nodes = Node.objects.filter(attempt=attempt)
     allowed = list(nodes.values_list("allows_stop", flat=True))
@@ -31,9 +32,9 @@ def may_be_stopped(run: Run) -> bool:
 
 @transaction.atomic
 def stop(run: Run, rule: str) -> Directive | None:
-    """Ask once an attempt for a rule; None: the run doesn't allow it, or has ended.
+    """Ask once per attempt for a rule. Returns None if the run doesn't allow it or has ended.
 
-    The run must be locked, so that its last attempt stays the last.
+    The run must be locked, so that no new attempt begins.
     """
     if not may_be_stopped(run):
         return None
@@ -50,7 +51,7 @@ def stop(run: Run, rule: str) -> Directive | None:
 
 @transaction.atomic
 def profile(run: Run, by: User | Token) -> Directive:
-    """Ask for a profile; the one that is still waiting, if there is one.
+    """Ask for a profile. Returns the waiting directive if there is one.
 
     Raises:
         NotRunningError: the run has ended, or nothing of it has arrived.
@@ -67,10 +68,10 @@ def profile(run: Run, by: User | Token) -> Directive:
 
 @transaction.atomic
 def interval(run: Run, by: User | Token, seconds: float) -> Directive:
-    """Ask for samples every so many seconds, instead of what nobody has heard yet.
+    """Ask for a sampling interval. Replaces an interval that no agent has received yet.
 
     Raises:
-        ValueError: out of bounds, or no number.
+        ValueError: out of bounds, or not a number.
         NotRunningError: the run has ended, or nothing of it has arrived.
     """
     if not LEAST_INTERVAL_SECONDS <= seconds <= MOST_INTERVAL_SECONDS:
@@ -81,8 +82,8 @@ def interval(run: Run, by: User | Token, seconds: float) -> Directive:
     if before is not None and before.payload["seconds"] == seconds:
         return before
     asked.filter(answers=None).delete()
-    told = (before.payload["seconds"] if before else None, seconds)
-    audit.record(run.workspace, by, "run.interval_asked", str(run), {"seconds": told})
+    changed = (before.payload["seconds"] if before else None, seconds)
+    audit.record(run.workspace, by, "run.interval_asked", str(run), {"seconds": changed})
     return Directive.objects.create(
         attempt=attempt,
         kind=Directive.INTERVAL,
@@ -92,7 +93,7 @@ def interval(run: Run, by: User | Token, seconds: float) -> Directive:
 
 
 def _held_attempt(run: Run) -> Attempt:
-    """The last one of a run that goes on; the run is locked. Raises NotRunningError."""
+    """The last attempt of a running run, which is locked. Raises NotRunningError."""
     held = Run.objects.select_for_update(of=("self",), no_key=True).get(pk=run.pk)
     attempt: Attempt | None = held.attempts.last()
     if held.state != Run.RUNNING or attempt is None:

@@ -1,4 +1,4 @@
-"""What the service asks of the agents of a running run, and what each of them answered."""
+"""Directives to the agents of a running run, and the agents' answers."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from webapp.runs.models import Attempt, Session
 
 
 class Directive(models.Model):
-    """Meant for every agent of one attempt: the next attempt is none of its business."""
+    """A request to every agent of one attempt. It doesn't apply to the next attempt."""
 
     STOP, PROFILE, INTERVAL = "stop", "profile", "interval"
     KINDS: ClassVar = [(STOP, "Stop"), (PROFILE, "Profile"), (INTERVAL, "Interval")]
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
-    """What it is called on the wire."""
+    """Its name on the wire."""
     attempt = models.ForeignKey(Attempt, models.CASCADE, related_name="directives")
     kind = models.CharField(max_length=16, choices=KINDS)
     rule = models.CharField(max_length=64, blank=True)
-    """The rule that asks; empty: a person does."""
+    """The rule that asks; empty: a person asks."""
     payload = models.JSONField(default=dict)
-    """The rest of what is said on the wire."""
+    """Its other fields on the wire."""
     asked_by = models.CharField(max_length=300)
-    """In words that outlive the person."""
+    """The person's name as text, kept when the account is deleted."""
     created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
@@ -49,7 +49,7 @@ class Directive(models.Model):
 
 
 class Answer(models.Model):
-    """What one agent made of a directive; it is told no more of it."""
+    """An agent's answer to a directive. The directive is not sent to it again."""
 
     directive = models.ForeignKey(Directive, models.CASCADE, related_name="answers")
     session = models.ForeignKey(Session, models.CASCADE, related_name="answers")

@@ -1,4 +1,4 @@
-"""What a person may see of what is asked of a run."""
+"""The directives that a person may see."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from webapp.runs.models import Run, Segment, Session
 
 
 def directives_of(run: Run) -> QuerySet[Directive]:
-    """Of all attempts of a run that the person may see, with the answers."""
+    """The directives of all attempts of a run that the person may see, with the answers."""
     directives = Directive.objects.filter(attempt__run=run)
     return directives.select_related("attempt").prefetch_related("answers")
 

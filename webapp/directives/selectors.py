@@ -1,4 +1,4 @@
-"""What was asked of a run, and what became of it."""
+"""The directives of a run and their results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OFFERED_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 @dataclass(frozen=True)
 class Asked:
-    """One directive with what became of it; `reason`: why it was refused."""
+    """One directive with its result. `reason`: why it was refused."""
 
     row: Directive
     is_waiting: bool
@@ -27,23 +27,23 @@ class Asked:
 
 @dataclass(frozen=True)
 class StopNotice:
-    """Which rule ended the run, or asks for its end."""
+    """The rule that stopped the run, or asks to stop it."""
 
     stopped_by: str
-    """The rule's title; empty: none did."""
+    """The rule's title; empty: no rule."""
     has_page: bool
     asked: Asked | None
-    """While the run goes on, the latest that a rule asked."""
+    """While the run is running, the latest directive of a rule."""
 
 
 @dataclass(frozen=True)
 class AskedOfAgent:
-    """The profile and the interval that were asked for last, of a run that goes on."""
+    """The latest profile and interval directives of a running run."""
 
     profile: Asked | None
     interval: Asked | None
     intervals: list[tuple[float, bool]]
-    """Seconds on offer, and whether it is the interval that is waited for, or else is in use."""
+    """An interval in seconds, and whether it is the requested one, else the one in use."""
 
 
 def stop_notice(run: Run) -> StopNotice:
@@ -55,7 +55,7 @@ def stop_notice(run: Run) -> StopNotice:
 
 
 def asked_of_agent(run: Run, *, may_ask: bool) -> AskedOfAgent:
-    """`may_ask`: intervals are on offer to the reader."""
+    """`may_ask`: the reader may choose an interval."""
     profile, interval = _latest(run, Directive.PROFILE), _latest(run, Directive.INTERVAL)
     return AskedOfAgent(profile, interval, _intervals(run, interval) if may_ask else [])
 
@@ -68,7 +68,7 @@ def _intervals(run: Run, asked: Asked | None) -> list[tuple[float, bool]]:
 
 
 def _latest(run: Run, kind: str) -> Asked | None:
-    """None: the run has ended, or nothing of the kind was asked."""
+    """None: the run has ended, or there is no such directive."""
     row = None if run.has_ended else scope.directives_of(run).filter(kind=kind).last()
     return _asked(row) if row else None
 

@@ -1,4 +1,4 @@
-"""What people may ask of running runs."""
+"""URLs of directives to running runs."""
 
 from django.urls import path
 

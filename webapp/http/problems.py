@@ -30,7 +30,7 @@ SCHEMA = {
 
 
 class Problem(Exception):  # noqa: N818 - the standard's own word
-    """An answer other than 2xx, with its reason."""
+    """An error answer (not 2xx) with its reason."""
 
     def __init__(
         self,

@@ -155,7 +155,7 @@ def load_sample_data(url: str, progress: Progress) -> None:
     workspace = sample_workspace()
     token = new_token(workspace, "Loading sample data", [Token.INGEST, Token.READ, Token.WRITE])
     try:
-        # The same moment each time: what an interrupted load left out is added, and no more.
+        # The same moment each time, so that only what an interrupted load left out is added.
         load(url, token, workspace.created_at, progress)
     finally:
         Token.objects.filter(workspace=workspace).update(revoked_at=timezone.now())

@@ -16,8 +16,8 @@ from webapp.thresholds.values import Overrides, set_by
 def save(
     workspace: Workspace, job: Job | None, actor: User | Token, preset: str | None, own: Overrides
 ) -> bool:
-    """Set the values of the job, or without one those of the workspace and its preset (None: keep
-    it). False: nothing changed."""
+    """Set the values of the job or, without a job, of the workspace and its preset (None: keep it).
+    Returns False if nothing changed."""
     held = Workspace.objects.select_for_update().get(pk=workspace.pk)
     change = _values(set_by(held, job), own)
     if job is None and preset is not None and held.preset != preset:

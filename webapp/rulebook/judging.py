@@ -1,4 +1,4 @@
-"""Judges stored numbers by other thresholds; no sample is read."""
+"""Judges stored numbers by other thresholds, without reading samples."""
 
 from __future__ import annotations
 

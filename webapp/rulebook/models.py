@@ -1,4 +1,4 @@
-"""Which runs are to be judged again by what was set since."""
+"""Queued judging of runs by new thresholds."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from webapp.background.models import Claimable
 
 
 class Rejudging(Claimable):
-    """Judging the runs of a workspace again by what was set since. `wanted` rises with every
-    change."""
+    """Judges the runs of a workspace again by new thresholds. `wanted` rises with every change."""
 
     workspace = models.OneToOneField(Workspace, models.CASCADE, related_name="rejudging")
 

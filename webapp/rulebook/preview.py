@@ -31,7 +31,7 @@ class Effect:
 
     rule: Rule
     fired: int = 0
-    """With the thresholds that they were judged by."""
+    """Fired with the thresholds in use."""
     would_fire: int = 0
     unknown: int = 0
     """Runs that must be measured again from their samples."""

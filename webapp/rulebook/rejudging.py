@@ -1,4 +1,4 @@
-"""Judges the runs of a workspace again by what was set since: background work like any other."""
+"""Judges the runs of a workspace again by new thresholds, as background work."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def want(workspace: Workspace) -> None:
 
 
 def judge_again(workspace_id: int) -> None:
-    """Every judgement that was made by other values. Doing it again changes nothing."""
+    """Judge every judgement with other values again. Repeating it changes nothing."""
     held = claims.claim(KIND, workspace_id)
     if held is None:
         return
@@ -91,7 +91,7 @@ def _judge_job_again(job: Job, values: Mapping[str, Values]) -> None:
 
 
 def _one(row: Judgement, values: Mapping[str, Values]) -> bool:
-    """False: it takes the samples."""
+    """Returns False if it needs the samples."""
     judged = judged_by(row, values)
     if judged is None:
         return False
@@ -100,7 +100,7 @@ def _one(row: Judgement, values: Mapping[str, Values]) -> bool:
 
 
 def _write(row: Judgement, judged: engine.Judgement) -> None:
-    """Unless an analysis has judged it anew in between."""
+    """Unless an analysis has judged it again in between."""
     fired = judged.verdict.state == Judgement.FIRED
     since = (row.first_fired_at or timezone.now()) if fired else None
     as_read = Judgement.objects.filter(pk=row.pk, judged_at=row.judged_at)

@@ -25,7 +25,7 @@ def usd(amount: Decimal | None) -> str:
 
 @register.filter
 def rate(usd_per_hour: str) -> str:
-    """A price as text without the noughts that say nothing: `0.085000000` -> `0.085`."""
+    """A price as text without trailing zeros: `0.085000000` -> `0.085`."""
     whole, _, digits = plain_usd(Decimal(usd_per_hour)).partition(".")
     return f"{whole}.{digits:0<2}"
 

@@ -23,7 +23,7 @@ class ParameterValue(models.Model):
     """In the parameter's unit; for a choice, its position."""
 
     class Meta:
-        db_table = "rulebook_parametervalue"  # where the rows have always been
+        db_table = "rulebook_parametervalue"  # The table keeps its old name.
         # Two, since NULLs are distinct in an SQLite index.
         constraints = [
             models.UniqueConstraint(

@@ -12,7 +12,7 @@ from webapp.advice.models import Recommendation
 
 @dataclass(frozen=True)
 class CandidateLine:
-    """One machine that the run could go to. Costs are USD of a run; None: no price."""
+    """One machine that could run the workload. Costs are USD per run; None: no price."""
 
     machine: str
     size: str
@@ -32,7 +32,7 @@ class Advice:
 
 
 def advice(rows: Iterable[Recommendation], present_types: Iterable[str]) -> list[Advice]:
-    """`present_types`: what the run ran on."""
+    """`present_types`: the run's instance types."""
     return [_advice(row, set(present_types)) for row in rows]
 
 

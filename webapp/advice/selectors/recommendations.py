@@ -9,18 +9,17 @@ from webapp.runs.models import Job, Run
 
 
 def recommendations_of(run: Run) -> QuerySet[Recommendation]:
-    """Those that the run is the evidence of, in any state; what saves most first."""
+    """Recommendations with this run as evidence, in any state; largest saving first."""
     return Recommendation.objects.filter(run=run)
 
 
 def open_recommendations(job: Job) -> QuerySet[Recommendation]:
-    """Those that nobody has decided on, each with the run that is its evidence; what saves most
-    first."""
+    """Undecided recommendations, each with the run that is its evidence; largest saving first."""
     return _open().filter(job=job).select_related("run")
 
 
 def open_saving_usd() -> Subquery:
-    """Of each job of a query, what it could save a month: its best open recommendation, since
+    """The possible monthly saving of each job of a query: its best open recommendation, since
     several may exclude one another; NULL without one."""
     own = _open().filter(job=OuterRef("pk")).order_by().values("job")
     return Subquery(own.annotate(best=Max("monthly_saving_usd")).values("best"))

@@ -1,4 +1,4 @@
-"""How often a running run is sampled."""
+"""Changes the sampling interval of a running run."""
 
 from __future__ import annotations
 

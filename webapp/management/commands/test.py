@@ -61,7 +61,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a stage."""
+    """The result of a stage."""
 
     name: str
     is_passed: bool
