@@ -5,7 +5,7 @@
     python3 manage.py up      the service
     python3 manage.py test    lint, types, import contracts and the tests
 
-On a bare machine it first makes `.venv` and the browser libraries, and goes on inside it.
+On a bare machine it first makes `.venv` and the browser libraries, and continues inside it.
 Everything else is Django's own `manage.py`.
 """
 

@@ -29,8 +29,8 @@ def recommend(
 ) -> list[Recommendation]:
     """The recommendations from one run, in the order in which to follow them.
 
-    Each saving is for that change alone. Two savings don't add up: the evidence of the second
-    states what remains of it after the first.
+    Each saving is for that change alone. Two savings don't add up: the evidence of the second gives
+    its remaining saving after the first.
 
     Args:
         demand: the run's resource use; None if it wasn't measured or its nodes differ. Then no

@@ -72,9 +72,9 @@ def alone():
     it._trimtab, it._num_yielded = recorder.usual_batches, 1
     assert it._trimtab is not None and recorder.usual_optimizer == id(optimizer)
     fetch = lambda self: None
-    told = pytorch._next_told(fetch, torch.is_grad_enabled)
+    hooked_next = pytorch._next_told(fetch, torch.is_grad_enabled)
     best = lambda call: min(timeit.repeat(call, number=20_000, repeat=5)) / 20_000 * 1e6
-    batch = best(lambda: told(it)) - best(lambda: fetch(it))
+    batch = best(lambda: hooked_next(it)) - best(lambda: fetch(it))
     return batch, best(lambda: pytorch.training.stepped(optimizer, (), {}))
 
 def turn(ways):

@@ -173,8 +173,9 @@ def box(values: Floats) -> Box:
 
 
 def step_durations(frame: RunFrame, phases: Iterable[str] = ("train",)) -> dict[str, Floats]:
-    """`node/rank` -> the durations in s of its steps in the order of time; summed up ones repeat
-    their mean."""
+    """`node/rank` -> the durations in s of its steps in the order of time; summarised ones repeat
+    their mean.
+    """
     steps = frame.steps
     steps = steps[steps["phase"].isin(list(phases)) & (steps["duration_seconds"] > 0)]
     durations = {}

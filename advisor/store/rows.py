@@ -21,7 +21,7 @@ class Rows:
         width_ms: int64, the time that a row summarises; 0 for a single sample.
         cadence_ms: int64, the time between the samples behind it.
         low, mean, high: float64. A counter's are of its rate per second; NaN: no rate known.
-        weight: int64, of `mean` when rows are summed up: samples; for a counter, milliseconds.
+        weight: int64, of `mean` when rows are summarised: samples; for a counter, milliseconds.
         count: int64, the samples (a counter: the known rates) in it.
         last: float64, a counter's last value; NaN for a gauge.
     """

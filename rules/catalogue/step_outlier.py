@@ -13,7 +13,7 @@ another node.
 ## When it fires
 When the worst rank has more than `n_outliers` outliers beyond those that normal noise gives for its
 number of steps (one in 740 beyond 3 deviations). It needs more than `minimum_steps` steps, most of
-them recorded individually: above 500 in ten seconds they are summed up by second.
+them recorded individually: above 500 in ten seconds they are summarised by second.
 
 ## When it is wrong
 Batches of very different size have steps of very different duration. Steps that are slow on purpose

@@ -59,7 +59,7 @@ def start(
     """Prepare the data folder and become the supervisor; never returns.
 
     `then` runs once the service answers, with its local address as the last argument.
-    Raises AlreadyRunningError, and CommandError for an address or a Redis that can't be had.
+    Raises AlreadyRunningError, and CommandError if the address is in use or Redis is unavailable.
     """
     bind, url = _address(options)
     _settle_base_url(url)
@@ -143,7 +143,9 @@ def agent_command(url: str, token: str) -> str:
 
 
 def agent_token(workspace: Workspace) -> str:
-    """The token of agents on this machine: kept beside the data, made anew once it is revoked."""
+    """The token of agents on this machine: kept beside the data, created again once it is
+    revoked.
+    """
     path = Path(settings.DATA_DIR) / "agent-token"
     plain = path.read_text(encoding="utf-8") if path.exists() else ""
     known = Token.objects.filter(workspace=workspace, digest=digest(plain)).first()
