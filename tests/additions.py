@@ -1,4 +1,4 @@
-"""What `tests/ops/test_contributing.py` adds: the text of each file that CONTRIBUTING.md names."""
+"""The files that `tests/ops/test_contributing.py` adds, as CONTRIBUTING.md lists them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tests.rules.test_adding_a_rule import RULE
 from tests.rules.test_adding_a_rule import TEST as RULE_TEST
 
 Edit = Callable[[str], str]
-"""From the text of a file, empty if it is new, to what is written."""
+"""The old text of a file (empty if it is new) -> its new text."""
 
 
 @dataclass(frozen=True)
 class Addition:
-    """A thing with its files, and what shows that the copy has it."""
+    """An addition with its files, and a check that the copy has it."""
 
     name: str
     files: dict[str, Edit]
     """By the path that CONTRIBUTING.md gives."""
     check: Callable[[Path], str]
-    """What is wrong in the copy; empty: it works."""
+    """The problems in the copy; empty: it works."""
 
 
 def _new(text: str) -> Edit:

@@ -25,7 +25,7 @@ CLIENT_ID, CLIENT_SECRET = "trimtab", "a secret of the test"
 
 @dataclass
 class Provider:
-    """What it says can be changed between the steps of a sign-in."""
+    """Its answers can be changed between the steps of a sign-in."""
 
     address: str = ""
     claims: dict[str, Any] = field(default_factory=dict)

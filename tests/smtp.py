@@ -1,4 +1,4 @@
-"""A real mail server on loopback, that can be told to refuse, to hang or to break off."""
+"""A real mail server on loopback that can refuse, hang or disconnect on request."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def mail_server(mailbox: Mailbox, port: int | None = None, **more: Any) -> Itera
 
 @contextmanager
 def silent_server() -> Iterator[int]:
-    """Takes connections and never says a word."""
+    """Accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield listening.getsockname()[1]
 

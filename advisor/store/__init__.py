@@ -1,7 +1,7 @@
 """Samples, steps and events: hot segments as uploaded, compacted Parquet, and reading both.
 
-`index` lists what is stored, `objects` stores the bytes, and `reading` merges segments and chunks
-into `NodeData`. `series` and `frames` are two views of it. `compaction` turns segments into chunks.
+`index` lists what is stored, `objects` stores the bytes, and `reading` merges segments and chunks.
+`series` and `frames` are two views of it. `compaction` turns segments into chunks.
 """
 
 import pyarrow as pa

@@ -78,12 +78,12 @@ def entry(
 
 @dataclass
 class PriceListStub:
-    """What it lists, and how it behaves."""
+    """Its entries and its behaviour."""
 
     entries: list[dict[str, Any]] = field(default_factory=list)
     page_size: int = 100
     throttled: int = 0
-    """So many of the next questions are turned away."""
+    """The number of next requests to refuse."""
     asked: list[dict[str, Any]] = field(default_factory=list)
     before_answer: Callable[[dict[str, Any]], None] = lambda question: None
     tokens_expired: bool = False

@@ -1,4 +1,4 @@
-"""Where a difference in cost came from: terms that add up exactly."""
+"""The causes of a difference in cost, as terms that add up exactly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the state of a budget is at its limits, and how its forecast goes on."""
+"""The state of a budget at its limits, and its forecast."""
 
 from __future__ import annotations
 

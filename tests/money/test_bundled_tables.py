@@ -1,4 +1,4 @@
-"""The tables that come with this version: complete, dated, and right about what is known."""
+"""The bundled tables: complete, dated, and correct for known cases."""
 
 from __future__ import annotations
 

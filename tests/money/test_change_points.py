@@ -34,7 +34,7 @@ def is_change(before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> bool
 
 
 def reference_points(values: list[float]) -> list[int]:
-    """Cut in two as long as there is a change; then take out what is none any more."""
+    """Split while there is a change, then remove points that are no longer changes."""
     logs = np.log(values)
     points = reference_split(logs, 0)
     while True:

@@ -1,4 +1,4 @@
-"""What a run cost: to the last digit, whatever way its time was cut."""
+"""The cost of a run: exact to the last digit, however its time was split."""
 
 from __future__ import annotations
 

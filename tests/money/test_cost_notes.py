@@ -1,4 +1,4 @@
-"""Sentences on how a cost was counted, from what was charged."""
+"""Sentences about how a cost was calculated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""When another machine saves enough to be proposed, and stays cheaper if the prediction is off."""
+"""When another machine saves enough to be recommended, and stays cheaper if the prediction is
+wrong."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ HALF = replace(SAME_FAMILY, vcpus=4, physical_cores=2)
 def proposed(
     other: InstanceType, usd_per_hour: str, cores: float = 1.0, cost: str = "1"
 ) -> Recommendation | None:
-    """What is proposed where there is one other machine, at this price."""
+    """The recommendation if there is one other machine, at this price."""
     prices = {NOW.name: Decimal(1), other.name: Decimal(usd_per_hour)}
     since = datetime(2026, 1, 1, tzinfo=UTC)
     keys = {name: PriceKey("aws", "ec2", "us-east-1", name) for name in prices}

@@ -1,4 +1,4 @@
-"""Discounts, estimates of SageMaker prices, and prices that grow old."""
+"""Discounts, estimates of SageMaker prices, and stale prices."""
 
 from __future__ import annotations
 

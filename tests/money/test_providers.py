@@ -1,4 +1,4 @@
-"""Another provider of machines is one file and its table of prices, and nothing else."""
+"""Adding a provider of machines needs one file and its table of prices only."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ print(dict(fields["service"].choices)["nimbus_vm"], dict(fields["provider"].choi
 
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project with a provider more."""
+    """A copy of the project with one more provider."""
     copy = tmp_path_factory.mktemp("scratch")
     scratch_copy.copy(copy)
     (copy / "advisor" / "pricing" / "providers" / "nimbus.py").write_text(MODULE)

@@ -1,4 +1,4 @@
-"""What a run gives reason to change."""
+"""Recommendations from a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stored form of what an analysis found: it loses nothing, and reads its earlier versions."""
+"""The stored results of an analysis: nothing is lost, and earlier versions can be read."""
 
 from __future__ import annotations
 

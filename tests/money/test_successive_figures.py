@@ -1,4 +1,4 @@
-"""A run compared with those before it: intervals, histories, causes and words, at their limits."""
+"""A run compared with those before it: intervals, histories, causes and texts, at their limits."""
 
 from __future__ import annotations
 

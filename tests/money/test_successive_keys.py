@@ -1,4 +1,4 @@
-"""Which parameters make another configuration, which another workload, and which neither."""
+"""Parameters that change the configuration, the workload, or neither."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ def test_keys_depend_on_no_order_and_take_values_of_any_kind():
 
 
 def test_keys_stay_what_they_were():
-    """They are kept with each run: another way to make them would part old runs from new ones."""
+    """The keys are stored with each run: computing them differently would separate old runs from
+    new ones."""
     workload = {"entry_point": "train.py", "dataset": "imagenet"}
     assert workload_key(workload, {"depth": 50, "lr": 0.1}) == "d50a7fd1c88d006c"
     assert configuration_key({"instance_type": "g5.xlarge", "batch_size": 64}) == "57c92febbf7628d3"

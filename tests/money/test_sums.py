@@ -1,4 +1,4 @@
-"""Money in rows and across months: nothing is lost, nothing is counted twice, no float in sight."""
+"""Money in rows and across months: nothing is lost or counted twice, and there are no floats."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _spent(parts, held, start: datetime, end: datetime) -> Decimal:  # type: ign
 
 
 def _share_of(part, held, start: datetime, end: datetime) -> Decimal:  # type: ignore[no-untyped-def]
-    """What of a day's cost lies between two moments, as the monthly table cuts it."""
+    """The part of a day's cost between two moments, as in the monthly table."""
     day = datetime.combine(part.day, datetime.min.time(), UTC)
     of_day = [(max(held[0], day), min(held[1], day + timedelta(days=1)))]
     before = [usd_before(part.usd, of_day, part.price_rows, at) for at in (start, end)]

@@ -1,4 +1,4 @@
-"""Folders as a user has them: an agent's spool, or segments and declarations as files."""
+"""Folders that users have: an agent's spool, or segments and declarations as files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def as_files(run: SimulatedRun, folder: Path, *, declared: bool = True) -> list[
 
 
 def as_spool(runs: list[SimulatedRun], folder: Path) -> None:
-    """The agent's own spool, as it is where no service was in reach."""
+    """The agent's own spool, if it couldn't reach a service."""
     folder.mkdir(parents=True, exist_ok=True)
     spool = Spool(folder / "spool.sqlite3", CAP_BYTES)
     for run in runs:

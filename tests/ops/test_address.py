@@ -1,4 +1,4 @@
-"""`--bind` and `--url`: what is understood, and what is said about the rest."""
+"""`--bind` and `--url`: valid values, and error messages for others."""
 
 from __future__ import annotations
 

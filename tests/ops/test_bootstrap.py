@@ -1,4 +1,4 @@
-"""What `manage.py` does before Django is there, on small checkouts that need no registry."""
+"""What `manage.py` does before Django is installed, on small checkouts that need no registry."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ PACKAGE = {"name": "empty", "version": "0.0.0", "lockfileVersion": 3, "packages"
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """As ours, with empty locks and an agent of one line."""
+    """Like ours, with empty locks and an agent of one line."""
     root = tmp_path / "checkout"
     for folder in ("requirements", "agent", "webapp/service"):
         (root / folder).mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md names the files to touch: with these, and no other, a new thing works."""
+"""CONTRIBUTING.md lists the files to touch: an addition works with exactly these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mutation command: what it changes, and whether a test notices a change."""
+"""The mutation command: its changes, and whether it reports unnoticed ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ sys.exit(0 if report(outcomes(mutants, 1), 90.0) else 1)
 
 
 def of_the_threshold() -> Mutant:
-    """`>` for `>=` where a budget comes to its threshold."""
+    """`>` for `>=` in the check of a budget's threshold."""
     [found] = [
         mutant
         for mutant in mutants_of(Target("budget", (BUDGET,), (TESTS,)))

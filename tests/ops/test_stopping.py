@@ -1,4 +1,4 @@
-"""However the service ends, nothing of it stays behind."""
+"""However the service ends, no process of it remains."""
 
 from __future__ import annotations
 

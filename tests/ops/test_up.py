@@ -1,4 +1,4 @@
-"""One service, started once: what it prints, and what it does when parts of it are killed."""
+"""A service that is started once: its output, and restarts when processes are killed."""
 
 from __future__ import annotations
 

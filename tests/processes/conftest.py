@@ -18,7 +18,7 @@ TRAINING = CHECKOUT / "tests" / "processes" / "training.py"
 
 @dataclass
 class Machine:
-    """A training machine: an agent with a spool of its own."""
+    """A training machine: an agent with its own spool."""
 
     state: Path
     service: Service | None = None

@@ -1,4 +1,4 @@
-"""The worker and the web server are killed at random: nobody misses a mail, nobody gets two."""
+"""The worker and the web server are killed at random: each person gets each mail exactly once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ for address in ("ada@example.org", "bob@example.org"):
     Membership.objects.create(workspace=Workspace.objects.get(), user=user)
 """
 PATIENCE_SECONDS = 240
-"""What is killed again and again stays down for up to half a minute each time."""
+"""A process that is killed repeatedly stays down for up to half a minute each time."""
 
 
 class PatientClient:
@@ -103,7 +103,7 @@ class Post:
             agent.put(segment)
 
     def kill(self, name: str) -> None:
-        """`kill -9`, if it stands."""
+        """`kill -9`, if it is running."""
         part = self.service.part(name)
         if part is not None:
             at = time.monotonic()
@@ -217,12 +217,12 @@ def _kill_while_runs_finish(post: Post, chance: random.Random, runs: int, kills:
 
 
 def test_a_kill_between_answer_and_commit_repeats_the_mail_under_its_message_id(post):
-    """The one moment that can't be closed: the mail server has the mail and we don't know."""
+    """The one unavoidable gap: the mail server has the mail and we don't know."""
 
     def once() -> None:
         post.mailbox.when_taken = lambda: None
         post.kill("worker")
-        time.sleep(0.5)  # The answer comes when nobody is there any more.
+        time.sleep(0.5)  # The answer comes when the worker is dead.
 
     known = set(post.copies())
     post.mailbox.when_taken = once

@@ -1,4 +1,4 @@
-"""Parts of the service are killed in the middle of a run: not a sample, not a cent differs."""
+"""Parts of the service are killed in the middle of a run: no sample and no cent differs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ C5_LARGE_USD_PER_HOUR = Decimal("0.085")
 
 
 class Stored:
-    """What the service has of a run, read from its own files."""
+    """The service's data of a run, read from its own files."""
 
     def __init__(self, service: Service, run_id: str) -> None:
         self.service, self.run_id = service, run_id.replace("-", "")

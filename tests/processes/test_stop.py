@@ -1,4 +1,4 @@
-"""A real training hangs: with `--allow-stop` the service ends it, without it never."""
+"""A real training hangs: the service stops it with `--allow-stop`, and never without."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Training:
         return self.machine.trimtab("run", "--run", self.run_id, *self.options, "--", *command)
 
     def document(self, reader: requests.Session) -> dict[str, Any]:
-        """As the API tells of it."""
+        """As the API returns it."""
         assert self.machine.service is not None
         address = f"{self.machine.service.url}/api/v1/runs/{self.run_id}"
         return dict(reader.get(address, timeout=20).json())

@@ -170,8 +170,8 @@ def shuffled(runs: list[SimulatedRun], chance: random.Random) -> Iterator[Upload
 
 
 def kill_workers(service: Service, chance: random.Random, sending: Future[None]) -> int:
-    """`kill -9` of a process of the worker's pool, or now and then of the worker itself, which
-    stays down the longer the more often it dies; how many there were."""
+    """`kill -9` a process of the worker's pool, or sometimes the worker itself, whose restart delay
+    grows with each kill. Returns the number of kills."""
     killed = 0
     while killed < KILLS or not sending.done():
         time.sleep(chance.uniform(0.5, 3))

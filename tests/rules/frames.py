@@ -1,4 +1,4 @@
-"""Builds the frames that rules are tried on: few lines a case, gaps and nodes included."""
+"""Builds frames to test rules: few lines per case, with gaps and several nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page on which a person chooses their mails, and sees what became of them."""
+"""The page on which people choose their mails and see their state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The link that ends mails: one POST without cookies is enough, and looking at it does nothing."""
+"""The unsubscribe link: one POST without cookies is enough, and GET changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The offline report and the service say the same of the same run."""
+"""The offline report and the service give the same results for a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Presets and parameters: by which values a run is judged."""
+"""Presets and parameters: the values that a run is judged by."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often one may ask: limits that hold, say when to come back, and never cost an upload."""
+"""Rate limits: they are enforced, say when to retry, and never lose an upload."""
 
 from __future__ import annotations
 

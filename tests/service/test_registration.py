@@ -1,4 +1,4 @@
-"""Which job an upload lands in, and what of a declaration a person's word outweighs."""
+"""The job of an upload, and the declared values that a person's edits override."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is past its time goes, exactly as the dry run said, and what was found stays."""
+"""Expired data is deleted, exactly as listed by the dry run, and findings are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds of each rule, and setting it, for scripts: by the same code as the page."""
+"""Thresholds over the API: reading and setting them with the same code as the page."""
 
 from __future__ import annotations
 

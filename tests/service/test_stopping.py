@@ -1,4 +1,4 @@
-"""A rule ends a running run that allows it, while it hangs and not after, however long it is."""
+"""A rule stops a run that allows it, while it hangs and not afterwards, for runs of any length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent would send, for tests of the doors."""
+"""Uploads as an agent sends them, for tests of the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compaction loses nothing, even where objects are broken, expired or told wrong."""
+"""Compaction loses nothing, even if objects are broken, expired or wrong."""
 
 from __future__ import annotations
 

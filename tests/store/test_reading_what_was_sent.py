@@ -1,4 +1,4 @@
-"""Whatever the order, the lateness or the compaction: the same samples, steps and events."""
+"""The same samples, steps and events, whatever the order, delay or compaction."""
 
 from __future__ import annotations
 

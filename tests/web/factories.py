@@ -1,4 +1,4 @@
-"""Rows as an analysis leaves them, for tests of the pages."""
+"""Rows as an analysis writes them, for tests of the pages."""
 
 from __future__ import annotations
 

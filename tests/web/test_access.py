@@ -1,4 +1,4 @@
-"""Whoever is not a member sees nothing: not the page, not that it exists."""
+"""People who aren't members see nothing, not even that a page exists."""
 
 from __future__ import annotations
 

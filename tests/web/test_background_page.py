@@ -1,4 +1,4 @@
-"""The page about background work, as owners read it."""
+"""The page about background work, as owners see it."""
 
 from __future__ import annotations
 

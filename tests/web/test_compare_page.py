@@ -1,4 +1,4 @@
-"""Two runs side by side: in the first sentence what changed and by how much."""
+"""Two runs side by side: the first sentence says what changed and by how much."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A workspace goes when its name is typed, and comes back for a while."""
+"""A workspace is deleted when its name is typed, and can be restored for a while."""
 
 from __future__ import annotations
 

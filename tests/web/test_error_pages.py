@@ -1,4 +1,4 @@
-"""What goes wrong is said in the design, and says nothing of others."""
+"""Error pages use the design and reveal nothing about other workspaces."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_policy_allows_our_own_host_only(owner):
 
 
 PAGES = sorted(path for path in TEMPLATES.rglob("*.html") if path.name != "mail.html")
-"""A mail brings its style along; no policy of ours reaches the program that shows it."""
+"""Mails contain their styles, because our content security policy doesn't apply there."""
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)

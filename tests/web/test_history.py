@@ -1,4 +1,4 @@
-"""The audit trail as owners read it."""
+"""The audit log, as owners see it."""
 
 from __future__ import annotations
 

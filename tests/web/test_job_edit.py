@@ -1,4 +1,4 @@
-"""What people say of a job: on its edit page."""
+"""The edit page of a job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deleting jobs and runs, and taking that back."""
+"""Deleting and restoring jobs and runs."""
 
 from __future__ import annotations
 

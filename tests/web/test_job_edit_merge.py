@@ -1,4 +1,4 @@
-"""Making two jobs one, and taking that back."""
+"""Merging two jobs, and undoing it."""
 
 from __future__ import annotations
 

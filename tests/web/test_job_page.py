@@ -1,4 +1,5 @@
-"""One job: its last run in words, its runs in a table, two of them on the way to a comparison."""
+"""The page of a job: a sentence about its last run, its table of runs, and the way to a
+comparison."""
 
 from __future__ import annotations
 

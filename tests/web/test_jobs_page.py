@@ -1,4 +1,4 @@
-"""The list of jobs: what each spends, what it could save, and the way in for a new workspace."""
+"""The list of jobs: spend, possible savings, and first steps in a new workspace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a migration does with rows that are there."""
+"""Migrations of existing rows."""
 
 from __future__ import annotations
 

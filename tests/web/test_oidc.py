@@ -1,4 +1,4 @@
-"""Sign-in by an OpenID Connect provider: who comes in, as whom, and who doesn't."""
+"""Sign-in by an OpenID Connect provider: who is accepted, as whom, and who is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the analysis of a run writes down of its cost."""
+"""The cost that the analysis of a run stores."""
 
 from __future__ import annotations
 

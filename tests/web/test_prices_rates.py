@@ -1,4 +1,4 @@
-"""What a workspace says that it pays, and what its runs cost then."""
+"""A workspace's own rates, and the cost of its runs with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of one job, analysed one after the other: what is said of each."""
+"""The verdicts on runs of one job, analysed one after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages ask the database as often for much as for little."""
+"""Pages need the same number of queries for much data as for little."""
 
 from __future__ import annotations
 

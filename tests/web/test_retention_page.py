@@ -1,4 +1,4 @@
-"""The page that says how long things are kept, and what goes next."""
+"""The page with the retention settings and the next deletions."""
 
 from __future__ import annotations
 

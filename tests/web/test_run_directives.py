@@ -1,4 +1,4 @@
-"""What a run's page asks of running agents, says of stops, and hands out of its files."""
+"""Directives, stop notices and file downloads on a run's page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people say of a run after the fact: on its edit page."""
+"""The edit page of a run."""
 
 from __future__ import annotations
 

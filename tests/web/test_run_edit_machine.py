@@ -1,4 +1,4 @@
-"""What a run really ran on, and what was billed for it, entered afterwards."""
+"""Corrections of a run's machine and its billed amount."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run's page, its job's page and the API say of money beside the cost itself."""
+"""Money on a run's page, its job's page and in the API, besides the cost."""
 
 from __future__ import annotations
 

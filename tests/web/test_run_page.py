@@ -1,4 +1,4 @@
-"""One run: what it cost, what was found, what to change; and every state that it can be in."""
+"""The page of a run: cost, findings, recommendations, and every state of a run."""
 
 from __future__ import annotations
 

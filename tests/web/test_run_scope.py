@@ -1,4 +1,4 @@
-"""Which jobs, runs and files each scope holds: the present ones of its own workspace."""
+"""The jobs, runs and files in each scope: the present ones of its own workspace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages and operations start from a scope: they never ask a table by themselves."""
+"""Pages and operations start from a scope and never query a table directly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one-time link: looked at by GET, used by POST, once."""
+"""The one-time link: GET shows it, POST uses it, once."""
 
 from __future__ import annotations
 

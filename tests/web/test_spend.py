@@ -1,4 +1,4 @@
-"""What a month cost: exact sums by job, owner, tag and month, in the workspace's time zone."""
+"""The cost of a month: exact sums by job, owner, tag and month, in the workspace's time zone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`trimtab cost` and `trimtab compare` against the real service, beside its pages and its API."""
+"""`trimtab cost` and `trimtab compare` against the real service, compared with its pages and
+API."""
 
 from __future__ import annotations
 

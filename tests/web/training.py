@@ -1,4 +1,4 @@
-"""Runs with real segments in a real store: they go the way of an agent's uploads."""
+"""Runs with real segments in a real store, uploaded as by an agent."""
 
 from __future__ import annotations
 

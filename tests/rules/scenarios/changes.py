@@ -1,4 +1,4 @@
-"""Changes to a made-up run that the scenarios of several rules share."""
+"""Changes to a synthetic run that the scenarios of several rules share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes on in the same run and belongs to another rule: it must not change the verdict."""
+"""Activity in the same run that belongs to another rule and must not change the verdict."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ POSITIVE, NEAR_MISS = (1.1, 2.0), (0.5, 0.9)
 
 @dataclass(frozen=True)
 class Scenario:
-    """How a made-up run comes to break a rule, and what else may go on in that run."""
+    """How to make a synthetic run break a rule, and what else may happen in that run."""
 
     rule_id: str
     set_up: Callable[[World, float], None]
