@@ -1,4 +1,4 @@
-"""`cpu_oversized`: when a smaller machine would have done, and when nobody can say."""
+"""`cpu_oversized`: when a smaller machine would be enough, and when that is unknown."""
 
 from __future__ import annotations
 

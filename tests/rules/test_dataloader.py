@@ -1,4 +1,4 @@
-"""`dataloader`: a number of workers that doesn't fit, and one that does no harm."""
+"""`dataloader`: harmful and harmless numbers of workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine: every rule gets its say, and nothing that is missing passes."""
+"""The engine: every rule is run, and nothing passes if data is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`epoch_gaps`: pauses between epochs that nobody explained."""
+"""`epoch_gaps`: unexplained pauses between epochs."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_steps_of_another_rank_do_not_fill_the_gaps() -> None:
 
 
 def set_up(world: World, factor: float) -> None:
-    """2 % of the run between epochs; a near miss may be longer, but told as evaluation."""
+    """2 % of the run between epochs; a near miss may be longer, but recorded as evaluation."""
     world.step_seconds = world.random.uniform(0.4, 0.8)
     told = factor < 1 and world.random.random() < 0.4
     share = 0.04 if told else 0.02 * factor

@@ -1,4 +1,4 @@
-"""`evaluation_share`: how much of the loop teaches the model nothing."""
+"""`evaluation_share`: the share of the loop in evaluation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`failed_late`: a run that failed after hours, and what it lost."""
+"""`failed_late`: a run that failed after hours, and the lost work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gpu_memory_increase`: a leak, and the ups and downs that are none."""
+"""`gpu_memory_increase`: leaks, and ups and downs that aren't leaks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hung`: no progress, by rest or by spinning; and the pauses that are none."""
+"""`hung`: no progress, idle or spinning, and pauses that aren't hangs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`idle_notebook`: an interactive session that nobody uses."""
+"""`idle_notebook`: an unused interactive session."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_waste_is_the_idle_time() -> None:
 
 
 def set_up(world: World, factor: float) -> None:
-    """An hour in which neither GPUs nor processes do anything; no steps are told."""
+    """An hour in which neither GPUs nor processes do anything; no steps are recorded."""
     world.with_steps = False
     length = 3600.0 * factor
     world.seconds = length + world.random.uniform(1500, 3000)

@@ -1,4 +1,4 @@
-"""`idle_tail`: machines that stay after the work, and the ends that are none."""
+"""`idle_tail`: machines that stay on after the work, and ends that aren't idle."""
 
 from __future__ import annotations
 

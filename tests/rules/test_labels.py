@@ -1,4 +1,4 @@
-"""What a moment of a GPU is labelled: where two labels hold at once, and where each one begins."""
+"""The label of each moment of a GPU: if two labels apply at once, and where each begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`no_progress`: training beyond the best model, by the metric that says it best."""
+"""`no_progress`: training beyond the best model, by the most suitable metric."""
 
 from __future__ import annotations
 

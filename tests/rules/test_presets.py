@@ -1,4 +1,4 @@
-"""What the presets set, and which parameters stored numbers can be judged again by."""
+"""The presets' values, and the parameters with which stored numbers can be judged again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every rule and every run."""
+"""Properties of every rule on every run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`startup_breakdown`: how long start-up took, and what it went into."""
+"""`startup_breakdown`: the duration of start-up, and how it was spent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a service has of the simulated runs once it took them: decoded bodies, and frames."""
+"""The service's data of the simulated runs after their upload: decoded bodies, and frames."""
 
 from __future__ import annotations
 

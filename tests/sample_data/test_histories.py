@@ -1,4 +1,5 @@
-"""The simulated runs: whole on the wire, the same each time, and true to what was published."""
+"""The simulated runs: complete on the wire, the same each time, and true to the published
+figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loading over HTTP: as an agent would, twice without harm, and plain about what went wrong."""
+"""Loading over HTTP: like an agent, repeatable, with clear errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulated history in the real service: its doors, rows and clocks."""
+"""The simulated history in the real service: its API, rows and clocks."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_it_counts_the_cost_of_a_finished_run_to_the_nano_dollar(agent):
 
 
 def test_two_runs_on_one_machine_at_once_pay_it_once(agent, token):
-    """The first is counted again once the second is known; shares sum to the machine's price."""
+    """The first is priced again once the second is known. Shares add up to the machine's price."""
     send(agent, 6)
     alone = analysed(agent).cost_usd
     assert alone is not None

@@ -1,4 +1,4 @@
-"""Claiming, failing, dying, waking: the same for every kind of background work."""
+"""Claims, failures, killed workers and wake-ups, for every kind of background work."""
 
 from __future__ import annotations
 

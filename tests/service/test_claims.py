@@ -1,4 +1,4 @@
-"""What each step of background work leaves in its row, to the column and to the moment."""
+"""The columns that each step of background work writes, with exact times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""People edit while agents upload and workers analyse: nobody waits for ever, nothing is lost."""
+"""People edit while agents upload and workers analyse, without deadlocks or losses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The waste ledger through the service: it sums to the cost, whatever comes later."""
+"""The waste ledger through the service: it adds up to the cost, also after later changes."""
 
 from __future__ import annotations
 

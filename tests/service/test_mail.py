@@ -1,4 +1,4 @@
-"""Who is sent which mail about a recommendation, and what stands in it."""
+"""Who gets which mail about a recommendation, and its content."""
 
 from __future__ import annotations
 

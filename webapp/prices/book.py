@@ -24,7 +24,7 @@ def price_book(workspace: Workspace, regions: Collection[str]) -> PriceBook:
 
 
 def plain(row: Price) -> PriceRow:
-    """The row as the advisor reads it."""
+    """Converts a row for the advisor."""
     key = PriceKey(
         provider=row.provider,
         service=row.service,

@@ -1,7 +1,5 @@
-"""A made-up training run: healthy as it stands, with noise and gaps, until something is changed.
-
-Knows nothing of the rules but the type that they read.
-"""
+"""A synthetic training run: healthy, with noise and gaps, until something is changed. Imports only
+the type that rules read."""
 
 from __future__ import annotations
 
@@ -29,12 +27,12 @@ class Pause:
     seconds: float
     gpu_pct: float = 0.0
     is_told: bool = True
-    """As a phase; otherwise nobody says what it is."""
+    """Recorded as a phase; otherwise unexplained."""
 
 
 @dataclass
 class Node:
-    """What was made of one node, before gaps: change it to change the run."""
+    """The data of one node, before gaps: change it to change the run."""
 
     key: str
     times: Floats

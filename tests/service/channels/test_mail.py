@@ -1,4 +1,4 @@
-"""A real mail server on loopback that accepts, refuses, hangs, breaks off, or isn't trusted."""
+"""A real mail server on loopback that accepts, refuses, hangs, disconnects, or isn't trusted."""
 
 from __future__ import annotations
 
