@@ -34,9 +34,9 @@ class Delivery:
 
     @property
     def message(self) -> EmailMessage:
-        found = email.message_from_bytes(self.body, policy=email.policy.default)
-        assert isinstance(found, EmailMessage)
-        return found
+        parsed = email.message_from_bytes(self.body, policy=email.policy.default)
+        assert isinstance(parsed, EmailMessage)
+        return parsed
 
     @property
     def message_id(self) -> str:

@@ -99,11 +99,11 @@ class PriceListStub:
         if token and self.tokens_expired:
             self.tokens_expired = False
             return 400, {"__type": "ExpiredNextTokenException", "message": "expired"}
-        found = [e for e in self.entries if _matches(e, question)]
+        entries = [e for e in self.entries if _matches(e, question)]
         start = int(token.removeprefix("page-") or 0) if token else 0
         end = start + min(self.page_size, question.get("MaxResults", 100))
-        page = {"FormatVersion": "aws_v1", "PriceList": [json.dumps(e) for e in found[start:end]]}
-        return 200, page | ({"NextToken": f"page-{end}"} if end < len(found) else {})
+        page = {"FormatVersion": "aws_v1", "PriceList": [json.dumps(e) for e in entries[start:end]]}
+        return 200, page | ({"NextToken": f"page-{end}"} if end < len(entries) else {})
 
 
 def _matches(listed: dict[str, Any], question: dict[str, Any]) -> bool:

@@ -171,9 +171,9 @@ def test_a_phase_that_one_run_has_costs_its_seconds_there():
 
 
 def test_phases_that_one_run_lacks_split_nothing():
-    told = replace(RUN_1, phase_seconds={"train": Decimal(400)})
-    free = replace(told, cost_usd=Decimal(0), usd_per_hour=Decimal(0))
-    for a, b in ((told, RUN_2), (RUN_2, told), (RUN_1, RUN_2), (told, free), (free, told)):
+    phased = replace(RUN_1, phase_seconds={"train": Decimal(400)})
+    free = replace(phased, cost_usd=Decimal(0), usd_per_hour=Decimal(0))
+    for a, b in ((phased, RUN_2), (RUN_2, phased), (RUN_1, RUN_2), (phased, free), (free, phased)):
         attribution = attribute(a, b)
         assert attribution is not None
         assert [term.parts for term in attribution] == [()] * len(attribution)

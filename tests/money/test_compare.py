@@ -96,11 +96,11 @@ def test_an_equal_cost_is_called_the_same():
 )
 @pytest.mark.parametrize("is_swapped", [False, True])
 def test_no_saving_is_claimed_where_work_differs_or_a_price_is_missing(other, words, is_swapped):
-    found = compare(other, SLOW) if is_swapped else compare(SLOW, other)
+    comparison = compare(other, SLOW) if is_swapped else compare(SLOW, other)
     if not is_swapped:
-        assert words in found.sentence
-    assert found.saving_usd is None
-    assert not any(claim in found.sentence for claim in CLAIMS)
+        assert words in comparison.sentence
+    assert comparison.saving_usd is None
+    assert not any(claim in comparison.sentence for claim in CLAIMS)
 
 
 def test_different_amounts_of_work_are_compared_per_unit_by_name():
@@ -257,4 +257,4 @@ def test_worse_results_are_no_saving(before, after, words):
 def test_it_says_that_the_two_were_counted_at_different_prices():
     warnings = compare(SLOW, replace(FAST, basis="your rate")).warnings
     bases = "Run #1 is priced at list price and run #2 at your rate"
-    assert any(bases in told for told in warnings)
+    assert any(bases in warning for warning in warnings)

@@ -47,8 +47,8 @@ def test_it_says_which_part_of_a_machine_was_paid(shares, words):
 
 
 def test_it_says_that_a_crowded_machine_is_paid_once():
-    found = told({"a": Fraction(1)}, use("a", 600, Fraction(1, 2)))
-    assert found == [
+    sentences = told({"a": Fraction(1)}, use("a", 600, Fraction(1, 2)))
+    assert sentences == [
         "Overlapping runs used the same machine, so its cost is split between them by their shares."
     ]
 

@@ -67,10 +67,10 @@ def test_it_reads_so_many_lines_and_no_more():
 
 
 def test_a_gpu_is_known_by_whatever_name_its_driver_gives_it():
-    told = {"provider": "on_premises", "service": "gpu_hour", "usd_per_hour": "1.1",
+    columns = {"provider": "on_premises", "service": "gpu_hour", "usd_per_hour": "1.1",
             "valid_from": "2026-01-01", "instance_type": "NVIDIA H100 80GB HBM3"}  # fmt: skip
-    assert own_rate(told).key.instance_type == "H100-SXM"
-    assert own_rate(told | {"instance_type": "Our GPU"}).key.instance_type == "Our GPU"
+    assert own_rate(columns).key.instance_type == "H100-SXM"
+    assert own_rate(columns | {"instance_type": "Our GPU"}).key.instance_type == "Our GPU"
 
 
 texts = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S"]), max_size=20)

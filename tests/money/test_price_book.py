@@ -82,8 +82,8 @@ def test_spans_split_at_each_change_and_leave_no_gap():
     book = PriceBook([row("1", JANUARY), row("2", JULY, JULY + DAY)])
     start, end = JANUARY - DAY, JULY + 3 * DAY
     spans = book.spans(KEY, start, end)
-    told = [(s.start, s.end, str(s.row.usd_per_hour), s.later) for s in spans if s.row]
-    assert told == [
+    pieces = [(s.start, s.end, str(s.row.usd_per_hour), s.later) for s in spans if s.row]
+    assert pieces == [
         (start, JANUARY, "1", True),
         (JANUARY, JULY, "1", False),
         (JULY, JULY + DAY, "2", False),

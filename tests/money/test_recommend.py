@@ -115,7 +115,9 @@ def test_the_loader_comes_first_and_the_machine_is_sized_for_what_it_then_does()
     assert list(both) == ["fix_input_pipeline", "change_instance_type"]
     alone = advise()["change_instance_type"]
     after = both["change_instance_type"]
-    machines = [catalogue()[found.change["instance_type"]] for found in (alone, after)]
+    machines = [
+        catalogue()[recommendation.change["instance_type"]] for recommendation in (alone, after)
+    ]
     assert machines[0].vcpus < machines[1].vcpus
     assert any("Fix the input pipeline first" in line for line in after.evidence)
 
@@ -174,9 +176,9 @@ def test_a_saving_is_never_below_nothing_nor_above_what_was_spent(
         verdict=Verdict("fired", "", waste_seconds_low=low, waste_seconds_high=low + more),
     )
     demand = Demand(cores, gib * GIB, gpus, seconds, name, "us-east-1")
-    found = advise([waits], demand, cost, recent).values()
-    assert len({recommendation.kind for recommendation in found}) == len(found)
-    for recommendation in found:
+    recommendations = advise([waits], demand, cost, recent).values()
+    assert len({recommendation.kind for recommendation in recommendations}) == len(recommendations)
+    for recommendation in recommendations:
         savings = (
             recommendation.saving_low_usd,
             recommendation.saving_usd,

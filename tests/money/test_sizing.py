@@ -77,7 +77,11 @@ def test_it_rejects_too_little_memory_with_headroom() -> None:
 def test_a_safer_preset_never_accepts_what_a_bolder_one_rejects() -> None:
     demand = replace(SMALL_JOB, cores_busy_p95=1.7, memory_p99_bytes=3.4 * GIB)
     accepted = [
-        {name for name, found in by_name(demand, preset.name).items() if not found.rejected_because}
+        {
+            name
+            for name, candidate in by_name(demand, preset.name).items()
+            if not candidate.rejected_because
+        }
         for preset in (SAFE, SAVE)
     ]
     assert accepted[0] < accepted[1]
@@ -132,11 +136,13 @@ def test_its_intervals_are_in_order_and_cost_is_price_times_time(
     cores: float, gib: float, seconds: float, name: str, nodes: int
 ) -> None:
     demand = Demand(cores, gib * GIB, 0, seconds, name, "us-east-1", node_count=nodes)
-    for found in candidates(demand, BOOK, catalogue(), AS_OF)[:40]:
-        assert found.time_low_seconds <= found.time_mid_seconds <= found.time_high_seconds
-        if found.usd_per_hour is not None and found.cost_mid_usd is not None:
-            hours = float(found.cost_mid_usd / (found.usd_per_hour * nodes))
-            assert hours * 3600 == pytest.approx(found.time_mid_seconds, rel=1e-4, abs=1e-3)
+    for candidate in candidates(demand, BOOK, catalogue(), AS_OF)[:40]:
+        assert (
+            candidate.time_low_seconds <= candidate.time_mid_seconds <= candidate.time_high_seconds
+        )
+        if candidate.usd_per_hour is not None and candidate.cost_mid_usd is not None:
+            hours = float(candidate.cost_mid_usd / (candidate.usd_per_hour * nodes))
+            assert hours * 3600 == pytest.approx(candidate.time_mid_seconds, rel=1e-4, abs=1e-3)
 
 
 @given(cores=st.floats(0.1, 16), more=st.floats(1, 4))

@@ -80,11 +80,11 @@ def test_what_was_spent_before_a_moment_never_falls_and_ends_at_the_whole(
     usd, start, length, moments
 ):
     held = [(start, start + length)]
-    told = [usd_before(usd, held, (), moment) for moment in sorted(moments)]
-    assert told == sorted(told)
+    amounts = [usd_before(usd, held, (), moment) for moment in sorted(moments)]
+    assert amounts == sorted(amounts)
     assert usd_before(usd, held, (), start) == 0
     assert usd_before(usd, held, (), start + length) == usd
-    assert all(0 <= each <= usd for each in told)
+    assert all(0 <= each <= usd for each in amounts)
 
 
 def test_a_machine_held_for_no_time_costs_what_it_costs_from_then_on():

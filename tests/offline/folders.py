@@ -76,5 +76,5 @@ def command(*words: object, root: Path = ROOT) -> subprocess.CompletedProcess[st
 def document(*words: object, root: Path = ROOT) -> dict[str, Any]:
     done = command(*words, "--json", root=root)
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    parsed: dict[str, Any] = json.loads(done.stdout)
+    return parsed

@@ -162,11 +162,11 @@ def shuffled(runs: list[SimulatedRun], chance: random.Random) -> Iterator[Upload
     waiting = [uploads_of(run) for run in runs]
     while waiting:
         of_run = chance.choice(waiting)
-        found = next(of_run, None)
-        if found is None:
+        order = next(of_run, None)
+        if order is None:
             waiting.remove(of_run)
         else:
-            yield found
+            yield order
 
 
 def kill_workers(service: Service, chance: random.Random, sending: Future[None]) -> int:

@@ -81,9 +81,9 @@ def test_the_waste_of_stalls_is_most_of_their_time() -> None:
 def set_up(world: World, factor: float) -> None:
     """5 % of the run in at least three checkpoints, recorded or seen as bursts of writing."""
     each = 0.05 * factor * world.seconds / world.epochs
-    told = world.random.random() < 0.6
-    world.pauses.append(Pause("checkpoint", each, gpu_pct=1.0, is_told=told))
-    if not told:
+    is_recorded = world.random.random() < 0.6
+    world.pauses.append(Pause("checkpoint", each, gpu_pct=1.0, is_told=is_recorded))
+    if not is_recorded:
         world.with_steps = False
 
         def write(node: Node) -> None:

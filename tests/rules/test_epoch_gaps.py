@@ -84,10 +84,12 @@ def test_steps_of_another_rank_do_not_fill_the_gaps() -> None:
 def set_up(world: World, factor: float) -> None:
     """2 % of the run between epochs; a near miss may be longer, but recorded as evaluation."""
     world.step_seconds = world.random.uniform(0.4, 0.8)
-    told = factor < 1 and world.random.random() < 0.4
-    share = 0.04 if told else 0.02 * factor
+    is_recorded = factor < 1 and world.random.random() < 0.4
+    share = 0.04 if is_recorded else 0.02 * factor
     each = share * world.seconds / (world.epochs - 1)
-    world.pauses.append(Pause("evaluate" if told else "gap", each, gpu_pct=1.0, is_told=told))
+    world.pauses.append(
+        Pause("evaluate" if is_recorded else "gap", each, gpu_pct=1.0, is_told=is_recorded)
+    )
 
 
 SCENARIO = Scenario(RULE, set_up, (*confounders.ON_GPU, *confounders.DATA))

@@ -125,8 +125,10 @@ def test_it_does_not_advise_more_workers_where_every_core_is_full() -> None:
 
 
 def test_it_names_the_loader_workers_that_the_loop_declared() -> None:
-    told = f.node(step_tables=[f.steps(101, wait=0.4)], events=[(0.0, "loader", {"workers": 2})])
-    assert "now 2 loader workers" in judged(RULE, f.run(told)).verdict.advice
+    declared = f.node(
+        step_tables=[f.steps(101, wait=0.4)], events=[(0.0, "loader", {"workers": 2})]
+    )
+    assert "now 2 loader workers" in judged(RULE, f.run(declared)).verdict.advice
 
 
 def test_loaders_that_only_evaluate_say_nothing_of_the_training() -> None:
@@ -134,8 +136,8 @@ def test_loaders_that_only_evaluate_say_nothing_of_the_training() -> None:
         (0.0, "loader", {"workers": 1, "phase": "train"}),
         (0.0, "loader", {"workers": 8, "phase": "evaluate"}),
     ]
-    told = f.node(step_tables=[f.steps(101, wait=0.4)], events=events)
-    assert "now 1 loader workers" in judged(RULE, f.run(told)).verdict.advice
+    declared = f.node(step_tables=[f.steps(101, wait=0.4)], events=events)
+    assert "now 1 loader workers" in judged(RULE, f.run(declared)).verdict.advice
 
 
 def test_it_follows_the_parameters_of_the_workspace() -> None:

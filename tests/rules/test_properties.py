@@ -62,8 +62,8 @@ def tables(draw: st.DrawFn, length: int) -> list[pd.DataFrame]:
 
 @st.composite
 def runs(draw: st.DrawFn) -> RunFrame:
-    found = [draw(nodes(key)) for key in ("n1", "n2")[: draw(st.integers(0, 2))]]
-    return f.run(*found, duration=float(draw(LENGTHS)))
+    drawn = [draw(nodes(key)) for key in ("n1", "n2")[: draw(st.integers(0, 2))]]
+    return f.run(*drawn, duration=float(draw(LENGTHS)))
 
 
 def judged(rule: Rule, frame: RunFrame) -> Judgement:

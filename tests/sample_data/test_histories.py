@@ -151,8 +151,8 @@ def test_the_rules_find_in_the_published_case_what_was_wrong_with_it(
     frames: list[RunFrame],
 ) -> None:
     first, second = rule_states(frames[0]), rule_states(frames[1])
-    found = {rule for rule, state in first.items() if state == "fired"}
-    assert found == {
+    fired = {rule for rule, state in first.items() if state == "fired"}
+    assert fired == {
         "batch_size",
         "input_bound",
         "low_gpu_utilization",

@@ -105,10 +105,10 @@ def test_it_speaks_as_an_agent_and_sends_the_true_time(service: Service) -> None
 
 
 def test_it_tells_its_progress_up_to_the_end(service: Service) -> None:
-    told: list[float] = []
-    load(service.url, "secret", NOW, told.append)
-    assert told == sorted(told)
-    assert told[-1] == 1
+    shares: list[float] = []
+    load(service.url, "secret", NOW, shares.append)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
 
 
 def test_a_busy_service_gets_another_try(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

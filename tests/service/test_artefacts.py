@@ -148,7 +148,7 @@ def ended_run(agent, store) -> Run:
 
 
 def names(store) -> set[str]:  # type: ignore[no-untyped-def]
-    return {found.key for found in store.list("") if "artefacts" in found.key}
+    return {listed.key for listed in store.list("") if "artefacts" in listed.key}
 
 
 def test_retention_takes_it_with_the_tiers_and_nothing_before(ended_run, store):

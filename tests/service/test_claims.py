@@ -170,8 +170,8 @@ def test_the_next_claim_is_of_what_is_due_and_free(row):
             lease=uuid4() if held_for else None,
             leased_until=timezone.now() + held_for * HOUR if held_for else None,
         )
-    found = [claims.claim_next(KIND) for _ in range(3)]
-    assert [held and held.row.workspace.name for held in found] == ["Ours", "30", None]
+    claimed = [claims.claim_next(KIND) for _ in range(3)]
+    assert [held and held.row.workspace.name for held in claimed] == ["Ours", "30", None]
 
 
 def test_the_next_claim_passes_over_rows_that_others_take_meanwhile(row, monkeypatch):

@@ -82,7 +82,7 @@ def test_a_name_that_a_job_is_given_while_its_first_run_arrives_is_one_jobs(work
     at_once(rename, arrive)
     assert Run.objects.count() == ROUNDS + 1
     assert Job.objects.count() == 1 + len(refused)
-    assert all(told.startswith("Another job is named new-") for told in refused)
+    assert all(message.startswith("Another job is named new-") for message in refused)
 
 
 def test_edits_of_successive_runs_that_are_uploaded_and_analysed_meanwhile(workspace):

@@ -61,8 +61,8 @@ def test_the_state_that_people_read(row, columns, state):
     moments = ("given_up_at", "leased_until")
     given = {k: now + v * HOUR if k in moments else v for k, v in columns.items()}
     Rejudging.objects.update(**given)
-    found = KIND.rows.annotate(work_state=conditions.state(now)).get()
-    assert found.work_state == state
+    annotated = KIND.rows.annotate(work_state=conditions.state(now)).get()
+    assert annotated.work_state == state
 
 
 def test_rows_are_due_and_leases_end_at_their_moment(row):

@@ -32,16 +32,16 @@ TAKEN = FakeAgent(Client(), "", run_id=UUID(int=3), session_id=UUID(int=4))
 def _uploads() -> st.SearchStrategy[tuple[FakeAgent, int | None, bytes]]:
     """Who sends, the number of the segment (None: a declaration), and the body."""
     agents = st.sampled_from([NEW, TAKEN])
-    found = []
+    uploads = []
     for agent in (NEW, TAKEN):
         just = st.just(agent)
         for seq in (0, 1):
             body = encode_segment(hostile.whole_segment(agent, seq))
-            found.append(st.tuples(just, st.just(seq), hostile.bodies_like(body)))
+            uploads.append(st.tuples(just, st.just(seq), hostile.bodies_like(body)))
         body = agent.declaration_body()
-        found.append(st.tuples(just, st.none(), hostile.bodies_like(body)))
-    found.append(st.tuples(agents, st.sampled_from([None, 0]), st.binary(max_size=200)))
-    return st.one_of(found)
+        uploads.append(st.tuples(just, st.none(), hostile.bodies_like(body)))
+    uploads.append(st.tuples(agents, st.sampled_from([None, 0]), st.binary(max_size=200)))
+    return st.one_of(uploads)
 
 
 @pytest.fixture

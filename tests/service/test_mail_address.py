@@ -106,11 +106,11 @@ def test_a_wrong_sender_is_refused(monkeypatch, value):
 
 
 def test_the_check_warns_of_a_password_in_the_clear_and_of_a_sender_nobody_accepts():
-    told = {"EMAIL_HOST": "mail.example.org", "EMAIL_HOST_PASSWORD": "x"}
-    with override_settings(**told, DEFAULT_FROM_EMAIL="Trimtab <trimtab@localhost>"):
+    server = {"EMAIL_HOST": "mail.example.org", "EMAIL_HOST_PASSWORD": "x"}
+    with override_settings(**server, DEFAULT_FROM_EMAIL="Trimtab <trimtab@localhost>"):
         assert checks.the_mail_password_travels_under_tls()
         assert checks.mail_comes_from_an_address()
-    with override_settings(**told, EMAIL_USE_TLS=True, DEFAULT_FROM_EMAIL="a@example.org"):
+    with override_settings(**server, EMAIL_USE_TLS=True, DEFAULT_FROM_EMAIL="a@example.org"):
         assert not checks.the_mail_password_travels_under_tls()
         assert not checks.mail_comes_from_an_address()
 

@@ -54,7 +54,7 @@ def uploaded(agent: FakeAgent, count: int = 6) -> Run:
 
 
 def keys() -> set[str]:
-    return {found.key for found in open_store(django_settings.OBJECTS_URL).list("")}
+    return {listed.key for listed in open_store(django_settings.OBJECTS_URL).list("")}
 
 
 def kinds(gone) -> dict[str, int]:  # type: ignore[no-untyped-def]

@@ -49,8 +49,8 @@ def job(workspace):
 def _held(answer, name=SHARE):  # type: ignore[no-untyped-def]
     """(value, set_by) of one parameter."""
     rule, _, parameter = name.partition(".")
-    (found,) = [each for each in answer.json()["rules"] if each["rule"] == rule]
-    (held,) = [each for each in found["parameters"] if each["name"] == parameter]
+    (rule_row,) = [each for each in answer.json()["rules"] if each["rule"] == rule]
+    (held,) = [each for each in rule_row["parameters"] if each["name"] == parameter]
     return held["value"], held["set_by"]
 
 

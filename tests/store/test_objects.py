@@ -26,7 +26,7 @@ for number in range(10**9):
 
 
 def keys(store: ObjectStore, prefix: str) -> list[str]:
-    return [found.key for found in store.list(prefix)]
+    return [listed.key for listed in store.list(prefix)]
 
 
 def test_it_gives_back_what_was_put(either_store):

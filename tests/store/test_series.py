@@ -56,18 +56,18 @@ def test_tiers_hold_what_the_raw_samples_say(store, contents, tier):
     expected: dict[int, list[float]] = {}
     for time_ms, value in raw_points(contents, lambda _, part: part):
         expected.setdefault(time_ms // (tier * 1000) * tier * 1000, []).append(value)
-    found = {}
+    by_cell = {}
     for ref in history.chunks:
         if (ref.kind, ref.tier_seconds) == ("samples", tier):
             rows = decode_tier(store.get(ref.key), [CPU])[0].get(CPU)
             for i in range(len(rows) if rows else 0):
-                found[int(rows.at_ms[i]) - tier * 500] = (
+                by_cell[int(rows.at_ms[i]) - tier * 500] = (
                     rows.low[i],
                     rows.mean[i],
                     rows.high[i],
                     rows.count[i],
                 )
-    assert found == {
+    assert by_cell == {
         cell: (min(v), pytest.approx(sum(v) / len(v)), max(v), len(v))
         for cell, v in expected.items()
     }

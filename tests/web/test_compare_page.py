@@ -107,10 +107,10 @@ def test_what_the_command_line_and_the_commit_tell_is_a_setting_too(owner, pair)
 
     changes = owner.client.get(_address(*pair)).context["page"].result.configuration_changes
 
-    found = {change.name: (change.a, change.b) for change in changes}
-    assert found["--pipeline"] == ("slow", "fast")
-    assert found["git commit"] == ("aaa111", "bbb222")
-    assert "--epochs" not in found
+    by_name = {change.name: (change.a, change.b) for change in changes}
+    assert by_name["--pipeline"] == ("slow", "fast")
+    assert by_name["git commit"] == ("aaa111", "bbb222")
+    assert "--epochs" not in by_name
 
 
 @pytest.mark.parametrize(

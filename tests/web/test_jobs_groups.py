@@ -79,8 +79,8 @@ def lines(person: Person, *query: tuple[str, str]) -> list[dict[str, str]]:
     ],
 )  # fmt: skip
 def test_a_job_counts_with_those_of_its_runs_that_the_filter_finds(full, query, spent):
-    found = {line["job"]: line["spend_30_days_usd"] for line in lines(full, *query)}
-    assert {job: usd and str(int(Decimal(usd))) for job, usd in found.items()} == spent
+    spend_by_job = {line["job"]: line["spend_30_days_usd"] for line in lines(full, *query)}
+    assert {job: usd and str(int(Decimal(usd))) for job, usd in spend_by_job.items()} == spent
     assert sorted(names(page(full, *query))) == sorted(spent)
 
 
@@ -145,21 +145,21 @@ def test_the_file_has_all_pages_and_nothing_that_a_spreadsheet_runs(owner):
         factories.run(factories.job(owner.workspace, f"job-{number:02}"), cost="0.000000001")
     job = factories.job(owner.workspace, "=HYPERLINK(1)", owner="@ada", tags={"+k": "v"})
     factories.run(job, cost=None, state="failed")
-    found = {line["job"]: line for line in lines(owner)}
-    assert len(found) == 56
-    assert found["job-00"]["last_cost_usd"] == "0.000000001"
-    line = found["'=HYPERLINK(1)"]
+    line_by_job = {line["job"]: line for line in lines(owner)}
+    assert len(line_by_job) == 56
+    assert line_by_job["job-00"]["last_cost_usd"] == "0.000000001"
+    line = line_by_job["'=HYPERLINK(1)"]
     assert (line["owner"], line["tags"], line["last_cost_usd"]) == ("'@ada", "'+k=v", "")
     assert (line["runs_without_price_30_days"], line["last_run_state"]) == ("1", "failed")
     assert line["url"].endswith(f"/jobs/{job.uuid}/")
 
 
 def test_the_file_of_groups_has_a_line_for_each_job_in_each(full):
-    found = [
+    cells = [
         (line["owner"], line["job"], line["runs"], line["spend_30_days_usd"])
         for line in lines(full, ("group", "owner"))
     ]
-    assert found == [
+    assert cells == [
         ("ada", "mixed", "2", "4.000000000"),
         ("ada", "vision", "1", "1.000000000"),
         ("bob", "mixed", "2", "8.000000000"),

@@ -41,8 +41,8 @@ def listed(name: str, gone_at: datetime | None = None, region: str = REGION) -> 
 
 def candidate(run: Run, name: str) -> dict[str, str]:
     rows = Recommendation.objects.filter(run=run, kind="change_instance_type")
-    [found] = [c for row in rows for c in row.candidates if c["instance_type"] == name]
-    return found
+    [match] = [c for row in rows for c in row.candidates if c["instance_type"] == name]
+    return match
 
 
 def test_a_type_that_a_region_no_longer_has_is_recommended_no_more(owner):

@@ -142,10 +142,10 @@ def test_the_samples_of_a_run_can_be_read_with_a_token(owner, stranger):
 
     answer = _get(owner.workspace, address)
 
-    (found,) = answer.json()["series"]
+    (one_series,) = answer.json()["series"]
     assert answer["ETag"]
-    assert 1 < len(found["t"]) <= 10
-    assert max(found["t"]) < 30
+    assert 1 < len(one_series["t"]) <= 10
+    assert max(one_series["t"]) < 30
     assert _get(stranger.workspace, address).status_code == 404
     assert _get(owner.workspace, address, "ingest").status_code == 403
 

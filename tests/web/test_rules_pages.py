@@ -193,8 +193,8 @@ def test_a_job_s_own_values_hold_for_it_alone(owner, job):
 def test_lines_of_assignments_are_taken_in_both_spellings(owner):
     lines = "low_gpu_utilization.threshold_p95=60\nlowgpuutilization_window=100\n"
     _post(owner, assignments=lines)
-    found = {(v.rule, v.name): v.value for v in ParameterValue.objects.all()}
-    assert found == {
+    stored = {(v.rule, v.name): v.value for v in ParameterValue.objects.all()}
+    assert stored == {
         ("low_gpu_utilization", "threshold_p95"): 60,
         ("low_gpu_utilization", "window_seconds"): 50,
     }

@@ -65,8 +65,8 @@ def test_merged_jobs_come_by_name_with_the_jobs_that_they_went_into(
     ours, django_assert_num_queries
 ):
     with django_assert_num_queries(1):
-        found = [(job.name, str(job.merged_into)) for job in scope.merged_jobs_of(ours)]
-    assert found == [("alpha", "train"), ("zeta", "train")]
+        merged = [(job.name, str(job.merged_into)) for job in scope.merged_jobs_of(ours)]
+    assert merged == [("alpha", "train"), ("zeta", "train")]
 
 
 @pytest.mark.parametrize("runs", [scope.runs_of, scope.every_run_of])

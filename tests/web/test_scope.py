@@ -17,8 +17,8 @@ DOORS = sorted(
 
 def managers_used(code: str) -> list[int]:
     """Lines that reach for a model's manager."""
-    found = (node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Attribute))
-    return [node.lineno for node in found if node.attr in ("objects", "_default_manager")]
+    attributes = (node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Attribute))
+    return [node.lineno for node in attributes if node.attr in ("objects", "_default_manager")]
 
 
 @pytest.mark.parametrize("path", DOORS, ids=lambda path: f"{path.parent.parent.name}-{path.stem}")

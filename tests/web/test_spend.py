@@ -179,11 +179,11 @@ def test_a_month_in_which_the_clocks_change_is_as_long_as_it_is(owner, job, zone
     run = held(job, utc(2026, 2, 1), 90 * 86_400)
     months = [Month(2026, n, ZoneInfo(zone)) for n in range(1, 7)]
 
-    found = [sum(s.usd or 0 for s in spends(owner.workspace, m.start, m.end)) for m in months]
+    month_sums = [sum(s.usd or 0 for s in spends(owner.workspace, m.start, m.end)) for m in months]
 
-    assert found[2] == hours
-    assert sum(found) == run.cost_usd
-    assert [s.usd or 0 for s in by_month(owner.workspace, months[::-1])] == found[::-1]
+    assert month_sums[2] == hours
+    assert sum(month_sums) == run.cost_usd
+    assert [s.usd or 0 for s in by_month(owner.workspace, months[::-1])] == month_sums[::-1]
 
 
 def test_the_months_of_a_run_sum_to_its_cost_wherever_they_are_cut(owner, job):
