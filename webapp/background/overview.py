@@ -116,7 +116,7 @@ def _read(workspace: Workspace, places: list[tuple[Any, ...]], now: datetime) ->
         kind = kind_called(kind_id)
         assert kind is not None  # noqa: S101 - it is from the list
         own = [pk for listed_kind, pk, *_ in places if listed_kind == kind_id]
-        rows = kind.rows_of(workspace).filter(pk__in=own).select_related(*kind.related)
-        for row in rows.annotate(work_state=conditions.state(now)):
+        own_rows = kind.rows_of(workspace).filter(pk__in=own).select_related(*kind.related)
+        for row in own_rows.annotate(work_state=conditions.state(now)):
             rows[kind_id, row.pk] = Item(kind, row, row.work_state, now)
     return [rows[place[0], place[1]] for place in places if (place[0], place[1]) in rows]
