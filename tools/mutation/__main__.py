@@ -56,12 +56,12 @@ def chosen_mutants(chosen: Sequence[str]) -> list[Mutant]:
     return mutants
 
 
-def report(outcomes: Iterable[Outcome], least_pct: float) -> bool:
+def report(results: Iterable[Outcome], least_pct: float) -> bool:
     """Print survivors as they are found, then one line per module. Returns whether enough were
     killed."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     cpu_seconds: defaultdict[str, float] = defaultdict(float)
-    for outcome in outcomes:
+    for outcome in results:
         name = outcome.mutant.target.name
         counts[name][outcome.verdict] += 1
         cpu_seconds[name] += outcome.cpu_seconds
