@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import psutil
@@ -54,6 +57,28 @@ def manage(data_dir: Path, *words: str, **variables: str) -> subprocess.Popen[st
     )
 
 
+@cache
+def _prepared() -> tempfile.TemporaryDirectory[str]:
+    """A data folder with empty tables: the migrations run once for all services of a worker."""
+    folder = tempfile.TemporaryDirectory(prefix="trimtab-prepared-")
+    migrated = manage(Path(folder.name), "migrate", "--verbosity", "0")
+    output, _ = migrated.communicate()
+    assert migrated.returncode == 0, output
+    return folder
+
+
+def _prepare(data_dir: Path) -> None:
+    """Nothing if the folder is in use already. Each service makes its own secret key."""
+    if data_dir.is_dir() and any(data_dir.iterdir()):
+        return
+    shutil.copytree(
+        _prepared().name,
+        data_dir,
+        ignore=shutil.ignore_patterns("secret-key"),
+        dirs_exist_ok=True,
+    )
+
+
 @dataclass
 class Service:
     """`up` on a data folder and a free port. Start it, kill parts of it, stop it."""
@@ -62,6 +87,8 @@ class Service:
     port: int = field(default_factory=free_port)
     has_base_url: bool = True
     """Without it `up` starts a second time, once it knows its address."""
+    has_tables: bool = True
+    """Without them `up` starts from an empty folder, as for a new user, and makes them."""
     output: str = ""
     supervisor: psutil.Popen | None = None
 
@@ -80,6 +107,8 @@ class Service:
         return found[0]
 
     def start(self, **variables: str) -> Service:
+        if self.has_tables:
+            _prepare(self.data_dir)
         if self.has_base_url:
             variables = {"TRIMTAB_BASE_URL": self.url} | variables
         started = manage(self.data_dir, "up", "--bind", f"127.0.0.1:{self.port}", **variables)

@@ -19,7 +19,7 @@ LARGEST_IDLE_PSS_BYTES = 500_000_000
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    service = Service(tmp_path_factory.mktemp("up"), has_base_url=False).start()
+    service = Service(tmp_path_factory.mktemp("up"), has_base_url=False, has_tables=False).start()
     yield service
     service.stop()
 

@@ -34,18 +34,22 @@ def gpu_node(
     steps: pd.DataFrame | None = None,
     events: Events | None = None,
     key: str = "n1",
+    resolution: float = 1.0,
     **more: Any,
 ) -> NodeFrame:
     series: dict[str, Any] = {f"gpu{n}__busy_pct": values for n, values in enumerate(busy)}
-    table = f.samples(1000, **series, **more)
+    table = f.samples(1000, resolution, **series, **more)
     tables = [steps] if steps is not None else []
     return f.node(key, table, tables, events or [], of=f.hardware(gpus=len(busy)))
 
 
 def seconds(
-    *nodes: NodeFrame, final: bool = True, set_to: Mapping[str, Values] | None = None
+    *nodes: NodeFrame,
+    final: bool = True,
+    set_to: Mapping[str, Values] | None = None,
+    resolution: float = 1.0,
 ) -> dict[str, float]:
-    frame = replace(f.run(*nodes, duration=1000), final=final)
+    frame = replace(f.run(*nodes, duration=1000, resolution=resolution), final=final)
     return ledger(frame, set_to).node_seconds()
 
 
@@ -91,7 +95,8 @@ def test_good_work_is_effective_and_nothing_else() -> None:
     assert seconds(gpu_node(90.0, steps=f.steps(1000))) == {"effective": 1000}
 
 
-def test_each_label_has_its_time() -> None:
+@pytest.mark.parametrize("resolution", [0.5, 1.0, 2.0])
+def test_each_label_has_its_time_on_any_grid(resolution: float) -> None:
     events = [
         *phase("evaluate", 400, 480),
         *phase("checkpoint", 480, 500),
@@ -108,11 +113,13 @@ def test_each_label_has_its_time() -> None:
     )
     gaps = ((600, 620), (670, 690), (740, 760), (810, 830))
     busy = np.where(TICKS < 100, 0.0, 90.0)
-    busy[400:480], busy[480:500], busy[500:600] = 60.0, 0.0, 60.0
+    busy[400:480], busy[480:500], busy[500:600] = 60.0, 0.0, 50.0
     for start, end in gaps:
         busy[start:end] = 0.0
     busy[920:], busy[350:360] = 0.0, f.GAP
-    assert seconds(gpu_node(busy, steps=steps, events=events)) == pytest.approx(
+    cells = busy[np.arange(0, 1000, resolution).astype(int)]
+    node = gpu_node(cells, steps=steps, events=events, resolution=resolution)
+    assert seconds(node, resolution=resolution) == pytest.approx(
         {
             "gap": 10,
             "initialise": 100,
@@ -143,11 +150,20 @@ def test_steps_that_came_summed_up_stall_throughout_their_second() -> None:
     assert seconds(gpu_node(50.0, steps=summed))["data_stall"] == pytest.approx(400)
 
 
-def test_throttling_and_empty_kernels_have_labels_of_their_own() -> None:
-    hot = gpu_node(90.0, gpu0__throttled_thermal_ns_total=np.cumsum(np.full(1000, 3e8)))
-    assert seconds(hot)["throttled"] == pytest.approx(300, rel=0.01)
-    empty = gpu_node(95.0, gpu0__sm_active_pct=20.0)
-    assert seconds(empty) == pytest.approx({"low_sm": 750, "effective": 250})
+@pytest.mark.parametrize("resolution", [0.5, 1.0, 2.0])
+def test_throttling_and_empty_kernels_have_labels_of_their_own(resolution: float) -> None:
+    counter = np.cumsum(np.full(round(1000 / resolution), 3e8 * resolution))
+    hot = gpu_node(90.0, gpu0__throttled_thermal_ns_total=counter, resolution=resolution)
+    assert seconds(hot, resolution=resolution)["throttled"] == pytest.approx(300, rel=0.01)
+    empty = gpu_node(95.0, gpu0__sm_active_pct=20.0, resolution=resolution)
+    assert seconds(empty, resolution=resolution) == pytest.approx({"low_sm": 750, "effective": 250})
+
+
+def test_a_phase_that_has_not_ended_has_the_label_until_now() -> None:
+    for name, label in (("evaluate", "evaluation"), ("communication", "communication")):
+        (begun, _) = phase(name, 900, 1000)
+        node = gpu_node(90.0, steps=f.steps(900), events=[begun])
+        assert seconds(node, final=False) == {label: 100, "effective": 900}, name
 
 
 def test_a_hang_is_hung_and_a_gap_comes_before_everything() -> None:
@@ -181,9 +197,12 @@ def test_it_means_by_a_label_what_the_rule_s_parameters_say() -> None:
     assert seconds(idling, set_to={"unused_gpus": {"unused_pct": 4}})["unused_gpu"] == 500
 
 
-def test_without_gpus_idle_cores_are_unused() -> None:
-    node = f.node(series=f.samples(1000, host__cpu_busy_pct=25.0), step_tables=[f.steps(1000)])
-    assert seconds(node) == pytest.approx({"effective": 250, "unused_cores": 750})
+@pytest.mark.parametrize("resolution", [0.5, 1.0, 2.0])
+def test_without_gpus_idle_cores_are_unused(resolution: float) -> None:
+    table = f.samples(1000, resolution, host__cpu_busy_pct=25.0)
+    node = f.node(series=table, step_tables=[f.steps(1000)])
+    expected = {"effective": 250, "unused_cores": 750}
+    assert seconds(node, resolution=resolution) == pytest.approx(expected)
 
 
 def test_what_is_not_known_is_a_gap_or_unclassified_and_never_waste() -> None:
@@ -210,6 +229,16 @@ def test_only_the_time_counts_for_which_a_node_was_held() -> None:
     assert run_ledger.node_microseconds("n1") == held
     assert sum(entry.microseconds for entry in run_ledger.entries) == held
     assert run_ledger.shares("n1") == {"effective": Fraction(1)}
+
+
+def test_the_time_of_all_nodes_adds_up_and_a_node_that_was_never_held_adds_none() -> None:
+    nodes = [gpu_node(90.0, key=key) for key in ("a", "b", "c", "d")]
+    nodes[1] = replace(nodes[1], intervals=((700.0, 700.0),))
+    nodes[2] = replace(nodes[2], intervals=((20.0, 20.0), (300.0, 400.0)))
+    assert seconds(*nodes) == {"effective": 2100}
+    found = ledger(f.run(*nodes, duration=1000))
+    assert found.nodes == ("a", "c", "d")
+    assert found.node_microseconds("b") == 0
 
 
 def test_the_published_case_costs_what_it_cost_label_by_label(tmp_path: Any) -> None:

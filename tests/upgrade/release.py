@@ -121,7 +121,7 @@ def write(name: str) -> Path:
     months = ["2020-12", f"{now:%Y-%m}"]
     with tempfile.TemporaryDirectory(prefix="trimtab-release-") as folder:
         root = Path(folder)
-        service = Service(root / "running").start()
+        service = Service(root / "running", has_tables=False).start()
         try:
             story = Story(service, sent)
             story.tell()
