@@ -96,6 +96,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     as long. More at a time would need more of the machine than the tests' patience allows for.
     """
     for item in items:
+        if item.get_closest_marker("browser"):
+            # One Chromium is started for all of them.
+            item.add_marker(pytest.mark.xdist_group("browser"))
         if item.get_closest_marker("processes"):
             is_killing = item.path.is_relative_to(KILLING)
             item.add_marker(pytest.mark.xdist_group("killing" if is_killing else "processes"))

@@ -67,8 +67,11 @@ def _prepared() -> tempfile.TemporaryDirectory[str]:
     return folder
 
 
-def _prepare(data_dir: Path) -> None:
-    """Nothing if the folder is in use already. Each service makes its own secret key."""
+def prepare(data_dir: Path) -> None:
+    """Puts empty tables into an empty data folder; not the secret key, each service makes its own.
+
+    A folder that is in use stays as it is.
+    """
     if data_dir.is_dir() and any(data_dir.iterdir()):
         return
     shutil.copytree(
@@ -108,7 +111,7 @@ class Service:
 
     def start(self, **variables: str) -> Service:
         if self.has_tables:
-            _prepare(self.data_dir)
+            prepare(self.data_dir)
         if self.has_base_url:
             variables = {"TRIMTAB_BASE_URL": self.url} | variables
         started = manage(self.data_dir, "up", "--bind", f"127.0.0.1:{self.port}", **variables)

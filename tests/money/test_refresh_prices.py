@@ -28,7 +28,7 @@ from tests.money.price_list_stub import (
     sagemaker_entry,
     served,
 )
-from tests.running_service import manage, wait_until
+from tests.running_service import manage, prepare, wait_until
 from tests.web import factories
 from webapp.analysis.models import CostPart
 from webapp.prices import refresh as refreshing
@@ -425,8 +425,7 @@ def test_a_refresh_that_is_killed_goes_on_where_it_was(price_list, tmp_path):
 
     price_list.before_answer = wait_on_the_third_page
     variables = CREDENTIALS | {"AWS_ENDPOINT_URL_PRICING": price_list.url}
-    migrated = manage(tmp_path, "migrate", "--verbosity", "0", **variables)
-    assert migrated.wait(120) == 0, migrated.stdout.read()
+    prepare(tmp_path)
     words = ("refresh_prices", "--only", "ec2", "--region", "us-east-1")
     first = manage(tmp_path, *words, **variables)
     wait_until(stuck.is_set, 60, "the third page is asked for")

@@ -61,13 +61,13 @@ def test_constants_properties_and_arguments_are_changed_and_decorators_are_not()
 
 
 def test_a_module_or_a_mutant_is_chosen_by_its_name() -> None:
-    ledger = chosen_mutants(["ledger"])
-    assert {mutant.target.name for mutant in ledger} == {"ledger"}
-    assert chosen_mutants([ledger[3].name]) == [ledger[3]]
-    assert len(chosen_mutants(["ledger", "rules/labels.py#0"])) == len(ledger) + 1
-    for unknown in ("nothing", "rules/ledger.py#99999", "rules/ledger.py"):
+    scope = chosen_mutants(["scope"])
+    assert {mutant.target.name for mutant in scope} == {"scope"}
+    assert chosen_mutants([scope[3].name]) == [scope[3]]
+    assert len(chosen_mutants(["scope", "webapp/background/kinds.py#0"])) == len(scope) + 1
+    for unknown in ("nothing", "webapp/runs/scope.py#99999", "webapp/runs/scope.py"):
         with pytest.raises(ValueError, match=f"no such module or mutant: {unknown}"):
-            chosen_mutants(["ledger", unknown])
+            chosen_mutants(["scope", unknown])
 
 
 def test_a_module_fails_below_nine_of_ten(capsys: pytest.CaptureFixture[str]) -> None:

@@ -106,6 +106,8 @@ def run(is_full: bool, for_pytest: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="trimtab-test-") as folder:
         # Never the data of a service that runs from this checkout.
         environment = os.environ | {"TRIMTAB_DATA_DIR": folder}
+        # Hundreds of processes would each compile all of their modules.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         command = pytest_command(is_full, for_pytest)
         with ThreadPoolExecutor(CORES) as pool:
             outcomes = _shown(pool.map(lambda stage: stage.run(environment), _stages(False)))
