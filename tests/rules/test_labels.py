@@ -165,3 +165,21 @@ def test_no_step_waits_for_longer_than_it_lasts() -> None:
     loop = [f.steps(400), f.steps(1, start=400, wait=50.0), f.steps(500, start=500)]
     node = gpu_node(np.where(INSIDE, 0.0, 90.0), steps=pd.concat(loop))
     assert seconds(node)["data_stall"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("count", "stalled"), [(1, 0), (2, 198), (10, 198)])
+def test_only_a_single_step_waits_at_its_beginning(count: int, stalled: float) -> None:
+    """The GPU works for 5 s and rests for 5 s; in each of these 10 s the loop waits for 4."""
+    loop = f.steps(100, duration=10, wait=0.4)
+    columns = ["duration_seconds", "data_wait_seconds"]
+    loop[columns] /= count
+    busy = np.where((TICKS % 10 < 5) | (TICKS >= 990), 100.0, 0.0)
+    node = gpu_node(busy, steps=loop.assign(count=count))
+    assert seconds(node).get("data_stall", 0) == pytest.approx(stalled)
+
+
+def test_cores_that_were_not_measured_are_neither_used_nor_unused() -> None:
+    busy = np.where(INSIDE, f.GAP, 25.0)
+    node = f.node(series=f.samples(1000, host__cpu_busy_pct=busy, host__memory_used_bytes=1.0))
+    expected = {"effective": 225, "unused_cores": 675, "unclassified": 100}
+    assert seconds(node) == pytest.approx(expected)
