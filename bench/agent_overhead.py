@@ -33,6 +33,7 @@ import psutil
 from trimtab.wire import Block, Segment, SessionClock, decode_segment, encode_segment
 
 from bench import overhead_peers as peers
+from bench.figures import note
 from bench.overhead_machine import RestedMemory
 from bench.overhead_peers import Started
 from bench.overhead_server import Taken, TakingServer
@@ -98,6 +99,7 @@ def main() -> int:
     costs, missing = measure(arguments.minutes * 60, arguments.interval, not arguments.no_peers)
     trace = trace_bytes_a_sample()
     report(costs, missing, trace, arguments.minutes, arguments.interval)
+    _note(costs, trace)
     broken = broken_promises(costs, trace)
     for line in broken if arguments.check else []:
         print(f"BROKEN: {line}")
@@ -255,6 +257,26 @@ def broken_promises(costs: list[Cost], trace: float | None) -> list[str]:
     if trace is None or trace > BYTES_A_SAMPLE:
         broken.append(f"{trace} bytes a sample of the recorded trace, over {BYTES_A_SAMPLE}")
     return broken
+
+
+def _note(costs: list[Cost], trace: float | None) -> None:
+    """For the page of figures; each peer with what it needs."""
+    peers = ", ".join(
+        f"{cost.name} {_needs(cost)}" for cost in costs if not cost.name.startswith("Trimtab")
+    )
+    for key, name in (("agent", "Trimtab"), ("agent_gpus", "Trimtab, 8 GPUs")):
+        for cost in (cost for cost in costs if cost.name == name):
+            is_kept = (
+                cost.cpu_seconds_an_hour <= CPU_SECONDS_AN_HOUR[name]
+                and cost.rss_mib <= RSS_MIB[name]
+            )
+            note(key, _needs(cost), is_kept, peers if key == "agent" else "")
+    if trace is not None:
+        note("wire", f"{trace:.2f} bytes a sample", trace <= BYTES_A_SAMPLE)
+
+
+def _needs(cost: Cost) -> str:
+    return f"{cost.cpu_seconds_an_hour:.1f} CPU-s/h, {cost.rss_mib:.1f} MiB"
 
 
 # The recorded trace

@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """The server time of the pages of a job with many runs.
 
-    python bench/history.py [--runs 10000] [--check]
+    python -m bench.history [--runs 10000] [--check]
 
 Creates a workspace with one job of that many analysed runs, and a tenth as many runs of other jobs,
 in its own SQLite database. Requests each page through Django's handler, signed in, and prints the
@@ -22,11 +21,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
 from uuid import uuid4
 
-CHECKOUT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "agent")]
+from bench.figures import note
 
 MOST_SECONDS = 0.2
 TIMES = 7
@@ -48,6 +45,7 @@ def main() -> int:
         os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
         _set_up()
         slow = list(_measured(_History(arguments.runs)))
+    note("pages", "; ".join(slow) or "each of them", not slow)
     for line in slow:
         print(f"NOT KEPT: {line}")
     return 1 if arguments.check and slow else 0

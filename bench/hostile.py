@@ -27,6 +27,7 @@ import psutil
 from django.test import Client
 from trimtab.wire import encode_segment
 
+from bench.figures import note
 from tests.running_service import Service, wait_until
 from tests.service.uploads import FakeAgent
 
@@ -181,6 +182,8 @@ def main() -> int:
         figures = f"{each.seconds * 1e3:7.0f}{ratio:8.1f}{each.more_bytes / 1e6:7.1f}"
         print(f"{each.name:36}{each.status:>7}  {each.field[:22]:24}{figures}")
     broken = [each.name for each in answers if not each.is_kept]
+    slowest, most = max(each.seconds for each in answers), max(each.more_bytes for each in answers)
+    note("hostile_bodies", f"{slowest:.2f} s, {most / 1e6:.0f} MB", not broken)
     if broken:
         print("Broken promises:", "; ".join(broken))
     return int(asked.check and bool(broken))

@@ -1,7 +1,7 @@
 """The delay of findings of short and long running runs, on a real service.
 
     python -m bench.live_findings            prints the figures
-    python -m bench.live_findings --check exits with 1 if the promise is broken
+    python -m bench.live_findings --check    exits with 1 if the promise is broken
 
 A run works for some hours (uploaded at once, with old times), then hangs. The benchmark measures
 the time from the upload with the last evidence to the finding in the API. An agent adds up to ten
@@ -20,6 +20,7 @@ from pathlib import Path
 import requests
 from trimtab.wire import Block, Segment, StepBlock
 
+from bench.figures import note
 from tests.running_service import Service
 from tests.service.uploads import FakeAgent
 
@@ -99,17 +100,19 @@ def main() -> int:
     )
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
-    broken = False
+    slowest = 0.0
     with tempfile.TemporaryDirectory() as folder:
         service = Service(Path(folder)).start()
         try:
             for hours in HOURS_WORKED:
                 seconds = measured_seconds(service, hours) + SEALED_SECONDS
-                broken |= seconds > PROMISED_SECONDS
+                slowest = max(slowest, seconds)
                 print(f"after {hours:g} h: at most {seconds:.1f} s from evidence to finding")
         finally:
             service.stop()
-    return 1 if check and broken else 0
+    is_kept = slowest <= PROMISED_SECONDS
+    note("first_finding", f"at most {slowest:.1f} s", is_kept)
+    return 0 if is_kept or not check else 1
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """All rules on long runs, from the stored form, compared with smdebug reading the same data.
 
     python -m bench.rules                         prints the figures
-    python -m bench.rules --check exits with 1 if a promise is broken python -m bench.rules --peer
-    ~/smdebug/bin/python
+    python -m bench.rules --check                 exits with 1 if a promise is broken
+    python -m bench.rules --peer ~/smdebug/bin/python
                                                   an environment that has smdebug 1.0.34 and pandas
 
 Without `--peer` such an environment is created in a temporary folder. If that fails, smdebug is
@@ -28,6 +28,7 @@ from pathlib import Path
 from advisor.store.folder import FolderStore
 from advisor.store.frames import load_frame
 from bench import rules_trace as trace
+from bench.figures import note
 from rules.engine import evaluate
 from rules.ledger import ledger
 
@@ -152,7 +153,21 @@ def compare(given: Path | None, folder: Path) -> list[str]:
         _print("smdebug reads, 27 h", peer)
         ratio = long.records_per_second / peer.records_per_second
         print(f"{ratio:.1f} x its speed, {long.peak_bytes / peer.peak_bytes:.2f} of its memory")
+    _note(short, long, peer)
     return broken_promises(short, long, peer)
+
+
+def _note(short: Took, long: Took, peer: Took | None) -> None:
+    growth = long.seconds / short.seconds
+    note("rules_growth", f"{growth:.1f} times", growth <= GROWTH)
+    if peer is None:
+        return
+    ratio = long.records_per_second / peer.records_per_second
+    speed = f"smdebug {peer.records_per_second:,.0f} records/s"
+    share = long.peak_bytes / peer.peak_bytes
+    memory = f"smdebug {peer.peak_bytes / 1e6:,.0f} MB"
+    note("rules_speed", f"{ratio:.1f} times", ratio >= SPEED_RATIO, speed)
+    note("rules_memory", f"{share:.2f} of it", share <= MEMORY_SHARE, memory)
 
 
 def main() -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from bench.figures import note
 from rules.engine import evaluate
 from rules.registry import all_rules
 from tests.rules.scenarios.labelled import Labelled, Scenario, labelled, score
@@ -38,6 +39,9 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     print(f"{'rule':26} {'positives':>9} {'near misses':>11} {'precision':>9} {'recall':>6}")
     failed = [s.rule_id for s in SCENARIOS if not _shown(s, chosen)]
+    if not chosen.rule:
+        good = f"{len(SCENARIOS) - len(failed)} of {len(SCENARIOS)} rules"
+        note("rules_verdicts", good, not failed)
     print(f"never fire: {', '.join(NEVER_FIRES)}")
     if failed:
         print(f"below {LEAST}: {', '.join(failed)}")

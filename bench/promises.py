@@ -1,0 +1,92 @@
+"""What Trimtab promises, and the benchmark that measures it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Promise:
+    key: str
+    text: str
+    bench: str | None = None
+    """The module in `bench`; None: nothing measures it yet."""
+    arguments: tuple[str, ...] = ()
+
+
+OVERHEAD = ("--minutes", "30")
+
+PROMISES = (
+    Promise(
+        "agent",
+        "The agent on a CPU host, a sample each 0.5 s, uploading over HTTPS: at most "
+        "10 CPU-seconds an hour and 30 MiB",
+        "agent_overhead",
+        OVERHEAD,
+    ),
+    Promise(
+        "agent_gpus",
+        "The agent with 8 simulated GPUs: at most 25 CPU-seconds an hour and 40 MiB",
+        "agent_overhead",
+        OVERHEAD,
+    ),
+    Promise(
+        "agent_real_gpus", "The agent with 8 real GPUs: at most 40 CPU-seconds an hour, 40 MiB"
+    ),
+    Promise(
+        "wire",
+        "Upload of a recorded busy trace, headers counted: at most 3.2 bytes a sample",
+        "agent_overhead",
+        OVERHEAD,
+    ),
+    Promise(
+        "hook",
+        "The hook inside the training: at most 1 µs an event, training time within noise",
+        "hook_overhead",
+    ),
+    Promise("stored", "Stored after compaction: at most 2.5 bytes a sample", "store"),
+    Promise(
+        "longer_run",
+        "Reading a chart of 6 hours takes at most 4.5 times as long as of 1 hour",
+        "store",
+    ),
+    Promise(
+        "ingest",
+        "Upload of 10 s segments of 100 series: at least 60 times (SQLite) and 40 times "
+        "(PostgreSQL) MLflow's samples per CPU-second of the server",
+    ),
+    Promise("fleet", "500 nodes x 100 series x 2 Hz on 2 cores for 5 min: p99 below 1 s"),
+    Promise("rules_speed", "All rules on 27 hours: at least 20 times smdebug's speed", "rules"),
+    Promise("rules_memory", "All rules on 27 hours: at most 1/5 of smdebug's memory", "rules"),
+    Promise("rules_growth", "20 times the data: at most 22 times as long", "rules"),
+    Promise(
+        "rules_verdicts",
+        "Each rule on labelled runs and near misses: precision and recall at least 0.95",
+        "rules_scenarios",
+    ),
+    Promise(
+        "first_finding",
+        "First finding: within 30 s of the evidence, uploads included",
+        "live_findings",
+    ),
+    Promise(
+        "false_alarms",
+        "Quiet histories, 2 % variation: at most 1 % of the newest runs are called worse",
+        "regressions",
+    ),
+    Promise(
+        "pages",
+        "Each page of a workspace with a job of 10,000 runs: below 0.2 CPU-seconds",
+        "history",
+    ),
+    Promise(
+        "hostile_bodies",
+        "A hostile upload: refused within 1 s, at most 100 MB more memory",
+        "hostile",
+    ),
+    Promise(
+        "idle",
+        "The idle service (web, worker, beat, Redis): at most 450 MB, up again within 5 s",
+        "idle",
+    ),
+)
