@@ -45,7 +45,7 @@ def test_each_module_has_code_and_tests(target: Target) -> None:
     assert target.sources()
     for pattern in target.files:
         assert list(ROOT.glob(pattern)), pattern
-    for test in target.tests:
+    for test in (*target.tests, *target.service_tests):
         if test.startswith("tests/"):
             assert (ROOT / test).is_file(), test
 

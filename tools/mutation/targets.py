@@ -11,7 +11,7 @@ CLAIM_TESTS = (
     "tests/service/test_background_work.py",
 )
 COSTING_TESTS = (
-    *("tests/money/test_cost.py", "tests/money/test_cost_notes.py", "tests/money/test_sums.py"),
+    *("tests/money/test_cost.py", "tests/money/test_cost_notes.py"),
     *("tests/money/test_budget.py", "tests/money/test_phases_and_projection.py"),
 )
 LEDGER_TESTS = ("tests/rules/test_labels.py", "tests/rules/test_ledger.py")
@@ -31,8 +31,10 @@ class Target:
     name: str
     files: tuple[str, ...]
     """Paths or patterns, from the root of the checkout."""
-    tests: tuple[str, ...]
-    """Arguments for pytest, the fastest tests first."""
+    tests: tuple[str, ...] = ()
+    """Arguments for pytest, the fastest tests first. They need neither Django nor Redis."""
+    service_tests: tuple[str, ...] = ()
+    """The tests that do. They run only if the others didn't notice the change."""
 
     def sources(self) -> list[str]:
         """The paths of its files."""
@@ -43,7 +45,7 @@ class Target:
 TARGETS = (
     Target("ledger", ("rules/ledger.py",), LEDGER_TESTS),
     Target("labels", ("rules/labels.py",), LEDGER_TESTS),
-    Target("costing", ("advisor/costing/*.py",), COSTING_TESTS),
+    Target("costing", ("advisor/costing/*.py",), COSTING_TESTS, ("tests/money/test_sums.py",)),
     Target(
         "attribution",
         ("advisor/comparison/attribution.py",),
@@ -53,7 +55,7 @@ TARGETS = (
     Target(
         "scope",
         ("webapp/runs/scope.py",),
-        ("tests/web/test_run_scope.py", "tests/web/test_access.py"),
+        service_tests=("tests/web/test_run_scope.py", "tests/web/test_access.py"),
     ),
     Target(
         "claims",
@@ -61,6 +63,6 @@ TARGETS = (
             *("webapp/background/claims.py", "webapp/background/conditions.py"),
             *("webapp/background/handing_out.py", "webapp/background/kinds.py"),
         ),
-        CLAIM_TESTS,
+        service_tests=CLAIM_TESTS,
     ),
 )
