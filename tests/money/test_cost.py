@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.costing.cost import NodeUse, cost_of_run, shares_on_machine
+from advisor.costing.cost import NodeUse, cost_of_run, merged, shares_on_machine
 from advisor.money import display_usd
 from advisor.pricing.book import PriceBook
 from advisor.pricing.bundled import bundled_prices
@@ -74,10 +74,12 @@ def test_a_machine_started_for_the_run_is_billed_for_sixty_seconds_at_least(
     assert lent.parts[0].seconds == Decimal(str(given_seconds))
 
 
-def test_the_minimum_is_a_provider_s_and_is_not_applied_to_sagemaker():
+@pytest.mark.parametrize("given_seconds", ["0.4", "10"])
+def test_the_minimum_is_a_provider_s_and_is_not_applied_to_sagemaker(given_seconds):
     key = replace(KEY, service="sagemaker_training")
-    cost = cost_of_run([use(NOON, 10, key=key, owns_machine=True)], PriceBook([row("1", key=key)]))
-    assert cost.parts[0].seconds == 10
+    uses = [use(NOON, float(given_seconds), key=key, owns_machine=True)]
+    cost = cost_of_run(uses, PriceBook([row("1", key=key)]))
+    assert cost.parts[0].seconds == Decimal(given_seconds)
 
 
 def test_each_start_has_its_minimum_but_no_second_is_charged_twice():
@@ -140,6 +142,11 @@ def test_a_node_held_for_no_time_yet_still_lacks_its_price():
     assert cost_of_run([use(NOON, 0)], BOOK).total_usd == 0
 
 
+def test_a_run_without_nodes_costs_nothing():
+    cost = cost_of_run([], BOOK)
+    assert (display_usd(cost.total_usd), display_usd(cost.known_usd)) == ("$0.0000", "$0.0000")
+
+
 def test_an_own_machine_may_cost_nothing():
     book = PriceBook([row("0", precedence=OWN_RATE)])
     assert cost_of_run([use(NOON, 3600)], book).total_usd == 0
@@ -157,8 +164,11 @@ def test_the_shares_of_one_node_may_change_with_time():
         ([use(NOON, -1)], "node 1: interval ends"),
         ([use(NOON.replace(tzinfo=None), 1)], "node 1: intervals need a time zone"),
         ([use(NOON, 1, share=Fraction(3, 2))], "node 1: share is 3/2"),
+        ([NodeUse("1", KEY, ((NOON, NOON.replace(tzinfo=None)),))], "node 1: intervals need a"),
         ([use(NOON, 1, share=Fraction(0))], "node 1: share is 0"),
+        ([use(NOON, 1, units=0)], "node 1: 0 units"),
         ([use(NOON, 10), use(NOON + seconds(5), 10)], "node 1: two uses overlap"),
+        ([use(NOON, 10), use(NOON, 10)], "node 1: two uses overlap"),
     ],
 )
 def test_it_refuses_what_can_not_be_and_names_the_node(bad, words):
@@ -173,6 +183,57 @@ lengths = st.integers(0, 3 * 86_400 * 10**6).map(lambda us: timedelta(microsecon
 intervals = st.builds(lambda start, length: (start, start + length), moments, lengths)
 prices = st.integers(1, 10**12).map(lambda nano: Decimal(nano).scaleb(-9))
 shares = st.fractions(min_value=Fraction(1, 128), max_value=1, max_denominator=128)
+
+
+times = st.integers(0, 240).map(lambda halves: NOON + seconds(halves / 2))
+starts_and_ends = st.lists(st.tuples(times, times).map(sorted).map(tuple), min_size=1, max_size=6)
+
+
+@given(starts_and_ends)
+def test_merged_intervals_are_in_order_with_breaks_between_them_and_hold_the_same_time(given_ones):
+    joined = merged(given_ones)
+    assert all(end < following for (_, end), (following, _) in pairwise(joined))
+    assert {edge for each in joined for edge in each} <= {
+        edge for each in given_ones for edge in each
+    }
+    assert all(any(start <= a and b <= end for start, end in joined) for a, b in given_ones)
+    assert sum((end - start for start, end in joined), seconds(0)) == _time_in(given_ones)
+
+
+@given(starts_and_ends, st.sampled_from([Fraction(1), Fraction(1, 2)]))
+def test_each_start_is_billed_to_the_minimum_at_least_and_each_second_once(given_ones, share):
+    """A start is a time after a break. Its share may change on the way."""
+    uses = [
+        NodeUse("1", KEY, ((start, end),), share if number % 2 else Fraction(1), owns_machine=True)
+        for number, (start, end) in enumerate(_cut(given_ones))
+    ]
+    billed = [(start, max(end, start + seconds(60))) for start, end in merged(given_ones)]
+    cost = cost_of_run(uses, BOOK)
+    assert sum(part.seconds for part in cost.parts) == Decimal(
+        str(_time_in(billed).total_seconds())
+    )
+
+
+def _cut(given_ones):
+    """The same times without overlaps, cut at each end."""
+    edges = sorted({edge for each in given_ones for edge in each})
+    empty = [(start, end) for start, end in merged(given_ones) if start == end]
+    cut = [
+        (start, end)
+        for start, end in pairwise(edges)
+        if any(a <= start and end <= b for a, b in given_ones)
+    ]
+    return sorted(cut + empty)
+
+
+def _time_in(given_ones) -> timedelta:
+    """The time in at least one interval, by half seconds."""
+    halves = {
+        half
+        for start, end in given_ones
+        for half in range((start - NOON) // seconds(0.5), (end - NOON) // seconds(0.5))
+    }
+    return len(halves) * seconds(0.5)
 
 
 @given(intervals, prices, prices, shares, st.booleans(), st.lists(st.fractions(0, 1), max_size=5),

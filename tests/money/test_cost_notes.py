@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -36,14 +37,16 @@ def test_a_whole_machine_needs_no_words():
         ([Fraction(1, 2)], "1/2 of its machine"),
         ([Fraction(1, 4), Fraction(1, 4)], "1/4 of each machine"),
         ([Fraction(1), Fraction(3, 4)], "3/4 of one of its machines"),
+        ([Fraction(1), Fraction(1, 2), Fraction(1, 2)], "1/2 of 2 of its machines"),
+        ([Fraction(1, 16)], "1/16 of its machine"),
+        ([Fraction(1, 17)], "6 % of its machine"),
         ([Fraction(1537, 2000)], "77 % of its machine"),
     ],
 )
 def test_it_says_which_part_of_a_machine_was_paid(shares, words):
     own = {str(n): share for n, share in enumerate(shares)}
     uses = [use(node, 600, share) for node, share in own.items()]
-    share = f"was allocated {words} and is charged for that share"
-    assert any(share in note for note in told(own, *uses))
+    assert told(own, *uses) == [f"The run was allocated {words} and is charged for that share."]
 
 
 def test_it_says_that_a_crowded_machine_is_paid_once():
@@ -59,3 +62,15 @@ def test_it_says_how_much_the_minimum_of_the_provider_added():
         "per start."
     ]
     assert told({"a": Fraction(1)}, use("a", 20)) == []
+
+
+def test_it_says_so_even_for_half_a_second_on_one_of_two_machines():
+    own = {"a": Fraction(1), "b": Fraction(1)}
+    (sentence,) = told(own, use("a", 59.5, owns_machine=True), use("b", 600, owns_machine=True))
+    assert sentence.startswith("0.5 s are charged beyond")
+
+
+def test_a_provider_without_a_minimum_adds_nothing():
+    key = replace(KEY, service="sagemaker_training")
+    owned = replace(use("a", 20, owns_machine=True), price_key=key)
+    assert told({"a": Fraction(1)}, owned) == []

@@ -94,6 +94,25 @@ def test_a_machine_held_for_no_time_costs_what_it_costs_from_then_on():
     assert usd_before(Decimal(1), held, (), FIRST + timedelta(seconds=1)) == 1
 
 
+def micro(number: int) -> datetime:
+    return FIRST + timedelta(microseconds=number)
+
+
+@pytest.mark.parametrize(("at", "spent"), [(0, 0), (1, 1), (2, 2), (3, 5), (4, 8), (5, 8)])
+def test_each_microsecond_before_a_moment_costs_the_price_of_its_time(at, spent):
+    rows = book(Decimal(1), Decimal(3), changed_at=micro(2))
+    assert usd_before(Decimal(8), [(micro(0), micro(4))], rows, micro(at)) == spent
+
+
+def test_time_is_split_evenly_if_none_of_the_prices_was_valid_then():
+    """The run used a later price."""
+    rows = [
+        PriceRow(KEY, Decimal(1), micro(10), micro(20), "list"),
+        PriceRow(KEY, Decimal(3), micro(20), None, "list"),
+    ]
+    assert usd_before(Decimal(3), [(micro(0), micro(3))], rows, micro(1)) == 1
+
+
 amounts = st.lists(st.integers(-MOST_NANO_USD, MOST_NANO_USD), min_size=1, max_size=30)
 
 
