@@ -130,23 +130,24 @@ def gpu_seconds(
 
 
 def cpu_seconds(node: NodeFrame, frame: RunFrame, grid: Grid) -> dict[str, Floats]:
-    """For a node without GPUs: the part of its cores that worked, and the part that didn't."""
+    """For a node without GPUs: the part of its cores that worked. The rest of the cell is unused
+    cores, as far as it has no other label."""
     share = grid.of_series(cpu_pct(node, frame.resolution_seconds)) / 100
     known = ~np.isnan(share)
-    used = np.where(known, np.clip(np.nan_to_num(share), 0.0, 1.0), 0.0)
+    used = np.clip(np.nan_to_num(share), 0.0, 1.0)
     width = grid.width_seconds
-    return {"effective": used * width, "unused_cores": np.where(known, 1 - used, 0.0) * width}
+    return {"effective": used * width, "unused_cores": np.where(known, width, 0.0)}
 
 
 def _ramps(edges: Floats, starts: Floats, density: Floats) -> Floats:
     """At each edge: the sum of `density * (edge - start)` over the starts before it."""
     if not (starts[1:] >= starts[:-1]).all():
-        order = np.argsort(starts, kind="stable")
+        order = np.argsort(starts)
         starts, density = starts[order], density[order]
     weights, moments = np.zeros(len(starts) + 1), np.zeros(len(starts) + 1)
     np.cumsum(density, out=weights[1:])
     np.cumsum(density * starts, out=moments[1:])
-    before = np.searchsorted(starts, edges, side="left")
+    before = np.searchsorted(starts, edges)
     ramps: Floats = weights[before] * edges - moments[before]
     return ramps
 

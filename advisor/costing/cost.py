@@ -98,22 +98,14 @@ class _Piece:
         return Fraction(row.usd_per_hour) * self.microseconds * self.units / _MICROSECONDS_PER_HOUR
 
 
-def cost_of_run(
-    uses: Iterable[NodeUse],
-    book: PriceBook,
-    minimum_seconds: Mapping[str, int] | None = None,
-) -> RunCost:
+def cost_of_run(uses: Iterable[NodeUse], book: PriceBook) -> RunCost:
     """The cost of all nodes of a run, at the prices of their own time; no nodes cost $0.
-
-    Args:
-        minimum_seconds: the least time billed for each start, by service; None: the providers'
-            minimums.
 
     Raises:
         ValueError: a time without zone, an end before its start, a share outside 0..1, or
             overlapping uses of one node; names the node.
     """
-    least = providers.minimum_seconds() if minimum_seconds is None else minimum_seconds
+    least = providers.minimum_seconds()
     by_node: dict[str, list[NodeUse]] = defaultdict(list)
     for use in uses:
         by_node[use.node_key].append(_checked(use))

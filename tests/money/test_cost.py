@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.costing.cost import NodeUse, cost_of_run, merged, shares_on_machine
-from advisor.money import display_usd
+from advisor.money import display_usd, rounded_usd
 from advisor.pricing.book import PriceBook
 from advisor.pricing.bundled import bundled_prices
 from advisor.pricing.price import OWN_RATE, PriceKey, PriceRow
@@ -102,6 +103,17 @@ def test_the_days_are_those_of_utc_in_whatever_zone_the_times_come():
     assert there == cost_of_run([use(MIDNIGHT - seconds(1800), 3600)], BOOK)
 
 
+def test_the_zone_of_the_server_changes_nothing(monkeypatch):
+    expected = cost_of_run([use(MIDNIGHT - seconds(1800), 3600)], BOOK)
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert cost_of_run([use(MIDNIGHT - seconds(1800), 3600)], BOOK) == expected
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
 def test_a_change_to_summer_time_is_nothing_in_utc():
     changed = cost_of_run([use(datetime(2025, 3, 30, 0, tzinfo=UTC), 7200)], BOOK)
     usual = cost_of_run([use(datetime(2025, 3, 20, 0, tzinfo=UTC), 7200)], BOOK)
@@ -140,6 +152,15 @@ def test_a_node_held_for_no_time_yet_still_lacks_its_price():
     strange = replace(KEY, instance_type="unheard.of")
     assert cost_of_run([use(NOON, 0, key=strange)], BOOK).total_usd is None
     assert cost_of_run([use(NOON, 0)], BOOK).total_usd == 0
+
+
+def test_a_large_cost_is_exact_to_the_nano_dollar():
+    """Floats have 16 digits."""
+    length = timedelta(days=300, microseconds=1)
+    held = NodeUse("1", KEY, ((NOON, NOON + length),), units=4096)
+    cost = cost_of_run([held], PriceBook([row("98.320000001")]))
+    hours = Fraction(length // timedelta(microseconds=1), 3600 * 10**6)
+    assert cost.total_usd == rounded_usd(Fraction("98.320000001") * 4096 * hours)
 
 
 def test_a_run_without_nodes_costs_nothing():

@@ -183,3 +183,36 @@ def test_cores_that_were_not_measured_are_neither_used_nor_unused() -> None:
     node = f.node(series=f.samples(1000, host__cpu_busy_pct=busy, host__memory_used_bytes=1.0))
     expected = {"effective": 225, "unused_cores": 675, "unclassified": 100}
     assert seconds(node) == pytest.approx(expected)
+
+
+def test_the_cores_of_a_run_are_those_that_it_was_given() -> None:
+    """It uses half a core of its two; the machine has eight. A rate begins with the second tick."""
+    table = f.samples(1000, tree__cpu_seconds_total=0.5 * TICKS)
+    node = f.node(series=table, of=f.hardware(effective_cpus=2.0))
+    expected = {"effective": 249.75, "unused_cores": 749.25, "unclassified": 1}
+    assert seconds(node) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("busy", "label"), [(10.0, "unclassified"), (10.5, "effective")])
+def test_a_gpu_is_in_use_above_a_tenth(busy: float, label: str) -> None:
+    assert seconds(gpu_node(busy, steps=f.steps(1000))) == {label: 1000}
+    beside_an_idle_one = seconds(gpu_node(busy, 0.0, steps=f.steps(1000)), final=False)
+    assert beside_an_idle_one.get("unused_gpu", 0) == (500 if label == "effective" else 0)
+
+
+@pytest.mark.parametrize("busy", [2.0, np.where(TICKS < 5, 50.0, 0.0)])
+def test_a_gpu_that_is_hardly_busy_for_ninety_nine_hundredths_is_unused(busy: f.Values) -> None:
+    assert seconds(gpu_node(busy, 90.0)) == {"unused_gpu": 500, "effective": 500}
+
+
+def test_a_node_that_was_held_before_the_run_began_was_starting_since_then() -> None:
+    node = gpu_node(np.where(TICKS < 60, 0.0, 90.0))
+    earlier = node.samples.set_axis(node.samples.index - 10, axis=0)
+    held = replace(node, samples=earlier, intervals=((-10.0, 990.0),))
+    assert seconds(held) == {"initialise": 60, "effective": 940}
+
+
+def test_steps_without_a_duration_stall_nothing() -> None:
+    empty = f.steps(2, start=400, wait=1.0).assign(duration_seconds=0.0, count=[1, 2])
+    node = gpu_node(90.0, steps=pd.concat([f.steps(400), empty, f.steps(600, start=400)]))
+    assert seconds(node) == {"effective": 1000}
