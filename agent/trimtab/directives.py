@@ -98,7 +98,7 @@ def _number(
     said: dict[str, Any], name: str, low: float, high: float, default: float | None = None
 ) -> float:
     value = said.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise ValueError(f"{name} is not a number")
     if not low <= value <= high:
         raise ValueError(f"{name} {value} is outside {low}..{high}")

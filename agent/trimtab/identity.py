@@ -8,7 +8,6 @@ import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from uuid import NAMESPACE_URL, UUID, uuid5
 
@@ -100,7 +99,7 @@ def working_folder() -> Path:
 
 def entry_point(command: Sequence[str]) -> str:
     """The script or module that the command runs, else the program's name."""
-    for before, word in pairwise(command):
+    for before, word in zip(command, command[1:]):
         if before == "-m" and Path(command[0]).name.startswith("python"):
             return word
         is_script = word.endswith((".py", ".sh")) or (os.sep in word and _is_file(Path(word)))

@@ -19,7 +19,7 @@ _MOST_EVENTS = 4_000
 """Per segment. Metrics above this number are dropped and counted until the next segment."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Sealed:
     steps: list[StepBlock] = field(default_factory=list)
     summaries: list[StepSummary] = field(default_factory=list)

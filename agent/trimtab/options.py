@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Union
 
 from trimtab.directives import profile_request
 from trimtab.identity import Server, pairs, shortened
@@ -12,7 +12,7 @@ from trimtab.redaction import redacted
 from trimtab.settings import saved_server
 from trimtab.wire import NodeFacts
 
-Scalar = str | int | float | bool
+Scalar = Union[str, int, float, bool]
 
 _NODE_TEXTS = ("instance_type", "region", "zone", "provider", "service", "purchase_option")
 """Each is an option `--name-like-this` and a variable TRIMTAB_NAME_LIKE_THIS."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from trimtab.wire import StepBlock, StepSummary
 
@@ -13,8 +14,7 @@ EXACT_STEPS = 500
 _SLOWEST = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     phase: str
     end_us: int
     """Since the start of the session."""
@@ -23,7 +23,7 @@ class Step:
     samples: int | None
 
 
-@dataclass(slots=True)
+@dataclass
 class _Second:
     count: int = 0
     durations_us: int = 0

@@ -140,7 +140,7 @@ def _retry_after_seconds(
 ) -> float | None:
     """From the body or the header, in seconds, at most an hour."""
     asked = document.get("retry_after")
-    if isinstance(asked, int | float) and asked > 0:
+    if isinstance(asked, (int, float)) and asked > 0:
         return min(float(asked), 3600.0)
     header = response.getheader("Retry-After", "")
     if header.isdecimal():

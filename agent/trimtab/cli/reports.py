@@ -67,11 +67,11 @@ def usd(text: str | None, *, signed: bool = False) -> str:
 
 def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
     """Columns as wide as their widest cell; those in `right` are flush right."""
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    widths = [max(len(cell) for cell in column) for column in zip(*rows)]
     return "\n".join(
         "  ".join(
             cell.rjust(width) if n in right else cell.ljust(width)
-            for n, (cell, width) in enumerate(zip(row, widths, strict=True))
+            for n, (cell, width) in enumerate(zip(row, widths))
         ).rstrip()
         for row in rows
     )

@@ -203,7 +203,7 @@ def _position(file: Any) -> int:
 
 
 def _written_bytes(file: Any, before: int) -> int:
-    if isinstance(file, str | os.PathLike):
+    if isinstance(file, (str, os.PathLike)):
         return os.path.getsize(file)  # noqa: PTH202
     after = _position(file)
     return after - before if after > before else NOT_KNOWN

@@ -164,7 +164,7 @@ def effective_cpus(groups: Groups) -> float:
             limits.append(int(quota) / int(period or 100_000))
     quotas = groups.upwards("cpu", "cpu.cfs_quota_us")
     periods = groups.upwards("cpu", "cpu.cfs_period_us")
-    limits += [int(q) / int(p) for q, p in zip(quotas, periods, strict=False) if int(q) > 0]
+    limits += [int(q) / int(p) for q, p in zip(quotas, periods) if int(q) > 0]
     return round(min(limits), 3)
 
 

@@ -22,7 +22,7 @@ class HostCpu:
         before, self._before = self._before, self._ticks()
         reading: Reading = {}
         for name, now in self._before.items():
-            spent = [max(0, b - a) for a, b in zip(before.get(name, now), now, strict=True)]
+            spent = [max(0, b - a) for a, b in zip(before.get(name, now), now)]
             if sum(spent) >= _FEWEST_TICKS:
                 reading.update(_machine(spent) if name == "cpu" else _core(name, spent))
         return reading

@@ -56,7 +56,7 @@ class Tcp:
 
     def read(self) -> Reading:
         lines = [line.split() for line in self._file.read().splitlines() if line[:4] == b"Tcp:"]
-        counters = dict(zip(*lines, strict=True))
+        counters = dict(zip(*lines))
         return {
             "net.tcp_segments_sent_total": int(counters[b"OutSegs"]),
             "net.tcp_segments_resent_total": int(counters[b"RetransSegs"]),

@@ -13,7 +13,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _SPAWNED = b"multiprocessing.spawn"
 
 
-@dataclass(slots=True)
+@dataclass
 class Traffic:
     """Since the process began."""
 
@@ -26,7 +26,7 @@ class Traffic:
     """Written to any target."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Usage:
     cpu_seconds: float
     rss_bytes: int

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Protocol
+from typing import Protocol, Union
 
-Reading = dict[str, int | float | None]
+Reading = dict[str, Union[int, float, None]]
 
 
 class Source(Protocol):

@@ -18,9 +18,10 @@ MOST_BYTES = 64 * 1024 * 1024
 """The service's limit for one artefact."""
 _SHELF_BYTES = 4 * MOST_BYTES
 _FOLDER = "artefacts"
+_PIECE_BYTES = 256 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Artefact:
     """One file, identified by its content."""
 
@@ -45,8 +46,7 @@ class Artefacts:
             return False
         folder = self._database.path.parent / _FOLDER
         folder.mkdir(mode=0o700, exist_ok=True)
-        with source.open("rb") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        sha256 = _sha256(source)
         shutil.move(source, folder / sha256)
         row = session, sha256, kind, name, job, os.path.getsize(folder / sha256), time.time()  # noqa: PTH202
         self._database.write(_ADD, *row)
@@ -87,6 +87,14 @@ class Artefacts:
     def _bound(self) -> None:
         for session, sha256 in self._database.read(_TOO_MUCH, _SHELF_BYTES):
             self.settled(session, sha256)
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        for piece in iter(lambda: file.read(_PIECE_BYTES), b""):
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 _ADD = """

@@ -45,19 +45,25 @@ class Database:
     def read(self, sql: str, *values: Any) -> list[Any]:
         with self.lock:
             try:
-                return self._connection.execute(sql, values).fetchall()
+                return self._execute(sql, values).fetchall()
             except sqlite3.Error as error:
                 self._move_to_memory(error)
-                return self._connection.execute(sql, values).fetchall()
+                return self._execute(sql, values).fetchall()
 
     def write(self, sql: str, *values: Any, repeat: bool = False) -> int:
         """How many rows changed. `repeat`: repeat a write in memory if it fails on disk."""
         with self.lock:
             try:
-                return self._connection.execute(sql, values).rowcount
+                return self._execute(sql, values).rowcount
             except sqlite3.Error as error:
                 self._move_to_memory(error)
-                return self._connection.execute(sql, values).rowcount if repeat else 0
+                return self._execute(sql, values).rowcount if repeat else 0
+
+    def _execute(self, sql: str, values: tuple[Any, ...]) -> sqlite3.Cursor:
+        """SQLite takes `?1` for a name, and Python 3.14 refuses a sequence for names."""
+        if "?1" in sql:
+            return self._connection.execute(sql, {str(n): v for n, v in enumerate(values, 1)})
+        return self._connection.execute(sql, values)
 
     def used_bytes(self) -> int:
         names = ("page_count", "freelist_count", "page_size")

@@ -66,7 +66,7 @@ def _blocks(segment: Segment, from_ms: int, to_ms: int) -> list[Block]:
 def _steps(block: StepBlock, middle_ms: int, is_first: bool) -> StepBlock:
     """By their end, which may be before the segment: training processes write a little later."""
     middle_us = middle_ms * 1000
-    ends = [s + d for s, d in zip(block.start_us, block.duration_us, strict=True)]
+    ends = [s + d for s, d in zip(block.start_us, block.duration_us)]
     chosen = [i for i, end in enumerate(ends) if (end < middle_us) == is_first]
     shift_us = 0 if is_first else middle_us
     return StepBlock(

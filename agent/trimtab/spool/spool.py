@@ -26,7 +26,7 @@ DEAD_BYTES = 16 * 1024 * 1024
 KEPT_SECONDS = 15 * 60.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Waiting:
     """One segment that the service hasn't accepted yet."""
 
@@ -36,7 +36,7 @@ class Waiting:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Declared:
     """The declaration of a run and its node, ready for upload."""
 
@@ -45,7 +45,7 @@ class Declared:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Contents:
     """The number of items in the spool."""
 

@@ -6,7 +6,6 @@ One bad series is refused by name; the rest of its segment is kept.
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
@@ -170,7 +169,7 @@ def _block(times: list[Any], columns: dict[str, Any], segment: Segment, limits: 
 def _are_times(times: list[Any]) -> bool:
     if not times or not all(type(time) is int and 0 <= time <= 10**9 for time in times):
         return False
-    return all(a < b for a, b in pairwise(times))
+    return all(a < b for a, b in zip(times, times[1:]))
 
 
 # Steps and events
@@ -329,7 +328,7 @@ def _event(raw: dict[str, Any], limits: Limits) -> Event:
 def _metric_value(value: Any) -> float:
     if isinstance(value, str) and value in _NON_FINITE:
         return _NON_FINITE[value]
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise WireError("value", "not a number", 'Send a number, "NaN", "Infinity" or "-Infinity".')
     try:
         return float(value)

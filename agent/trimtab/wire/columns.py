@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any
 
 from trimtab.wire.segment import Number
@@ -22,7 +22,7 @@ def encode_column(values: list[Number]) -> Any:
 
 
 def _deltas(values: list[int]) -> list[int]:
-    return values[:1] + [b - a for a, b in pairwise(values)]
+    return values[:1] + [b - a for a, b in zip(values, values[1:])]
 
 
 def decode_column(raw: Any, at_most: int) -> list[Number] | None:

@@ -20,7 +20,7 @@ from trimtab.wire.limits import (
 from trimtab.wire.segment import VERSION
 
 
-@dataclass(slots=True)
+@dataclass
 class Gpu:
     """One GPU of the node, in the order of its `gpuN` series."""
 
@@ -30,7 +30,7 @@ class Gpu:
     allocated: bool = True
 
 
-@dataclass(slots=True)
+@dataclass
 class NodeFacts:
     """One machine: its type, its hardware, and how much of it is allocated to the run."""
 
@@ -54,7 +54,7 @@ class NodeFacts:
     gpus: list[Gpu] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclass
 class Declaration:
     """The run as its agent knows it. Sending it again updates what it names."""
 
@@ -197,6 +197,6 @@ def _command(document: dict[str, Any], limits: Limits) -> list[str]:
 
 def _positive(document: dict[str, Any], field_name: str) -> float:
     value = document.get(field_name, 0)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e6:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e6:
         raise WireError(f"node.{field_name}", "not a number from 0", "Send a number.")
     return float(value)

@@ -9,17 +9,17 @@ A series is named `entity.metric_unit`; the entity is its scope: `host` (machine
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Union
 from uuid import UUID
 
 VERSION = 1
 FIRST_PIECE = 2**30
 """Segment numbers from here on are pieces of one that was too large; `final_seq` ignores them."""
 
-Number = int | float | None
+Number = Union[int, float, None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SessionClock:
     """The start of an agent process on both clocks: the reference of all times that it sends."""
 
@@ -31,7 +31,7 @@ class SessionClock:
     """CLOCK_MONOTONIC of this boot, ns."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Block:
     """Series that share their ticks: `columns[name][i]` was read at `times_ms[i]`."""
 
@@ -41,7 +41,7 @@ class Block:
     """Thinned blocks hold `name:min`, `name:mean`, `name:max`, `name:count` instead of `name`."""
 
 
-@dataclass(slots=True)
+@dataclass
 class StepBlock:
     """Single training steps of one rank in one phase; all lists have one length."""
 
@@ -57,7 +57,7 @@ class StepBlock:
     """Training samples in the step (this rank's batch); None: not known."""
 
 
-@dataclass(slots=True)
+@dataclass
 class StepSummary:
     """One second of one rank and phase, if there are too many steps to send one by one."""
 
@@ -76,7 +76,7 @@ class StepSummary:
     """The longest durations of this second, at most 20."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Event:
     """Something that happened once, `time_ms` after the start of the segment.
 
@@ -98,7 +98,7 @@ class Event:
     data: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Refusal:
     """One part of a segment that was left out, and why; the rest was kept."""
 
@@ -106,7 +106,7 @@ class Refusal:
     reason: str
 
 
-@dataclass(slots=True)
+@dataclass
 class Segment:
     """Some seconds of all series of one node, and the steps and events in them."""
 

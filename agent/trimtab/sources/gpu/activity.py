@@ -42,7 +42,7 @@ class Activity:
         self._question = nvml.c_nvmlGpmMetricsGet_t()
         self._question.version = nvml.NVML_GPM_METRICS_GET_VERSION
         self._question.numMetrics = len(_METRICS)
-        for metric, number in zip(self._question.metrics, _METRICS, strict=False):
+        for metric, number in zip(self._question.metrics, _METRICS):
             metric.metricId = number
 
     def read(self) -> Reading:
@@ -56,6 +56,6 @@ class Activity:
         nvml.nvmlGpmMetricsGet(self._question)
         return {
             name: round(metric.value, 1)
-            for metric, name in zip(self._question.metrics, _METRICS.values(), strict=False)
+            for metric, name in zip(self._question.metrics, _METRICS.values())
             if metric.nvmlReturn == nvml.NVML_SUCCESS and math.isfinite(metric.value)
         }

@@ -39,7 +39,7 @@ _FIRST_PID_NAMESPACE = "pid:[4026531836]"
 """The host's namespace. NVML reports process ids of the host, inside a container too."""
 
 
-@dataclass(slots=True)
+@dataclass
 class _Part:
     """One NVML query. Its last answer is repeated until the next one."""
 

@@ -98,7 +98,7 @@ class Fields:
         if self._is_first:
             return self._only_offered(values)
         reading: dict[str, int] = {}
-        for value, (_, _, name, converted) in zip(values, self._fields, strict=True):
+        for value, (_, _, name, converted) in zip(values, self._fields):
             if value.nvmlReturn == nvml.NVML_SUCCESS:
                 reading[name] = reading.get(name, 0) + converted(_number(value))
         return dict(reading)
@@ -106,7 +106,7 @@ class Fields:
     def _only_offered(self, values: Any) -> Reading:
         """A driver without the two thermal counters may offer one for both."""
         self._is_first = False
-        answers = zip(values, self._fields, strict=True)
+        answers = zip(values, self._fields)
         had_thermal = any(name == _OLDER_THERMAL[2] for _, _, name, _ in self._fields)
         self._fields = [each for value, each in answers if value.nvmlReturn == nvml.NVML_SUCCESS]
         if had_thermal and all(name != _OLDER_THERMAL[2] for _, _, name, _ in self._fields):

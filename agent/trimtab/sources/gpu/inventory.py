@@ -65,7 +65,7 @@ class Inventory:
         cards = {number: self._cards[number] or unknown for number in sorted(self._cards)}
         open_ones = {number: card for number, card in cards.items() if number not in self._denied}
         given = [allocated(visible, list(open_ones.values())) for visible in self._visible]
-        ours = dict(zip(open_ones, map(any, zip(*given, strict=True)), strict=True))
+        ours = dict(zip(open_ones, map(any, zip(*given))))
         return [
             Gpu(card.model, card.memory_bytes, card.uuid, ours.get(number, False))
             for number, card in cards.items()

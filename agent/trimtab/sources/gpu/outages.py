@@ -13,7 +13,7 @@ _FIRST_PAUSE_SECONDS = 10.0
 _LONGEST_PAUSE_SECONDS = 600.0
 
 
-@dataclass(slots=True)
+@dataclass
 class _Outage:
     since: float
     pause_seconds: float
