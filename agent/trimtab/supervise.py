@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from trimtab import launch
+from trimtab.launch import Inheritance
 from trimtab.timeline import process_started
 
 if TYPE_CHECKING:
@@ -19,20 +21,35 @@ if TYPE_CHECKING:
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
 
-_FORWARDED = {
-    signal.SIGINT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGQUIT,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-    signal.SIGCONT,
+_OWN = {
+    signal.SIGCHLD,
+    signal.SIGKILL,
+    signal.SIGSTOP,
+    signal.SIGTSTP,
+    signal.SIGTTIN,
+    signal.SIGTTOU,
+    signal.SIGABRT,
+    signal.SIGBUS,
+    signal.SIGFPE,
+    signal.SIGILL,
+    signal.SIGSEGV,
+    signal.SIGSYS,
+    signal.SIGTRAP,
+    signal.SIGPIPE,
+    signal.SIGXFSZ,
 }
+"""Errors of the agent, and signals that stop it or that can't be caught."""
+_FORWARDED = signal.valid_signals() - _OWN
 _STOPPING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
-_FROM_TERMINAL = {signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGCONT}
+_FROM_TERMINAL = {
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGHUP,
+    signal.SIGCONT,
+    signal.SIGWINCH,
+}
 _LEFT_SECONDS = 2.0
 _ASK_SECONDS = 0.5
-_IGNORED_BY_PYTHON = [signal.SIGPIPE, signal.SIGXFSZ]
 
 
 @dataclass(frozen=True)
@@ -65,26 +82,18 @@ class Command:
     Signals are blocked and waited for: no handler runs, none is lost, and the sender is known.
     """
 
-    def __init__(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, words: Sequence[str], environment: Mapping[str, str], inherited: Inheritance
+    ) -> None:
         """Raises OSError if the command can't be started; `failure_code` gives the exit code."""
         self._shares_group = _has_terminal()
         self._stop_asked = False
         self._rule = ""
         self._stopping: list[psutil.Process] = []
         self._kill_at = math.inf
-        # If a parent left SIGCHLD ignored, the kernel would keep no exit code.
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED | {signal.SIGCHLD})
-        group = {} if self._shares_group else {"setpgroup": 0}
         try:
-            self.pid = os.posix_spawnp(
-                words[0],
-                list(words),
-                dict(environment),
-                setsigmask=list(before),
-                setsigdef=_IGNORED_BY_PYTHON,
-                **group,  # type: ignore[arg-type]
-            )
+            self.pid = launch.start(words, environment, inherited, not self._shares_group)
         except OSError:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             raise
@@ -152,11 +161,13 @@ class Command:
             self._signal_all(signal.SIGKILL)
 
     def _forward(self, heard: signal.struct_siginfo) -> None:
-        number = signal.Signals(heard.si_signo)
-        self._stop_asked = self._stop_asked or number in _STOPPING
+        number = heard.si_signo
+        is_ignored = signal.getsignal(number) is signal.SIG_IGN
+        self._stop_asked |= number in _STOPPING and not is_ignored
         by_kernel = heard.si_code > 0
-        if self._shares_group and by_kernel and number in _FROM_TERMINAL:
-            return
+        reaches_both = self._shares_group and number in _FROM_TERMINAL
+        if by_kernel and (reaches_both or number == signal.SIGXCPU):
+            return  # the kernel sent it to the command, too, or for the agent's own CPU time
         with suppress(ProcessLookupError, PermissionError):
             os.kill(self.pid, number)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -32,6 +33,7 @@ uploads it later.
 
 def main(words: Sequence[str] | None = None) -> int:
     """Returns the exit code: for `run`, the command's own."""
+    warnings.simplefilter("ignore")  # PYTHONWARNINGS is meant for the training
     words = sys.argv[1:] if words is None else list(words)
     arguments = _parser(words[:1]).parse_args(words)
     handler = arguments.handler

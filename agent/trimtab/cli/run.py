@@ -8,11 +8,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from trimtab import hooks
+from trimtab import descriptors, launch
 from trimtab.cli import run_options, shared_run
 from trimtab.cli.arguments import Commands, say
 from trimtab.cli.ending import end
 from trimtab.declaration import Target
+from trimtab.launch import Inheritance
 from trimtab.session import Session
 from trimtab.sharing import Lock
 from trimtab.supervise import Command, failure_code
@@ -48,13 +49,14 @@ def run(arguments: argparse.Namespace) -> int:
     if not words or not words[0]:
         say("there is no command to run. Use trimtab run [options] -- CMD.")
         return 2
+    inherited = launch.take_over()
     try:
         if _is_inside_a_run(arguments):
-            os.execvpe(words[0], words, os.environ)  # noqa: S606 - it is the user's own command
+            launch.become(words, inherited.environment, inherited)
         lock = None if os.environ.get("TRIMTAB_DISABLE") == "1" else shared_run.lock_for(arguments)
         if lock and not lock.taken() and (folder := lock.measuring_folder()):
-            return shared_run.Follower(words, lock, folder).run(arguments)
-        return _measured(words, lock, arguments)
+            return shared_run.Follower(words, lock, folder).run(arguments, inherited)
+        return _measured(words, lock, arguments, inherited)
     except OSError as error:
         say(f"{words[0]}: {error.strerror}")
         return failure_code(error)
@@ -66,12 +68,20 @@ def _is_inside_a_run(arguments: argparse.Namespace) -> bool:
     return bool(around) and Path(around).is_dir() and not (arguments.run or arguments.job)
 
 
-def _measured(words: Sequence[str], lock: Lock | None, arguments: argparse.Namespace) -> int:
+def _measured(
+    words: Sequence[str],
+    lock: Lock | None,
+    arguments: argparse.Namespace,
+    inherited: Inheritance,
+) -> int:
     """Raises OSError if the command can't be started."""
     began = time.monotonic()
     session = _session(words, arguments)
     try:
-        command = Command(words, _environment(session, arguments))
+        variables = inherited.environment
+        if session:
+            variables = shared_run.environment(session.folder, arguments, variables)
+        command = Command(words, variables, inherited)
     except OSError:
         if session:
             session.clean_up()
@@ -87,17 +97,15 @@ def _measured(words: Sequence[str], lock: Lock | None, arguments: argparse.Names
     return ending.exit_code or 0
 
 
-def _environment(session: Session | None, arguments: argparse.Namespace) -> dict[str, str]:
-    if session is None:
-        return dict(os.environ)
-    if arguments.no_hook:
-        return {**os.environ, "TRIMTAB_RUN_DIR": str(session.folder)}
-    return hooks.environment(os.environ, session.folder)
-
-
 def _session(words: Sequence[str], arguments: argparse.Namespace) -> Session | None:
     """None if measuring is impossible or disabled; the command runs anyway."""
     if os.environ.get("TRIMTAB_DISABLE") == "1":
+        return None
+    if (spare := descriptors.spare()) < descriptors.NEEDED:
+        say(
+            "the command runs without being measured: the agent can open only"
+            f" {max(0, spare)} of {descriptors.NEEDED} files. Raise the limit (`ulimit -n`)."
+        )
         return None
     try:
         target = Target(words, run_options.environment(arguments))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from trimtab.cli import run_options
 from trimtab.cli.arguments import say
 from trimtab.cli.ending import end
 from trimtab.declaration import Target
+from trimtab.launch import Inheritance
 from trimtab.session import Session
 from trimtab.sharing import Lock
 from trimtab.supervise import Command, Ending
@@ -43,10 +43,11 @@ class Follower:
         self._over = threading.Event()
         self._session: Session | None = None
 
-    def run(self, arguments: argparse.Namespace) -> int:
+    def run(self, arguments: argparse.Namespace, inherited: Inheritance) -> int:
         """Raises OSError if the command can't be started."""
         began = time.monotonic()
-        command = Command(self._words, _environment(self._folder, arguments))
+        variables = environment(self._folder, arguments, inherited.environment)
+        command = Command(self._words, variables, inherited)
         with suppress(OSError):
             sharing.join(self._folder, command.pid)
         takeover = threading.Thread(target=self._take_over, args=(command, arguments), daemon=True)
@@ -84,7 +85,10 @@ class Follower:
         self._lock.release()
 
 
-def _environment(folder: Path, arguments: argparse.Namespace) -> dict[str, str]:
+def environment(
+    folder: Path, arguments: argparse.Namespace, outer: Mapping[str, str]
+) -> dict[str, str]:
+    """The command's environment: `outer`, with the run's folder and the hook."""
     if arguments.no_hook:
-        return {**os.environ, "TRIMTAB_RUN_DIR": str(folder)}
-    return hooks.environment(os.environ, folder)
+        return {**outer, "TRIMTAB_RUN_DIR": str(folder)}
+    return hooks.environment(outer, folder)

@@ -13,8 +13,12 @@ from pathlib import Path
 
 
 def environment(outer: Mapping[str, str], run_folder: Path) -> dict[str, str]:
-    """The command's environment: `outer`, the run's folder, and the hook first on PYTHONPATH."""
-    here = str(Path(__file__).parent / "injected")
-    before = [part for part in outer.get("PYTHONPATH", "").split(os.pathsep) if part]
-    path = os.pathsep.join([here, *(part for part in before if part != here)])
-    return {**outer, "TRIMTAB_RUN_DIR": str(run_folder), "PYTHONPATH": path}
+    """The command's environment: `outer`, the run's folder, and the hook first on PYTHONPATH.
+
+    The rest of PYTHONPATH stays as it is: an empty part means the working folder.
+    """
+    here = str(Path(__file__).absolute().parent / "injected")
+    before = outer.get("PYTHONPATH", "")
+    if before.split(os.pathsep)[0] != here:
+        before = f"{here}{os.pathsep}{before}" if before else here
+    return {**outer, "TRIMTAB_RUN_DIR": str(run_folder), "PYTHONPATH": before}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
+from trimtab.descriptors import spare_for_sources
 from trimtab.sources.agent import AgentUsage
 from trimtab.sources.container import ContainerCpu, ContainerMemory
 from trimtab.sources.disk import Disks
@@ -40,14 +41,18 @@ _SELDOM_SECONDS = 5.0
 
 
 def machine_sources() -> list[Source]:
-    """The sources that this machine offers; one that can't be opened is left out."""
+    """The sources that this machine offers; one that can't be opened is left out.
+
+    So are the last ones if few more files can be opened.
+    """
     often, seldom = _opened(_EVERY_TICK), _opened(_SELDOM)
     return [*often, *(Seldom(source, _SELDOM_SECONDS) for source in seldom)]
 
 
 def _opened(kinds: Iterable[Callable[[], Source]]) -> list[Source]:
-    sources = []
+    sources: list[Source] = []
     for kind in kinds:
         with suppress(OSError, ValueError):
-            sources.append(kind())
+            if spare_for_sources():
+                sources.append(kind())
     return sources

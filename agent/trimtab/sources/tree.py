@@ -13,6 +13,7 @@ from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
 
+from trimtab.descriptors import spare_for_sources
 from trimtab.ring import process_of
 from trimtab.sources.process import Process, Usage
 from trimtab.sources.procfile import MEMORY_STEP_BYTES, TRAFFIC_STEP_BYTES, Reading, rounded
@@ -23,6 +24,8 @@ _LONGEST_RESCAN_SECONDS = 2.0
 _CONFIRM_READS = 4
 _KEPT_OPEN = 150
 """Files of further processes are opened for each read, because descriptors are limited."""
+_FILES = 2
+"""Of one process."""
 _COARSE_STEP_BYTES = 64 * 1024
 _TRAFFIC = {
     "tree.read_bytes_total": ("read_bytes", TRAFFIC_STEP_BYTES),
@@ -76,6 +79,7 @@ class ProcessTree:
         self._totals: dict[str, NeverFalling] = defaultdict(NeverFalling)
         self._reaped_cpu_seconds = 0.0
         self._has_had_workers = False
+        self._kept_open = min(_KEPT_OPEN, spare_for_sources() // _FILES)
         self._add(root_pid)
 
     def read(self) -> Reading:
@@ -152,7 +156,7 @@ class ProcessTree:
         if pid in self._known:
             return False
         with suppress(OSError, IndexError):
-            self._known[pid] = Process(pid, parent, keep_open=len(self._known) < _KEPT_OPEN)
+            self._known[pid] = Process(pid, parent, keep_open=len(self._known) < self._kept_open)
             return True
         return False
 

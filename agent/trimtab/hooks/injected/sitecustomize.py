@@ -1,7 +1,8 @@
 """Runs at the start of every Python under `trimtab run`, and loads the hook when torch is imported.
 
 Imports nothing that Python hasn't loaded already: a script without torch pays for one dictionary
-look-up per import. Errors here must not reach the script.
+look-up per import. Errors here must not reach the script. Older Pythons, Python 2 too, have to be
+able to read this file: they find it instead of their own `sitecustomize`.
 """
 
 import os
@@ -9,9 +10,9 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` isn't loaded yet, and costs milliseconds
-    from importlib.machinery import ModuleSpec
-    from types import ModuleType
-    from typing import Any
+    from importlib.machinery import ModuleSpec  # noqa: F401
+    from types import ModuleType  # noqa: F401
+    from typing import Any, Optional  # noqa: F401
 
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib isn't loaded yet
 _AGENT = os.path.dirname(os.path.dirname(os.path.dirname(_HERE)))  # noqa: PTH120
@@ -30,7 +31,8 @@ _SEEN = frozenset(
 class _Watcher:
     """Leaves finding to the other finders; calls the hook after one of these modules has run."""
 
-    def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "ModuleSpec | None":
+    def find_spec(self, name, path=None, target=None):
+        # type: (str, Any, Any) -> Optional[ModuleSpec]
         if name not in _SEEN:
             return None
         for finder in sys.meta_path:
@@ -44,7 +46,8 @@ class _Watcher:
 class _Agent:
     """Finds the package `trimtab` beside this file if the script's Python has none."""
 
-    def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "ModuleSpec | None":
+    def find_spec(self, name, path=None, target=None):
+        # type: (str, Any, Any) -> Optional[ModuleSpec]
         if name != "trimtab":
             return None
         from importlib.machinery import PathFinder
@@ -52,12 +55,14 @@ class _Agent:
         return PathFinder.find_spec(name, [_AGENT], target)
 
 
-def _patch_after(loader: "Any") -> None:
+def _patch_after(loader):
+    # type: (Any) -> None
     """Keeps the loader; only this execution calls the hook at its end."""
     try:
         execute = loader.exec_module
 
-        def exec_module(module: "ModuleType") -> None:
+        def exec_module(module):
+            # type: (ModuleType) -> None
             del loader.exec_module
             execute(module)
             _patch(module)
@@ -67,7 +72,8 @@ def _patch_after(loader: "Any") -> None:
         return
 
 
-def _patch(module: "ModuleType") -> None:
+def _patch(module):
+    # type: (ModuleType) -> None
     try:
         from trimtab.hooks import pytorch
 
@@ -76,7 +82,8 @@ def _patch(module: "ModuleType") -> None:
         return
 
 
-def _wait_for_torch() -> None:
+def _wait_for_torch():
+    # type: () -> None
     environment = os.environ
     if environment.get("TRIMTAB_DISABLE") == "1" or not environment.get("TRIMTAB_RUN_DIR"):
         return
@@ -85,16 +92,16 @@ def _wait_for_torch() -> None:
         sys.meta_path.append(_Agent())
 
 
-def _run_hidden_sitecustomize() -> None:
-    """`site` reports the errors of the hidden `sitecustomize` as it would without the hook."""
-    mine = sys.modules.pop("sitecustomize")
+def _run_hidden_sitecustomize():
+    # type: () -> None
+    """`site` reports the errors of the hidden `sitecustomize` as it would without the hook.
+
+    If there is none, the ImportError makes `site` forget this module, too.
+    """
+    mine = sys.modules.pop("sitecustomize")  # noqa: F841 - Python 2 clears what nobody holds
     sys.path[:] = [part for part in sys.path if part != _HERE]
-    try:
-        import sitecustomize  # type: ignore[import-not-found]  # noqa: F401
-    except ImportError as error:
-        if error.name != "sitecustomize":
-            raise
-        sys.modules["sitecustomize"] = mine
+    sys.path_importer_cache.pop(_HERE, None)
+    import sitecustomize  # type: ignore[import-not-found]  # noqa: F401
 
 
 _wait_for_torch()
