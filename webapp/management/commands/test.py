@@ -19,6 +19,9 @@ from django.core.management.base import BaseCommand
 
 CODE = ("manage.py", "webapp", "advisor", "rules", "agent", "tests", "bench", "examples", "tools")
 TYPED = ("rules", "advisor", "agent/trimtab", "webapp", "tools")
+AGENT, AGENT_CONFIG = "agent/trimtab", "agent/pyproject.toml"
+OLDEST = "3.9"
+"""The oldest Python that runs the agent, whatever runs the service."""
 DOCUMENTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs")
 OWN_WORDS = ("--full", "--")
 CORES = 2
@@ -139,9 +142,11 @@ def checks() -> list[Stage]:
     read = (*DOCUMENTS, *CODE)
     # Tests of the wording check quote what it has to find.
     worded = [path for path in read if path != "tests"]
-    imports = str(Path(python).with_name("lint-imports"))
+    imports, vermin = (str(Path(python).with_name(name)) for name in ("lint-imports", "vermin"))
     return [
         Stage("mypy", [python, "-m", "mypy", *TYPED], is_beside_tests=True),
+        Stage("agent types", [python, "-m", "mypy", "--config-file", AGENT_CONFIG, AGENT]),
+        Stage("agent's Python", [vermin, f"-t={OLDEST}-", "--no-tips", "--violations", AGENT]),
         Stage("ruff check", [python, "-m", "ruff", "check", *CODE]),
         Stage("ruff format", [python, "-m", "ruff", "format", "--check", *CODE]),
         Stage("spelling", [python, "-m", "codespell_lib", *read]),

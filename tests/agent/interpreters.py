@@ -1,0 +1,37 @@
+"""The Pythons of this machine: the training's, and the agent's, need not be that of the tests."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+AGENT = (3, 9)
+"""The oldest Python that runs the agent."""
+HOOK = (3, 8)
+"""The oldest Python whose training the tests measure. Older ones only have to be left alone."""
+
+
+@cache
+def interpreters(oldest: tuple[int, int]) -> dict[tuple[int, int], str]:
+    """A path for each version from `oldest` on: this one, pyenv's, those on PATH."""
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    installed = (str(path) for path in sorted(pyenv.glob("*/bin/python")))
+    on_path = filter(None, (shutil.which(f"python3.{minor}") for minor in range(30)))
+    found: dict[tuple[int, int], str] = {}
+    for path in (sys._base_executable, *installed, *on_path):  # type: ignore[attr-defined]
+        version = _version(path)
+        if version and version >= oldest:
+            found.setdefault(version, path)
+    return dict(sorted(found.items()))
+
+
+def _version(python: str) -> tuple[int, int] | None:
+    """None if it doesn't start: pyenv has commands for versions that aren't chosen."""
+    answer = subprocess.run([python, "-V"], capture_output=True, text=True, check=False)
+    number = re.fullmatch(r"Python (\d+)\.(\d+)\..*", (answer.stdout + answer.stderr).strip())
+    return (int(number[1]), int(number[2])) if number else None
