@@ -244,7 +244,7 @@ def _started(environment: dict[str, str], script: str, tmp_path: Path) -> subpro
     raise AssertionError("the command did not start")
 
 
-@pytest.mark.parametrize("name", ["TERM", "INT", "HUP", "USR1"])
+@pytest.mark.parametrize("name", ["TERM", "INT", "HUP", "USR1", "ALRM", "XCPU"])
 def test_a_signal_reaches_the_command_once(online, service, tmp_path, name):
     script = (
         f"trap 'echo {name}' {name}; touch {{ready}}; for i in 1 2 3 4 5 6 7 8; do sleep 0.1; done"
