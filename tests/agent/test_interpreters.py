@@ -31,7 +31,15 @@ def _named(version: tuple[int, int]) -> str:
     return ".".join(map(str, version))
 
 
-@pytest.mark.parametrize("version", interpreters(AGENT), ids=_named)
+def _agents() -> list[object]:
+    """The versions in between are left to the long tests."""
+    versions = list(interpreters(AGENT))
+    between = versions[1:-1]
+    rarely = pytest.mark.long
+    return [pytest.param(v, marks=rarely) if v in between else v for v in versions]
+
+
+@pytest.mark.parametrize("version", _agents(), ids=_named)
 def test_the_agent_measures_and_uploads_on_each_python(
     environment, service, online, tmp_path, version
 ):
@@ -45,9 +53,8 @@ def test_the_agent_measures_and_uploads_on_each_python(
 
     done = run(environment, "run", "--", agent[0], "-c", TRAINING)
     assert (done.stdout, done.stderr, done.returncode) == (f"{version}\n", "", 0)
-    with closing(
-        sqlite3.connect(Path(environment["TRIMTAB_STATE_DIR"]) / "spool.sqlite3")
-    ) as spool:
+    path = Path(environment["TRIMTAB_STATE_DIR"]) / "spool.sqlite3"
+    with closing(sqlite3.connect(path)) as spool:
         ((body,),) = spool.execute("SELECT body FROM segments").fetchall()
     (steps,) = decode_segment(body).steps
     assert steps.samples == [2] * 5

@@ -275,7 +275,7 @@ def _less_ours(report: dict[str, Any]) -> dict[str, Any]:
     return {**report, "environment": variables, "path": paths, "importer_cache": cache}
 
 
-@settings(max_examples=15, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, suppress_health_check=list(HealthCheck))
 @given(how=SURROUNDINGS)
 @example(how=Surroundings(python_path=":/lib"))
 @example(how=Surroundings(limits={resource.RLIMIT_NOFILE: (20, 20)}, code=3, err=b"\xff"))
