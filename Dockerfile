@@ -14,7 +14,7 @@ ENV PYTHONUNBUFFERED=1 \
     TRIMTAB_DATA_DIR=/data \
     TRIMTAB_STATIC_ROOT=/trimtab/static
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends redis-server \
+    && apt-get install -y --no-install-recommends redis-server postgresql-client \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /trimtab
 # The packages change less often than the code: a layer of their own.

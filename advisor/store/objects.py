@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import BinaryIO, Protocol
+from typing import IO, BinaryIO, Protocol
 
 _KEY = re.compile(r"[A-Za-z0-9_\-]+([./][A-Za-z0-9_\-]+)*\Z")
 
@@ -37,7 +37,7 @@ class ObjectStore(ObjectReader, Protocol):
     def put(self, key: str, body: bytes) -> None:
         """Durable when it returns. Readers see the old or the new object, never a partial one."""
 
-    def put_file(self, key: str, file: BinaryIO) -> None:
+    def put_file(self, key: str, file: IO[bytes]) -> None:
         """`put` of a whole file, from its beginning. It needn't fit into memory."""
 
     def open(self, key: str) -> BinaryIO:
@@ -65,6 +65,11 @@ def checked(key: str) -> str:
     Raises:
         ValueError: it could leave its folder, or not all stores can store it.
     """
-    if len(key) > 512 or not _KEY.match(key):
+    if not is_key(key):
         raise ValueError(f"not an object key: {key[:80]!r}")
     return key
+
+
+def is_key(text: str) -> bool:
+    """Whether an object can have this key: it stays in its folder and can be stored everywhere."""
+    return len(text) <= 512 and _KEY.match(text) is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 import boto3
 from botocore.exceptions import ClientError
@@ -25,7 +25,7 @@ class S3Store:
     def put(self, key: str, body: bytes) -> None:
         self._client.put_object(Bucket=self.bucket, Key=self._name(key), Body=body)
 
-    def put_file(self, key: str, file: BinaryIO) -> None:
+    def put_file(self, key: str, file: IO[bytes]) -> None:
         file.seek(0)
         self._client.put_object(Bucket=self.bucket, Key=self._name(key), Body=file)
 

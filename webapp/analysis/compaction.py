@@ -3,7 +3,10 @@ one transaction."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -13,10 +16,12 @@ from django.utils import timezone
 
 from advisor.store.compaction import compact
 from advisor.store.index import ChunkRef, from_ms
+from advisor.store.objects import ObjectStore
 from advisor.store.opening import open_store
 from webapp.analysis.models import Compaction
 from webapp.background import claims, conditions
 from webapp.background.kinds import Kind, Limits
+from webapp.database import object_hold
 from webapp.runs.history import node_history
 from webapp.runs.models import Chunk, Node, Run, Segment
 
@@ -30,6 +35,7 @@ ENDED_BEFORE = timedelta(minutes=1)
 ENDED = (Run.FINISHED, Run.FAILED, Run.STOPPED, Run.LOST)
 # A reader that listed an object before the swap may still open it.
 GRACE = timedelta(hours=1)
+DELETED_AT_ONCE = 200
 KIND = Kind(
     id="compaction",
     title="Compaction",
@@ -128,16 +134,37 @@ def _save_chunk(node: Node, ref: ChunkRef) -> None:
 
 
 def delete_replaced(now: datetime) -> None:
-    """Delete objects whose samples are in newer chunks, once the grace period is over."""
+    """Delete objects whose samples are in newer chunks, once the grace period is over.
+
+    Rows are removed first. If this is killed in between, an object without a row is left, which the
+    sweep of orphans deletes.
+
+    Raises:
+        BackupRunningError: a backup began, so the rest is left for the next call.
+    """
     store = open_store(settings.OBJECTS_URL)
-    old_chunks = Chunk.objects.filter(replaced_at__lt=now - GRACE)
-    for chunk in old_chunks:
-        store.delete(chunk.object_key)
-        chunk.delete()
-    old_segments = Segment.objects.filter(compacted_at__lt=now - GRACE).exclude(object_key="")
-    for segment in old_segments[:5000]:
-        store.delete(segment.object_key)
-        Segment.objects.filter(pk=segment.pk).update(object_key="")
+    chunks = Chunk.objects.filter(replaced_at__lt=now - GRACE)
+    for old in _batches(chunks):
+        with object_hold.deletion():
+            Chunk.objects.filter(pk__in=old).delete()
+        _delete_objects(store, old)
+    segments = Segment.objects.filter(compacted_at__lt=now - GRACE).exclude(object_key="")
+    for old in _batches(segments[:5000]):
+        with object_hold.deletion():
+            Segment.objects.filter(pk__in=old).update(object_key="")
+        _delete_objects(store, old)
+
+
+def _batches(rows: QuerySet[Any]) -> Iterator[dict[int, str]]:
+    """Primary key -> key of the object, some rows at a time."""
+    found = iter(list(rows.values_list("pk", "object_key")))
+    while batch := dict(islice(found, DELETED_AT_ONCE)):
+        yield batch
+
+
+def _delete_objects(store: ObjectStore, keys: dict[int, str]) -> None:
+    for key in keys.values():
+        store.delete(key)
 
 
 def _hot(node: Node) -> QuerySet[Segment]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 
 from celery import shared_task
 from django.utils import timezone
@@ -10,6 +11,7 @@ from django.utils import timezone
 from webapp.analysis import compaction, looks, outcome_rows, queue
 from webapp.analysis.evaluation import evaluate as evaluate_run
 from webapp.background import claims, handing_out
+from webapp.database.object_hold import BackupRunningError
 from webapp.runs import progress
 
 logger = logging.getLogger(__name__)
@@ -42,7 +44,8 @@ def compact_due() -> None:
     """Queue every node that has enough to compact, and delete objects that newer ones replace."""
     compaction.want_due(timezone.now())
     handing_out.sweep(compaction.KIND)
-    compaction.delete_replaced(timezone.now())
+    with suppress(BackupRunningError):
+        compaction.delete_replaced(timezone.now())
 
 
 @shared_task(name=compaction.KIND.task)

@@ -2,6 +2,7 @@
 
 If the process is killed in between, an object without a row remains, and the orphan sweep finds it.
 A row without its object would look like damage.
+While a backup runs, `BackupRunningError` is raised instead of deleting rows and objects.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from itertools import groupby
 from uuid import UUID
 
 from django.conf import settings
-from django.db import transaction
 from django.utils import timezone
 
 from advisor.store.objects import ObjectStore
 from advisor.store.opening import open_store
 from webapp.accounts.models import Workspace
+from webapp.database import object_hold
 from webapp.retention import due, orphans
 from webapp.retention.models import RetentionReport
 from webapp.retention.plan import Doomed, plan, whole_workspace
@@ -110,7 +111,7 @@ def _delete_samples(run_id: UUID | None, items: list[Doomed]) -> list[Doomed]:
     return items
 
 
-@transaction.atomic
+@object_hold.deletion()
 def _forget(run_id: UUID | None, batch: list[Doomed]) -> None:
     """Delete the rows of a batch of objects, and note on the run that they were deleted."""
     now = timezone.now()
@@ -142,7 +143,7 @@ def _one(run_id: UUID | None) -> list[UUID]:
 
 
 def _delete_rows_and_objects(run: Run) -> None:
-    with transaction.atomic():
+    with object_hold.deletion():
         keys = _keys(run)
         run.delete()
     store = _store()

@@ -11,11 +11,14 @@ from django.utils import timezone
 from webapp.accounts.models import Workspace
 from webapp.background import claims
 from webapp.background.kinds import Kind, Limits
+from webapp.database.object_hold import BackupRunningError
 from webapp.retention import deletion
 from webapp.retention.models import RetentionRound
 
 MOST_SECONDS = 3600
 """After this time Celery ends a round. The next attempt continues it."""
+AFTER_BACKUP = timedelta(minutes=10)
+"""A round that a backup stopped is tried again after this time."""
 KIND = Kind(
     id="retention",
     title="Retention",
@@ -56,6 +59,8 @@ def carry_out(workspace_id: int) -> None:
     try:
         gone = deletion.of_workspace(held.row.workspace, timezone.now())
         claims.finish(held)
+    except BackupRunningError:
+        claims.release(held, timezone.now() + AFTER_BACKUP)
     except Exception as error:
         logger.exception("retention failed", extra={"workspace": workspace_id})
         claims.fail(held, error)

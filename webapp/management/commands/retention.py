@@ -7,10 +7,11 @@ from argparse import ArgumentParser
 from collections.abc import Iterable
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 from django.template.defaultfilters import filesizeformat
 from django.utils import timezone
 
+from webapp.database.object_hold import BackupRunningError
 from webapp.retention import deletion
 from webapp.retention.plan import Doomed
 
@@ -30,7 +31,10 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         now = timezone.now()
         is_dry = options["dry_run"]
-        doomed = deletion.planned(now) if is_dry else deletion.everything(now)
+        try:
+            doomed = deletion.planned(now) if is_dry else deletion.everything(now)
+        except BackupRunningError as error:
+            raise CommandError(str(error)) from None
         for item in doomed:
             self.stdout.write(json.dumps(item.document()) if options["json"] else _line(item))
         if not options["json"]:

@@ -1,0 +1,92 @@
+"""A real service is backed up while agents upload, and restored beside it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import tarfile
+import threading
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import requests
+
+from tests.running_service import Service, manage
+from tests.upgrade.reads import Answers, Api, answers
+from tests.upgrade.test_upgrade import RELEASES
+from tests.upgrade.uploads import send
+from webapp.sample_data.load import uploads_of
+from webapp.sample_data.nightly import nightly_runs
+
+pytestmark = [pytest.mark.processes, pytest.mark.long, pytest.mark.timeout(900)]
+
+
+class Load(threading.Thread):
+    """Runs that arrive until it is stopped."""
+
+    def __init__(self, service: Service) -> None:
+        super().__init__(daemon=True)
+        self._service = service
+        self.taken, self.is_stopped = 0, threading.Event()
+
+    def run(self) -> None:
+        for number in range(100):
+            for run in nightly_runs(datetime.now(UTC), f"load {number}"):
+                for upload in uploads_of(run):
+                    if self.is_stopped.is_set():
+                        return
+                    send(self._service.url, self._service.token, upload)
+                    self.taken += 1
+
+
+def test_a_restored_service_answers_as_the_one_under_load_did(tmp_path: Path) -> None:
+    with tarfile.open(RELEASES[-1]) as packed:
+        packed.extractall(tmp_path, filter="data")
+    facts = json.loads((tmp_path / "facts.json").read_text())
+    service = Service(tmp_path / "data").start()
+    load = Load(service)
+    try:
+        before = _of_runs(service, facts)
+        load.start()
+        assert _manage(service.data_dir, "backup", tmp_path / "backup.tar") == 0
+        taken_at_the_end = load.taken
+        assert taken_at_the_end > 0
+        assert _manage(service.data_dir, "restore", tmp_path / "backup.tar") == 1, "it runs"
+    finally:
+        load.is_stopped.set()
+        load.join(30)
+        service.stop()
+    assert _manage(tmp_path / "new", "restore", tmp_path / "backup.tar") == 0
+    _assert_whole(tmp_path / "new")
+    restored = Service(tmp_path / "new").start()
+    try:
+        assert _of_runs(restored, facts) == before
+        assert requests.get(f"{restored.url}/readyz", timeout=10).status_code == 200
+    finally:
+        restored.stop()
+
+
+def _of_runs(service: Service, facts: dict[str, list[str]]) -> Answers:
+    """What doesn't depend on runs that arrive meanwhile."""
+    read = answers(Api(service.url, str(facts["token"])), facts["runs"], facts["months"][:1])
+    ids = tuple(facts["runs"])
+    return {address: read[address] for address in read if any(one in address for one in ids)}
+
+
+def _manage(data_dir: Path, *words: str | Path) -> int:
+    process = manage(data_dir, *map(str, words))
+    process.communicate(timeout=120)
+    return process.returncode
+
+
+def _assert_whole(data_dir: Path) -> None:
+    with closing(sqlite3.connect(data_dir / "trimtab.sqlite3")) as database:
+        sql = "SELECT object_key, sha256 FROM runs_segment WHERE object_key <> ''"
+        named = database.execute(sql).fetchall()
+    assert named
+    for key, sha256 in named:
+        content = (data_dir / "objects" / key).read_bytes()
+        assert hashlib.sha256(content).hexdigest() == sha256
