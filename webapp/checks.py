@@ -7,8 +7,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.core.checks import CheckMessage, Error, Info, Tags, Warning, register
 
+from webapp import private_files
 from webapp.service.browser_libraries import FILES
 
 
@@ -23,6 +24,28 @@ def data_directory_is_writable(**_: Any) -> list[CheckMessage]:
             id="trimtab.E001",
         )
     ]
+
+
+@register(Tags.security)
+def files_are_private(**_: Any) -> list[CheckMessage]:
+    exposed = private_files.exposed(private_files.of_the_service())
+    return [_readable_by_all(one) if one.is_open_to_all else _shared(one) for one in exposed]
+
+
+def _readable_by_all(exposed: private_files.Exposed) -> CheckMessage:
+    return Warning(
+        f"{exposed.path} has mode {exposed.mode:04o}: every user of this machine has rights to it.",
+        hint=f"Run `{exposed.remedy}`. `manage.py up` does so at its next start.",
+        id="trimtab.W002",
+    )
+
+
+def _shared(exposed: private_files.Exposed) -> CheckMessage:
+    return Info(
+        f"{exposed.path} has mode {exposed.mode:04o}: its group has rights to it.",
+        hint=f"If that isn't meant, run `{exposed.remedy}`.",
+        id="trimtab.I001",
+    )
 
 
 @register(Tags.staticfiles)

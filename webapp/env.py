@@ -99,7 +99,7 @@ def database(name: str, default_path: Path) -> dict[str, object]:
 def sqlite(path: Path) -> dict[str, object]:
     """SQLite that many processes can write to."""
     return {
-        "ENGINE": "django.db.backends.sqlite3",
+        "ENGINE": "webapp.database.sqlite",
         "NAME": str(path),
         "OPTIONS": {
             # IMMEDIATE takes the write lock at BEGIN, so `timeout` is respected: without it

@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 from csp.constants import NONE, SELF
 from django.core.management.utils import get_random_secret_key
 
-from webapp import env
+from webapp import env, private_files
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(env.text("TRIMTAB_DATA_DIR") or BASE_DIR / "var").resolve()
-DATA_DIR.mkdir(parents=True, exist_ok=True)
+private_files.make_folder(DATA_DIR)
 
 
 def _secret_key() -> str:
@@ -23,7 +23,7 @@ def _secret_key() -> str:
     if key:
         return key
     if not path.exists():
-        path.touch(mode=0o600)
+        private_files.make_file(path)
         path.write_text(get_random_secret_key(), encoding="utf-8")
     return path.read_text(encoding="utf-8")
 

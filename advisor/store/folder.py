@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from advisor.store.objects import ObjectMissingError, StoredObject, checked
 
@@ -26,16 +26,16 @@ class FolderStore:
     def put(self, key: str, body: bytes) -> None:
         self.put_file(key, io.BytesIO(body))
 
-    def put_file(self, key: str, file: BinaryIO) -> None:
+    def put_file(self, key: str, file: IO[bytes]) -> None:
         path = self.folder / checked(key)
         try:
             self._write(path, file)
         except FileNotFoundError:  # `tidy` has just removed the empty folder
             self._write(path, file)
 
-    def _write(self, path: Path, source: BinaryIO) -> None:
+    def _write(self, path: Path, source: IO[bytes]) -> None:
         source.seek(0)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        self._make_folder(path.parent)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=_TEMPORARY, delete=False) as file:
             try:
                 shutil.copyfileobj(source, file, _PIECE_BYTES)
@@ -46,6 +46,16 @@ class FolderStore:
                 Path(file.name).unlink(missing_ok=True)
                 raise
         _sync_folder(path.parent)
+
+    def _make_folder(self, path: Path) -> None:
+        """With mode 0700 down from the store's own folder: the mode of `parents` is the umask's."""
+        if path.is_dir():
+            return
+        if path == self.folder:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        else:
+            self._make_folder(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
 
     def get(self, key: str) -> bytes:
         try:

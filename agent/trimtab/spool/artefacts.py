@@ -48,6 +48,7 @@ class Artefacts:
         folder.mkdir(mode=0o700, exist_ok=True)
         sha256 = _sha256(source)
         shutil.move(source, folder / sha256)
+        os.chmod(folder / sha256, 0o600)  # noqa: PTH101
         row = session, sha256, kind, name, job, os.path.getsize(folder / sha256), time.time()  # noqa: PTH202
         self._database.write(_ADD, *row)
         self._bound()

@@ -14,7 +14,7 @@ from django.core.checks import Tags
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
-from webapp import env
+from webapp import env, private_files
 from webapp.accounts.models import Token, Workspace, digest
 from webapp.accounts.setup import first_workspace, new_token, sign_in_link
 from webapp.database.tasks import optimise_database
@@ -67,6 +67,7 @@ def start(
     _ensure_free(bind)
     if not bind.is_loopback and not url.startswith("https:"):
         command.stderr.write(command.style.WARNING(_no_tls_warning(bind)))
+    _close_files(command)
     redis_server = None if env.text("REDIS_URL") else _redis_server()
     stack = Stack(bind, redis_server, is_verbose=options["verbose"])
     _prepare_rows_and_files()
@@ -99,6 +100,16 @@ def _ensure_free(bind: Bind) -> None:
         raise CommandError(str(error)) from None
 
 
+def _close_files(command: BaseCommand) -> None:
+    """What an earlier version or a copy left open to all users of the machine."""
+    for exposed in private_files.exposed(private_files.of_the_service()):
+        if exposed.is_open_to_all:
+            try:
+                command.stdout.write(exposed.close())
+            except OSError:  # Another user's
+                command.stderr.write(command.style.WARNING(_open_warning(exposed)))
+
+
 def _redis_server() -> str:
     server = private_redis.find_server()
     if server is None:
@@ -110,6 +121,13 @@ def _prepare_rows_and_files() -> None:
     call_command("migrate", interactive=False, verbosity=0)
     optimise_database()
     call_command("collectstatic", interactive=False, verbosity=0)
+
+
+def _open_warning(exposed: private_files.Exposed) -> str:
+    return (
+        f"{exposed.path} has mode {exposed.mode:04o} and belongs to another user, so every user of "
+        f"this machine has rights to it. Let its owner run `{exposed.remedy}`."
+    )
 
 
 def _no_tls_warning(bind: Bind) -> str:
@@ -152,7 +170,7 @@ def agent_token(workspace: Workspace) -> str:
     if known is not None and known.is_valid:
         return plain
     plain = new_token(workspace, "Agents on this machine", [Token.INGEST])
-    path.touch(mode=0o600)
+    private_files.make_file(path)
     path.write_text(plain, encoding="utf-8")
     return plain
 
