@@ -6,6 +6,7 @@ from webapp.accounts.access import open_to_everybody
 from webapp.api import artefacts, compare, read, rules, spend, write
 from webapp.api.description import Api
 from webapp.http import downloads, health, problems
+from webapp.http.problem_page import problem_page
 from webapp.ingest import routes
 from webapp.runs import resource
 
@@ -31,6 +32,7 @@ urlpatterns = [
     path("healthz", open_to_everybody(health.alive), name="healthz"),
     path("readyz", open_to_everybody(health.ready), name="readyz"),
     path("agent/<str:wheel_name>", open_to_everybody(downloads.agent_wheel), name="agent_wheel"),
+    path("problems/", open_to_everybody(problem_page), name="problems"),
     path("api/v1/", api.urls),
     path("", include("webapp.accounts.urls")),
     path("", include("webapp.dashboard.urls")),

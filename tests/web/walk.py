@@ -40,6 +40,7 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "healthz": {"get": EVERYBODY},
     "readyz": {"get": EVERYBODY},
     "agent_wheel": {"get": EVERYBODY},
+    "problems": {"get": EVERYBODY},
     "api:openapi-json": dict.fromkeys(METHODS, EVERYBODY),
     "api:api-root": {},
     "accounts:sign_in": {"get": EVERYBODY, "post": EVERYBODY},

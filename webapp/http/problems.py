@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from http import HTTPStatus
 from typing import Any
 
 from django.core.exceptions import RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
+from trimtab.wire import PROBLEM_TYPE
+
+from webapp.http import problem_types
 
 API_PATH = "/api/"
-CONTENT_TYPE = "application/problem+json"
+CONTENT_TYPE = PROBLEM_TYPE
 SCHEMA = {
     "title": "Problem",
     "description": "Why the answer is not 2xx (RFC 9457).",
     "type": "object",
     "required": ["type", "title", "status", "detail"],
     "properties": {
-        "type": {"type": "string"},
+        "type": {
+            "type": "string",
+            "format": "uri",
+            "description": "The kind of problem: its page.",
+        },
         "title": {"type": "string"},
         "status": {"type": "integer"},
         "detail": {"type": "string", "description": "What is wrong."},
@@ -39,15 +45,18 @@ class Problem(Exception):  # noqa: N818 - the standard's own word
         field: str = "",
         fix: str = "",
         headers: dict[str, str] | None = None,
+        kind: str = "",
     ) -> None:
+        """`kind`: the name of its type; default the general one of its status."""
         super().__init__(detail)
         self.status, self.detail, self.field, self.fix = status, detail, field, fix
         self.headers = headers or {}
+        self.type = problem_types.BY_NAME[kind] if kind else problem_types.of_status(status)
 
     def response(self) -> HttpResponse:
         body = {
-            "type": "about:blank",
-            "title": HTTPStatus(self.status).phrase,
+            "type": self.type.uri,
+            "title": self.type.title,
             "status": self.status,
             "detail": self.detail,
             "field": self.field,

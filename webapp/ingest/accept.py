@@ -118,9 +118,8 @@ def _same(known: rows.Segment, upload: Upload) -> bool:
         f"Segment {known.seq} of session {known.session_id} was already uploaded "
         "with different content."
     )
-    raise Problem(
-        409, detail, "seq", "Use each segment number once; never change a segment that was sent."
-    )
+    fix = "Use each segment number once; never change a segment that was sent."
+    raise Problem(409, detail, "seq", fix, kind="segment-conflict")
 
 
 def own_run(workspace: Workspace, run_id: UUID, job_name: str) -> rows.Run:
@@ -138,14 +137,16 @@ def refuse_foreign(workspace: Workspace, run_id: UUID) -> None:
 
 
 def _foreign() -> Problem:
-    return Problem(404, "This run is not in your workspace.", "run_id", "Create a new run id.")
+    detail, fix = "This run is not in your workspace.", "Create a new run id."
+    return Problem(404, detail, "run_id", fix, kind="run-in-another-workspace")
 
 
 def _bound_labels(run: rows.Run, declared: Declaration) -> None:
     for field in ("tags", "parameters", "workload"):
         if len({*getattr(run, field), *getattr(declared, field)}) > MOST_LABELS:
             detail = f"Over {MOST_LABELS} {field}, those that the run already has included."
-            raise Problem(400, detail, field, "Send fewer, and don't change their names.")
+            fix = "Send fewer, and don't change their names."
+            raise Problem(400, detail, field, fix, kind="too-many-labels")
 
 
 def _session(run: rows.Run, upload: Upload) -> rows.Session:
@@ -162,7 +163,8 @@ def _session(run: rows.Run, upload: Upload) -> rows.Session:
     )
     if session.node_id != node.pk:
         detail = "This session belongs to another run or node."
-        raise Problem(409, detail, "session_id", "Create a new session id for each agent process.")
+        fix = "Create a new session id for each agent process."
+        raise Problem(409, detail, "session_id", fix, kind="session-conflict")
     return session
 
 
@@ -200,4 +202,5 @@ def _refuse_doubled(session: rows.Session, segment: Segment) -> None:
     begun = others.filter(start_ms__lt=end_ms).alias(end_ms=F("start_ms") + F("duration_ms"))
     if begun.filter(end_ms__gt=segment.start_ms).exists():
         detail = f"The time of segment {segment.seq} was already uploaded under another number."
-        raise Problem(409, detail, "seq", "Send each moment of a session once.")
+        fix = "Send each moment of a session once."
+        raise Problem(409, detail, "seq", fix, kind="segment-conflict")

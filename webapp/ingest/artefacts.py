@@ -22,7 +22,7 @@ from advisor.store.opening import open_store
 from webapp.accounts.models import Workspace
 from webapp.http.problems import Problem
 from webapp.ingest import accept
-from webapp.ingest.bodies import check_length
+from webapp.ingest.bodies import check_length, cut_off
 from webapp.runs.models import Artefact, Run
 
 MOST_BYTES = 64 * 1024 * 1024
@@ -49,11 +49,11 @@ def described(request: HttpRequest) -> Described:
     kind = request.headers.get("X-Trimtab-Kind", "")
     if not _KIND.match(kind):
         fix = "Send at most 32 lower-case letters, digits, - and _, for example profile."
-        raise Problem(400, "Not a valid kind of artefact.", "X-Trimtab-Kind", fix)
+        raise _invalid("Not a valid kind of artefact.", "X-Trimtab-Kind", fix)
     name = _header(request, "X-Trimtab-Name", _NAME_CHARS)
     if not name or "/" in name or "\\" in name or name in (".", ".."):
-        raise Problem(
-            400, "Not a valid file name.", "X-Trimtab-Name", "Send a file name without a path."
+        raise _invalid(
+            "Not a valid file name.", "X-Trimtab-Name", "Send a file name without a path."
         )
     return Described(kind, name, _header(request, "X-Trimtab-Job", LIMITS.name_chars))
 
@@ -73,9 +73,8 @@ def received(request: HttpRequest, sha256: str) -> Iterator[BinaryIO]:
             file.write(piece)
         if digest.hexdigest() != sha256:
             fix = "Send the whole file under the SHA-256 of its content."
-            raise Problem(
-                400, "The SHA-256 of the content differs from the one in the URL.", "sha256", fix
-            )
+            detail = "The SHA-256 of the content differs from the one in the URL."
+            raise Problem(400, detail, "sha256", fix, kind="unreadable-body")
         yield file
 
 
@@ -110,10 +109,12 @@ def _refuse(workspace: Workspace, run_id: UUID, said: Described) -> None:
     """Before anything is written."""
     accept.refuse_foreign(workspace, run_id)
     if not said.job and not Run.objects.filter(pk=run_id).exists():
-        raise Problem(400, "Unknown run.", "X-Trimtab-Job", "Send the name of its job.")
+        fix = "Send the name of its job."
+        raise Problem(400, "Unknown run.", "X-Trimtab-Job", fix, kind="unknown-run")
     if Artefact.objects.filter(run=run_id).count() >= MOST_OF_A_RUN:
         detail = f"The run has {MOST_OF_A_RUN} artefacts, the maximum."
-        raise Problem(409, detail, "run_id", "Pack several files into one.")
+        fix = "Pack several files into one."
+        raise Problem(409, detail, "run_id", fix, kind="too-many-artefacts")
 
 
 def _pieces(request: HttpRequest) -> Iterator[bytes]:
@@ -121,7 +122,7 @@ def _pieces(request: HttpRequest) -> Iterator[bytes]:
         while piece := request.read(PIECE_BYTES):
             yield piece
     except UnreadablePostError:
-        raise Problem(400, "The body ended early.", "body", "Send the whole body.") from None
+        raise cut_off() from None
 
 
 def _header(request: HttpRequest, field: str, most_chars: int) -> str:
@@ -129,5 +130,9 @@ def _header(request: HttpRequest, field: str, most_chars: int) -> str:
     text = unquote(request.headers.get(field, ""))
     if len(text) > most_chars or not text.isprintable():
         fix = f"Send at most {most_chars} printable characters, percent-encoded."
-        raise Problem(400, "Too long, or not printable.", field, fix)
+        raise _invalid("Too long, or not printable.", field, fix)
     return text
+
+
+def _invalid(detail: str, field: str, fix: str) -> Problem:
+    return Problem(400, detail, field, fix, kind="invalid-upload")

@@ -17,6 +17,7 @@ DECLARATION_TYPE = "application/vnd.trimtab.declaration+json"
 TYPES = (SEGMENT_TYPE, DECLARATION_TYPE, "application/json", "application/octet-stream", "")
 ENCODINGS = ("gzip", "x-gzip", "")
 """The bytes say it as well, so both headers may be left out."""
+_KINDS = {"body": "unreadable-body", "version": "unsupported-version"}
 
 Decoded = TypeVar("Decoded")
 # Decoding is bound by the interpreter's lock anyway; one at a time, its memory is needed once.
@@ -36,8 +37,20 @@ def decoded(decode: Callable[[bytes], Decoded], request: HttpRequest) -> Decoded
         with _one_at_a_time:
             return decode(body)
     except WireError as error:
-        status = 413 if isinstance(error, TooLargeError) else 400
-        raise Problem(status, error.problem, error.field, error.fix) from None
+        raise _refused(error) from None
+
+
+def _refused(error: WireError) -> Problem:
+    """A body that can't be read at all may have been changed on its way; its fields weren't."""
+    if isinstance(error, TooLargeError):
+        return Problem(413, error.problem, error.field, error.fix)
+    kind = _KINDS.get(error.field, "invalid-upload")
+    return Problem(400, error.problem, error.field, error.fix, kind=kind)
+
+
+def cut_off() -> Problem:
+    fix = "Send the whole body."
+    return Problem(400, "The body ended early.", "body", fix, kind="unreadable-body")
 
 
 def check_length(request: HttpRequest, most_bytes: int, smaller: str) -> None:
@@ -70,4 +83,4 @@ def _read(request: HttpRequest) -> bytes:
     try:
         return request.body
     except UnreadablePostError:
-        raise Problem(400, "The body ended early.", "body", "Send the whole body.") from None
+        raise cut_off() from None

@@ -82,7 +82,8 @@ def put_artefact(
 def _must_match(field: str, in_url: object, in_body: object) -> None:
     if in_url != in_body:
         detail = f"The body says {in_body}, the URL {in_url}."
-        raise Problem(400, detail, field, "Send the same value in both.")
+        fix = "Send the same value in both."
+        raise Problem(400, detail, field, fix, kind="invalid-upload")
 
 
 def _must_hold_something(segment: Segment) -> None:
@@ -92,7 +93,8 @@ def _must_hold_something(segment: Segment) -> None:
     if segment.refused and not kept:
         first = segment.refused[0]
         fix = "Correct this part: the segment has no other content."
-        raise Problem(400, f"Refused: {first.reason}.", first.name, fix)
+        detail = f"Refused: {first.reason}."
+        raise Problem(400, detail, first.name, fix, kind="invalid-upload")
 
 
 def _sent_at_ns(request: HttpRequest) -> int | None:

@@ -14,6 +14,7 @@ from trimtab.wire.declaration import (
     encode_declaration,
 )
 from trimtab.wire.limits import LIMITS, Limits, TooLargeError, WireError
+from trimtab.wire.problems import FINAL_PROBLEMS, PROBLEM_TYPE, PROBLEMS_PATH, is_final
 from trimtab.wire.segment import (
     FIRST_PIECE,
     VERSION,
@@ -27,9 +28,12 @@ from trimtab.wire.segment import (
 )
 
 __all__ = [
+    "FINAL_PROBLEMS",
     "FIRST_PIECE",
     "LIMITS",
     "PHASES",
+    "PROBLEMS_PATH",
+    "PROBLEM_TYPE",
     "VERSION",
     "Block",
     "Declaration",
@@ -48,4 +52,5 @@ __all__ = [
     "decode_segment",
     "encode_declaration",
     "encode_segment",
+    "is_final",
 ]
