@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import uuid4
 
 from trimtab.identity import Server
-from trimtab.transport import Connection
+from trimtab.transport import Connection, Verdict
 
 
 def connection_problem(server: Server) -> str:
@@ -19,8 +19,8 @@ def connection_problem(server: Server) -> str:
     answer = Connection(server).put(f"runs/{uuid4()}", b"", "application/octet-stream")
     if answer.status == 0:
         return f"{server.url} doesn't answer: {answer.problem}"
-    if answer.status in (401, 403):
+    if answer.verdict is Verdict.NOT_ALLOWED:
         return f"{server.url} refuses the token: {answer.problem}"
-    if answer.status in (400, 411, 413, 415, 422):
+    if answer.is_problem and answer.status in (400, 411, 413, 415, 422):
         return ""  # it refused only the empty body
     return f"{server.url} answered {answer.problem}. Check that it is Trimtab's address"

@@ -16,17 +16,20 @@ from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
 from trimtab.identity import Server
+from trimtab.wire import PROBLEM_TYPE, is_final
 
 _MOST_ANSWER_BYTES = 1024 * 1024
 
 
 class Verdict(enum.Enum):
     TAKEN = "taken"
-    NEVER = "never"
-    """The service will never accept this upload: set it apart and go on."""
+    REFUSED = "refused"
+    """The service can never accept this upload: set it apart and go on."""
     TOO_LARGE = "too large"
     """Too large for the service or a proxy: send it in parts."""
     NOT_ALLOWED = "not allowed"
+    POSTPONED = "postponed"
+    """A problem of this upload that may go away: try it again later, and send others meanwhile."""
     LATER = "later"
 
 
@@ -38,19 +41,39 @@ class Answer:
     problem: str = ""
     retry_after_seconds: float | None = None
     document: dict[str, Any] = field(default_factory=dict)
+    content_type: str = ""
 
     @property
     def verdict(self) -> Verdict:
-        if 200 <= self.status < 300:
-            # A proxy's sign-in page is a 200 too; only the service answers in JSON.
-            return Verdict.TAKEN if "duplicate" in self.document else Verdict.LATER
-        if self.status in (401, 403):
-            return Verdict.NOT_ALLOWED
+        """TAKEN and REFUSED only if the service itself says so: proxies answer, too."""
         if self.status == 413:
             return Verdict.TOO_LARGE
+        if self._is_receipt:
+            return Verdict.TAKEN
+        if not self.is_problem:
+            return Verdict.LATER
+        if self.status in (401, 403):
+            return Verdict.NOT_ALLOWED
+        if self.status in (400, 409) and is_final(self.document.get("type")):
+            return Verdict.REFUSED
         if 400 <= self.status < 500 and self.status not in (408, 425, 429):
-            return Verdict.NEVER
+            return Verdict.POSTPONED
         return Verdict.LATER
+
+    @property
+    def is_problem(self) -> bool:
+        """An error in the service's own form; earlier versions gave it the type about:blank."""
+        return self.content_type == PROBLEM_TYPE and bool(self.document)
+
+    @property
+    def _is_receipt(self) -> bool:
+        """A sign-in page is a 200, too; even one in JSON doesn't have these fields."""
+        is_json = self.status == 200 and self.content_type == "application/json"
+        return (
+            is_json
+            and isinstance(self.document.get("duplicate"), bool)
+            and isinstance(self.document.get("server_time_ns"), int)
+        )
 
 
 class Connection:
@@ -67,9 +90,12 @@ class Connection:
         )
         self._http = kind(parts.hostname, parts.port, timeout=timeout_seconds)
 
-    def put(self, path: str, body: bytes, content_type: str) -> Answer:
+    def put(
+        self, path: str, body: bytes, content_type: str, more: Mapping[str, str] | None = None
+    ) -> Answer:
         """PUT a gzip'd body. A kept connection that the server has closed is reopened once."""
         headers = {
+            **(more or {}),
             "Content-Encoding": "gzip",
             "Content-Type": content_type,
             "X-Trimtab-Sent-At": str(time.time_ns()),
@@ -129,10 +155,26 @@ def _answer(response: http.client.HTTPResponse, content: bytes) -> Answer:
         document = None
     if not isinstance(document, dict):
         document = {}
+    return Answer(
+        response.status,
+        _problem(response, document),
+        _retry_after_seconds(response, document),
+        document,
+        response.headers.get_content_type(),
+    )
+
+
+def _problem(response: http.client.HTTPResponse, document: dict[str, Any]) -> str:
+    """In words. The target of a redirect is named only: it must not get the token."""
     problem = f"{response.status} {response.reason}"
+    if 300 <= response.status < 400:
+        target = response.getheader("Location", "").partition("?")[0]
+        return f"{problem} to {target}"[:300]
     if detail := document.get("detail") or document.get("title"):
-        problem = f"{problem}: {str(detail)[:300]}"
-    return Answer(response.status, problem, _retry_after_seconds(response, document), document)
+        return f"{problem}: {str(detail)[:300]}"
+    if not document:
+        return f"{problem}, not from Trimtab ({response.headers.get_content_type()})"
+    return problem
 
 
 def _retry_after_seconds(

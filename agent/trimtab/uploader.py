@@ -6,22 +6,29 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
 from trimtab.identity import Server
-from trimtab.spool import Spool
+from trimtab.spool import Declared, Spool, Waiting
+from trimtab.spool.postponed import DECLARATION
 from trimtab.transport import Answer, Connection, Verdict
+from trimtab.wire import decode_declaration, encode_declaration
 
 SEGMENT_TYPE = "application/vnd.trimtab.segment+json"
 DECLARATION_TYPE = "application/vnd.trimtab.declaration+json"
+ANSWERED_HEADER = "X-Trimtab-Answered"
 NOT_ALLOWED_SECONDS = 60.0
 _LONGEST_PAUSE_SECONDS = 60.0
 _IDLE_SECONDS = 15.0
 _CLAIM_SECONDS = 30.0
 _TIDY_SECONDS = 60.0
-_SETTLED = (Verdict.TAKEN, Verdict.NEVER, Verdict.TOO_LARGE)
+_SETTLED = (Verdict.TAKEN, Verdict.REFUSED)
 _JITTER = random.Random()  # noqa: S311 - spreads load, keeps no secret
+
+
+_REFUSED = "the service refused {} and can't accept it later"
 
 
 class Courier:
@@ -42,6 +49,7 @@ class Courier:
         self._say = say
         self._said: set[str] = set()
         self._failures = 0
+        self._declaration_failed = False
         self.taken = self.refused = 0
         self.problem = ""
         self.not_allowed = False
@@ -51,40 +59,56 @@ class Courier:
     def send_one(self, sessions: Iterable[str]) -> bool | None:
         """True: one upload was sent (or set apart); False: it failed; None: nothing is waiting."""
         sessions = list(sessions)
-        for declared in self._spool.undeclared(sessions):
-            answer = self._connection.put(f"runs/{declared.run}", declared.body, DECLARATION_TYPE)
-            if answer.verdict in (Verdict.NEVER, Verdict.TOO_LARGE):
-                self._say_once(f"the service refused the declaration: {answer.problem}")
-            if answer.verdict in _SETTLED:
-                self._spool.declared(declared.session, declared.body)
-            return self._went(answer)
-        return self._send_segment(sessions)
+        steps = [self._send_declaration, self._send_segment, self._send_artefact]
+        if self._declaration_failed:  # one that always fails must not block the segments
+            steps.append(steps.pop(0))
+        self._declaration_failed = False
+        for step in steps:
+            if (sent := step(sessions)) is not None:
+                return sent
+        return None
+
+    def _send_declaration(self, sessions: list[str]) -> bool | None:
+        declared = next(iter(self._spool.undeclared(sessions)), None)
+        if declared is None:
+            return None
+        body = _with_expired(declared)
+        answer = self._connection.put(f"runs/{declared.run}", body, DECLARATION_TYPE)
+        if answer.verdict is Verdict.TAKEN:
+            self._spool.declared(declared.session, declared.body)
+        else:
+            self._set_aside(declared.session, DECLARATION, answer, "the declaration")
+        self._declaration_failed = answer.verdict is not Verdict.TAKEN
+        return self._went(answer)
 
     def _send_segment(self, sessions: list[str]) -> bool | None:
         segment = self._spool.waiting(sessions)
         if segment is None:
-            return self._send_artefact(sessions)
-        path = f"runs/{segment.run}/segments/{segment.session}/{segment.seq}"
-        answer = self._connection.put(path, segment.body, SEGMENT_TYPE)
+            return None
+        session, seq = segment.session, segment.seq
+        path = f"runs/{segment.run}/segments/{session}/{seq}"
+        ranges = _ranges(self._spool.answered(session))
+        answered = {ANSWERED_HEADER: ranges} if ranges else {}
+        answer = self._connection.put(path, segment.body, SEGMENT_TYPE, answered)
         if answer.verdict is Verdict.TAKEN:
-            self._spool.acknowledge(segment.session, segment.seq)
-            self.taken += 1
-            self._resend(answer)
-            if segment.session == self._own:
-                self._on_directives(answer.document.get("directives"))
-        elif answer.verdict is Verdict.TOO_LARGE and self._spool.split(
-            segment.session, segment.seq
-        ):
+            self._take(segment, answer)
+        elif answer.verdict is Verdict.TOO_LARGE and self._spool.split(session, seq):
             self.problem = answer.problem
             return True
-        elif answer.verdict in (Verdict.NEVER, Verdict.TOO_LARGE):
-            self._spool.bury(segment.session, segment.seq, answer.problem)
-            self._say_once(
-                f"the service refused a segment and won't accept it later: {answer.problem}"
-            )
+        elif answer.verdict is Verdict.REFUSED:
+            self._spool.dead.bury(session, seq, answer.problem)
+            self._say_once(f"{_REFUSED.format('a segment')}: {answer.problem}")
         else:
-            self._spool.failed(segment.session, segment.seq, answer.problem)
+            self._spool.failed(session, seq, answer.problem)
+            self._set_aside(session, str(seq), answer, "a segment")
         return self._went(answer)
+
+    def _take(self, segment: Waiting, answer: Answer) -> None:
+        self._spool.acknowledge(segment.session, segment.seq)
+        self.taken += 1
+        self._resend(answer)
+        if segment.session == self._own:
+            self._on_directives(answer.document.get("directives"))
 
     def _send_artefact(self, sessions: list[str]) -> bool | None:
         artefact = self._spool.artefacts.waiting(sessions)
@@ -98,13 +122,21 @@ class Courier:
             "X-Trimtab-Job": quote(artefact.job),
         }
         answer = self._connection.put_file(path, artefact.path, headers)
-        if answer.verdict in _SETTLED:
+        if answer.verdict is Verdict.TAKEN:
             self._spool.artefacts.settled(artefact.session, artefact.sha256)
         else:
             self._spool.artefacts.failed(artefact.session, artefact.sha256)
-        if answer.verdict in (Verdict.NEVER, Verdict.TOO_LARGE):
-            self._say_once(f"the service refused {artefact.name}: {answer.problem}")
+            self._set_aside(artefact.session, artefact.sha256, answer, artefact.name)
         return self._went(answer)
+
+    def _set_aside(self, session: str, item: str, answer: Answer, what: str) -> None:
+        """An upload that the service can't accept, now or ever, lets the others pass."""
+        if answer.verdict is Verdict.REFUSED:
+            self._spool.postponed.refuse(session, item, answer.problem)
+            self._say_once(f"{_REFUSED.format(what)}: {answer.problem}")
+        elif answer.verdict in (Verdict.POSTPONED, Verdict.TOO_LARGE):
+            self._spool.postponed.postpone(session, item, answer.problem)
+            self._say_once(f"{what} can't be sent at present and is kept: {answer.problem}")
 
     def _resend(self, answer: Answer) -> None:
         """A service that lost power asks again for segments that it had accepted."""
@@ -117,7 +149,7 @@ class Courier:
         good = answer.verdict in _SETTLED
         self.problem = "" if good else answer.problem
         self.not_allowed = answer.verdict is Verdict.NOT_ALLOWED
-        self.refused += answer.verdict in (Verdict.NEVER, Verdict.TOO_LARGE)
+        self.refused += answer.verdict is Verdict.REFUSED
         self._failures = 0 if good else self._failures + 1
         pause = 0.0
         if self.not_allowed:
@@ -213,3 +245,15 @@ class Uploader(threading.Thread):
         if now >= self._tidy_at:
             self._tidy_at = now + _TIDY_SECONDS
             self._spool.tidy()
+
+
+def _ranges(answered: list[tuple[int, int]]) -> str:
+    """`12-96,3`: what a service that lost data can ask for again."""
+    return ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in answered)
+
+
+def _with_expired(declared: Declared) -> bytes:
+    if not declared.expired_uploads:
+        return declared.body
+    declaration = decode_declaration(declared.body)
+    return encode_declaration(replace(declaration, expired_uploads=declared.expired_uploads))

@@ -14,10 +14,18 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
 
-from trimtab.wire import Declaration, Event, Segment, decode_declaration, decode_segment
+from trimtab.wire import (
+    PROBLEM_TYPE,
+    PROBLEMS_PATH,
+    Declaration,
+    Event,
+    Segment,
+    decode_declaration,
+    decode_segment,
+)
 
 _ARTEFACT = re.compile(r".*/api/v1/runs/([0-9a-f-]+)/artefacts/([0-9a-f]{64})\Z")
-_DECLARATION = re.compile(r".*/api/v1/runs/[0-9a-f-]+\Z")
+DECLARATION = re.compile(r".*/api/v1/runs/[0-9a-f-]+\Z")
 SEGMENT_PATH = re.compile(r".*/api/v1/runs/([0-9a-f-]+)/segments/([0-9a-f-]+)/(\d+)\Z")
 
 
@@ -48,10 +56,24 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
     delay_seconds: float = 0.0
     text: str = ""
+    """A page of somebody else's, in HTML."""
+    problem: str = ""
+    """The name of the problem's type; without it an error has the type of earlier services."""
+
+    @property
+    def content_type(self) -> str:
+        if self.text:
+            return "text/html; charset=utf-8"
+        return PROBLEM_TYPE if self.status >= 400 else "application/json; charset=utf-8"
 
     def content(self) -> bytes:
-        if self.text:
+        if self.text or self.status == 204:
             return self.text.encode()
+        if self.status >= 400:
+            kind = f"https://trimtab.example{PROBLEMS_PATH}#{self.problem}"
+            kind = kind if self.problem else "about:blank"
+            problem = {"type": kind, "title": "Problem", "status": self.status, "detail": "No."}
+            return json.dumps(problem | (self.document or {})).encode()
         document = {
             "duplicate": False,
             "server_time_ns": time.time_ns(),
@@ -98,7 +120,7 @@ class Service:
 
     @property
     def declarations(self) -> list[Declaration]:
-        bodies = [r.body for r in self.requests if _DECLARATION.match(r.path) and r.method == "PUT"]
+        bodies = [r.body for r in self.requests if DECLARATION.match(r.path) and r.method == "PUT"]
         return [decode_declaration(body) for body in bodies]
 
     @property
@@ -130,7 +152,7 @@ class Service:
         time.sleep(reply.delay_seconds)
         content = reply.content()
         handler.send_response(reply.status)
-        for name, value in reply.headers.items():
+        for name, value in {"Content-Type": reply.content_type, **reply.headers}.items():
             handler.send_header(name, value)
         handler.send_header("Content-Length", str(len(content)))
         with suppress(BrokenPipeError, ConnectionResetError):  # an agent that was killed

@@ -30,6 +30,22 @@ from trimtab.wire import (
 )
 
 RUN = UUID(int=7)
+EARLIER = """
+CREATE TABLE sessions (
+    session TEXT PRIMARY KEY, run TEXT NOT NULL, destination TEXT NOT NULL,
+    created REAL NOT NULL, owner TEXT NOT NULL, declaration BLOB, declared INTEGER NOT NULL
+);
+CREATE TABLE segments (
+    session TEXT NOT NULL, seq INTEGER NOT NULL, body BLOB NOT NULL, created REAL NOT NULL,
+    level INTEGER NOT NULL DEFAULT 0, attempts INTEGER NOT NULL DEFAULT 0,
+    error TEXT NOT NULL DEFAULT '', acknowledged REAL, PRIMARY KEY (session, seq)
+);
+CREATE TABLE dead (
+    session TEXT NOT NULL, seq INTEGER NOT NULL, body BLOB NOT NULL, created REAL NOT NULL,
+    reason TEXT NOT NULL, PRIMARY KEY (session, seq)
+);
+"""
+"""As the first agents made their spool."""
 
 
 def _segment(seq: int) -> Segment:
@@ -64,7 +80,7 @@ def _waiting(spool: Spool, session: str) -> list[Segment]:
     found = []
     while segment := spool.waiting([session]):
         found.append(decode_segment(segment.body))
-        spool.bury(session, segment.seq, "read")
+        spool.dead.bury(session, segment.seq, "read")
     return sorted(found, key=lambda s: s.seq)
 
 
@@ -193,12 +209,12 @@ def test_thinning_keeps_min_mean_max_and_count(values):
 
 
 def test_dead_letters_are_bounded_and_the_newest_stay(tmp_path, monkeypatch):
-    monkeypatch.setattr("trimtab.spool.spool.DEAD_BYTES", 10_000)
+    monkeypatch.setattr("trimtab.spool.dead.DEAD_BYTES", 10_000)
     spool = Spool(tmp_path / "spool.sqlite3")
     session = _session(spool)
     for seq in range(30):
         spool.add(session, seq, bytes(1000))
-        spool.bury(session, seq, "409")
+        spool.dead.bury(session, seq, "409")
     assert spool.contents().dead == 10
     with sqlite3.connect(tmp_path / "spool.sqlite3") as rows:
         kept = [row[0] for row in rows.execute("SELECT seq FROM dead ORDER BY seq")]
@@ -215,6 +231,22 @@ def test_taken_segments_leave_after_a_quarter_of_an_hour(tmp_path, monkeypatch):
     monkeypatch.setattr("trimtab.spool.spool.KEPT_SECONDS", -1.0)
     spool.tidy()
     assert spool.contents().taken == 0
+
+
+def test_an_earlier_agent_can_use_the_same_file(tmp_path):
+    """It fills some tables by position."""
+    path = tmp_path / "spool.sqlite3"
+    with sqlite3.connect(path) as rows:
+        rows.executescript(EARLIER)
+    spool = Spool(path)
+    session = _session(spool)
+    spool.add(session, 0, b"body")
+    with sqlite3.connect(path) as rows:
+        rows.execute("INSERT OR IGNORE INTO sessions VALUES ('a', 'b', '', 1.0, '', NULL, 1)")
+        rows.execute(
+            "INSERT OR REPLACE INTO dead SELECT session, seq, body, created, '' FROM segments"
+        )
+    assert (spool.contents().waiting, spool.contents().dead) == (1, 1)
 
 
 def test_two_agents_share_one_spool(tmp_path):

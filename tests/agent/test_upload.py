@@ -162,12 +162,15 @@ def test_a_taken_segment_is_kept_for_a_server_that_asks_again(spool, server, ser
     assert spool.contents().taken == 2
 
 
-@pytest.mark.parametrize("status", [400, 404, 409, 422])
+@pytest.mark.parametrize(
+    ("status", "problem"), [(400, "invalid-upload"), (409, "segment-conflict")]
+)
 def test_what_the_service_will_never_take_is_set_apart_and_the_rest_goes_on(
-    spool, server, service, status
+    spool, server, service, status, problem
 ):
     session = _session(spool, "", count=2)
-    service.answer = lambda r: Reply(status=status if r.path.endswith("/1") else 200)
+    refusal = Reply(status=status, problem=problem)
+    service.answer = lambda r: refusal if r.path.endswith("/1") else Reply()
     courier, said = _courier(spool, server)
     while courier.send_one([session]):
         pass
@@ -225,18 +228,24 @@ def test_what_is_too_large_is_sent_in_parts_that_hold_everything_once(
     assert spool.contents().dead == 0
 
 
-def test_what_is_too_large_even_in_parts_is_set_apart(spool, server, service):
+@pytest.mark.parametrize("reply", [Reply(status=413), Reply(status=413, text="<html>too large")])
+def test_what_is_too_large_even_in_parts_waits(spool, server, service, reply):
     whole = _large_segment()
     session = str(whole.clock.session_id)
     spool.add_session(session, str(whole.run_id), "")
     spool.add(session, 4, encode_segment(whole))
-    service.answer = lambda r: Reply(status=413)
+    service.answer = lambda r: reply
     courier, said = _courier(spool, server)
+    while courier.send_one([session]) is not None:
+        pass
+    assert spool.contents().waiting >= 4
+    assert spool.contents().dead == 0
+    assert "413" in said[0]
+    service.answer = lambda r: Reply()
+    spool.postponed.retry([session])
     while courier.send_one([session]):
         pass
     assert spool.contents().waiting == 0
-    assert spool.contents().dead >= 4
-    assert "413" in said[0]
 
 
 def test_one_that_always_fails_does_not_keep_the_others_back(spool, server, service):

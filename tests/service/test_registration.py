@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from uuid import UUID
 
 import pytest
 from django.utils import timezone
@@ -109,3 +110,13 @@ def test_a_machine_that_was_started_in_the_far_future_is_taken_as_told(agent):
     facts = NodeFacts(agent.machine_id, instance_started_at_ns=2**63 - 1)
     assert agent.declare(node=facts).status_code == 200
     assert Node.objects.get().instance_started_at.year == 2262
+
+
+def test_refused_uploads_that_expired_are_counted_by_session(agent, uploaded):
+    first = agent.session_id
+    agent.declare(expired_uploads=2)
+    agent.declare(expired_uploads=3)
+    agent.declare()
+    agent.session_id = UUID(int=5)
+    agent.declare(expired_uploads=1)
+    assert Node.objects.get().expired_uploads == {str(first): 3, str(UUID(int=5)): 1}

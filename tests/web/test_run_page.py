@@ -12,7 +12,7 @@ from django.utils import timezone
 from advisor.run_summary import RunSummary
 from tests.web import factories, training
 from webapp.analysis import queue
-from webapp.runs.models import Run
+from webapp.runs.models import Node, Run
 
 
 def _address(run: Run) -> str:
@@ -166,6 +166,12 @@ def test_doubts_about_the_figures_are_said(owner, run, changes, words):
     run.save()
 
     assert words in _text(owner.page(_address(run)))
+
+
+def test_uploads_that_were_refused_and_deleted_are_said(owner, run):
+    Node.objects.filter(attempt__run=run).update(expired_uploads={"a": 1, "b": 2})
+
+    assert "The service refused 3 uploads" in _text(owner.page(_address(run)))
 
 
 def test_a_failed_analysis_shows_its_error(owner, run):

@@ -274,6 +274,8 @@ class Node(models.Model):
     these."""
     corrected_by = models.CharField(max_length=300, blank=True)
     corrected_at = models.DateTimeField(null=True, blank=True)
+    expired_uploads = models.JSONField(default=dict, blank=True)
+    """Session -> how many refused uploads its agent deleted unsent."""
     allows_stop = models.BooleanField(default=False)
     """Its agent was started with `--allow-stop`, so a rule may stop the command."""
 

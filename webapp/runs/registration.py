@@ -14,6 +14,9 @@ from webapp.accounts.models import Workspace
 from webapp.runs import locks
 from webapp.runs.models import Attempt, Job, MovedRun, Node, Run
 
+_MOST_SESSIONS = 500
+"""Of a node, that are remembered by name."""
+
 
 def moment(unix_ns: int) -> datetime:
     """Nanoseconds since 1970 as a time in UTC. Exact to the microsecond, unlike a float."""
@@ -69,6 +72,8 @@ def declare(run: Run, declared: Declaration) -> None:
 
 def _declare_node(node: Node, declared: Declaration) -> None:
     node.allows_stop = declared.allow_stop
+    if declared.expired_uploads and len(node.expired_uploads) < _MOST_SESSIONS:
+        node.expired_uploads[str(declared.session_id)] = declared.expired_uploads
     known = {name: value for name, value in asdict(declared.node).items() if value}
     if started_ns := known.pop("instance_started_at_ns", 0):
         node.instance_started_at = moment(started_ns)

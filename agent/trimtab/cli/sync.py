@@ -24,6 +24,9 @@ def add_to(commands: Commands) -> None:
         "--all", action="store_true", help="also uploads that were for another service or token"
     )
     parser.add_argument(
+        "--dead", action="store_true", help="also send again what the service has refused"
+    )
+    parser.add_argument(
         "--wait",
         type=float,
         default=_PATIENCE_SECONDS,
@@ -52,7 +55,13 @@ def sync(arguments: argparse.Namespace) -> int:
     except ValueError as error:
         say(str(error))
         return 2
+    if arguments.dead:
+        spool.dead.adopt_orphans()
     sessions = spool.claim(_destinations(server, arguments), drainer=quiet, from_drainers=not quiet)
+    if arguments.dead:
+        spool.dead.revive(sessions)
+    if not quiet:
+        spool.postponed.retry(sessions, refused=arguments.dead)
     patience = _DETACHED_SECONDS if quiet else arguments.wait
     _drain(courier, sessions, patience, stubborn=quiet)
     for session in sessions:
@@ -60,7 +69,7 @@ def sync(arguments: argparse.Namespace) -> int:
     spool.tidy()
     held = spool.contents()
     if not quiet:
-        _report(spool, courier, sessions, held.dead)
+        _report(spool, courier, sessions)
     return 1 if held.unsent else 0
 
 
@@ -87,15 +96,22 @@ def _drain(courier: Courier, sessions: list[str], patience_seconds: float, stubb
         time.sleep(max(0.0, min(pause, until - time.monotonic())))
 
 
-def _report(spool: Spool, courier: Courier, sessions: list[str], dead: int) -> None:
-    apart = f", {dead} refused by the service and set apart" if dead else ""
-    left = spool.contents(sessions).unsent
-    stuck = f", {left} left: {courier.problem}" if left else ""
-    print(f"{say_count(courier.taken, 'segment')} uploaded{apart}{stuck}")
-    for destination, count in spool.destinations() if not left else []:
+def _report(spool: Spool, courier: Courier, sessions: list[str]) -> None:
+    left = spool.contents(sessions)
+    stuck = f", {left.unsent} left: {courier.problem or left.last_error}" if left.unsent else ""
+    print(f"{say_count(courier.taken, 'segment')} uploaded{_set_apart(spool)}{stuck}")
+    for destination, count in spool.destinations() if not left.unsent else []:
         whose = destination.split(" ")[0] or "a running agent"
         fix = "Use --all to send them to this service, or wait for their agent"
         print(f"{say_count(count, 'segment')} for {whose} left. {fix}")
+
+
+def _set_apart(spool: Spool) -> str:
+    dead = spool.dead.contents()
+    count = dead.segments + len(dead.others)
+    if not count:
+        return ""
+    return f", {count} refused by the service and set apart (see `trimtab status`)"
 
 
 def _silent(text: str) -> None:

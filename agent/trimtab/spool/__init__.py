@@ -2,6 +2,7 @@
 
 from trimtab.spool.artefacts import MOST_BYTES as MOST_ARTEFACT_BYTES
 from trimtab.spool.artefacts import Artefact
+from trimtab.spool.dead import Dead
 from trimtab.spool.location import open_spool, state_folder
 from trimtab.spool.spool import CAP_BYTES, KEPT_SECONDS, Contents, Declared, Spool, Waiting
 
@@ -11,6 +12,7 @@ __all__ = [
     "MOST_ARTEFACT_BYTES",
     "Artefact",
     "Contents",
+    "Dead",
     "Declared",
     "Spool",
     "Waiting",

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.spool.database import Database
+from trimtab.spool.postponed import Postponed
 
 MOST_BYTES = 64 * 1024 * 1024
 """The service's limit for one artefact."""
@@ -68,6 +69,7 @@ class Artefacts:
         """Remove an artefact that the service accepted or refused."""
         delete = "DELETE FROM artefacts WHERE session = ? AND sha256 = ?"
         self._database.write(delete, session, sha256)
+        Postponed(self._database).forget(session, sha256)
         shared = self._database.read("SELECT 1 FROM artefacts WHERE sha256 = ?", sha256)
         path = self._path(sha256)
         if path and not shared:
@@ -105,10 +107,14 @@ INSERT OR IGNORE INTO artefacts (session, sha256, kind, name, job, bytes, create
 _NEXT = """
 SELECT run, session, kind, name, job, sha256 FROM artefacts JOIN sessions USING (session)
     WHERE session IN (SELECT value FROM json_each(?))
+    AND NOT EXISTS (SELECT 1 FROM held WHERE held.session = artefacts.session AND item = sha256)
     ORDER BY attempts, artefacts.created LIMIT 10
 """
 _COUNT = """
-SELECT COUNT(*) FROM artefacts WHERE ?1 IS NULL OR session IN (SELECT value FROM json_each(?1))
+SELECT COUNT(*) FROM artefacts
+    WHERE (?1 IS NULL OR session IN (SELECT value FROM json_each(?1)))
+    AND NOT EXISTS (SELECT 1 FROM held
+        WHERE held.session = artefacts.session AND item = sha256 AND refused)
 """
 _TOO_MUCH = """
 SELECT session, sha256 FROM (SELECT session, sha256,

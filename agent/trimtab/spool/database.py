@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,19 @@ CREATE TABLE IF NOT EXISTS artefacts (
     job TEXT NOT NULL, bytes INTEGER NOT NULL, created REAL NOT NULL,
     attempts INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (session, sha256)
 );
+CREATE TABLE IF NOT EXISTS postponed (
+    session TEXT NOT NULL, item TEXT NOT NULL, times INTEGER NOT NULL, since REAL NOT NULL,
+    until REAL, reason TEXT NOT NULL, PRIMARY KEY (session, item)
+);
+CREATE TABLE IF NOT EXISTS expired (
+    session TEXT PRIMARY KEY, uploads INTEGER NOT NULL, last REAL NOT NULL
+);
+CREATE VIEW IF NOT EXISTS held AS SELECT session, item, until IS NULL AS refused FROM postponed
+    WHERE until IS NULL OR until > CAST(strftime('%s', 'now') AS INTEGER);
 CREATE INDEX IF NOT EXISTS waiting ON segments (created) WHERE acknowledged IS NULL;
+CREATE INDEX IF NOT EXISTS answered ON segments (session, seq) WHERE acknowledged IS NOT NULL;
 """
+"""Earlier agents share the file: tables that they fill by position can't get new columns."""
 
 
 class Database:
@@ -64,6 +76,17 @@ class Database:
         if "?1" in sql:
             return self._connection.execute(sql, {str(n): v for n, v in enumerate(values, 1)})
         return self._connection.execute(sql, values)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """All writes of the block, or none if the process is killed."""
+        with self.lock:
+            self.write("BEGIN IMMEDIATE")
+            try:
+                yield
+            finally:
+                with suppress(sqlite3.Error):  # the spool may have moved to memory meanwhile
+                    self._connection.execute("COMMIT")
 
     def used_bytes(self) -> int:
         names = ("page_count", "freelist_count", "page_size")

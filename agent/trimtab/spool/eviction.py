@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from trimtab.spool.database import Database
+from trimtab.spool.dead import DeadLetters
 from trimtab.spool.thinning import emptied, thinned
 from trimtab.wire import WireError, decode_segment, encode_segment
 
@@ -46,8 +47,8 @@ def make_room(database: Database, needed_bytes: int, cap_bytes: int) -> None:
 
 
 def _shrink(database: Database) -> bool:
-    """One step: drop uploaded segments, then shrink the oldest, then drop the oldest."""
-    if database.write(_DROP_TAKEN):
+    """One step: drop uploaded segments, then refused ones, then shrink the oldest, then drop it."""
+    if database.write(_DROP_TAKEN) or DeadLetters(database).make_room():
         return True
     for level in range(len(_SHRINKERS)):
         oldest = database.read(_OLDEST, level)

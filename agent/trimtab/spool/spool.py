@@ -15,15 +15,17 @@ from pathlib import Path
 
 from trimtab.spool.artefacts import Artefacts
 from trimtab.spool.database import Database
+from trimtab.spool.dead import DEAD_SECONDS, DeadLetters
 from trimtab.spool.eviction import make_room
 from trimtab.spool.ownership import NOBODY, is_alive, is_drainer, own_name
+from trimtab.spool.postponed import DECLARATION, Postponed
 from trimtab.spool.splitting import halves
 from trimtab.wire import WireError, decode_segment, encode_segment
 
 CAP_BYTES = 256 * 1024 * 1024
 MEMORY_CAP_BYTES = 16 * 1024 * 1024
-DEAD_BYTES = 16 * 1024 * 1024
 KEPT_SECONDS = 15 * 60.0
+MOST_RANGES = 100
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class Declared:
     run: str
     session: str
     body: bytes
+    expired_uploads: int
+    """Refused uploads of the session that were deleted unsent."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,8 @@ class Spool:
         self._cap_bytes = cap_bytes
         self._problem = problem
         self.artefacts = Artefacts(self._database)
+        self.dead = DeadLetters(self._database)
+        self.postponed = Postponed(self._database)
 
     @property
     def path(self) -> Path | None:
@@ -102,6 +108,7 @@ class Spool:
         """Store the declaration of the run and its node, or replace it when more is known."""
         sql = "UPDATE sessions SET declaration = ?, declared = 0 WHERE session = ?"
         self._database.write(sql, body, session, repeat=True)
+        self.postponed.forget(session, DECLARATION)
 
     def add(self, session: str, seq: int, body: bytes) -> None:
         """Store a sealed segment until the service has accepted it."""
@@ -120,30 +127,34 @@ class Spool:
         rows = self._database.read(_NEWEST, _json(sessions))
         return Waiting(*rows[0]) if rows else None
 
+    def answered(self, session: str) -> list[tuple[int, int]]:
+        """The numbers that the service accepted and that are still here: first and last of each
+        range, the highest first."""
+        return self._database.read(_ANSWERED, session, MOST_RANGES)
+
     def declared(self, session: str, body: bytes) -> None:
-        """The service accepted this declaration, or will never accept it."""
+        """The service accepted this declaration."""
         sql = "UPDATE sessions SET declared = 1 WHERE session = ? AND declaration = ?"
         self._database.write(sql, session, body)
+        self.postponed.forget(session, DECLARATION)
 
     def acknowledge(self, session: str, seq: int) -> None:
         sql = "UPDATE segments SET acknowledged = ?, error = '' WHERE session = ? AND seq = ?"
         self._database.write(sql, time.time(), session, seq)
+        self.postponed.forget(session, str(seq))
 
     def asked_again(self, session: str, seq: int) -> None:
-        """The service lost a segment that it had accepted; send it again if it is still stored."""
+        """The service lost a segment that it had accepted; send it again if it is still stored.
+
+        The declaration, too: the service may have lost that as well.
+        """
         sql = "UPDATE segments SET acknowledged = NULL WHERE session = ? AND seq = ?"
-        self._database.write(sql, session, seq)
+        if self._database.write(sql, session, seq):
+            self._database.write(_DECLARE_AGAIN, session)
 
     def failed(self, session: str, seq: int, error: str) -> None:
         sql = "UPDATE segments SET attempts = attempts + 1, error = ? WHERE session = ? AND seq = ?"
         self._database.write(sql, error[:500], session, seq)
-
-    def bury(self, session: str, seq: int, reason: str) -> None:
-        """Set apart a segment that the service will never accept; at most 16 MiB of the newest."""
-        with self._database.lock:
-            self._database.write(_COPY_TO_DEAD, reason[:500], session, seq)
-            self._database.write("DELETE FROM segments WHERE session = ? AND seq = ?", session, seq)
-            self._database.write(_BOUND_DEAD, DEAD_BYTES)
 
     def split(self, session: str, seq: int) -> bool:
         """Replace a segment that is too large by its halves. False if it can't be halved."""
@@ -197,20 +208,33 @@ class Spool:
         """Delete segments accepted 15 minutes ago and finished sessions; checkpoint the WAL."""
         before = time.time() - KEPT_SECONDS
         self._database.write("DELETE FROM segments WHERE acknowledged < ?", before)
+        self._expire(time.time() - DEAD_SECONDS)
         for session, owner in self._database.read(_DONE_SESSIONS, before):
             if not is_alive(owner):
                 self._database.write("DELETE FROM sessions WHERE session = ?", session)
+        self._database.write(_DELETE_OLD_PAUSES)
         self._database.checkpoint()
+
+    def _expire(self, before: float) -> None:
+        """Delete uploads that were refused before this moment (Unix seconds)."""
+        self.dead.expire(before)
+        for session, item in self.postponed.refused_before(before):
+            self.dead.count_expired(session)
+            if item == DECLARATION:
+                self._database.write("UPDATE sessions SET declared = 1 WHERE session = ?", session)
+            else:
+                self.artefacts.settled(session, item)
+            self.postponed.forget(session, item)
 
     def contents(self, sessions: Iterable[str] | None = None) -> Contents:
         """The contents for these sessions; default all."""
         sessions = None if sessions is None else list(sessions)
         chosen = None if sessions is None else _json(sessions)
         waiting, waiting_bytes, taken = self._database.read(_COUNTS, chosen)[0]
-        dead = self._database.read(_COUNT_DEAD, chosen)[0][0]
+        dead = self.dead.contents(sessions).segments
         undeclared = self._database.read(_COUNT_UNDECLARED, chosen)[0][0]
         errors = self._database.read(_LAST_ERROR, chosen)
-        last_error = errors[0][0] if errors else ""
+        last_error = errors[0][0] if errors else self.postponed.last_reason(chosen)
         files = self.artefacts.count(sessions)
         return Contents(waiting, waiting_bytes, taken, dead, undeclared, files, last_error)
 
@@ -222,17 +246,32 @@ class Spool:
         self._database.close()
 
 
+_DECLARE_AGAIN = """
+UPDATE sessions SET declared = 0 WHERE session = ? AND declaration IS NOT NULL
+"""
 _OWNERS = "SELECT session, destination, owner FROM sessions"
 _UNDECLARED = """
-SELECT run, session, declaration FROM sessions
+SELECT run, session, declaration, COALESCE(uploads, 0)
+    FROM sessions LEFT JOIN expired USING (session)
     WHERE NOT declared AND session IN (SELECT value FROM json_each(?))
+    AND session NOT IN (SELECT session FROM held WHERE item = 'declaration')
 """
 _NEWEST = """
-SELECT run, session, seq, body FROM segments JOIN sessions USING (session)
+SELECT run, session, seq, body FROM segments INDEXED BY waiting JOIN sessions USING (session)
     WHERE acknowledged IS NULL AND session IN (SELECT value FROM json_each(?))
+    AND NOT EXISTS (SELECT 1 FROM held
+        WHERE held.session = segments.session AND item = CAST(seq AS TEXT))
     ORDER BY attempts >= 5, segments.created DESC LIMIT 1
 """
-"""A segment that fails repeatedly must not block the others."""
+"""A segment that fails repeatedly must not block the others.
+
+Left alone, SQLite reads all accepted segments of the session, which takes 80 ms after a backlog.
+"""
+_ANSWERED = """
+SELECT MIN(seq) AS first, MAX(seq) FROM (SELECT seq, seq - ROW_NUMBER() OVER (ORDER BY seq) AS run
+    FROM segments WHERE session = ? AND acknowledged IS NOT NULL)
+    GROUP BY run ORDER BY first DESC LIMIT ?
+"""
 _BODY = "SELECT body, created FROM segments WHERE session = ? AND seq = ?"
 _SPLIT = """
 INSERT INTO segments (session, seq, body, created)
@@ -247,12 +286,10 @@ SELECT COUNT(*) FILTER (WHERE acknowledged IS NULL),
     COUNT(*) FILTER (WHERE acknowledged IS NOT NULL) FROM segments
     WHERE ?1 IS NULL OR session IN (SELECT value FROM json_each(?1))
 """
-_COUNT_DEAD = """
-SELECT COUNT(*) FROM dead WHERE ?1 IS NULL OR session IN (SELECT value FROM json_each(?1))
-"""
 _COUNT_UNDECLARED = """
 SELECT COUNT(*) FROM sessions
     WHERE NOT declared AND (?1 IS NULL OR session IN (SELECT value FROM json_each(?1)))
+    AND session NOT IN (SELECT session FROM held WHERE item = 'declaration' AND refused)
 """
 _LAST_ERROR = """
 SELECT error FROM segments
@@ -263,19 +300,13 @@ _DESTINATIONS = """
 SELECT destination, COUNT(*) FROM segments JOIN sessions USING (session)
     WHERE acknowledged IS NULL GROUP BY destination
 """
-_COPY_TO_DEAD = """
-INSERT OR REPLACE INTO dead SELECT session, seq, body, created, ? FROM segments
-    WHERE session = ? AND seq = ?
-"""
-_BOUND_DEAD = """
-DELETE FROM dead WHERE rowid IN (SELECT rowid FROM (SELECT rowid,
-    SUM(LENGTH(body)) OVER (ORDER BY created DESC, rowid DESC) AS held FROM dead) WHERE held > ?)
-"""
 _DONE_SESSIONS = """
 SELECT session, owner FROM sessions WHERE created < ? AND declared
     AND NOT EXISTS (SELECT 1 FROM segments WHERE segments.session = sessions.session)
     AND NOT EXISTS (SELECT 1 FROM artefacts WHERE artefacts.session = sessions.session)
+    AND NOT EXISTS (SELECT 1 FROM dead WHERE dead.session = sessions.session)
 """
+_DELETE_OLD_PAUSES = "DELETE FROM postponed WHERE session NOT IN (SELECT session FROM sessions)"
 
 
 def _json(values: Iterable[str]) -> str:

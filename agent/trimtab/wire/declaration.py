@@ -75,6 +75,8 @@ class Declaration:
     """What must match for two runs to do the same work: entry point, dataset, model, ..."""
     allow_stop: bool = False
     """A rule of the service may end the command."""
+    expired_uploads: int = 0
+    """Refused uploads of this session that the agent deleted unsent."""
 
 
 def encode_declaration(declaration: Declaration) -> bytes:
@@ -108,6 +110,7 @@ def decode_declaration(body: bytes, limits: Limits = LIMITS) -> Declaration:
         agent_version=text(document, "agent_version", limits, default=""),
         workload=_texts(document, "workload", limits),
         allow_stop=document.get("allow_stop") is True,
+        expired_uploads=integer(document, "expired_uploads", high=10**9, default=0),
     )
 
 

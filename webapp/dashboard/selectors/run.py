@@ -84,6 +84,11 @@ class RunPage:
         return self.run.summary.missing_segments or 0
 
     @property
+    def expired_uploads(self) -> int:
+        """Refused by the service, and deleted on the training machine after 30 days."""
+        return sum(sum(node.expired_uploads.values()) for node in self.nodes)
+
+    @property
     def unreadable(self) -> int:
         return self.run.summary.unreadable or 0
 
