@@ -106,7 +106,8 @@ def sqlite(path: Path) -> dict[str, object]:
             # read-then-write transactions fail with "database is locked" by the thousand.
             "transaction_mode": "IMMEDIATE",
             "timeout": 20,
-            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+            # FULL: an answered upload survives a power loss. docs/decisions/0006-power-loss.md
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
         },
     }
 

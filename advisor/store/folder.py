@@ -48,7 +48,10 @@ class FolderStore:
         _sync_folder(path.parent)
 
     def _make_folder(self, path: Path) -> None:
-        """With mode 0700 down from the store's own folder: the mode of `parents` is the umask's."""
+        """With mode 0700 down from the store's own folder: the mode of `parents` is the umask's.
+
+        Each folder is durable before something is put into it.
+        """
         if path.is_dir():
             return
         if path == self.folder:
@@ -56,6 +59,7 @@ class FolderStore:
         else:
             self._make_folder(path.parent)
         path.mkdir(mode=0o700, exist_ok=True)
+        _sync_folder(path.parent)
 
     def get(self, key: str) -> bytes:
         try:

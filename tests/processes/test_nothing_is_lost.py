@@ -13,6 +13,7 @@ import pytest
 from trimtab.wire import decode_segment
 
 from tests.processes.conftest import Machine
+from tests.processes.power import SwiftAgent, copy_data, lose_power, restore_data
 from tests.running_service import Service, wait_until
 
 pytestmark = pytest.mark.processes
@@ -35,13 +36,17 @@ class Stored:
         return self.query(sql) == [(1,)]
 
     def segments(self) -> dict[tuple[str, int], bytes]:
+        folder = self.service.data_dir / "objects"
+        return {place: (folder / key).read_bytes() for place, key in self.rows().items()}
+
+    def rows(self) -> dict[tuple[str, int], str]:
+        """The key of each segment's object."""
         rows = self.query(
             "SELECT g.session_id, g.seq, g.object_key FROM runs_segment g"
             " JOIN runs_session s ON s.id = g.session_id JOIN runs_node n ON n.id = s.node_id"
             " JOIN runs_attempt a ON a.id = n.attempt_id WHERE a.run_id = :run"
         )
-        folder = self.service.data_dir / "objects"
-        return {(_dashed(s), seq): (folder / key).read_bytes() for s, seq, key in rows}
+        return {(_dashed(s), seq): key for s, seq, key in rows}
 
     def cost_nano_usd(self) -> int:
         return int(self.query("SELECT cost_usd FROM runs_run WHERE id = :run")[0][0])
@@ -130,3 +135,30 @@ def test_a_run_without_any_service_is_the_same_after_sync(service, tmp_path):
     assert offline.sync().wait(60) == 0
     assert offline.spooled() == before
     assert_nothing_differs(service, offline)
+
+
+def test_what_a_power_loss_took_is_asked_for_and_sent_again(service, tmp_path):
+    agent = SwiftAgent(tmp_path, service)
+    agent.declare(owner="")
+    agent.upload(*range(3))
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    copy_data(service, copy)
+    agent.declare(owner="ada")
+    agent.upload(*range(3, 8))
+    lose_power(service)
+    restore_data(service, copy)
+    stored = Stored(service, str(agent.made.run_id))
+    lost = sorted((service.data_dir / "objects").rglob("*1-*.segment"))
+    assert len(lost) == 1
+    lost[0].unlink()
+    service.start()
+    assert {seq for _, seq in stored.rows()} == {0, 1, 2}
+
+    agent.upload(8, last=True)
+
+    assert agent.sent == 9 + 6
+    assert stored.segments() == agent.bodies
+    assert stored.query("SELECT owner FROM runs_run WHERE id = :run") == [("ada",)]
+    wait_until(stored.is_final, 90, "the final analysis")
+    assert stored.work()["steps"] == 9 * 50

@@ -100,8 +100,9 @@ class FakeAgent:
     def put(self, segment: Segment):  # type: ignore[no-untyped-def]
         return self.put_body(segment.seq, encode_segment(segment))
 
-    def put_body(self, seq: int, body: bytes):  # type: ignore[no-untyped-def]
-        return self._put(f"/api/v1/runs/{self.run_id}/segments/{self.session_id}/{seq}", body)
+    def put_body(self, seq: int, body: bytes, **headers: str):  # type: ignore[no-untyped-def]
+        path = f"/api/v1/runs/{self.run_id}/segments/{self.session_id}/{seq}"
+        return self._put(path, body, **headers)
 
     def put_artefact(
         self,
@@ -125,7 +126,7 @@ class FakeAgent:
             },
         )
 
-    def _put(self, path: str, body: bytes):  # type: ignore[no-untyped-def]
+    def _put(self, path: str, body: bytes, **headers: str):  # type: ignore[no-untyped-def]
         sent_at_ns = time.time_ns() + int(self.skew_seconds * 1e9)
         return self.client.put(
             path,
@@ -135,6 +136,7 @@ class FakeAgent:
                 "Authorization": f"Bearer {self.token}",
                 "Content-Encoding": "gzip",
                 "X-Trimtab-Sent-At": str(sent_at_ns),
+                **headers,
             },
         )
 

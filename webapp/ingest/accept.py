@@ -85,7 +85,8 @@ def segment(workspace: Workspace, upload: Upload) -> bool:
         Problem: 404 if the run or session is another workspace's; 409 if this seq was already
             taken with another body.
     """
-    if _is_known(workspace, upload):
+    if known := _known(workspace, upload):
+        _heal(workspace, known, upload)
         return True
     refuse_foreign(workspace, upload.segment.run_id)
     open_store(settings.OBJECTS_URL).put(upload.object_key, upload.body)
@@ -101,14 +102,26 @@ def segment(workspace: Workspace, upload: Upload) -> bool:
     return False
 
 
-def _is_known(workspace: Workspace, upload: Upload) -> bool:
+def _known(workspace: Workspace, upload: Upload) -> rows.Segment | None:
     clock = upload.segment.clock
     known = rows.Segment.objects.filter(
         session_id=clock.session_id,
         seq=upload.segment.seq,
         session__node__attempt__run__workspace=workspace,
     ).first()
-    return known is not None and _same(known, upload)
+    return known if known is not None and _same(known, upload) else None
+
+
+def _heal(workspace: Workspace, known: rows.Segment, upload: Upload) -> None:
+    """Write the object again if it was lost, and judge the run again with it."""
+    store = open_store(settings.OBJECTS_URL)
+    if known.compacted_at is not None or store.exists(known.object_key):
+        return
+    store.put(known.object_key, upload.body)
+    with transaction.atomic():
+        run = own_run(workspace, upload.segment.run_id, upload.segment.job)
+        queue.want(run)
+    queue.enqueue_on_commit(run)
 
 
 def _same(known: rows.Segment, upload: Upload) -> bool:

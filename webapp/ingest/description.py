@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from ninja import Field, Schema
 from trimtab.wire import LIMITS
@@ -22,6 +23,9 @@ class UploadOut(Schema):
     server_time_ns: int
     retry_after: float | None = Field(description="Seconds to wait before the next upload.")
     directives: list[dict[str, Any]]
+    resend: list[tuple[UUID, int]] = Field(
+        [], description="Session and number of segments to send again: the service lost them."
+    )
 
 
 _OTHER = {411: "Length Required", 415: "Unsupported Media Type"}
@@ -31,7 +35,17 @@ _RESPONSES = {
 }
 
 
-def _described(content_type: str, what: str) -> dict[str, Any]:
+_ANSWERED = {
+    "in": "header",
+    "name": "X-Trimtab-Answered",
+    "required": False,
+    "description": "Numbers of the session's segments that were answered with 200 and can be sent "
+    "again, as ranges: 12-96,3. The service asks for those that it lost.",
+    "schema": {"type": "string", "pattern": r"^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$"},
+}
+
+
+def _described(content_type: str, what: str, *more: dict[str, Any]) -> dict[str, Any]:
     schema = {
         "type": "string",
         "format": "binary",
@@ -42,6 +56,7 @@ def _described(content_type: str, what: str) -> dict[str, Any]:
         "requestBody": {"required": True, "content": {content_type: {"schema": schema}}},
         "responses": _RESPONSES,
         "parameters": [
+            *more,
             {
                 "in": "header",
                 "name": "X-Trimtab-Sent-At",
@@ -59,7 +74,7 @@ def _described(content_type: str, what: str) -> dict[str, Any]:
     }
 
 
-SEGMENT = _described(SEGMENT_TYPE, "some seconds of all series of one node")
+SEGMENT = _described(SEGMENT_TYPE, "some seconds of all series of one node", _ANSWERED)
 DECLARATION = _described(DECLARATION_TYPE, "what the run and its node are")
 
 

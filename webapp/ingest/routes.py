@@ -14,7 +14,7 @@ from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
 from webapp.directives import delivery
 from webapp.http.problems import Problem
-from webapp.ingest import accept, artefacts, description
+from webapp.ingest import accept, artefacts, description, resend
 from webapp.ingest.bodies import decoded
 from webapp.runs import resource
 
@@ -55,7 +55,8 @@ def put_segment(request: HttpRequest, run_id: UUID, session_id: UUID, seq: int) 
     duplicate = accept.segment(request.auth.workspace, upload)  # type: ignore[attr-defined]
     refused = [{"name": r.name, "reason": r.reason} for r in segment.refused]
     asked = delivery.pending(session_id)
-    return _answer(duplicate=duplicate, refused=refused, directives=asked)
+    again = resend.missing(upload, request.headers.get(resend.HEADER, ""))
+    return _answer(duplicate=duplicate, refused=refused, directives=asked, resend=again)
 
 
 @resource.router.put(
@@ -103,4 +104,10 @@ def _sent_at_ns(request: HttpRequest) -> int | None:
 
 
 def _answer(**more: Any) -> dict[str, Any]:
-    return {"server_time_ns": time.time_ns(), "retry_after": None, "directives": [], **more}
+    return {
+        "server_time_ns": time.time_ns(),
+        "retry_after": None,
+        "directives": [],
+        "resend": [],
+        **more,
+    }
