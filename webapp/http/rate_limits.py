@@ -1,10 +1,12 @@
-"""How often one token and one address may ask, counted in Redis over a sliding minute.
+"""How often tokens, addresses, accounts and people may do something, counted in Redis over a
+sliding window.
 
 Uploads matter more than the count: while Redis is down nobody is refused.
 """
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import logging
 import math
@@ -30,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 def address_asks(address: str) -> None:
     """Count a request of an address, whatever its token. Raises Problem 429."""
-    wait = _outage.seconds_to_wait("address", _network(address), settings.ADDRESS_REQUESTS_A_MINUTE)
+    wait = _outage.seconds_to_wait("address", network(address), settings.ADDRESS_REQUESTS_A_MINUTE)
     if wait:
         _refuse("Too many requests from this IP address.", wait)
 
@@ -47,6 +49,20 @@ def seconds_until_person_may(what: str, user_id: int, per_minute: int) -> int:
     return _outage.seconds_to_wait(what, str(user_id), per_minute)
 
 
+def seconds_until_address_may(what: str, address: str, most: int, minutes: int) -> int:
+    """Count something that anybody does from an address (IPv6: its /64 network); 0: they may."""
+    return _outage.seconds_to_wait(f"{what}-address", network(address), most, minutes)
+
+
+def seconds_until_account_may(what: str, email: str, most: int, minutes: int) -> int:
+    """Count something that anybody does to an account, whether or not it exists; 0: they may.
+
+    Redis holds a digest of the email address.
+    """
+    account = hashlib.sha256(email.encode()).hexdigest()
+    return _outage.seconds_to_wait(f"{what}-account", account, most, minutes)
+
+
 class Guesses:
     """Wrong tokens by address. An address that sent too many is refused before any look-up.
 
@@ -60,24 +76,24 @@ class Guesses:
 
     def refuse(self, address: str, digest: str) -> None:
         """Before a token is looked up. Raises Problem 429."""
-        wait = self._refused_until.get(_network(address), 0.0) - time.monotonic()
-        if wait > 0 and (_network(address), digest) not in self._were_right:
+        wait = self._refused_until.get(network(address), 0.0) - time.monotonic()
+        if wait > 0 and (network(address), digest) not in self._were_right:
             _refuse_guess(math.ceil(wait))
 
     def was_right(self, address: str, digest: str) -> None:
         if len(self._were_right) >= MOST_REMEMBERED:
             self._were_right.clear()
-        self._were_right.add((_network(address), digest))
+        self._were_right.add((network(address), digest))
 
     def was_wrong(self, address: str) -> None:
         """Raises Problem 429 once there were too many."""
-        network = _network(address)
-        wait = _outage.seconds_to_wait("wrong-token", network, settings.WRONG_TOKENS_A_MINUTE)
+        held = network(address)
+        wait = _outage.seconds_to_wait("wrong-token", held, settings.WRONG_TOKENS_A_MINUTE)
         if not wait:
             return
         if len(self._refused_until) >= MOST_REMEMBERED:
             self._refused_until.clear()
-        self._refused_until[network] = time.monotonic() + wait
+        self._refused_until[held] = time.monotonic() + wait
         _refuse_guess(wait)
 
 
@@ -87,12 +103,12 @@ class _Outage:
     def __init__(self) -> None:
         self._over_at = self._logged_at = -math.inf
 
-    def seconds_to_wait(self, kind: str, who: str, per_minute: int) -> int:
+    def seconds_to_wait(self, kind: str, who: str, most: int, minutes: int = 1) -> int:
         """Counts one; 0 if there was room for it, or no limit, or no Redis."""
-        if not per_minute or time.monotonic() < self._over_at:
+        if not most or time.monotonic() < self._over_at:
             return 0
         try:
-            return _seconds_to_wait(kind, who, per_minute)
+            return _seconds_to_wait(kind, who, RateLimitItemPerMinute(most, minutes))
         except RedisError as error:
             self._begin(error)
             return 0
@@ -110,8 +126,8 @@ _outage = _Outage()
 guesses = Guesses()
 
 
-def _seconds_to_wait(kind: str, who: str, per_minute: int) -> int:
-    limiter, item = _limiter(settings.REDIS_URL), RateLimitItemPerMinute(per_minute)
+def _seconds_to_wait(kind: str, who: str, item: RateLimitItemPerMinute) -> int:
+    limiter = _limiter(settings.REDIS_URL)
     if limiter.hit(item, kind, who):
         return 0
     free_at = limiter.get_window_stats(item, kind, who).reset_time
@@ -130,14 +146,17 @@ def _limiter(redis_url: str) -> SlidingWindowCounterRateLimiter:
     return SlidingWindowCounterRateLimiter(storage)
 
 
-def _network(address: str) -> str:
-    """Who holds one IPv6 address holds its /64."""
+def network(address: str) -> str:
+    """What limits count as one address: whoever has one IPv6 address has its /64 network."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
         return address
-    if parsed.version == 4:
+    if isinstance(parsed, ipaddress.IPv4Address):
         return address
+    # A listener for both protocols reports IPv4 addresses in this form: they share one /64.
+    if parsed.ipv4_mapped:
+        return str(parsed.ipv4_mapped)
     return str(ipaddress.ip_network(f"{address.partition('%')[0]}/64", strict=False))
 
 
