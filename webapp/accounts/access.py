@@ -1,8 +1,7 @@
-"""Who may use a page. What a view doesn't say is decided here, on the safe side.
+"""Who may use a page.
 
-A view is for the members of the workspace that the person looks at: reading is for viewers and up,
-anything that changes something for members and up. A view that is for fewer or for more people
-says so by one of the decorators.
+By default, viewers of the current workspace may read a page, and members may change things with it.
+Decorators allow fewer or more people.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ ROLES = {
 
 
 class PersonRequest(HttpRequest):
-    """A request of a signed-in person to a page of the workspace that they look at."""
+    """A request of a signed-in person to a page of their current workspace."""
 
     user: User
     workspace: Workspace
@@ -55,32 +54,32 @@ class TokenRequest(HttpRequest):
 
 
 def open_to_everybody(view: View) -> View:
-    """Shows nothing of any workspace, or has its own key (a secret in the address)."""
+    """For views that show nothing of any workspace, or are protected by a secret in the URL."""
     return _marked(view, Audience.EVERYBODY, Audience.EVERYBODY)
 
 
 def signed_in_only(view: View) -> View:
-    """About the person alone: no workspace is needed."""
+    """For views about the person: they need no workspace."""
     return _marked(view, Audience.SIGNED_IN, Audience.SIGNED_IN)
 
 
 def open_to_viewers(view: View) -> View:
-    """Viewers may also change something here, of their own."""
+    """For views in which viewers may also change their own settings."""
     return _marked(view, Audience.VIEWERS, Audience.VIEWERS)
 
 
 def members_only(view: View) -> View:
-    """A form that only they may send."""
+    """For forms that viewers may not open."""
     return _marked(view, Audience.MEMBERS, Audience.MEMBERS)
 
 
 def owners_only(view: View) -> View:
-    """Access, money settings, deletion."""
+    """For access, money settings and deletion."""
     return _marked(view, Audience.OWNERS, Audience.OWNERS)
 
 
 def changed_by_owners(view: View) -> View:
-    """Settings that every member may read."""
+    """For settings that viewers may read."""
     return _marked(view, Audience.VIEWERS, Audience.OWNERS)
 
 
@@ -91,7 +90,7 @@ def audience(view: Callable[..., Any], method: str) -> Audience:
 
 
 def belongs(membership: Membership | None, wanted: Audience) -> bool:
-    """Whether a signed-in person with this membership (None: in no workspace) is among `wanted`."""
+    """Whether a signed-in person with this membership (None: no workspace) belongs to `wanted`."""
     held = Audience.SIGNED_IN if membership is None else ROLES[membership.role]
     return held >= wanted
 

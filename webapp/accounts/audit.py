@@ -1,4 +1,5 @@
-"""Who changed what touches money, access or rules. Written in the transaction of the change."""
+"""The audit log: changes to money, access and rules. Entries are only added, in the transaction of
+the change."""
 
 from __future__ import annotations
 
@@ -18,12 +19,12 @@ def record(
     subject: str,
     change: Change | None = None,
 ) -> AuditEntry:
-    """Remember one change.
+    """Add an entry to the log.
 
     Args:
         actor: a person, a token, or None for the service itself.
         action: `thing.verb`, as in `token.created`.
-        subject: what was changed, in words that outlive it.
+        subject: what was changed, as text, which stays readable after it is deleted.
     """
     return AuditEntry.objects.create(
         workspace=workspace,
@@ -36,7 +37,7 @@ def record(
 
 
 def name_of(actor: User | Token | None) -> str:
-    """What an actor is called in rows that outlive the person or token."""
+    """The actor's name for rows that are kept after the person or token is deleted."""
     if actor is None:
         return "Trimtab"
     return actor.email if isinstance(actor, User) else f"token {actor}"

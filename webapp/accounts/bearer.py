@@ -19,7 +19,7 @@ _TOUCH_EVERY = timedelta(minutes=1)
 class Bearer(HttpBearer):
     """Accepts a valid token with one of `scopes`; sets `request.auth` to it."""
 
-    openapi_description = "A token of the workspace, as its settings show it once."
+    openapi_description = "A token of the workspace. The settings show it once."
 
     def __init__(self, *scopes: str) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Bearer(HttpBearer):
 
 
 def _valid(address: str, token_digest: str) -> Token | None:
-    """The token, unless there is none or its address has guessed too often (Problem 429)."""
+    """The valid token with this digest, if any. Raises Problem 429 after too many wrong ones."""
     rate_limits.guesses.refuse(address, token_digest)
     held = Token.objects.filter(workspace__deleted_at=None).select_related("workspace")
     known = held.filter(digest=token_digest).first()
@@ -54,7 +54,7 @@ def _valid(address: str, token_digest: str) -> Token | None:
 
 
 def _touch(token: Token) -> None:
-    """Remember the last use, at most once a minute: a write per upload would be waste."""
+    """Record the last use, at most once a minute, to save a write per upload."""
     now = timezone.now()
     if token.last_used_at is None or now - token.last_used_at > _TOUCH_EVERY:
         Token.objects.filter(pk=token.pk).update(last_used_at=now)

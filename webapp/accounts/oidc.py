@@ -1,7 +1,7 @@
-"""Sign-in by an OpenID Connect provider: whom it vouches for.
+"""Sign-in by an OpenID Connect provider.
 
-Authlib does the protocol (discovery, authorization code with PKCE, state, nonce, signature and
-claims of the ID token). Here is decided what its answer is worth.
+Authlib implements the protocol (discovery, authorization code with PKCE, state, nonce, signature
+and claims of the ID token). This module decides which answers are accepted.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ TIMEOUT_SECONDS = 10
 
 
 class ProviderError(Exception):
-    """The provider vouches for nobody; the message is for the person."""
+    """The provider didn't confirm a person; the message is for them."""
 
 
 def begin(request: HttpRequest) -> HttpResponse:
-    """Send the person to the provider. Raises ProviderError when it doesn't answer."""
+    """Send the person to the provider. Raises ProviderError if it doesn't answer."""
     back = settings.BASE_URL + reverse("accounts:oidc_return")
     try:
         answer: HttpResponse = _provider().authorize_redirect(request, back)
@@ -38,11 +38,11 @@ def begin(request: HttpRequest) -> HttpResponse:
 
 
 def verified_claims(request: HttpRequest) -> dict[str, Any]:
-    """What the provider says of the person who came back; `email` is verified and normalised.
+    """The provider's claims about the person; `email` is verified and normalised.
 
     Raises:
-        ProviderError: they declined, the answer isn't to our question, isn't the provider's, or
-            has no verified address.
+        ProviderError: the person declined, the answer belongs to no request of this browser, isn't
+            from the provider, or has no verified address.
     """
     try:
         claims = _claims(request)
@@ -58,7 +58,7 @@ def verified_claims(request: HttpRequest) -> dict[str, Any]:
 
 
 def _claims(request: HttpRequest) -> dict[str, Any]:
-    """Of the ID token; some providers keep the address for their userinfo endpoint."""
+    """The claims of the ID token; some providers send the address only by userinfo."""
     provider = _provider()
     token = provider.authorize_access_token(request, claims_options=_expected(provider))
     claims: dict[str, Any] = dict(token.get("userinfo") or {})
@@ -73,8 +73,8 @@ def _claims(request: HttpRequest) -> dict[str, Any]:
 
 
 def _expected(provider: DjangoOAuth2App) -> dict[str, Any]:
-    """The issuer that its own description names must be the one we asked (OpenID Connect
-    Discovery 1.0, section 4.3); the token must be from it and for us (Core 1.0, 3.1.3.7)."""
+    """The claims that the ID token must have: issuer and audience (OpenID Connect Core 1.0,
+    3.1.3.7). The provider's metadata must name the configured issuer (Discovery 1.0, 4.3)."""
     issuer = provider.load_server_metadata().get("issuer")
     if not isinstance(issuer, str) or issuer.rstrip("/") != settings.OIDC_ISSUER.rstrip("/"):
         raise ValueError("the description is of another issuer")
@@ -85,7 +85,7 @@ def _expected(provider: DjangoOAuth2App) -> dict[str, Any]:
 
 
 def _verified_address(claims: dict[str, Any]) -> str:
-    """Anybody can claim an address: only one that the provider has verified is linked."""
+    """Only an address that the provider has verified identifies an account."""
     email = claims.get("email")
     # Some send the text "true" here (Amazon Cognito's userinfo does).
     verified = claims.get("email_verified")
@@ -109,7 +109,7 @@ def _provider() -> DjangoOAuth2App:
 
 @cache
 def _registered(issuer: str, client_id: str, client_secret: str | None) -> DjangoOAuth2App:
-    """Keeps the provider's description and keys; unknown keys are asked for again."""
+    """Caches the provider's metadata and keys; unknown keys are fetched again."""
     return OAuth().register(
         "oidc",
         client_id=client_id,

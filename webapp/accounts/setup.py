@@ -1,4 +1,4 @@
-"""The first workspace, its owner, and the ways in that `manage.py up` prints."""
+"""The first workspace and its owner, and the sign-in link and token that `manage.py up` prints."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ LINK_LIFETIME = timedelta(hours=24)
 
 @transaction.atomic
 def first_workspace() -> Workspace:
-    """The oldest real workspace; made, with its owner, when there is none."""
+    """The oldest workspace without sample data; created with its owner if there is none."""
     return _workspace("My workspace", is_sample_data=False)
 
 
 @transaction.atomic
 def sample_workspace() -> Workspace:
-    """The workspace of simulated runs, marked as such."""
+    """The workspace of simulated runs."""
     return _workspace("Sample data", is_sample_data=True)
 
 
@@ -50,7 +50,7 @@ def _owner() -> User:
 
 
 def sign_in_link(workspace: Workspace) -> str:
-    """An absolute URL that signs the workspace's owner in, once, within a day."""
+    """A URL that signs the workspace's owner in, once, within a day."""
     owner = workspace.memberships.filter(role=Membership.OWNER).select_related("user").first()
     if owner is None:
         raise ValueError(f"{workspace} has no owner")
@@ -61,5 +61,5 @@ def sign_in_link(workspace: Workspace) -> str:
 
 
 def new_token(workspace: Workspace, name: str, scopes: list[str]) -> str:
-    """The plain text of a new token; it can't be shown again."""
+    """The plain text of a new token, which isn't stored."""
     return Token.make(workspace, name, scopes)[1]

@@ -1,4 +1,4 @@
-"""The workspaces of a person, and the settings of the one they look at."""
+"""The workspaces of a person, and the settings of the current one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from webapp.accounts.forms import NewWorkspaceForm, WorkspaceForm
 @signed_in_only
 @require_POST
 def switch(request: PersonRequest) -> HttpResponse:
-    """Look at another workspace of one's own; 404 for any other."""
+    """Switch to another workspace of the person; 404 for any other."""
     own = scope.workspaces_of(request.user)
     chosen = get_object_or_404(own, uuid=_uuid(request.POST.get("workspace", "")))
     request.session["workspace"] = chosen.pk
@@ -28,14 +28,14 @@ def switch(request: PersonRequest) -> HttpResponse:
 @signed_in_only
 @require_safe
 def no_workspace(request: HttpRequest) -> HttpResponse:
-    """Where a person lands who is a member of nothing (any more)."""
+    """The page of a person who isn't a member of any workspace."""
     return render(request, "accounts/no_workspace.html")
 
 
 @signed_in_only
 @require_http_methods(["GET", "POST"])
 def new_workspace(request: PersonRequest) -> HttpResponse:
-    """Whoever makes one owns it."""
+    """The creator becomes the owner."""
     form = NewWorkspaceForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         made = setup.new_workspace(form.cleaned_data["name"], request.user)
