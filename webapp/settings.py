@@ -67,6 +67,8 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "csp",
     "axes",
+    "django_otp",
+    "django_otp.plugins.otp_totp",
     "webapp",
     "webapp.database",
     "webapp.accounts",
@@ -94,8 +96,10 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django_otp.middleware.OTPMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "webapp.accounts.middleware.LastSeenMiddleware",
     "webapp.accounts.middleware.CurrentWorkspaceMiddleware",
     "webapp.accounts.middleware.AccessMiddleware",
     "axes.middleware.AxesMiddleware",
@@ -141,8 +145,8 @@ OIDC_NAME = env.text("OIDC_NAME", "your organisation")
 # Whose verified addresses become viewers without an invitation; empty: nobody's.
 OIDC_ALLOWED_DOMAINS = [name.lower() for name in env.names("OIDC_ALLOWED_DOMAINS")]
 
-# Sign-ins are slowed by address and account together, so that nobody can lock somebody else out.
-# Counted in the database: they hold when Redis starts afresh.
+# Wrong passwords are counted by network and account together, so that nobody can lock somebody else
+# out; in the database, so that a restart of Redis doesn't reset them.
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
     "django.contrib.auth.backends.ModelBackend",
@@ -156,6 +160,12 @@ AXES_LOCKOUT_CALLABLE = "webapp.accounts.views.sign_in.locked_out"
 AXES_RESET_ON_SUCCESS = True
 AXES_ENABLE_ADMIN = False
 AXES_VERBOSE = False
+# Sign-ins, right or wrong, of one address and of one account in 15 minutes, and password resets
+# that one address may request an hour; 0: any number. Counted in Redis.
+ADDRESS_SIGN_INS = env.integer("TRIMTAB_ADDRESS_SIGN_INS", 100)
+ACCOUNT_SIGN_INS = env.integer("TRIMTAB_ACCOUNT_SIGN_INS", 30)
+ADDRESS_PASSWORD_RESETS = env.integer("TRIMTAB_ADDRESS_PASSWORD_RESETS", 20)
+OTP_TOTP_ISSUER = "Trimtab"
 
 # Samples
 OBJECTS_URL = env.text("OBJECTS_URL") or str(DATA_DIR / "objects")
@@ -205,6 +215,7 @@ CELERY_TASK_QUEUES: dict[str, dict[str, str]] = {"evaluate": {}, "maintain": {}}
 CELERY_TASK_ROUTES = {
     "analysis.compact": {"queue": "maintain"},
     "notify.send": {"queue": "maintain"},
+    "notify.send_password_reset": {"queue": "maintain"},
     "prices.refresh": {"queue": "maintain"},
     "retention.round": {"queue": "maintain"},
     "rulebook.judge_again": {"queue": "maintain"},
@@ -229,6 +240,7 @@ CELERY_BEAT_SCHEDULE = {
         ("prices", "prices.refresh", 86_400),
         ("budgets", "spend.watch_budgets", 300),
         ("optimise", "database.optimise", 3_600),
+        ("sessions", "accounts.forget_expired_sessions", 86_400),
     )
 }
 

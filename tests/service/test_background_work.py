@@ -18,8 +18,9 @@ from webapp.analysis import compaction, queue
 from webapp.analysis.models import Analysis, Compaction
 from webapp.background import claims, conditions, handing_out
 from webapp.background.kinds import Kind, Limits, all_kinds
+from webapp.notify import password_reset
 from webapp.notify import queue as mails
-from webapp.notify.models import Mail
+from webapp.notify.models import Mail, PasswordReset
 from webapp.prices import refresh
 from webapp.prices.models import PriceRefresh
 from webapp.retention import rounds
@@ -54,6 +55,10 @@ def _rejudging(workspace: Workspace, agent: FakeAgent) -> None:
     rejudging.want(workspace)
 
 
+def _password_reset(workspace: Workspace, agent: FakeAgent) -> None:
+    PasswordReset.objects.create(email="ada@example.org")
+
+
 def _prices(workspace: Workspace, agent: FakeAgent) -> None:
     PriceRefresh.objects.create(name="ec2/us-east-1", wanted=1)
 
@@ -62,6 +67,7 @@ WORK: dict[str, tuple[Kind[Any], Callable[[Workspace, FakeAgent], None]]] = {
     "analysis": (queue.KIND, _analysis),
     "compaction": (compaction.KIND, _compaction),
     "mail": (mails.KIND, _mail),
+    "password_reset": (password_reset.KIND, _password_reset),
     "prices": (refresh.KIND, _prices),
     "rejudging": (rejudging.KIND, _rejudging),
     "retention": (rounds.KIND, _retention),

@@ -27,12 +27,21 @@ def _person(workspace: Workspace, email: str) -> Person:
     user = factories.member(workspace, email=email)
     client = Client()
     client.force_login(user)
+    # The first request lists the session: no later page pays for that.
+    client.get("/healthz")
     return Person(client, user, workspace)
 
 
 @pytest.fixture(autouse=True)
 def objects_in_a_folder_of_their_own(settings, tmp_path):
     settings.OBJECTS_URL = str(tmp_path / "objects")
+
+
+@pytest.fixture(autouse=True)
+def no_limits_of_sign_in(settings, monkeypatch):
+    """All tests come from one address and one person, and Redis outlives them."""
+    monkeypatch.setattr("webapp.accounts.passwords.TRIES_A_MINUTE", 0)
+    settings.ADDRESS_SIGN_INS = settings.ACCOUNT_SIGN_INS = settings.ADDRESS_PASSWORD_RESETS = 0
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from django.urls import path
 from tests.web import walk
 from webapp import urls
 from webapp.accounts.access import open_to_everybody, open_to_viewers
+from webapp.accounts.models import Membership, Token, User, Workspace
 from webapp.runs.models import Run
 
 
@@ -32,6 +33,28 @@ def test_a_page_is_for_whom_it_says(world, name):
 @pytest.mark.parametrize(("method", "path"), sorted(walk.SCOPES))
 def test_an_operation_is_for_the_tokens_that_it_says(world, method, path):
     assert walk.operation_problems(world, method, path) == []
+
+
+@pytest.mark.parametrize("person", ["member", "emigrant"])
+def test_a_removed_member_gets_no_answer(world, person):
+    """The emigrant is in another workspace, too, and stays signed in there."""
+    if person == "emigrant":
+        elsewhere = Workspace.objects.get(name="Elsewhere")
+        world.people[person] = walk._person(
+            person, (world.workspace, Membership.MEMBER), (elsewhere, Membership.OWNER)
+        )
+    user = User.objects.get(email=f"{person}@example.org")
+    tokens = [
+        Token.make(world.workspace, scope, [scope], created_by=user)[1]
+        for scope in walk.TOKEN_SCOPES
+    ]
+    client = world.people[person]
+    client.post("/workspace/", {"workspace": world.workspace.uuid})
+    assert client.get("/settings/members/").status_code == 200
+    held = Membership.objects.get(user=user, workspace=world.workspace)
+    world.people["owner"].post(f"/settings/members/{held.pk}/remove/")
+    assert walk.removal_problems(world, person, tokens) == []
+    assert client.get("/account/").status_code == (200 if person == "emigrant" else 302)
 
 
 def forgets_its_scope(_request: HttpRequest, run_id: str) -> HttpResponse:

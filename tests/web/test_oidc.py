@@ -10,6 +10,7 @@ import pytest
 from django.http import HttpResponse
 from django.test import Client
 from django.utils import timezone
+from django_otp.plugins.otp_totp.models import TOTPDevice
 from joserfc.jwk import RSAKey
 
 from tests.oidc_provider import CLIENT_ID, CLIENT_SECRET, Provider, serve
@@ -51,6 +52,15 @@ def test_a_member_comes_in_and_goes_where_they_wanted_to(provider, owner, anonym
     answer = come_back(anonymous, provider)
     assert (answer.status_code, answer["Location"]) == (302, "/settings/")
     assert "ada@example.org" in anonymous.get("/account/").content.decode()
+
+
+def test_it_asks_for_no_code_and_counts_where_two_factors_are_required(provider, owner, anonymous):
+    TOTPDevice.objects.create(user=owner.user, confirmed=True)
+    owner.workspace.requires_two_factor = True
+    owner.workspace.save()
+    assert owner.client.get("/").url.startswith("/sign-in/code/")
+    assert come_back(anonymous, provider)["Location"] == "/"
+    assert "Vision team" in anonymous.get("/").content.decode()
 
 
 def test_an_invited_person_gets_an_account_and_the_offered_seat(provider, owner, anonymous):

@@ -46,6 +46,7 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "accounts:sign_in": {"get": EVERYBODY, "post": EVERYBODY},
     "accounts:oidc_begin": {"get": EVERYBODY},
     "accounts:oidc_return": {"get": EVERYBODY},
+    "accounts:sign_in_code": {"get": EVERYBODY, "post": EVERYBODY},
     "accounts:use_link": {"get": EVERYBODY, "post": EVERYBODY},
     "accounts:sign_out": {"post": SIGNED_IN},
     "accounts:forgot_password": {"get": EVERYBODY, "post": EVERYBODY},
@@ -54,12 +55,19 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "accounts:switch_workspace": {"post": VIEWERS},
     "accounts:account": {"get": SIGNED_IN, "post": SIGNED_IN},
     "accounts:change_password": {"post": SIGNED_IN},
+    "accounts:sessions": {"get": SIGNED_IN},
+    "accounts:end_session": {"post": SIGNED_IN},
+    "accounts:end_all_sessions": {"post": SIGNED_IN},
+    "accounts:two_factor": {"get": SIGNED_IN, "post": SIGNED_IN},
+    "accounts:new_recovery_codes": {"post": SIGNED_IN},
+    "accounts:switch_off_two_factor": {"post": SIGNED_IN},
     "accounts:new_workspace": {"get": SIGNED_IN, "post": SIGNED_IN},
     "accounts:general": {"get": VIEWERS, "post": OWNERS},
     "accounts:members": {"get": VIEWERS, "post": OWNERS},
-    "accounts:leave": {"post": VIEWERS},
     "accounts:change_role": {"post": OWNERS},
-    "accounts:remove_member": {"post": OWNERS},
+    "accounts:require_two_factor": {"post": OWNERS},
+    "dashboard:leave": {"get": VIEWERS, "post": VIEWERS},
+    "dashboard:remove_member": {"get": OWNERS, "post": OWNERS},
     "accounts:withdraw_invitation": {"post": OWNERS},
     "accounts:tokens": {"get": VIEWERS, "post": MEMBERS},
     "accounts:revoke_token": {"post": OWNERS},
@@ -171,7 +179,8 @@ LISTS = {
     "dashboard:deleted",
     "accounts:general",
     "accounts:members",
-    "accounts:leave",
+    "accounts:require_two_factor",
+    "dashboard:leave",
     "accounts:tokens",
     "accounts:history",
     "accounts:history_csv",
@@ -250,6 +259,7 @@ def world() -> World:
         "job_uuid": run.job.uuid,
         "job_id": run.job.uuid,
         "secret": "no-such-secret",
+        "session_uuid": uuid4(),
         "unsubscribe_token": _mailed_to_somebody(workspace),
         "wheel_name": agent_wheel.name(),
         "session_id": uuid4(),
@@ -485,6 +495,10 @@ def operation_problems(world: World, method: str, path: str) -> list[str]:
     own = {
         scope: _token(world.workspace, scope) for scope in (Token.INGEST, Token.READ, Token.WRITE)
     }
+    for run in Run.objects.filter(workspace=world.workspace):
+        run.uploaders.set(Token.objects.filter(workspace=world.workspace, name=Token.INGEST))
+    # It uploaded to no run: for reading it is a stranger.
+    idle = _token(world.workspace, Token.INGEST)
     other = factories.workspace("Elsewhere too")
     foreign = Token.make(other, "all", [Token.INGEST, Token.READ, Token.WRITE])[1]
     client = Client(raise_request_exception=False)
@@ -503,6 +517,8 @@ def operation_problems(world: World, method: str, path: str) -> list[str]:
     answer = call(foreign)
     if SECRET.encode() in _sent(answer) or ("{" in path and answer.status_code < 400):
         found.append(f"answers {answer.status_code} to another workspace's token")
+    for at in (address, *world.addresses_by_name(path, route)) if method == "get" else ():
+        found += _wrong_without_upload(call(idle, at))
     for at in world.addresses_by_name(path, route):
         insider = own[sorted(SCOPES[method, path])[0]]
         for token, is_insider in ((insider, True), (foreign, False)):
@@ -510,5 +526,33 @@ def operation_problems(world: World, method: str, path: str) -> list[str]:
     return [f"{method.upper()} {path} {problem}" for problem in found]
 
 
+def _wrong_without_upload(answer: HttpResponse) -> Iterator[str]:
+    """Of a read with a token that may only upload, and uploaded to no run."""
+    if answer.status_code < 400 or SECRET.encode() in _sent(answer):
+        yield f"answers {answer.status_code} to an ingest token that uploaded to no run"
+
+
 def _token(workspace: Workspace, scope: str) -> str:
     return Token.make(workspace, scope, [scope])[1]
+
+
+def removal_problems(world: World, person: str, tokens: list[str]) -> list[str]:
+    """What still answers a member who was removed: any page or operation; empty: nothing."""
+    found = []
+    for name, route in pages().items():
+        for method in (each for each, wanted in AUDIENCES[name].items() if wanted >= VIEWERS):
+            answer = getattr(world.people[person], method)(
+                world.address(name, route), world.data(name, method)
+            )
+            is_own_list = person == "emigrant" and name in LISTS
+            if SECRET.encode() in _sent(answer) or (answer.status_code < 300 and not is_own_list):
+                found.append(f"{method.upper()} {name} answers {answer.status_code}")
+    client = Client(raise_request_exception=False)
+    for method, path in sorted(SCOPES):
+        address = world.address(path, path.lstrip("/").replace("{", "<").replace("}", ">"))
+        for token in tokens:
+            headers = {"Authorization": f"Bearer {token}"}
+            status = getattr(client, method)(address, headers=headers).status_code
+            if status != 401:
+                found.append(f"{method.upper()} {path} answers {status} to a revoked token")
+    return found

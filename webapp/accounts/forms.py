@@ -9,8 +9,9 @@ from django import forms
 from django.contrib.auth import password_validation
 from django.core.exceptions import ValidationError
 
-from webapp.accounts import setup
+from webapp.accounts import passwords, second_factor, setup
 from webapp.accounts.models import Membership, Token, User, Workspace
+from webapp.http import rate_limits
 
 EXPIRIES = [("30", "in 30 days"), ("90", "in 90 days"), ("365", "in a year"), ("", "never")]
 
@@ -25,7 +26,7 @@ class AddressForm(forms.Form):
 
 
 class NewPasswordForm(forms.Form):
-    """Checked against Django's validators, as of the person that it is for."""
+    """Checked by Django's validators, which know the person's name and address."""
 
     password = forms.CharField(label="New password", widget=forms.PasswordInput, strip=False)
     again = forms.CharField(label="Repeat the password", widget=forms.PasswordInput, strip=False)
@@ -48,7 +49,7 @@ class NewPasswordForm(forms.Form):
 
 
 class ChangePasswordForm(NewPasswordForm):
-    """Whoever has a password proves it; whoever came by a link has none yet."""
+    """People who have a password enter it first."""
 
     field_order = ("current", "password", "again")
     current = forms.CharField(label="Current password", widget=forms.PasswordInput, strip=False)
@@ -59,10 +60,65 @@ class ChangePasswordForm(NewPasswordForm):
             del self.fields["current"]
 
     def clean_current(self) -> str:
-        current: str = self.cleaned_data["current"]
-        if not self.user.check_password(current):
-            raise ValidationError("Wrong password.")
-        return current
+        return _right_password(self.user, self.cleaned_data["current"])
+
+
+class CodeForm(forms.Form):
+    """A code of the authenticator app, or a recovery code."""
+
+    code = forms.CharField(label="Code", max_length=64)
+
+
+class SetUpTwoFactorForm(CodeForm):
+    """The first code of an app. People who have a password confirm it, so that a stolen session
+    can't lock them out."""
+
+    password = forms.CharField(label="Password", widget=forms.PasswordInput, strip=False)
+
+    def __init__(self, user: User, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.user = user
+        self.fields["code"].label = "6-digit code from the app"
+        if not user.has_usable_password():
+            del self.fields["password"]
+
+    def clean_password(self) -> str:
+        return _right_password(self.user, self.cleaned_data["password"])
+
+
+class ConfirmForm(forms.Form):
+    """Confirms a change to two-factor sign-in: by password, or by a code without one."""
+
+    password = forms.CharField(label="Password", widget=forms.PasswordInput, strip=False)
+    code = forms.CharField(label="Code from the app, or a recovery code", max_length=64)
+
+    def __init__(self, user: User, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.user = user
+        del self.fields["code" if user.has_usable_password() else "password"]
+
+    def clean_password(self) -> str:
+        return _right_password(self.user, self.cleaned_data["password"])
+
+    def clean_code(self) -> str:
+        code: str = self.cleaned_data["code"]
+        try:
+            device = second_factor.accepted(self.user, code)
+        except second_factor.TooManyCodesError as error:
+            raise ValidationError(str(error)) from None
+        if device is None:
+            raise ValidationError("Wrong code.")
+        return code
+
+
+def _right_password(user: User, password: str) -> str:
+    """Raises ValidationError if it is wrong or was tried too often."""
+    wait = rate_limits.seconds_until_person_may("password", user.pk, passwords.TRIES_A_MINUTE)
+    if wait:
+        raise ValidationError(f"Too many tries. Try again in {wait} s.")
+    if not user.check_password(password):
+        raise ValidationError("Wrong password.")
+    return password
 
 
 class JoinForm(NewPasswordForm):
@@ -79,7 +135,7 @@ class PersonForm(forms.ModelForm):  # type: ignore[type-arg]
         labels = {"name": "Name", "email": "Address"}
 
     def __init__(self, *args: Any, **more: Any) -> None:
-        """An address proves who somebody is: only the first owner, who has none, may set it."""
+        """Only the first owner, who has no address yet, may set one: it identifies the account."""
         super().__init__(*args, **more)
         self.fields["email"].disabled = self.instance.email != setup.OWNER_EMAIL
 
@@ -100,6 +156,13 @@ class WorkspaceForm(forms.ModelForm):  # type: ignore[type-arg]
         return name
 
 
+class TwoFactorRequirementForm(forms.ModelForm):  # type: ignore[type-arg]
+    class Meta:
+        model = Workspace
+        fields = ("requires_two_factor",)
+        labels = {"requires_two_factor": "Require two-factor sign-in of all members"}
+
+
 class NewWorkspaceForm(forms.ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = Workspace
@@ -113,7 +176,7 @@ class InvitationForm(forms.Form):
 
 
 class TokenForm(forms.Form):
-    """`days` is a number of days as text; empty: it never expires."""
+    """`days` is a number of days as text; empty: the token never expires."""
 
     name = forms.CharField(label="Name", max_length=120)
     scopes = forms.MultipleChoiceField(

@@ -1,25 +1,33 @@
-"""Who is in a workspace: invitations, roles, leaving. Each change is written down."""
+"""Members of a workspace: invitations, roles, leaving, removal. Each change is in the audit log."""
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Collection
 from datetime import timedelta
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
-from webapp.accounts import audit
-from webapp.accounts.models import Invitation, Membership, User, Workspace, digest
+from webapp.accounts import audit, scope, sessions, tokens
+from webapp.accounts.models import (
+    Invitation,
+    Membership,
+    SignedInSession,
+    User,
+    Workspace,
+    digest,
+)
 
 INVITATION_LIFETIME = timedelta(days=7)
 
 
 @transaction.atomic
 def invite(workspace: Workspace, by: User, email: str, role: str) -> str:
-    """Offer a seat; the secret of its link, which is never seen again.
+    """Invite an address. Returns the secret of the link, which isn't stored.
 
-    Asking again for the same address makes a new link and ends the one before.
+    A second invitation of the same address replaces the first.
 
     Raises:
         ValidationError: that person is a member already.
@@ -49,7 +57,7 @@ def withdraw(invitation: Invitation, by: User) -> None:
 
 
 def open_invitation(secret: str) -> Invitation | None:
-    """None: used, withdrawn, expired or never made."""
+    """None: used, withdrawn, expired or unknown."""
     invitations = Invitation.objects.filter(
         digest=digest(secret), expires_at__gt=timezone.now(), workspace__deleted_at=None
     )
@@ -58,7 +66,7 @@ def open_invitation(secret: str) -> Invitation | None:
 
 @transaction.atomic
 def accept(invitation: Invitation, user: User) -> bool:
-    """The person takes the seat; the link is used up. False: it was, or was withdrawn."""
+    """Make the person a member; the link is used up. False: it was used or withdrawn before."""
     if not claim(invitation):
         return False
     join(invitation.workspace, user, invitation.role)
@@ -66,12 +74,12 @@ def accept(invitation: Invitation, user: User) -> bool:
 
 
 def claim(invitation: Invitation) -> bool:
-    """Use the link up. False: somebody was faster. Call in a transaction, then `join`."""
+    """Use the link up. False: another request was faster. Call in a transaction, then `join`."""
     return Invitation.objects.filter(pk=invitation.pk).delete()[0] > 0
 
 
 def join(workspace: Workspace, user: User, role: str) -> None:
-    """A new member; whoever is one already keeps the role."""
+    """Add a member. A person who is a member already keeps the role."""
     _, is_new = Membership.objects.get_or_create(
         workspace=workspace, user=user, defaults={"role": role}
     )
@@ -81,7 +89,7 @@ def join(workspace: Workspace, user: User, role: str) -> None:
 
 @transaction.atomic
 def change_role(membership: Membership, by: User, role: str) -> None:
-    """Raises ValidationError for the last owner, and for a role that isn't one."""
+    """Raises ValidationError for the last owner, and for an unknown role."""
     if role not in dict(Membership.ROLES):
         raise ValidationError(f"There is no role {role[:40]!r}.")
     before = membership.role
@@ -95,16 +103,32 @@ def change_role(membership: Membership, by: User, role: str) -> None:
 
 
 @transaction.atomic
-def remove(membership: Membership, by: User) -> None:
-    """By an owner, or by the person who leaves. Raises ValidationError for the last owner."""
+def remove(membership: Membership, by: User, kept_tokens: Collection[int] = ()) -> None:
+    """Remove a member, by an owner or by the person who leaves.
+
+    The tokens whose ids are in `kept_tokens` become those of the owner; the person's other tokens
+    in the workspace are revoked, also tokens created a moment ago. A person who was removed from
+    their last workspace is signed out everywhere.
+
+    Raises:
+        ValidationError: the last owner can't go.
+    """
     _keep_an_owner(membership)
-    action = "member.left" if membership.user_id == by.pk else "member.removed"
+    is_leaving = membership.user_id == by.pk
+    for token in scope.tokens_held_by(membership):
+        if token.pk in kept_tokens and not is_leaving:
+            tokens.keep(token, by)
+        else:
+            tokens.revoke(token, by)
+    action = "member.left" if is_leaving else "member.removed"
     audit.record(membership.workspace, by, action, membership.user.email)
     membership.delete()
+    if not is_leaving and not scope.workspaces_of(membership.user).exists():
+        sessions.end(SignedInSession.objects.filter(user=membership.user))
 
 
 def _keep_an_owner(membership: Membership) -> None:
-    """The rows of all owners are locked, so that the last two can't go at the same moment."""
+    """Locks the rows of all owners, so that the last two can't leave at the same moment."""
     owners = membership.workspace.memberships.filter(role=Membership.OWNER)
     others = [held for held in owners.select_for_update() if held.pk != membership.pk]
     if membership.role == Membership.OWNER and not others:

@@ -1,4 +1,4 @@
-"""Which workspace a person looks at, and whether the page is for them."""
+"""Which workspace a person is in, whether they may open the page, and when they were last seen."""
 
 from __future__ import annotations
 
@@ -9,18 +9,30 @@ from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.shortcuts import redirect, resolve_url
 
-from webapp.accounts import access, scope
+from webapp.accounts import access, scope, second_factor, sessions
 from webapp.accounts.access import Audience
-from webapp.accounts.models import Membership, Workspace
+from webapp.accounts.models import Membership, User, Workspace
 
 API = "api"
 """The namespace whose operations authenticate bearer tokens instead."""
 
 
+class LastSeenMiddleware:
+    """Keeps the list of a person's sessions current."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if request.user.is_authenticated:
+            sessions.seen(request, request.user)
+        return self.get_response(request)
+
+
 class CurrentWorkspaceMiddleware:
-    """Sets `request.membership` and `request.workspace`: the chosen one, else their first."""
+    """Sets `request.membership` and `request.workspace`: the chosen workspace, else the first."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -49,7 +61,7 @@ def _own(request: HttpRequest) -> QuerySet[Workspace]:
 
 
 class AccessMiddleware:
-    """Turns away whoever a view is not for; see `access`."""
+    """Refuses people whom a view is not for; see `access`."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -66,11 +78,24 @@ class AccessMiddleware:
         if not request.user.is_authenticated:
             return redirect_to_login(request.get_full_path())
         membership: Membership | None = request.membership  # type: ignore[attr-defined]
-        if access.belongs(membership, wanted):
-            return None
-        if membership is None:
-            return redirect("accounts:no_workspace")
-        raise PermissionDenied(_reason(wanted))
+        if not access.belongs(membership, wanted):
+            if membership is None:
+                return redirect("accounts:no_workspace")
+            raise PermissionDenied(_reason(wanted))
+        if wanted >= Audience.VIEWERS and membership and _lacks_second_factor(request, membership):
+            return _to_second_factor(request, request.user)
+        return None
+
+
+def _lacks_second_factor(request: HttpRequest, membership: Membership) -> bool:
+    return membership.workspace.requires_two_factor and not second_factor.is_satisfied(request)
+
+
+def _to_second_factor(request: HttpRequest, user: User) -> HttpResponse:
+    """To the code, or to the set-up if the person has no app yet; then back to this page."""
+    name = "accounts:sign_in_code" if second_factor.is_on(user) else "accounts:two_factor"
+    back = request.get_full_path() if request.method == "GET" else "/"
+    return redirect_to_login(back, resolve_url(name))
 
 
 def _is_operation(request: HttpRequest) -> bool:

@@ -8,8 +8,10 @@ import uuid
 from typing import Any, ClassVar
 
 from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
+from django.contrib.sessions.models import Session
 from django.db import models
 from django.utils import timezone
+from django_otp.models import Device, ThrottlingMixin
 
 
 class UserManager(BaseUserManager["User"]):
@@ -24,7 +26,7 @@ class UserManager(BaseUserManager["User"]):
 
 
 class User(AbstractBaseUser):
-    """A person. Known by the address; a password is optional (links sign in as well)."""
+    """A person, identified by the email address. A password is optional: links sign in as well."""
 
     EMAIL_FIELD = "email"
     email = models.EmailField(unique=True)
@@ -58,13 +60,15 @@ class Workspace(models.Model):
     )
     created_at = models.DateTimeField(default=timezone.now)
     keep_raw_days = models.PositiveIntegerField(null=True, blank=True, default=30)
-    """How long single samples are kept; None: for ever. So for the other two."""
+    """Days to keep single samples; None: no limit. The same for the other two."""
     keep_tiers_days = models.PositiveIntegerField(null=True, blank=True, default=365)
-    """How long 10 s and 60 s means, steps, events and artefacts are kept."""
+    """Days to keep 10 s and 60 s means, steps, events and artefacts."""
     keep_runs_days = models.PositiveIntegerField(null=True, blank=True, default=None)
-    """How long runs are kept with all that was found."""
+    """Days to keep runs with their findings."""
     deleted_at = models.DateTimeField(null=True, blank=True)
-    """Set: nobody gets in any more; it goes for good after a time to undo it."""
+    """When an owner deleted it: nobody can open it, and it can be restored for a week."""
+    requires_two_factor = models.BooleanField(default=False)
+    """Members open it only with a second factor, or after single sign-on."""
     members: models.ManyToManyField[User, Membership] = models.ManyToManyField(
         User, through="Membership", related_name="workspaces"
     )
@@ -96,7 +100,7 @@ class Membership(models.Model):
 
 
 class Invitation(models.Model):
-    """A seat that is offered to an address. Only the digest of its link is kept."""
+    """A membership offered to an email address. Only the digest of its link is stored."""
 
     workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="invitations")
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
@@ -121,12 +125,12 @@ class Invitation(models.Model):
 
 
 def digest(secret: str) -> str:
-    """How a token or sign-in link is stored: they are random, so one SHA-256 is enough."""
+    """How tokens, links and recovery codes are stored. They are random: one SHA-256 is enough."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 class Token(models.Model):
-    """A bearer token of an agent or script. Only its digest is kept."""
+    """A bearer token of an agent or script. Only its digest is stored."""
 
     INGEST, READ, WRITE = "ingest", "read", "write"
     workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="tokens")
@@ -135,6 +139,8 @@ class Token(models.Model):
     digest = models.CharField(max_length=64, unique=True)
     scopes = models.JSONField(default=list)
     created_by = models.ForeignKey(User, models.SET_NULL, null=True, blank=True)
+    kept_by = models.ForeignKey(User, models.SET_NULL, null=True, blank=True, related_name="+")
+    """The owner who kept it when its creator was removed. Its permissions don't grow by this."""
     created_at = models.DateTimeField(default=timezone.now)
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
@@ -147,7 +153,7 @@ class Token(models.Model):
     def make(
         cls, workspace: Workspace, name: str, scopes: list[str], **extra: Any
     ) -> tuple[Token, str]:
-        """A new token and its plain text, which is never seen again."""
+        """A new token and its plain text, which isn't stored."""
         plain = f"tt_{secrets.token_urlsafe(30)}"
         token = cls.objects.create(
             workspace=workspace,
@@ -164,7 +170,7 @@ class Token(models.Model):
 
     @property
     def is_an_owners(self) -> bool:
-        """Made by somebody who owns the workspace still: it may what only owners may."""
+        """Whether its creator is still an owner: then it has the permissions of owners."""
         owners = Membership.objects.filter(workspace=self.workspace, role=Membership.OWNER)
         return owners.filter(user=self.created_by).exists()
 
@@ -178,7 +184,7 @@ class Token(models.Model):
 
 
 class SignInLink(models.Model):
-    """A link that signs one person in, once."""
+    """A link that signs a person in once."""
 
     user = models.ForeignKey(User, models.CASCADE)
     digest = models.CharField(max_length=64, unique=True)
@@ -189,14 +195,56 @@ class SignInLink(models.Model):
         return f"sign-in link of {self.user}"
 
 
+class SignedInSession(models.Model):
+    """Where a session of Django's is used from; deleted with it."""
+
+    session = models.OneToOneField(Session, models.CASCADE, primary_key=True, related_name="+")
+    user = models.ForeignKey(User, models.CASCADE, related_name="sessions")
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    """Names it on pages: the session's key is a secret."""
+    address = models.GenericIPAddressField(null=True, blank=True)
+    user_agent = models.CharField(max_length=300, blank=True)
+    signed_in_at = models.DateTimeField(default=timezone.now)
+    last_seen_at = models.DateTimeField(default=timezone.now)
+
+    def __str__(self) -> str:
+        return f"session of {self.user}"
+
+
+class RecoveryCodes(ThrottlingMixin, Device):  # type: ignore[misc]
+    """Codes for a person who lost the phone; each can be used once. Only digests are stored."""
+
+    user = models.OneToOneField(User, models.CASCADE, related_name="recovery_codes")
+    digests = models.JSONField(default=list)
+
+    def __str__(self) -> str:
+        return f"recovery codes of {self.user}"
+
+    def get_throttle_factor(self) -> int:
+        """Seconds to wait after the first wrong code; doubles with each."""
+        return 1
+
+    def verify_token(self, token: str) -> bool:
+        """Use a code up. Call with the row locked."""
+        if not self.verify_is_allowed()[0]:
+            return False
+        if digest(token) not in self.digests:
+            self.throttle_increment(commit=True)
+            return False
+        self.digests.remove(digest(token))
+        self.throttle_reset(commit=False)
+        self.save()
+        return True
+
+
 class AuditEntry(models.Model):
-    """A change that touched money, access or rules: who, what, when, before and after."""
+    """A change to money, access or rules: who, what, when, before and after."""
 
     workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="audit_entries")
     at = models.DateTimeField(default=timezone.now)
     actor = models.ForeignKey(User, models.SET_NULL, null=True, blank=True)
     actor_name = models.CharField(max_length=300)
-    """Outlives the person or token."""
+    """Kept after the person or token is deleted."""
     action = models.CharField(max_length=64)
     subject = models.CharField(max_length=300)
     change = models.JSONField(default=dict, blank=True)

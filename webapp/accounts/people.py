@@ -1,4 +1,4 @@
-"""Accounts of people, by their address."""
+"""Accounts of people, by their email address."""
 
 from __future__ import annotations
 
@@ -17,11 +17,15 @@ def known(email: str) -> User | None:
     return User.objects.filter(email=User.normalised(email)).first()
 
 
+def active(user_id: int) -> User | None:
+    return User.objects.filter(pk=user_id, is_active=True).first()
+
+
 @transaction.atomic
 def join(invitation: Invitation, given: dict[str, Any]) -> User | None:
-    """A new account that takes the offered seat; `given` has name and password.
+    """Create the account of an invited person; `given` has name and password.
 
-    None: the seat was taken or withdrawn a moment ago.
+    None: the invitation was used or withdrawn a moment ago.
     """
     if not members.claim(invitation):
         return None
@@ -32,10 +36,10 @@ def join(invitation: Invitation, given: dict[str, Any]) -> User | None:
 
 @transaction.atomic
 def vouched_for(email: str, name: str) -> User | None:
-    """The account of an address that the provider has verified; None: they may not come in.
+    """The account of an address that the provider has verified; None: the person has no access.
 
-    Whoever is invited gets one, and the seats offered; so does who is of an allowed domain, as a
-    viewer. An existing account gains nothing here: whoever an owner removed stays out.
+    An invited person gets an account with the memberships offered. A person from an allowed domain
+    gets one as a viewer. An existing account gains nothing: removed members stay removed.
     """
     user = known(email)
     if user is not None:
@@ -63,7 +67,7 @@ def _is_of_an_allowed_domain(email: str) -> bool:
 
 
 def _let_in_as_viewer(user: User) -> None:
-    """Of the oldest workspace that isn't the sample's."""
+    """Add the person to the oldest workspace that isn't sample data."""
     kept = Workspace.objects.filter(is_sample_data=False, deleted_at=None)
     workspace = kept.order_by("pk").first()
     if workspace is not None:

@@ -1,4 +1,4 @@
-"""Tokens of agents and scripts: made, shown once, revoked."""
+"""Tokens of agents and scripts: created, shown once, kept by an owner, revoked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_TOKENS = 200
 def make(
     workspace: Workspace, by: User, name: str, scopes: list[str], days: int | None
 ) -> tuple[Token, str]:
-    """A new token and its plain text; `days` None: it never expires."""
+    """A new token and its plain text. With `days` None the token never expires."""
     expires_at = None if days is None else timezone.now() + timedelta(days=days)
     token, plain = Token.make(workspace, name, scopes, created_by=by, expires_at=expires_at)
     change = {"scopes": (None, scopes), "expires_at": (None, expires_at and str(expires_at))}
@@ -33,8 +33,22 @@ def revoke(token: Token, by: User) -> None:
     audit.record(token.workspace, by, "token.revoked", str(token))
 
 
+@transaction.atomic
+def keep(token: Token, by: User) -> None:
+    """Keep the token of a member who is removed: it stays valid.
+
+    The creator stays on record, so that a token doesn't gain the permissions of an owner while its
+    creator may still have a copy.
+    """
+    before = token.kept_by or token.created_by
+    token.kept_by = by
+    token.save(update_fields=["kept_by"])
+    change = {"kept_by": (before and before.email, by.email)}
+    audit.record(token.workspace, by, "token.kept", str(token), change)
+
+
 def may_revoke(membership: Membership, token: Token) -> bool:
-    """Owners any; members their own."""
+    """Owners may revoke any token, members their own."""
     if belongs(membership, Audience.OWNERS):
         return True
     return belongs(membership, Audience.MEMBERS) and token.created_by_id == membership.user_id

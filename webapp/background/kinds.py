@@ -15,6 +15,9 @@ from webapp.background.models import Claimable
 
 Row = TypeVar("Row", bound=Claimable)
 
+HIDDEN: Mapping[str, Any] = {"pk__in": ()}
+"""`Kind.shown` of a kind that isn't for owners: no page lists its rows."""
+
 
 @dataclass(frozen=True)
 class Limits:

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from webapp.accounts.access import PersonRequest, owners_only
 from webapp.background import claims, handing_out, overview
-from webapp.background.kinds import all_kinds, kind_called
+from webapp.background.kinds import HIDDEN, all_kinds, kind_called
 
 
 @owners_only
@@ -25,7 +25,7 @@ def background(request: PersonRequest) -> HttpResponse:
     context = {
         "page": overview.items(request.workspace, kinds, state, number, timezone.now()),
         "states": overview.WORDS.items(),
-        "kinds": all_kinds(),
+        "kinds": [each for each in all_kinds() if each.shown is not HIDDEN],
         "state": state,
         "kind": kind,
     }

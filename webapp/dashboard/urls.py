@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from webapp.dashboard.views import compare, deleted, job, jobs, jobs_csv, run
+from webapp.dashboard.views import compare, deleted, job, jobs, jobs_csv, removal, run
 
 app_name = "dashboard"
 urlpatterns = [
@@ -11,5 +11,9 @@ urlpatterns = [
     path("jobs/<uuid:job_uuid>/", job.job, name="job"),
     path("runs/<uuid:run_id>/", run.run, name="run"),
     path("compare/", compare.compare, name="compare"),
+    path("settings/members/leave/", removal.leave, name="leave"),
+    path(
+        "settings/members/<int:membership_id>/remove/", removal.remove_member, name="remove_member"
+    ),
     path("settings/deleted/", deleted.deleted, name="deleted"),
 ]

@@ -6,8 +6,14 @@ class NotifyConfig(AppConfig):
     label = "notify"
 
     def ready(self) -> None:
+        from webapp.accounts.signals import password_reset_asked
         from webapp.background.kinds import register
-        from webapp.notify import checks  # noqa: F401 - registers the system checks
-        from webapp.notify.queue import KIND
+        from webapp.notify import (
+            checks,  # noqa: F401 - registers the system checks
+            password_reset,
+            queue,
+        )
 
-        register(KIND)
+        register(queue.KIND)
+        register(password_reset.KIND)
+        password_reset_asked.connect(password_reset.request)

@@ -105,3 +105,21 @@ class Mail(Claimable):
 
     def __str__(self) -> str:
         return f"{self.kind} to {self.user}: {self.about}"
+
+
+class PasswordReset(Claimable):
+    """A request for a link to a new password. The worker looks for the account: the request takes
+    the same time whether or not there is one."""
+
+    wanted = models.PositiveBigIntegerField(default=1)
+    email = models.EmailField()
+    """As requested, normalised."""
+    created_at = models.DateTimeField(default=timezone.now)
+    granted_at = models.DateTimeField(null=True, blank=True)
+    """When it was counted as one of the account's mails of this hour; None: no mail."""
+
+    class Meta(Claimable.Meta):
+        indexes = [*Claimable.Meta.indexes, models.Index(fields=["email", "created_at"])]
+
+    def __str__(self) -> str:
+        return f"password reset of {self.email}"

@@ -10,6 +10,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
+from webapp.accounts import sessions
 from webapp.accounts.access import PersonRequest, signed_in_only
 from webapp.accounts.forms import ChangePasswordForm, PersonForm
 from webapp.accounts.models import User
@@ -35,7 +36,7 @@ def account(request: PersonRequest) -> HttpResponse:
 @require_POST
 @sensitive_post_parameters()
 def change_password(request: PersonRequest) -> HttpResponse:
-    """This session goes on; all others of the person end."""
+    """Set a new password. All other sessions of the person end."""
     user: User = request.user
     form = ChangePasswordForm(user, request.POST)
     if not form.is_valid():
@@ -43,6 +44,8 @@ def change_password(request: PersonRequest) -> HttpResponse:
     user.set_password(form.cleaned_data["password"])
     user.save(update_fields=["password"])
     update_session_auth_hash(request, user)
+    sessions.begin(request, user)
+    sessions.end_others(request, user)
     messages.success(request, "Password set. You are signed out on all other devices.")
     return redirect("accounts:account")
 

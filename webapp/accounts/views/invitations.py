@@ -1,9 +1,9 @@
-"""Taking the seat that a link offers."""
+"""Joining a workspace by an invitation."""
 
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
@@ -20,7 +20,7 @@ from webapp.accounts.views.sign_in import enter, remember
 @never_cache
 @sensitive_post_parameters()
 def accept_invitation(request: HttpRequest, secret: str) -> HttpResponse:
-    """A new person makes an account; one who has it signs in first, with the invited address."""
+    """A new person creates an account; a person with an account signs in first."""
     invitation = members.open_invitation(secret)
     if invitation is None:
         return _page(request, None, {}, 410)
@@ -47,7 +47,8 @@ def _join(request: HttpRequest, invitation: Invitation, invited: User | None) ->
 
 
 def _enter(request: HttpRequest, invitation: Invitation, user: User) -> HttpResponse:
-    answer = enter(request, user)
+    is_signed_in = request.user.pk == user.pk
+    answer = redirect("dashboard:jobs") if is_signed_in else enter(request, user)
     request.session["workspace"] = invitation.workspace_id
     return answer
 

@@ -1,4 +1,4 @@
-"""The people of a workspace, and those who are invited."""
+"""Members and invitations of a workspace."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import ValidationError
+from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from webapp.accounts import mails, members, scope
-from webapp.accounts.access import PersonRequest, changed_by_owners, open_to_viewers, owners_only
-from webapp.accounts.forms import InvitationForm
+from webapp.accounts import audit, mails, members, scope, second_factor
+from webapp.accounts.access import PersonRequest, changed_by_owners, owners_only
+from webapp.accounts.forms import InvitationForm, TwoFactorRequirementForm
 from webapp.accounts.models import Membership
 
 
@@ -23,7 +24,7 @@ from webapp.accounts.models import Membership
 @require_http_methods(["GET", "POST"])
 @never_cache
 def list_members(request: PersonRequest) -> HttpResponse:
-    """Everybody; owners invite here. The new link is shown this once."""
+    """List the members; owners invite here. A new link is shown once."""
     form = InvitationForm(request.POST or None)
     link = _invite(request, form) if request.method == "POST" and form.is_valid() else ""
     context = {
@@ -32,12 +33,14 @@ def list_members(request: PersonRequest) -> HttpResponse:
         "memberships": scope.memberships_of(request.workspace).order_by("user__email"),
         "invitations": scope.invitations_of(request.workspace) if request.is_owner else [],
         "roles": Membership.ROLES,
+        "with_two_factor": second_factor.people_with(request.workspace) if request.is_owner else (),
+        "requirement": TwoFactorRequirementForm(instance=request.workspace),
     }
     return render(request, "accounts/members.html", context)
 
 
 def _invite(request: PersonRequest, form: InvitationForm) -> str:
-    """The link of the invitation; empty with the reason in the form."""
+    """The link of the new invitation; empty with the reason in the form."""
     email, role = form.cleaned_data["email"], form.cleaned_data["role"]
     try:
         secret = members.invite(request.workspace, request.user, email, role)
@@ -75,24 +78,19 @@ def change_role(request: PersonRequest, membership_id: int) -> HttpResponse:
 
 @owners_only
 @require_POST
-def remove_member(request: PersonRequest, membership_id: int) -> HttpResponse:
-    membership = get_object_or_404(scope.memberships_of(request.workspace), pk=membership_id)
-    return _remove(request, membership)
-
-
-@open_to_viewers
-@require_POST
-def leave(request: PersonRequest) -> HttpResponse:
-    return _remove(request, request.membership)
-
-
-def _remove(request: PersonRequest, membership: Membership) -> HttpResponse:
-    try:
-        members.remove(membership, request.user)
-    except ValidationError as error:
-        messages.error(request, error.message)
-        return redirect("accounts:members")
-    messages.success(request, f"{membership.user} is no longer a member of {membership.workspace}.")
-    return redirect(
-        "dashboard:jobs" if membership.user_id == request.user.pk else "accounts:members"
-    )
+def require_two_factor(request: PersonRequest) -> HttpResponse:
+    """Require two factors of all members, or no longer."""
+    workspace = request.workspace
+    before = workspace.requires_two_factor
+    form = TwoFactorRequirementForm(request.POST, instance=workspace)
+    form.full_clean()
+    wanted = form.cleaned_data["requires_two_factor"]
+    if wanted and not second_factor.is_satisfied(request):
+        messages.error(request, "Set up your own two-factor sign-in first, then require it.")
+        return redirect("accounts:two_factor")
+    with transaction.atomic():
+        form.save()
+        change = {"requires_two_factor": (before, wanted)}
+        audit.record(workspace, request.user, "workspace.changed", workspace.name, change)
+    messages.success(request, "Saved.")
+    return redirect("accounts:members")

@@ -1,6 +1,6 @@
-"""Sign-in by the OpenID Connect provider of the house.
+"""Sign-in by an OpenID Connect provider.
 
-The protocol's library takes 25 MB: only a service that has a provider loads it.
+The protocol's library takes 25 MB, so it is imported only if a provider is set.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 
 from webapp.accounts import people
 from webapp.accounts.access import open_to_everybody
-from webapp.accounts.views.sign_in import enter, sign_in_page
+from webapp.accounts.views.sign_in import enter_by_provider, sign_in_page
 
 UNKNOWN = (
     "{email} has no account and no invitation here. Ask an owner of a workspace for an invitation."
@@ -24,7 +24,7 @@ UNKNOWN = (
 @require_safe
 @never_cache
 def oidc_begin(request: HttpRequest) -> HttpResponse:
-    """A link, not a form: by our own policy browsers let no form lead to another site."""
+    """A link, not a form: our content security policy forbids forms that lead to another site."""
     if not settings.OIDC_ISSUER:
         return redirect("accounts:sign_in")
     from webapp.accounts import oidc
@@ -39,7 +39,7 @@ def oidc_begin(request: HttpRequest) -> HttpResponse:
 @require_safe
 @never_cache
 def oidc_return(request: HttpRequest) -> HttpResponse:
-    """Where the provider sends people back to."""
+    """The provider sends people back here."""
     if not settings.OIDC_ISSUER:
         return redirect("accounts:sign_in")
     from webapp.accounts import oidc
@@ -51,4 +51,4 @@ def oidc_return(request: HttpRequest) -> HttpResponse:
     user = people.vouched_for(claims["email"], str(claims.get("name") or ""))
     if user is None:
         return sign_in_page(request, status=403, problem=UNKNOWN.format(email=claims["email"]))
-    return enter(request, user)
+    return enter_by_provider(request, user)

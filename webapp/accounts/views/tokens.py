@@ -16,7 +16,7 @@ from webapp.accounts.forms import TokenForm
 from webapp.accounts.models import Token
 
 MAY = (
-    (Token.INGEST, "Send runs", "for agents; includes reading the summary of the run"),
+    (Token.INGEST, "Send runs", "for agents; also reads the runs that it sent"),
     (Token.READ, "Read", "jobs, runs, costs and findings through the API"),
     (
         Token.WRITE,
@@ -29,10 +29,10 @@ MAY = (
 @require_http_methods(["GET", "POST"])
 @never_cache
 def list_tokens(request: PersonRequest) -> HttpResponse:
-    """Everybody sees which there are; members make new ones, each shown this once."""
+    """List the tokens. Members create new ones, each shown once."""
     form = TokenForm(request.POST or None, initial={"scopes": [Token.INGEST], "days": "365"})
     plain = _make(request, form) if request.method == "POST" and form.is_valid() else ""
-    listed = scope.tokens_of(request.workspace).select_related("created_by")
+    listed = scope.tokens_of(request.workspace).select_related("created_by", "kept_by")
     context = {
         "form": form,
         "plain": plain,

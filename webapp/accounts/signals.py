@@ -1,0 +1,6 @@
+"""What packages above this one need to know of accounts."""
+
+from django.dispatch import Signal
+
+password_reset_asked = Signal()
+"""A link to a new password is requested for `email`, which may have no account."""
