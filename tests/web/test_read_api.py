@@ -79,7 +79,11 @@ def test_recommendations_come_with_their_interval(owner, run):
 
 
 def test_an_agent_may_read_the_run_that_it_uploads(owner, run):
-    assert _get(owner.workspace, f"/runs/{run.pk}", "ingest").status_code == 200
+    address = f"/runs/{run.pk}"
+    assert _get(owner.workspace, address, "ingest").status_code == 404
+    headers = _bearer(owner.workspace, "ingest")
+    run.uploaders.set(Token.objects.all())
+    assert Client().get(f"/api/v1{address}", headers=headers).status_code == 200
 
 
 def test_an_agent_may_not_list_the_jobs(owner):

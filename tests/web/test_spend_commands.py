@@ -193,6 +193,8 @@ def test_a_run_that_is_not_there_is_said_and_is_an_error(job, capsys, run):
 def test_a_token_of_agents_may_ask_for_a_cost_and_not_compare(service, job, capsys, monkeypatch):
     monkeypatch.setenv("TRIMTAB_TOKEN", Token.make(job.workspace, "agent", [Token.INGEST])[1])
     a, b = pair(job, "1", "2")
+    assert say(capsys, "cost", a)[0] == 2
+    Run.objects.get(number=1).uploaders.set(Token.objects.filter(name="agent"))
     assert say(capsys, "cost", a)[0] == 0
     code, _, errors = say(capsys, "compare", a, b)
     assert code == 2

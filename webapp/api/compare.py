@@ -17,7 +17,7 @@ from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
 from webapp.analysis.selectors.comparison import ComparedRuns, compared
 from webapp.analysis.selectors.cost_lines import CostLine, cost_lines
-from webapp.api import run_money
+from webapp.api import readable, run_money
 from webapp.api.amounts import money
 from webapp.api.description import problem
 from webapp.http.problems import Problem
@@ -138,7 +138,8 @@ def get_cost(
     request: TokenRequest,
     run: str = Query(..., max_length=400, description=_REFERENCE),  # type: ignore[type-arg]
 ) -> dict[str, Any]:
-    named = scope.run_called(request.auth.workspace, run)
+    """A token with the scope `ingest` but not `read` reads only the runs that it uploaded to."""
+    named = readable.run(request.auth, run)
     return {
         **_run(named),
         "cost_is_at_least": named.state in (Run.RUNNING, Run.LOST),

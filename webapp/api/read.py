@@ -18,7 +18,7 @@ from webapp.advice.models import Recommendation
 from webapp.advice.selectors.recommendations import recommendations_of
 from webapp.analysis.models import Judgement
 from webapp.analysis.selectors.findings import analysis_of, findings_of
-from webapp.api import ledger, run_money
+from webapp.api import ledger, readable, run_money
 from webapp.api.amounts import money
 from webapp.api.schemas import JobsOut, RunOut
 from webapp.runs import resource, scope
@@ -38,8 +38,9 @@ _CURSOR = "`next_cursor` of the previous page."
     summary="One run: state, cost, findings, recommendations",
 )
 def get_run(request: TokenRequest, run_id: UUID) -> dict[str, Any]:
-    """Answers 404 for a run of another workspace."""
-    return run_document(scope.run_or_404(request.auth.workspace, run_id))
+    """Answers 404 for a run of another workspace. A token with the scope `ingest` but not `read`
+    reads only the runs that it uploaded to."""
+    return run_document(readable.run(request.auth, str(run_id)))
 
 
 @router.get("/jobs", response=JobsOut, summary="The workspace's jobs")

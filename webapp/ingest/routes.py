@@ -14,7 +14,7 @@ from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
 from webapp.directives import delivery
 from webapp.http.problems import Problem
-from webapp.ingest import accept, artefacts, description, resend
+from webapp.ingest import accept, artefacts, description, resend, uploaders
 from webapp.ingest.bodies import decoded
 from webapp.runs import resource
 
@@ -35,6 +35,7 @@ def put_declaration(request: HttpRequest, run_id: UUID) -> dict[str, Any]:
     declaration = decoded(decode_declaration, request)
     _must_match("run_id", run_id, declaration.run_id)
     accept.declaration(request.auth.workspace, declaration)  # type: ignore[attr-defined]
+    uploaders.remember(request.auth, run_id)  # type: ignore[attr-defined]
     return _answer(duplicate=False)
 
 
@@ -53,6 +54,7 @@ def put_segment(request: HttpRequest, run_id: UUID, session_id: UUID, seq: int) 
     _must_hold_something(segment)
     upload = accept.Upload(segment, request.body, _sent_at_ns(request))
     duplicate = accept.segment(request.auth.workspace, upload)  # type: ignore[attr-defined]
+    uploaders.remember(request.auth, run_id)  # type: ignore[attr-defined]
     refused = [{"name": r.name, "reason": r.reason} for r in segment.refused]
     asked = delivery.pending(session_id)
     again = resend.missing(upload, request.headers.get(resend.HEADER, ""))
@@ -77,6 +79,7 @@ def put_artefact(
     with artefacts.received(request, sha256) as file:
         workspace = request.auth.workspace  # type: ignore[attr-defined]
         duplicate = artefacts.keep(workspace, run_id, sha256, said, file)
+    uploaders.remember(request.auth, run_id)  # type: ignore[attr-defined]
     return _answer(duplicate=duplicate)
 
 

@@ -12,7 +12,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from advisor.run_summary import RunSummary
-from webapp.accounts.models import User, Workspace
+from webapp.accounts.models import Token, User, Workspace
 from webapp.database.money import UsdField
 from webapp.runs.fields import RunSummaryField
 
@@ -105,6 +105,8 @@ class Run(models.Model):
     workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="runs")
     job = models.ForeignKey(Job, models.CASCADE, related_name="runs")
     number = models.PositiveIntegerField()
+    uploaders = models.ManyToManyField(Token, related_name="+")
+    """Tokens that uploaded to it, as far as known: they may read it."""
     owner = models.CharField(max_length=120, blank=True)
     tags = models.JSONField(default=dict, blank=True)
     parameters = models.JSONField(default=dict, blank=True)

@@ -1,4 +1,4 @@
-"""What a person may see. Every page and every API read starts here."""
+"""What a person or token may see. Every page and every API read starts here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.http import Http404
 
-from webapp.accounts.models import Workspace
+from webapp.accounts.models import Token, Workspace
 from webapp.runs.models import Artefact, Job, Run
 
 
@@ -18,11 +18,15 @@ def jobs_of(workspace: Workspace | None) -> QuerySet[Job]:
     return Job.objects.filter(workspace=workspace, deleted_at=None, merged_into=None)
 
 
-def runs_of(workspace: Workspace | None) -> QuerySet[Run]:
-    """The runs of a workspace with their jobs, without deleted ones. Empty without a workspace."""
-    if workspace is None:
+def runs_of(reader: Workspace | Token | None) -> QuerySet[Run]:
+    """The runs of a workspace, or those that a token may read, with their jobs, without deleted
+    ones. A token without the scope `read` reads only the runs that it uploaded to."""
+    if reader is None:
         return Run.objects.none()
-    return Run.objects.filter(workspace=workspace).present().select_related("job")
+    if isinstance(reader, Token):
+        runs = runs_of(reader.workspace)
+        return runs if reader.allows(Token.READ) else runs.filter(uploaders=reader)
+    return Run.objects.filter(workspace=reader).present().select_related("job")
 
 
 def every_job_of(workspace: Workspace) -> QuerySet[Job]:
@@ -48,21 +52,21 @@ def in_order_of_appearance(jobs: QuerySet[Job]) -> QuerySet[Job]:
     return jobs.annotate(run_count=present, last_run=Subquery(newest)).order_by("pk")
 
 
-def run_or_404(workspace: Workspace | None, run_id: UUID | str) -> Run:
+def run_or_404(reader: Workspace | Token | None, run_id: UUID | str) -> Run:
     """404 for another workspace's run and for a malformed id, as for a run that doesn't exist."""
     try:
-        return runs_of(workspace).get(pk=UUID(str(run_id)))
+        return runs_of(reader).get(pk=UUID(str(run_id)))
     except (ValueError, Run.DoesNotExist):
         raise Http404("There is no such run in this workspace.") from None
 
 
-def run_called(workspace: Workspace | None, reference: str) -> Run:
+def run_called(reader: Workspace | Token | None, reference: str) -> Run:
     """A run by its id or as `JOB#NUMBER`, with the job's name or the name that its agents send."""
     name, _, number = reference.rpartition("#")
     if not name or not number.isdecimal():
-        return run_or_404(workspace, reference)
+        return run_or_404(reader, reference)
     called = Q(job__name=name) | Q(job__key=name)
-    run = runs_of(workspace).filter(called, number=int(number[:9])).first()
+    run = runs_of(reader).filter(called, number=int(number[:9])).first()
     if run is None:
         raise Http404("There is no such run in this workspace.")
     return run

@@ -15,11 +15,7 @@ def as_lines(tags: Mapping[str, object]) -> str:
 
 
 def from_lines(text: str) -> dict[str, str]:
-    """Parse tags. A line without `=` is a key with an empty value.
-
-    Raises:
-        ValueError: too many tags, a line without a key, or text that is too long.
-    """
+    """Parse tags. A line without `=` is a key with an empty value. Raises ValueError as `check`."""
     tags: dict[str, str] = {}
     for line in filter(None, map(str.strip, text.split("\n"))):
         key, _, value = line.partition("=")
@@ -29,8 +25,7 @@ def from_lines(text: str) -> dict[str, str]:
 
 
 def check(tags: Mapping[str, str]) -> None:
-    """Raises:
-    ValueError: too many tags, an empty key, or text that is too long."""
+    """Raises ValueError: too many tags, an empty key, or text that is too long."""
     if len(tags) > MOST_TAGS:
         raise ValueError(f"{len(tags)} tags are too many; the limit is {MOST_TAGS}.")
     for key, value in tags.items():

@@ -1,0 +1,27 @@
+"""Which tokens uploaded to which runs: what a token with only the scope `ingest` may read."""
+
+from __future__ import annotations
+
+import time
+from uuid import UUID
+
+from webapp.accounts.models import Token
+from webapp.runs.models import Run
+
+KNOWN_SECONDS = 600
+MOST_KNOWN = 10_000
+_known: dict[tuple[int, UUID], float] = {}
+"""What this process wrote lately, so that an upload needs no look-up."""
+
+
+def remember(token: Token, run_id: UUID) -> None:
+    """The token may read the run. Call after an upload; each further upload repeats it."""
+    now = time.monotonic()
+    if now - _known.get((token.pk, run_id), -KNOWN_SECONDS) < KNOWN_SECONDS:
+        return
+    Run.uploaders.through.objects.bulk_create(
+        [Run.uploaders.through(run_id=run_id, token_id=token.pk)], ignore_conflicts=True
+    )
+    if len(_known) >= MOST_KNOWN:
+        _known.clear()
+    _known[token.pk, run_id] = now
