@@ -17,6 +17,7 @@ from webapp.accounts.models import Workspace
 from webapp.analysis import queue
 from webapp.directives import delivery
 from webapp.http.problems import Problem
+from webapp.ingest import bounds
 from webapp.runs import models as rows
 from webapp.runs import progress, registration
 
@@ -82,12 +83,13 @@ def segment(workspace: Workspace, upload: Upload) -> bool:
     """Make one segment durable; True if it already was.
 
     Raises:
-        Problem: 404 if the run or session is another workspace's; 409 if this seq was already
-            taken with another body.
+        Problem: 400 if it is out of bounds; 404 if the run or session is another workspace's; 409
+            if this seq was already taken with another body.
     """
     if known := _known(workspace, upload):
         _heal(workspace, known, upload)
         return True
+    bounds.check(upload.segment)
     refuse_foreign(workspace, upload.segment.run_id)
     open_store(settings.OBJECTS_URL).put(upload.object_key, upload.body)
     with transaction.atomic():
