@@ -17,11 +17,12 @@ from advisor.offline.document import as_document
 from advisor.offline.reading import Folder, FolderError, StoredRun, read_folder
 from advisor.offline.report import as_text
 from advisor.sizing.demand import BALANCED, PRESETS
+from advisor.store.room import TooLargeError
 
 ANALYSED, NOT_ANALYSED, PARTLY_UNREADABLE = 0, 2, 3
 EXIT_CODES = """exit codes:
   0  analysed
-  2  nothing was analysed: no such folder, no samples in it, or wrong options
+  2  nothing was analysed: no such folder, no samples in it, wrong options, or the run is too large
   3  analysed, but parts of the run can't be read; they are named on stderr
 """
 
@@ -38,7 +39,11 @@ def main(words: Sequence[str] | None = None) -> int:
     for part in folder.unreadable:
         print(f"trimtab: can't be read: {part}", file=sys.stderr)
     preset = PRESETS[arguments.preset]
-    report = analyse(run, _stated(arguments), preset, datetime.now(UTC))
+    try:
+        report = analyse(run, _stated(arguments), preset, datetime.now(UTC))
+    except TooLargeError as error:
+        print(f"trimtab: the run is too large to judge: it has {error}", file=sys.stderr)
+        return NOT_ANALYSED
     print(json.dumps(as_document(report), indent=2) if arguments.json else as_text(report))
     return PARTLY_UNREADABLE if folder.unreadable else ANALYSED
 

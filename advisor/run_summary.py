@@ -53,6 +53,10 @@ class RunSummary:
     phase_seconds: dict[str, float] = field(default_factory=dict)
     unreadable: int | None = None
     """Stored objects that could not be read."""
+    unsampled_seconds: float | None = None
+    """Of which nothing was ever stored, but for short gaps."""
+    too_large: str = ""
+    """Of what the run has too much to be judged, in words; empty: it was judged."""
     missing_segments: int | None = None
     """Segments that an agent announced but that didn't arrive."""
     usd_per_hour: Decimal | None = None

@@ -12,6 +12,7 @@ from rules.registry import all_rules
 from rules.rule import Numbers, Rule, Values, Verdict, values_hash
 
 logger = logging.getLogger(__name__)
+_TOO_LARGE = "is_too_large"
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,24 @@ def evaluate(
     """
     chosen = all_rules().values() if rules is None else rules
     return [_evaluate_one(rule, frame, parameters.get(rule.id, {})) for rule in chosen]
+
+
+def too_large(
+    reason: str, parameters: Mapping[str, Values], rules: Iterable[Rule] | None = None
+) -> list[Judgement]:
+    """The judgements of a run that was not read, since it has too much of something.
+
+    Args:
+        reason: of what, in words: "more than 60,000 series".
+    """
+    chosen = all_rules().values() if rules is None else rules
+    numbers = Numbers({_TOO_LARGE: 1.0}, missing=(reason,))
+    return [_judged(rule, numbers, parameters.get(rule.id, {})) for rule in chosen]
+
+
+def _judged(rule: Rule, numbers: Numbers, overrides: Values) -> Judgement:
+    values = rule.values(overrides)
+    return Judgement(rule.id, rule.version, values, numbers, _verdict(rule, numbers, values))
 
 
 def judge_again(rule: Rule, numbers: Numbers, values: Values | None = None) -> Judgement:
@@ -77,6 +96,8 @@ def _evaluate_one(rule: Rule, frame: RunFrame, overrides: Values) -> Judgement:
 
 
 def _verdict(rule: Rule, numbers: Numbers, values: Values) -> Verdict:
+    if numbers.known(_TOO_LARGE):
+        return Verdict("insufficient_data", f"Too large to judge: {', '.join(numbers.missing)}.")
     try:
         verdict = rule.judge(numbers, values)
     except Exception as error:

@@ -51,9 +51,11 @@ class NodeFrame:
 
     Attributes:
         samples: float64, index = seconds since the start of the run on an even grid of
-            `RunFrame.resolution_seconds`, a column a series; NaN is unknown, never zero.
-        steps: `STEP_COLUMNS`; a row is one step, or `count` steps with their mean duration and mean
-            data wait if there were too many. NaN data wait or samples: not measured.
+            `RunFrame.resolution_seconds`, a column a series; NaN is unknown, never zero. Cells of
+            hours of which nothing is stored are left out.
+        steps: `STEP_COLUMNS`; a row is one step, or `count` steps with their mean duration and
+            mean data wait where they were too many to keep singly. NaN data wait or samples:
+            not measured.
         events: `EVENT_COLUMNS`, in time order; `data` is a dict.
         intervals: when this node was held, seconds since the start of the run.
     """
@@ -141,6 +143,13 @@ class RunFrame:
     final: bool
     """The run has ended and nothing is known to be missing."""
     nodes: Mapping[str, NodeFrame] = field(default_factory=dict)
+
+    @property
+    def unsampled_seconds(self) -> float:
+        """The time that has no cells on any node: nothing of it is stored."""
+        cells = max((len(node.samples.index) for node in self.nodes.values()), default=0)
+        seen = cells * self.resolution_seconds
+        return max(self.duration_seconds - seen, 0.0) if cells else 0.0
 
     @cached_property
     def steps(self) -> pd.DataFrame:

@@ -23,21 +23,24 @@ from rules.training_loop import phase_spans
 Floats = NDArray[np.float64]
 AS_RULES = ("epoch_gaps", "hung", "idle_tail", "unused_gpus")
 """Rules whose parameters also define their labels, so that findings and ledger agree."""
+_NO_CELL = np.iinfo(np.int64).min
 BUSY_PCT, LOW_SM_PCT, GOOD_SM_PCT = 80.0, 50.0, 80.0
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Cells `first`, `first + 1`, ... of equal width; cell 0 begins with the run."""
+    """Cells of equal width by their numbers, rising; cell 0 begins with the run."""
 
-    first: int
-    count: int
+    cells: NDArray[np.int64]
     width_seconds: float
 
     @property
-    def edges(self) -> Floats:
-        cells = np.arange(self.first, self.first + self.count + 1, dtype=np.float64)
-        return np.asarray(cells * self.width_seconds)
+    def count(self) -> int:
+        return len(self.cells)
+
+    @property
+    def start_seconds(self) -> float:
+        return float(self.cells[0] * self.width_seconds) if len(self.cells) else 0.0
 
     def of_series(self, series: pd.Series[float] | None) -> Floats:
         """One value per cell; NaN: unknown."""
@@ -45,8 +48,9 @@ class Grid:
         if series is None:
             return values
         places = np.round(series.index.to_numpy(dtype=float) / self.width_seconds).astype(np.int64)
-        inside = (places >= self.first) & (places < self.first + self.count)
-        values[places[inside] - self.first] = series.to_numpy(dtype=float)[inside]
+        at = np.searchsorted(self.cells, places)
+        inside = np.append(self.cells, _NO_CELL)[at] == places
+        values[at[inside]] = series.to_numpy(dtype=float)[inside]
         return values
 
     def covered(self, windows: list[Window]) -> Floats:
@@ -56,10 +60,11 @@ class Grid:
         return self.spread(starts, ends, np.ones(len(windows)))
 
     def spread(self, starts: Floats, ends: Floats, density: Floats) -> Floats:
-        """Seconds in each cell of intervals that count `density` per second."""
-        seconds: Floats = np.diff(_ramps(self.edges, starts, density))
-        seconds -= np.diff(_ramps(self.edges, ends, density))
-        return np.clip(seconds, 0.0, None)
+        """Seconds in each cell of stretches that count `density` a second."""
+        low, high = self.cells * self.width_seconds, (self.cells + 1) * self.width_seconds
+        found: Floats = _ramps(high, starts, density) - _ramps(low, starts, density)
+        found -= _ramps(high, ends, density) - _ramps(low, ends, density)
+        return np.clip(found, 0.0, None)
 
 
 @dataclass(frozen=True)
@@ -95,7 +100,7 @@ def node_seconds(
     gaps = unexplained_gaps(node, frame, gap["gap_seconds"], gap["median_steps"]) or []
     return {
         "gap": _unknown(node, grid),
-        "initialise": grid.covered([Window(min(grid.edges[0], 0.0), _began(node, frame))]),
+        "initialise": grid.covered([Window(min(grid.start_seconds, 0.0), _began(node, frame))]),
         "idle_tail": grid.covered(spans.tail),
         "hung": grid.covered(spans.hung),
         "checkpoint": grid.covered(saved[0] if saved else []),

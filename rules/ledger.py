@@ -106,15 +106,16 @@ def ledger(frame: RunFrame, parameters: Mapping[str, Values] | None = None) -> L
         held = held_microseconds(node, frame)
         if not held:
             continue
-        grid, widths = _cells(held, frame)
+        grid, widths = _cells(node, held, frame)
+        unseen = sum(end - start for start, end in held) - int(widths.sum())
         shared = node_seconds(node, frame, spans, grid)
         for number in node.allocated_gpus():
             own = gpu_seconds(node, number, frame, spans, grid)
             own["data_stall"] = np.minimum(shared["data_stall"], own.pop("data_stall_at_most"))
-            entries += _entries(node.key, number, {**shared, **own}, widths)
+            entries += _entries(node.key, number, {**shared, **own}, widths, unseen)
         if not node.allocated_gpus():
             cores = cpu_seconds(node, frame, grid)
-            entries += _entries(node.key, None, {**shared, **cores}, widths)
+            entries += _entries(node.key, None, {**shared, **cores}, widths, unseen)
     return Ledger(tuple(entries))
 
 
@@ -133,23 +134,35 @@ def held_microseconds(node: NodeFrame, frame: RunFrame) -> list[tuple[int, int]]
     return merged_us
 
 
-def _cells(held: list[tuple[int, int]], frame: RunFrame) -> tuple[Grid, Microseconds]:
-    """A grid over the time that the node was held, and the held part of each cell."""
+def _cells(
+    node: NodeFrame, held: list[tuple[int, int]], frame: RunFrame
+) -> tuple[Grid, Microseconds]:
+    """The cells in which the node was held, and how much of each it was.
+
+    Those alone in which something may be known: the rest of the time is a gap without cells.
+    """
     width_us = round(frame.resolution_seconds * 1e6)
-    first = held[0][0] // width_us
-    count = -(-held[-1][1] // width_us) - first
-    edges = (first + np.arange(count + 1, dtype=np.int64)) * width_us
-    widths = np.zeros(count, dtype=np.int64)
+    ticks = node.samples.index.to_numpy(dtype=float)
+    if len(ticks):
+        cells = np.unique(np.round(ticks / frame.resolution_seconds).astype(np.int64))
+    else:
+        cells = np.arange(held[0][0] // width_us, -(-held[-1][1] // width_us))
+    widths = np.zeros(len(cells), dtype=np.int64)
     for start, end in held:
-        overlap = np.minimum(edges[1:], end) - np.maximum(edges[:-1], start)
+        overlap = np.minimum((cells + 1) * width_us, end) - np.maximum(cells * width_us, start)
         widths += np.clip(overlap, 0, None)
-    return Grid(first, count, frame.resolution_seconds), widths
+    return Grid(cells[widths > 0], frame.resolution_seconds), widths[widths > 0]
 
 
 def _entries(
-    node: str, gpu: int | None, seconds: dict[str, NDArray[np.float64]], widths: Microseconds
+    node: str,
+    gpu: int | None,
+    seconds: dict[str, NDArray[np.float64]],
+    widths: Microseconds,
+    unseen: int,
 ) -> Iterator[Entry]:
-    """Fills each cell with labels in order of priority. The rest is unclassified."""
+    """Fills each cell label by label; the rest is unclassified. `unseen` is a gap outside of the
+    cells."""
     filled = np.zeros(len(widths), dtype=np.int64)
     wanted = np.zeros(len(widths))
     for label in LABELS[:-1]:
@@ -157,7 +170,8 @@ def _entries(
             continue
         wanted = np.minimum(wanted + seconds[label] * 1e6, widths)
         now = np.maximum(np.rint(wanted).astype(np.int64), filled)
-        if total := int((now - filled).sum()):
+        total = int((now - filled).sum()) + (unseen if label == "gap" else 0)
+        if total:
             yield Entry(node, gpu, label, total)
         filled = now
     if rest := int((widths - filled).sum()):

@@ -24,6 +24,7 @@ from advisor.recommend import Recommendation, recommend
 from advisor.sizing.demand import Preset, demand_of
 from advisor.store.frames import load_frame
 from advisor.store.resolution import resolution_seconds
+from advisor.store.stretches import stored_seconds
 from rules import engine
 from rules.engine import Judgement
 from rules.ledger import Ledger, ledger
@@ -63,12 +64,14 @@ def analyse(run: StoredRun, stated: NodeFacts, preset: Preset, as_of: datetime) 
         as_of: the time whose prices and availability count for recommendations; aware.
     """
     timeline = Timeline.of(run, stated)
+    histories = [node.history for node in timeline.nodes]
+    length = stored_seconds(histories, timeline.started_at, timeline.ended_at)
     frame, _ = load_frame(
         timeline.bodies,
-        [node.history for node in timeline.nodes],
+        histories,
         timeline.started_at,
         timeline.ended_at,
-        resolution_seconds(timeline.finest_ms, timeline.duration_seconds),
+        resolution_seconds(timeline.finest_ms, length),
         timeline.is_final,
     )
     uses = [_use(node) for node in timeline.nodes]

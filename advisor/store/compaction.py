@@ -42,7 +42,7 @@ def _bodies(reader: Reader, hour_ms: int) -> dict[tuple[ChunkKind, int], bytes]:
     if ticks:
         bodies["samples", 0] = chunks.encode_ticks(ticks, members)
     for tier in TIERS_SECONDS:
-        rows = reader.rows(hour_ms, None, tier)
+        rows = dict(reader.rows(hour_ms, None, tier))
         if rows:
             known = Members()
             known.update(members)

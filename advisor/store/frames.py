@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
@@ -11,17 +13,21 @@ import pandas as pd
 import pyarrow as pa
 from trimtab.wire import PHASES
 
-from advisor.store import tables
+from advisor.store import stretches, tables
 from advisor.store.grid import Grid, Line
 from advisor.store.index import TIERS_SECONDS, NodeHistory, to_ms, to_us
 from advisor.store.objects import ObjectReader
 from advisor.store.reading import Reader
+from advisor.store.resolution import coarser
+from advisor.store.room import Room, TooFineError
 from advisor.store.rows import is_counter
+from advisor.store.thinning import Events, Steps
 from rules.frame import EVENT_COLUMNS, STEP_COLUMNS, NodeFrame, RunFrame
 
 _STEPS_READ = ["rank", "phase", "start_us", "duration_us", "data_wait_us", "samples", "count"]
 _EVENTS_READ = ["time_ms", "kind", "data"]
-"""The columns that rules read. Others, such as histograms, are for pages and would take memory."""
+"""What rules look at; the rest would only take room: histograms and the slowest are for pages."""
+_GPU_BUSY = re.compile(r"gpu\d+\.busy_pct")
 _PHASE = pd.CategoricalDtype(list(PHASES))
 
 
@@ -32,24 +38,58 @@ def load_frame(
     ended_at: datetime,
     resolution_seconds: float,
     final: bool,
+    alive: Callable[[], object] = lambda: None,
 ) -> tuple[RunFrame, tuple[str, ...]]:
     """The run between `started_at` and `ended_at`, and the keys of objects that couldn't be read.
 
     A cell of the grid holds the mean of a gauge's samples in it and a counter's last value; NaN in
-    gaps (`rows.GAP_FACTOR`). With an unreadable object the frame isn't final. Reads hour by hour:
-    memory grows with cells times series.
+    gaps (`rows.GAP_FACTOR`). Stretches of which no node has anything stored have no cells. With an
+    unreadable object the frame isn't final.
+
+    Args:
+        resolution_seconds: the finest; coarser where the run has many series.
+        alive: called now and then while it is read.
+
+    Raises:
+        TooLargeError: the run has more than fits into memory (`room`).
     """
     duration = (ended_at - started_at).total_seconds()
-    count = max(int(np.ceil(round(duration / resolution_seconds, 9))), 1)
-    grid = Grid(to_ms(started_at), resolution_seconds * 1000, count)
-    readers = {node.key: Reader(store, node) for node in nodes}
-    frames = {
-        node.key: _node_frame(readers[node.key], node, started_at, ended_at, grid) for node in nodes
-    }
-    unreadable = tuple(key for reader in readers.values() for key in reader.unreadable)
-    # Reading hour by hour fragments the memory, which the rules need.
+    while True:
+        try:
+            frames, unreadable = _frames(
+                store, nodes, started_at, ended_at, resolution_seconds, Room(alive)
+            )
+            break
+        except TooFineError as error:
+            resolution_seconds = coarser(resolution_seconds, error.times)
+    # What was read hour by hour leaves holes among what is kept: rules need the room.
     pa.system_memory_pool().release_unused()
     return RunFrame(resolution_seconds, duration, final and not unreadable, frames), unreadable
+
+
+def _frames(
+    store: ObjectReader,
+    nodes: Sequence[NodeHistory],
+    started_at: datetime,
+    ended_at: datetime,
+    resolution_seconds: float,
+    room: Room,
+) -> tuple[dict[str, NodeFrame], tuple[str, ...]]:
+    grid = stretches.grid(nodes, started_at, ended_at, resolution_seconds)
+    steps, events = Steps(), Events()
+    frames: dict[str, NodeFrame] = {}
+    unreadable: list[str] = []
+    for node in nodes:
+        # Not all nodes' readers at once: each keeps its last hour decoded.
+        reader = Reader(store, node, room)
+        reading = _Reading(reader, started_at, ended_at, grid, room)
+        try:
+            frames[node.key] = reading.node_frame(node, steps, events)
+        except TooFineError:
+            # Its other nodes are probably like those that were read so far.
+            raise TooFineError(max(len(nodes) / (len(frames) + 1), 2.0)) from None
+        unreadable += reader.unreadable
+    return frames, tuple(unreadable)
 
 
 def read_steps(
@@ -94,34 +134,55 @@ def _of_nodes(
     return every, tuple(unreadable)
 
 
-def _node_frame(
-    reader: Reader, node: NodeHistory, started_at: datetime, ended_at: datetime, grid: Grid
-) -> NodeFrame:
-    # A tier's cells start at the epoch, the grid's at the run: two per cell keep the edges close.
-    tier = max((t for t in TIERS_SECONDS if 2000 * t <= grid.width_ms), default=0)
-    lines: dict[str, Line] = {}
-    steps = [_steps(tables.STEP_SCHEMA.empty_table(), started_at, ended_at)]
-    events = [_events(tables.EVENT_SCHEMA.empty_table(), started_at, ended_at)]
-    for hour in reader.hours(started_at, ended_at):
-        for name, rows in reader.rows(hour, None, tier).items():
-            inside = rows.within(to_ms(started_at), to_ms(ended_at))
-            lines.setdefault(name, Line(grid, is_counter(name))).add(inside)
-        steps.append(_steps(reader.steps(hour)[0], started_at, ended_at))
-        events.append(_events(reader.events(hour)[0], started_at, ended_at))
-    return NodeFrame(
-        key=node.key,
-        hardware=node.hardware,
-        samples=_samples(lines, grid),
-        steps=_one_after_another(steps),
-        events=_one_after_another(events),
-        intervals=tuple(_since(started_at, *interval) for interval in node.intervals),
-    )
+@dataclass(frozen=True)
+class _Reading:
+    """One node between two times, on a grid."""
+
+    reader: Reader
+    started_at: datetime
+    ended_at: datetime
+    grid: Grid
+    room: Room
+
+    def node_frame(self, node: NodeHistory, all_steps: Steps, all_events: Events) -> NodeFrame:
+        start, end = self.started_at, self.ended_at
+        lines: dict[str, Line] = {}
+        steps = [_steps(tables.STEP_SCHEMA.empty_table(), start, end)]
+        events = [_events(tables.EVENT_SCHEMA.empty_table(), start, end)]
+        for hour in self.reader.hours(start, end):
+            self._add_samples(hour, lines)
+            all_steps.add(steps, _steps(self.reader.steps(hour)[0], start, end))
+            all_events.add(events, _events(self.reader.events(hour)[0], start, end))
+        return NodeFrame(
+            key=node.key,
+            hardware=node.hardware,
+            samples=_samples(lines, self.grid),
+            steps=_one_after_another(steps),
+            events=_one_after_another(events),
+            intervals=tuple(_since(start, *interval) for interval in node.intervals),
+        )
+
+    def _add_samples(self, hour_ms: int, lines: dict[str, Line]) -> None:
+        # A tier's cells count from the epoch, the grid's from the run: two a cell keep edges near.
+        tier = max((t for t in TIERS_SECONDS if 2000 * t <= self.grid.width_ms), default=0)
+        series = 0
+        for name, rows in self.reader.rows(hour_ms, None, tier):
+            if name not in lines:
+                self.room.take_series(self.grid.count)
+                lines[name] = Line(self.grid, is_counter(name))
+            lines[name].add(rows.within(to_ms(self.started_at), to_ms(self.ended_at)))
+            series += 1
+        self.room.take_hour(series, sum(_GPU_BUSY.fullmatch(name) is not None for name in lines))
 
 
 def _samples(lines: dict[str, Line], grid: Grid) -> pd.DataFrame:
-    index = pd.Index(np.arange(grid.count) * (grid.width_ms / 1000), name="seconds")
-    columns = {name: lines[name].finish() for name in sorted(lines)}
-    return pd.DataFrame(columns, index=index, dtype="float64")
+    """Empties `lines` one by one: at no time do they and the table take memory together."""
+    index = pd.Index(grid.cells * (grid.width_ms / 1000), name="seconds")
+    names = sorted(lines)
+    values = np.empty((len(names), grid.count))
+    for place, name in enumerate(names):
+        values[place] = lines.pop(name).finish()
+    return pd.DataFrame(values.T, index=index, columns=names, copy=False)
 
 
 def _steps(table: pa.Table, start: datetime, end: datetime) -> pd.DataFrame:

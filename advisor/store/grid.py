@@ -1,4 +1,7 @@
-"""Rows on a grid of equal cells, with gaps as NaN and nothing carried over them."""
+"""Rows on a grid of equal cells, with gaps as NaN and nothing carried over them.
+
+A grid may leave out stretches of which nothing is stored: they take no memory, however long.
+"""
 
 from __future__ import annotations
 
@@ -8,32 +11,58 @@ import numpy as np
 
 from advisor.store.rows import Rows, binned, joined, nearest, neighbours, no_gap, no_rows
 
+_NO_CELL = np.iinfo(np.int64).min
+
 
 @dataclass(frozen=True)
 class Grid:
-    """`count` cells of `width_ms` from `start_ms`."""
+    """Cells of `width_ms` that are numbered from `start_ms` on; `cells` has the kept ones, rising.
+
+    A place is an index into `cells`.
+    """
 
     start_ms: float
     width_ms: float
-    count: int
+    cells: np.ndarray
 
-    def cell_of(self, time_ms: int) -> int:
-        return int((time_ms - self.start_ms) // self.width_ms)
+    @classmethod
+    def even(cls, start_ms: float, width_ms: float, count: int) -> Grid:
+        """The first `count` cells, none left out."""
+        return cls(start_ms, width_ms, np.arange(count))
 
-    def middles_ms(self, cells: np.ndarray) -> np.ndarray:
-        return np.asarray(self.start_ms + (cells + 0.5) * self.width_ms)
+    @property
+    def count(self) -> int:
+        return len(self.cells)
+
+    def place_of(self, time_ms: int) -> int:
+        """The place of the cell of a time, or of the first kept cell after it."""
+        cell = (time_ms - self.start_ms) // self.width_ms
+        return int(np.searchsorted(self.cells, cell))
+
+    def starts_ms(self, place: int) -> float:
+        return float(self.start_ms + self.cells[place] * self.width_ms)
+
+    def middles_ms(self, places: np.ndarray) -> np.ndarray:
+        return np.asarray(self.start_ms + (self.cells[places] + 0.5) * self.width_ms)
+
+    def within(self, cells: np.ndarray, low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
+        """Which of `cells` are kept at the places [low, high), and those places counted from
+        `low`."""
+        places = np.searchsorted(self.cells[low:high], cells)
+        kept = np.append(self.cells[low:high], _NO_CELL)[places] == cells
+        return kept, places[kept]
 
 
 def spread(rows: Rows, grid: Grid, low: int, high: int) -> np.ndarray:
-    """Low, mean and high of the cells [low, high): float64 of shape (3, high - low).
+    """Low, mean and high of the places [low, high): float64 of shape (3, high - low).
 
     A cell without a sample takes its nearest neighbour's, unless it is in a gap.
     """
     known = rows.pick(rows.count > 0)
     cells, sums = binned(known, grid.start_ms, grid.width_ms)
-    inside = (cells >= low) & (cells < high)
+    inside, places = grid.within(cells, low, high)
     values = np.full((3, high - low), np.nan)
-    values[:, cells[inside] - low] = np.stack([sums.low, sums.mean, sums.high])[:, inside]
+    values[:, places] = np.stack([sums.low, sums.mean, sums.high])[:, inside]
     empty = np.flatnonzero(np.isnan(values[1]))
     source = nearest(known, grid.middles_ms(empty + low))
     filled, source = empty[source >= 0], source[source >= 0]
@@ -42,15 +71,15 @@ def spread(rows: Rows, grid: Grid, low: int, high: int) -> np.ndarray:
 
 
 def last_values(rows: Rows, grid: Grid, low: int, high: int) -> np.ndarray:
-    """A counter's value at the end of the cells [low, high), float64.
+    """A counter's value at the end of the cells at the places [low, high), float64.
 
     Cells without a sample are interpolated linearly, unless they are in a gap or the counter was
     reset.
     """
     cells, sums = binned(rows, grid.start_ms, grid.width_ms)
-    inside = (cells >= low) & (cells < high)
+    inside, places = grid.within(cells, low, high)
     values = np.full(high - low, np.nan)
-    values[cells[inside] - low] = sums.last[inside]
+    values[places] = sums.last[inside]
     empty = np.flatnonzero(np.isnan(values))
     middles = grid.middles_ms(empty + low)
     source = nearest(rows, middles)
@@ -89,11 +118,9 @@ class Line:
         self._open = joined([self._open, rows])
         if not len(self._open):
             return
-        newest = min(self._grid.cell_of(int(self._open.at_ms[-1])), self._grid.count - 1)
+        newest = min(self._grid.place_of(int(self._open.at_ms[-1])), self._grid.count - 1)
         self._settle(newest)
-        opens_at = np.searchsorted(
-            self._open.at_ms, self._grid.start_ms + newest * self._grid.width_ms
-        )
+        opens_at = np.searchsorted(self._open.at_ms, self._grid.starts_ms(newest))
         self._open = self._open.pick(slice(max(int(opens_at) - 1, 0), None))
 
     def finish(self) -> np.ndarray:

@@ -44,6 +44,8 @@ class SegmentRef:
     samples keep the time with which they were compacted."""
     start_ms: int
     duration_ms: int
+    sample_count: int = 0
+    """0: not known."""
 
     @property
     def start_us(self) -> int:

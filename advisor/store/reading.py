@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from advisor.store import chunks, segments, tables, ticks
 from advisor.store.chunks import ChunkError, Members
 from advisor.store.index import HOUR_MS, TIERS_SECONDS, ChunkRef, NodeHistory, SegmentRef, to_ms
 from advisor.store.objects import ObjectMissingError, ObjectReader
+from advisor.store.room import MANY_SAMPLES, Room
 from advisor.store.rows import Rows, joined, rolled_up
 from advisor.store.segments import HotSegment
 from advisor.store.session_series import series_names, series_rows
@@ -32,12 +33,13 @@ class Reader:
     Request hours in rising order: a segment stays decoded only while its hours are requested.
     """
 
-    def __init__(self, store: ObjectReader, node: NodeHistory) -> None:
+    def __init__(self, store: ObjectReader, node: NodeHistory, room: Room | None = None) -> None:
         self.unreadable: list[str] = []
         self._store = store
+        self._room = room or Room()
         self._segments: dict[int, list[SegmentRef]] = defaultdict(list)
         self._chunks: dict[int, list[ChunkRef]] = defaultdict(list)
-        self._decoded: dict[str, HotSegment | None] = {}
+        self._decoded: dict[SegmentRef, HotSegment | None] = {}
         for ref in {(ref.session_id, ref.seq): ref for ref in node.segments}.values():
             for hour_ms in ref.hours_ms:
                 self._segments[hour_ms].append(ref)
@@ -51,18 +53,22 @@ class Reader:
 
     def rows(
         self, hour_ms: int, names: Collection[str] | None, tier_seconds: int
-    ) -> dict[str, Rows]:
-        """The requested series (None: all) that the hour has: single samples (tier 0) or a tier.
+    ) -> Iterator[tuple[str, Rows]]:
+        """Every asked series (None: all) that the hour has: single samples (tier 0) or a tier.
 
-        Only the tier's chunk is read if all segments are compacted. Otherwise the tier is computed
-        from all raw samples of the hour, which gives the same rows.
+        One after the other: rows take five times the memory of the samples behind them. The tier's
+        own chunk is read alone while no segment waits beside it; else the tier is made of all raw
+        samples of the hour, which gives the same rows.
+
+        Raises:
+            TooLargeError: the hour has more than fits into memory.
         """
         if tier_seconds:
             stored, members = self._tier(hour_ms, tier_seconds, names)
             if stored is not None and not self.waiting(hour_ms, members):
-                return stored
+                return iter(stored.items())
             made = self._made_of(hour_ms, names, stored, members)
-            return {name: rolled_up(rows, tier_seconds) for name, rows in made.items()}
+            return ((name, rolled_up(rows, tier_seconds)) for name, rows in made)
         if not self._refs(hour_ms, "samples", 0):
             finest = min((t for t in TIERS_SECONDS if self._refs(hour_ms, "samples", t)), default=0)
             stored, members = self._tier(hour_ms, finest, names) if finest else (None, Members())
@@ -73,10 +79,11 @@ class Reader:
         """The raw samples of an hour, and the segments they came in."""
         stored, members = self._stored_ticks(hour_ms, names)
         hot = self.waiting(hour_ms, members)
-        members.add_all(s for s in hot if any(block.times_ms for block in s.blocks))
+        members.add_all(s for s in hot if s.has_samples)
         return ticks.merged([*stored, *_only(segments.ticks_of(hot), names)]), members
 
     def steps(self, hour_ms: int) -> tuple[pa.Table, Members]:
+        """Raises TooLargeError."""
         return self._table(hour_ms, "steps", lambda hot: hot.steps, tables.STEP_SCHEMA)
 
     def events(self, hour_ms: int) -> tuple[pa.Table, Members]:
@@ -88,17 +95,22 @@ class Reader:
     def waiting(self, hour_ms: int, members: Members) -> list[HotSegment]:
         """The hour's parts of hot segments that aren't among these members."""
         refs = sorted(self._segments.get(hour_ms, ()), key=lambda ref: (ref.session_id, ref.seq))
-        decoded = {ref.key: self._hot(ref) for ref in refs if not members.holds(ref)}
+        waiting = [ref for ref in refs if not members.holds(ref)]
         self._forget_before(hour_ms)
-        segments_of_hour = ((ref, decoded.get(ref.key)) for ref in refs)
-        return [
-            segments.within_hour(hot, ref, hour_ms)
-            for ref, hot in segments_of_hour
-            if hot is not None
-        ]
+        samples = sum(ref.sample_count for ref in waiting)
+        self._room.check_hour(samples)
+        steps = events = 0
+        found: list[HotSegment] = []
+        for ref in waiting:
+            hot = self._hot(ref, samples > MANY_SAMPLES)
+            if hot is not None:
+                found.append(segments.within_hour(hot, ref, hour_ms))
+                steps, events = steps + hot.step_count, events + len(hot.events)
+                self._room.check_hour(samples, steps, events)
+        return found
 
-    def segment(self, ref: SegmentRef) -> HotSegment | None:
-        return self._read(ref.key, lambda body: segments.read_segment(ref, body))
+    def segment(self, ref: SegmentRef, is_compact: bool = False) -> HotSegment | None:
+        return self._read(ref.key, lambda body: segments.read_segment(ref, body, is_compact))
 
     def chunk_series(self, ref: ChunkRef) -> set[str]:
         return self._read(ref.key, chunks.series_of) or set()
@@ -109,16 +121,15 @@ class Reader:
         names: Collection[str] | None,
         tier: dict[str, Rows] | None,
         tier_members: Members,
-    ) -> dict[str, Rows]:
-        """Rows of the raw samples. Where raw samples are no longer kept, the tier's rows are
-        used."""
+    ) -> Iterator[tuple[str, Rows]]:
+        """Rows of the raw samples; where those of a tier are no longer kept, its rows stay."""
         stored, raw_members = self._stored_ticks(hour_ms, names)
         if tier is None or not tier_members.missing_from(raw_members):
             hot = segments.ticks_of(self.waiting(hour_ms, raw_members))
             return _series(ticks.merged([*stored, *_only(hot, names)]), names)
-        late = _series(segments.ticks_of(self.waiting(hour_ms, tier_members)), names)
+        late = dict(_series(segments.ticks_of(self.waiting(hour_ms, tier_members)), names))
         every = sorted({*tier, *late})
-        return {n: joined(part[n] for part in (tier, late) if n in part) for n in every}
+        return ((n, joined(part[n] for part in (tier, late) if n in part)) for n in every)
 
     def _stored_ticks(
         self, hour_ms: int, names: Collection[str] | None
@@ -154,7 +165,11 @@ class Reader:
             if decoded:
                 parts.append(decoded[0])
                 members.update(decoded[1])
-        hot = [segment for segment in self.waiting(hour_ms, members) if rows_of(segment)]
+        waiting = self.waiting(hour_ms, members)
+        if schema is tables.STEP_SCHEMA:
+            parts += [table for hot in waiting for table in hot.step_tables]
+            members.add_all(hot for hot in waiting if hot.step_tables)
+        hot = [segment for segment in waiting if rows_of(segment)]
         members.add_all(hot)
         late = tables.of_rows((rows_of(segment) for segment in hot), schema)
         return tables.merged([*parts, late], schema), members
@@ -163,16 +178,14 @@ class Reader:
         refs = self._chunks.get(hour_ms, ())
         return [ref for ref in refs if (ref.kind, ref.tier_seconds) == (kind, tier_seconds)]
 
-    def _hot(self, ref: SegmentRef) -> HotSegment | None:
-        if ref.key not in self._decoded:
-            self._decoded[ref.key] = self.segment(ref)
-        return self._decoded[ref.key]
+    def _hot(self, ref: SegmentRef, is_compact: bool) -> HotSegment | None:
+        if ref not in self._decoded:
+            self._decoded[ref] = self.segment(ref, is_compact)
+        return self._decoded[ref]
 
     def _forget_before(self, hour_ms: int) -> None:
-        needed = {
-            ref.key for hour, refs in self._segments.items() if hour >= hour_ms for ref in refs
-        }
-        self._decoded = {key: hot for key, hot in self._decoded.items() if key in needed}
+        kept = {ref: hot for ref, hot in self._decoded.items() if ref.hours_ms[-1] >= hour_ms}
+        self._decoded = kept
 
     def _read(self, key: str, decode: Callable[[bytes], Found]) -> Found | None:
         try:
@@ -191,7 +204,7 @@ def _only(every: Iterable[Ticks], names: Collection[str] | None) -> Iterable[Tic
         yield Ticks(each.session, each.cadence_ms, each.times_ms, kept)
 
 
-def _series(every: list[Ticks], names: Collection[str] | None) -> dict[str, Rows]:
-    has = series_names(every)
-    made = {n: series_rows(every, n) for n in sorted(has) if names is None or n in names}
-    return {name: rows for name, rows in made.items() if len(rows)}
+def _series(every: list[Ticks], names: Collection[str] | None) -> Iterator[tuple[str, Rows]]:
+    for name in sorted(series_names(every)):
+        if (names is None or name in names) and len(rows := series_rows(every, name)):
+            yield name, rows

@@ -11,12 +11,17 @@ from statistics import median_low
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from trimtab.wire import Block, Segment, StepBlock, StepSummary, decode_segment
 from trimtab.wire.segment import Number
 
+from advisor.store import tables
 from advisor.store.index import HOUR_MS, SegmentRef, to_us
 from advisor.store.rows import GAP_FACTOR
 from advisor.store.ticks import Session, Ticks, column, in_order, merged
+
+MANY_STEPS = 2_000
+"""Of one segment: agents send at most 500 of each rank."""
 
 
 @dataclass(frozen=True)
@@ -30,26 +35,51 @@ class TimedBlock:
 
 @dataclass(frozen=True)
 class HotSegment:
-    """The content of one segment. Steps and events are rows of the schemas in `tables`."""
+    """What one segment says; steps and events as rows of the schemas in `tables`.
+
+    Where memory counts, samples are in `ticks` instead of `blocks`, and steps in `step_tables`
+    instead of `steps`: a quarter of the size.
+    """
 
     session: Session
     seq: int
     blocks: list[TimedBlock]
+    ticks: list[Ticks]
     steps: list[tuple[Any, ...]]
+    step_tables: list[pa.Table]
     events: list[tuple[Any, ...]]
 
+    @property
+    def step_count(self) -> int:
+        return len(self.steps) + sum(len(table) for table in self.step_tables)
 
-def read_segment(ref: SegmentRef, body: bytes) -> HotSegment:
+    @property
+    def has_samples(self) -> bool:
+        return any(block.times_ms for block in self.blocks) or bool(self.ticks)
+
+
+def read_segment(ref: SegmentRef, body: bytes, is_compact: bool = False) -> HotSegment:
     """
+    Args:
+        is_compact: for many samples. For many small segments it takes longer.
+
     Raises:
         trimtab.wire.WireError: the body is not a segment.
     """
     segment = decode_segment(body)
+    session = Session(to_us(ref.session_started_at), ref.session_id)
+    steps = list(_steps(ref, segment))
+    many_steps = len(steps) > MANY_STEPS
+    blocks = [_timed(block, segment, ref.start_us // 1000) for block in segment.blocks]
     return HotSegment(
-        session=Session(to_us(ref.session_started_at), ref.session_id),
+        session=session,
         seq=ref.seq,
-        blocks=[_timed(block, segment, ref.start_us // 1000) for block in segment.blocks],
-        steps=list(_steps(ref, segment)),
+        blocks=[] if is_compact else blocks,
+        ticks=[_joined(session, b.cadence_ms, tuple(b.columns), [b]) for b in blocks]
+        if is_compact
+        else [],
+        steps=[] if many_steps else steps,
+        step_tables=[tables.of_rows([steps], tables.STEP_SCHEMA)] if many_steps else [],
         events=list(_events(ref, segment)),
     )
 
@@ -71,7 +101,14 @@ def within_hour(segment: HotSegment, ref: SegmentRef, hour_ms: int) -> HotSegmen
         segment.session,
         segment.seq,
         blocks=[_picked(b, [belongs(t) for t in b.times_ms]) for b in segment.blocks],
+        ticks=[
+            t.pick(np.array([belongs(at) for at in t.times_ms.tolist()])) for t in segment.ticks
+        ],
         steps=[row for row in segment.steps if belongs(row[0] // 1000)],
+        step_tables=[
+            table.filter(pa.array([belongs(us // 1000) for us in table["start_us"].to_pylist()]))
+            for table in segment.step_tables
+        ],
         events=[row for row in segment.events if belongs(row[0])],
     )
 
@@ -79,13 +116,16 @@ def within_hour(segment: HotSegment, ref: SegmentRef, hour_ms: int) -> HotSegmen
 def ticks_of(segments: Iterable[HotSegment]) -> list[Ticks]:
     """The samples of many segments; blocks of one shape are joined before they are converted."""
     groups: dict[Any, list[TimedBlock]] = defaultdict(list)
+    ready: list[Ticks] = []
     for segment in segments:
+        ready += segment.ticks
         for block in segment.blocks:
             groups[segment.session, block.cadence_ms, tuple(block.columns)].append(block)
-    return merged(
+    joined = (
         _joined(session, cadence, names, blocks)
         for (session, cadence, names), blocks in groups.items()
     )
+    return merged([*ready, *joined])
 
 
 def _timed(block: Block, segment: Segment, start_ms: int) -> TimedBlock:

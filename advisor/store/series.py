@@ -57,7 +57,7 @@ def read_series(
     width_ms = max((end - start) / timedelta(milliseconds=1) / max(buckets, 1), 1.0)
     tier = max((t for t in TIERS_SECONDS if t * 1000 <= width_ms), default=0)
     count = max(int(np.ceil(round((end - start) / timedelta(milliseconds=1) / width_ms, 9))), 1)
-    grid = Grid(to_ms(start), width_ms, count)
+    grid = Grid.even(to_ms(start), width_ms, count)
     views = []
     for node in nodes:
         reader = Reader(store, node)
@@ -103,7 +103,7 @@ def _rows(
     for hour in reader.hours(start, end):
         if hour >= high_ms or hour + HOUR_MS <= low_ms:
             continue
-        for name, rows in reader.rows(hour, names, tier).items():
+        for name, rows in reader.rows(hour, names, tier):
             parts.setdefault(name, []).append(rows.within(low_ms, high_ms))
     by_name = {name: joined(rows) for name, rows in parts.items()}
     return {name: rows for name, rows in by_name.items() if len(rows)}

@@ -42,6 +42,11 @@ class Ticks:
     times_ms: np.ndarray
     columns: dict[str, Column]
 
+    def pick(self, chosen: np.ndarray) -> Ticks:
+        """Those of which a boolean says so."""
+        kept = {n: Column(c.values[chosen], c.known[chosen]) for n, c in self.columns.items()}
+        return Ticks(self.session, self.cadence_ms, self.times_ms[chosen], kept)
+
 
 def column(values: Sequence[Number]) -> Column:
     """Integers as int64; mixed numbers as float64, exact to 2^53."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -13,9 +14,12 @@ from advisor.figures import figures
 from advisor.store.frames import load_frame
 from advisor.store.opening import open_store
 from advisor.store.resolution import resolution_seconds
+from advisor.store.room import TooLargeError
+from advisor.store.stretches import stored_seconds
 from rules import engine
 from rules.frame import RunFrame
-from rules.ledger import ledger
+from rules.ledger import Ledger, ledger
+from rules.rule import Values
 from webapp.analysis import hooks, queue, sharing
 from webapp.analysis.outcome import Measured, Outcome
 from webapp.background import claims
@@ -24,6 +28,10 @@ from webapp.runs import progress
 from webapp.runs.history import node_history
 from webapp.runs.models import Node, Run, Segment
 from webapp.thresholds.values import values_of
+
+RENEWED_EVERY_SECONDS = 15
+MOST_NODE_DAYS = 50_000
+"""Four months of 400 nodes."""
 
 
 def evaluate(held: queue.Claim) -> Outcome:
@@ -37,24 +45,57 @@ def evaluate(held: queue.Claim) -> Outcome:
 
 
 def priced(run: Run) -> Outcome:
-    """Price a run as far as it has arrived, without reading its samples."""
+    """What a run costs as far as it has arrived. Its samples are not read.
+
+    Raises TooLargeError.
+    """
     progress.derive(run)
     nodes = list(Node.objects.filter(attempt__run=run).prefetch_related("sessions"))
+    _check_days(nodes)
     book = price_book(run.workspace, {node.region for node in nodes})
     uses = sharing.uses(run, nodes)
     return Outcome(run, nodes, _is_final(run), uses, cost_of_run(uses, book), book, measured=None)
 
 
+def _check_days(nodes: Sequence[Node]) -> None:
+    """Before a row is made for the cost of each."""
+    held = [session.interval for node in nodes for session in node.sessions.all()]
+    if sum((end - start).days + 1 for start, end in held) > MOST_NODE_DAYS:
+        raise TooLargeError(f"more than {MOST_NODE_DAYS:,} days of all nodes together")
+
+
 def _measure(held: queue.Claim, run: Run, nodes: Sequence[Node]) -> Measured:
-    frame, unreadable = frame_of(run, nodes, run.started_at, _is_final(run))
-    claims.renew(held)
     values = values_of(run.workspace, run.job)
+    try:
+        frame, unreadable = frame_of(run, nodes, run.started_at, _is_final(run), _Pulse(held))
+    except TooLargeError as error:
+        return _too_large(str(error), values)
+    claims.renew(held)
     judgements = engine.evaluate(frame, values)
     waste = ledger(frame, values)
     claims.renew(held)
     measured = figures(frame)
     claims.renew(held)
-    return Measured(judgements, waste, measured, unreadable)
+    return Measured(judgements, waste, measured, unreadable, frame.unsampled_seconds)
+
+
+def _too_large(reason: str, values: Mapping[str, Values]) -> Measured:
+    """Every rule says so; the run's time is unclassified, and its figures are unknown."""
+    nothing = figures(RunFrame(1.0, 0.0, final=False))
+    return Measured(engine.too_large(reason, values), Ledger(()), nothing, (), 0.0, reason)
+
+
+class _Pulse:
+    """Renews the lease while a run is read, which may take longer than the lease."""
+
+    def __init__(self, held: queue.Claim) -> None:
+        self._held = held
+        self._next = time.monotonic() + RENEWED_EVERY_SECONDS
+
+    def __call__(self) -> None:
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + RENEWED_EVERY_SECONDS
+            claims.renew(self._held)
 
 
 def _is_final(run: Run) -> bool:
@@ -62,15 +103,22 @@ def _is_final(run: Run) -> bool:
 
 
 def frame_of(
-    run: Run, nodes: Sequence[Node], since: datetime | None, is_final: bool
+    run: Run,
+    nodes: Sequence[Node],
+    since: datetime | None,
+    is_final: bool,
+    alive: Callable[[], object] = lambda: None,
 ) -> tuple[RunFrame, tuple[str, ...]]:
-    """The run from `since` to its latest data, and the objects that couldn't be read."""
+    """The run from `since` to where it has come, and the objects that couldn't be read.
+
+    Raises TooLargeError.
+    """
     if since is None or run.ended_at is None:
         return RunFrame(1.0, 0.0, final=False), ()
     store = open_store(settings.OBJECTS_URL)
     histories = [node_history(node) for node in nodes]
-    resolution = _resolution_seconds(run, (run.ended_at - since).total_seconds())
-    return load_frame(store, histories, since, run.ended_at, resolution, is_final)
+    resolution = _resolution_seconds(run, stored_seconds(histories, since, run.ended_at))
+    return load_frame(store, histories, since, run.ended_at, resolution, is_final, alive)
 
 
 def _resolution_seconds(run: Run, length_seconds: float) -> float:

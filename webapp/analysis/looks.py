@@ -11,6 +11,7 @@ from datetime import timedelta
 
 from django.utils import timezone
 
+from advisor.store.room import TooLargeError
 from rules import engine
 from rules.registry import all_rules
 from rules.rule import Values
@@ -35,7 +36,10 @@ def shows_news(held: queue.Claim) -> bool:
     values = values_of(run.workspace, run.job)
     nodes = list(Node.objects.filter(attempt__run=run).prefetch_related("sessions"))
     since = max(run.ended_at - _length(values), run.started_at or run.ended_at)
-    frame, _ = frame_of(run, nodes, since, is_final=False)
+    try:
+        frame, _ = frame_of(run, nodes, since, is_final=False)
+    except TooLargeError:
+        return run.summary.too_large == ""
     judgements = engine.evaluate(frame, values)
     fired = {judged.rule_id for judged in judgements if judged.verdict.state == Judgement.FIRED}
     known = run.judgements.filter(rule__in=fired, state=Judgement.FIRED)

@@ -25,6 +25,10 @@ class Measured:
     ledger: Ledger
     figures: Figures
     unreadable: tuple[str, ...]
+    unsampled_seconds: float
+    """Of the run, those of which nothing was ever stored, but for short gaps."""
+    too_large: str = ""
+    """Of what the run has too much to be judged, in words; empty: it was judged."""
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from datetime import date
 from typing import Any
 
 from django.utils import timezone
 
+from advisor.costing.cost import CostPart as CostOfDay
 from rules.engine import Judgement as RuleJudgement
 from webapp.analysis import ledger_rows, pricing, sharing, stopping, summaries, verdicts
 from webapp.analysis.judgement_columns import columns_of, waste_usd
@@ -14,6 +17,9 @@ from webapp.analysis.models import CostPart, Judgement
 from webapp.analysis.outcome import Outcome
 from webapp.runs import progress
 from webapp.runs.models import Run
+
+ROWS_AT_ONCE = 500
+_COST_FIELDS = ["microseconds", "usd", "is_later_price", "is_estimated"]
 
 
 def save(outcome: Outcome) -> None:
@@ -64,25 +70,62 @@ def _save_judgement(run: Run, judged: RuleJudgement, outcome: Outcome) -> None:
 
 
 def _save_cost(run: Run, outcome: Outcome) -> None:
-    """Write one row per node and UTC day. Rows of days outside the run are deleted."""
+    """One row per node and UTC day. Rows of days that are no longer part of the run go.
+
+    A long run has thousands of them, of which a new look at it changes few.
+    """
     nodes = {node.key: node for node in outcome.nodes}
-    kept = []
-    for part in outcome.cost.parts:
-        row, _ = CostPart.objects.update_or_create(
-            node=nodes[part.node_key],
-            day=part.day,
-            defaults={
-                "run": run,
-                "microseconds": int(part.seconds * 1_000_000),
-                "usd": part.usd,
-                "is_later_price": part.later_price,
-                "is_estimated": part.estimated,
-            },
-        )
-        row.prices.set([price.id for price in part.price_rows if price.id is not None])
-        kept.append(row.pk)
-    CostPart.objects.filter(run=run).exclude(pk__in=kept).delete()
+    parts = {(nodes[part.node_key].pk, part.day): part for part in outcome.cost.parts}
+    known = {(row.node_id, row.day): row for row in CostPart.objects.filter(run=run)}
+    gone = [row.pk for place, row in known.items() if place not in parts]
+    for start in range(0, len(gone), ROWS_AT_ONCE):
+        CostPart.objects.filter(pk__in=gone[start : start + ROWS_AT_ONCE]).delete()
+    rows = [_cost_row(run, node_id, part) for (node_id, _), part in parts.items()]
+    changed = [row for row in rows if _differs(row, known.get((row.node_id, row.day)))]
+    CostPart.objects.bulk_create(
+        changed,
+        batch_size=ROWS_AT_ONCE,
+        update_conflicts=True,
+        unique_fields=["node", "day"],
+        update_fields=_COST_FIELDS,
+    )
+    _save_prices(run, parts)
     run.cost_usd = outcome.cost.total_usd
+
+
+def _cost_row(run: Run, node_id: int, part: CostOfDay) -> CostPart:
+    return CostPart(
+        run=run,
+        node_id=node_id,
+        day=part.day,
+        microseconds=int(part.seconds * 1_000_000),
+        usd=part.usd,
+        is_later_price=part.later_price,
+        is_estimated=part.estimated,
+    )
+
+
+def _differs(row: CostPart, known: CostPart | None) -> bool:
+    return known is None or any(getattr(row, n) != getattr(known, n) for n in _COST_FIELDS)
+
+
+def _save_prices(run: Run, parts: Mapping[tuple[int, date], CostOfDay]) -> None:
+    """Which price rows each part used."""
+    through = CostPart.prices.through
+    rows = CostPart.objects.filter(run=run).values_list("node_id", "day", "pk")
+    wanted = {
+        (pk, price.id)
+        for node_id, day, pk in rows
+        for price in parts[node_id, day].price_rows
+        if price.id is not None
+    }
+    used = through.objects.filter(costpart__run=run).values_list("costpart_id", "price_id", "pk")
+    known = {(part_id, price_id): pk for part_id, price_id, pk in used}
+    gone = [pk for place, pk in known.items() if place not in wanted]
+    for start in range(0, len(gone), ROWS_AT_ONCE):
+        through.objects.filter(pk__in=gone[start : start + ROWS_AT_ONCE]).delete()
+    new = [through(costpart_id=p, price_id=q) for p, q in sorted(wanted - known.keys())]
+    through.objects.bulk_create(new, batch_size=ROWS_AT_ONCE)
 
 
 def _save_figures(run: Run, outcome: Outcome) -> None:

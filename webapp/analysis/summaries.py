@@ -32,6 +32,8 @@ def with_figures(summary: RunSummary, measured: Measured) -> RunSummary:
         gpu_busy_p95_pct=figures.gpu_busy_p95_pct,
         phase_seconds=figures.phase_seconds,
         unreadable=len(measured.unreadable),
+        unsampled_seconds=measured.unsampled_seconds,
+        too_large=measured.too_large,
     )
 
 

@@ -69,6 +69,7 @@ def segment_refs(segments: Iterable[Segment]) -> Iterable[SegmentRef]:
             session_started_at=segment.session.corrected_started_at,
             start_ms=segment.start_ms,
             duration_ms=segment.duration_ms,
+            sample_count=segment.sample_count,
         )
 
 

@@ -19,6 +19,8 @@ from webapp.directives.selectors import AskedOfAgent, StopNotice, asked_of_agent
 from webapp.runs import scope
 from webapp.runs.models import Artefact, Node, Run
 
+DAY_SECONDS = 86_400
+
 
 @dataclass(frozen=True)
 class RunPage:
@@ -91,6 +93,16 @@ class RunPage:
     @property
     def unreadable(self) -> int:
         return self.run.summary.unreadable or 0
+
+    @property
+    def unsampled_seconds(self) -> float:
+        """Long stretches without a sample; 0 if they are shorter than a day."""
+        seconds = self.run.summary.unsampled_seconds or 0.0
+        return seconds if seconds >= DAY_SECONDS else 0.0
+
+    @property
+    def too_large(self) -> str:
+        return self.run.summary.too_large
 
     @property
     def phases(self) -> list[tuple[str, float]]:

@@ -21,6 +21,7 @@ from django.views.decorators.http import require_safe
 
 from advisor.store import step_series
 from advisor.store.opening import open_store
+from advisor.store.room import TooLargeError
 from advisor.store.series import SeriesView, read_series
 from webapp.accounts.access import PersonRequest
 from webapp.http.problems import Problem
@@ -81,7 +82,12 @@ def answer(
     fresh = get_conditional_response(request, etag=etag)
     if fresh is not None and fresh.status_code == 304:
         return fresh
-    response = write(run, asked, _read(run, asked))
+    try:
+        views = _read(run, asked)
+    except TooLargeError as error:
+        detail = f"The run has {error}."
+        return Problem(422, detail, "from", "Ask for fewer hours.").response()
+    response = write(run, asked, views)
     response["ETag"] = etag
     response["Cache-Control"] = "private, no-cache"
     return response
