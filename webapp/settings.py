@@ -220,6 +220,8 @@ CELERY_TASK_ROUTES = {
     "retention.round": {"queue": "maintain"},
     "rulebook.judge_again": {"queue": "maintain"},
 }
+# Of all machines together: from it follows how many of them one workspace may keep busy.
+WORKER_PROCESSES = env.integer("TRIMTAB_WORKER_PROCESSES", 2, low=1)
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True

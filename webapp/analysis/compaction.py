@@ -4,6 +4,7 @@ one transaction."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -19,7 +20,7 @@ from advisor.store.index import ChunkRef, from_ms
 from advisor.store.objects import ObjectStore
 from advisor.store.opening import open_store
 from webapp.analysis.models import Compaction
-from webapp.background import claims, conditions
+from webapp.background import claims, conditions, fairness
 from webapp.background.kinds import Kind, Limits
 from webapp.database import object_hold
 from webapp.runs.history import node_history
@@ -36,6 +37,8 @@ ENDED = (Run.FINISHED, Run.FAILED, Run.STOPPED, Run.LOST)
 # A reader that listed an object before the swap may still open it.
 GRACE = timedelta(hours=1)
 DELETED_AT_ONCE = 200
+MOST_HOURS = 24
+"""Compacted by one task: the next one may be another node's."""
 KIND = Kind(
     id="compaction",
     title="Compaction",
@@ -49,6 +52,9 @@ KIND = Kind(
         max_attempts=30,
         first_pause=timedelta(minutes=1),
         longest_pause=timedelta(hours=1),
+        # Analyses always have a worker.
+        most_queued=fairness.MOST_OF_ONE,
+        is_shared=True,
     ),
     workspace="node__attempt__run__workspace",
     subject=lambda compaction: f"{compaction.node.attempt.run}, {compaction.node}",
@@ -89,18 +95,33 @@ def _crowded_nodes() -> list[int]:
     return list(crowded.values_list("session__node_id", flat=True))
 
 
-def compact_node(node_id: int) -> None:
-    """Compact every hour of a node that has hot segments. Safe to repeat and to interrupt."""
+def compact_node(node_id: int) -> bool:
+    """Compact the first hours of a node that have hot segments; True: there are more.
+
+    Safe to repeat and to interrupt.
+
+    Raises:
+        TooLargeError: an hour has more than fits into memory.
+    """
     node = Node.objects.select_related("attempt").get(pk=node_id)
-    hot = list(_hot(node))
-    if not hot:
-        return
-    store = open_store(settings.OBJECTS_URL)
     history = node_history(node)
-    hours = sorted({from_ms(ms) for ref in history.segments for ms in ref.hours_ms})
+    hours = sorted({ms for ref in history.segments for ms in ref.hours_ms})
+    chosen = set(hours[:MOST_HOURS])
+    refs = tuple(ref for ref in history.segments if chosen.issuperset(ref.hours_ms))
+    # A segment of more hours than that is compacted alone.
+    refs = refs or history.segments[:1]
+    chosen = {ms for ref in refs for ms in ref.hours_ms}
+    if not refs:
+        return False
+    kept = tuple(ref for ref in history.chunks if ref.hour_ms in chosen)
+    part = replace(history, segments=refs, chunks=kept)
+    store = open_store(settings.OBJECTS_URL)
     prefix = f"runs/{node.attempt.run_id}"
-    chunks = [ref for hour in hours for ref in compact(store, history, hour, prefix)]
-    _swap(node, hot, hours, chunks)
+    starts = [from_ms(ms) for ms in sorted(chosen)]
+    chunks = [ref for hour in starts for ref in compact(store, part, hour, prefix)]
+    keys = [ref.key for ref in refs]
+    _swap(node, list(_hot(node).filter(object_key__in=keys)), starts, chunks)
+    return len(refs) < len(history.segments)
 
 
 @transaction.atomic

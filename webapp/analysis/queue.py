@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import Case, Value, When
 from django.urls import reverse
@@ -35,6 +36,9 @@ KIND = Kind(
         max_attempts=3,
         first_pause=timedelta(seconds=40),
         longest_pause=timedelta(seconds=80),
+        # Few: what lies with the broker is taken in order, whoever comes meanwhile.
+        most_queued=4 * settings.WORKER_PROCESSES,
+        is_shared=True,
     ),
     workspace="run__workspace",
     subject=lambda analysis: str(analysis.run),

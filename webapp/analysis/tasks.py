@@ -6,8 +6,11 @@ import logging
 from contextlib import suppress
 
 from celery import shared_task
+from celery.exceptions import SoftTimeLimitExceeded
+from django.conf import settings
 from django.utils import timezone
 
+from advisor.store.room import TooLargeError
 from webapp.analysis import compaction, looks, outcome_rows, queue
 from webapp.analysis.evaluation import evaluate as evaluate_run
 from webapp.background import claims, handing_out
@@ -29,9 +32,17 @@ def evaluate(run_id: str) -> None:
             return
         outcome = evaluate_run(held)
         queue.finish(held, lambda: outcome_rows.save(outcome), outcome.is_final)
+    except TooLargeError as error:
+        claims.give_up(held, f"The run is too large to analyse: it has {error}.")
+    except SoftTimeLimitExceeded:
+        logger.exception("analysis took too long", extra={"run": run_id})
+        minutes = settings.CELERY_TASK_SOFT_TIME_LIMIT // 60
+        claims.give_up(held, f"The analysis was ended after {minutes} minutes.")
     except Exception as error:
         logger.exception("analysis failed", extra={"run": run_id})
         claims.fail(held, error)
+    finally:
+        handing_out.refill(queue.KIND)
 
 
 @shared_task(name="analysis.mark_lost")
@@ -55,8 +66,12 @@ def compact(node_id: int) -> None:
     if held is None:
         return
     try:
-        compaction.compact_node(node_id)
-        claims.finish(held)
+        if compaction.compact_node(node_id):
+            claims.release(held, timezone.now())
+        else:
+            claims.finish(held)
     except Exception as error:
         logger.exception("compaction failed", extra={"node": node_id})
         claims.fail(held, error)
+    finally:
+        handing_out.refill(compaction.KIND)

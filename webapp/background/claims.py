@@ -18,7 +18,7 @@ from django.db.models import Case, F, QuerySet, When
 from django.db.models.expressions import Combinable
 from django.utils import timezone
 
-from webapp.background import conditions
+from webapp.background import conditions, fairness
 from webapp.background.kinds import Kind, Row
 
 MOST_ERROR_CHARACTERS = 2000
@@ -64,9 +64,13 @@ def claim(kind: Kind[Row], key: object, **which: object) -> Claim[Row] | None:
     """Claim the row with this `key`, due or not, if it matches `which`.
 
     Returns:
-        None if there is nothing to do or another worker has it.
+        None if there is nothing to do, another worker has it, or other workspaces come first.
     """
-    return _take(kind, conditions.claimable(kind, timezone.now()).filter(**which), key)
+    now = timezone.now()
+    if not fairness.may_begin(kind, key, now):
+        kind.rows.filter(conditions.unheld(now), **{kind.key: key}).update(queued_at=None)
+        return None
+    return _take(kind, conditions.claimable(kind, now).filter(**which), key)
 
 
 def take_over(kind: Kind[Row], key: object) -> Claim[Row] | None:

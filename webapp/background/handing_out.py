@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from webapp.background import conditions
+from webapp.background import conditions, fairness
 from webapp.background.kinds import Kind, Row
 
 logger = logging.getLogger(__name__)
@@ -22,14 +22,26 @@ def sweep(kind: Kind[Row]) -> int:
     Returns:
         The number of rows sent.
     """
+    _give_up_worn_out(kind, timezone.now())
+    return refill(kind)
+
+
+def refill(kind: Kind[Row]) -> int:
+    """Hand out what comes next, workspace by workspace; how many rows that were."""
     now = timezone.now()
-    _give_up_worn_out(kind, now)
-    return _send(kind, _idle(kind, now), _room(kind, now))
+    return _send(kind, fairness.in_turn(kind, _idle(kind, now), _room(kind, now), now))
 
 
 def hand_out(kind: Kind[Row], **which: object) -> int:
-    """Send these rows now, if they are due. Returns the number of rows sent."""
-    return _send(kind, _idle(kind, timezone.now()).filter(**which), kind.limits.most_queued)
+    """Hand out these rows at once, as far as they are due and it is their workspace's turn; how
+    many that were."""
+    now = timezone.now()
+    idle = _idle(kind, now).filter(**which)
+    # With most uploads nothing is due yet.
+    if not idle.exists():
+        return 0
+    most = _room(kind, now) if kind.limits.is_shared else kind.limits.most_queued
+    return _send(kind, fairness.in_turn(kind, idle, most, now))
 
 
 def _idle(kind: Kind[Row], now: datetime) -> QuerySet[Row]:
@@ -46,8 +58,7 @@ def _room(kind: Kind[Row], now: datetime) -> int:
     return max(limits.most_queued - queued, 0) // limits.batch * limits.batch
 
 
-def _send(kind: Kind[Row], rows: QuerySet[Row], most: int) -> int:
-    keys = list(rows.values_list(kind.key, flat=True)[:most])
+def _send(kind: Kind[Row], keys: list[object]) -> int:
     for start in range(0, len(keys), kind.limits.batch):
         if not _send_one(kind, keys[start : start + kind.limits.batch]):
             return start

@@ -36,7 +36,9 @@ class Limits:
     batch: int = 1
     """Rows per message."""
     most_queued: int = 500
-    """The most rows that may wait at the broker."""
+    """How many rows may lie with the broker at once."""
+    is_shared: bool = False
+    """A row may keep a worker busy for long: no workspace gets all workers while others wait."""
 
     def pause(self, attempts: int) -> timedelta:
         """The pause after this many failures, with full jitter so that retries don't coincide

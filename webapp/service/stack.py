@@ -17,7 +17,6 @@ from django.conf import settings
 from webapp.service import private_redis
 from webapp.service.address import Bind
 
-WORKER_PROCESSES = 2
 # Python gives memory back late; a fresh child does at once.
 TASKS_PER_CHILD, LARGEST_CHILD_KIB = 500, 400_000
 LOCK_NAME = "up.lock"
@@ -111,7 +110,7 @@ def _celery(application: str) -> list[str]:
 def _worker() -> list[str]:
     alone = ["--without-gossip", "--without-mingle"]
     limits = [
-        f"--concurrency={WORKER_PROCESSES}",
+        f"--concurrency={settings.WORKER_PROCESSES}",
         f"--max-tasks-per-child={TASKS_PER_CHILD}",
         f"--max-memory-per-child={LARGEST_CHILD_KIB}",
     ]
