@@ -60,6 +60,8 @@ def test_a_clock_of_1970_on_one_node_is_taken_and_makes_no_cells(agent, token):
     wrong = FakeAgent(agent.client, token, run_id=agent.run_id, machine_id="machine-2")
     wrong.started_at_ns = 10**9
     assert wrong.put(wrong.segment(0)).status_code == 200
+    agent.declare()
+    wrong.declare()
     evaluate(str(agent.run_id))
     run = Run.objects.get(pk=agent.run_id)
     assert Analysis.objects.get(run=run).error == ""
@@ -87,6 +89,8 @@ def test_what_is_too_large_is_not_judged_and_says_of_what(agent, monkeypatch):
     agent.put(agent.segment(0))
     agent.put(agent.segment(1, last=True))
     monkeypatch.setattr(room, "MOST_SERIES", 2)
+    advised = "webapp.analysis.hooks.follow_ups"
+    monkeypatch.setattr(advised, lambda _: pytest.fail("nothing follows from it"))
     evaluate(str(agent.run_id))
     run = Run.objects.get(pk=agent.run_id)
     assert Analysis.objects.get(run=run).error == ""

@@ -40,8 +40,10 @@ def evaluate(held: queue.Claim) -> Outcome:
     outcome = priced(run)
     if run.raw_deleted_at is not None:
         return outcome
-    outcome = replace(outcome, measured=_measure(held, run, outcome.nodes))
-    return replace(outcome, follow_ups=hooks.follow_ups(outcome))
+    measured = _measure(held, run, outcome.nodes)
+    outcome = replace(outcome, measured=measured)
+    # Of a run that wasn't read nothing follows, above all not that advice was followed.
+    return outcome if measured.too_large else replace(outcome, follow_ups=hooks.follow_ups(outcome))
 
 
 def priced(run: Run) -> Outcome:
