@@ -17,6 +17,7 @@ import os
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -25,12 +26,20 @@ from pathlib import Path
 from typing import IO, Any
 
 READY_SECONDS, SETTLED_SECONDS = 60, 2
+FIRST_SIGN_SECONDS = 120
+"""From a start to the first sign of life, before the process counts as hung."""
+ASK_EVERY_SECONDS, UNANSWERED_SECONDS = 2.0, 25.0
+"""Longer than SQLite makes requests wait for one that writes: 20 s."""
+STOPPED_SECONDS, STALL_SECONDS = 20.0, 5.0
+"""Who was stopped for so long itself has heard nothing, and can blame nobody."""
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.2, 30.0
-STEADY_SECONDS = 30
+STEADY_SECONDS, STEADY_AFTER_HANG_SECONDS = 30, 600
 LARGEST_LOG_BYTES = 20 * 1024 * 1024
 STARTS_BEFORE_GIVING_UP = 3
 STOPPING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 PR_SET_PDEATHSIG = 1
+PULSE_VARIABLE = "TRIMTAB_PULSE"
+"""Names the descriptor to which a child gives its signs of life."""
 
 
 @dataclass
@@ -42,24 +51,88 @@ class Child:
     stop_signal: int
     orphan_signal: int
     patience_seconds: float
+    silence_seconds: float | None = None
+    """After so long without a sign of life it hangs; None: it gives none."""
     process: subprocess.Popen[bytes] | None = None
     started_at: float = 0.0
     start_again_at: float = 0.0
     delay_seconds: float = FIRST_DELAY_SECONDS
     starts: int = 0
+    pulse: int | None = None
+    """The descriptor that its signs of life come from."""
+    sign_at: float | None = None
+    ran_at: float = 0.0
+    """When it was last seen running, not stopped by a signal."""
 
     def start(self, log: IO[bytes] | None) -> None:
         """In a process group of its own: Ctrl-C reaches the supervisor alone, which stops all."""
+        signs = self._pulse_end()
         self.process = subprocess.Popen(
             self.command,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
+            env=os.environ | ({PULSE_VARIABLE: str(signs[0])} if signs else {}),
+            pass_fds=signs,
             process_group=0,
             preexec_fn=dies_with_parent(self.orphan_signal),
         )
-        self.started_at = time.monotonic()
+        for fd in signs:
+            os.close(fd)
+        self.started_at = self.ran_at = time.monotonic()
+        self.sign_at = None
         self.starts += 1
+
+    def _pulse_end(self) -> list[int]:
+        """The end of a new pipe that the process writes its signs of life to."""
+        if self.silence_seconds is None:
+            return []
+        self._stop_listening()
+        self.pulse, write_end = os.pipe()
+        for fd in (self.pulse, write_end):
+            os.set_blocking(fd, False)
+        return [write_end]
+
+    def _stop_listening(self) -> None:
+        if self.pulse is not None:
+            os.close(self.pulse)
+        self.pulse = None
+
+    def listen(self) -> None:
+        """Note whether it has given signs of life since the last time."""
+        if self.pulse is None:
+            return
+        with contextlib.suppress(BlockingIOError):
+            if os.read(self.pulse, 65_536):
+                self.sign_at = time.monotonic()
+            else:
+                self._stop_listening()
+
+    def hangs(self, now: float) -> str | None:
+        """How; None: it doesn't, as far as can be seen."""
+        if self.process is None:
+            return None
+        if not _is_stopped(self.process.pid):
+            self.ran_at = now
+        if now - self.ran_at > STOPPED_SECONDS:
+            return "stopped by a signal"
+        if self.silence_seconds is None:
+            return None
+        patience = FIRST_SIGN_SECONDS if self.sign_at is None else self.silence_seconds
+        is_silent = now - (self.sign_at or self.started_at) > patience
+        return "no sign of life" if is_silent else None
+
+    def forgive(self, now: float) -> None:
+        self.ran_at = now
+        self.sign_at = self.sign_at and now
+
+    def end_hung(self) -> None:
+        """It does nothing any more, so nothing is asked of it."""
+        if self.process is not None:
+            self.kill_group()
+            self.process.wait()
+            self.process = None
+            self._plan_restart(STEADY_AFTER_HANG_SECONDS)
 
     def ended(self) -> str | None:
         """How it ended, once; None while it runs or is known to be down."""
@@ -68,13 +141,13 @@ class Child:
         code = self.process.returncode
         self.kill_group()
         self.process = None
-        self._plan_restart()
+        self._plan_restart(STEADY_SECONDS)
         return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
-    def _plan_restart(self) -> None:
+    def _plan_restart(self, steady_seconds: float) -> None:
         """At once after a steady life; after a short one with a delay that doubles."""
         now = time.monotonic()
-        steady = now - self.started_at > STEADY_SECONDS
+        steady = now - self.started_at > steady_seconds
         self.delay_seconds = FIRST_DELAY_SECONDS if steady else self.delay_seconds
         self.start_again_at = now + self.delay_seconds
         self.delay_seconds = min(self.delay_seconds * 2, LONGEST_DELAY_SECONDS)
@@ -120,6 +193,69 @@ def dies_with_parent(orphan_signal: int, parent: int | None = None) -> Any:
     return prepare
 
 
+def _is_stopped(pid: int) -> bool:
+    """By SIGSTOP or a debugger; False where nobody can tell."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    return stat.rpartition(b")")[2].split()[0] in (b"T", b"t")
+
+
+@dataclass
+class Health:
+    """Asks the web server for `/healthz` now and then, and never waits for the answer."""
+
+    host: str
+    port: int
+    host_header: str
+    scheme: str
+    asked_at: float = 0.0
+    answered_at: float = 0.0
+    question: socket.socket | None = None
+
+    def ask(self, now: float) -> None:
+        if self.question is not None or now - self.asked_at < ASK_EVERY_SECONDS:
+            return
+        self.asked_at = now
+        head = f"GET /healthz HTTP/1.0\r\nHost: {self.host_header}\r\n"
+        with contextlib.suppress(OSError):
+            # The kernel connects, even while the process hangs.
+            self.question = socket.create_connection((self.host, self.port), timeout=1)
+            self.question.sendall(f"{head}X-Forwarded-Proto: {self.scheme}\r\n\r\n".encode())
+            self.question.setblocking(False)
+
+    def listen(self) -> None:
+        """Any answer will do: even a refusal shows that somebody is at work."""
+        if self.question is None:
+            return
+        try:
+            if self.question.recv(4096).startswith(b"HTTP/"):
+                self.answered_at = time.monotonic()
+        except BlockingIOError:
+            return
+        except OSError:
+            pass
+        self.forget()
+
+    def forget(self) -> None:
+        if self.question is not None:
+            self.question.close()
+        self.question = None
+
+    def is_200(self) -> bool:
+        """Whether the web server answers as if asked from outside. Waits for at most 2 s."""
+        headers = {"Host": self.host_header, "X-Forwarded-Proto": self.scheme}
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=2)
+        try:
+            connection.request("GET", "/healthz", headers=headers)
+            return connection.getresponse().status == http.HTTPStatus.OK
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+
 @dataclass
 class Supervisor:
     """Runs a plan: `children` in start order, `healthz`, `announcement`, `then`, `exit_after`."""
@@ -128,9 +264,12 @@ class Supervisor:
     children: list[Child] = field(default_factory=list)
     exit_code: int | None = None
     signals: int = field(default_factory=lambda: _signal_pipe())
+    looked_at: float = field(default_factory=time.monotonic)
+    is_ready: bool = False
 
     def run(self) -> int:
         self.children = [Child(**each) for each in self.plan["children"]]
+        self.health = Health(**self.plan["healthz"])
         try:
             self._start_all()
             self._after_ready()
@@ -146,7 +285,7 @@ class Supervisor:
         for child in self.children:
             child.start(self._log_file(child))
         deadline = time.monotonic() + READY_SECONDS
-        while self.exit_code is None and not (self._all_settled() and self._answers()):
+        while self.exit_code is None and not (self._all_settled() and self.health.is_200()):
             hopeless = [each for each in self.children if each.starts > STARTS_BEFORE_GIVING_UP]
             if hopeless or time.monotonic() > deadline:
                 self._give_up(hopeless[0] if hopeless else self._child("web"))
@@ -161,22 +300,10 @@ class Supervisor:
             for each in self.children
         )
 
-    def _answers(self) -> bool:
-        """Whether the web server answers as if asked from outside."""
-        probe = self.plan["healthz"]
-        headers = {"Host": probe["host_header"], "X-Forwarded-Proto": probe["scheme"]}
-        connection = http.client.HTTPConnection(probe["host"], probe["port"], timeout=2)
-        try:
-            connection.request("GET", "/healthz", headers=headers)
-            return connection.getresponse().status == http.HTTPStatus.OK
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            connection.close()
-
     def _after_ready(self) -> None:
         if self.exit_code is not None:
             return
+        self.is_ready = True
         _print(self.plan["announcement"])
         if self.plan.get("then"):
             then = Child("then", self.plan["then"], signal.SIGTERM, signal.SIGTERM, 5)
@@ -192,13 +319,53 @@ class Supervisor:
 
     def _wait(self, seconds: float) -> None:
         """Until a signal or the time has passed; then look after everything."""
-        if select.select([self.signals], [], [], seconds)[0]:
+        awaited = [self.signals, *(each.pulse for each in self.children if each.pulse is not None)]
+        if self.health.question is not None:
+            awaited.append(self.health.question.fileno())
+        if self.signals in select.select(awaited, [], [], seconds)[0]:
             received = set(os.read(self.signals, 512))
             if received & STOPPING:
                 self.exit_code = 0
                 return
+        self._end_what_hangs()
         for child in list(self.children):
             self._look_after(child)
+
+    def _end_what_hangs(self) -> None:
+        self.health.listen()
+        for child in self.children:
+            child.listen()
+        now = time.monotonic()
+        if now - self.looked_at > STALL_SECONDS:
+            self._forgive(now)
+        self.looked_at = now
+        for child in self.children:
+            if how := child.hangs(now):
+                self._end_hung(child, how)
+        if self.is_ready:
+            self._end_unanswering(now)
+
+    def _forgive(self, now: float) -> None:
+        self.health.answered_at = now
+        for child in self.children:
+            child.forgive(now)
+
+    def _end_unanswering(self, now: float) -> None:
+        """The loop of a web server turns, and yet nobody answers."""
+        command = self._child("web").command
+        web = [each for each in self.children if each.command == command and each.process]
+        if not web:
+            return
+        self.health.ask(now)
+        ready_by = max(each.started_at for each in web) + READY_SECONDS
+        if now - max(self.health.answered_at, ready_by - UNANSWERED_SECONDS) > UNANSWERED_SECONDS:
+            self.health.forget()
+            for child in web:
+                self._end_hung(child, "/healthz is not answered")
+
+    def _end_hung(self, child: Child, how: str) -> None:
+        child.end_hung()
+        self._tell(child, f"hangs ({how}); killed, restarts in {child.delay_seconds / 2:g} s")
 
     def _look_after(self, child: Child) -> None:
         ending = child.ended()

@@ -1,0 +1,167 @@
+"""The supervisor restarts what hangs, and leaves alone what works for long."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.running_service import CHECKOUT, Service, free_port, wait_until
+
+pytestmark = pytest.mark.processes
+SUPERVISE = CHECKOUT / "webapp" / "service" / "supervise.py"
+SILENCE_SECONDS = 3
+"""Longer than the supervisor looks whether a process can start at all."""
+RESTARTED_SECONDS = 30
+"""A promise for what hangs, of which 20 s are patience."""
+
+WEB = """
+import http.server, sys, time
+class Handler(http.server.BaseHTTPRequestHandler):
+    answered = 0
+    def do_GET(self):
+        Handler.answered += 1
+        if Handler.answered > int(sys.argv[2]):
+            time.sleep(1000)
+        self.send_response(200)
+        self.end_headers()
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"""
+LIVES = """
+import os, time
+while True:
+    os.write(int(os.environ["TRIMTAB_PULSE"]), b".")
+    time.sleep(0.2)
+"""
+HANGS = """
+import os, time
+os.write(int(os.environ["TRIMTAB_PULSE"]), b".")
+time.sleep(1000)
+"""
+
+
+@dataclass
+class Supervised:
+    """Small processes under the real supervisor."""
+
+    process: subprocess.Popen[str]
+    logs: Path
+
+    def events(self) -> list[dict[str, str]]:
+        log = self.logs / "supervise.log"
+        return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+    def pid(self, script: str) -> int:
+        for child in psutil.Process(self.process.pid).children():
+            if script in child.cmdline():
+                return int(child.pid)
+        return 0
+
+
+def _child(name: str, script: str, *arguments: str, silence: float | None) -> dict[str, Any]:
+    return {
+        "name": name,
+        "command": [sys.executable, "-c", script, *arguments],
+        "stop_signal": signal.SIGTERM,
+        "orphan_signal": signal.SIGKILL,
+        "patience_seconds": 2,
+        "silence_seconds": silence,
+    }
+
+
+@contextmanager
+def supervising(logs: Path, answers: int, *children: dict[str, Any]) -> Iterator[Supervised]:
+    """These, and a web server that falls silent after so many answers."""
+    port = free_port()
+    local = {"host": "127.0.0.1", "port": port, "host_header": "127.0.0.1", "scheme": "http"}
+    web = _child("web", WEB, str(port), str(answers), silence=None)
+    plan = {
+        "children": [*children, web],
+        "healthz": local,
+        "logs": str(logs),
+        "announcement": "ready",
+    }
+    read_end, write_end = os.pipe()
+    os.write(write_end, json.dumps(plan).encode())
+    os.close(write_end)
+    process = subprocess.Popen(
+        [sys.executable, "-P", str(SUPERVISE), str(read_end)],
+        pass_fds=[read_end],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    os.close(read_end)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    yield Supervised(process, logs)
+    process.terminate()
+    process.wait(20)
+
+
+def test_a_silent_process_is_restarted_and_no_other(tmp_path):
+    children = [
+        _child("lives", LIVES, silence=SILENCE_SECONDS),
+        _child("hangs", HANGS, silence=SILENCE_SECONDS),
+    ]
+    with supervising(tmp_path, 1000, *children) as supervised:
+        lives, hangs = supervised.pid(LIVES), supervised.pid(HANGS)
+        wait_until(lambda: supervised.pid(HANGS) not in (0, hangs), 20, "it starts again")
+        # Again and again, each time after a longer pause.
+        wait_until(lambda: len(supervised.events()) >= 2, 30, "it hangs again")
+        events = supervised.events()[:2]
+        assert {each["process"] for each in events} == {"hangs"}
+        assert "no sign of life" in events[0]["event"]
+        pauses = [float(each["event"].split()[-2]) for each in events]
+        assert pauses == sorted(set(pauses))
+        assert supervised.pid(LIVES) == lives
+
+
+@pytest.mark.long
+def test_a_web_server_that_answers_nothing_more_is_restarted(tmp_path):
+    with supervising(tmp_path, 5) as supervised:
+        wait_until(lambda: supervised.events(), 120, "it is noticed")
+        (event,) = supervised.events()
+        assert event["process"] == "web"
+        assert "/healthz is not answered" in event["event"]
+
+
+@pytest.mark.long
+def test_what_is_stopped_by_a_signal_is_restarted_in_time(tmp_path):
+    service = Service(tmp_path).start()
+    try:
+        for name in ("web", "worker", "beat", "redis"):
+            part = service.part(name)
+            assert part is not None
+            part.suspend()
+            wait_until(lambda n=name, p=part: service.has_new(n, p.pid), RESTARTED_SECONDS, name)
+            wait_until(service.answers, 30, "the service answers")
+        log = (tmp_path / "logs" / "supervise.log").read_text().splitlines()
+        assert len(log) == 4, "nothing else was restarted"
+    finally:
+        service.stop()
+
+
+@pytest.mark.long
+def test_a_stopped_supervisor_blames_nobody(tmp_path):
+    service = Service(tmp_path).start()
+    try:
+        assert service.supervisor is not None
+        parts = {name: service.part(name) for name in ("web", "worker", "beat", "redis")}
+        service.supervisor.suspend()
+        time.sleep(25)
+        service.supervisor.resume()
+        time.sleep(5)
+        assert {name: service.part(name) for name in parts} == parts
+    finally:
+        service.stop()
