@@ -7,6 +7,7 @@ from typing import Any
 from celery import Celery
 from celery.signals import worker_init, worker_process_init
 
+from webapp.service import worker
 from webapp.service.supervise import dies_with_parent
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
@@ -14,6 +15,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 app = Celery("trimtab")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+app.steps["worker"].update((worker.Pulse, worker.MemoryLimit))
 
 _worker_pid = 0
 
@@ -26,6 +28,7 @@ def _remember_worker(**_: Any) -> None:
 def _die_with_worker(**_: Any) -> None:
     """Without this, a pool process whose worker was killed would wait for its next task forever."""
     dies_with_parent(signal.SIGKILL, _worker_pid)()
+    worker.be_first_victim()
 
 
 worker_init.connect(_remember_worker, weak=False)
