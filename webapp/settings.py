@@ -211,7 +211,7 @@ CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_CREATE_MISSING_QUEUES = False
 CELERY_TASK_DEFAULT_QUEUE = "evaluate"
-CELERY_TASK_QUEUES: dict[str, dict[str, str]] = {"evaluate": {}, "maintain": {}}
+CELERY_TASK_QUEUES: dict[str, dict[str, str]] = {"evaluate": {}, "maintain": {}, "schedule": {}}
 CELERY_TASK_ROUTES = {
     "analysis.compact": {"queue": "maintain"},
     "notify.send": {"queue": "maintain"},
@@ -226,12 +226,14 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat-schedule")
-# The queue is named here: beat knows the schedule only, not the tasks.
+CELERY_BEAT_SCHEDULER = "webapp.service.beat:Scheduler"
+# The queue is named here: beat knows the schedule only, not the tasks. Nothing expires: under load,
+# a sweep is late, and then it is needed most. The scheduler sends no more while enough wait.
 CELERY_BEAT_SCHEDULE = {
     name: {
         "task": task,
         "schedule": float(seconds),
-        "options": {"expires": seconds, "queue": "maintain"},
+        "options": {"queue": "schedule"},
     }
     for name, task, seconds in (
         ("sweep", "background.sweep", 5),
@@ -291,5 +293,10 @@ LOGGING = {
     },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
     "root": {"handlers": ["console"], "level": env.text("TRIMTAB_LOG_LEVEL", "INFO")},
-    "loggers": {"django.server": {"handlers": ["console"], "level": "INFO", "propagate": False}},
+    "loggers": {
+        "django.server": {"handlers": ["console"], "level": "INFO", "propagate": False},
+        "trimtab.access": {"level": "INFO" if env.boolean("TRIMTAB_ACCESS_LOG") else "WARNING"},
+        # Every malformed request is a line, and anybody can send millions.
+        "tornado.general": {"level": "WARNING"},
+    },
 }

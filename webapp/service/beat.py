@@ -11,8 +11,15 @@ import os
 from typing import Any
 
 from celery import Celery
+from celery.beat import PersistentScheduler, ScheduleEntry
 from celery.signals import setup_logging
 from django.conf import settings
+
+from webapp.service import pulse
+
+MOST_WAITING = 20
+"""Messages of the schedule: more say nothing new. Each entry is among them."""
+OFTEN_SECONDS = 3600
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 
@@ -27,3 +34,23 @@ def log_as_django_does(**_: Any) -> None:
 
 
 setup_logging.connect(log_as_django_does, weak=False)
+
+
+class Scheduler(PersistentScheduler):  # type: ignore[misc]
+    """Adds nothing to the queue while workers have enough of it waiting."""
+
+    def tick(self, *args: Any, **options: Any) -> float:
+        pulse.give()
+        return float(super().tick(*args, **options))
+
+    def apply_entry(self, entry: ScheduleEntry, producer: Any = None) -> None:
+        is_often = entry.schedule.run_every.total_seconds() < OFTEN_SECONDS
+        if not is_often or self._waiting(entry, producer) < MOST_WAITING:
+            super().apply_entry(entry, producer)
+
+    def _waiting(self, entry: ScheduleEntry, producer: Any) -> int:
+        """Messages in the entry's queue; 0 if nobody can tell: sending it tells the error."""
+        try:
+            return int(producer.channel.queue_declare(entry.options["queue"]).message_count)
+        except Exception:
+            return 0

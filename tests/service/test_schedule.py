@@ -1,0 +1,64 @@
+"""What beat puts into the queue: never too old, never too much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from celery.beat import ScheduleEntry
+from celery.schedules import schedule
+from django.conf import settings
+
+from webapp.service import beat
+
+QUEUE = "schedule"
+
+
+@pytest.fixture
+def scheduler(tmp_path) -> Iterator[beat.Scheduler]:
+    """On the queue of the tests' Redis, emptied."""
+    beat.app.conf.broker_url = settings.CELERY_BROKER_URL
+    made = beat.Scheduler(beat.app, schedule_filename=str(tmp_path / "schedule"))
+    made.connection.default_channel.queue_purge(QUEUE)
+    yield made
+    made.connection.default_channel.queue_purge(QUEUE)
+    made.close()
+
+
+def _waiting(scheduler: beat.Scheduler) -> int:
+    channel = scheduler.connection.default_channel
+    return int(channel.queue_declare(QUEUE).message_count)
+
+
+def _entry(period_seconds: float) -> ScheduleEntry:
+    return ScheduleEntry(
+        "sweep",
+        "background.sweep",
+        schedule=schedule(period_seconds),
+        options={"queue": QUEUE},
+        app=beat.app,
+    )
+
+
+def test_what_is_frequent_is_sent_until_enough_of_it_waits(scheduler):
+    for _ in range(beat.MOST_WAITING + 10):
+        scheduler.apply_entry(_entry(5), producer=scheduler.producer)
+    assert _waiting(scheduler) == beat.MOST_WAITING
+    scheduler.connection.default_channel.basic_get(QUEUE, no_ack=True)
+    scheduler.apply_entry(_entry(5), producer=scheduler.producer)
+    assert _waiting(scheduler) == beat.MOST_WAITING
+
+
+def test_what_is_daily_is_sent_however_much_waits(scheduler):
+    for _ in range(beat.MOST_WAITING):
+        scheduler.apply_entry(_entry(5), producer=scheduler.producer)
+    scheduler.apply_entry(_entry(86_400), producer=scheduler.producer)
+    assert _waiting(scheduler) == beat.MOST_WAITING + 1
+
+
+def test_nothing_expires_so_that_a_late_sweep_is_done(scheduler):
+    for name, entry in settings.CELERY_BEAT_SCHEDULE.items():
+        assert "expires" not in entry["options"], name
+    scheduler.apply_entry(_entry(5), producer=scheduler.producer)
+    message = scheduler.connection.default_channel.basic_get(QUEUE, no_ack=True)
+    assert message.headers["expires"] is None
