@@ -22,7 +22,7 @@ import psutil
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 # What tells each process of the service from the others in its command line.
-MARKS = {"redis": "redis.sock", "worker": " worker ", "beat": " beat ", "web": "gunicorn"}
+MARKS = {"redis": "redis.sock", "worker": " worker ", "beat": " beat ", "web": "webapp.http.front"}
 
 
 def free_port() -> int:

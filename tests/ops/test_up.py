@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,12 +11,15 @@ from pathlib import Path
 import psutil
 import pytest
 import redis
+import requests
 
 from tests.running_service import Service, manage, wait_until
+from tests.service.uploads import FakeAgent
 from webapp.service import private_redis
 
 pytestmark = pytest.mark.processes
-LARGEST_IDLE_PSS_BYTES = 500_000_000
+LARGEST_IDLE_PSS_BYTES = 450_000_000
+SLOW_CLIENTS = 100
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +48,33 @@ def test_it_keeps_its_secrets_from_other_users(service: Service) -> None:
 def test_it_needs_little_memory_while_idle(service: Service) -> None:
     used = {process.pid: process.memory_full_info().pss for process in service.tree()}
     assert sum(used.values()) < LARGEST_IDLE_PSS_BYTES, used
+
+
+def test_slow_clients_do_not_stop_it(service: Service) -> None:
+    """Each sends a part of a request; the web server has eight threads."""
+    parts = (
+        b"GET / HTTP/1.1\r\nHost: ",
+        b"POST /sign-in/ HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\nx",
+    )
+    with contextlib.ExitStack() as slow:
+        for number in range(SLOW_CLIENTS):
+            source = (f"127.1.{number}.1", 0)
+            connection = socket.create_connection(("127.0.0.1", service.port), 20, source)
+            slow.enter_context(connection).sendall(parts[number % 2])
+        assert service.answers()
+        agent = FakeAgent(_Client(service), service.token)  # type: ignore[arg-type]
+        assert agent.put(agent.segment(0, last=True)).status_code == 200
+
+
+class _Client:
+    """As much of Django's test client as an agent needs."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def put(self, path: str, body: bytes, content_type: str, headers: dict[str, str]):  # type: ignore[no-untyped-def]
+        url, all_headers = self._service.url + path, headers | {"Content-Type": content_type}
+        return requests.put(url, data=body, headers=all_headers, timeout=20)
 
 
 def test_a_second_up_says_that_it_is_running(service: Service) -> None:

@@ -11,7 +11,7 @@ from django.test import Client
 from tests.web.test_passwords import work
 from tests.web.test_sign_in import PASSWORD, sign_in
 from webapp.accounts.models import User
-from webapp.http import rate_limits
+from webapp.http import client_address
 from webapp.notify.models import PasswordReset
 
 
@@ -68,9 +68,9 @@ def test_the_lock_of_account_and_network_holds_for_all_of_a_network(ada, network
 
 
 def test_ipv4_addresses_of_a_listener_for_both_protocols_are_told_apart():
-    assert rate_limits.network("::ffff:192.0.2.1") == "192.0.2.1"
-    assert rate_limits.network("2001:db8::1") == rate_limits.network("2001:db8::2")
-    assert rate_limits.network("192.0.2.1") != rate_limits.network("192.0.2.2")
+    assert client_address.network("::ffff:192.0.2.1") == "192.0.2.1"
+    assert client_address.network("2001:db8::1") == client_address.network("2001:db8::2")
+    assert client_address.network("192.0.2.1") != client_address.network("192.0.2.2")
 
 
 def ask(email: str, address: str = "192.0.2.1"):  # type: ignore[no-untyped-def]

@@ -14,7 +14,7 @@ from django.utils.http import urlsafe_base64_decode, urlsafe_base64_encode
 from webapp.accounts import sessions, signals
 from webapp.accounts.models import User
 from webapp.http import rate_limits
-from webapp.http.client_address import UNKNOWN, client_address
+from webapp.http.client_address import UNKNOWN, client_address, network
 
 SIGN_IN_MINUTES = 15
 RESET_MINUTES = 60
@@ -61,7 +61,7 @@ def attempted_name(_request: HttpRequest | None, credentials: dict[str, Any] | N
 def attempting_address(request: HttpRequest) -> str | None:
     """The network that a sign-in comes from, by its first address; None over a Unix socket."""
     address = client_address(request)
-    return None if address == UNKNOWN else rate_limits.network(address).partition("/")[0]
+    return None if address == UNKNOWN else network(address).partition("/")[0]
 
 
 def ask_for_link(email: str) -> None:

@@ -16,8 +16,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from webapp.accounts.models import SignedInSession, User
-from webapp.http import rate_limits
-from webapp.http.client_address import UNKNOWN, client_address
+from webapp.http.client_address import UNKNOWN, client_address, network
 
 TOUCH_EVERY = timedelta(minutes=1)
 # The first that matches names it: Chrome's text also contains Safari, and Edge's contains both.
@@ -79,8 +78,7 @@ def end_others(request: HttpRequest, user: User) -> None:
 def is_used_from(email: str, address: str) -> bool:
     """Whether this account is signed in somewhere in the network of `address`."""
     held = SignedInSession.objects.filter(user__email=email).values_list("address", flat=True)
-    network = rate_limits.network(address)
-    return network in {rate_limits.network(each) for each in held if each}
+    return network(address) in {network(each) for each in held if each}
 
 
 def device_name(user_agent: str) -> str:

@@ -12,14 +12,19 @@ UNKNOWN = "unknown"
 
 
 def client_address(request: HttpRequest) -> str:
-    """The IP address that a request comes from, as far as it can be trusted.
+    """The IP address that a request comes from, as far as it can be trusted."""
+    peer = request.META.get("REMOTE_ADDR") or UNKNOWN
+    return address_of(peer, request.headers.get("X-Forwarded-For", ""))
+
+
+def address_of(peer: str, forwarded_for: str) -> str:
+    """The client's address, from the peer of the connection and the header `X-Forwarded-For`.
 
     Anybody can send `X-Forwarded-For`, but each trusted proxy (`TRIMTAB_TRUSTED_PROXIES` of them)
     appends the address that connected to it. So the entry of the outermost trusted proxy is true,
     and nothing before that entry is. Without proxies it is the peer of the connection.
     """
-    peer = request.META.get("REMOTE_ADDR") or UNKNOWN
-    forwarded = request.headers.get("X-Forwarded-For", "").split(",")
+    forwarded = forwarded_for.split(",")
     proxies = settings.TRUSTED_PROXIES
     if not 0 < proxies <= len(forwarded):
         return peer
@@ -27,3 +32,19 @@ def client_address(request: HttpRequest) -> str:
         return str(ipaddress.ip_address(forwarded[-proxies].strip()))
     except ValueError:
         return peer
+
+
+def network(address: str) -> str:
+    """Whom limits count together: who holds one IPv6 address holds its /64.
+
+    A listener for both protocols reports IPv4 addresses as IPv6 ones, which would share one /64.
+    """
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return address
+    if parsed.ipv4_mapped:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.ip_network(f"{address.partition('%')[0]}/64", strict=False))

@@ -7,7 +7,6 @@ Uploads matter more than the count: while Redis is down nobody is refused.
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import logging
 import math
 import time
@@ -20,6 +19,7 @@ from limits.storage import RedisStorage
 from limits.strategies import SlidingWindowCounterRateLimiter
 from redis import RedisError
 
+from webapp.http.client_address import network
 from webapp.http.problems import Problem
 
 # A Redis that hangs must cost uploads nothing: after a failure it is left alone for a while.
@@ -87,13 +87,13 @@ class Guesses:
 
     def was_wrong(self, address: str) -> None:
         """Raises Problem 429 once there were too many."""
-        held = network(address)
-        wait = _outage.seconds_to_wait("wrong-token", held, settings.WRONG_TOKENS_A_MINUTE)
+        own = network(address)
+        wait = _outage.seconds_to_wait("wrong-token", own, settings.WRONG_TOKENS_A_MINUTE)
         if not wait:
             return
         if len(self._refused_until) >= MOST_REMEMBERED:
             self._refused_until.clear()
-        self._refused_until[held] = time.monotonic() + wait
+        self._refused_until[own] = time.monotonic() + wait
         _refuse_guess(wait)
 
 
@@ -144,20 +144,6 @@ def _limiter(redis_url: str) -> SlidingWindowCounterRateLimiter:
         socket_connect_timeout=PATIENCE_SECONDS,
     )
     return SlidingWindowCounterRateLimiter(storage)
-
-
-def network(address: str) -> str:
-    """What limits count as one address: whoever has one IPv6 address has its /64 network."""
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(parsed, ipaddress.IPv4Address):
-        return address
-    # A listener for both protocols reports IPv4 addresses in this form: they share one /64.
-    if parsed.ipv4_mapped:
-        return str(parsed.ipv4_mapped)
-    return str(ipaddress.ip_network(f"{address.partition('%')[0]}/64", strict=False))
 
 
 def _refuse_guess(wait_seconds: int) -> NoReturn:

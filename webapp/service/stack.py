@@ -13,13 +13,17 @@ from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 
+from webapp import env
 from webapp.service import private_redis
 from webapp.service.address import Bind
 
 # Python gives memory back late; a fresh child does at once.
 TASKS_PER_CHILD, LARGEST_CHILD_KIB = 500, 400_000
 LOCK_NAME = "up.lock"
+# Signs of life come every second or two. Beat waits for Redis, as long as its timeouts take.
+SILENCE_SECONDS, BEAT_SILENCE_SECONDS = 20, 60
 
 
 class AlreadyRunningError(Exception):
@@ -85,21 +89,23 @@ class Stack:
             children.append(_child("redis", redis))
         # SIGKILL: an orphaned worker may hang while it shuts down in order, and need not: the rows
         # of its tasks make them run again. Its pool dies with it, see `webapp.celery`.
-        children.append(_child("worker", _worker(), orphan_signal=signal.SIGKILL))
-        children.append(_child("beat", [*_celery("webapp.service.beat"), "beat", "--pidfile="]))
-        children.append(_child("web", _web(self.bind)))
+        worker = _child("worker", _worker(), SILENCE_SECONDS)
+        children.append(worker | {"orphan_signal": int(signal.SIGKILL)})
+        beat = [*_celery("webapp.service.beat"), "beat", "--pidfile="]
+        children.append(_child("beat", beat, BEAT_SILENCE_SECONDS))
+        names = ["web", *(f"web-{number}" for number in range(2, _web_processes() + 1))]
+        children += [_child(name, _web(self.bind), SILENCE_SECONDS) for name in names]
         return children
 
 
-def _child(
-    name: str, command: list[str], orphan_signal: signal.Signals = signal.SIGTERM
-) -> dict[str, Any]:
+def _child(name: str, command: list[str], silence_seconds: float | None = None) -> dict[str, Any]:
     return {
         "name": name,
         "command": command,
         "stop_signal": int(signal.SIGTERM),
-        "orphan_signal": int(orphan_signal),
+        "orphan_signal": int(signal.SIGTERM),
         "patience_seconds": 8,
+        "silence_seconds": silence_seconds,
     }
 
 
@@ -118,8 +124,15 @@ def _worker() -> list[str]:
 
 
 def _web(bind: Bind) -> list[str]:
-    config = "python:webapp.service.gunicorn_config"
-    return [sys.executable, "-m", "gunicorn", "--config", config, "--bind", str(bind)]
+    return [sys.executable, "-m", "webapp.http.front", "--bind", str(bind)]
+
+
+def _web_processes() -> int:
+    """One if nobody can tell: then the process itself reports the wrong value."""
+    try:
+        return env.integer("TRIMTAB_WEB_WORKERS", 1, low=1)
+    except ImproperlyConfigured:
+        return 1
 
 
 def log_folder() -> Path:

@@ -1,0 +1,386 @@
+"""The web server, with an application that says what it got: slow and hostile clients."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import http.client
+import io
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pytest
+from tornado.netutil import bind_sockets
+
+from tests.running_service import wait_until
+from webapp.http.front import connections as limits
+from webapp.http.front import exchange
+from webapp.http.front.connections import Connections
+from webapp.http.front.server import Front
+from webapp.ingest import artefacts
+
+LARGE_BYTES = 8_000_000
+PATIENCE_SECONDS = 20
+
+
+class Application:
+    """Answers with what it was asked; `/wait` only once it is let go."""
+
+    def __init__(self) -> None:
+        self.may_go_on = threading.Event()
+        self.waits = threading.Semaphore(0)
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+        path = environ["PATH_INFO"]
+        if path == "/crash":
+            raise RuntimeError("on purpose")
+        if path == "/wait":
+            self.waits.release()
+            assert self.may_go_on.wait(PATIENCE_SECONDS)
+        if path == "/nothing":
+            start_response("204 No Content", [])
+            return []
+        if path == "/file":
+            start_response("200 OK", [("Content-Length", str(LARGE_BYTES))])
+            return environ["wsgi.file_wrapper"](io.BytesIO(b"f" * LARGE_BYTES))
+        if path == "/parts":
+            start_response("200 OK", [])
+            return (b"p" * 1000 for _ in range(LARGE_BYTES // 1000))
+        start_response("200 OK", [("Content-Type", "application/json")])
+        return [json.dumps(_seen(environ)).encode()]
+
+
+def _seen(environ: dict[str, Any]) -> dict[str, Any]:
+    has_length = environ.get("CONTENT_LENGTH", "").isdecimal()
+    is_read = has_length and int(environ["CONTENT_LENGTH"]) <= artefacts.MOST_BYTES
+    body = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])) if is_read else b""
+    plain = {name: value for name, value in environ.items() if isinstance(value, str)}
+    return plain | {"sha256": hashlib.sha256(body).hexdigest(), "length": len(body)}
+
+
+class Running:
+    """A front in a thread of its own."""
+
+    def __init__(self, threads: int, most: int, per_address: int, is_behind_proxies: bool) -> None:
+        self.application = Application()
+        self.connections = Connections(most, per_address)
+        self._options = (threads, is_behind_proxies)
+        self._is_listening = threading.Event()
+        self.thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
+        self.thread.start()
+        assert self._is_listening.wait(PATIENCE_SECONDS)
+
+    async def _serve(self) -> None:
+        threads, is_behind_proxies = self._options
+        self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
+        front = Front(
+            self.application, threads, self.connections, is_behind_proxies, ("localhost", "80")
+        )
+        sockets = bind_sockets(0, "127.0.0.1")
+        self.port = sockets[0].getsockname()[1]
+        front.add_sockets(sockets)
+        watching = asyncio.create_task(front.watch())
+        self._is_listening.set()
+        await self._ending.wait()
+        await front.end(5)
+        watching.cancel()
+
+    def begin_to_end(self) -> None:
+        self._loop.call_soon_threadsafe(self._ending.set)
+
+    def end(self) -> None:
+        self.application.may_go_on.set()
+        if self.thread.is_alive():
+            self.begin_to_end()
+        self.thread.join(PATIENCE_SECONDS)
+
+    def connect(self, source: str = "127.0.0.1", head: bytes = b"") -> socket.socket:
+        made = socket.create_connection(
+            ("127.0.0.1", self.port), PATIENCE_SECONDS, source_address=(source, 0)
+        )
+        made.sendall(head)
+        return made
+
+    def ask(
+        self, path: str = "/", source: str = "127.0.0.1", **options: Any
+    ) -> tuple[int, dict[str, Any]]:
+        client = http.client.HTTPConnection(
+            "127.0.0.1", self.port, PATIENCE_SECONDS, source_address=(source, 0)
+        )
+        with closing(client):
+            client.request(options.pop("method", "GET"), path, **options)
+            answer = client.getresponse()
+            content = answer.read()
+            is_json = "json" in answer.getheader("Content-Type", "")
+            return answer.status, json.loads(content) if is_json else {"content": content}
+
+
+@contextmanager
+def running(
+    threads: int = 2, most: int = 200, per_address: int = 100, is_behind_proxies: bool = False
+) -> Iterator[Running]:
+    front = Running(threads, most, per_address, is_behind_proxies)
+    try:
+        yield front
+    finally:
+        front.end()
+
+
+@pytest.fixture
+def front() -> Iterator[Running]:
+    with running() as started:
+        yield started
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes 20 s takes one."""
+    monkeypatch.setattr(limits, "HEAD_SECONDS", 1)
+    monkeypatch.setattr(limits, "IDLE_SECONDS", 1)
+    monkeypatch.setattr(limits, "WINDOW_SECONDS", 1)
+
+
+def _until_closed(connection: socket.socket) -> bytes:
+    with connection:
+        received = b""
+        while piece := connection.recv(65_536):
+            received += piece
+        return received
+
+
+def _of(content: dict[str, Any], body: bytes) -> bool:
+    return (content["length"], content["sha256"]) == (len(body), hashlib.sha256(body).hexdigest())
+
+
+# Requests and answers
+
+
+@pytest.mark.parametrize("size", [1, 65_536, 65_537, 3_000_000])
+def test_a_body_arrives_as_it_was_sent(front, size):
+    body = bytes(range(256)) * (size // 256 + 1)
+    status, seen = front.ask("/a%20b/c?d=e", method="PUT", body=body[:size])
+    assert status == 200
+    assert _of(seen, body[:size])
+    assert (seen["PATH_INFO"], seen["QUERY_STRING"]) == ("/a b/c", "d=e")
+    assert (seen["REMOTE_ADDR"], seen["REQUEST_METHOD"]) == ("127.0.0.1", "PUT")
+
+
+def test_requests_on_one_connection_are_answered_in_their_order(front):
+    head = b"POST /%d HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n%s\r\nab"
+    last = head % (3, b"Connection: close\r\n")
+    answers = _until_closed(front.connect(head=head % (1, b"") + head % (2, b"") + last))
+    assert answers.count(b"HTTP/1.1 200 OK") == 3
+    assert answers.index(b'"/1"') < answers.index(b'"/2"') < answers.index(b'"/3"')
+
+
+def test_names_with_underscores_are_dropped_and_repeated_headers_joined(front):
+    head = (
+        b"GET http://elsewhere/path?q HTTP/1.1\r\nHost: x\r\nX_Forwarded_For: 6.6.6.6\r\n"
+        b"Cookie: a=1\r\nCookie: b=2\r\nX-More: 1\r\nX-More: 2\r\nConnection: close\r\n\r\n"
+    )
+    content = _until_closed(front.connect(head=head)).partition(b"\r\n\r\n")[2]
+    seen = json.loads(content)
+    assert "HTTP_X_FORWARDED_FOR" not in seen
+    assert (seen["HTTP_COOKIE"], seen["HTTP_X_MORE"]) == ("a=1; b=2", "1,2")
+    assert (seen["PATH_INFO"], seen["QUERY_STRING"]) == ("/path", "q")
+
+
+@pytest.mark.parametrize(("path", "byte"), [("/file", b"f"), ("/parts", b"p")])
+def test_a_long_answer_arrives_whole(front, path, byte):
+    status, answer = front.ask(path)
+    assert (status, answer["content"]) == (200, byte * LARGE_BYTES)
+    status, answer = front.ask(path, method="HEAD")
+    assert (status, answer["content"]) == (200, b"")
+
+
+def test_an_answer_without_content_keeps_the_connection(front):
+    client = http.client.HTTPConnection("127.0.0.1", front.port, PATIENCE_SECONDS)
+    with closing(client):
+        for path, status in (("/nothing", 204), ("/", 200), ("/nothing", 204)):
+            client.request("GET", path)
+            answer = client.getresponse()
+            answer.read()
+            assert answer.status == status
+
+
+def test_a_crash_of_the_application_is_an_answer(front):
+    assert front.ask("/crash")[0] == 500
+    assert front.ask()[0] == 200
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"nonsense\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: ten\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\na",
+    ],
+)
+def test_a_malformed_request_is_refused(front, head):
+    assert b"400 Bad Request" in _until_closed(front.connect(head=head))
+    assert front.ask()[0] == 200
+
+
+def test_the_application_says_why_a_body_is_not_read(front):
+    too_long = str(exchange.MOST_BODY_BYTES + 1)
+    assert exchange.MOST_BODY_BYTES >= artefacts.MOST_BYTES
+    head = b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: %s\r\n\r\n" % too_long.encode()
+    connection = front.connect(head=head + b"x" * 100_000)
+    answer = connection.recv(65_536)
+    assert b"200 OK" in answer
+    assert b"Connection: close" in answer
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["CONTENT_LENGTH"] == too_long
+    connection.close()
+    chunked = (
+        b"PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\n"
+    )
+    seen = json.loads(_until_closed(front.connect(head=chunked)).partition(b"\r\n\r\n")[2])
+    assert (seen["HTTP_TRANSFER_ENCODING"], seen["length"]) == ("chunked", 0)
+
+
+# Slow clients
+
+
+def test_slow_clients_of_all_kinds_keep_no_thread(front):
+    """The application has two; each of these would hold one for as long as it likes."""
+    kinds = (
+        b"GET / HTTP/1.1\r\nX-Slow: x",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nx",
+        b"GET /file HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /parts HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"",
+    )
+    held = [
+        front.connect(f"127.0.{number}.1", kinds[number % len(kinds)]) for number in range(1, 61)
+    ]
+    for _ in range(5):
+        for connection in held:
+            connection.send(b"x")
+        assert front.ask()[0] == 200
+        body = b"honest" * 50_000
+        assert _of(front.ask(method="PUT", body=body)[1], body)
+    for connection in held:
+        connection.close()
+
+
+def test_a_head_that_never_ends_is_cut_off(impatient, front):
+    assert _until_closed(front.connect(head=b"GET / HTTP/1.1\r\nHost: ")) == b""
+
+
+def test_a_kept_connection_without_requests_is_closed(impatient, front):
+    answer = _until_closed(front.connect(head=b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+
+
+def test_a_body_that_is_too_slow_is_refused(impatient, front):
+    head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nabc"
+    answer = _until_closed(front.connect(head=head))
+    assert answer.startswith(b"HTTP/1.1 408 Request Timeout")
+    assert b"application/problem+json" in answer
+
+
+def test_who_does_not_read_the_answer_is_cut_off(impatient, front):
+    with socket.socket() as connection:
+        # Else the kernel takes all of the answer for the reader.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        connection.settimeout(PATIENCE_SECONDS)
+        connection.connect(("127.0.0.1", front.port))
+        connection.sendall(b"GET /file HTTP/1.1\r\nHost: x\r\n\r\n")
+        wait_until(lambda: len(front.connections) == 1, PATIENCE_SECONDS, "the request")
+        wait_until(lambda: len(front.connections) == 0, PATIENCE_SECONDS, "the reader is gone")
+        assert len(_until_closed(connection)) < LARGE_BYTES
+
+
+def test_an_honest_slow_upload_is_taken(impatient, front):
+    body = b"honest" * 10_000
+    head = b"PUT / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
+    connection = front.connect(head=head % len(body))
+    for start in range(0, len(body), 5_000):
+        connection.sendall(body[start : start + 5_000])
+        time.sleep(0.25)
+    assert _of(json.loads(_until_closed(connection).partition(b"\r\n\r\n")[2]), body)
+
+
+def test_who_leaves_in_the_middle_leaves_nothing_behind(front):
+    head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"
+    for _ in range(5):
+        front.connect(head=head + b"x" * 200_000).close()
+    wait_until(lambda: len(front.connections) == 0, PATIENCE_SECONDS, "all connections are gone")
+    assert front.connections.held_bytes == 0
+
+
+# Limits
+
+
+def _keep_busy(front: Running, source: str) -> socket.socket:
+    """A connection whose request the application works on until it is let go."""
+    connection = front.connect(source, b"GET /wait HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert front.application.waits.acquire(timeout=PATIENCE_SECONDS)
+    return connection
+
+
+def test_one_address_gets_its_share_of_connections_and_others_theirs():
+    with running(threads=4, per_address=3) as front:
+        busy = [_keep_busy(front, "127.0.0.2") for _ in range(2)]
+        idle = front.connect("127.0.0.2")
+        busy.append(_keep_busy(front, "127.0.0.2"))
+        assert _until_closed(idle) == b"", "the one that waits makes room"
+        assert _until_closed(front.connect("127.0.0.2")).startswith(b"HTTP/1.1 503 ")
+        assert front.ask(source="127.0.0.3")[0] == 200
+        for connection in busy:
+            connection.close()
+
+
+def test_the_longest_waiting_makes_room_when_all_places_are_taken():
+    with running(most=4) as front:
+        waiting = [front.connect(f"127.0.0.{number}") for number in range(10, 14)]
+        wait_until(lambda: len(front.connections) == 4, PATIENCE_SECONDS, "all are connected")
+        assert front.ask()[0] == 200
+        assert _until_closed(waiting[0]) == b""
+        for connection in waiting[1:]:
+            connection.close()
+
+
+def test_behind_a_proxy_its_word_tells_whose_a_request_is(settings):
+    settings.TRUSTED_PROXIES = 1
+    with running(threads=3, per_address=1, is_behind_proxies=True) as front:
+        slow = b"POST / HTTP/1.1\r\nX-Forwarded-For: %s\r\nContent-Length: 9\r\n\r\n"
+        held = front.connect(head=slow % b"6.6.6.6, 2001:db8::1")
+        wait_until(lambda: front.connections.of("2001:db8::/64"), PATIENCE_SECONDS, "a request")
+        same, other = {"X-Forwarded-For": "2001:db8::2"}, {"X-Forwarded-For": "2001:db8:1::1"}
+        status, problem = front.ask(headers=same)
+        assert (status, problem["title"]) == (503, "Service Unavailable")
+        assert front.ask(headers=other)[0] == 200
+        assert front.ask()[0] == 200, "the proxy itself"
+        held.close()
+        wait_until(lambda: front.ask(headers=same)[0] == 200, PATIENCE_SECONDS, "room again")
+
+
+def test_bodies_that_fill_the_disk_are_refused(front, monkeypatch):
+    monkeypatch.setattr(limits, "MOST_HELD_BYTES_PER_ADDRESS", 300_000)
+    status, problem = front.ask(method="PUT", body=b"x" * 500_000)
+    assert (status, problem["fix"]) == (503, "Try again in a few seconds.")
+    assert front.ask(method="PUT", body=b"x" * 200_000)[0] == 200
+
+
+# Ending
+
+
+def test_a_request_under_way_is_answered_before_the_end(front):
+    asked = front.connect(head=b"GET /wait HTTP/1.1\r\nHost: x\r\n\r\n")
+    idle = front.connect()
+    assert front.application.waits.acquire(timeout=PATIENCE_SECONDS)
+    front.begin_to_end()
+    assert _until_closed(idle) == b""
+    with pytest.raises(ConnectionError):
+        front.connect().recv(1)
+    front.application.may_go_on.set()
+    assert _until_closed(asked).startswith(b"HTTP/1.1 200 OK")
+    front.thread.join(PATIENCE_SECONDS)
+    assert not front.thread.is_alive()

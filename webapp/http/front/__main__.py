@@ -1,0 +1,95 @@
+"""The web server as a process: `python -m webapp.http.front --bind 127.0.0.1:8000`.
+
+SIGTERM and SIGINT end it once the requests under way are answered, after five seconds at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+import signal
+import socket
+import sys
+from argparse import ArgumentParser
+from wsgiref.types import WSGIApplication
+
+from django.conf import settings
+from tornado.netutil import bind_sockets, bind_unix_socket
+
+from webapp import env
+from webapp.http.front.connections import Connections
+from webapp.http.front.server import Front
+from webapp.service.address import AddressError, Bind
+
+UNIX = "unix:"
+PATIENCE_SECONDS = 5
+BACKLOG = 1024
+SWITCH_SECONDS = 0.0005
+"""The loop gives the interpreter away with every read, and gets it back after this time: by default
+after 5 ms, which with busy threads is 200 reads a second."""
+# A connection, its body and its answer; and what the rest of the process opens.
+FILES_PER_CONNECTION, OTHER_FILES = 3, 200
+
+logger = logging.getLogger("trimtab.web")
+
+
+def main() -> int:
+    parser = ArgumentParser(prog="python -m webapp.http.front", description="Trimtab's web server")
+    parser.add_argument("--bind", required=True, metavar="ADDRESS", help="HOST:PORT or unix:PATH")
+    bind = parser.parse_args().bind
+    # The application first: a wrong setting ends the process before anybody can connect.
+    from webapp.wsgi import application
+
+    workers = env.integer("TRIMTAB_WEB_WORKERS", 1, low=1)
+    try:
+        sockets, name = _listening(bind, is_shared=workers > 1)
+    except AddressError as error:
+        sys.exit(str(error))
+    sys.setswitchinterval(SWITCH_SECONDS)
+    asyncio.run(_serve(application, sockets, name))
+    return 0
+
+
+def _listening(bind: str, is_shared: bool) -> tuple[list[socket.socket], tuple[str, str]]:
+    """Sockets, and the server's name and port for WSGI. Raises AddressError."""
+    if bind.startswith(UNIX):
+        # Who may enter its folder may connect: the proxy is another user.
+        return [bind_unix_socket(bind.removeprefix(UNIX), 0o666, BACKLOG)], ("localhost", "80")
+    address = Bind.parse(bind)
+    sockets = bind_sockets(address.port, address.host, backlog=BACKLOG, reuse_port=is_shared)
+    return sockets, (address.host, str(address.port))
+
+
+async def _serve(
+    application: WSGIApplication, sockets: list[socket.socket], name: tuple[str, str]
+) -> None:
+    ending = asyncio.Event()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(each, ending.set)
+    front = Front(
+        application,
+        threads=env.integer("TRIMTAB_WEB_THREADS", 8, low=1),
+        connections=_connections(),
+        is_behind_proxies=settings.TRUSTED_PROXIES > 0,
+        name=name,
+    )
+    front.add_sockets(sockets)
+    logger.info("listening", extra={"bind": ":".join(name)})
+    watching = asyncio.create_task(front.watch())
+    await ending.wait()
+    await front.end(PATIENCE_SECONDS)
+    watching.cancel()
+
+
+def _connections() -> Connections:
+    """As many as are allowed, and as there can be file descriptors for."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    possible = sys.maxsize if hard == resource.RLIM_INFINITY else hard - OTHER_FILES
+    most = min(env.integer("TRIMTAB_CONNECTIONS", 4000, low=1), possible // FILES_PER_CONNECTION)
+    return Connections(most, env.integer("TRIMTAB_ADDRESS_CONNECTIONS", 1000, low=1))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""A WSGI application, called with whole requests; its answers are whole as well."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from tempfile import SpooledTemporaryFile
+from typing import IO, Any
+from urllib.parse import unquote_to_bytes, urlsplit
+from wsgiref.types import WSGIApplication
+from wsgiref.util import FileWrapper
+
+from django.conf import settings
+from tornado.httputil import HTTPHeaders, RequestStartLine
+
+PIECE_BYTES = 64 * 1024
+"""Of a body or an answer: read, sent, and kept in memory at most; the rest is on disk."""
+
+
+@dataclass
+class Answer:
+    status: int
+    reason: str
+    headers: list[tuple[str, str]]
+    first: bytes
+    """The first piece of the content."""
+    rest: IO[bytes] | None = None
+    """What follows. Reading it may take long if `is_foreign`."""
+    is_foreign: bool = False
+
+
+def spool() -> SpooledTemporaryFile[bytes]:
+    """A file in memory that moves to the disk when it grows; not to /tmp, which may be memory."""
+    return SpooledTemporaryFile(max_size=PIECE_BYTES, dir=str(settings.DATA_DIR))
+
+
+def environ_of(
+    line: RequestStartLine,
+    headers: HTTPHeaders,
+    peer: str,
+    server: tuple[str, str],
+    body: IO[bytes],
+) -> dict[str, Any]:
+    """As PEP 3333 has it."""
+    path, query = _path_and_query(line.path)
+    environ = {
+        "REQUEST_METHOD": line.method,
+        "SCRIPT_NAME": "",
+        "PATH_INFO": unquote_to_bytes(path).decode("latin-1"),
+        "QUERY_STRING": query,
+        "SERVER_PROTOCOL": line.version,
+        "SERVER_NAME": server[0],
+        "SERVER_PORT": server[1],
+        "REMOTE_ADDR": peer,
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": "http",
+        "wsgi.input": body,
+        "wsgi.errors": sys.stderr,
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": True,
+        "wsgi.run_once": False,
+        "wsgi.file_wrapper": FileWrapper,
+    }
+    return environ | _header_variables(headers)
+
+
+def _path_and_query(target: str) -> tuple[str, str]:
+    """Of a request's target: `/path?query`, or the same with scheme and host in front."""
+    if not target.startswith("/"):
+        parts = urlsplit(target)
+        return parts.path or "/", parts.query
+    path, _, query = target.partition("?")
+    return path, query
+
+
+def _header_variables(headers: HTTPHeaders) -> dict[str, str]:
+    """Names with underscores are left out: as variables they would pass for others, and a proxy
+    that sets `X-Forwarded-For` doesn't know `X_Forwarded_For`."""
+    variables: dict[str, str] = {}
+    for name, value in headers.get_all():
+        if "_" in name:
+            continue
+        variable = name.upper().replace("-", "_")
+        if variable not in ("CONTENT_TYPE", "CONTENT_LENGTH"):
+            variable = f"HTTP_{variable}"
+        separator = "; " if variable == "HTTP_COOKIE" else ","
+        known = variables.get(variable)
+        variables[variable] = value if known is None else f"{known}{separator}{value}"
+    return variables
+
+
+def answered(application: WSGIApplication, environ: dict[str, Any]) -> Answer:
+    """Call the application, and take all of its answer. Runs in a thread."""
+    status, headers = "", []
+
+    def start_response(line: str, fields: list[tuple[str, str]], _error: object = None) -> Any:
+        nonlocal status, headers
+        status, headers = line, fields
+        return _no_write
+
+    content = application(environ, start_response)
+    code, _, reason = status.partition(" ")
+    if isinstance(content, FileWrapper):
+        return _of_file(Answer(int(code), reason, headers, b""), content)
+    return _of_parts(Answer(int(code), reason, headers, b""), content)
+
+
+def _no_write(_: bytes) -> None:
+    raise NotImplementedError("yield the content; PEP 3333 discourages write()")
+
+
+def _of_file(answer: Answer, content: FileWrapper) -> Answer:
+    """Files can be long; they are read while they are sent."""
+    file = content.filelike
+    answer.first = file.read(PIECE_BYTES)
+    if len(answer.first) < PIECE_BYTES:
+        file.close()
+        return answer
+    answer.rest, answer.is_foreign = file, True
+    return answer
+
+
+def _of_parts(answer: Answer, content: Iterable[bytes]) -> Answer:
+    kept = spool()
+    try:
+        for part in content:
+            kept.write(part)
+    finally:
+        if hasattr(content, "close"):
+            content.close()
+    length = kept.tell()
+    kept.seek(io.SEEK_SET)
+    answer.first = kept.read(PIECE_BYTES)
+    if length > PIECE_BYTES:
+        answer.rest = kept
+    if not any(name.lower() == "content-length" for name, _ in answer.headers):
+        answer.headers = [*answer.headers, ("Content-Length", str(length))]
+    return answer
