@@ -193,7 +193,7 @@ class Stage:
             preexec_fn=lambda: self._prepare(how, writing),
         ) as process:
             os.close(writing)
-            out, err = process.communicate(how.given, timeout=60)
+            out, err = process.communicate(how.given, timeout=240)
         with os.fdopen(reading, "rb") as pipe:
             report = json.loads(pipe.read() or "{}")
         return Traces(report, out, err, process.returncode)
