@@ -11,7 +11,7 @@ from django.test import Client
 from tests.web.test_passwords import work
 from tests.web.test_sign_in import PASSWORD, sign_in
 from webapp.accounts.models import User
-from webapp.http import client_address
+from webapp.http import client_address, rate_limits
 from webapp.notify.models import PasswordReset
 
 
