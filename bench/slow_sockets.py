@@ -52,7 +52,7 @@ class Seen:
 
 
 async def slow(port: int, seen: Seen, number: int, until: float) -> None:
-    """One slow client, again and again."""
+    """One slow client, repeatedly."""
     source = (f"127.{1 + number // 250}.{number % 250}.{1 + number % 200}", 0)
     ways: list[Callable[..., Awaitable[None]]] = [_slow_head, _slow_body, _slow_reader]
     while time.monotonic() < until:

@@ -61,7 +61,8 @@ class Grid:
 
     def spread(self, starts: Floats, ends: Floats, density: Floats) -> Floats:
         """Seconds in each cell of stretches that count `density` a second."""
-        low, high = self.cells * self.width_seconds, (self.cells + 1) * self.width_seconds
+        low: Floats = self.cells.astype(np.float64) * self.width_seconds
+        high: Floats = (self.cells + 1).astype(np.float64) * self.width_seconds
         found: Floats = _ramps(high, starts, density) - _ramps(low, starts, density)
         found -= _ramps(high, ends, density) - _ramps(low, ends, density)
         return np.clip(found, 0.0, None)

@@ -16,7 +16,7 @@ MOST_SERIES = 60_000
 MOST_GPUS = 256
 """Of one node. Agents declare at most 64."""
 MOST_STEP_ROWS = 2_000_000
-"""80 MB. Beyond them, steps are summed up."""
+"""80 MB. Beyond them, steps are summarised."""
 MOST_EVENTS = 300_000
 """Each is a small document: 150 MB. Beyond them, metrics are thinned."""
 MOST_PARTS = 3_000_000

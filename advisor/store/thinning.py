@@ -11,7 +11,7 @@ METRIC_WIDTHS_SECONDS = (10.0, 60.0, 600.0)
 
 
 class Steps:
-    """The steps of a run's hours, summed up by seconds or more once there are too many."""
+    """The steps of a run's hours, summarised by seconds or more once there are too many."""
 
     def __init__(self, most: int = MOST_STEP_ROWS) -> None:
         self._most = most

@@ -91,7 +91,7 @@ def test_a_steady_upload_costs_no_query_for_it(workspace, django_assert_num_quer
 
 
 def test_the_upgrade_knows_the_uploader_where_only_one_token_can_be_it(workspace):
-    moving = import_module("webapp.runs.migrations.0012_uploaders_of_earlier_runs")
+    moving = import_module("webapp.runs.migrations.0013_uploaders_of_earlier_runs")
     plain = _token(workspace)
     run = _uploaded(plain)
     for others, expected in ((0, {200}), (1, {404})):

@@ -111,7 +111,7 @@ def _differs(row: CostPart, known: CostPart | None) -> bool:
 
 def _save_prices(run: Run, parts: Mapping[tuple[int, date], CostOfDay]) -> None:
     """Which price rows each part used."""
-    through = CostPart.prices.through
+    through: Any = CostPart.prices.through
     rows = CostPart.objects.filter(run=run).values_list("node_id", "day", "pk")
     wanted = {
         (pk, price.id)

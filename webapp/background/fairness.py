@@ -47,6 +47,7 @@ def may_begin(kind: Kind[Row], key: object, now: datetime) -> bool:
 def _many_wait(kind: Kind[Any]) -> bool:
     """Whether several workspaces have something to do, now or when it is due: the runs of each one
     that are still going on count as well, so that a worker is free when they need it."""
+    assert kind.workspace is not None  # noqa: S101 - asked only of kinds that have one
     rows = kind.rows.filter(conditions.is_open()).order_by()
     return len(rows.values_list(kind.workspace).distinct()[:2]) > 1
 

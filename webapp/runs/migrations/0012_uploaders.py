@@ -7,7 +7,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('accounts', '0006_list_existing_sessions'),
-        ('runs', '0010_typed_summary'),
+        ('runs', '0011_expired_uploads'),
     ]
 
     operations = [

@@ -26,5 +26,5 @@ def record_only_tokens(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
-    dependencies = [("runs", "0011_uploaders")]
+    dependencies = [("runs", "0012_uploaders")]
     operations = [migrations.RunPython(record_only_tokens, migrations.RunPython.noop)]
