@@ -13,7 +13,8 @@ from ninja import Field, Path, Router, Schema
 from webapp.accounts.access import TokenRequest
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
-from webapp.runs import download, resource, scope
+from webapp.http import download
+from webapp.runs import resource, scope
 
 _readers = Bearer(Token.READ)
 router = Router(tags=["read"], auth=_readers)
@@ -61,4 +62,5 @@ def get_artefact(
 ) -> FileResponse:
     """Answers the file as an attachment. The service doesn't check its content."""
     run = scope.run_or_404(request.auth.workspace, run_id)
-    return download.answer(get_object_or_404(scope.artefacts_of(run), sha256=sha256))
+    file = get_object_or_404(scope.artefacts_of(run), sha256=sha256)
+    return download.answer(file.object_key, file.name, file.size_bytes)

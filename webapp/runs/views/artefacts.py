@@ -9,10 +9,12 @@ from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import PersonRequest
-from webapp.runs import download, scope
+from webapp.http import download
+from webapp.runs import scope
 
 
 @require_safe
 def artefact(request: PersonRequest, run_id: UUID, sha256: str) -> FileResponse:
     run = scope.run_or_404(request.workspace, run_id)
-    return download.answer(get_object_or_404(scope.artefacts_of(run), sha256=sha256))
+    file = get_object_or_404(scope.artefacts_of(run), sha256=sha256)
+    return download.answer(file.object_key, file.name, file.size_bytes)

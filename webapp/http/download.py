@@ -1,4 +1,4 @@
-"""Serves a run's file as a download. It is never displayed, because its content isn't trusted."""
+"""Serves a stored file as a download. It is never displayed: its content isn't trusted."""
 
 from __future__ import annotations
 
@@ -7,23 +7,22 @@ from django.http import FileResponse, Http404
 
 from advisor.store.objects import ObjectMissingError
 from advisor.store.opening import open_store
-from webapp.runs.models import Artefact
 
 
-def answer(artefact: Artefact) -> FileResponse:
+def answer(object_key: str, name: str, size_bytes: int) -> FileResponse:
     """Raises Http404 if its object no longer exists."""
     try:
-        file = open_store(settings.OBJECTS_URL).open(artefact.object_key)
+        file = open_store(settings.OBJECTS_URL).open(object_key)
     except ObjectMissingError:
         raise Http404("The content of this file is no longer stored.") from None
     headers = {
-        "Content-Length": str(artefact.size_bytes),
+        "Content-Length": str(size_bytes),
         "X-Content-Type-Options": "nosniff",
     }
     return FileResponse(
         file,
         as_attachment=True,
-        filename=artefact.name,
+        filename=name,
         content_type="application/octet-stream",
         headers=headers,
     )
