@@ -11,7 +11,8 @@ from __future__ import annotations
 import io
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -94,6 +95,16 @@ def encode_ticks(ticks: list[Ticks], members: Members) -> bytes:
     return _written(pa.table(columns), members)
 
 
+@contextmanager
+def _damage_refused() -> Iterator[None]:
+    """Parquet's pages have no checksums: damaged bytes may show as any of these."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, OverflowError) as error:
+        raise ChunkError(f"damaged: {type(error).__name__}: {error}") from error
+
+
+@_damage_refused()
 def decode_ticks(body: bytes, names: Collection[str] | None = None) -> tuple[list[Ticks], Members]:
     """The ticks of the requested series (thinned or not) that the chunk has, and its members."""
     file = _opened(body)
@@ -105,6 +116,7 @@ def decode_ticks(body: bytes, names: Collection[str] | None = None) -> tuple[lis
     return [_ticks(part, sessions) for part in _tracks(table)], members
 
 
+@_damage_refused()
 def series_of(body: bytes) -> set[str]:
     """The series of a chunk of raw samples or of a tier, from its header only."""
     file = _opened(body)
@@ -130,6 +142,7 @@ def encode_tier(series: dict[str, Rows], members: Members) -> bytes:
     return _written(pa.table(columns), members, {"series": index}, _TIER_ROW_GROUP)
 
 
+@_damage_refused()
 def decode_tier(
     body: bytes, names: Collection[str] | None = None
 ) -> tuple[dict[str, Rows], Members]:
@@ -156,6 +169,7 @@ def encode_table(table: pa.Table, members: Members) -> bytes:
     return _written(table, members)
 
 
+@_damage_refused()
 def decode_table(body: bytes) -> tuple[pa.Table, Members]:
     file = _opened(body)
     return file.read(use_threads=False).replace_schema_metadata(None), _members(file)

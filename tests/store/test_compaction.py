@@ -56,12 +56,14 @@ def test_it_names_an_object_that_is_broken_and_reads_the_rest(store):
     assert cpu[10:].tolist() == [20.0] * 10
 
 
-@pytest.mark.parametrize("body", [None, b"", b"PAR1 no more", "foreign"])
+@pytest.mark.parametrize("body", [None, b"", b"PAR1 no more", "foreign", "damaged"])
 def test_it_names_a_chunk_that_is_broken_and_reads_the_other_hours(store, body):
     history = compacted(store, store_segments(store, [segment(i, [20.0] * 20) for i in range(6)]))
     broken = next(r for r in history.chunks if (r.kind, r.tier_seconds) == ("samples", 0))
     if body is None:
         store.delete(broken.key)
+    elif body == "damaged":
+        store.put(broken.key, store.get(broken.key).replace(b'"members"', b'"\xfdembers"'))
     else:
         store.put(broken.key, _foreign_parquet() if body == "foreign" else body)
     end = START + timedelta(seconds=60)
