@@ -1,4 +1,4 @@
-"""Bodies that are nearly right: real segments and declarations with a few things changed."""
+"""Inputs that are nearly right: valid segments, declarations and tables, changed a little."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import copy
 import gzip
 import json
 import math
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,14 +32,7 @@ NUMBERS += [1e308, 5e-324, math.nan, math.inf, -math.inf]
 DEEP: list[Any] = json.loads("[" * 40 + "]" * 40)
 PARTS: list[Any] = [None, True, False, [], {}, DEEP, [{}], {"": None}, [None] * 20, list(range(20))]
 PARTS += [{"k": 1, "n": 20}, {"k": None, "n": 10**9}, {"d": [2**62] * 3}, {"d": []}, {"t": [0]}]
-
-values = st.one_of(
-    st.sampled_from([*TEXTS, *NUMBERS]),
-    st.sampled_from(PARTS),
-    st.integers(-(2**65), 2**65),
-    st.floats(),
-    st.text(max_size=12),
-)
+KINDS = ("changed",) * 8 + ("cut", "flipped", "packed badly", "noise")
 
 
 def whole_segment(agent: FakeAgent, seq: int = 0) -> Segment:
@@ -63,15 +57,40 @@ def paths(part: Any, at: Path = ()) -> Iterator[Path]:
         yield from paths(value, (*at, key))
 
 
-@st.composite
-def _changed(draw: st.DrawFn, original: dict[str, Any], places: list[Path]) -> dict[str, Any]:
-    changed = copy.deepcopy(original)
-    for _ in range(draw(st.integers(1, 3))):
-        _mutate(draw, changed, draw(st.sampled_from(places)))
-    return changed
+class Damage:
+    """Makes hostile bodies of a valid one."""
+
+    def __init__(self, body: bytes) -> None:
+        self._original: dict[str, Any] = json.loads(gzip.decompress(body))
+        self._places = list(paths(self._original))
+
+    def body(self, chance: random.Random) -> bytes:
+        """Mostly a document with a few changes; now and then broken JSON, broken gzip, or noise."""
+        kind = chance.choice(KINDS)
+        if kind == "noise":
+            return chance.randbytes(chance.randrange(200))
+        text = json.dumps(self._changed(chance)).encode()
+        if kind == "cut":
+            text = text[: chance.randrange(len(text) + 1)]
+        elif kind == "flipped":
+            text = flipped(chance, text)
+        packed = gzip.compress(text, 1)
+        return flipped(chance, packed) if kind == "packed badly" else packed
+
+    def _changed(self, chance: random.Random) -> dict[str, Any]:
+        changed = copy.deepcopy(self._original)
+        for _ in range(chance.randint(1, 3)):
+            _mutate(chance, changed, chance.choice(self._places))
+        return changed
 
 
-def _mutate(draw: st.DrawFn, changed: Any, place: Path) -> None:
+def flipped(chance: random.Random, body: bytes) -> bytes:
+    """Some bytes more, fewer or others, at one place."""
+    at = chance.randrange(len(body))
+    return body[:at] + chance.randbytes(chance.randrange(4)) + body[at + chance.randrange(3) :]
+
+
+def _mutate(chance: random.Random, changed: Any, place: Path) -> None:
     """Replace, remove, rename or repeat what is there, unless an earlier change took it away."""
     holder = changed
     try:
@@ -82,36 +101,50 @@ def _mutate(draw: st.DrawFn, changed: Any, place: Path) -> None:
         return
     if not isinstance(holder, dict | list):
         return
-    what = draw(st.sampled_from(["replace", "replace", "replace", "remove", "more"]))
+    what = chance.choice(["replace", "replace", "replace", "remove", "more"])
     if what == "remove":
         del holder[place[-1]]
     elif what == "replace":
-        holder[place[-1]] = copy.deepcopy(draw(values))  # type: ignore[index]
+        holder[place[-1]] = _value(chance)
     elif isinstance(holder, list):
-        holder.extend([copy.deepcopy(value) for _ in range(draw(st.sampled_from([1, 7, 300])))])
+        holder.extend([copy.deepcopy(value) for _ in range(chance.choice([1, 7, 300]))])
     else:
-        holder[draw(st.sampled_from(TEXTS))] = copy.deepcopy(value)
+        holder[chance.choice(TEXTS)] = copy.deepcopy(value)
 
 
-@st.composite
-def _bodies(draw: st.DrawFn, original: dict[str, Any], places: list[Path]) -> bytes:
-    """Mostly documents with a few changes; now and then broken JSON, broken gzip, or noise."""
-    kind = draw(st.sampled_from(["changed"] * 8 + ["cut", "flipped", "packed badly", "noise"]))
-    if kind == "noise":
-        return draw(st.binary(max_size=200))
-    text = json.dumps(draw(_changed(original, places))).encode()
-    if kind == "cut":
-        text = text[: draw(st.integers(0, len(text)))]
-    elif kind == "flipped":
-        at = draw(st.integers(0, len(text) - 1))
-        text = text[:at] + draw(st.binary(min_size=1, max_size=3)) + text[at + 1 :]
-    packed = gzip.compress(text, 1)
-    if kind == "packed badly":
-        at = draw(st.integers(0, len(packed) - 1))
-        packed = packed[:at] + draw(st.binary(max_size=3)) + packed[at + 1 :]
-    return packed
+def _value(chance: random.Random) -> Any:
+    kind = chance.randrange(5)
+    if kind < 2:
+        return chance.choice([*TEXTS, *NUMBERS])
+    if kind == 2:
+        return copy.deepcopy(chance.choice(PARTS))
+    if kind == 3:
+        return chance.randint(-(2**65), 2**65)
+    return chance.uniform(-1, 1) * 10.0 ** chance.randint(-300, 300)
+
+
+def lines_like(chance: random.Random, table: str) -> str:
+    """A CSV text with some fields, lines or characters changed."""
+    lines = table.splitlines()
+    for _ in range(chance.randint(1, 3)):
+        at = chance.randrange(len(lines))
+        fields = lines[at].split(",")
+        field = chance.randrange(len(fields))
+        what = chance.choice(["field", "field", "field", "remove", "more", "line", "quote"])
+        if what == "field":
+            fields[field] = str(chance.choice([*TEXTS, *NUMBERS]))
+        elif what == "remove":
+            del fields[field]
+        elif what == "more":
+            fields *= chance.choice([2, 300])
+        elif what == "line":
+            lines += [lines[at]] * chance.choice([1, 50])
+        else:
+            fields[field] = f'"{fields[field]}'
+        lines[at] = ",".join(fields)
+    return chance.choice(["\n", "\r\n", "\n\n"]).join(lines)
 
 
 def bodies_like(body: bytes) -> st.SearchStrategy[bytes]:
-    original = dict(json.loads(gzip.decompress(body)))
-    return _bodies(original, list(paths(original)))
+    damage = Damage(body)
+    return st.integers(0, 2**48).map(lambda seed: damage.body(random.Random(seed)))

@@ -1,0 +1,168 @@
+"""Feeds each decoder hostile inputs, directly and over HTTP to a real service.
+
+    python -m bench.fuzz                                      10,000 inputs a decoder
+    python -m bench.fuzz --inputs 1000000 --seed 5 segment    one decoder
+    python -m bench.fuzz --http 100000 --check                to a started service as well
+
+Inputs are valid ones with a few things changed (`tests/service/hostile.py`). A decoder may refuse
+an input by its own error only, within a second and without memory that grows. Over HTTP no answer
+may be a 5xx or miss its reason, nothing may hang, the web server's memory stays bounded, and what
+was accepted must be readable and analysed afterwards. With --check it exits with 1 otherwise; the
+seed and number of an input reproduce it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import resource
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from bench.figures import note
+
+MOST_SECONDS = 1.0
+MOST_MORE_BYTES = 200_000_000
+MOST_PROBLEMS = 20
+
+
+class HangError(Exception):
+    """An input took too long."""
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """What is tried: `inputs` makes a hostile one, `decode` may raise one of `refusals`."""
+
+    name: str
+    inputs: Callable[[random.Random], object]
+    decode: Callable[[object], object]
+    refusals: tuple[type[Exception], ...]
+
+
+@dataclass
+class Result:
+    """The results of the inputs of one decoder."""
+
+    name: str
+    outcomes: Counter[str] = field(default_factory=Counter)
+    slowest_seconds: float = 0.0
+    more_bytes: int = 0
+    seconds: float = 0.0
+    problems: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        outcomes = ", ".join(f"{count} {name}" for name, count in sorted(self.outcomes.items()))
+        return (
+            f"{self.name}: {self.outcomes.total()} inputs ({outcomes}), "
+            f"slowest {self.slowest_seconds * 1e3:.0f} ms, {self.more_bytes / 1e6:.0f} MB more "
+            f"memory, {self.seconds:.0f} s, {len(self.problems)} problems"
+        )
+
+
+def tried(decoder: Decoder, inputs: int, seed: int) -> Result:
+    """Tries so many inputs. Stops after 20 problems."""
+    found, began = Result(decoder.name), time.perf_counter()
+    before = _peak_bytes()
+    with _alarm():
+        for number in range(inputs):
+            given = decoder.inputs(random.Random(seed * 1_000_003 + number))
+            _try(decoder, given, found, f"seed {seed}, input {number}")
+            if len(found.problems) >= MOST_PROBLEMS:
+                break
+    found.seconds = time.perf_counter() - began
+    found.more_bytes = _peak_bytes() - before
+    if found.more_bytes > MOST_MORE_BYTES:
+        found.problems.append(f"memory grew by {found.more_bytes / 1e6:.0f} MB")
+    return found
+
+
+def _try(decoder: Decoder, given: object, found: Result, name: str) -> None:
+    began = time.process_time()
+    signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS)
+    try:
+        decoder.decode(given)
+        outcome = "accepted"
+    except decoder.refusals:
+        outcome = "refused"
+    except Exception as error:
+        outcome = "failed"
+        found.problems.append(f"{name}: {type(error).__name__}: {str(error)[:300]}")
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    found.outcomes[outcome] += 1
+    found.slowest_seconds = max(found.slowest_seconds, time.process_time() - began)
+
+
+@contextmanager
+def _alarm() -> Iterator[None]:
+    """The timer counts CPU time, so that other load on the machine makes no hang."""
+
+    def ring(*_: object) -> None:
+        raise HangError(f"more than {MOST_SECONDS:g} s of CPU time")
+
+    before = signal.signal(signal.SIGPROF, ring)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGPROF, before)
+
+
+def _peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def decoders() -> dict[str, Decoder]:
+    """By name. Django must be set up."""
+    from bench.fuzz_decoders import every
+
+    return {decoder.name: decoder for decoder in every()}
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    options.add_argument("decoder", nargs="*", help="default: all")
+    options.add_argument("--inputs", type=int, default=10_000, help="for each decoder")
+    options.add_argument("--http", type=int, default=0, help="inputs to a started service")
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--check", action="store_true")
+    asked = options.parse_args()
+    with tempfile.TemporaryDirectory(prefix="trimtab-fuzz-") as folder:
+        os.environ |= {"DJANGO_SETTINGS_MODULE": "webapp.settings", "TRIMTAB_DATA_DIR": folder}
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+        results = list(_results(asked))
+    tried_inputs = sum(result.outcomes.total() for result in results)
+    broken = sum(len(result.problems) for result in results)
+    note("hostile_inputs", f"{tried_inputs:,} inputs, {broken} problems", not broken)
+    return int(asked.check and any(result.problems for result in results))
+
+
+def _results(asked: argparse.Namespace) -> Iterator[Result]:
+    import django
+
+    django.setup()
+    known = decoders()
+    for name in asked.decoder or known:
+        yield _told(tried(known[name], asked.inputs, asked.seed))
+    if asked.http:
+        from bench.fuzz_http import tried_over_http
+
+        yield _told(tried_over_http(asked.http, asked.seed))
+
+
+def _told(result: Result) -> Result:
+    print(result, flush=True)
+    for problem in result.problems:
+        print(f"Broken: {result.name}: {problem}", flush=True)
+    return result
+
+
+if __name__ == "__main__":
+    sys.exit(main())
