@@ -85,6 +85,19 @@ PROMISES = (
         "hostile",
     ),
     Promise(
+        "hostile_inputs",
+        "Hostile inputs: no decoder fails, hangs or grows; over HTTP no 5xx",
+        "fuzz",
+        ("--inputs", "100000", "--http", "10000"),
+    ),
+    Promise(
+        "nothing_lost",
+        "Parts killed or stopped, a full disk, networks that break or lie: nothing that was "
+        "acknowledged is lost or doubled, no cent is wrong, each mail is sent once (SQLite)",
+        "faults",
+        ("--schedules", "200"),
+    ),
+    Promise(
         "idle",
         "The idle service (web, worker, beat, Redis): at most 450 MB, up again within 5 s",
         "idle",

@@ -21,7 +21,7 @@ hypothesis.settings.register_profile(
     "sample", hypothesis.settings.get_profile("all"), max_examples=40, derandomize=True
 )
 
-KILLING = Path(__file__).parent / "processes"
+KILLING = [Path(__file__).parent / name for name in ("processes", "faults")]
 
 _folder = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 _redis = pytest.StashKey[subprocess.Popen[bytes]]()
@@ -100,7 +100,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             # One Chromium is started for all of them.
             item.add_marker(pytest.mark.xdist_group("browser"))
         if item.get_closest_marker("processes"):
-            is_killing = item.path.is_relative_to(KILLING)
+            is_killing = any(item.path.is_relative_to(folder) for folder in KILLING)
             item.add_marker(pytest.mark.xdist_group("killing" if is_killing else "processes"))
 
 

@@ -1,0 +1,236 @@
+"""A real service with everything around it that can fail: network, disk, database, S3, mail."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import boto3
+import psycopg
+import requests
+from moto.server import ThreadedMotoServer
+
+from tests.faults.network import Front, Link, Pipe
+from tests.faults.postgres import Cluster
+from tests.processes.person import Person
+from tests.running_service import Service, free_port, wait_until
+from tests.smtp import Mailbox, mail_server
+
+PARTS = ("web", "worker", "beat", "redis")
+RECOVERY_SECONDS = 180
+STARTS = 3
+DISK_BYTES = 160 * 2**20
+AWS = {
+    "AWS_ACCESS_KEY_ID": "testing",
+    "AWS_SECRET_ACCESS_KEY": "testing",
+    "AWS_DEFAULT_REGION": "us-east-1",
+}
+NO_SMTP_WAIT = "?timeout=3"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """When the worker or its database failed, and the Message-IDs committed as sent by then."""
+
+    at: float
+    until: float
+    sent: frozenset[str]
+
+
+@dataclass
+class House:
+    """One service, and handles to break it."""
+
+    service: Service
+    front: Front
+    mailbox: Mailbox
+    token: str = ""
+    read_token: str = ""
+    disk: Path | None = None
+    """The mount point of the service's own small disk; None: it has none."""
+    cluster: Cluster | None = None
+    database_link: Link | None = None
+    s3: S3 | None = None
+    failures: list[Failure] = field(default_factory=list)
+    variables: dict[str, str] = field(default_factory=dict)
+    """The service's environment."""
+
+    @property
+    def data_dir(self) -> Path:
+        return self.service.data_dir
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """Rows of the service's database, read beside the service."""
+        if self.cluster is not None:
+            with psycopg.connect(self.cluster.url()) as connection:
+                return connection.execute(sql).fetchall()
+        address = f"file:{self.data_dir / 'trimtab.sqlite3'}?mode=ro"
+        with contextlib.closing(sqlite3.connect(address, uri=True, timeout=20)) as connection:
+            return connection.execute(sql).fetchall()
+
+    def sent_mails(self) -> frozenset[str]:
+        """The Message-IDs that are committed as sent."""
+        rows = self.query("SELECT message_id FROM notify_mail WHERE state = 'sent'")
+        return frozenset(message_id for (message_id,) in rows)
+
+    def get(self, path: str, **query: object) -> dict[str, Any]:
+        """A JSON document of the read API."""
+        answer = requests.get(
+            self.service.url + path,
+            params={name: str(value) for name, value in query.items()},
+            headers={"Authorization": f"Bearer {self.read_token}"},
+            timeout=30,
+        )
+        assert answer.status_code == 200, f"{answer.status_code} {path}: {answer.text[:500]}"
+        return dict(answer.json())
+
+    def recover(self) -> None:
+        """Wait until everything runs and answers."""
+        wait_until(self.is_whole, RECOVERY_SECONDS, "everything answers", self._state)
+
+    def is_whole(self) -> bool:
+        if any(self.service.part(name) is None for name in PARTS):
+            return False
+        try:
+            return requests.get(f"{self.service.url}/readyz", timeout=5).status_code == 200
+        except requests.RequestException:
+            return False
+
+    def _state(self) -> str:
+        parts = {name: self.service.part(name) is not None for name in PARTS}
+        with contextlib.suppress(requests.RequestException):
+            return f"{parts} {requests.get(f'{self.service.url}/readyz', timeout=5).text}"
+        return str(parts)
+
+    def signalled(self, name: str, number: int) -> None:
+        """Send a signal to a part and all its processes. Nothing if it isn't running."""
+        part = self.service.part(name)
+        for process in [part, *part.children(recursive=True)] if part is not None else []:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, number)
+
+    def start(self) -> None:
+        """Also after its supervisor was killed. On a busy machine it may take several tries."""
+        for _ in range(STARTS):
+            try:
+                self.service.start(**self.variables)
+            except AssertionError as error:
+                said = str(error)
+            else:
+                return
+        raise AssertionError(f"not started in {STARTS} tries: {said}")
+
+    def _sign_in(self) -> None:
+        page = Person(self.service).send(
+            f"{self.service.url}/settings/tokens/",
+            f"{self.service.url}/settings/tokens/",
+            {"name": "audit", "scopes": ["read"], "days": "365"},
+        )
+        found = re.search(r'data-copied="token">(tt_[A-Za-z0-9_-]+)<', page)
+        assert found is not None, page
+        self.read_token = found[1]
+        self.token = self.service.token
+
+
+class S3:
+    """A bucket that outlives its server."""
+
+    def __init__(self) -> None:
+        self._port = free_port()
+        self.start()
+        self.link = Link()
+        self.pipe = Pipe(("127.0.0.1", self._port), self.link)
+        self.bucket = f"trimtab-{os.urandom(4).hex()}"
+        client = boto3.client(
+            "s3",
+            endpoint_url=f"http://127.0.0.1:{self._port}",
+            region_name="us-east-1",
+            aws_access_key_id="testing",
+            aws_secret_access_key="testing",
+        )
+        client.create_bucket(Bucket=self.bucket)
+
+    def start(self) -> None:
+        self._server = ThreadedMotoServer("127.0.0.1", self._port, verbose=False)
+        self._server.start()
+
+    def stop(self) -> None:
+        self._server.stop()
+
+    def close(self) -> None:
+        self.pipe.close()
+        self.stop()
+
+    @property
+    def variables(self) -> dict[str, str]:
+        address = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{self.pipe.port}"}
+        return AWS | address | {"OBJECTS_URL": f"s3://{self.bucket}/samples"}
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path) -> Iterator[Path | None]:
+    """A disk of its own at `folder`, so that it can be filled; None where we can't mount."""
+    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(folder)]
+    folder.mkdir(exist_ok=True)
+    mounted = os.getuid() == 0 and subprocess.run(command, capture_output=True).returncode == 0
+    try:
+        yield folder if mounted else None
+    finally:
+        if mounted:
+            subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@contextlib.contextmanager
+def house(database: str = "sqlite", objects: str = "folder") -> Iterator[House]:
+    """Started, with tables and a person, on databases `sqlite` or `postgres`, objects in a
+    `folder` or `s3`."""
+    with ExitStack() as stack:
+        folder = Path(tempfile.mkdtemp(prefix="trimtab-faults-"))
+        folder.chmod(0o755)
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        disk = stack.enter_context(small_disk(folder / "data"))
+        mailbox = Mailbox()
+        mail_port = stack.enter_context(mail_server(mailbox))
+        service = Service(folder / "data", has_tables=database == "sqlite")
+        made = House(service, Front(service.port), mailbox, disk=disk)
+        stack.callback(made.front.close)
+        made.variables = {"EMAIL_URL": f"smtp://127.0.0.1:{mail_port}{NO_SMTP_WAIT}"}
+        if database == "postgres":
+            _add_cluster(made, folder / "postgres", stack)
+        if objects == "s3":
+            made.s3 = S3()
+            stack.callback(made.s3.close)
+            made.variables |= made.s3.variables
+        stack.callback(_end, made)
+        made.start()
+        made._sign_in()
+        made.recover()
+        yield made
+
+
+def _add_cluster(made: House, folder: Path, stack: ExitStack) -> None:
+    made.cluster, made.database_link = Cluster(folder), Link()
+    stack.callback(made.cluster.stop)
+    pipe = Pipe(("127.0.0.1", made.cluster.port), made.database_link)
+    stack.callback(pipe.close)
+    made.variables["DATABASE_URL"] = made.cluster.url(pipe.port)
+
+
+def _end(made: House) -> None:
+    if made.service.supervisor is None:
+        return
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        made.service.stop()
+        return
+    for process in made.service.tree():
+        process.kill()

@@ -1,0 +1,126 @@
+"""A sample of `python -m bench.faults`, and proof that its audit sees what is wrong."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+
+import pytest
+
+from tests.faults import audit
+from tests.faults.campaign import Campaign
+from tests.faults.house import House, house
+from tests.faults.kinds import kinds
+from tests.faults.postgres import programs
+from tests.faults.schedule import drawn
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
+SAMPLE = ("kill redis", "stop worker")
+"""Without those that leave work leased for a minute: a killed worker is in `test_mail`."""
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[House]:
+    with house() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def campaign(started) -> Campaign:
+    made = Campaign(started, only=SAMPLE)
+    made.run([0, 1])
+    made.settle()
+    return made
+
+
+def test_nothing_is_lost_or_doubled_when_parts_fail(campaign):
+    figures = campaign.figures
+    assert figures.problems == []
+    assert (figures.lost, figures.doubled, figures.wrong_costs) == (0, 0, 0)
+    assert figures.samples > 0
+    assert figures.costs == sum(len(schedule.run_ids) for schedule in campaign.schedules)
+    assert set(SAMPLE) <= set(campaign.faults)
+
+
+def test_a_seed_gives_the_same_schedule_again(campaign):
+    known = kinds(campaign.house)
+    first, again = (drawn(17, campaign.house, known, campaign.told) for _ in range(2))
+    assert str(first) == str(again)
+    assert [plan.sends for plan in first.plans] == [plan.sends for plan in again.plans]
+
+
+def test_each_kind_of_fault_has_its_turn(campaign):
+    known = kinds(campaign.house)
+    seeds = range(100, 100 + len(known))
+    first = {drawn(seed, campaign.house, known, campaign.told).faults[0].kind for seed in seeds}
+    assert first == set(known)
+
+
+def test_the_audit_sees_a_lost_sample(campaign):
+    (agent, *_) = campaign.schedules[0].agents
+    folder = campaign.house.data_dir / "objects" / "runs" / str(agent.run_id)
+    stored = sorted(folder.rglob("000000001-*.segment"))[0]
+    body = stored.read_bytes()
+    stored.unlink()
+    try:
+        found = audit.of_samples(campaign.house, campaign.schedules[0])
+    finally:
+        stored.write_bytes(body)
+    assert found.lost == 20
+    assert "lost samples [20, 21, 22" in found.problems[0]
+
+
+def test_the_audit_sees_a_sample_that_no_agent_sent(campaign):
+    schedule = campaign.schedules[0]
+    forgotten = schedule.agents[0].acknowledged.pop()
+    try:
+        found = audit.of_samples(campaign.house, schedule)
+    finally:
+        schedule.agents[0].acknowledged.add(forgotten)
+    assert found.doubled == 20
+
+
+def test_the_audit_sees_a_nano_dollar(campaign):
+    _change(campaign.house, "UPDATE runs_run SET cost_usd = cost_usd + 1")
+    try:
+        found = audit.of_costs(campaign.house, campaign.schedules)
+    finally:
+        _change(campaign.house, "UPDATE runs_run SET cost_usd = cost_usd - 1")
+    assert found.wrong_costs == found.costs > 0
+
+
+def test_the_audit_sees_a_mail_that_is_missing_or_sent_twice(campaign):
+    due = [d for each in campaign.schedules for d in audit.due_mails(campaign.house, each)]
+    deliveries = campaign.house.mailbox.deliveries
+    assert len(due) == len({delivery.message_id for delivery in deliveries}) > 0
+    kept = list(deliveries)
+    try:
+        deliveries.clear()
+        assert audit.of_mails(campaign.house, campaign.schedules).mails_lost == len(due)
+        failures, campaign.house.failures = campaign.house.failures, []
+        deliveries += [kept[0], kept[0]]
+        assert audit.of_mails(campaign.house, campaign.schedules).mails_doubled == 1
+        campaign.house.failures = failures
+    finally:
+        deliveries[:] = kept
+
+
+def _change(made: House, sql: str) -> None:
+    with sqlite3.connect(made.data_dir / "trimtab.sqlite3", timeout=20) as connection:
+        connection.execute(sql)
+    connection.close()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(
+    ("database", "objects"), [("sqlite", "folder"), ("sqlite", "s3"), ("postgres", "folder")]
+)
+def test_nothing_is_lost_or_doubled_whatever_fails(database, objects):
+    if database == "postgres" and programs() is None:
+        pytest.skip("needs PostgreSQL's programs")
+    with house(database, objects) as made:
+        campaign = Campaign(made)
+        campaign.run(range(30))
+        campaign.settle()
+    assert campaign.figures.problems == []
