@@ -13,6 +13,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 from django.conf import settings
+from django.db import connection
 
 from webapp.service import private_redis
 
@@ -40,6 +41,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[_redis] = _start_redis(folder)
     worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
     settings.CACHES["default"] |= {"LOCATION": settings.REDIS_URL, "KEY_PREFIX": worker}
+    if connection.vendor == "sqlite":
+        # pytest-django knows Django's own engine only, and would name a file for each worker.
+        settings.DATABASES["default"].setdefault("TEST", {})["NAME"] = ":memory:"
     # The hashed names exist after `collectstatic` only.
     plain = "django.contrib.staticfiles.storage.StaticFilesStorage"
     settings.STORAGES["staticfiles"]["BACKEND"] = plain
