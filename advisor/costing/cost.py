@@ -207,7 +207,7 @@ def _parts(node_key: str, pieces: list[_Piece]) -> list[CostPart]:
             days[piece.day].append((piece, piece.span.row))
     parts, total, written = [], Fraction(0), Decimal("0E-9")
     for day, priced in sorted(days.items()):
-        total += sum((piece.usd(row) for piece, row in priced), Fraction(0))
+        total += sum(piece.usd(row) for piece, row in priced)
         rounded = rounded_usd(total)
         parts.append(_part(node_key, day, priced, rounded - written))
         written = rounded
@@ -237,12 +237,12 @@ def shares_on_machine(uses: Iterable[NodeUse]) -> tuple[NodeUse, ...]:
     share changes is returned in several pieces with the same `node_key`, which must identify the
     run as well.
     """
-    given = [replace(use, intervals=tuple(merged(use.intervals))) for use in map(_checked, uses)]
+    given = [_checked(use) for use in uses]
     edges = sorted({time for use in given for interval in use.intervals for time in interval})
     held: dict[tuple[int, Fraction], list[Interval]] = defaultdict(list)
     for start, end in pairwise(edges):
         active = [i for i, use in enumerate(given) if _holds(use, start)]
-        total = sum((given[i].share for i in active), Fraction(0))
+        total = sum(given[i].share for i in active)
         for i in active:
             held[i, given[i].share / max(total, Fraction(1))].append((start, end))
     return tuple(

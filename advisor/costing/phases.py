@@ -20,7 +20,7 @@ def usd_by_phase(
     is `other`.
     """
     seconds = {name: Fraction(str(s)) for name, s in phase_seconds.items() if s > 0}
-    rest = Fraction(str(duration_seconds)) - sum(seconds.values(), Fraction(0))
+    rest = Fraction(str(duration_seconds)) - sum(seconds.values())
     if rest > Fraction(1, 1000):
         seconds[OTHER_TIME] = rest
     return split_usd(total_usd, seconds)

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from advisor.costing.budget import Standing, forecast_usd
+from advisor.costing.budget import STATES, Standing, forecast_usd
 
 END = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -28,6 +28,12 @@ def test_a_threshold_is_reached_at_its_amount_and_a_budget_is_over_above_it(
     spent: str, forecast: str, state: str
 ) -> None:
     assert Standing(Decimal(100), 80, Decimal(spent), Decimal(forecast)).state == state
+
+
+def test_the_states_are_in_the_order_in_which_a_budget_is_used_up() -> None:
+    spent_and_forecast = [(0, 0), (10, 110), (90, 90), (101, 101)]
+    used = [Standing(Decimal(100), 80, *map(Decimal, each)) for each in spent_and_forecast]
+    assert [each.state for each in used] == list(STATES)
 
 
 @pytest.mark.parametrize(
