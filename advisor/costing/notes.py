@@ -58,7 +58,7 @@ def _shared(uses: Iterable[NodeUse], own_shares: Mapping[str, Fraction]) -> list
 
 def _minimums(uses: Sequence[NodeUse], parts: Iterable[CostPart]) -> list[str]:
     held = sum((_held(use) for use in uses), timedelta())
-    charged = sum((part.seconds for part in parts), Decimal(0))
+    charged = sum(part.seconds for part in parts)
     least = {minimum_seconds()[u.price_key.service] for u in uses if _has_minimum(u)}
     more = charged - Decimal(held // timedelta(microseconds=1)).scaleb(-6)
     if not least or more <= 0:

@@ -23,6 +23,7 @@ NOON = datetime(2025, 3, 30, 12, tzinfo=UTC)
 MIDNIGHT = datetime(2025, 4, 1, tzinfo=UTC)
 KEY = PriceKey("aws", "ec2", "us-east-1", "m5.xlarge")
 OTHER = replace(KEY, instance_type="c5.large")
+HALF = Fraction(1, 2)
 
 
 def seconds(number: float) -> timedelta:
@@ -174,7 +175,7 @@ def test_an_own_machine_may_cost_nothing():
 
 
 def test_the_shares_of_one_node_may_change_with_time():
-    uses = [use(NOON, 1800), use(NOON + seconds(1800), 1800, share=Fraction(1, 2))]
+    uses = [use(NOON, 1800), use(NOON + seconds(1800), 1800, share=HALF)]
     (part,) = cost_of_run(uses, BOOK).parts
     assert (part.seconds, part.usd) == (3600, Decimal("0.144"))
 
@@ -189,7 +190,7 @@ def test_the_shares_of_one_node_may_change_with_time():
         ([use(NOON, 1, share=Fraction(0))], "node 1: share is 0"),
         ([use(NOON, 1, units=0)], "node 1: 0 units"),
         ([use(NOON, 10), use(NOON + seconds(5), 10)], "node 1: two uses overlap"),
-        ([use(NOON, 10), use(NOON, 10)], "node 1: two uses overlap"),
+        ([use(NOON, 10), use(NOON, 10, share=HALF)], "node 1: two uses overlap"),
     ],
 )
 def test_it_refuses_what_can_not_be_and_names_the_node(bad, words):
@@ -221,7 +222,7 @@ def test_merged_intervals_are_in_order_with_breaks_between_them_and_hold_the_sam
     assert sum((end - start for start, end in joined), seconds(0)) == _time_in(given_ones)
 
 
-@given(starts_and_ends, st.sampled_from([Fraction(1), Fraction(1, 2)]))
+@given(starts_and_ends, st.sampled_from([Fraction(1), HALF]))
 def test_each_start_is_billed_to_the_minimum_at_least_and_each_second_once(given_ones, share):
     """A start is a time after a break. Its share may change on the way."""
     uses = [
