@@ -162,7 +162,7 @@ def test_ranks_that_wait_at_the_same_time_stall_their_node_once() -> None:
 
 
 def test_no_step_waits_for_longer_than_it_lasts() -> None:
-    loop = [f.steps(400), f.steps(1, start=400, wait=50.0), f.steps(500, start=500)]
+    loop = [f.steps(400), f.steps(1, start=400, wait=50.0), f.steps(599, start=401)]
     node = gpu_node(np.where(INSIDE, 0.0, 90.0), steps=pd.concat(loop))
     assert seconds(node)["data_stall"] == pytest.approx(1)
 
