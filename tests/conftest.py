@@ -93,6 +93,7 @@ def _wait_for_socket(path: Path) -> None:
     raise pytest.UsageError(f"The private Redis does not answer at {path}.")
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the marks in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that start the real processes mostly wait: two workers run all of them.
 

@@ -27,6 +27,16 @@ def test_known_to_fail():
     assert False
 """
 
+GROUPED = """
+import os, time
+import pytest
+@pytest.mark.xdist_group("one")
+@pytest.mark.parametrize("number", range(6))
+def test_where_it_runs(number):
+    time.sleep(0.05)
+    open("worker-" + os.environ["PYTEST_XDIST_WORKER"], "w").close()
+"""
+
 SIGNALLING = """
 import subprocess
 def test_a_child_ends_by_its_signal():
@@ -178,3 +188,12 @@ def test_a_skip_fails_only_when_everything_is_required(
     ended = run_pytest(tmp_path, SKIPPING, TRIMTAB_REQUIRE=required)
     assert ended.returncode == code, ended.stdout + ended.stderr
     assert ("1 failed" in ended.stdout) == bool(code)
+
+
+def test_tests_of_one_group_run_in_one_worker(tmp_path: Path) -> None:
+    """Else each worker starts every service. pytest-xdist needs a pytest that it knows for it."""
+    test = tmp_path / "test_grouped.py"
+    test.write_text(GROUPED)
+    words = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", "-s"]
+    subprocess.run([*words, str(test)], cwd=tmp_path, check=True, capture_output=True)
+    assert len(list(tmp_path.glob("worker-*"))) == 1
