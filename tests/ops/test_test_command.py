@@ -194,6 +194,6 @@ def test_tests_of_one_group_run_in_one_worker(tmp_path: Path) -> None:
     """Else each worker starts every service. pytest-xdist needs a pytest that it knows for it."""
     test = tmp_path / "test_grouped.py"
     test.write_text(GROUPED)
-    words = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", "-s"]
+    words = [sys.executable, "-m", "pytest", "-p", "no:django", "-n", "2", "--dist", "loadgroup"]
     subprocess.run([*words, str(test)], cwd=tmp_path, check=True, capture_output=True)
     assert len(list(tmp_path.glob("worker-*"))) == 1
