@@ -45,6 +45,7 @@ def test_every_answer_repeats_what_is_asked_until_the_agent_has_said_that_it_hea
         "server_time_ns": 0,
         "retry_after": None,
         "directives": [said],
+        "resend": [],
     }
     assert answered(agent, 2, said["id"]) == []
     assert agent.put(agent.segment(3)).json()["directives"] == []
