@@ -45,9 +45,8 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def web(folder: Path) -> Iterator[str]:
     """A web server of this version on the data of the release; its URL."""
     address = f"127.0.0.1:{free_port()}"
-    config = "python:webapp.service.gunicorn_config"
     process = subprocess.Popen(
-        [sys.executable, "-m", "gunicorn", "--config", config, "--bind", address],
+        [sys.executable, "-m", "webapp.http.front", "--bind", address],
         cwd=CHECKOUT,
         env=_environment(folder) | {"TRIMTAB_BASE_URL": f"http://{address}"},
         stdout=subprocess.DEVNULL,
