@@ -55,11 +55,13 @@ def test_a_profile_offline_is_kept_and_sent_later(trimtab, environment, online, 
     assert "0 files" in trimtab(environment, "status").stdout
 
 
-def test_a_trace_that_the_service_refuses_is_named_and_does_not_stay(trimtab, online, service):
+def test_a_trace_that_is_too_large_for_the_service_is_named_and_waits(trimtab, online, service):
     service.answer = lambda r: Reply(status=413 if "artefacts" in r.path else 200)
     done = trimtab(online, "run", "--profile-steps", "2:4", "--", *_words(6))
-    assert "rank0-step2.trace.json.gz" in done.stderr
-    assert "0 files" in trimtab(online, "status").stdout
+    assert done.returncode == 0
+    status = trimtab(online, "status").stdout
+    assert "1 file waiting" in status
+    assert "413" in status
 
 
 def test_a_script_that_profiles_itself_is_left_to_it(trimtab, online, service):

@@ -22,7 +22,7 @@ UNKNOWN_DESTINATION = "unknown"
 """Of dead letters whose session an earlier agent deleted: only `trimtab sync --all` sends them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Dead:
     """What is set apart, and what was deleted unsent."""
 
