@@ -7,6 +7,7 @@ import os
 import signal
 import sqlite3
 import time
+from contextlib import closing
 from decimal import ROUND_HALF_UP, Decimal
 
 import pytest
@@ -28,8 +29,9 @@ class Stored:
 
     def query(self, sql: str) -> list[tuple]:
         database = self.service.data_dir / "trimtab.sqlite3"
-        with sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=20) as connection:
-            return connection.execute(sql, {"run": self.run_id}).fetchall()
+        # Closed at once: an open connection would keep the files of before a power loss.
+        with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=20)) as rows:
+            return rows.execute(sql, {"run": self.run_id}).fetchall()
 
     def is_final(self) -> bool:
         sql = "SELECT is_final AND wanted = done FROM analysis_analysis WHERE run_id = :run"
