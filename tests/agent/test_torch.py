@@ -81,7 +81,8 @@ def test_an_unmodified_training_yields_steps_waits_and_samples(training):
     for duration, wait, samples in zip(
         steps.duration_us, steps.data_wait_us, steps.samples, strict=True
     ):
-        assert 5_000 * samples <= wait <= duration
+        # The first wait of an epoch begins before its step: on a busy machine that shows.
+        assert 5_000 * samples <= wait <= duration + 10_000
 
 
 def test_epochs_evaluation_and_checkpoints_are_recorded(training, service):
