@@ -59,6 +59,7 @@ def test_a_trace_that_is_too_large_for_the_service_is_named_and_waits(trimtab, o
     service.answer = lambda r: Reply(status=413 if "artefacts" in r.path else 200)
     done = trimtab(online, "run", "--profile-steps", "2:4", "--", *_words(6))
     assert done.returncode == 0
+    assert "rank0-step2.trace.json.gz" in done.stderr
     status = trimtab(online, "status").stdout
     assert "1 file waiting" in status
     assert "413" in status

@@ -98,6 +98,14 @@ def test_who_joins_later_is_not_sent_what_was_found_before(team):
     assert recipients().count("late@example.org") == 1
 
 
+def test_who_has_just_joined_is_sent_what_is_found_before_the_next_round(team):
+    new = User.objects.create_user("new@example.org")
+    Membership.objects.create(workspace=team.workspace, user=new, role=Membership.OWNER)
+    mailing.advised_run(team.agent())
+    mailing.one_round()
+    assert recipients().count("new@example.org") == 1
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -250,7 +258,7 @@ def test_a_hostile_job_name_changes_no_header_and_no_markup(team, name):
     assert_harmless(written(job, "harmless"), written(job, name), name)
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     name=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=200)
 )

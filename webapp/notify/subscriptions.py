@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from webapp.accounts.models import Membership
+from webapp.notify.kinds import KINDS
 from webapp.notify.models import Mail, Subscription
 
 
-def enrol(kind: str) -> None:
-    """Subscribe every member who has no subscription yet, from now on.
+def begin(instance: Membership, created: bool, raw: bool, **_: Any) -> None:
+    """Subscribe a new member at once: they get mails about everything from now on.
 
-    New members don't get mails about earlier events, and an upgrade mails no history.
+    Receives Django's `post_save`; `raw` rows are restored ones.
     """
+    if created and not raw:
+        new = [Subscription(membership=instance, kind=kind) for kind in KINDS]
+        Subscription.objects.bulk_create(new, ignore_conflicts=True)
+
+
+def enrol(kind: str) -> None:
+    """Subscribe every member without a subscription of this kind: an upgrade mails no history."""
     held = Subscription.objects.filter(membership=OuterRef("pk"), kind=kind)
     new = Membership.objects.filter(~Exists(held))
     Subscription.objects.bulk_create(

@@ -82,8 +82,8 @@ def _timed_iter(original: Callable[..., Any], is_grad_enabled: Callable[[], bool
         batches, trains = None, False
         try:
             batches = _batches(self)
-            began = monotonic_ns()
             trains = training.loop_begins(batches, not is_grad_enabled())
+            began = monotonic_ns()  # what the hook itself took is no data wait
         except Exception:
             return original(self)
         iterator = original(self)
