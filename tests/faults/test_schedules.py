@@ -14,7 +14,7 @@ from tests.faults.kinds import kinds
 from tests.faults.postgres import programs
 from tests.faults.schedule import drawn
 
-pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
 SAMPLE = ("kill redis", "stop worker")
 """Without those that leave work leased for a minute: a killed worker is in `test_mail`."""
 
@@ -111,6 +111,7 @@ def _change(made: House, sql: str) -> None:
     connection.close()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
     ("database", "objects"), [("sqlite", "folder"), ("sqlite", "s3"), ("postgres", "folder")]

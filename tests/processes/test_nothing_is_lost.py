@@ -106,11 +106,12 @@ def hold_down(service: Service, name: str, seconds: float) -> None:
     wait_until(lambda: service.part(name) is not None, 40, f"{name} starts again")
 
 
-def test_no_sample_and_no_cent_differs_when_the_web_server_is_killed(service, machine):
-    """With the real agent. `tests/faults` does the same to all parts, with simulated agents."""
+@pytest.mark.parametrize("name", ["web", "worker", "redis"])
+def test_no_sample_and_no_cent_differs_when_a_part_is_killed(service, machine, name):
+    """With the real agent. `tests/faults` does more, with simulated agents."""
     training = machine.run(24)
     time.sleep(11)
-    hold_down(service, "web", 5)
+    hold_down(service, name, 5)
     assert training.wait(60) == 0
     assert machine.sync().wait(60) == 0
     assert_nothing_differs(service, machine)

@@ -234,7 +234,7 @@ def snapshot(agent: FakeAgent) -> dict[str, object]:
 
 # Each example uploads and analyses two runs.
 @settings(
-    max_examples=settings.default.max_examples // 8,
+    max_examples=settings.default.max_examples // 4,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data(), skew_days=st.sampled_from([0, -2, 2]))

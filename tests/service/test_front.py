@@ -48,6 +48,9 @@ class Application:
         if path == "/file":
             start_response("200 OK", [("Content-Length", str(LARGE_BYTES))])
             return environ["wsgi.file_wrapper"](io.BytesIO(b"f" * LARGE_BYTES))
+        if path == "/written":
+            start_response("200 OK", [])(b"first, ")
+            return [b"then"]
         if path == "/parts":
             start_response("200 OK", [])
             return (b"p" * 1000 for _ in range(LARGE_BYTES // 1000))
@@ -196,6 +199,10 @@ def test_a_long_answer_arrives_whole(front, path, byte):
     assert (status, answer["content"]) == (200, byte * LARGE_BYTES)
     status, answer = front.ask(path, method="HEAD")
     assert (status, answer["content"]) == (200, b"")
+
+
+def test_what_an_application_writes_comes_before_its_content(front):
+    assert front.ask("/written") == (200, {"content": b"first, then"})
 
 
 def test_an_answer_without_content_keeps_the_connection(front):

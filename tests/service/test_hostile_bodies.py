@@ -1,10 +1,11 @@
-"""Bodies that are nearly right: none breaks the service or what it holds.
+"""A hundred thousand bodies that are nearly right: none breaks the service or what it holds.
 
 `python -m bench.fuzz --http 100000` sends as many to a started service.
 """
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 from uuid import UUID
 
@@ -95,6 +96,17 @@ _examples = examples(
 
 
 @given(upload=_uploads())
-@examples(_examples, max_examples=120, derandomize=True)
+@examples(_examples, max_examples=300, derandomize=True)
 def test_no_body_breaks_the_service(readers, upload):
     _try(upload, readers)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+@given(upload=_uploads())
+@examples(_examples, max_examples=100_000)
+def test_none_of_a_hundred_thousand_bodies_breaks_the_service(readers, settings, upload):
+    try:
+        _try(upload, readers)
+    finally:
+        shutil.rmtree(f"{settings.OBJECTS_URL}/runs/{NEW.run_id}", ignore_errors=True)

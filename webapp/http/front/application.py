@@ -6,6 +6,7 @@ import io
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any
 from urllib.parse import unquote_to_bytes, urlsplit
@@ -94,21 +95,18 @@ def _header_variables(headers: HTTPHeaders) -> dict[str, str]:
 def answered(application: WSGIApplication, environ: dict[str, Any]) -> Answer:
     """Call the application, and take all of its answer. Runs in a thread."""
     status, headers = "", []
+    written: list[bytes] = []
 
     def start_response(line: str, fields: list[tuple[str, str]], _error: object = None) -> Any:
         nonlocal status, headers
         status, headers = line, fields
-        return _no_write
+        return written.append  # PEP 3333's `write`: comes before the content
 
     content = application(environ, start_response)
     code, _, reason = status.partition(" ")
     if isinstance(content, FileWrapper):
         return _of_file(Answer(int(code), reason, headers, b""), content)
-    return _of_parts(Answer(int(code), reason, headers, b""), content)
-
-
-def _no_write(_: bytes) -> None:
-    raise NotImplementedError("yield the content; PEP 3333 discourages write()")
+    return _of_parts(Answer(int(code), reason, headers, b""), written, content)
 
 
 def _of_file(answer: Answer, content: FileWrapper) -> Answer:
@@ -122,10 +120,10 @@ def _of_file(answer: Answer, content: FileWrapper) -> Answer:
     return answer
 
 
-def _of_parts(answer: Answer, content: Iterable[bytes]) -> Answer:
+def _of_parts(answer: Answer, written: list[bytes], content: Iterable[bytes]) -> Answer:
     kept = spool()
     try:
-        for part in content:
+        for part in chain(written, content):
             kept.write(part)
     finally:
         if hasattr(content, "close"):
