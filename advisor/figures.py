@@ -77,9 +77,9 @@ def _percentile(values: pd.Series, percentile: float) -> float | None:
 def _highest(frame: RunFrame, series: str, percentile: float) -> float | None:
     """The highest percentile of any node."""
     percentiles = [
-        _percentile(node.samples[series], percentile)
+        _percentile(known, percentile)
         for node in frame.nodes.values()
-        if series in node.samples
+        if (known := node.series(series)) is not None
     ]
     return max((value for value in percentiles if value is not None), default=None)
 
@@ -89,8 +89,8 @@ def _cores_busy(frame: RunFrame) -> float | None:
         busy / 100 * node.hardware.vcpus
         for node in frame.nodes.values()
         if node.hardware.vcpus
-        and "host.cpu_busy_pct" in node.samples
-        and (busy := _percentile(node.samples["host.cpu_busy_pct"], 95)) is not None
+        and (known := node.series("host.cpu_busy_pct")) is not None
+        and (busy := _percentile(known, 95)) is not None
     ]
     return max(cores, default=None)
 
@@ -98,10 +98,10 @@ def _cores_busy(frame: RunFrame) -> float | None:
 def _gpu_busy(frame: RunFrame) -> float | None:
     """p95 over all samples of all allocated GPUs together."""
     columns = [
-        node.samples[f"gpu{i}.busy_pct"]
+        known
         for node in frame.nodes.values()
         for i, gpu in enumerate(node.hardware.gpus)
-        if gpu.allocated and f"gpu{i}.busy_pct" in node.samples
+        if gpu.allocated and (known := node.gpu_busy_pct(i)) is not None
     ]
     return _percentile(pd.concat(columns), 95) if columns else None
 

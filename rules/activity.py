@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pandas as pd
 
-from rules.evidence import percentile, rate
-from rules.frame import GPU_IN_USE_PCT, NodeFrame
+from rules.evidence import percentile
+from rules.frame import NodeFrame
 
 UNUSED_PCT = 2.0
 """A GPU whose 99th percentile is at most this was never used (Princeton's GPU reports)."""
@@ -31,7 +31,7 @@ def cpu_pct(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | No
     """0..100 of the allocated cores: the host's utilisation, or that of the run's own processes."""
     if not has_part(node):
         return host_cpu_pct(node)
-    busy = rate(node.series("tree.cpu_seconds_total"), resolution_seconds)
+    busy = node.rate("tree.cpu_seconds_total", resolution_seconds)
     return None if busy is None else 100 * busy / node.hardware.effective_cpus
 
 
@@ -40,15 +40,16 @@ def host_cpu_pct(node: NodeFrame) -> pd.Series[float] | None:
     whole = node.series("host.cpu_busy_pct")
     if whole is not None:
         return whole
-    single = [name for name in node.samples.columns if _CORE_BUSY.fullmatch(str(name))]
-    mean = node.samples[single].mean(axis=1).dropna() if single else pd.Series(dtype=float)
+    names = [str(name) for name in node.samples.columns if _CORE_BUSY.fullmatch(str(name))]
+    single = pd.DataFrame({name: node.column(name) for name in names})
+    mean = single.mean(axis=1).dropna()
     return mean if len(mean) else None
 
 
 def own_cores(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | None:
     """Busy cores: of the run's processes, else its container, else the whole machine."""
     for name in ("tree.cpu_seconds_total", "container.cpu_seconds_total"):
-        busy = rate(node.series(name), resolution_seconds)
+        busy = node.rate(name, resolution_seconds)
         if busy is not None:
             return busy
     whole = host_cpu_pct(node)
@@ -57,9 +58,9 @@ def own_cores(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | 
 
 def gpu_table(node: NodeFrame) -> pd.DataFrame:
     """The utilisation of the allocated GPUs, one column per GPU with data; NaN is unknown."""
-    known = {n: node.gpu_busy_pct(n) for n in node.allocated_gpus()}
-    columns = {n: node.samples[f"gpu{n}.busy_pct"] for n, busy in known.items() if busy is not None}
-    return pd.DataFrame(columns, index=node.samples.index)
+    columns = {n: node.column(f"gpu{n}.busy_pct") for n in node.allocated_gpus()}
+    known = {n: busy for n, busy in columns.items() if busy is not None and busy.notna().any()}
+    return pd.DataFrame(known, index=node.judged.index)
 
 
 def used_gpus(node: NodeFrame) -> list[int]:
@@ -97,9 +98,7 @@ def last_step_end_seconds(node: NodeFrame) -> float | None:
 
 def work_began(node: NodeFrame) -> bool:
     """A training step or the use of a GPU has ended the node's warm-up."""
-    table = gpu_table(node)
-    used = bool((table > GPU_IN_USE_PCT).any(axis=None)) if len(table.columns) else False
-    return used or bool((node.steps["phase"] == "train").any())
+    return node.first_use_seconds is not None or bool((node.steps["phase"] == "train").any())
 
 
 def working(node: NodeFrame, series: pd.Series[float] | None) -> pd.Series[float] | None:

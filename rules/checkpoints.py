@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 
 from rules.activity import used_gpu_pct
-from rules.evidence import rate
 from rules.frame import GPU_IN_USE_PCT, NodeFrame, RunFrame
-from rules.intervals import intervals_where, merged
+from rules.intervals import intervals_where, mean_within, merged
 from rules.rule import Window
 from rules.training_loop import events_of, phase_spans
 
@@ -40,7 +39,7 @@ def written_bytes_per_second(node: NodeFrame, resolution_seconds: float) -> pd.S
     """To disks and network file systems together; None: not known."""
     group_rates = []
     for group in WRITES:
-        rates = (rate(node.series(name), resolution_seconds) for name in group)
+        rates = (node.rate(name, resolution_seconds) for name in group)
         first = next((each for each in rates if each is not None), None)
         group_rates += [first] if first is not None else []
     return pd.concat(group_rates, axis=1).sum(axis=1) if group_rates else None
@@ -65,24 +64,15 @@ def checkpoint_stalls(node: NodeFrame, frame: RunFrame) -> tuple[list[Window], b
     recorded: bursts of writing while the GPUs were idle. None: neither is known.
     """
     recorded = checkpoint_spans(node, frame.duration_seconds)
-    gpu = used_gpu_pct(node)
+    gpu, every = used_gpu_pct(node), frame.resolution_seconds
     if recorded:
-        return [w for w in recorded if not _works_meanwhile(gpu, w)], True
-    bursts = write_bursts(node, frame.resolution_seconds)
+        known = [0.0 if gpu is None else mean_within(gpu, w, every) for w in recorded]
+        pairs = zip(recorded, known, strict=True)
+        return [w for w, pct in pairs if not (pct or 0.0) > ASYNCHRONOUS_PCT], True
+    bursts = write_bursts(node, every)
     if bursts is None or gpu is None:
         return None
-    return [w for w in bursts if (_mean_within(gpu, w) or 0.0) < GPU_IN_USE_PCT], False
-
-
-def _works_meanwhile(gpu: pd.Series[float] | None, window: Window) -> bool:
-    mean = None if gpu is None else _mean_within(gpu, window)
-    return mean is not None and mean > ASYNCHRONOUS_PCT
-
-
-def _mean_within(series: pd.Series[float], window: Window) -> float | None:
-    """The mean of the samples entirely within the window; None: no sample."""
-    inside = series[(series.index >= window.start_seconds) & (series.index < window.end_seconds)]
-    return float(inside.mean()) if len(inside) else None
+    return [w for w in bursts if (mean_within(gpu, w, every) or 0.0) < GPU_IN_USE_PCT], False
 
 
 def _number(value: Any) -> float | None:

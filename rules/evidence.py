@@ -5,6 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+COUNTER_SUFFIX = "_total"
+
+
+def is_counter(series: str) -> bool:
+    """A counter only grows, until what counts it restarts. Every other series is a gauge."""
+    return series.endswith(COUNTER_SUFFIX)
+
 
 def percentile(series: pd.Series[float] | None, percent: float) -> float | None:
     """The percentile (0..100, linear) of the finite values; None if there are none."""

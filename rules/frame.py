@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,8 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+
+from rules.evidence import is_counter, rate
 
 STEP_COLUMNS = (
     "rank",
@@ -23,6 +26,8 @@ STEP_COLUMNS = (
 EVENT_COLUMNS = ("time_seconds", "kind", "data")
 GPU_IN_USE_PCT = 10.0
 """Above this a GPU counts as in use (SageMaker's `gpu_threshold` of its bottleneck rules)."""
+USE_SECONDS, USE_WITHIN_SECONDS = 3.0, 60.0
+"""Less use within a minute is no work: a driver that starts, or somebody who looks (ours)."""
 
 _GPU_BUSY = re.compile(r"gpu(\d+)\.busy_pct")
 
@@ -51,13 +56,17 @@ class NodeFrame:
 
     Attributes:
         samples: float64, index = seconds since the start of the run on an even grid of
-            `RunFrame.resolution_seconds`, a column a series; NaN is unknown, never zero. Cells of
-            hours of which nothing is stored are left out.
+            `RunFrame.cell_seconds`, a column a series: a gauge's mean, a counter's last value. NaN
+            is unknown, never zero. Cells of hours of which nothing is stored are left out.
         steps: `STEP_COLUMNS`; a row is one step, or `count` steps with their mean duration and
             mean data wait where they were too many to keep singly. NaN data wait or samples:
             not measured.
         events: `EVENT_COLUMNS`, in time order; `data` is a dict.
         intervals: when this node was held, seconds since the start of the run.
+        ticks: float32, index on the even grid of `RunFrame.resolution_seconds`, a column for each
+            series of `rules.ticks`: single samples (of a counter: its rate per second) and never
+            means, because the mean of a busy and an idle moment is neither. None: the samples are
+            single ones themselves.
     """
 
     key: str
@@ -66,12 +75,46 @@ class NodeFrame:
     steps: pd.DataFrame
     events: pd.DataFrame
     intervals: tuple[tuple[float, float], ...] = ()
+    ticks: pd.DataFrame | None = None
+
+    @property
+    def judged(self) -> pd.DataFrame:
+        """The table whose values are compared with thresholds: the ticks, if there are any."""
+        return self.samples if self.ticks is None else self.ticks
+
+    def column(self, name: str) -> pd.Series[float] | None:
+        """A series at the index of `judged`, NaN where it is unknown; None if it is missing.
+
+        A series without ticks has its cell's value at each of them.
+        """
+        if name in self.judged.columns:
+            return self.judged[name]
+        return self._at_ticks(self.samples[name]) if name in self.samples.columns else None
+
+    @property
+    def is_seen(self) -> pd.Series[float]:
+        """1 where anything is known of the node, else 0, at the index of `judged`."""
+        if len(self.judged.columns):
+            return self.judged.notna().any(axis=1).astype(float)
+        return self._at_ticks(self.samples.notna().any(axis=1).astype(float))
+
+    def _at_ticks(self, cells: pd.Series[float]) -> pd.Series[float]:
+        """The value of the cell of each row of `judged`."""
+        moments = self.judged.index
+        places = np.searchsorted(cells.index.to_numpy(), moments.to_numpy() + 1e-6) - 1
+        return pd.Series(cells.to_numpy()[places.clip(0)], index=moments)
 
     def series(self, name: str) -> pd.Series[float] | None:
-        """The known samples of a series; None if there are none."""
-        if name not in self.samples.columns:
-            return None
-        known = self.samples[name].dropna()
+        """The known values of a gauge, or of a counter in `samples`; None if there are none."""
+        column = self.samples.get(name) if is_counter(name) else self.column(name)
+        known = None if column is None else column.dropna()
+        return known if known is not None and len(known) else None
+
+    def rate(self, name: str, resolution_seconds: float) -> pd.Series[float] | None:
+        """A counter's known rates per second at the index of `judged`; None if there are none."""
+        if self.ticks is None or name not in self.ticks.columns:
+            return rate(self.series(name), max(resolution_seconds, _spacing(self.samples)))
+        known = self.ticks[name].dropna()
         return known if len(known) else None
 
     def allocated_gpus(self) -> list[int]:
@@ -107,6 +150,15 @@ class NodeFrame:
         return pd.DataFrame(table, copy=False)
 
     @cached_property
+    def training_totals(self) -> tuple[int, float, float, float, float]:
+        """The ranks, number, time, time with a measured wait, and wait of the `training_steps`."""
+        steps = self.training_steps
+        time, wait = steps["time"], steps["data_wait"]
+        measured = float(time[wait.notna()].sum())
+        whole, count = float(time.sum()), float(steps["count"].sum())
+        return self.training_ranks, count, whole, measured, float(wait.sum())
+
+    @cached_property
     def training_ranks(self) -> int:
         """How many ranks have any of the `training_steps`."""
         return int(self.steps["rank"][self._is_trained].nunique())
@@ -129,9 +181,30 @@ class NodeFrame:
         train = self.steps.loc[self.steps["phase"] == "train", "start_seconds"].dropna()
         if len(train):
             return float(train.min())
+        return 0.0 if self.first_use_seconds is None else self.first_use_seconds
+
+    @cached_property
+    def first_use_seconds(self) -> float | None:
+        """When the use of a GPU began: `USE_SECONDS` of it within a minute; None: never.
+
+        Whether there is a single sample of use depends on when samples are taken.
+        """
         busy = [self.gpu_busy_pct(number) for number in self.allocated_gpus()]
-        used = [series[series > GPU_IN_USE_PCT] for series in busy if series is not None]
-        return min((float(series.index[0]) for series in used if len(series)), default=0.0)
+        begins = [self._use_begins(series) for series in busy if series is not None]
+        return min((at for at in begins if at is not None), default=None)
+
+    def _use_begins(self, busy: pd.Series[float]) -> float | None:
+        used = busy.index.to_numpy(dtype=float)[busy.to_numpy() > GPU_IN_USE_PCT]
+        more = math.ceil(USE_SECONDS / max(_spacing(self.judged), 1e-3) - 1e-6) - 1
+        first, last = used[: max(len(used) - more, 0)], used[more:]
+        begins = first[last - first < USE_WITHIN_SECONDS]
+        return float(begins[0]) if len(begins) else None
+
+
+def _spacing(table: pd.DataFrame) -> float:
+    """The seconds between neighbouring rows; 0: there are fewer than two."""
+    widths = np.diff(table.index.to_numpy(dtype=float))
+    return float(widths.min()) if len(widths) else 0.0
 
 
 @dataclass(frozen=True)
@@ -139,16 +212,19 @@ class RunFrame:
     """A whole run, or the part of it that has arrived."""
 
     resolution_seconds: float
+    """Of the nodes' `judged` tables: rules count their rows as so many seconds each."""
     duration_seconds: float
     final: bool
     """The run has ended and nothing is known to be missing."""
     nodes: Mapping[str, NodeFrame] = field(default_factory=dict)
+    cell_seconds: float | None = None
+    """Of the nodes' `samples`; None: the resolution."""
 
     @property
     def unsampled_seconds(self) -> float:
         """The time that has no cells on any node: nothing of it is stored."""
         cells = max((len(node.samples.index) for node in self.nodes.values()), default=0)
-        seen = cells * self.resolution_seconds
+        seen = cells * (self.cell_seconds or self.resolution_seconds)
         return max(self.duration_seconds - seen, 0.0) if cells else 0.0
 
     @cached_property

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from rules.activity import used_gpus, work_began
 from rules.frame import NodeFrame, RunFrame
-from rules.idle import cores_idle, gpus_idle, has_gpus, smoothed
+from rules.idle import cores_idle, gpus_idle, has_gpus, mostly
 from rules.intervals import intervals_where, without
 from rules.rule import Window
 from rules.training_loop import (
@@ -90,9 +90,8 @@ def _node_spins(node: NodeFrame, frame: RunFrame) -> pd.Series[bool] | None:
         low, high = np.percentile(power, [1, 99])
         if high - low < LEAST_POWER_SPAN_WATTS:
             return None
-        drawn = smoothed(power, frame.resolution_seconds)
-        near_idle = drawn <= low + SPIN_POWER_SHARE * (high - low)
-        is_busy = smoothed(busy, frame.resolution_seconds) >= SPIN_BUSY_PCT
+        near_idle = mostly(power <= low + SPIN_POWER_SHARE * (high - low))
+        is_busy = mostly(busy >= SPIN_BUSY_PCT)
         spins.append(near_idle & is_busy.reindex(near_idle.index, fill_value=False))
     return pd.concat(spins, axis=1).all(axis=1) if spins else None
 

@@ -14,10 +14,16 @@ BACKGROUND_SHARE = 0.02
 """Background activity as a share of all cores, if the run's own use isn't known."""
 
 
-def smoothed(series: pd.Series[float], resolution_seconds: float) -> pd.Series[float]:
-    """The running median over 10 s: removes blips, keeps edges in place."""
-    width = round(BLIP_SECONDS / resolution_seconds) | 1
-    return series.rolling(width, center=True, min_periods=1).median()
+def mostly(flags: pd.Series[bool]) -> pd.Series[bool]:
+    """Whether the flag is set for most of the known samples within 5 s before and after.
+
+    Removes blips and keeps edges in place, like a running median.
+    """
+    times = flags.index.to_numpy(dtype=float)
+    first = np.searchsorted(times, times - BLIP_SECONDS / 2 - 1e-6)
+    end = np.searchsorted(times, times + BLIP_SECONDS / 2 + 1e-6)
+    held = np.concatenate([[0], np.cumsum(flags.to_numpy(dtype=bool))])
+    return pd.Series(2 * (held[end] - held[first]) > end - first, index=flags.index)
 
 
 def has_gpus(frame: RunFrame) -> bool:
@@ -35,13 +41,13 @@ def gpus_idle(frame: RunFrame, idle_pct: float) -> pd.Series[bool] | None:
     if not known or len(known) < len(busy):
         return None
     highest = pd.concat(known, axis=1).dropna().max(axis=1)
-    return smoothed(highest, frame.resolution_seconds) <= idle_pct
+    return mostly(highest <= idle_pct)
 
 
 def cores_idle(frame: RunFrame, idle_cores: float) -> pd.Series[bool] | None:
     """Whether each node uses at most `idle_cores`, at the ticks at which all are known."""
     known = [
-        smoothed(busy, frame.resolution_seconds) <= _allowed_cores(node, idle_cores)
+        mostly(busy <= _allowed_cores(node, idle_cores))
         for node in frame.nodes.values()
         if (busy := own_cores(node, frame.resolution_seconds)) is not None
     ]

@@ -42,6 +42,20 @@ def total_seconds(windows: list[Window]) -> float:
     return float(sum(window.end_seconds - window.start_seconds for window in windows))
 
 
+def mean_within(
+    series: pd.Series[float], window: Window, resolution_seconds: float
+) -> float | None:
+    """The mean of a series in a window; a sample at its edge counts in part. None: no sample."""
+    times = series.index.to_numpy(dtype=float)
+    start, end = window.start_seconds, window.end_seconds
+    inside = slice(*np.searchsorted(times, [start - resolution_seconds, end]))
+    starts = times[inside]
+    parts = np.minimum(starts + resolution_seconds, end) - np.maximum(starts, start)
+    parts = np.clip(parts, 0.0, None)
+    whole = float(parts.sum())
+    return float(series.to_numpy(dtype=float)[inside] @ parts) / whole if whole > 0 else None
+
+
 def merged(windows: Iterable[Window], slack_seconds: float = 1e-6) -> tuple[Window, ...]:
     """Merge windows of one entity that touch or overlap; sorted by entity, then start."""
     unions: list[Window] = []

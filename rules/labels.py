@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from rules.activity import cpu_pct, gpu_table, work_began
+from rules.activity import cpu_pct, work_began
 from rules.checkpoints import checkpoint_stalls
-from rules.evidence import percentile, rate
+from rules.evidence import percentile
 from rules.frame import GPU_IN_USE_PCT, NodeFrame, RunFrame
 from rules.hangs import hangs
 from rules.idle import tail_seconds
@@ -25,6 +25,9 @@ AS_RULES = ("epoch_gaps", "hung", "idle_tail", "unused_gpus")
 """Rules whose parameters also define their labels, so that findings and ledger agree."""
 _NO_CELL = np.iinfo(np.int64).min
 BUSY_PCT, LOW_SM_PCT, GOOD_SM_PCT = 80.0, 50.0, 80.0
+STALL_SECONDS = 5.0
+"""In so much time, waits and idle time of a GPU count as the same: its utilisation is a mean over
+up to a second, and the shorter of the two is the stall (ours)."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +89,7 @@ def run_spans(frame: RunFrame, parameters: Mapping[str, Values]) -> RunSpans:
     limits = idle["idle_gpu_pct"], idle["idle_cores"]
     tail = tail_seconds(frame, *limits) if frame.final else None
     hung = hangs(frame, hang["idle_seconds"], hang["spin_seconds"]) or []
-    tables = [gpu_table(node) for node in frame.nodes.values()]
-    used = any(bool((t > GPU_IN_USE_PCT).any(axis=None)) for t in tables if len(t.columns))
+    used = any(node.first_use_seconds is not None for node in frame.nodes.values())
     spans = [Window(tail[0], frame.duration_seconds)] if tail and tail[1] > 0 else []
     return RunSpans(values, spans, hung, used)
 
@@ -95,21 +97,22 @@ def run_spans(frame: RunFrame, parameters: Mapping[str, Values]) -> RunSpans:
 def node_seconds(
     node: NodeFrame, frame: RunFrame, spans: RunSpans, grid: Grid
 ) -> dict[str, Floats]:
-    """Seconds of each cell by label, for the labels that all GPUs of the node share."""
+    """Seconds of each cell by label, for the labels that all GPUs of the node share. A label
+    without any time is left out."""
     end, gap = frame.duration_seconds, spans.values["epoch_gaps"]
     saved = checkpoint_stalls(node, frame)
     gaps = unexplained_gaps(node, frame, gap["gap_seconds"], gap["median_steps"]) or []
-    return {
-        "gap": _unknown(node, grid),
-        "initialise": grid.covered([Window(min(grid.start_seconds, 0.0), _began(node, frame))]),
-        "idle_tail": grid.covered(spans.tail),
-        "hung": grid.covered(spans.hung),
-        "checkpoint": grid.covered(saved[0] if saved else []),
-        "evaluation": grid.covered(phase_spans(node, "evaluate", end)),
-        "epoch_gap": grid.covered(gaps),
-        "data_stall": _data_waits(node, grid),
-        "communication": grid.covered(phase_spans(node, "communication", end)),
+    windows = {
+        "initialise": [Window(min(grid.start_seconds, 0.0), _began(node, frame))],
+        "idle_tail": spans.tail,
+        "hung": spans.hung,
+        "checkpoint": saved[0] if saved else [],
+        "evaluation": phase_spans(node, "evaluate", end),
+        "epoch_gap": gaps,
+        "communication": phase_spans(node, "communication", end),
     }
+    covered = {label: grid.covered(found) for label, found in windows.items() if found}
+    return {"gap": _unknown(node, grid), "data_stall": _data_waits(node, grid), **covered}
 
 
 def gpu_seconds(
@@ -117,7 +120,7 @@ def gpu_seconds(
 ) -> dict[str, Floats]:
     """The labels that depend on the GPU, in seconds of each cell.
 
-    `data_stall_at_most`: a wait while the GPU works is no stall.
+    `idle` is no label: a wait while the GPU works is no stall.
     """
     width = grid.width_seconds
     busy = grid.of_series(node.gpu_busy_pct(number))
@@ -127,12 +130,22 @@ def gpu_seconds(
     unused = _is_unused(node, number, frame, spans)
     return {
         "unused_gpu": np.full(grid.count, width if unused else 0.0),
-        "data_stall_at_most": np.where(known, 1 - np.clip(np.nan_to_num(busy), 0, 100) / 100, 1)
-        * width,
+        "idle": np.where(known, 1 - np.clip(np.nan_to_num(busy), 0, 100) / 100, 1) * width,
         "throttled": _throttled(node, number, frame, grid) * width,
         "low_sm": np.where(low_sm, 1 - np.nan_to_num(sm) / GOOD_SM_PCT, 0.0) * width,
         "effective": np.where(known & (np.nan_to_num(busy) > GPU_IN_USE_PCT), width, 0.0),
     }
+
+
+def stalled_seconds(waits: Floats, idle: Floats, grid: Grid) -> Floats:
+    """The waits, as far as the GPU idles within the same `STALL_SECONDS`; seconds of each cell."""
+    if not grid.count:
+        return waits
+    starts = np.round(grid.cells * grid.width_seconds, 6)
+    first = np.flatnonzero(np.diff(starts // STALL_SECONDS, prepend=-np.inf))
+    waited, idled = np.add.reduceat(waits, first), np.add.reduceat(idle, first)
+    part = np.minimum(idled / np.where(waited > 0, waited, 1.0), 1.0)
+    return np.asarray(waits * np.repeat(part, np.diff(first, append=grid.count)))
 
 
 def cpu_seconds(node: NodeFrame, frame: RunFrame, grid: Grid) -> dict[str, Floats]:
@@ -160,11 +173,9 @@ def _ramps(edges: Floats, starts: Floats, density: Floats) -> Floats:
 
 def _unknown(node: NodeFrame, grid: Grid) -> Floats:
     """Cells without samples of the node; none for a node without any series."""
-    samples = node.samples
-    if not len(samples.columns):
+    if not len(node.samples.columns):
         return np.zeros(grid.count)
-    known = samples.notna().any(axis=1)
-    seen = grid.of_series(known.astype(float))
+    seen = grid.of_series(node.is_seen)
     return np.where(np.nan_to_num(seen) > 0, 0.0, grid.width_seconds)
 
 
@@ -210,7 +221,7 @@ def _throttled(node: NodeFrame, number: int, frame: RunFrame, grid: Grid) -> Flo
     """
     total = np.zeros(grid.count)
     for reason in ("thermal", "power_brake"):
-        series = node.series(f"gpu{number}.throttled_{reason}_ns_total")
-        nanoseconds = rate(series, frame.resolution_seconds)
+        name = f"gpu{number}.throttled_{reason}_ns_total"
+        nanoseconds = node.rate(name, frame.resolution_seconds)
         total += np.nan_to_num(grid.of_series(nanoseconds)) / 1e9
     return np.clip(total, 0.0, 1.0)

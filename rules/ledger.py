@@ -16,7 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rules.frame import NodeFrame, RunFrame
-from rules.labels import Grid, cpu_seconds, gpu_seconds, node_seconds, run_spans
+from rules.labels import (
+    Grid,
+    cpu_seconds,
+    gpu_seconds,
+    node_seconds,
+    run_spans,
+    stalled_seconds,
+)
 from rules.rule import Values
 
 LABELS = (
@@ -111,7 +118,7 @@ def ledger(frame: RunFrame, parameters: Mapping[str, Values] | None = None) -> L
         shared = node_seconds(node, frame, spans, grid)
         for number in node.allocated_gpus():
             own = gpu_seconds(node, number, frame, spans, grid)
-            own["data_stall"] = np.minimum(shared["data_stall"], own.pop("data_stall_at_most"))
+            own["data_stall"] = stalled_seconds(shared["data_stall"], own.pop("idle"), grid)
             entries += _entries(node.key, number, {**shared, **own}, widths, unseen)
         if not node.allocated_gpus():
             cores = cpu_seconds(node, frame, grid)
@@ -142,7 +149,7 @@ def _cells(
     Those alone in which something may be known: the rest of the time is a gap without cells.
     """
     width_us = round(frame.resolution_seconds * 1e6)
-    ticks = node.samples.index.to_numpy(dtype=float)
+    ticks = node.judged.index.to_numpy(dtype=float)
     if len(ticks):
         cells = np.unique(np.round(ticks / frame.resolution_seconds).astype(np.int64))
     else:

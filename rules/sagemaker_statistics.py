@@ -15,7 +15,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from rules.activity import gpu_table, host_cpu_pct
-from rules.evidence import rate
 from rules.frame import NodeFrame, RunFrame
 from rules.training_loop import loop_span
 
@@ -97,12 +96,12 @@ def gpu_memory_table(node: NodeFrame) -> pd.DataFrame:
     """Used memory of the allocated GPUs in percent, one column per known GPU."""
     columns = {}
     for number in node.allocated_gpus():
-        used = node.series(f"gpu{number}.memory_used_bytes")
+        used = node.column(f"gpu{number}.memory_used_bytes")
         cards = node.hardware.gpus
         total = cards[number].memory_bytes if number < len(cards) else 0
-        if used is not None and total > 0:
-            columns[number] = 100 * node.samples[f"gpu{number}.memory_used_bytes"] / total
-    return pd.DataFrame(columns, index=node.samples.index)
+        if used is not None and used.notna().any() and total > 0:
+            columns[number] = 100 * used / total
+    return pd.DataFrame(columns, index=node.judged.index)
 
 
 def step_statistics(durations_seconds: Floats, stddev: float = 3.0) -> StepStatistics:
@@ -228,7 +227,7 @@ def _relative_entropy(p: Floats, q: Floats) -> float:
 
 def _network(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | None:
     names = ("net.received_bytes_total", "net.sent_bytes_total")
-    rates = [rate(node.series(name), resolution_seconds) for name in names]
+    rates = [node.rate(name, resolution_seconds) for name in names]
     known = [series for series in rates if series is not None]
     return (known[0] + known[1]).dropna() if len(known) == len(names) else None
 

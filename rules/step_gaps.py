@@ -50,18 +50,23 @@ def unexplained_gaps(
     recorded = [*phase_spans(node, "evaluate", end), *checkpoint_spans(node, end)]
     rest = without(gaps, recorded)
     least = max(gap_seconds, median_steps * median) - 1e-9
+    long = [w for w in rest if w.end_seconds - w.start_seconds >= least]
     gpu = used_gpu_pct(node)
-    return [
-        w
-        for w in rest
-        if w.end_seconds - w.start_seconds >= least and _idles(gpu, w, frame.resolution_seconds)
-    ]
+    return long if gpu is None else _idle(long, gpu, frame.resolution_seconds)
 
 
-def _idles(gpu: pd.Series[float] | None, window: Window, resolution_seconds: float) -> bool:
-    """By the samples entirely within the window; True if there are none."""
-    if gpu is None:
-        return True
-    last = window.end_seconds - resolution_seconds
-    inside = gpu[(gpu.index >= window.start_seconds) & (gpu.index <= last)]
-    return not len(inside) or float(inside.mean()) < GPU_IN_USE_PCT
+def _idle(gaps: list[Window], gpu: pd.Series[float], resolution_seconds: float) -> list[Window]:
+    """The gaps in which the GPUs idle. A gap in which no sample lies is like most of the others."""
+    found = [_idles(gap, gpu, resolution_seconds) for gap in gaps]
+    known = [idles for idles in found if idles is not None]
+    usual = 2 * sum(known) > len(known)
+    pairs = zip(gaps, found, strict=True)
+    return [gap for gap, idles in pairs if (usual if idles is None else idles)]
+
+
+def _idles(gap: Window, gpu: pd.Series[float], resolution_seconds: float) -> bool | None:
+    """By the samples entirely within the gap; None if there are none."""
+    times = gpu.index.to_numpy(dtype=float)
+    ends = gap.start_seconds, gap.end_seconds - resolution_seconds
+    inside = gpu.to_numpy(dtype=float)[slice(*np.searchsorted(times, np.add(ends, [0, 1e-9])))]
+    return float(inside.mean()) < GPU_IN_USE_PCT if len(inside) else None

@@ -37,8 +37,8 @@ class StepTime:
 
 
 def step_time(frame: RunFrame) -> StepTime:
-    nodes = [_node_step_time(node) for node in frame.nodes.values()]
-    return StepTime(*(sum(column) for column in zip(*nodes, strict=True)))
+    totals = [node.training_totals for node in frame.nodes.values()]
+    return StepTime(*(sum(column) for column in zip(*totals, strict=True)))
 
 
 def loop_span(frame: RunFrame) -> Window | None:
@@ -89,15 +89,6 @@ def weighted_median(values: NDArray[Any], weights: NDArray[Any]) -> float:
     order = np.argsort(values, kind="stable")
     total = np.cumsum(weights[order])
     return float(values[order][int(np.searchsorted(total, total[-1] / 2))])
-
-
-def _node_step_time(node: NodeFrame) -> tuple[int, float, float, float, float]:
-    """The fields of `StepTime`, in order."""
-    steps = node.training_steps
-    time, wait = steps["time"], steps["data_wait"]
-    measured = float(time[wait.notna()].sum())
-    whole = float(time.sum())
-    return node.training_ranks, float(steps["count"].sum()), whole, measured, float(wait.sum())
 
 
 def _phase_edges(node: NodeFrame, name: str) -> list[tuple[float, dict[str, Any], bool]]:

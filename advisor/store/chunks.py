@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from advisor.store.index import SegmentRef
-from advisor.store.rows import Rows
+from advisor.store.rows import FIELDS, Rows, no_histograms
 from advisor.store.segments import HotSegment
 from advisor.store.ticks import Column, Session, Ticks, from_arrow
 
@@ -132,7 +132,7 @@ def encode_tier(series: dict[str, Rows], members: Members) -> bytes:
     columns: dict[str, pa.Array] = {
         "series": pa.array(np.repeat(names, lengths).tolist(), pa.string())
     }
-    for field_name in vars(next(iter(series.values()))):
+    for field_name in FIELDS:
         values = np.concatenate([getattr(series[name], field_name) for name in names])
         columns[field_name] = pa.array(values, from_pandas=True)
     starts = np.cumsum([0, *lengths]).tolist()
@@ -144,7 +144,7 @@ def encode_tier(series: dict[str, Rows], members: Members) -> bytes:
 
 @_damage_refused()
 def decode_tier(
-    body: bytes, names: Collection[str] | None = None
+    body: bytes, names: Collection[str] | None = None, with_histograms: bool = True
 ) -> tuple[dict[str, Rows], Members]:
     """The rows of the requested series that the chunk has, and its members."""
     file = _opened(body)
@@ -152,15 +152,20 @@ def decode_tier(
     wanted = [name for name in index if names is None or name in names]
     groups = sorted({g for name in wanted for g in _groups(*index[name])})
     place = {group: number for number, group in enumerate(groups)}
-    fields = [name for name in file.schema_arrow.names if name != "series"]
+    left_out = () if with_histograms else ("histogram",)
+    fields = [n for n in FIELDS if n in file.schema_arrow.names and n not in left_out]
     table = file.read_row_groups(groups, columns=fields, use_threads=False)
-    arrays = [table[name].to_numpy() for name in fields]
+    arrays = {name: table[name].to_numpy() for name in fields}
+    # Older tiers have none.
+    found = arrays.setdefault("histogram", no_histograms(len(table)))
+    if any(each is None or len(each) % 2 for each in found):
+        raise ChunkError("a histogram that is no list of pairs")
     series = {}
     for name in wanted:
         first, length = index[name]
         group, offset = divmod(first, _TIER_ROW_GROUP)
         low = place[group] * _TIER_ROW_GROUP + offset
-        series[name] = Rows(*(array[low : low + length] for array in arrays))
+        series[name] = Rows(**{field: arrays[field][low : low + length] for field in FIELDS})
     return series, _members(file)
 
 

@@ -63,4 +63,4 @@ def _put(
     digest = hashlib.sha256(body).hexdigest()[:32]
     key = f"{place}-{kind}-{tier}-{digest}.parquet"
     store.put(key, body)
-    return ChunkRef(key, kind, tier, starts_at=hour, ends_at=hour + HOUR)
+    return ChunkRef(key, kind, tier, starts_at=hour, ends_at=hour + HOUR, size_bytes=len(body))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import numpy as np
@@ -14,17 +14,19 @@ import pyarrow as pa
 from trimtab.wire import PHASES
 
 from advisor.store import stretches, tables
-from advisor.store.grid import Grid, Line
+from advisor.store.grid import Grid, Line, last_values, means, picked
+from advisor.store.histogram import expanded, scale_of
 from advisor.store.index import TIERS_SECONDS, NodeHistory, to_ms, to_us
 from advisor.store.objects import ObjectReader
 from advisor.store.reading import Reader
-from advisor.store.resolution import coarser
+from advisor.store.resolution import MOST_TICKS, coarser, tick_seconds
 from advisor.store.room import Room, TooFineError
-from advisor.store.rows import is_counter
 from advisor.store.thinning import Events, Steps
+from rules.evidence import is_counter
 from rules.frame import EVENT_COLUMNS, STEP_COLUMNS, NodeFrame, RunFrame
+from rules.ticks import has_ticks
 
-_STEPS_READ = ["rank", "phase", "start_us", "duration_us", "data_wait_us", "samples", "count"]
+_STEPS_READ = ["rank", "start_us", "duration_us", "data_wait_us", "samples", "count"]
 _EVENTS_READ = ["time_ms", "kind", "data"]
 """What rules look at; the rest would only take room: histograms and the slowest are for pages."""
 _GPU_BUSY = re.compile(r"gpu\d+\.busy_pct")
@@ -43,28 +45,32 @@ def load_frame(
     """The run between `started_at` and `ended_at`, and the keys of objects that couldn't be read.
 
     A cell of the grid holds the mean of a gauge's samples in it and a counter's last value; NaN in
-    gaps (`rows.GAP_FACTOR`). Stretches of which no node has anything stored have no cells. With an
-    unreadable object the frame isn't final.
+    gaps (`rows.GAP_FACTOR`). The series of `rules.ticks` also have single samples, several a cell.
+    Stretches of which no node has anything stored have no cells. With an unreadable object the
+    frame isn't final.
 
     Args:
-        resolution_seconds: the finest; coarser where the run has many series.
+        resolution_seconds: the finest width of a cell; wider where the run has many series.
         alive: called now and then while it is read.
 
     Raises:
         TooLargeError: the run has more than fits into memory (`room`).
     """
     duration = (ended_at - started_at).total_seconds()
+    length, ticks = stretches.stored_seconds(nodes, started_at, ended_at), float(MOST_TICKS)
     while True:
+        widths = resolution_seconds, tick_seconds(resolution_seconds, length, ticks)
         try:
-            frames, unreadable = _frames(
-                store, nodes, started_at, ended_at, resolution_seconds, Room(alive)
-            )
+            frames, unreadable = _frames(store, nodes, started_at, ended_at, widths, Room(alive))
             break
         except TooFineError as error:
             resolution_seconds = coarser(resolution_seconds, error.times)
+            ticks /= error.times
     # What was read hour by hour leaves holes among what is kept: rules need the room.
     pa.system_memory_pool().release_unused()
-    return RunFrame(resolution_seconds, duration, final and not unreadable, frames), unreadable
+    counted_in = widths[any(node.ticks is not None for node in frames.values())]
+    frame = RunFrame(counted_in, duration, final and not unreadable, frames, resolution_seconds)
+    return frame, unreadable
 
 
 def _frames(
@@ -72,24 +78,31 @@ def _frames(
     nodes: Sequence[NodeHistory],
     started_at: datetime,
     ended_at: datetime,
-    resolution_seconds: float,
+    widths_seconds: tuple[float, float],
     room: Room,
 ) -> tuple[dict[str, NodeFrame], tuple[str, ...]]:
-    grid = stretches.grid(nodes, started_at, ended_at, resolution_seconds)
+    grid, ticks = (stretches.grid(nodes, started_at, ended_at, w) for w in widths_seconds)
     steps, events = Steps(), Events()
     frames: dict[str, NodeFrame] = {}
     unreadable: list[str] = []
     for node in nodes:
         # Not all nodes' readers at once: each keeps its last hour decoded.
         reader = Reader(store, node, room)
-        reading = _Reading(reader, started_at, ended_at, grid, room)
+        reading = _Reading(reader, started_at, ended_at, grid, ticks, room)
         try:
             frames[node.key] = reading.node_frame(node, steps, events)
         except TooFineError:
             # Its other nodes are probably like those that were read so far.
             raise TooFineError(max(len(nodes) / (len(frames) + 1), 2.0)) from None
         unreadable += reader.unreadable
-    return frames, tuple(unreadable)
+    return _with_ticks(frames), tuple(unreadable)
+
+
+def _with_ticks(frames: dict[str, NodeFrame]) -> dict[str, NodeFrame]:
+    """Without them, if no node has a series that has ticks."""
+    if any(node.ticks is not None and len(node.ticks.columns) for node in frames.values()):
+        return frames
+    return {key: replace(node, ticks=None) for key, node in frames.items()}
 
 
 def read_steps(
@@ -136,50 +149,62 @@ def _of_nodes(
 
 @dataclass(frozen=True)
 class _Reading:
-    """One node between two times, on a grid."""
+    """One node between two times, on a grid of cells and one of ticks."""
 
     reader: Reader
     started_at: datetime
     ended_at: datetime
     grid: Grid
+    ticks: Grid
     room: Room
 
     def node_frame(self, node: NodeHistory, all_steps: Steps, all_events: Events) -> NodeFrame:
         start, end = self.started_at, self.ended_at
         lines: dict[str, Line] = {}
+        ticks: dict[str, Line] = {}
         steps = [_steps(tables.STEP_SCHEMA.empty_table(), start, end)]
         events = [_events(tables.EVENT_SCHEMA.empty_table(), start, end)]
         for hour in self.reader.hours(start, end):
-            self._add_samples(hour, lines)
+            self._add_samples(hour, lines, ticks)
             all_steps.add(steps, _steps(self.reader.steps(hour)[0], start, end))
-            all_events.add(events, _events(self.reader.events(hour)[0], start, end))
+            if len(found := self.reader.events(hour)[0]):
+                all_events.add(events, _events(found, start, end))
         return NodeFrame(
             key=node.key,
             hardware=node.hardware,
-            samples=_samples(lines, self.grid),
+            samples=_table(lines, self.grid, "float64"),
+            ticks=_table(ticks, self.ticks, "float32"),
             steps=_one_after_another(steps),
             events=_one_after_another(events),
             intervals=tuple(_since(start, *interval) for interval in node.intervals),
         )
 
-    def _add_samples(self, hour_ms: int, lines: dict[str, Line]) -> None:
+    def _add_samples(self, hour_ms: int, lines: dict[str, Line], ticks: dict[str, Line]) -> None:
         # A tier's cells count from the epoch, the grid's from the run: two a cell keep edges near.
         tier = max((t for t in TIERS_SECONDS if 2000 * t <= self.grid.width_ms), default=0)
         series = 0
-        for name, rows in self.reader.rows(hour_ms, None, tier):
+        for name, every in self.reader.rows(hour_ms, None, tier):
+            rows = every.within(to_ms(self.started_at), to_ms(self.ended_at))
             if name not in lines:
-                self.room.take_series(self.grid.count)
-                lines[name] = Line(self.grid, is_counter(name))
-            lines[name].add(rows.within(to_ms(self.started_at), to_ms(self.ended_at)))
+                self._begin(name, lines, ticks)
+            lines[name].add(rows)
+            if name in ticks:
+                ticks[name].add(expanded(rows, scale_of(name)))
             series += 1
         self.room.take_hour(series, sum(_GPU_BUSY.fullmatch(name) is not None for name in lines))
 
+    def _begin(self, name: str, lines: dict[str, Line], ticks: dict[str, Line]) -> None:
+        self.room.take_series(self.grid.count, self.ticks.count if has_ticks(name) else 0)
+        lines[name] = Line(self.grid, last_values if is_counter(name) else means)
+        if has_ticks(name):
+            ticks[name] = Line(self.ticks, picked, "float32")
 
-def _samples(lines: dict[str, Line], grid: Grid) -> pd.DataFrame:
+
+def _table(lines: dict[str, Line], grid: Grid, dtype: str) -> pd.DataFrame:
     """Empties `lines` one by one: at no time do they and the table take memory together."""
     index = pd.Index(grid.cells * (grid.width_ms / 1000), name="seconds")
     names = sorted(lines)
-    values = np.empty((len(names), grid.count))
+    values = np.empty((len(names), grid.count), dtype)
     for place, name in enumerate(names):
         values[place] = lines.pop(name).finish()
     return pd.DataFrame(values.T, index=index, columns=names, copy=False)
@@ -187,19 +212,28 @@ def _samples(lines: dict[str, Line], grid: Grid) -> pd.DataFrame:
 
 def _steps(table: pa.Table, start: datetime, end: datetime) -> pd.DataFrame:
     """`STEP_COLUMNS`, in time order: means over `count` steps, but all their samples."""
-    rows = table.select(_STEPS_READ).to_pandas()
-    rows = rows[rows["start_us"].between(to_us(start), to_us(end))]
-    count = rows["count"]
+    start_us = table["start_us"].to_numpy()
+    inside = (start_us >= to_us(start)) & (start_us <= to_us(end))
+    columns = {name: table[name].to_numpy()[inside] for name in _STEPS_READ}
+    count = columns["count"]
     columns = {
-        "rank": rows["rank"].astype("int32"),
-        "phase": rows["phase"].astype(_PHASE),
-        "start_seconds": (rows["start_us"] - to_us(start)) / 1e6,
-        "duration_seconds": rows["duration_us"] / count / 1e6,
-        "data_wait_seconds": rows["data_wait_us"].astype("float64") / count / 1e6,
-        "samples": rows["samples"].astype("float64"),
+        "rank": columns["rank"].astype("int32"),
+        "phase": _phases(table["phase"])[inside],
+        "start_seconds": (columns["start_us"] - to_us(start)) / 1e6,
+        "duration_seconds": columns["duration_us"] / count / 1e6,
+        "data_wait_seconds": columns["data_wait_us"] / count / 1e6,
+        "samples": columns["samples"].astype("float64"),
         "count": count.astype("int32"),
     }
     return pd.DataFrame(columns, copy=False)
+
+
+def _phases(names: pa.ChunkedArray) -> pd.Categorical:
+    """As numbers, without a string for each step."""
+    encoded = names.combine_chunks().dictionary_encode()
+    places = _PHASE.categories.get_indexer(encoded.dictionary.to_pylist())
+    codes = np.append(places, -1)[encoded.indices.fill_null(len(places)).to_numpy()]
+    return pd.Categorical.from_codes(codes, dtype=_PHASE)
 
 
 def _events(table: pa.Table, start: datetime, end: datetime) -> pd.DataFrame:

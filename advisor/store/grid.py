@@ -5,6 +5,7 @@ A grid may leave out stretches of which nothing is stored: they take no memory, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,8 @@ import numpy as np
 from advisor.store.rows import Rows, binned, joined, nearest, neighbours, no_gap, no_rows
 
 _NO_CELL = np.iinfo(np.int64).min
+_GOLDEN = (5**0.5 - 1) / 2
+"""Its multiples, modulo 1, are spread evenly and in no rhythm (Weyl)."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +56,22 @@ class Grid:
         return kept, places[kept]
 
 
+def _known(rows: Rows) -> Rows:
+    """The rows of which a value is known."""
+    known = rows.count > 0
+    return rows if known.all() else rows.pick(known)
+
+
+Fill = Callable[[Rows, Grid, int, int], np.ndarray]
+"""The values of the places [low, high) of a grid, from the rows around them."""
+
+
 def spread(rows: Rows, grid: Grid, low: int, high: int) -> np.ndarray:
     """Low, mean and high of the places [low, high): float64 of shape (3, high - low).
 
     A cell without a sample takes its nearest neighbour's, unless it is in a gap.
     """
-    known = rows.pick(rows.count > 0)
+    known = _known(rows)
     cells, sums = binned(known, grid.start_ms, grid.width_ms)
     inside, places = grid.within(cells, low, high)
     values = np.full((3, high - low), np.nan)
@@ -68,6 +81,11 @@ def spread(rows: Rows, grid: Grid, low: int, high: int) -> np.ndarray:
     filled, source = empty[source >= 0], source[source >= 0]
     values[:, filled] = np.stack([known.low, known.mean, known.high])[:, source]
     return values
+
+
+def means(rows: Rows, grid: Grid, low: int, high: int) -> np.ndarray:
+    """The mean of `spread`."""
+    return np.asarray(spread(rows, grid, low, high)[1])
 
 
 def last_values(rows: Rows, grid: Grid, low: int, high: int) -> np.ndarray:
@@ -102,14 +120,34 @@ def _between(rows: Rows, grid: Grid, middles_ms: np.ndarray, source: np.ndarray)
     return np.asarray(np.where(connected & rises, even, held))
 
 
+def picked(rows: Rows, grid: Grid, low: int, high: int) -> np.ndarray:
+    """One of the samples in each of the cells at the places [low, high).
+
+    Which one varies from cell to cell, so that no rhythm of the training is missed; it is the same
+    for all series with the same times. Cells without a sample are filled as in `spread`.
+    """
+    known = _known(rows)
+    cell = np.floor((known.at_ms - grid.start_ms) / grid.width_ms).astype("int64")
+    first = np.flatnonzero(np.diff(cell, prepend=cell[:1] - 1))
+    count = np.diff(first, append=len(cell))
+    inside, places = grid.within(cell[first], low, high)
+    nth = (count * (cell[first] * _GOLDEN % 1.0)).astype("int64")
+    values = np.full(high - low, np.nan)
+    values[places] = known.mean[(first + nth)[inside]]
+    empty = np.flatnonzero(np.isnan(values))
+    source = nearest(known, grid.middles_ms(empty + low))
+    values[empty[source >= 0]] = known.mean[source[source >= 0]]
+    return values
+
+
 class Line:
     """One series on a grid, filled as its rows arrive in time order. Keeps the rows of its last
     cell only."""
 
-    def __init__(self, grid: Grid, counter: bool) -> None:
-        self.values = np.full(grid.count, np.nan)
+    def __init__(self, grid: Grid, fill: Fill = means, dtype: str = "float64") -> None:
+        self.values = np.full(grid.count, np.nan, dtype)
         self._grid = grid
-        self._counter = counter
+        self._fill = fill
         self._open = no_rows()
         self._done = 0
 
@@ -128,11 +166,6 @@ class Line:
         return self.values
 
     def _settle(self, end: int) -> None:
-        if end <= self._done:
-            return
-        if self._counter:
-            values = last_values(self._open, self._grid, self._done, end)
-        else:
-            values = spread(self._open, self._grid, self._done, end)[1]
-        self.values[self._done : end] = values
-        self._done = end
+        if end > self._done:
+            self.values[self._done : end] = self._fill(self._open, self._grid, self._done, end)
+            self._done = end

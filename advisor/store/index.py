@@ -68,6 +68,8 @@ class ChunkRef:
     tier_seconds: int
     starts_at: datetime
     ends_at: datetime
+    size_bytes: int | None = None
+    """None: not known."""
 
     @property
     def hour_ms(self) -> int:

@@ -15,6 +15,10 @@ class ObjectMissingError(KeyError):
     """No object has this key."""
 
 
+class StoreAwayError(RuntimeError):
+    """The store doesn't answer or refuses our credentials: no object can be used at present."""
+
+
 @dataclass(frozen=True)
 class StoredObject:
     """An object in a listing; `changed_at` is UTC, by the store's clock."""

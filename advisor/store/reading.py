@@ -14,10 +14,11 @@ from trimtab.wire import WireError
 
 from advisor.store import chunks, segments, tables, ticks
 from advisor.store.chunks import ChunkError, Members
+from advisor.store.histogram import rolled_up
 from advisor.store.index import HOUR_MS, TIERS_SECONDS, ChunkRef, NodeHistory, SegmentRef, to_ms
 from advisor.store.objects import ObjectMissingError, ObjectReader
 from advisor.store.room import MANY_SAMPLES, Room
-from advisor.store.rows import Rows, joined, rolled_up
+from advisor.store.rows import Rows, joined
 from advisor.store.segments import HotSegment
 from advisor.store.session_series import series_names, series_rows
 from advisor.store.ticks import Ticks
@@ -31,12 +32,22 @@ class Reader:
     """One node's objects. Missing or broken ones are listed in `unreadable`, never taken as zero.
 
     Request hours in rising order: a segment stays decoded only while its hours are requested.
+
+    Args:
+        with_histograms: of the rows of a tier. Charts need none, and read faster without.
     """
 
-    def __init__(self, store: ObjectReader, node: NodeHistory, room: Room | None = None) -> None:
+    def __init__(
+        self,
+        store: ObjectReader,
+        node: NodeHistory,
+        room: Room | None = None,
+        with_histograms: bool = True,
+    ) -> None:
         self.unreadable: list[str] = []
         self._store = store
         self._room = room or Room()
+        self._with_histograms = with_histograms
         self._segments: dict[int, list[SegmentRef]] = defaultdict(list)
         self._chunks: dict[int, list[ChunkRef]] = defaultdict(list)
         self._decoded: dict[SegmentRef, HotSegment | None] = {}
@@ -68,7 +79,8 @@ class Reader:
             if stored is not None and not self.waiting(hour_ms, members):
                 return iter(stored.items())
             made = self._made_of(hour_ms, names, stored, members)
-            return ((name, rolled_up(rows, tier_seconds)) for name, rows in made)
+            keeps = self._with_histograms
+            return ((name, rolled_up(rows, tier_seconds, name, keeps)) for name, rows in made)
         if not self._refs(hour_ms, "samples", 0):
             finest = min((t for t in TIERS_SECONDS if self._refs(hour_ms, "samples", t)), default=0)
             stored, members = self._tier(hour_ms, finest, names) if finest else (None, Members())
@@ -145,8 +157,9 @@ class Reader:
     def _tier(
         self, hour_ms: int, tier_seconds: int, names: Collection[str] | None
     ) -> tuple[dict[str, Rows] | None, Members]:
+        keeps = self._with_histograms
         for ref in self._refs(hour_ms, "samples", tier_seconds):
-            decoded = self._read(ref.key, lambda body: chunks.decode_tier(body, names))
+            decoded = self._read(ref.key, lambda body: chunks.decode_tier(body, names, keeps))
             if decoded:
                 return decoded
         return None, Members()

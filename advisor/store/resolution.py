@@ -1,4 +1,8 @@
-"""The resolution for reading a run: as fine as it was sampled, but coarser for a long run."""
+"""The resolution for reading a run: as fine as it was sampled, but coarser for a long run.
+
+A cell of a frame summarises all samples within it. A tick is a single sample: there may be many in
+a cell, so that their number says how long a threshold was exceeded, whatever the width of a cell.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,10 @@ import math
 MOST_CELLS = 10_000
 """The most rows of a frame."""
 RESOLUTIONS_SECONDS = (1, 2, 5, 10, 30, 60, 300, 900)
+MOST_TICKS = 36_000
+"""The most ticks of a series: two a second for 5 h."""
+FINEST_TICK_SECONDS = 0.5
+"""As agents sample."""
 _HOUR_SECONDS = 3600.0
 
 
@@ -17,6 +25,13 @@ def resolution_seconds(sampled_ms: int, length_seconds: float) -> float:
         length_seconds: of the time of which something is stored.
     """
     return _at_least(max(sampled_ms / 1000, length_seconds / MOST_CELLS))
+
+
+def tick_seconds(resolution: float, length_seconds: float, most: float = MOST_TICKS) -> float:
+    """The time between two ticks: never more than a cell."""
+    wanted = length_seconds / most
+    fits = FINEST_TICK_SECONDS if wanted <= FINEST_TICK_SECONDS else _at_least(wanted)
+    return min(resolution, fits)
 
 
 def coarser(resolution: float, times: float) -> float:

@@ -10,7 +10,9 @@ from collections import defaultdict
 from collections.abc import Callable
 
 MOST_VALUES = 12_000_000
-"""Cells times series of all nodes: 96 MB, ten nodes with 120 series at the finest grid."""
+"""Cells times series of all nodes, and half of their ticks: 96 MB."""
+TICKS_A_VALUE = 2
+"""Ticks are float32."""
 MOST_SERIES = 60_000
 """Of all nodes: 600 nodes with 100 series, with 200 cells each."""
 MOST_GPUS = 256
@@ -45,17 +47,17 @@ class Room:
     """What one reading of a run has used up.
 
     Args:
-        alive: called now and then while the reading goes on.
+        alive: called now and then while it reads.
     """
 
     def __init__(self, alive: Callable[[], object] = lambda: None) -> None:
         self._alive = alive
         self._used: dict[str, int] = defaultdict(int)
 
-    def take_series(self, cells: int) -> None:
-        """Before a series gets its cells. Raises TooFineError or TooLargeError."""
+    def take_series(self, cells: int, ticks: int) -> None:
+        """Before a series gets its cells and ticks. Raises TooFineError or TooLargeError."""
         self._take("series", 1, MOST_SERIES)
-        self._used["values"] += cells
+        self._used["values"] += cells + ticks // TICKS_A_VALUE
         if self._used["values"] > MOST_VALUES:
             raise TooFineError
 

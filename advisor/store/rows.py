@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-COUNTER_SUFFIX = "_total"
 GAP_FACTOR = 2.5
 """A hole longer than this many sampling intervals is a gap, in which nothing is known."""
 
@@ -24,6 +23,8 @@ class Rows:
         weight: int64, of `mean` when rows are summarised: samples; for a counter, milliseconds.
         count: int64, the samples (a counter: the known rates) in it.
         last: float64, a counter's last value; NaN for a gauge.
+        histogram: bytes of a summary's samples (a counter's: its rates), see `histogram`; empty:
+            none, or all in one bin.
     """
 
     at_ms: np.ndarray
@@ -35,6 +36,7 @@ class Rows:
     weight: np.ndarray
     count: np.ndarray
     last: np.ndarray
+    histogram: np.ndarray
 
     def __len__(self) -> int:
         return len(self.at_ms)
@@ -57,12 +59,13 @@ FIELDS = tuple(field.name for field in fields(Rows))
 _FLOATS = ("low", "mean", "high", "last")
 
 
-def is_counter(series: str) -> bool:
-    return series.endswith(COUNTER_SUFFIX)
-
-
 def no_rows() -> Rows:
-    return Rows(*(np.zeros(0, dtype="float64" if n in _FLOATS else "int64") for n in FIELDS))
+    kinds = {"histogram": "object"} | dict.fromkeys(_FLOATS, "float64")
+    return Rows(*(np.zeros(0, dtype=kinds.get(name, "int64")) for name in FIELDS))
+
+
+def no_histograms(size: int) -> np.ndarray:
+    return np.full(size, b"", dtype=object)
 
 
 def joined(parts: Iterable[Rows]) -> Rows:
@@ -79,7 +82,7 @@ def joined(parts: Iterable[Rows]) -> Rows:
 def binned(rows: Rows, origin_ms: float, width_ms: float) -> tuple[np.ndarray, Rows]:
     """The rows summarised by cells of equal width: the cells' numbers and one row for each.
 
-    A row counts in the cell of its `at_ms`. Empty cells don't appear.
+    A row counts in the cell of its `at_ms`. Empty cells don't appear. Histograms are left out.
     """
     cell = np.floor((rows.at_ms - origin_ms) / width_ms).astype("int64")
     first = np.flatnonzero(np.diff(cell, prepend=cell[:1] - 1))
@@ -98,12 +101,8 @@ def binned(rows: Rows, origin_ms: float, width_ms: float) -> tuple[np.ndarray, R
         weight=weight,
         count=np.add.reduceat(rows.count, first),
         last=rows.last[np.append(first[1:], len(rows)) - 1],
+        histogram=no_histograms(len(first)),
     )
-
-
-def rolled_up(rows: Rows, tier_seconds: int) -> Rows:
-    """The rows summarised by cells from the Unix epoch, so that hours and parts align."""
-    return binned(rows, 0, tier_seconds * 1000)[1]
 
 
 def no_gap(rows: Rows, left: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import IO, Any, BinaryIO
 
 import boto3
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
-from advisor.store.objects import ObjectMissingError, StoredObject, checked
+from advisor.store.objects import ObjectMissingError, StoreAwayError, StoredObject, checked
 
 _MISSING = {"404", "NoSuchKey"}
 
 
 class S3Store:
-    """One prefix of one bucket. Credentials, region and AWS_ENDPOINT_URL as boto3 finds them."""
+    """One prefix of one bucket. Credentials, region and AWS_ENDPOINT_URL as boto3 finds them.
+
+    Every method raises `StoreAwayError` while the bucket can't be used.
+    """
 
     def __init__(self, bucket: str, prefix: str = "") -> None:
         self.bucket = bucket
@@ -23,42 +27,49 @@ class S3Store:
         self._client: Any = boto3.client("s3")
 
     def put(self, key: str, body: bytes) -> None:
-        self._client.put_object(Bucket=self.bucket, Key=self._name(key), Body=body)
+        self._put(key, body)
 
     def put_file(self, key: str, file: IO[bytes]) -> None:
         file.seek(0)
-        self._client.put_object(Bucket=self.bucket, Key=self._name(key), Body=file)
+        self._put(key, file)
+
+    def _put(self, key: str, body: bytes | IO[bytes]) -> None:
+        name = self._name(key)
+        with _answers(key):
+            self._client.put_object(Bucket=self.bucket, Key=name, Body=body)
 
     def get(self, key: str) -> bytes:
-        with self.open(key) as body:
+        with self.open(key) as body, _answers(key):
             return body.read()
 
     def open(self, key: str) -> BinaryIO:
-        try:
-            answer = self._client.get_object(Bucket=self.bucket, Key=self._name(key))
-        except ClientError as error:
-            raise self._missing_or(error, key) from None
+        name = self._name(key)
+        with _answers(key):
+            answer = self._client.get_object(Bucket=self.bucket, Key=name)
         body: BinaryIO = answer["Body"]
         return body
 
     def exists(self, key: str) -> bool:
+        name = self._name(key)
         try:
-            self._client.head_object(Bucket=self.bucket, Key=self._name(key))
-        except ClientError as error:
-            if isinstance(self._missing_or(error, key), ObjectMissingError):
-                return False
-            raise
+            with _answers(key):
+                self._client.head_object(Bucket=self.bucket, Key=name)
+        except ObjectMissingError:
+            return False
         return True
 
     def delete(self, key: str) -> None:
-        self._client.delete_object(Bucket=self.bucket, Key=self._name(key))
+        name = self._name(key)
+        with _answers(key):
+            self._client.delete_object(Bucket=self.bucket, Key=name)
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         pages = self._client.get_paginator("list_objects_v2")
-        for page in pages.paginate(Bucket=self.bucket, Prefix=self.prefix + prefix):
-            for entry in page.get("Contents", ()):
-                key = entry["Key"].removeprefix(self.prefix)
-                yield StoredObject(key, entry["Size"], entry["LastModified"])
+        with _answers(prefix):
+            for page in pages.paginate(Bucket=self.bucket, Prefix=self.prefix + prefix):
+                for entry in page.get("Contents", ()):
+                    key = entry["Key"].removeprefix(self.prefix)
+                    yield StoredObject(key, entry["Size"], entry["LastModified"])
 
     def tidy(self, before: datetime) -> None:
         """A bucket has neither partial writes nor folders."""
@@ -66,6 +77,17 @@ class S3Store:
     def _name(self, key: str) -> str:
         return self.prefix + checked(key)
 
-    @staticmethod
-    def _missing_or(error: ClientError, key: str) -> Exception:
-        return ObjectMissingError(key) if error.response["Error"]["Code"] in _MISSING else error
+
+@contextmanager
+def _answers(key: str) -> Iterator[None]:
+    """Raises `ObjectMissingError` and `StoreAwayError` for what boto3 raises."""
+    try:
+        yield
+    except ParamValidationError:
+        raise
+    except ClientError as error:
+        if error.response["Error"]["Code"] in _MISSING:
+            raise ObjectMissingError(key) from None
+        raise StoreAwayError(str(error)) from error
+    except BotoCoreError as error:
+        raise StoreAwayError(str(error)) from error

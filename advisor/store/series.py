@@ -12,7 +12,8 @@ from advisor.store.grid import Grid, spread
 from advisor.store.index import HOUR_MS, TIERS_SECONDS, NodeHistory, to_ms
 from advisor.store.objects import ObjectStore
 from advisor.store.reading import Reader
-from advisor.store.rows import COUNTER_SUFFIX, Rows, is_counter, joined
+from advisor.store.rows import Rows, joined
+from rules.evidence import COUNTER_SUFFIX, is_counter
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def read_series(
     grid = Grid.even(to_ms(start), width_ms, count)
     views = []
     for node in nodes:
-        reader = Reader(store, node)
+        reader = Reader(store, node, with_histograms=False)
         rows = _rows(reader, set(names), start, end, tier)
         unreadable = tuple(reader.unreadable)
         views += [_view(node.key, n, rows[n], grid, unreadable) for n in names if n in rows]

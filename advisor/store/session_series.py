@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.store.rows import Rows, is_counter, joined, nearest, no_gap, no_rows
+from advisor.store.rows import Rows, joined, nearest, no_gap, no_histograms, no_rows
 from advisor.store.ticks import Session, Ticks
+from rules.evidence import is_counter
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,7 @@ def _single(ticks: Ticks, series: str) -> _SessionSeries:
             weight=ones,
             count=ones,
             last=np.full(len(value), np.nan),
+            histogram=no_histograms(len(value)),
         ),
         value,
     )
@@ -118,6 +120,7 @@ def _thinned(ticks: Ticks, series: str) -> _SessionSeries:
             weight=count,
             count=count,
             last=np.full(len(count), np.nan),
+            histogram=no_histograms(len(count)),
         ),
         high,
     )
@@ -155,4 +158,5 @@ def _with_rates(recorded: _SessionSeries) -> Rows:
         weight=np.where(known, elapsed_ms, 0),
         count=known.astype("int64"),
         last=recorded.value.astype("float64"),
+        histogram=rows.histogram,
     )

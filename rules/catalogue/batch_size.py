@@ -168,7 +168,7 @@ RULE = Rule(
     id="batch_size",
     title="Batch too small for the GPU",
     category=GPU,
-    version=1,
+    version=2,
     needs=("gpu*.busy_pct",),
     parameters=(
         Parameter(

@@ -90,7 +90,7 @@ RULE = Rule(
     id="checkpoint_missing",
     title="No checkpoints",
     category=TIME,
-    version=1,
+    version=2,
     needs=(),
     parameters=(
         Parameter(

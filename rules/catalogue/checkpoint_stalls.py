@@ -91,7 +91,7 @@ RULE = Rule(
     id="checkpoint_stalls",
     title="Training waits for checkpoints",
     category=TIME,
-    version=1,
+    version=2,
     needs=(),
     parameters=(
         Parameter(

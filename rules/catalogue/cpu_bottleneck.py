@@ -14,8 +14,7 @@ When bottlenecks are more than `threshold` percent of the time for which both ar
 `patience_seconds` of such time, or `patience_share_pct` of a short run, and never less than 20 s.
 
 ## When it is wrong
-In runs longer than about three hours a sample is a mean over several seconds, and a GPU that works
-in bursts is hardly ever below 10 %. A single thread that delays the GPUs while the other cores are
+A single thread that delays the GPUs while the other cores are
 idle is not seen here, since more cores wouldn't help; `input_bound` sees that wait. If others use
 the machine too, the busy cores may not be the run's.
 
@@ -68,7 +67,7 @@ RULE = Rule(
     id="cpu_bottleneck",
     title="CPU bottleneck",
     category=DATA,
-    version=1,
+    version=2,
     needs=("gpu*.busy_pct", "host.cpu_busy_pct|cpu*.busy_pct|tree.cpu_seconds_total"),
     parameters=(
         Parameter(

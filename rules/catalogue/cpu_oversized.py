@@ -43,7 +43,7 @@ import pandas as pd
 from rules.activity import cores, cpu_pct
 from rules.category import SIZING
 from rules.evidence import after, percentile, within
-from rules.frame import GPU_IN_USE_PCT, NodeFrame, RunFrame
+from rules.frame import NodeFrame, RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
 
 GIB = 2**30
@@ -52,7 +52,7 @@ IN_WORDS = {
     "memory_p99_bytes": "used memory",
     "vcpus": "number of vCPUs",
     "memory_bytes": "memory size",
-    "gpu_busy_max_pct": "GPU utilisation",
+    "gpu_in_use": "GPU utilisation",
 }
 MEMORY = ("host.memory_used_bytes", "container.memory_working_set_bytes", "tree.rss_bytes")
 
@@ -69,8 +69,7 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
-    busiest_gpu = max(numbers.by_entity("gpu_busy_max_pct").values(), default=0.0)
-    if busiest_gpu > GPU_IN_USE_PCT:
+    if any(numbers.by_entity("gpu_in_use").values()):
         return Verdict("not_applicable", "The run uses GPUs, which decide the machine.")
     cpu, memory = numbers.by_entity("cpu_p95_pct"), numbers.by_entity("memory_p99_pct")
     seen = min(numbers.by_entity("seen_seconds").values(), default=0.0)
@@ -140,14 +139,12 @@ def _node_numbers(node: NodeFrame, resolution_seconds: float) -> dict[str, float
 
 
 def _gpu_numbers(node: NodeFrame) -> dict[str, float | None]:
-    """The busiest allocated GPU's maximum; None if a node has GPUs whose use is unknown."""
-    busy = [node.gpu_busy_pct(number) for number in node.allocated_gpus()]
-    if not busy:
-        return {}
-    known = [float(series.max()) for series in busy if series is not None]
-    highest = max(known, default=None)
-    in_use = highest is not None and highest > GPU_IN_USE_PCT
-    return {"gpu_busy_max_pct": highest if in_use or len(known) == len(busy) else None}
+    """Whether a GPU was in use; None if a node has GPUs whose use is unknown."""
+    gpus = node.allocated_gpus()
+    if not gpus or node.first_use_seconds is not None:
+        return {"gpu_in_use": 1.0} if gpus else {}
+    is_known = all(node.gpu_busy_pct(number) is not None for number in gpus)
+    return {"gpu_in_use": 0.0 if is_known else None}
 
 
 def _memory_bytes(node: NodeFrame) -> pd.Series[float] | None:
@@ -158,7 +155,7 @@ RULE = Rule(
     id="cpu_oversized",
     title="More cores and memory than needed",
     category=SIZING,
-    version=1,
+    version=2,
     needs=("host.cpu_busy_pct|cpu*.busy_pct|tree.cpu_seconds_total", "|".join(MEMORY)),
     parameters=(
         Parameter(

@@ -131,7 +131,7 @@ RULE = Rule(
     id="dataloader",
     title="Too few or too many data-loader workers",
     category=DATA,
-    version=2,
+    version=3,
     needs=(),
     parameters=(
         Parameter(

@@ -15,8 +15,8 @@ shorter than `minimum_seconds` are not judged.
 
 ## When it is wrong
 Whatever isn't recorded as a phase is a gap: an evaluation on the CPU, a checkpoint, an upload of
-logs. Record them, and they are judged as such. In gaps shorter than a sample the GPUs are not
-checked.
+logs. Record them, and they are judged as such. A gap in which
+no sample lies is taken to be like most of the others; if there are no others, it doesn't count.
 
 ## How to fix it
 Keep the workers (`persistent_workers=True`); use an infinite sampler instead of epochs; prefetch
@@ -86,7 +86,7 @@ RULE = Rule(
     id="epoch_gaps",
     title="Gaps between epochs",
     category=TIME,
-    version=1,
+    version=2,
     needs=("steps",),
     parameters=(
         Parameter(

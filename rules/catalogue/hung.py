@@ -1,10 +1,10 @@
 """The run no longer makes progress but still costs money.
 
 ## What it checks
-Time after the work began in which nothing works: all GPUs are at most 1 % busy (running median over
-10 s), and the run's processes use at most 1.5 cores. Or every used GPU shows 95 % and more but
-draws little more than idle power (up to 15 % of the way from its lowest to its highest), as it does
-while it waits inside a collective operation. No step ends in that time, and no start, checkpoint or
+Time after the work began in which nothing works: all GPUs are at most 1 % busy for most of each
+10 s, and the run's processes use at most 1.5 cores. Or every used GPU shows 95 % and more but draws
+little more than idle power (up to 15 % of the way from its lowest to its highest), as it does while
+it waits inside a collective operation. No step ends in that time, and no start, checkpoint or
 finish was recorded for it (nor an evaluation, if the cores are unknown). Without GPUs: at most a
 tenth of a core, and no step.
 
@@ -85,7 +85,7 @@ RULE = Rule(
     id="hung",
     title="Hung run",
     category=TIME,
-    version=1,
+    version=2,
     needs=(),
     parameters=(
         Parameter(

@@ -93,7 +93,7 @@ RULE = Rule(
     id="idle_notebook",
     title="Idle interactive session",
     category=TIME,
-    version=1,
+    version=2,
     needs=(),
     parameters=(
         Parameter(

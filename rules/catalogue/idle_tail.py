@@ -87,7 +87,7 @@ RULE = Rule(
     id="idle_tail",
     title="Idle machines after the work",
     category=TIME,
-    version=1,
+    version=2,
     needs=(),
     parameters=(
         Parameter(

@@ -47,7 +47,6 @@ from rules.bottleneck import (
     measure_bottleneck,
 )
 from rules.category import DATA
-from rules.evidence import rate
 from rules.frame import NodeFrame, RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
 
@@ -72,7 +71,7 @@ def io_wait_pct(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] 
     """0..100: the more of the cores' I/O wait and the tasks' I/O pressure; None: neither known."""
     waits = [node.series("host.cpu_iowait_pct")]
     for name in PRESSURES:
-        stalled_us = rate(node.series(name), resolution_seconds)
+        stalled_us = node.rate(name, resolution_seconds)
         waits.append(None if stalled_us is None else (stalled_us / 1e4).clip(upper=100.0))
     known = [series for series in waits if series is not None]
     return pd.concat(known, axis=1).max(axis=1) if known else None
@@ -82,7 +81,7 @@ RULE = Rule(
     id="io_bottleneck",
     title="I/O bottleneck",
     category=DATA,
-    version=1,
+    version=2,
     needs=("gpu*.busy_pct", "|".join(("host.cpu_iowait_pct", *PRESSURES))),
     parameters=(
         Parameter(

@@ -140,7 +140,7 @@ RULE = Rule(
     id="load_balancing",
     title="Uneven load across GPUs",
     category=GPU,
-    version=1,
+    version=2,
     needs=("gpu*.busy_pct",),
     parameters=(
         Parameter(

@@ -192,7 +192,7 @@ RULE = Rule(
     id="low_gpu_utilization",
     title="Low GPU utilisation",
     category=GPU,
-    version=1,
+    version=2,
     needs=("gpu*.busy_pct",),
     parameters=(
         Parameter(

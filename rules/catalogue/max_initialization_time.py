@@ -2,7 +2,8 @@
 
 ## What it checks
 The time from the start of the run to its first training step on any node, or to the first use of a
-GPU if no step was recorded. If neither has happened yet on a machine with GPUs: the time so far.
+GPU (3 s of it within a minute) if no step was recorded. If neither has happened yet on a machine
+with GPUs: the time so far.
 
 ## Why it costs money
 All nodes are paid for from the first second, and nothing is learned before the first step.
@@ -92,7 +93,7 @@ RULE = Rule(
     id="max_initialization_time",
     title="Training starts late",
     category=TIME,
-    version=1,
+    version=2,
     needs=(),
     parameters=(
         Parameter(

@@ -38,7 +38,7 @@ import pandas as pd
 
 from rules.activity import own_cores, work_began
 from rules.category import TIME
-from rules.evidence import rate, within
+from rules.evidence import within
 from rules.frame import NodeFrame, RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 
@@ -100,9 +100,10 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 
 
 def _parts(node: NodeFrame, end: float, resolution_seconds: float) -> dict[str, float]:
-    """Seconds of each kind before `end`; a sample counts for the first kind that applies."""
-    received = rate(node.series("net.received_bytes_total"), resolution_seconds)
-    read = rate(node.series("disk.read_bytes_total"), resolution_seconds)
+    """Seconds of each kind before `end`; a sample counts for the first kind that applies, and the
+    last one for its part."""
+    received = node.rate("net.received_bytes_total", resolution_seconds)
+    read = node.rate("disk.read_bytes_total", resolution_seconds)
     busy = own_cores(node, resolution_seconds)
     series = {"receiving": received, "reading": read, "computing": busy}
     known = {kind: each for kind, each in series.items() if each is not None}
@@ -118,17 +119,15 @@ def _parts(node: NodeFrame, end: float, resolution_seconds: float) -> dict[str, 
         for kind in KINDS[:3]
     ]
     chosen = np.select(flags, [0, 1, 2], default=3)
-    return {
-        kind: float((chosen == number).sum()) * resolution_seconds
-        for number, kind in enumerate(KINDS)
-    }
+    lengths = np.minimum(end - table.index.to_numpy(dtype=float), resolution_seconds)
+    return {kind: float(lengths[chosen == number].sum()) for number, kind in enumerate(KINDS)}
 
 
 RULE = Rule(
     id="startup_breakdown",
     title="Long start-up",
     category=TIME,
-    version=1,
+    version=2,
     needs=(),
     parameters=(
         Parameter(

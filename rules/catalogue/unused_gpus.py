@@ -33,12 +33,10 @@ That half to all of the time can be given back is our estimate: machines come in
 
 from __future__ import annotations
 
-import numpy as np
-
 from rules.activity import UNUSED_PCT, gpu_table
 from rules.category import GPU
 from rules.evidence import percentile, within
-from rules.frame import GPU_IN_USE_PCT, NodeFrame, RunFrame
+from rules.frame import GPU_IN_USE_PCT, RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 1.0
@@ -114,22 +112,15 @@ def _fired(numbers: Numbers, unused: int, count: float) -> Verdict:
 
 
 def _first_uses(frame: RunFrame) -> list[float]:
-    return [first for node in frame.nodes.values() if (first := _first_use(node)) is not None]
-
-
-def _first_use(node: NodeFrame) -> float | None:
-    table = gpu_table(node)
-    if not len(table.columns):
-        return None
-    used = np.flatnonzero((table > GPU_IN_USE_PCT).any(axis=1).to_numpy())
-    return float(table.index[used[0]]) if len(used) else None
+    uses = (node.first_use_seconds for node in frame.nodes.values())
+    return [first for first in uses if first is not None]
 
 
 RULE = Rule(
     id="unused_gpus",
     title="Unused GPUs",
     category=GPU,
-    version=1,
+    version=2,
     needs=("gpu*.busy_pct",),
     parameters=(
         Parameter(

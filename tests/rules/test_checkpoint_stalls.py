@@ -73,6 +73,19 @@ def test_it_judges(frame: RunFrame, state: str) -> None:
     assert judged(RULE, frame).verdict.state == state
 
 
+@pytest.mark.parametrize(("gpu_pct", "state"), [(90.0, "passed"), (0.0, "fired")])
+def test_a_checkpoint_shorter_than_a_sample_is_judged_by_what_is_known(
+    gpu_pct: float, state: str
+) -> None:
+    saved = [(at, "checkpoint", {"seconds": 6}) for at in np.arange(57.0, 1000.0, 100.0)]
+    series = f.samples(1000, resolution=10.0, gpu0__busy_pct=gpu_pct)
+    series.loc[0.0] = 90.0
+    series.loc[20.0:40.0] = 90.0
+    node = f.node(series=series, events=saved, of=f.hardware(gpus=1))
+    frame = f.run(node, duration=1000, resolution=10.0)
+    assert judged(RULE, frame).verdict.state == state
+
+
 def test_the_waste_of_stalls_is_most_of_their_time() -> None:
     verdict = judged(RULE, run(saving(10, 6))).verdict
     assert (verdict.waste_seconds_low, verdict.waste_seconds_high) == pytest.approx((42, 57))

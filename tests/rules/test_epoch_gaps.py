@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,32 @@ def run(node: NodeFrame, duration: float = 1000) -> RunFrame:
     ],
 )
 def test_it_judges(frame: RunFrame, state: str) -> None:
+    assert judged(RULE, frame).verdict.state == state
+
+
+@pytest.mark.parametrize(
+    ("busy", "state"),
+    [
+        pytest.param(lambda at: 90.0, "passed", id="no sample lies in a gap: unknown"),
+        pytest.param(lambda at: 0.0 if at in (100, 300) else 90.0, "fired", id="like the others"),
+        pytest.param(lambda at: 0.0 if at == 100 else 90.0, "passed", id="like most of them"),
+    ],
+)
+def test_a_gap_without_a_sample_is_judged_like_the_others(
+    busy: Callable[[int], float], state: str
+) -> None:
+    """Pauses of 6 s, on samples of 5 s: one sample lies within the pauses at 100, 200 and 300."""
+    starts = [0.0, 106.0, 153.0, 206.0, 253.0, 306.0, 353.0]
+    ends = [100.0, 147.0, 200.0, 247.0, 300.0, 347.0, 400.0]
+    pairs = zip(starts, ends, strict=True)
+    steps = [f.steps(round(end - start), start=start) for start, end in pairs]
+    values = np.array([busy(at) for at in range(0, 400, 5)])
+    node = f.node(
+        series=f.samples(400, resolution=5.0, gpu0__busy_pct=values),
+        step_tables=steps,
+        of=f.hardware(gpus=1),
+    )
+    frame = f.run(node, duration=400, resolution=5.0)
     assert judged(RULE, frame).verdict.state == state
 
 

@@ -32,6 +32,8 @@ def live(*nodes: NodeFrame, duration: float) -> RunFrame:
 
 
 USED_LATE = np.where(np.arange(3000) < 1500, 0.0, 90.0)
+BLIPS = np.where(np.arange(3000) % 40 == 7, 30.0, USED_LATE)
+BURSTS = np.where(np.arange(3000) % 20 == 7, 30.0, USED_LATE)
 
 
 @pytest.mark.parametrize(
@@ -42,6 +44,8 @@ USED_LATE = np.where(np.arange(3000) < 1500, 0.0, 90.0)
         pytest.param(f.run(begins(1200), duration=3000), "passed", id="at the boundary"),
         pytest.param(f.run(begins(30), duration=3000), "passed", id="soon"),
         pytest.param(f.run(gpu(USED_LATE), duration=3000), "fired", id="first use of a GPU"),
+        pytest.param(f.run(gpu(BLIPS), duration=3000), "fired", id="two seconds a minute before"),
+        pytest.param(f.run(gpu(BURSTS), duration=3000), "passed", id="three seconds a minute"),
         pytest.param(f.run(gpu(0.0), duration=3000), "not_applicable", id="never used"),
         pytest.param(f.run(gpu(f.GAP), duration=3000), "insufficient_data", id="use unknown"),
         pytest.param(f.run(f.node(), duration=3000), "insufficient_data", id="nobody tells"),

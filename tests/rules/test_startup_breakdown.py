@@ -51,6 +51,13 @@ def test_it_judges(frame: RunFrame, state: str) -> None:
     assert judged(RULE, frame).verdict.state == state
 
 
+def test_of_the_sample_in_which_the_first_step_begins_a_part_counts() -> None:
+    series = f.samples(2000, resolution=10.0, net__received_bytes_total=1e9 * np.arange(200))
+    node = f.node(series=series, step_tables=[f.steps(100, start=304)])
+    numbers = judged(RULE, f.run(node, duration=2000, resolution=10.0)).numbers
+    assert numbers.values["receiving_seconds"] == pytest.approx(294)
+
+
 def test_it_says_what_the_time_went_into_and_advises_on_the_largest_part() -> None:
     ticks = np.arange(2000)
     downloads, reads = ticks < 150, (ticks >= 150) & (ticks < 200)

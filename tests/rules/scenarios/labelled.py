@@ -54,12 +54,19 @@ class Score:
         return self.true_alarms / self.positives if self.positives else 0.0
 
 
-def labelled(scenario: Scenario, seed: int, count: int) -> Iterator[Labelled]:
-    """`count` runs of the rule beyond its threshold and `count` below it."""
+def labelled(
+    scenario: Scenario, seed: int, count: int, sampled_seconds: float = 1.0
+) -> Iterator[Labelled]:
+    """`count` runs of the rule beyond its threshold and `count` below it.
+
+    Args:
+        sampled_seconds: the time between two samples, unless the scenario sets its own.
+    """
     random = np.random.default_rng([seed, zlib.crc32(scenario.rule_id.encode())])
     for should_fire, span in ((True, POSITIVE), (False, NEAR_MISS)):
         for _ in range(count):
-            yield _one(scenario, should_fire, float(random.uniform(*span)), random)
+            factor = float(random.uniform(*span))
+            yield _one(scenario, should_fire, factor, random, sampled_seconds)
 
 
 def score(runs: list[Labelled], fired: list[bool]) -> Score:
@@ -74,10 +81,15 @@ def score(runs: list[Labelled], fired: list[bool]) -> Score:
 
 
 def _one(
-    scenario: Scenario, should_fire: bool, factor: float, random: np.random.Generator
+    scenario: Scenario,
+    should_fire: bool,
+    factor: float,
+    random: np.random.Generator,
+    sampled_seconds: float,
 ) -> Labelled:
     world = World(
         random,
+        resolution_seconds=sampled_seconds,
         seconds=float(random.uniform(1500, 3600)),
         nodes=int(random.integers(1, 3)),
         begin_seconds=float(random.uniform(20, 50)),
