@@ -3,7 +3,7 @@
 from django.urls import include, path
 
 from webapp.accounts.access import open_to_everybody
-from webapp.api import artefacts, compare, read, rules, spend, write
+from webapp.api import artefacts, compare, read, rules, spend, usage, write
 from webapp.api.description import Api
 from webapp.http import downloads, health, problems
 from webapp.http.problem_page import problem_page
@@ -24,10 +24,12 @@ api.add_router("", read.router)
 api.add_router("", artefacts.router)
 api.add_router("", compare.router)
 api.add_router("", spend.router)
+api.add_router("", usage.router)
 api.add_router("", rules.router)
 api.add_router("", write.router)
 problems.handle_in(api)
 
+handler500 = "webapp.http.trouble.broken"
 urlpatterns = [
     path("healthz", open_to_everybody(health.alive), name="healthz"),
     path("readyz", open_to_everybody(health.ready), name="readyz"),
@@ -43,6 +45,7 @@ urlpatterns = [
     path("", include("webapp.prices.urls")),
     path("", include("webapp.spend.urls")),
     path("", include("webapp.retention.urls")),
+    path("", include("webapp.quotas.urls")),
     path("", include("webapp.background.urls")),
     path("", include("webapp.notify.urls")),
 ]

@@ -2,7 +2,7 @@
 
 The first agent that gets the run's lock measures. The others run their command with a hook that
 writes to the first agent's folder, and register the process there. If the first agent ends early,
-the next one that gets the lock goes on measuring, in the same folder.
+the next one that gets the lock continues measuring, in the same folder.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class Timeline:
     """Nanoseconds since the start of the session.
 
     CLOCK_MONOTONIC stops while a machine is suspended, so later samples would be dated too early.
-    CLOCK_BOOTTIME goes on; without suspension both are the same.
+    CLOCK_BOOTTIME counts it; without suspension both are the same.
     """
 
     def __init__(self) -> None:

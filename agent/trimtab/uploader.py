@@ -77,6 +77,7 @@ class Courier:
         if answer.verdict is Verdict.TAKEN:
             self._spool.declared(declared.session, declared.body)
         else:
+            self._spool.postponed.note(declared.session, DECLARATION, answer.problem)
             self._set_aside(declared.session, DECLARATION, answer, "the declaration")
         self._declaration_failed = answer.verdict is not Verdict.TAKEN
         return self._went(answer)

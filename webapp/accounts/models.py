@@ -65,6 +65,8 @@ class Workspace(models.Model):
     """Days to keep 10 s and 60 s means, steps, events and artefacts."""
     keep_runs_days = models.PositiveIntegerField(null=True, blank=True, default=None)
     """Days to keep runs with their findings."""
+    quotas = models.JSONField(default=dict, blank=True)
+    """Limits that the operator set for it, name -> number; 0: no limit. Others have the default."""
     deleted_at = models.DateTimeField(null=True, blank=True)
     """When an owner deleted it: nobody can open it, and it can be restored for a week."""
     requires_two_factor = models.BooleanField(default=False)

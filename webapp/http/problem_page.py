@@ -11,5 +11,5 @@ from webapp.http.problem_types import TYPES
 
 @require_safe
 def problem_page(request: HttpRequest) -> HttpResponse:
-    """Shows nothing of any workspace: whoever debugs an agent may have no account."""
+    """Shows nothing of any workspace: a person who debugs an agent may have no account."""
     return render(request, "problems.html", {"types": TYPES})

@@ -163,6 +163,14 @@ TYPES = (
         "Wait as many seconds as `Retry-After` says.",
     ),
     ProblemType(
+        "quota",
+        429,
+        "Quota reached",
+        "The workspace or the token has used what it may upload, begin or store. Settings, Usage "
+        "shows how much that is.",
+        "Agents keep their samples and send them later. `fix` says what else to do.",
+    ),
+    ProblemType(
         "server-error",
         500,
         "Server error",

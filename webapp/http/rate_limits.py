@@ -21,9 +21,9 @@ from redis import RedisError
 
 from webapp.http.client_address import network
 from webapp.http.problems import Problem
+from webapp.http.redis_outage import Outage
 
-# A Redis that hangs must cost uploads nothing: after a failure it is left alone for a while.
-PATIENCE_SECONDS, LEFT_ALONE_SECONDS, LOGGED_EVERY_SECONDS = 1, 10, 60
+PATIENCE_SECONDS = 1
 # What one process remembers of addresses; then it starts afresh, which only refuses later.
 MOST_REMEMBERED = 10_000
 
@@ -97,29 +97,18 @@ class Guesses:
         _refuse_guess(wait)
 
 
-class _Outage:
-    """Asks Redis unless it failed a moment ago, and says once a minute that it does."""
+class _Outage(Outage):
+    """Of the Redis of the limits."""
 
     def __init__(self) -> None:
-        self._over_at = self._logged_at = -math.inf
+        super().__init__("rate limits are off: Redis does not answer", logger)
 
     def seconds_to_wait(self, kind: str, who: str, most: int, minutes: int = 1) -> int:
         """Counts one; 0 if there was room for it, or no limit, or no Redis."""
-        if not most or time.monotonic() < self._over_at:
+        if not most:
             return 0
-        try:
-            return _seconds_to_wait(kind, who, RateLimitItemPerMinute(most, minutes))
-        except RedisError as error:
-            self._begin(error)
-            return 0
-
-    def _begin(self, error: RedisError) -> None:
-        now = time.monotonic()
-        self._over_at = now + LEFT_ALONE_SECONDS
-        if now - self._logged_at >= LOGGED_EVERY_SECONDS:
-            self._logged_at = now
-            name = type(error).__name__
-            logger.warning("rate limits are off: Redis does not answer", extra={"error": name})
+        item = RateLimitItemPerMinute(most, minutes)
+        return self.answer(lambda: _seconds_to_wait(kind, who, item), 0, RedisError)
 
 
 _outage = _Outage()

@@ -13,11 +13,12 @@ from django.db.models import F
 from trimtab.wire import FIRST_PIECE, Declaration, Segment
 
 from advisor.store.opening import open_store
-from webapp.accounts.models import Workspace
+from webapp.accounts.models import Token, Workspace
 from webapp.analysis import queue
 from webapp.directives import delivery
 from webapp.http.problems import Problem
 from webapp.ingest import bounds
+from webapp.quotas import admission
 from webapp.runs import models as rows
 from webapp.runs import progress, registration
 
@@ -55,8 +56,8 @@ class Upload:
     def clock_offset_ms(self) -> int:
         """What to add to the machine's clock; whole seconds, 0 within the noise.
 
-        It is told by when the agent says that it sent. Nothing arrives before it was measured, so
-        a clock that is ahead of ours is found out without being told.
+        Known from the time at which the agent says that it sent. Nothing arrives before it was
+        measured, so a clock that is ahead of ours is detected even without that time.
         """
         now_ns = time.time_ns()
         told_ns = 0 if self.sent_at_ns is None else now_ns - self.sent_at_ns
@@ -64,14 +65,18 @@ class Upload:
         return offset_seconds * 1000 if abs(offset_seconds) > SKEW_NOISE_SECONDS else 0
 
 
-def declaration(workspace: Workspace, declared: Declaration) -> None:
+def declaration(
+    workspace: Workspace, declared: Declaration, body_bytes: int = 0, token: Token | None = None
+) -> None:
     """Make or update the run and its node as declared.
 
     Raises:
         Problem: 404 if the run belongs to another workspace; 400 if it would have too many tags,
-            parameters or parts of its workload.
+            parameters or parts of its workload; 429 beyond a quota.
     """
-    with transaction.atomic():
+    is_new = is_new_run(workspace, declared.run_id)
+    taken = admission.Upload(declared.run_id, is_new, body_bytes)
+    with admission.admitted(workspace, token, taken), transaction.atomic():
         run = own_run(workspace, declared.run_id, declared.job)
         _bound_labels(run, declared)
         registration.declare(run, declared)
@@ -79,19 +84,37 @@ def declaration(workspace: Workspace, declared: Declaration) -> None:
     queue.enqueue_on_commit(run)
 
 
-def segment(workspace: Workspace, upload: Upload) -> bool:
+def segment(workspace: Workspace, upload: Upload, token: Token | None = None) -> bool:
     """Make one segment durable; True if it already was.
 
     Raises:
         Problem: 400 if it is out of bounds; 404 if the run or session is another workspace's; 409
-            if this seq was already taken with another body.
+            if this seq was already taken with another body; 429 beyond a quota.
     """
     if known := _known(workspace, upload):
         _heal(workspace, known, upload)
         return True
     bounds.check(upload.segment)
-    refuse_foreign(workspace, upload.segment.run_id)
-    open_store(settings.OBJECTS_URL).put(upload.object_key, upload.body)
+    taken = _taken(upload, is_new_run(workspace, upload.segment.run_id))
+    with admission.admitted(workspace, token, taken) as counted:
+        open_store(settings.OBJECTS_URL).put(upload.object_key, upload.body)
+        is_duplicate = _keep(workspace, upload)
+        if is_duplicate:
+            counted.take_back()
+    return is_duplicate
+
+
+def _taken(upload: Upload, is_new: bool) -> admission.Upload:
+    """What it takes of the quotas."""
+    segment, size_bytes = upload.segment, len(upload.body)
+    series = tuple(name for block in segment.blocks for name in block.columns)
+    return admission.Upload(
+        segment.run_id, is_new, size_bytes, size_bytes, segment.machine_id, series
+    )
+
+
+def _keep(workspace: Workspace, upload: Upload) -> bool:
+    """Write the rows of a segment whose object is written; True if they already were."""
     with transaction.atomic():
         run = own_run(workspace, upload.segment.run_id, upload.segment.job)
         session = _session(run, upload)
@@ -145,10 +168,16 @@ def own_run(workspace: Workspace, run_id: UUID, job_name: str) -> rows.Run:
     return run
 
 
-def refuse_foreign(workspace: Workspace, run_id: UUID) -> None:
-    """Before the object is written: nothing may come to lie beside another workspace's."""
-    if rows.Run.objects.filter(pk=run_id).exclude(workspace=workspace).exists():
+def is_new_run(workspace: Workspace, run_id: UUID) -> bool:
+    """Before anything is written: nothing may come to lie beside another workspace's.
+
+    Raises:
+        Problem: 404 if the run is another workspace's.
+    """
+    owner = rows.Run.objects.filter(pk=run_id).values_list("workspace_id", flat=True).first()
+    if owner not in (None, workspace.pk):
         raise _foreign()
+    return owner is None
 
 
 def _foreign() -> Problem:
@@ -205,7 +234,7 @@ def _add_row(session: rows.Session, upload: Upload) -> bool:
 
 
 def _refuse_doubled(session: rows.Session, segment: Segment) -> None:
-    """An agent that never heard that a segment was taken may send it again in pieces.
+    """An agent that got no answer for a segment may send it again in pieces.
 
     Raises:
         Problem: 409 if some of its time is here already, in a piece or, if it is one, in any.

@@ -19,11 +19,12 @@ from django.http.request import UnreadablePostError
 from trimtab.wire import LIMITS
 
 from advisor.store.opening import open_store
-from webapp.accounts.models import Workspace
+from webapp.accounts.models import Token, Workspace
 from webapp.http.problems import Problem
 from webapp.ingest import accept
 from webapp.ingest.bodies import check_length, cut_off
-from webapp.runs.models import Artefact, Run
+from webapp.quotas import admission
+from webapp.runs.models import Artefact
 
 MOST_BYTES = 64 * 1024 * 1024
 MOST_OF_A_RUN = 200
@@ -34,7 +35,7 @@ _NAME_CHARS = 200
 
 @dataclass(frozen=True)
 class Described:
-    """What the headers say of a file; `job` is for a run that nobody has heard of yet."""
+    """What the headers say of a file; `job` is for a run that doesn't exist yet."""
 
     kind: str
     name: str
@@ -78,43 +79,43 @@ def received(request: HttpRequest, sha256: str) -> Iterator[BinaryIO]:
         yield file
 
 
-def keep(workspace: Workspace, run_id: UUID, sha256: str, said: Described, file: BinaryIO) -> bool:
+def keep(token: Token, run_id: UUID, sha256: str, said: Described, file: BinaryIO) -> bool:
     """Make the file durable; True if it already was.
 
     Raises:
         Problem: 404 if the run is another workspace's; 400 if nobody knows the run nor its job;
-            409 if the run has too many files.
+            409 if the run has too many files; 429 beyond a quota.
     """
+    workspace = token.workspace
     if Artefact.objects.filter(run=run_id, run__workspace=workspace, sha256=sha256).exists():
         return True
-    _refuse(workspace, run_id, said)
-    key = f"runs/{run_id}/artefacts/{sha256}"
-    open_store(settings.OBJECTS_URL).put_file(key, file)
-    with transaction.atomic():
-        run = accept.own_run(workspace, run_id, said.job)
-        _, made = Artefact.objects.get_or_create(
-            run=run,
-            sha256=sha256,
-            defaults={
-                "kind": said.kind,
-                "name": said.name,
-                "object_key": key,
-                "size_bytes": file.seek(0, 2),
-            },
-        )
+    is_new, size_bytes = _is_new_run(workspace, run_id, said), file.seek(0, 2)
+    taken = admission.Upload(run_id, is_new, size_bytes, size_bytes)
+    with admission.admitted(workspace, token, taken) as counted:
+        key = f"runs/{run_id}/artefacts/{sha256}"
+        open_store(settings.OBJECTS_URL).put_file(key, file)
+        described = {"kind": said.kind, "name": said.name, "object_key": key}
+        with transaction.atomic():
+            run = accept.own_run(workspace, run_id, said.job)
+            _, made = Artefact.objects.get_or_create(
+                run=run, sha256=sha256, defaults={**described, "size_bytes": size_bytes}
+            )
+        if not made:
+            counted.take_back()
     return not made
 
 
-def _refuse(workspace: Workspace, run_id: UUID, said: Described) -> None:
-    """Before anything is written."""
-    accept.refuse_foreign(workspace, run_id)
-    if not said.job and not Run.objects.filter(pk=run_id).exists():
+def _is_new_run(workspace: Workspace, run_id: UUID, said: Described) -> bool:
+    """Before anything is written. Raises Problem as `keep` does."""
+    is_new = accept.is_new_run(workspace, run_id)
+    if not said.job and is_new:
         fix = "Send the name of its job."
         raise Problem(400, "Unknown run.", "X-Trimtab-Job", fix, kind="unknown-run")
     if Artefact.objects.filter(run=run_id).count() >= MOST_OF_A_RUN:
         detail = f"The run has {MOST_OF_A_RUN} artefacts, the maximum."
         fix = "Pack several files into one."
         raise Problem(409, detail, "run_id", fix, kind="too-many-artefacts")
+    return is_new
 
 
 def _pieces(request: HttpRequest) -> Iterator[bytes]:

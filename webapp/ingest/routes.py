@@ -34,8 +34,9 @@ def put_declaration(request: HttpRequest, run_id: UUID) -> dict[str, Any]:
     """Creates or updates the run. May be sent after its segments, and repeatedly."""
     declaration = decoded(decode_declaration, request)
     _must_match("run_id", run_id, declaration.run_id)
-    accept.declaration(request.auth.workspace, declaration)  # type: ignore[attr-defined]
-    uploaders.remember(request.auth, run_id)  # type: ignore[attr-defined]
+    token: Token = request.auth  # type: ignore[attr-defined]
+    accept.declaration(token.workspace, declaration, len(request.body), token)
+    uploaders.remember(token, run_id)
     return _answer(duplicate=False)
 
 
@@ -53,8 +54,9 @@ def put_segment(request: HttpRequest, run_id: UUID, session_id: UUID, seq: int) 
     _must_match("seq", seq, segment.seq)
     _must_hold_something(segment)
     upload = accept.Upload(segment, request.body, _sent_at_ns(request))
-    duplicate = accept.segment(request.auth.workspace, upload)  # type: ignore[attr-defined]
-    uploaders.remember(request.auth, run_id)  # type: ignore[attr-defined]
+    token: Token = request.auth  # type: ignore[attr-defined]
+    duplicate = accept.segment(token.workspace, upload, token)
+    uploaders.remember(token, run_id)
     refused = [{"name": r.name, "reason": r.reason} for r in segment.refused]
     asked = delivery.pending(session_id)
     again = resend.missing(upload, request.headers.get(resend.HEADER, ""))
@@ -77,9 +79,9 @@ def put_artefact(
     """Answers when it is durable. The same content again answers `duplicate: true`."""
     said = artefacts.described(request)
     with artefacts.received(request, sha256) as file:
-        workspace = request.auth.workspace  # type: ignore[attr-defined]
-        duplicate = artefacts.keep(workspace, run_id, sha256, said, file)
-    uploaders.remember(request.auth, run_id)  # type: ignore[attr-defined]
+        token: Token = request.auth  # type: ignore[attr-defined]
+        duplicate = artefacts.keep(token, run_id, sha256, said, file)
+    uploaders.remember(token, run_id)
     return _answer(duplicate=duplicate)
 
 

@@ -363,6 +363,8 @@ class Chunk(models.Model):
     kind = models.CharField(max_length=16)
     tier_seconds = models.PositiveIntegerField(default=0)
     object_key = models.CharField(max_length=300, unique=True)
+    size_bytes = models.BigIntegerField(null=True, blank=True)
+    """None: written by an earlier version, and not looked up yet."""
     starts_at = models.DateTimeField()
     ends_at = models.DateTimeField()
     replaced_at = models.DateTimeField(null=True, blank=True)

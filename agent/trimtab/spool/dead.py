@@ -60,7 +60,7 @@ class DeadLetters:
         return Dead(segments, segment_bytes, since, reasons, others, expired)
 
     def adopt_orphans(self) -> None:
-        """Give a session to dead letters that have none any more."""
+        """Give a session to dead letters whose session was deleted."""
         for session, body in self._database.read(_ORPHANS):
             with suppress(WireError):
                 run = str(decode_segment(body).run_id)

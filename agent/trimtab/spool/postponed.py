@@ -28,6 +28,11 @@ class Postponed:
     def refuse(self, session: str, item: str, reason: str) -> None:
         self._database.write(_PUT, session, item, 0, time.time(), None, reason[:500])
 
+    def note(self, session: str, item: str, reason: str) -> None:
+        """Remember why it failed. It isn't held back."""
+        now = int(time.time())
+        self._database.write(_NOTE, session, item, now, now, reason[:500])
+
     def forget(self, session: str, item: str) -> None:
         delete = "DELETE FROM postponed WHERE session = ? AND item = ?"
         self._database.write(delete, session, item)
@@ -57,6 +62,10 @@ class Postponed:
 
 
 _PUT = "REPLACE INTO postponed VALUES (?, ?, ?, ?, ?, ?)"
+_NOTE = """
+INSERT INTO postponed VALUES (?, ?, 0, ?, ?, ?)
+    ON CONFLICT (session, item) DO UPDATE SET reason = excluded.reason
+"""
 _LAST_REASON = """
 SELECT reason FROM postponed
     WHERE until IS NOT NULL AND (?1 IS NULL OR session IN (SELECT value FROM json_each(?1)))

@@ -1,0 +1,96 @@
+"""The counters of quotas, in Redis.
+
+Uploads matter more than the count: while Redis is down nobody is refused, and nothing is counted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeVar, cast
+from uuid import UUID
+
+from django.conf import settings
+from redis import Redis, RedisError
+from redis.commands.core import Script
+
+from webapp.http.redis_outage import Outage
+from webapp.quotas import scripts
+from webapp.quotas.kinds import Quota
+
+PATIENCE_SECONDS = 1
+HOUR_SECONDS = 3600
+
+Answer = TypeVar("Answer")
+_outage = Outage("quotas are off: Redis does not answer")
+
+
+class Counters:
+    """One Redis with its scripts."""
+
+    def __init__(self, url: str) -> None:
+        self.redis = Redis.from_url(
+            url, socket_timeout=PATIENCE_SECONDS, socket_connect_timeout=PATIENCE_SECONDS
+        )
+        self.charge: Script = self.redis.register_script(scripts.CHARGE)
+        self.add_series: Script = self.redis.register_script(scripts.SERIES)
+
+    def hours(self, window: str) -> dict[bytes, bytes]:
+        """The fields of a window."""
+        return cast("dict[bytes, bytes]", self.redis.hgetall(window))
+
+
+@cache
+def _counters(url: str) -> Counters:
+    return Counters(url)
+
+
+def asked(question: Callable[[Counters], Answer], otherwise: Answer) -> Answer:
+    """What Redis answers; `otherwise` while it doesn't."""
+    return _outage.answer(lambda: question(_counters(settings.REDIS_URL)), otherwise, RedisError)
+
+
+def hour_now() -> int:
+    """Whole hours since 1970."""
+    return int(time.time()) // HOUR_SECONDS
+
+
+def window(quota: Quota, subject: int) -> str:
+    """The key of a quota's window for a workspace or token."""
+    return _key(quota.name, subject)
+
+
+def storage(workspace_id: int) -> str:
+    """A hash: `counted`, bytes when they were last counted, and `since`, accepted after that."""
+    return _key("storage", workspace_id)
+
+
+def series(workspace_id: int, hour: int) -> list[str]:
+    """The keys of the last 24 hours, the current one first."""
+    return [_key(f"series:{workspace_id}", hour - age) for age in range(scripts.HOURS)]
+
+
+def trial(workspace_id: int) -> str:
+    """Where a set of series is tried. Only within a script, so nobody else sees it."""
+    return _key("series-tried", workspace_id)
+
+
+def new_run(run_id: UUID) -> str:
+    return _key("run", run_id)
+
+
+def refusal(run_id: UUID) -> str:
+    """Why the last upload of a run was refused; deleted when one is accepted."""
+    return _key("refused", run_id)
+
+
+def amounts(fields: dict[bytes, bytes], hour: int) -> dict[int, int]:
+    """Hour -> amount of the hours that still count."""
+    hours = ((field, amount) for field, amount in fields.items() if field.isdigit())
+    known = {int(field): int(amount) for field, amount in hours}
+    return {each: known[each] for each in sorted(known) if hour - scripts.HOURS < each <= hour + 1}
+
+
+def _key(kind: str, subject: Any) -> str:
+    return f"{settings.CACHES['default']['KEY_PREFIX']}:quota:{kind}:{subject}"

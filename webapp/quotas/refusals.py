@@ -1,0 +1,108 @@
+"""Refuses an upload beyond a quota, and remembers it, so that the run's page can say why."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import NoReturn
+from uuid import UUID
+
+from webapp.accounts.models import Workspace
+from webapp.http.problems import Problem
+from webapp.quotas import counters, scripts
+from webapp.quotas.kinds import BY_NAME, Quota
+from webapp.runs.models import Run
+
+LEAST_SECONDS, MOST_SECONDS = 60, 3600
+"""Of Retry-After. Agents wait an hour at most, so that they notice a raised limit by then."""
+REMEMBERED_SECONDS = 2 * MOST_SECONDS
+LOGGED_EVERY_SECONDS = 60
+
+logger = logging.getLogger(__name__)
+_logged_at: dict[str, float] = {}
+"""Monotonic seconds, by quota."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """The last upload of a run was refused because of this quota."""
+
+    quota: Quota
+    at: datetime
+    words: str
+
+
+def refuse(
+    workspace: Workspace, run_id: UUID, quota: Quota, window: str = "", cost: int = 0
+) -> NoReturn:
+    """`window`: the key of the quota's counter, if it has one, and what the upload costs there."""
+    _remember(run_id, quota)
+    _log(workspace, quota)
+    limit = quota.limit(workspace)
+    wait_seconds = math.ceil(_seconds_until_room(window, cost, limit) if window else MOST_SECONDS)
+    wait_seconds = min(max(wait_seconds, LEAST_SECONDS), MOST_SECONDS)
+    fix = (
+        f"{quota.fix}Nothing is lost: agents keep their samples and try again. The operator of the "
+        "service can raise the limit."
+    )
+    raise Problem(
+        429,
+        _detail(quota, workspace),
+        fix=fix,
+        headers={"Retry-After": str(wait_seconds)},
+        kind="quota",
+    )
+
+
+def frees_at_hour(amounts: dict[int, int], hour: int, cost: int, limit: int) -> int:
+    """The hour since 1970 from which on `cost` more is within the limit, at most 24 from now.
+
+    Args:
+        amounts: hour -> amount, of the hours that still count.
+    """
+    used = sum(amounts.values())
+    for each in sorted(amounts):
+        if used + cost <= limit:
+            break
+        used -= amounts[each]
+        hour = each + scripts.HOURS
+    return hour
+
+
+def last_refusal(run: Run) -> Refusal | None:
+    """None: its last upload was accepted, or the last try was long ago, or Redis is down."""
+    said = counters.asked(lambda known: known.redis.get(counters.refusal(run.pk)), None)
+    if not isinstance(said, bytes):
+        return None
+    name, _, seconds = said.decode().partition(" ")
+    at = datetime.fromtimestamp(int(seconds), UTC)
+    return Refusal(BY_NAME[name], at, _detail(BY_NAME[name], run.workspace))
+
+
+def _detail(quota: Quota, workspace: Workspace) -> str:
+    return quota.reached.format(limit=quota.words(quota.limit(workspace)))
+
+
+def _seconds_until_room(window: str, cost: int, limit: int) -> float:
+    hour = counters.hour_now()
+    nothing: dict[int, int] = {}
+    amounts = counters.asked(lambda known: counters.amounts(known.hours(window), hour), nothing)
+    free = frees_at_hour(amounts, hour, cost, limit)
+    return free * counters.HOUR_SECONDS - time.time()
+
+
+def _remember(run_id: UUID, quota: Quota) -> None:
+    key, said = counters.refusal(run_id), f"{quota.name} {int(time.time())}"
+    counters.asked(lambda known: known.redis.set(key, said, ex=REMEMBERED_SECONDS), None)
+
+
+def _log(workspace: Workspace, quota: Quota) -> None:
+    """Once a minute for each quota."""
+    now = time.monotonic()
+    if now - _logged_at.get(quota.name, -math.inf) >= LOGGED_EVERY_SECONDS:
+        _logged_at[quota.name] = now
+        facts = {"workspace": workspace.pk, "quota": quota.name}
+        logger.warning("an upload is beyond a quota", extra=facts)

@@ -1,0 +1,85 @@
+"""Lua that Redis carries out in one step, so that two web processes can't both use the last of a
+quota.
+
+A window is a hash of whole hours since 1970 and amounts; `before` is the sum of those before the
+hour `summed`, so that most uploads needn't add them up. It covers the current hour and the 23
+before it, so it depends on no midnight and no time zone. Later hours than the next one come from a
+clock that ran ahead: they are forgotten.
+"""
+
+from __future__ import annotations
+
+HOURS = 24
+KEPT_SECONDS = (HOURS + 1) * 3600
+RUN_KNOWN_SECONDS = 3600
+"""The nodes of a new run begin at the same time: for an hour it counts once."""
+STORAGE_FULL, COUNTED_WITH_RUN = -1, -2
+
+CHARGE = f"""
+local hour, stored = tonumber(ARGV[1]), tonumber(ARGV[2])
+local function used(key)
+    local known = redis.call('HMGET', key, 'summed', 'before', hour)
+    if known[1] == ARGV[1] then return tonumber(known[2]) + tonumber(known[3] or 0) end
+    local before, fields = 0, redis.call('HGETALL', key)
+    for f = 1, #fields, 2 do
+        local at = tonumber(fields[f])
+        if at and (at <= hour - {HOURS} or at > hour + 1) then redis.call('HDEL', key, fields[f])
+        elseif at and at ~= hour then before = before + tonumber(fields[f + 1]) end
+    end
+    redis.call('HSET', key, 'summed', hour, 'before', before)
+    redis.call('EXPIRE', key, {KEPT_SECONDS})
+    return before + tonumber(known[3] or 0)
+end
+local counts_run = ARGV[4] == '1' and redis.call('EXISTS', KEYS[2]) == 0
+local costs = {{}}
+for i = 4, #KEYS do
+    local at = 5 + (i - 4) * 3
+    local cost, limit = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
+    if ARGV[at + 2] == 'run' and not counts_run then cost = 0 end
+    costs[i] = cost
+    if limit > 0 and cost > 0 and used(KEYS[i]) + cost > limit then return i - 3 end
+end
+local limit = tonumber(ARGV[3])
+if limit > 0 and stored > 0 then
+    local held = redis.call('HMGET', KEYS[1], 'counted', 'since')
+    local used = tonumber(held[1] or 0) + tonumber(held[2] or 0)
+    if used + stored > limit then return {STORAGE_FULL} end
+end
+if stored > 0 then redis.call('HINCRBY', KEYS[1], 'since', stored) end
+for i = 4, #KEYS do
+    if costs[i] > 0 then
+        local sum = redis.call('HINCRBY', KEYS[i], hour, costs[i])
+        if sum == costs[i] then redis.call('EXPIRE', KEYS[i], {KEPT_SECONDS}) end
+    end
+end
+if counts_run then redis.call('SET', KEYS[2], 1, 'EX', {RUN_KNOWN_SECONDS}) end
+redis.call('DEL', KEYS[3])
+return counts_run and {COUNTED_WITH_RUN} or 0
+"""
+"""Counts an upload, or nothing of it if it is beyond a limit.
+
+KEYS: the storage, the new run, its last refusal; then the windows.
+ARGV: the hour, bytes to store, the limit of the storage, 1 if the run is new; then of each window
+its cost, limit and whether it counts runs (`run`).
+Returns 0: counted; -2: counted with its run; -1: beyond the storage; n: beyond the n-th window.
+"""
+
+SERIES = f"""
+local buckets = {{}}
+for i = 2, #KEYS do buckets[i - 1] = KEYS[i] end
+local before = redis.call('PFCOUNT', unpack(buckets))
+redis.call('PFADD', KEYS[1], unpack(ARGV, 2))
+local after = redis.call('PFCOUNT', KEYS[1], unpack(buckets))
+redis.call('DEL', KEYS[1])
+local limit = tonumber(ARGV[1])
+if limit > 0 and after > limit and after > before then return 1 end
+redis.call('PFADD', KEYS[2], unpack(ARGV, 2))
+redis.call('EXPIRE', KEYS[2], {KEPT_SECONDS})
+return 0
+"""
+"""Adds series to those of the current hour; returns 1 and adds none if some are new and the limit
+is reached. Series of the last 24 hours always pass.
+
+KEYS: a place to try, then a HyperLogLog an hour, the current one first.
+ARGV: the limit, the series
+"""
