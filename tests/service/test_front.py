@@ -220,6 +220,14 @@ def test_a_crash_of_the_application_is_an_answer(front):
     assert front.ask()[0] == 200
 
 
+def test_a_body_that_finds_no_room_on_the_disk_is_answered_503(front, settings, tmp_path):
+    settings.DATA_DIR = tmp_path / "gone"
+    status, problem = front.ask("/", method="PUT", body=b"a" * 200_000)
+    assert (status, problem["status"]) == (503, 503)
+    assert "disk" in problem["detail"]
+    assert front.ask("/", method="PUT", body=b"a" * 100)[0] == 200
+
+
 @pytest.mark.parametrize(
     "head",
     [

@@ -15,7 +15,9 @@ from tests.web import factories
 TEMPLATES = settings.BASE_DIR / "webapp" / "templates"
 
 
-@pytest.mark.parametrize("name", ["400.html", "403.html", "403_csrf.html", "404.html", "500.html"])
+@pytest.mark.parametrize(
+    "name", ["400.html", "403.html", "403_csrf.html", "404.html", "500.html", "503.html"]
+)
 def test_every_error_page_can_be_rendered_with_nothing_at_hand(name):
     assert "Trimtab" in render_to_string(name)
 

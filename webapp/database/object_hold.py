@@ -73,7 +73,7 @@ def _asked(sql: str) -> bool:
 
 @contextmanager
 def _data_folder() -> Iterator[int]:
-    """The folder itself: a file for the lock would belong to whoever made the first backup."""
+    """The folder itself: a file for the lock would belong to the user who made the first backup."""
     handle = os.open(settings.DATA_DIR, os.O_RDONLY | os.O_CLOEXEC)
     try:
         yield handle

@@ -14,6 +14,7 @@ from wsgiref.types import WSGIApplication
 from wsgiref.util import FileWrapper
 
 from django.conf import settings
+from django.http import HttpResponse
 from tornado.httputil import HTTPHeaders, RequestStartLine
 
 PIECE_BYTES = 64 * 1024
@@ -30,6 +31,12 @@ class Answer:
     rest: IO[bytes] | None = None
     """What follows. Reading it may take long if `is_foreign`."""
     is_foreign: bool = False
+
+
+def whole(said: HttpResponse) -> Answer:
+    """An answer of ours that doesn't come from the application."""
+    headers = [*said.items(), ("Content-Length", str(len(said.content)))]
+    return Answer(said.status_code, said.reason_phrase, headers, said.content)
 
 
 def spool() -> SpooledTemporaryFile[bytes]:

@@ -140,7 +140,7 @@ class Connections:
         return [each for each in self._all if each.is_overdue(now)]
 
     def forgive(self) -> None:
-        """Nobody could be heard for a while: all times begin again."""
+        """The loop was stopped for a while: all deadlines begin again."""
         now = time.monotonic()
         for each in self._all:
             each.since = now

@@ -19,7 +19,7 @@ from tornado.httputil import (
 )
 
 from webapp.http.client_address import UNKNOWN, address_of, network
-from webapp.http.front.application import Answer, environ_of, spool
+from webapp.http.front.application import Answer, environ_of, spool, whole
 from webapp.http.front.connections import Connection
 from webapp.http.problems import Problem
 
@@ -46,6 +46,12 @@ FULL = Problem(
     "Too many uploads at a time.",
     fix="Try again in a few seconds.",
     headers={"Retry-After": "5"},
+)
+NO_SPACE = Problem(
+    503,
+    "The service can't write to its disk at present.",
+    fix="Nothing is lost. Try again later.",
+    headers={"Retry-After": "30"},
 )
 SLOW = Problem(408, "The body arrived too slowly.", "body", "Send it again.")
 
@@ -112,7 +118,11 @@ class Exchange(HTTPMessageDelegate):
     def _keep(self, chunk: bytes) -> None:
         if isinstance(self._body, io.BytesIO):
             self._body = spool()
-        self._body.write(chunk)
+        try:
+            self._body.write(chunk)
+        except OSError as error:
+            logger.warning("a body can't be kept", extra={"error": str(error)})
+            self.refuse(NO_SPACE)
 
     def finish(self) -> None:
         self._is_received.set()
@@ -132,10 +142,7 @@ class Exchange(HTTPMessageDelegate):
         self._is_refused = True
         self._body.close()
         self._front.connections.release(self.connection)
-        said = problem.response()
-        answer = Answer(said.status_code, said.reason_phrase, list(said.items()), said.content)
-        answer.headers += [("Content-Length", str(len(answer.first)))]
-        self._front.spawn(self._deliver(answer), self.connection)
+        self._front.spawn(self._deliver(whole(problem.response())), self.connection)
 
     def end(self) -> None:
         """Its connection is too slow."""

@@ -21,9 +21,10 @@ from tornado.iostream import IOStream, StreamClosedError
 from tornado.tcpserver import TCPServer
 
 from webapp.http.client_address import network
-from webapp.http.front.application import PIECE_BYTES, Answer, answered
+from webapp.http.front.application import PIECE_BYTES, Answer, answered, whole
 from webapp.http.front.connections import Connection, Connections
 from webapp.http.front.exchange import Exchange
+from webapp.http.trouble import answer
 from webapp.service import pulse
 
 MOST_HEAD_BYTES = 64 * 1024
@@ -120,7 +121,9 @@ class Front(TCPServer, HTTPServerConnectionDelegate):
                 return await asyncio.get_running_loop().run_in_executor(
                     self._threads, answered, self._application, environ
                 )
-            except Exception:
+            except Exception as error:
+                if trouble := answer(environ["PATH_INFO"], error):
+                    return whole(trouble)
                 logger.exception("the application failed")
                 return Answer(500, "Internal Server Error", [("Content-Length", "0")], b"")
 

@@ -1,0 +1,41 @@
+"""Leaves a Redis that failed alone for a while: one that hangs must cost requests nothing."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+LEFT_ALONE_SECONDS, LOGGED_EVERY_SECONDS = 10, 60
+
+Answer = TypeVar("Answer")
+
+
+class Outage:
+    """Asks Redis unless it failed a moment ago, and logs once a minute that it does."""
+
+    def __init__(self, said: str, logger: logging.Logger | None = None) -> None:
+        """`said`: what is logged."""
+        self._said, self._logger = said, logger or logging.getLogger(__name__)
+        self._over_at = self._logged_at = -math.inf
+
+    def answer(
+        self, ask: Callable[[], Answer], otherwise: Answer, failure: type[Exception]
+    ) -> Answer:
+        """`otherwise` if Redis fails, or failed a moment ago."""
+        if time.monotonic() < self._over_at:
+            return otherwise
+        try:
+            return ask()
+        except failure as error:
+            self._begin(error)
+            return otherwise
+
+    def _begin(self, error: Exception) -> None:
+        now = time.monotonic()
+        self._over_at = now + LEFT_ALONE_SECONDS
+        if now - self._logged_at >= LOGGED_EVERY_SECONDS:
+            self._logged_at = now
+            self._logger.warning(self._said, extra={"error": type(error).__name__})
