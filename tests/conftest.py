@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import hypothesis
@@ -15,6 +18,7 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
+from tests import migrated
 from webapp.service import private_redis
 
 hypothesis.settings.register_profile("all", deadline=None, print_blob=True, max_examples=150)
@@ -23,6 +27,7 @@ hypothesis.settings.register_profile(
 )
 
 KILLING = [Path(__file__).parent / name for name in ("processes", "faults")]
+BACKUP = Path(__file__).parent / "backup"
 
 _folder = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 _redis = pytest.StashKey[subprocess.Popen[bytes]]()
@@ -37,6 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("sample" if is_sample else "all")
     config.stash[_folder] = tempfile.TemporaryDirectory(prefix="trimtab-test-")
     folder = Path(config.stash[_folder].name)
+    os.environ.setdefault(migrated.FOLDER_VARIABLE, str(folder))
     if "REDIS_URL" not in os.environ:
         config.stash[_redis] = _start_redis(folder)
     worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
@@ -49,6 +55,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.STORAGES["staticfiles"]["BACKEND"] = plain
     settings.STATIC_ROOT = folder / "static"
     settings.STATIC_ROOT.mkdir()
+    # Deliberately slow in service; how fast it is matters to one test, which takes it back.
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     _let_children_be_signalled()
 
 
@@ -93,6 +101,24 @@ def _wait_for_socket(path: Path) -> None:
     raise pytest.UsageError(f"The private Redis does not answer at {path}.")
 
 
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_use_migrations: bool) -> Iterator[None]:
+    """Puts all tables where Django is going to make its test database: it has nothing to migrate.
+
+    That is memory, by this name, for as long as somebody has it open.
+    """
+    if connection.vendor != "sqlite" or not django_db_use_migrations:
+        yield
+        return
+    name = "file:memorydb_default?mode=memory&cache=shared"
+    with (
+        closing(sqlite3.connect(migrated.migrated_database())) as source,
+        closing(sqlite3.connect(name, uri=True)) as memory,
+    ):
+        source.backup(memory)
+        yield
+
+
 @pytest.hookimpl(tryfirst=True)  # xdist reads the marks in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that start the real processes mostly wait: two workers run all of them.
@@ -101,6 +127,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     as long. More at a time would need more of the machine than the tests' patience allows for.
     """
     for item in items:
+        if item.path.is_relative_to(BACKUP):
+            # The tables of a service are made once, for each database, and copied.
+            item.add_marker(pytest.mark.xdist_group("backup"))
         if item.get_closest_marker("browser"):
             # One Chromium is started for all of them.
             item.add_marker(pytest.mark.xdist_group("browser"))

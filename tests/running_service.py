@@ -9,16 +9,16 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 
 import psutil
+
+from tests.migrated import migrated_database
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 # What tells each process of the service from the others in its command line.
@@ -57,29 +57,12 @@ def manage(data_dir: Path, *words: str, **variables: str) -> subprocess.Popen[st
     )
 
 
-@cache
-def _prepared() -> tempfile.TemporaryDirectory[str]:
-    """A data folder with empty tables: the migrations run once for all services of a worker."""
-    folder = tempfile.TemporaryDirectory(prefix="trimtab-prepared-")
-    migrated = manage(Path(folder.name), "migrate", "--verbosity", "0")
-    output, _ = migrated.communicate()
-    assert migrated.returncode == 0, output
-    return folder
-
-
 def prepare(data_dir: Path) -> None:
-    """Puts empty tables into an empty data folder; not the secret key, each service makes its own.
-
-    A folder that is in use stays as it is.
-    """
+    """Puts empty tables into an empty data folder. A folder that is in use stays as it is."""
     if data_dir.is_dir() and any(data_dir.iterdir()):
         return
-    shutil.copytree(
-        _prepared().name,
-        data_dir,
-        ignore=shutil.ignore_patterns("secret-key"),
-        dirs_exist_ok=True,
-    )
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    shutil.copy(migrated_database(), data_dir)
 
 
 @dataclass

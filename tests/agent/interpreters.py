@@ -16,17 +16,24 @@ HOOK = (3, 8)
 """The oldest Python whose training the tests measure. Older ones only have to be left alone."""
 
 
-@cache
 def interpreters(oldest: tuple[int, int]) -> dict[tuple[int, int], str]:
     """A path for each version from `oldest` on: this one, pyenv's, those on PATH."""
+    return {version: path for version, path in _every().items() if version >= oldest}
+
+
+@cache
+def _every() -> dict[tuple[int, int], str]:
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
-    installed = (str(path) for path in sorted(pyenv.glob("*/bin/python")))
-    on_path = filter(None, (shutil.which(f"python3.{minor}") for minor in range(30)))
+    own = str(sys._base_executable)  # type: ignore[attr-defined]
     found: dict[tuple[int, int], str] = {}
-    for path in (sys._base_executable, *installed, *on_path):  # type: ignore[attr-defined]
-        version = _version(path)
-        if version and version >= oldest:
+    for path in (own, *map(str, sorted(pyenv.glob("*/bin/python")))):
+        if version := _version(path):
             found.setdefault(version, path)
+    for minor in range(30):
+        # pyenv's commands take a while to start: only for what isn't found yet.
+        path = shutil.which(f"python3.{minor}")
+        if path and (3, minor) not in found and (version := _version(path)):
+            found[version] = path
     return dict(sorted(found.items()))
 
 

@@ -320,6 +320,21 @@ def test_retry_after_of_the_service_is_respected(spool, server, service):
     assert 19 < courier.not_before - time.monotonic() <= 20
 
 
+def test_the_reason_why_a_declaration_waits_is_known_until_it_is_taken(spool, server, service):
+    session = _session(spool, "", count=0)
+    spool.declare(session, b"declaration")
+    problem = {"detail": "The workspace may begin 5 runs in 24 hours, and has done so."}
+    refusal = Reply(status=429, document=problem, problem="quota", headers={"Retry-After": "60"})
+    service.answer = lambda request: refusal
+    courier, _ = _courier(spool, server)
+    assert courier.send_one([session]) is False
+    assert "429" in spool.contents().last_error
+    assert problem["detail"] in spool.contents().last_error
+    service.answer = lambda request: Reply()
+    assert courier.send_one([session]) is True
+    assert (spool.contents().last_error, spool.contents().unsent) == ("", 0)
+
+
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_wrong_token_keeps_everything_and_says_so_once(spool, server, service, status):
     session = _session(spool, "", count=2)

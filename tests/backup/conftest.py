@@ -23,6 +23,7 @@ from django.test import Client
 from django.utils import timezone
 
 from advisor.store.opening import open_store
+from tests.migrated import migrated_database
 from tests.s3 import bucket_url, s3_endpoint
 from tests.service.uploads import FakeAgent
 from tests.upgrade.reads import Answers, _without, answers
@@ -66,11 +67,7 @@ class Services:
         return env.sqlite(path)
 
     def migrated_database(self, path: Path) -> dict[str, object]:
-        """Made once, then copied."""
-        template = self.folder.parent / "migrated.sqlite3"
-        if not template.exists():
-            migrate(self, self.new(database=env.sqlite(template)))
-        shutil.copy(template, path)
+        shutil.copy(migrated_database(), path)
         return env.sqlite(path)
 
     def enter(self, place: Place) -> Place:

@@ -88,6 +88,13 @@ def test_an_upload_hands_out_no_more_than_its_share(workspace, other, messages):
     assert messages == [str(first.run_id)]
 
 
+def test_an_upload_hands_out_nothing_while_the_broker_holds_enough(workspace, messages):
+    *_, last = due(workspace, KIND.limits.most_queued + 1)
+    handing_out.sweep(KIND)
+    assert handing_out.hand_out(KIND, run=last.run) == 0
+    assert len(messages) == KIND.limits.most_queued
+
+
 def test_a_worker_leaves_a_row_whose_workspace_has_its_share(workspace, other):
     first, second = due(workspace, 2)
     due(other, 1)
@@ -96,6 +103,20 @@ def test_a_worker_leaves_a_row_whose_workspace_has_its_share(workspace, other):
     assert claims.claim(KIND, second.run_id) is None
     second.refresh_from_db()
     assert (second.queued_at, second.lease, second.kills) == (None, None, 0)
+
+
+def test_a_row_that_has_to_wait_leaves_the_other_messages_with_the_broker(workspace, other):
+    held, taken, waiting = due(workspace, 3)
+    due(other, 1)
+    now = timezone.now()
+    assert claims.claim(KIND, held.run_id) is not None
+    Analysis.objects.filter(pk=taken.pk).update(leased_until=now + MINUTE)
+    Analysis.objects.update(queued_at=now)
+    assert claims.claim(KIND, taken.run_id) is None, "another worker has it"
+    assert claims.claim(KIND, waiting.run_id) is None
+    queued_at = dict(Analysis.objects.values_list("pk", "queued_at"))
+    assert queued_at.pop(waiting.pk) is None
+    assert set(queued_at.values()) == {now}
 
 
 def test_a_worker_takes_it_once_nobody_else_waits(workspace, other):

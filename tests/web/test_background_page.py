@@ -14,7 +14,7 @@ from django.utils import timezone
 from tests.web import factories
 from webapp.analysis.models import Compaction
 from webapp.background import claims
-from webapp.notify.models import Mail
+from webapp.notify.models import Mail, PasswordReset
 from webapp.notify.queue import KIND as MAIL
 from webapp.prices.models import PriceRefresh
 from webapp.retention.models import RetentionRound
@@ -82,6 +82,20 @@ def test_workers_that_died_are_counted_apart(owner):
     factories.analysis(factories.run(factories.job(owner.workspace)), done=0, kills=2)
 
     assert "0 of 3 2 workers died" in text(owner.page(PAGE))
+
+
+def test_work_whose_only_worker_died_waits_for_a_retry(owner):
+    factories.analysis(factories.run(factories.job(owner.workspace)), done=0, kills=1)
+
+    assert "Waiting for retry" in owner.page(PAGE + "?state=retry").split("</form>")[-1]
+
+
+def test_who_asked_for_a_new_password_is_not_shown_to_owners(owner):
+    PasswordReset.objects.create(email="ada@example.org")
+
+    for query in ("", "?kind=password_reset", "?state=due"):
+        assert "Password reset" not in owner.page(PAGE + query)
+    assert "No background work matches" in owner.page(PAGE + "?kind=password_reset")
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from webapp.accounts.models import Invitation, Membership, Token, User, Workspac
 from webapp.notify.addresses import unsubscribe_token
 from webapp.notify.models import Mail
 from webapp.prices.models import Discount, Price
+from webapp.quotas.models import StorageUse
 from webapp.runs.models import Run
 from webapp.service import agent_wheel
 from webapp.spend.models import Budget
@@ -125,6 +126,7 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "notify:unsubscribe": {"get": EVERYBODY, "post": EVERYBODY},
     "background:background": {"get": OWNERS},
     "background:try_again": {"post": OWNERS},
+    "quotas:usage": {"get": VIEWERS},
     "retention:retention": {"get": VIEWERS, "post": OWNERS},
     "retention:delete_workspace": {"get": OWNERS, "post": OWNERS},
     "retention:deleted_workspaces": {"get": SIGNED_IN},
@@ -148,6 +150,7 @@ SCOPES: dict[tuple[str, str], set[str]] = {
     ("get", "/api/v1/cost"): {Token.READ, Token.INGEST},
     ("get", "/api/v1/spend"): {Token.READ},
     ("get", "/api/v1/budgets"): {Token.READ},
+    ("get", "/api/v1/usage"): {Token.READ},
     ("get", "/api/v1/rules"): {Token.READ},
     ("put", "/api/v1/rules"): {Token.WRITE},
     ("patch", "/api/v1/jobs/{job_id}"): {Token.WRITE},
@@ -205,6 +208,7 @@ LISTS = {
     "notify:send_again",
     "background:background",
     "background:try_again",
+    "quotas:usage",
     "retention:retention",
     "retention:delete_workspace",
 }
@@ -319,6 +323,9 @@ def _secret_run(workspace: Workspace) -> Run:
     factories.judgement(run, summary=SECRET)
     factories.analysis(run, done=0, error=SECRET, given_up_at=timezone.now())
     factories.recommendation(run, title=SECRET)
+    StorageUse.objects.create(
+        workspace=workspace, jobs=[[job.pk, 4096]], size_bytes=4096, counted_at=timezone.now()
+    )
     return run
 
 

@@ -9,6 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CLAIM_TESTS = (
     *("tests/service/test_claims.py", "tests/service/test_handing_out.py"),
     *("tests/service/test_background_work.py", "tests/service/test_fairness.py"),
+    "tests/web/test_background_page.py",
 )
 COSTING_TESTS = (
     *("tests/money/test_cost.py", "tests/money/test_cost_notes.py"),
