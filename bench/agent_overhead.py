@@ -1,9 +1,9 @@
 """The agent's overhead compared with other monitors: CPU, memory, bytes per sample, late ticks.
 
-    python -m bench.agent_overhead                    ten minutes, prints the figures
-    python -m bench.agent_overhead --minutes 30 --check exits with 1 if a promise is broken python
-    -m bench.agent_overhead --no-peers the agent only python -m bench.agent_overhead --record 5
-    records bench/data/busy_trace.json.gz again
+    python -m bench.agent_overhead                       ten minutes, prints the figures
+    python -m bench.agent_overhead --minutes 30 --check  exits with 1 if a promise is broken
+    python -m bench.agent_overhead --no-peers            the agent only
+    python -m bench.agent_overhead --record 5            records bench/data/busy_trace.json.gz again
 
 All monitors run at once, on the same busy machine and with the same interval, so that their ratios
 hold on any machine. The agent measures a training-like load (`bench/busy_training.py`), a second

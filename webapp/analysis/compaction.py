@@ -149,6 +149,7 @@ def _save_chunk(node: Node, ref: ChunkRef) -> None:
             "tier_seconds": ref.tier_seconds,
             "starts_at": ref.starts_at,
             "ends_at": ref.ends_at,
+            "size_bytes": ref.size_bytes,
             "replaced_at": None,
         },
     )

@@ -36,7 +36,7 @@ KIND = Kind(
         max_attempts=3,
         first_pause=timedelta(seconds=40),
         longest_pause=timedelta(seconds=80),
-        # Few: what lies with the broker is taken in order, whoever comes meanwhile.
+        # Few: what the broker holds is taken in order, so later work of others waits for it.
         most_queued=4 * settings.WORKER_PROCESSES,
         is_shared=True,
     ),

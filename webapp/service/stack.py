@@ -120,7 +120,9 @@ def _worker() -> list[str]:
         f"--max-tasks-per-child={TASKS_PER_CHILD}",
         f"--max-memory-per-child={LARGEST_CHILD_KIB}",
     ]
-    return [*_celery("webapp"), "worker", "--pool=prefork", "--loglevel=INFO", *alone, *limits]
+    # On a machine with few cores, pages and uploads come first.
+    celery = ["nice", "-n", "5", *_celery("webapp")]
+    return [*celery, "worker", "--pool=prefork", "--loglevel=INFO", *alone, *limits]
 
 
 def _web(bind: Bind) -> list[str]:

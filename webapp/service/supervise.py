@@ -31,7 +31,7 @@ FIRST_SIGN_SECONDS = 120
 ASK_EVERY_SECONDS, UNANSWERED_SECONDS = 2.0, 25.0
 """Longer than SQLite makes requests wait for one that writes: 20 s."""
 STOPPED_SECONDS, STALL_SECONDS = 20.0, 5.0
-"""Who was stopped for so long itself has heard nothing, and can blame nobody."""
+"""A supervisor that was itself stopped for so long received no answers; that is nobody's fault."""
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.2, 30.0
 STEADY_SECONDS, STEADY_AFTER_HANG_SECONDS = 30, 600
 LARGEST_LOG_BYTES = 20 * 1024 * 1024
@@ -127,7 +127,7 @@ class Child:
         self.sign_at = self.sign_at and now
 
     def end_hung(self) -> None:
-        """It does nothing any more, so nothing is asked of it."""
+        """It has ended, so nothing is expected of it."""
         if self.process is not None:
             self.kill_group()
             self.process.wait()

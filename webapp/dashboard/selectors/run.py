@@ -16,6 +16,7 @@ from webapp.dashboard.selectors.baseline import baseline_of
 from webapp.dashboard.selectors.charts import charts
 from webapp.dashboard.selectors.judgements import RuleLine, rule_lines
 from webapp.directives.selectors import AskedOfAgent, StopNotice, asked_of_agent, stop_notice
+from webapp.quotas.refusals import Refusal, last_refusal
 from webapp.runs import scope
 from webapp.runs.models import Artefact, Node, Run
 
@@ -41,6 +42,8 @@ class RunPage:
     may_ask: bool
     """The reader may send directives, and the agents are running."""
     asked: AskedOfAgent
+    refusal: Refusal | None
+    """Why its last upload was refused, if a quota was reached."""
 
     @property
     def findings(self) -> list[RuleLine]:
@@ -141,4 +144,5 @@ def run_page(run: Run, *, may_change: bool) -> RunPage:
         artefacts=list(scope.artefacts_of(run)),
         may_ask=may_ask,
         asked=asked_of_agent(run, may_ask=may_ask),
+        refusal=last_refusal(run),
     )

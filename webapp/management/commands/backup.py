@@ -25,7 +25,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--with-secrets",
             action="store_true",
-            help="include secret-key and agent-token: whoever has the archive can sign in",
+            help="include secret-key and agent-token: anyone who has the archive can sign in",
         )
         parser.add_argument(
             "--with-objects",
