@@ -8,10 +8,12 @@ import socket
 import sqlite3
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -117,6 +119,21 @@ def django_db_modify_db_settings(django_db_use_migrations: bool) -> Iterator[Non
     ):
         source.backup(memory)
         yield
+
+
+@pytest.fixture
+def live_server(live_server: Any) -> Iterator[Any]:
+    """Idle at the end of the test: it reads the tables that are emptied then.
+
+    A browser that is closed does not wait for the answers to what it asked for.
+    """
+    before = set(threading.enumerate())
+    yield live_server
+    deadline = time.monotonic() + 30
+    for thread in set(threading.enumerate()) - before:
+        if "process_request_thread" in thread.name:
+            thread.join(max(0.0, deadline - time.monotonic()))
+            assert not thread.is_alive(), "A request to the live server is still being answered."
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the marks in the same hook
