@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -20,6 +20,11 @@ from webapp.runs.models import Run
 
 ROWS_AT_ONCE = 500
 _COST_FIELDS = ["microseconds", "usd", "is_later_price", "is_estimated"]
+_JUDGEMENT_FIELDS = [
+    field.name
+    for field in Judgement._meta.concrete_fields
+    if field.name not in ("id", "run", "rule")
+]
 
 
 def save(outcome: Outcome) -> None:
@@ -35,8 +40,7 @@ def save(outcome: Outcome) -> None:
     if outcome.measured is None:
         _price_waste_again(run, outcome)
         return
-    for judgement in outcome.measured.judgements:
-        _save_judgement(run, judgement, outcome)
+    _save_judgements(run, outcome.measured.judgements, outcome)
     for follow_up in outcome.follow_ups:
         follow_up(run)
     if outcome.run.started_at is not None:
@@ -53,20 +57,31 @@ def _price_waste_again(run: Run, outcome: Outcome) -> None:
         row.save(update_fields=["waste_usd_low", "waste_usd_high"])
 
 
-def _save_judgement(run: Run, judged: RuleJudgement, outcome: Outcome) -> None:
-    fired = judged.verdict.state == Judgement.FIRED
-    known = Judgement.objects.filter(run=run, rule=judged.rule_id).first()
-    since = (known.first_fired_at if known else None) or timezone.now()
-    Judgement.objects.update_or_create(
-        run=run,
-        rule=judged.rule_id,
-        defaults={
-            **columns_of(judged, outcome.cost.total_usd, outcome.run.duration),
-            "is_provisional": not outcome.is_final,
-            "first_fired_at": since if fired else None,
-            "judged_at": timezone.now(),
-        },
+def _save_judgements(run: Run, judged: Sequence[RuleJudgement], outcome: Outcome) -> None:
+    """One row per rule. A rule that fires again fires since the first time."""
+    known = run.judgements.exclude(first_fired_at=None).values_list("rule", "first_fired_at")
+    since, now = dict(known), timezone.now()
+    rows = [
+        Judgement(
+            run=run,
+            rule=each.rule_id,
+            **columns_of(each, outcome.cost.total_usd, outcome.run.duration),
+            is_provisional=not outcome.is_final,
+            first_fired_at=since.get(each.rule_id, now) if _fired(each) else None,
+            judged_at=now,
+        )
+        for each in judged
+    ]
+    Judgement.objects.bulk_create(
+        rows,
+        update_conflicts=True,
+        unique_fields=["run", "rule"],
+        update_fields=_JUDGEMENT_FIELDS,
     )
+
+
+def _fired(judged: RuleJudgement) -> bool:
+    return judged.verdict.state == Judgement.FIRED
 
 
 def _save_cost(run: Run, outcome: Outcome) -> None:
