@@ -29,9 +29,25 @@ ENDINGS = ("session_end", "process_exit")
 RULES = list(all_rules().values())
 RunOf = Callable[[Scenario, bool], Stored]
 LONG = pytest.mark.long
+pytestmark = pytest.mark.sampled(3)
 SAMPLED = [each for each in SCENARIOS if each.rule_id != "checkpoint_interval"]
 """The other one's runs are months of eight nodes, judged by their events alone."""
-EVERY_SCENARIO = pytest.mark.parametrize("scenario", SAMPLED, ids=lambda each: each.rule_id)
+
+
+def scenarios(among: list[Scenario]) -> pytest.MarkDecorator:
+    """One worker has all tests of a scenario, whose runs are made once."""
+    return pytest.mark.parametrize(
+        "scenario",
+        [
+            pytest.param(
+                each, id=each.rule_id, marks=pytest.mark.xdist_group(f"grids of {each.rule_id}")
+            )
+            for each in among
+        ],
+    )
+
+
+EVERY_SCENARIO = scenarios(SAMPLED)
 EITHER_SIDE = pytest.mark.parametrize(
     "fires", [pytest.param(True, id="fires"), pytest.param(False, id="passes")]
 )
@@ -63,8 +79,8 @@ def test_no_verdict_and_no_label_depends_on_the_width_of_the_cells(
     run = run_of(scenario, fires)
     sampled = run.frame.resolution_seconds
     finest = run.read(sampled)
-    rules = stable_rules(finest)
-    expected = states(finest, rules)
+    expected = stable_states(finest)
+    rules = [rule for rule in RULES if rule.id in expected]
     assert (expected[scenario.rule_id] == "fired") == fires
     for resolution in resolutions:
         frame = run.read(max(resolution, sampled))
@@ -79,8 +95,9 @@ def test_no_verdict_depends_on_where_the_first_cell_begins(
 ) -> None:
     run = run_of(scenario, True)
     frame, later = run.read(10.0), run.read(10.0, shift_seconds)
-    rules = [rule for rule in stable_rules(frame) if rule.category != TIME]
-    assert states(later, rules) == states(frame, rules)
+    expected = stable_states(frame)
+    rules = [rule for rule in RULES if rule.id in expected and rule.category != TIME]
+    assert states(later, rules) == {rule.id: expected[rule.id] for rule in rules}
     assert states(later, [all_rules()[scenario.rule_id]]) == {scenario.rule_id: "fired"}
 
 
@@ -92,20 +109,17 @@ def test_the_order_of_the_nodes_changes_nothing(scenario: Scenario, run_of: RunO
     assert ledger(turned).node_seconds() == pytest.approx(ledger(frame).node_seconds())
 
 
-@pytest.mark.parametrize(
-    "scenario",
-    [each for each in SAMPLED if all_rules()[each.rule_id].category != TIME],
-    ids=lambda each: each.rule_id,
-)
+@scenarios([each for each in SAMPLED if all_rules()[each.rule_id].category != TIME])
 def test_a_run_twice_as_long_with_the_same_content_has_the_same_verdicts(
     scenario: Scenario, run_of: RunOf
 ) -> None:
     """Rules about time judge when something happened: there is one start and one end. And memory
     that grows and starts again from its first value hasn't grown without end."""
     frame = run_of(scenario, True).frame
-    alike = [rule for rule in stable_rules(frame) if rule.category != TIME]
+    expected = stable_states(frame)
+    alike = [rule for rule in RULES if rule.id in expected and rule.category != TIME]
     rules = [rule for rule in alike if rule.id != "gpu_memory_increase"]
-    assert states(twice(frame), rules) == states(frame, rules)
+    assert states(twice(frame), rules) == {rule.id: expected[rule.id] for rule in rules}
 
 
 def test_an_idle_node_of_another_run_changes_nothing(run_of: RunOf) -> None:
@@ -149,10 +163,10 @@ def states(frame: RunFrame, rules: list[Rule]) -> dict[str, str]:
     return {each.rule_id: each.verdict.state for each in evaluate(frame, {}, rules)}
 
 
-def stable_rules(frame: RunFrame) -> list[Rule]:
-    """Those whose verdict on the run is outside of the band."""
+def stable_states(frame: RunFrame) -> dict[str, str]:
+    """The verdicts of the rules whose verdict on the run is outside of the band."""
     pairs = zip(RULES, evaluate(frame, {}), strict=True)
-    return [rule for rule, judgement in pairs if is_stable(judgement, rule)]
+    return {rule.id: each.verdict.state for rule, each in pairs if is_stable(each, rule)}
 
 
 def is_stable(judgement: Judgement, rule: Rule) -> bool:
