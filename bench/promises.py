@@ -91,6 +91,18 @@ PROMISES = (
         ("--inputs", "100000", "--http", "10000"),
     ),
     Promise(
+        "slow_clients",
+        "500 connections at a byte a second and 200 slow uploads: all uploads are accepted, and "
+        "pages answer within 0.5 s",
+        "slow_sockets",
+    ),
+    Promise(
+        "neighbours",
+        "Runs of 3 years, 5,000 GPUs, 10,000 series or 300 nodes: another workspace's finding "
+        "appears within 30 s, and no process of the worker needs more than 600 MiB",
+        "bounds",
+    ),
+    Promise(
         "nothing_lost",
         "Parts killed or stopped, a full disk, networks that break or lie: nothing that was "
         "acknowledged is lost or doubled, no cent is wrong, each mail is sent once (SQLite)",
