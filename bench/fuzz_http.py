@@ -126,8 +126,8 @@ def _check_kept(service: Service, sender: Sender, run_id: UUID, found: Result) -
             f"{service.url}/api/v1/runs/{run_id}", headers=headers, timeout=ANSWER_SECONDS
         )
         document.update(answer.json() if answer.ok else {"analysis_error": answer.text[:300]})
-        is_running = document.get("state") in ("running", "lost")
-        return bool(document.get("analysis_is_final") or document["analysis_error"] or is_running)
+        # Not final: the segments that were refused are missing for good.
+        return document.get("findings") is not None or bool(document["analysis_error"])
 
     try:
         wait_until(is_analysed, SETTLE_SECONDS, f"run {run_id} is analysed")

@@ -44,22 +44,32 @@ def read(file: TextIO) -> tuple[list[PriceRow], list[Refused]]:
     """Parse own rates from CSV with a header. Invalid lines are reported, the others are kept.
 
     Required are `provider`, `service`, `usd_per_hour` and `valid_from`. See `COLUMNS` for the rest.
+    Nothing after a line that is no CSV can be read.
     """
+    rows: list[PriceRow] = []
+    refused: list[Refused] = []
     reader = csv.DictReader(file, skipinitialspace=True)
+    try:
+        _read(reader, rows, refused)
+    except csv.Error as error:
+        refused.append(Refused(reader.line_num + 1, f"not readable as CSV: {error}"))
+    return rows, refused
+
+
+def _read(reader: csv.DictReader[str], rows: list[PriceRow], refused: list[Refused]) -> None:
     missing = [name for name in REQUIRED if name not in (reader.fieldnames or ())]
     unknown = [name for name in reader.fieldnames or () if name not in COLUMNS]
     if missing or unknown:
-        return [], [Refused(1, _wrong_header(missing, unknown))]
-    rows: list[PriceRow] = []
-    refused: list[Refused] = []
+        refused.append(Refused(1, _wrong_header(missing, unknown)))
+        return
     for line in reader:
         if len(rows) + len(refused) >= MOST_ROWS:
-            return rows, [*refused, Refused(reader.line_num, f"more than {MOST_ROWS:,} lines")]
+            refused.append(Refused(reader.line_num, f"more than {MOST_ROWS:,} lines"))
+            return
         try:
             rows.append(own_rate(line))
         except ValueError as error:
             refused.append(Refused(reader.line_num, str(error)))
-    return rows, refused
 
 
 def _wrong_header(missing: list[str], unknown: list[str]) -> str:

@@ -167,5 +167,8 @@ class Line:
 
     def _settle(self, end: int) -> None:
         if end > self._done:
-            self.values[self._done : end] = self._fill(self._open, self._grid, self._done, end)
+            filled = self._fill(self._open, self._grid, self._done, end)
+            # Nothing measures more than 32 bits can hold: what is sent so is unknown.
+            filled[np.abs(filled) > np.finfo(self.values.dtype).max] = np.nan
+            self.values[self._done : end] = filled
             self._done = end

@@ -58,7 +58,7 @@ summaries = st.builds(
     rank=st.integers(0, 10**7),
     phase=phases,
     start_ms=counts,
-    count=counts,
+    count=st.integers(1, 2**31 - 1),
     duration_sum_us=counts,
     duration_min_us=counts,
     duration_max_us=counts,
@@ -227,6 +227,8 @@ def test_one_bad_step_block_is_refused_and_the_rest_is_kept(bad):
 
 BAD_SUMMARIES = [
     {"count": -1},
+    {"count": 0},
+    {"count": 2**31},
     {"count": None},
     {"histogram": {"x": 1}},
     {"histogram": {"1": -1}},

@@ -66,6 +66,14 @@ def test_it_reads_so_many_lines_and_no_more():
     assert "more than 10,000 lines" in str(refused[0])
 
 
+def test_what_comes_before_a_line_that_is_no_csv_is_kept():
+    line = "aws,ec2,c5.large,,1,2026-01-31\n"
+    rows, refused = read(StringIO(HEADER + line + "x" * 200_000 + line + line))
+    assert len(rows) == 1
+    assert str(refused[0]).startswith("line 3: not readable as CSV")
+    assert read(StringIO("x" * 200_000))[0] == []
+
+
 def test_a_gpu_is_known_by_whatever_name_its_driver_gives_it():
     columns = {"provider": "on_premises", "service": "gpu_hour", "usd_per_hour": "1.1",
             "valid_from": "2026-01-01", "instance_type": "NVIDIA H100 80GB HBM3"}  # fmt: skip

@@ -86,7 +86,7 @@ class Damage:
 
 def flipped(chance: random.Random, body: bytes) -> bytes:
     """Some bytes more, fewer or others, at one place."""
-    at = chance.randrange(len(body))
+    at = chance.randrange(len(body) + 1)
     return body[:at] + chance.randbytes(chance.randrange(4)) + body[at + chance.randrange(3) :]
 
 

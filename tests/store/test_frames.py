@@ -83,6 +83,13 @@ def test_what_the_agent_thinned_stands_for_the_time_before_it(store):
     assert_same(frame_of(store, compacted(store, history), 30), frame_of(store, history, 30))
 
 
+def test_a_value_beyond_32_bits_is_unknown(store):
+    history = store_segments(store, [segment(0, [50.0, 1e300] * 10)])
+    for each in (history, compacted(store, history)):
+        ticks = frame_of(store, each, 10).ticks[CPU]
+        assert set(ticks.dropna()) == {50.0}
+
+
 def test_metrics_that_are_no_numbers_come_back_as_they_were(store):
     values = [math.nan, math.inf, -math.inf]
     events = [Event(i, "metric", {"name": "loss", "value": v}) for i, v in enumerate(values)]

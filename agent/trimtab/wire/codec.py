@@ -35,6 +35,8 @@ from trimtab.wire.segment import (
 )
 
 PHASES = ("initialise", "train", "evaluate", "checkpoint", "finalise")
+MOST_STEPS = 2**31 - 1
+"""In one summary, which covers a minute or so."""
 _EARLIEST_START_US = -(10**15)
 """A step is sent with the segment in which it ended, so it may have begun long before."""
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -265,8 +267,9 @@ def _encode_summary(summary: StepSummary) -> dict[str, Any]:
 
 
 def _summary(raw: dict[str, Any], limits: Limits) -> StepSummary:
-    numbers = ("start_ms", "count", "duration_sum_us", "duration_min_us", "duration_max_us")
+    numbers = ("start_ms", "duration_sum_us", "duration_min_us", "duration_max_us")
     fields = {name: integer(raw, name) for name in numbers}
+    fields["count"] = integer(raw, "count", low=1, high=MOST_STEPS)
     return StepSummary(
         rank=integer(raw, "rank", high=10_000_000),
         phase=_phase(raw),
