@@ -89,6 +89,7 @@ def test_every_promised_series_is_there(trimtab, online, service):
         "tree.rss_bytes",
         "tree.processes_count",
         "tree.threads_count",
+        "tree.suspended_count",
         "tree.read_bytes_total",
         "tree.written_bytes_total",
         "agent.cpu_seconds_total",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -462,6 +463,22 @@ def test_a_spawned_rank_is_no_worker(tmp_path):
         seen.append(tree.read().get("workers.processes"))
         time.sleep(0.02)
     assert not any(seen)
+
+
+def test_a_process_that_is_suspended_is_counted_until_it_goes_on():
+    script = "import subprocess, sys; subprocess.run(['sleep', '30'])"
+    root = subprocess.Popen([sys.executable, "-c", script])
+    tree, counts = ProcessTree(root.pid), []
+    try:
+        for sent in (None, signal.SIGSTOP, signal.SIGCONT):
+            if sent is not None:
+                root.send_signal(sent)
+            time.sleep(0.5)
+            counts.append(tree.read()["tree.suspended_count"])
+    finally:
+        psutil.Process(root.pid).children()[0].kill()
+        root.wait()
+    assert counts == [0, 1, 0]
 
 
 def test_what_processes_ask_for_counts_wherever_it_comes_from(tmp_path):

@@ -11,6 +11,8 @@ from trimtab.sources.procfile import ProcFile
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _SPAWNED = b"multiprocessing.spawn"
+_SUSPENDED = (b"T", b"t")
+"""States of a process that SIGSTOP or a debugger holds."""
 
 
 @dataclass
@@ -34,6 +36,7 @@ class Usage:
     traffic: Traffic | None
     """None for another user's process."""
     is_worker: bool
+    is_suspended: bool
 
 
 class Process:
@@ -58,6 +61,7 @@ class Process:
             threads=int(stat[17]),
             traffic=self._traffic(),
             is_worker=self.is_worker,
+            is_suspended=stat[0] in _SUSPENDED,
         )
 
     def settle(self, is_rank: bool) -> None:

@@ -64,8 +64,8 @@ class NeverFalling:
 
 
 class ProcessTree:
-    """`tree.*` of one command: CPU seconds, resident bytes, processes, threads, bytes read and
-    written; and `workers.*`, the same of its data-loader processes, once there have been some.
+    """`tree.*` of one command: CPU seconds, resident bytes, processes, threads, suspended
+    processes, bytes read and written; and `workers.*`, the same of its data-loader processes, once there have been some.
 
     Resident bytes are summed, so shared pages count once per process.
     """
@@ -170,4 +170,5 @@ def _gauges(usages: list[Usage]) -> Reading:
         "tree.rss_bytes": rounded(sum(u.rss_bytes for u in usages), MEMORY_STEP_BYTES),
         "tree.processes_count": len(usages),
         "tree.threads_count": sum(u.threads for u in usages),
+        "tree.suspended_count": sum(u.is_suspended for u in usages),
     }
