@@ -2,51 +2,89 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from rules.activity import used_gpus, work_began
+from rules.activity import own_cores, work_began
 from rules.frame import NodeFrame, RunFrame
-from rules.idle import cores_idle, gpus_idle, has_gpus, mostly
-from rules.intervals import intervals_where, without
+from rules.idle import mostly
+from rules.intervals import intervals_where, merged, total_seconds, without
 from rules.rule import Window
-from rules.training_loop import (
-    phase_spans,
-    weighted_median,
-)
+from rules.stillness import moving, stillness, unknown
+from rules.training_loop import phase_spans, weighted_median
 
-SPIN_BUSY_PCT = 95.0
-SPIN_POWER_SHARE = 0.15
-LEAST_POWER_SPAN_WATTS = 50.0
 STEPS_WITHOUT_ONE = 10.0
 GAP_SECONDS = 120.0
 """Unknown time up to this long may be part of a hang; several nodes have several gaps."""
+PAUSE_SECONDS = 30.0
+"""A longer time without the end of a step is left out of what the GPUs and cores do at work."""
 PHASES = ("initialise", "checkpoint", "finalise")
+EVALUATION_CORES = 0.75
+"""With more, a recorded evaluation works; with less, it may hang (ours)."""
+HABIT_COUNT, HABIT_TIMES = 3, 2.0
+"""Pauses that ended by themselves so often are the run's habit, up to so many times their median
+length (ours): `epoch_gaps` tells them."""
+NEEDED_TO_POLL = ("reads and writes", "memory")
+"""Without these and without reported steps, polling can't be told from work."""
+
+
+@dataclass(frozen=True)
+class Hangs:
+    windows: list[Window]
+    is_certain: bool = False
+    """The last one rests on reported steps and on all evidence about the run's own processes."""
+    has_steps: bool = False
+    missing: tuple[str, ...] = ()
+    """What would be needed to judge time that looks like a hang, in words."""
 
 
 def hangs(frame: RunFrame, idle_seconds: float, spin_seconds: float) -> list[Window] | None:
-    """Time in which nothing works during the run, or the GPUs spin at idle power.
+    """The windows of `find_hangs`. None: not known."""
+    found = find_hangs(frame, idle_seconds, spin_seconds)
+    return None if found is None else found.windows
 
-    No step ends during a hang, and no recorded start, checkpoint or finish explains it. Idle time
-    up to the end of a run that ended well is its idle tail, not a hang. None: not known.
+
+def find_hangs(frame: RunFrame, idle_seconds: float, spin_seconds: float) -> Hangs | None:
+    """Time in which no step ends and nothing works, and that nothing recorded explains.
+
+    None: the work has not begun, or it is unknown whether GPUs and cores stand still.
     """
     began = [n.warm_up_end_seconds() for n in frame.nodes.values() if work_began(n)]
     if not began:
         return None
-    resting = _resting(frame)
-    spinning = _spinning(frame)
-    if resting is None and spinning is None:
+    silent = silences(frame)
+    flags = _together(frame, silent)
+    if flags is None:
         return None
-    candidates: list[Window] = []
-    kinds = ((resting, max(idle_seconds, _long_for_steps(frame))), (spinning, spin_seconds))
-    for flags, least in kinds:
-        if flags is not None:
-            flags = _but_for_steps(frame, flags[flags.index >= min(began)])
-            long = intervals_where(flags, frame.resolution_seconds, least, gap_seconds=GAP_SECONDS)
-            candidates += [w for w in long if not _is_tail(frame, w, flags)]
-    shortest = min(idle_seconds, spin_seconds)
-    return [w for w in _unexplained(frame, candidates) if _is_hang(frame, w, shortest)]
+    flags = flags[flags.index >= min(began)]
+    if silent is not None:
+        return _with_steps(frame, flags, silent, (idle_seconds, spin_seconds))
+    if not any(node.allocated_gpus() for node in frame.nodes.values()):
+        return None
+    return _without_steps(frame, flags, (idle_seconds, spin_seconds))
+
+
+def silences(frame: RunFrame) -> list[Window] | None:
+    """The times between the ends of steps of any rank, from the first end to the run's end.
+
+    None: no training steps were reported.
+    """
+    steps = frame.steps
+    if not (steps["phase"] == "train").any():
+        return None
+    columns = ("start_seconds", "duration_seconds", "count")
+    start, length, count = (steps[name].to_numpy(dtype=float) for name in columns)
+    firsts, lasts = start + length, start + length * np.nan_to_num(count, nan=1.0)
+    known = np.isfinite(firsts) & np.isfinite(lasts)
+    order = np.argsort(firsts[known], kind="stable")
+    firsts, lasts = firsts[known][order], np.maximum.accumulate(lasts[known][order])
+    ends = np.append(firsts[1:], max(frame.duration_seconds, lasts[-1]))
+    long = np.flatnonzero(ends - lasts >= PAUSE_SECONDS)
+    return [Window(float(lasts[i]), float(ends[i])) for i in long]
 
 
 def ended_well(frame: RunFrame) -> bool:
@@ -60,75 +98,104 @@ def ended_well(frame: RunFrame) -> bool:
     return True
 
 
-def _resting(frame: RunFrame) -> pd.Series[bool] | None:
-    """GPUs idle and at most 1.5 cores busy: one thread may wait in a loop."""
-    if not has_gpus(frame):
-        return cores_idle(frame, 0.1) if len(frame.steps) else None
-    gpus, cores = gpus_idle(frame, 1.0), cores_idle(frame, 1.5)
-    if gpus is None:
+def _with_steps(
+    frame: RunFrame, flags: pd.DataFrame, silent: list[Window], least: tuple[float, float]
+) -> Hangs:
+    idle_seconds, spin_seconds = (max(each, _long_for_steps(frame)) for each in least)
+    shortest = min(idle_seconds, spin_seconds)
+    long = _long(silent, shortest)
+    still = _within(_stretches(frame, flags["still"], shortest), long)
+    spinning = _within(_stretches(frame, flags["still"] & flags["spins"], shortest), long)
+    if frame.final and ended_well(frame):
+        still, spinning = (_before_the_end(each, frame) for each in (still, spinning))
+    windows = _lasting(frame, still, idle_seconds) + _lasting(frame, spinning, spin_seconds)
+    windows = _unusual(list(merged(windows)), silent, frame.duration_seconds)
+    return Hangs(windows, bool(windows) and not _lacks(frame, windows[-1]), has_steps=True)
+
+
+def _without_steps(frame: RunFrame, flags: pd.DataFrame, least: tuple[float, float]) -> Hangs:
+    """Rest may be a person who reads; but nobody polls or spins for so long."""
+    idle_seconds, spin_seconds = least
+    spinning = _stretches(frame, flags["still"] & flags["spins"], spin_seconds)
+    polling = _stretches(frame, flags["still"] & flags["polls"], idle_seconds)
+    windows = _lasting(frame, spinning, spin_seconds)
+    missing: set[str] = set()
+    for window in _lasting(frame, polling, idle_seconds):
+        lacks = _lacks(frame, window) & set(NEEDED_TO_POLL)
+        missing |= lacks
+        windows += [] if lacks else [window]
+    return Hangs(list(merged(windows)), missing=() if windows else tuple(sorted(missing)))
+
+
+def _together(frame: RunFrame, silent: list[Window] | None) -> pd.DataFrame | None:
+    """At the ticks at which every node is known: all stand `still`, some GPU `spins`, some core
+    `polls`. None: a node is unknown."""
+    tables = [stillness(n, frame, _at_work(n, frame, silent)) for n in frame.nodes.values()]
+    known = [table.flags for table in tables if table is not None]
+    if not known or len(known) < len(tables):
         return None
-    if cores is None:
-        return gpus
-    both = pd.concat([gpus, cores], axis=1).dropna()
-    return both.astype(bool).all(axis=1)
-
-
-def _spinning(frame: RunFrame) -> pd.Series[bool] | None:
-    """On every node, every used GPU is busy but draws little more than idle power."""
-    parts = [part for n in frame.nodes.values() if (part := _node_spins(n, frame)) is not None]
-    if not parts:
-        return None
-    return pd.concat(parts, axis=1).dropna().astype(bool).all(axis=1)
-
-
-def _node_spins(node: NodeFrame, frame: RunFrame) -> pd.Series[bool] | None:
-    spins = []
-    for number in used_gpus(node):
-        busy, power = node.gpu_busy_pct(number), node.series(f"gpu{number}.power_watts")
-        if busy is None or power is None:
-            return None
-        low, high = np.percentile(power, [1, 99])
-        if high - low < LEAST_POWER_SPAN_WATTS:
-            return None
-        near_idle = mostly(power <= low + SPIN_POWER_SHARE * (high - low))
-        is_busy = mostly(busy >= SPIN_BUSY_PCT)
-        spins.append(near_idle & is_busy.reindex(near_idle.index, fill_value=False))
-    return pd.concat(spins, axis=1).all(axis=1) if spins else None
-
-
-def _long_for_steps(frame: RunFrame) -> float:
-    steps = frame.steps
-    train = steps[(steps["phase"] == "train") & (steps["duration_seconds"] > 0)]
-    if not len(train):
-        return 0.0
-    weights = np.nan_to_num(train["count"].to_numpy(dtype=float), nan=1.0)
-    return STEPS_WITHOUT_ONE * weighted_median(
-        train["duration_seconds"].to_numpy(dtype=float), weights
+    if len(known) == 1:
+        return known[0]
+    both = pd.concat(known, axis=1, keys=range(len(known))).dropna().astype(bool)
+    each = {name: both.xs(name, axis=1, level=1) for name in ("still", "spins", "polls")}
+    return pd.DataFrame(
+        {
+            "still": each["still"].all(axis=1),
+            "spins": each["spins"].any(axis=1),
+            "polls": each["polls"].any(axis=1),
+        }
     )
 
 
-def _unexplained(frame: RunFrame, windows: list[Window]) -> list[Window]:
-    """Without phases that are normally idle; evaluation is one of these if the cores are
-    unknown."""
-    phases = PHASES if cores_idle(frame, 1.5) is not None else (*PHASES, "evaluate")
+def _at_work(node: NodeFrame, frame: RunFrame, silent: list[Window] | None) -> pd.Series[bool]:
+    """Whether steps ended around each of the node's ticks."""
+    times = node.judged.index.to_numpy(dtype=float)
+    if silent is None:
+        return pd.Series(False, index=node.judged.index)
+    starts = np.array([w.start_seconds for w in silent])
+    ends = np.array([w.end_seconds for w in silent])
+    began = float(frame.steps.loc[frame.steps["phase"] == "train", "start_seconds"].min())
+    inside = np.searchsorted(starts, times, "right") > np.searchsorted(ends, times, "right")
+    return pd.Series((times >= began) & ~inside, index=node.judged.index)
+
+
+def _stretches(frame: RunFrame, flags: pd.Series[bool], least_seconds: float) -> list[Window]:
+    step = frame.resolution_seconds
+    return intervals_where(flags, step, least_seconds, gap_seconds=GAP_SECONDS)
+
+
+def _lasting(frame: RunFrame, windows: list[Window], least_seconds: float) -> list[Window]:
+    """The parts of the windows that nothing explains and in which nothing moves."""
+    windows = _long(windows, least_seconds)
+    if not windows:
+        return []
+    windows = _long(_unexplained(frame, windows), least_seconds)
+    step = frame.resolution_seconds
     for node in frame.nodes.values():
-        for phase in phases:
-            windows = without(windows, phase_spans(node, phase, frame.duration_seconds))
+        moves = [flags for w in windows for flags in moving(node, frame, w)]
+        works = [w for flags in moves for w in intervals_where(flags, step)]
+        windows = _long(without(windows, works), least_seconds)
     return windows
 
 
-def _is_tail(frame: RunFrame, window: Window, flags: pd.Series[bool]) -> bool:
-    """Whether the run ended well, and nothing is known to have happened after the window."""
-    return (
-        bool(flags[flags.index >= window.end_seconds].all()) and frame.final and ended_well(frame)
+def _long(windows: Iterable[Window], least_seconds: float) -> list[Window]:
+    return [w for w in windows if w.end_seconds - w.start_seconds >= least_seconds - 1e-9]
+
+
+def _within(windows: list[Window], silent: list[Window]) -> list[Window]:
+    """The parts of the windows that lie in the silences."""
+    pairs = ((w, s) for w in windows for s in silent)
+    both = (
+        Window(max(w.start_seconds, s.start_seconds), min(w.end_seconds, s.end_seconds))
+        for w, s in pairs
     )
+    return [w for w in both if w.end_seconds > w.start_seconds]
 
 
-def _but_for_steps(frame: RunFrame, flags: pd.Series[bool]) -> pd.Series[bool]:
-    """Without the cells in which a step ended, because something worked then."""
-    ended = np.ceil(_step_ends(frame) / frame.resolution_seconds - 1e-6) - 1
-    cells = np.floor(flags.index.to_numpy(dtype=float) / frame.resolution_seconds + 1e-6)
-    return flags & ~np.isin(cells, ended)
+def _before_the_end(windows: list[Window], frame: RunFrame) -> list[Window]:
+    """Without those after the last step of a run that ended well: they are its idle tail."""
+    last = float(_step_ends(frame).max())
+    return [w for w in windows if w.start_seconds < last - frame.resolution_seconds]
 
 
 def _step_ends(frame: RunFrame) -> NDArray[np.float64]:
@@ -137,11 +204,46 @@ def _step_ends(frame: RunFrame) -> NDArray[np.float64]:
     return ends.to_numpy(dtype=float)
 
 
-def _is_hang(frame: RunFrame, window: Window, least_seconds: float) -> bool:
-    """Whether it is long enough, and no step ended in it."""
-    if window.end_seconds - window.start_seconds < least_seconds:
-        return False
-    edge = max(frame.resolution_seconds, 1.0)
-    ends = _step_ends(frame)
-    inside = (ends > window.start_seconds + edge) & (ends < window.end_seconds - edge)
-    return not bool(inside.any())
+def _long_for_steps(frame: RunFrame) -> float:
+    """Ten median steps, without each rank's first unless there is no other."""
+    tables = [n.training_steps for n in frame.nodes.values()]
+    lengths = np.concatenate([(t["time"] / t["count"]).to_numpy(dtype=float) for t in tables])
+    counts = np.concatenate([t["count"].to_numpy(dtype=float) for t in tables])
+    if not len(lengths):
+        train = frame.steps[frame.steps["phase"] == "train"]
+        lengths = train["duration_seconds"].to_numpy(dtype=float)
+        counts = np.ones(len(lengths))
+    return STEPS_WITHOUT_ONE * weighted_median(lengths, counts)
+
+
+def _unexplained(frame: RunFrame, windows: list[Window]) -> list[Window]:
+    """Without phases that are normally idle, and without evaluation that works on the cores."""
+    for node in frame.nodes.values():
+        for phase in PHASES:
+            windows = without(windows, phase_spans(node, phase, frame.duration_seconds))
+        windows = without(windows, _evaluation_on_cores(node, frame, windows))
+    return windows
+
+
+def _evaluation_on_cores(node: NodeFrame, frame: RunFrame, windows: list[Window]) -> list[Window]:
+    """Its parts in the windows; all of them if the cores are unknown."""
+    spans = _within(phase_spans(node, "evaluate", frame.duration_seconds), windows)
+    cores = own_cores(node, frame.resolution_seconds) if spans else None
+    if cores is None:
+        return spans
+    works = intervals_where(mostly(cores > EVALUATION_CORES), frame.resolution_seconds)
+    return _within(works, spans)
+
+
+def _lacks(frame: RunFrame, window: Window) -> set[str]:
+    return {words for n in frame.nodes.values() for words in unknown(n, frame, window)}
+
+
+def _unusual(windows: list[Window], silent: list[Window], end_seconds: float) -> list[Window]:
+    """Without pauses that the run has come back from often."""
+    ended = [s for s in silent if s.end_seconds < end_seconds]
+    pauses = [total_seconds(_within(windows, [s])) for s in ended]
+    recovered = [seconds for seconds in pauses if seconds > 0]
+    if len(recovered) < HABIT_COUNT:
+        return windows
+    return _long(windows, HABIT_TIMES * float(np.median(recovered)))

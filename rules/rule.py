@@ -78,6 +78,8 @@ class Verdict:
     same time on part of the machines."""
     severity: Literal["low", "medium", "high"] = "low"
     dedupe_key: str = ""
+    may_stop: bool = False
+    """The evidence is certain enough to stop the run, if rule and owner allow that."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.waste_seconds_low <= self.waste_seconds_high < math.inf:

@@ -1,38 +1,54 @@
 """The run no longer makes progress but still costs money.
 
 ## What it checks
-Time after the work began in which nothing works: all GPUs are at most 1 % busy for most of each
-10 s, and the run's processes use at most 1.5 cores. Or every used GPU shows 95 % and more but draws
-little more than idle power (up to 15 % of the way from its lowest to its highest), as it does while
-it waits inside a collective operation. No step ends in that time, and no start, checkpoint or
-finish was recorded for it (nor an evaluation, if the cores are unknown). Without GPUs: at most a
-tenth of a core, and no step.
+Time after the end of a training step in which no other step ends, on any node, and in which nothing
+works:
+- each GPU idles (at most 2 %), or it spins: 95 % and more at little more than idle power, without
+  reading its memory, as it does while it waits inside a collective operation;
+- the run's processes rest, or each rank polls: about one core a rank at a constant level, with
+  memory that doesn't move. Without GPUs, only if that is at most half of the cores used at work;
+- its processes read and write next to nothing, and the network carries next to nothing if the run
+  has its machine alone;
+- none of its processes was suspended (SIGSTOP, a debugger);
+- no start, checkpoint or finish was recorded, nor an evaluation that uses a core.
+
+Where the run's own processes weren't seen, the machine's cores and disks stand in for them.
+Without reported steps only GPUs that spin and cores that poll count: a run that rests may be a
+notebook whose owner reads.
 
 ## Why it costs money
 A run that hangs for a weekend costs as much as one that works.
 
 ## When it fires
-When idle time lasts `idle_seconds` and at least ten median steps, or spinning lasts `spin_seconds`.
-It fires as soon as that is true, also during the run. Idle time up to the end of a run that ended
-well is its idle tail, not a hang.
+When that lasts `idle_seconds`, or `spin_seconds` while a GPU spins, and at least ten median steps
+of the run. Each rank's first step is left out of the median, because it includes compilation. It
+fires as soon as that is true, also during the run. Time after the last step of a run that ended
+well is its idle tail, not a hang. Pauses from which the run came back three times are its habit, up
+to twice their median length; see `epoch_gaps`.
+
+Automatic stops need more: reported steps, and known CPU time, reads and writes and suspended
+processes of the run itself, on every node.
 
 ## When it is wrong
-A program that waits on purpose between steps (for a queue, a person, a long download on one core)
-looks the same unless it records a phase. A gap in the samples ends the hang, unless it is shorter
-than two minutes.
+A program that waits on purpose between steps (for a queue, a person, a machine that isn't part of
+the run) looks the same unless it records a phase. So does a computation on one core that reads and
+allocates nothing for ten minutes. A gap in the samples ends the hang, unless it is shorter than two
+minutes.
 
 ## How to fix it
 Dump the stacks of the processes (`py-spy dump`), turn on NCCL's flight recorder, and lower the
 timeout of the process group. Allow Trimtab to stop hung runs.
 
 ## Parameters
-`idle_seconds` and `spin_seconds`.
+`idle_seconds` and `spin_seconds` are the least durations.
 
 ## Sources
 Full utilisation at low power when one GPU stopped answering: the ml-engineering handbook on
-debugging. 10 and 5 minutes and ten steps are ours; Princeton's Job Defense Shield looks at four
-hours. SageMaker's StalledTrainingRule waits 30 minutes for a saved tensor. Nearly all of the time
-can be given back (0.9 to 1): our estimate.
+debugging. A multiple of the run's own step time without its warm-up: ml-goodput-measurement. 10 and
+5 minutes and ten steps are ours; Princeton's Job Defense Shield looks at four hours. SageMaker's
+StalledTrainingRule waits 30 minutes for a saved tensor. The limits of power, cores, memory and
+traffic are ours (`rules/stillness.py`). Nearly all of the time can be given back (0.9 to 1): our
+estimate.
 """
 
 from __future__ import annotations
@@ -40,7 +56,7 @@ from __future__ import annotations
 from rules.category import TIME
 from rules.evidence import within
 from rules.frame import RunFrame
-from rules.hangs import hangs
+from rules.hangs import find_hangs
 from rules.intervals import total_seconds
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
 
@@ -48,15 +64,18 @@ RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.9, 1.0
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
-    hung = hangs(frame, values["idle_seconds"], values["spin_seconds"])
-    lengths = [w.end_seconds - w.start_seconds for w in hung or ()]
+    found = find_hangs(frame, values["idle_seconds"], values["spin_seconds"])
+    windows = found.windows if found else []
+    lengths = [w.end_seconds - w.start_seconds for w in windows]
     numbers = {
         "run_seconds": frame.duration_seconds,
-        "hung_seconds": None if hung is None else total_seconds(hung),
+        "hung_seconds": total_seconds(windows) if found else None,
         "longest_seconds": max(lengths, default=0.0),
         "hangs_count": float(len(lengths)),
+        "has_steps": float(found is not None and found.has_steps),
+        "is_certain": float(found is not None and found.is_certain),
     }
-    return Numbers(numbers, tuple(hung or ()))
+    return Numbers(numbers, tuple(windows), _missing(found.missing) if found else ())
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
@@ -67,25 +86,44 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         )
     if hung <= 0:
         return Verdict("passed", "The run was never without progress for long.")
-    count, longest = numbers.known("hangs_count") or 1.0, numbers.known("longest_seconds") or hung
     lost = within(hung, run)
     return Verdict(
         "fired",
-        f"The run made no progress for {lost:.0f} s ({count:.0f} times, up to {longest:.0f} s).",
+        _summary(numbers, lost),
         advice="Dump the stacks of its processes (py-spy dump), lower the timeout of the process "
         "group, and let Trimtab stop hung runs.",
         waste_seconds_low=RECOVERABLE_LOW * lost,
         waste_seconds_high=RECOVERABLE_HIGH * lost,
         severity="high",
         dedupe_key="hung",
+        may_stop=bool(numbers.known("is_certain")),
     )
+
+
+def _summary(numbers: Numbers, lost: float) -> str:
+    count, longest = numbers.known("hangs_count") or 1.0, numbers.known("longest_seconds") or lost
+    summary = f"The run made no progress for {lost:.0f} s"
+    if count > 1:
+        summary += f", in {count:.0f} stretches of up to {longest:.0f} s"
+    if numbers.known("is_certain"):
+        return f"{summary}: no step ended, and neither GPUs nor processes worked."
+    if numbers.known("has_steps"):
+        return (
+            f"{summary}: no step ended, and nothing is known to have worked. Not all of its own "
+            "CPU time, reads and writes, memory and suspended processes were seen."
+        )
+    return f"{summary}: it spun or polled without doing anything. It reported no steps."
+
+
+def _missing(evidence: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"{words} of the run's processes" for words in evidence)
 
 
 RULE = Rule(
     id="hung",
     title="Hung run",
     category=TIME,
-    version=2,
+    version=3,
     needs=(),
     parameters=(
         Parameter(

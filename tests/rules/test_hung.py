@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from fnmatch import fnmatch
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +16,11 @@ from rules.frame import NodeFrame, RunFrame
 from tests.rules import frames as f
 from tests.rules.cases import judged
 from tests.rules.scenarios import confounders
+from tests.rules.scenarios.hang_kinds import HANGS
 from tests.rules.scenarios.labelled import Scenario
+from tests.rules.scenarios.silence_kinds import SILENCES
+from tests.rules.scenarios.standstill import Training
+from tests.rules.scenarios.stored import Memory, Stored, stored, without_raw_samples
 from tests.rules.scenarios.world import Node, World
 
 RULE = "hung"
@@ -37,6 +44,9 @@ def stands(
         gpu0__busy_pct=np.where(inside, busy, 90.0),
         gpu0__power_watts=np.where(inside, watts, 250.0) - 190 * (TICKS < 60),
         tree__cpu_seconds_total=np.cumsum(np.where(inside, cores, 6.0)),
+        tree__requested_bytes_total=np.cumsum(np.where(inside, 0.0, 5e6)),
+        tree__rss_bytes=4e9,
+        tree__suspended_count=0.0,
     )
     steps = []
     if with_steps:
@@ -142,6 +152,82 @@ def test_it_names_how_long_and_when() -> None:
     assert "1000 s" in judgement.verdict.summary
     [window] = judgement.numbers.windows
     assert (window.start_seconds, window.end_seconds) == pytest.approx((1000, 2000), abs=1)
+
+
+def drawn(kind: str, seed: int) -> Training:
+    """A training of that kind, with parameters at random."""
+    of = {**HANGS, **SILENCES}[kind]
+    return of(np.random.default_rng([seed, *kind.encode()]))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("kind", HANGS)
+def test_every_hang_is_found_and_may_be_stopped(kind: str, seed: int) -> None:
+    verdict = judged(RULE, drawn(kind, seed).frame()).verdict
+    assert (verdict.state, verdict.may_stop) == ("fired", True)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("kind", SILENCES)
+def test_no_silence_for_a_good_reason_is_a_hang(kind: str, seed: int) -> None:
+    assert judged(RULE, drawn(kind, seed).frame()).verdict.state != "fired"
+
+
+@pytest.fixture(scope="module")
+def run_of() -> Callable[[str], Stored]:
+    """A training of that kind in a store."""
+    return cache(lambda kind: stored(drawn(kind, 5).frame(), Memory()))
+
+
+@pytest.mark.parametrize("kind", [*HANGS, *SILENCES])
+@pytest.mark.parametrize(
+    "seconds", [1.0, 10.0, *(pytest.param(s, marks=pytest.mark.long) for s in (0.5, 2.0, 5.0))]
+)
+def test_the_verdict_is_the_same_on_every_grid(
+    kind: str, seconds: float, run_of: Callable[[str], Stored]
+) -> None:
+    verdict = judged(RULE, run_of(kind).read(seconds)).verdict
+    assert (verdict.state == "fired") == (kind in HANGS)
+
+
+@pytest.mark.parametrize("kind", [*HANGS, *SILENCES])
+def test_tiers_are_enough_for_the_verdict(kind: str, run_of: Callable[[str], Stored]) -> None:
+    verdict = judged(RULE, without_raw_samples(run_of(kind)).read(30.0)).verdict
+    assert (verdict.state == "fired") == (kind in HANGS)
+
+
+@pytest.mark.parametrize("kind", HANGS)
+def test_without_reported_steps_it_never_stops(kind: str) -> None:
+    frame = drawn(kind, 6).frame()
+    nodes = {key: replace(node, steps=node.steps[:0]) for key, node in frame.nodes.items()}
+    assert not judged(RULE, replace(frame, nodes=nodes)).verdict.may_stop
+
+
+EVIDENCE = ("tree.cpu_seconds_total", "tree.*_bytes_total", "tree.suspended_count")
+
+
+@pytest.mark.parametrize("unseen", EVIDENCE)
+@pytest.mark.parametrize("kind", ["collective_spins", "data_loader_deadlock"])
+def test_what_was_not_seen_of_its_processes_forbids_a_stop(kind: str, unseen: str) -> None:
+    frame = drawn(kind, 7).frame()
+    nodes = {key: without(node, unseen) for key, node in frame.nodes.items()}
+    assert not judged(RULE, replace(frame, nodes=nodes)).verdict.may_stop
+
+
+def without(node: NodeFrame, pattern: str) -> NodeFrame:
+    unseen = [name for name in node.samples.columns if fnmatch(str(name), pattern)]
+    assert unseen
+    return replace(node, samples=node.samples.drop(columns=unseen))
+
+
+def test_without_steps_a_core_that_polls_needs_reads_writes_and_memory() -> None:
+    """It may read text: on one core, for twelve minutes."""
+    polls = stands(cores=1.0, with_steps=False)
+    assert judged(RULE, run(polls)).verdict.state == "fired"
+    for unseen in ("tree.*_bytes_total", "tree.rss_bytes"):
+        verdict = judged(RULE, run(without(polls, unseen))).verdict
+        assert verdict.state == "insufficient_data"
+        assert "of the run's processes" in verdict.summary
 
 
 def set_up(world: World, factor: float) -> None:

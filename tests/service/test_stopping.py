@@ -21,10 +21,19 @@ pytestmark = pytest.mark.django_db
 MINUTE_MS = 60_000
 
 
-def minute(agent: FakeAgent, number: int, works: bool) -> Segment:
+EVIDENCE = ("tree.cpu_seconds_total", "tree.requested_bytes_total", "tree.suspended_count")
+
+
+def minute(agent: FakeAgent, number: int, works: bool, seen: tuple[str, ...] = EVIDENCE) -> Segment:
     """A minute of one node without GPUs, a sample in five seconds, a step a second."""
     times = list(range(0, MINUTE_MS, 5000))
     used = [number * 120.0 + (at / 500 if works else 0.0) for at in times]
+    read = [10**6 * (60 * number + at // 1000) if works else 10**12 for at in times]
+    columns = {
+        "tree.cpu_seconds_total": used,
+        "tree.requested_bytes_total": read,
+        "tree.suspended_count": [0] * len(times),
+    }
     steps = StepBlock(
         rank=0,
         phase="train",
@@ -38,7 +47,7 @@ def minute(agent: FakeAgent, number: int, works: bool) -> Segment:
         start_ms=number * MINUTE_MS,
         duration_ms=MINUTE_MS,
         resolution_ms=5000,
-        blocks=[Block(times, {"tree.cpu_seconds_total": used})],  # type: ignore[dict-item]
+        blocks=[Block(times, {name: columns[name] for name in seen})],  # type: ignore[misc]
         steps=[steps] if works else [],
     )
 
@@ -96,6 +105,17 @@ def test_short_of_the_threshold_nothing_is_asked(agent):
 
 def test_without_permission_it_is_found_and_never_asked(agent):
     live(agent, WORKS * 5 + RESTS * 30, allow_stop=False)
+    evaluate(str(agent.run_id))
+    assert Judgement.objects.get(rule="hung").state == "fired"
+    assert asked(agent) == []
+
+
+@pytest.mark.parametrize("unseen", EVIDENCE[1:])
+def test_without_all_evidence_of_its_processes_it_is_found_and_never_asked(agent, unseen):
+    agent.declare(allow_stop=True)
+    seen = tuple(name for name in EVIDENCE if name != unseen)
+    for number, works in enumerate(WORKS * 5 + RESTS * 30):
+        agent.put(minute(agent, number, works, seen))
     evaluate(str(agent.run_id))
     assert Judgement.objects.get(rule="hung").state == "fired"
     assert asked(agent) == []

@@ -29,13 +29,14 @@ def ask(
 
 
 def is_due(run: Run, nodes: Sequence[Node], judged: RuleJudgement, since: datetime) -> bool:
-    """Whether a rule that may stop runs still fires, and no agent was asked yet.
+    """Whether a rule that may stop runs still fires, with certainty, and no agent was asked yet.
 
     Args:
         nodes: with their sessions as they were when the frame was read.
         since: when the judged frame began.
     """
-    if not all_rules()[judged.rule_id].may_stop or judged.verdict.state != Judgement.FIRED:
+    allows = all_rules()[judged.rule_id].may_stop and judged.verdict.may_stop
+    if not allows or judged.verdict.state != Judgement.FIRED:
         return False
     attempt = run.attempts.last()
     if attempt is None:

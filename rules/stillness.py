@@ -1,0 +1,262 @@
+"""Whether a node stands still: its GPUs idle or spin, and its processes rest or poll."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from rules.activity import UNUSED_PCT, own_cores
+from rules.evidence import after
+from rules.frame import NodeFrame, RunFrame
+from rules.idle import BACKGROUND_SHARE, mostly
+from rules.processes import (
+    MACHINE_TRAFFIC,
+    NETWORK,
+    OWN_TRAFFIC,
+    SUSPENDED,
+    are_cores_own,
+    bytes_per_second,
+    has_machine_alone,
+    own_memory_bytes,
+)
+from rules.rule import Window
+
+SPIN_BUSY_PCT = 95.0
+SPIN_POWER_SHARE, SPIN_POWER_SHARE_WITHOUT_STEPS = 0.30, 0.15
+"""Of the way from idle power to that at work. A collective operation that waits draws 15 to 25 %;
+decoding, the lightest real work that keeps a GPU busy, 35 % and more (ours, of A100 and H100)."""
+SPIN_MEMORY_PCT, SPIN_SM_PCT = 10.0, 50.0
+"""A GPU that spins reads next to no memory and has its kernels on a few SMs."""
+LEAST_POWER_SPAN_WATTS = 50.0
+REST_CORES, POLLING_CORES, OTHER_CORES = 0.1, 1.0, 0.5
+"""Cores of a process that rests and of one that waits in a loop, per rank; and of the threads
+beside them that watch, log and keep connections alive, per node (ours)."""
+FEWER_CORES_SHARE = 0.5
+"""Without GPUs, polling is told from work by using at most this share of the cores at work."""
+OWN_BYTES_PER_SECOND, MACHINE_BYTES_PER_SECOND = 1e5, 2e7
+"""More is work. A log, a heartbeat or a progress bar is below the first; what a machine's system
+and its neighbours do, mostly below the second (ours)."""
+TRAFFIC_SECONDS = 30.0
+"""Reads and writes come in bursts: their mean over this long counts."""
+FLAT_CORES, FLAT_SECONDS, LEVEL_SECONDS = 0.2, 10.0, 120.0
+"""Polling doesn't vary: the mean over 10 s stays this near to its median over two minutes, in cores
+per rank (ours)."""
+STEADY_BYTES, STEADY_SHARE, STEADY_SECONDS = 32 * 2**20, 0.003, 30.0
+"""Memory that is allocated and freed for work moves by more, from one half minute to another."""
+KNOWN_SHARE = 0.8
+"""Of a window, for evidence to count as known in it."""
+
+
+@dataclass(frozen=True)
+class Stillness:
+    """Flags at the ticks at which all of a node's evidence about GPUs and cores is known."""
+
+    flags: pd.DataFrame
+    """`still`: nothing but idling, spinning and polling. `spins`: a GPU does. `polls`: a core."""
+
+
+def stillness(node: NodeFrame, frame: RunFrame, at_work: pd.Series[bool]) -> Stillness | None:
+    """None: it is unknown whether the GPUs or, without any, the cores stand still.
+
+    Args:
+        at_work: at the node's ticks, whether the run made progress then.
+    """
+    has_gpus = any(each.allocated_gpus() for each in frame.nodes.values())
+    step = frame.resolution_seconds
+    gpus, busy = _gpus(node, at_work, step), own_cores(node, step)
+    if (node.allocated_gpus() and gpus is None) or (not has_gpus and busy is None):
+        return None
+    if busy is None:
+        return None if gpus is None else Stillness(gpus.assign(polls=False))
+    limit, rest = _most_cores(node, busy, at_work, has_gpus), _rest_cores(node)
+    cores = pd.DataFrame({"rests": mostly(busy <= limit), "polls": mostly(busy > rest)})
+    if gpus is None:
+        gpus = pd.DataFrame({"still": True, "spins": False}, index=cores.index)
+    both = gpus.join(cores, how="inner").astype(bool)
+    both["still"] &= both.pop("rests")
+    return Stillness(both)
+
+
+def ranks(node: NodeFrame) -> int:
+    """The training processes of the node: as reported, else one a GPU."""
+    return max(node.training_ranks, len(node.allocated_gpus()), 1)
+
+
+def moving(node: NodeFrame, frame: RunFrame, window: Window) -> list[pd.Series[bool]]:
+    """What shows that the node does something in a window after all: flags at known ticks."""
+    found = [_traffic_moves(node, frame, window), _network_moves(node, frame, window)]
+    found += [_is_suspended(node, window), *_polling_moves(node, frame, window)]
+    return [flags for flags in found if flags is not None]
+
+
+def unknown(node: NodeFrame, frame: RunFrame, window: Window) -> list[str]:
+    """The evidence about its own processes that the node lacks in a window, in words."""
+    step = frame.resolution_seconds
+    cores = own_cores(node, step) if are_cores_own(node) else None
+    evidence = {
+        "CPU time": cores,
+        "reads and writes": bytes_per_second(node, OWN_TRAFFIC, step),
+        "suspended processes": node.series(SUSPENDED),
+    }
+    if cores is not None and _polls_in(node, cores, window):
+        evidence["memory"] = own_memory_bytes(node)
+    return [words for words, series in evidence.items() if not _is_known(series, window, step)]
+
+
+def _gpus(node: NodeFrame, at_work: pd.Series[bool], step_seconds: float) -> pd.DataFrame | None:
+    """Whether each allocated GPU idles or spins, and whether one spins; None: unknown."""
+    numbers = node.allocated_gpus()
+    tables = [_gpu(node, number, at_work, step_seconds) for number in numbers]
+    known = [table for table in tables if table is not None]
+    if not known or len(known) < len(numbers):
+        return None
+    still = pd.concat([table["still"] for table in known], axis=1).dropna().astype(bool)
+    spins = pd.concat([table["spins"] for table in known], axis=1).dropna().astype(bool)
+    return pd.DataFrame({"still": still.all(axis=1), "spins": spins.any(axis=1)})
+
+
+def _gpu(
+    node: NodeFrame, number: int, at_work: pd.Series[bool], step_seconds: float
+) -> pd.DataFrame | None:
+    busy = node.gpu_busy_pct(number)
+    if busy is None:
+        return None
+    idles, spins = mostly(busy <= UNUSED_PCT), mostly(busy >= SPIN_BUSY_PCT)
+    spins &= _does_little(node, number, at_work, step_seconds).reindex(busy.index, fill_value=False)
+    return pd.DataFrame({"still": idles | spins, "spins": spins})
+
+
+def _does_little(
+    node: NodeFrame, number: int, at_work: pd.Series[bool], step_seconds: float
+) -> pd.Series[bool]:
+    """By power, else by SM activity, which tells nothing without steps; never while it reads much
+    memory. Empty: not known."""
+    sm, memory = (
+        node.series(f"gpu{number}.{n}_pct") for n in ("sm_active", "memory_controller_busy")
+    )
+    little = _little_power(node, number, at_work, step_seconds)
+    if little is None and sm is not None and at_work.any():
+        little = mostly(sm <= SPIN_SM_PCT / 2)
+    if little is None:
+        return pd.Series(dtype=bool)
+    for series, most in ((sm, SPIN_SM_PCT), (memory, SPIN_MEMORY_PCT)):
+        if series is not None:
+            little &= mostly(series <= most).reindex(little.index, fill_value=True)
+    return little
+
+
+def _little_power(
+    node: NodeFrame, number: int, at_work: pd.Series[bool], step_seconds: float
+) -> pd.Series[bool] | None:
+    power = node.series(f"gpu{number}.power_watts")
+    if power is None:
+        return None
+    working = power[at_work.reindex(power.index, fill_value=False)]
+    share = SPIN_POWER_SHARE if len(working) else SPIN_POWER_SHARE_WITHOUT_STEPS
+    low = float(_rolled(power, FLAT_SECONDS, step_seconds).median().min())
+    high = float(np.median(working)) if len(working) else float(np.percentile(power, 99))
+    if high - low < LEAST_POWER_SPAN_WATTS:
+        return None
+    return mostly(power <= low + share * (high - low))
+
+
+def _rest_cores(node: NodeFrame) -> float:
+    own = 0.0 if are_cores_own(node) else BACKGROUND_SHARE * node.hardware.vcpus
+    return max(REST_CORES * ranks(node), own)
+
+
+def _most_cores(
+    node: NodeFrame, busy: pd.Series[float], at_work: pd.Series[bool], has_gpus: bool
+) -> float:
+    """The most busy cores of a node that only waits."""
+    rest = _rest_cores(node)
+    polling = POLLING_CORES * ranks(node) + OTHER_CORES + (0.0 if are_cores_own(node) else rest)
+    if has_gpus:
+        return polling
+    working = busy[at_work.reindex(busy.index, fill_value=False)]
+    usual = float(np.median(working)) if len(working) else 0.0
+    return max(min(polling, FEWER_CORES_SHARE * usual), rest)
+
+
+def _part(
+    series: pd.Series[float] | None, window: Window, step_seconds: float
+) -> pd.Series[float] | None:
+    """The ticks that lie entirely within the window; None: there are none."""
+    rest = after(series, window.start_seconds + step_seconds - 1e-6)
+    rest = None if rest is None else rest[rest.index <= window.end_seconds - step_seconds + 1e-6]
+    return rest if rest is not None and len(rest) else None
+
+
+def _is_known(series: pd.Series[float] | None, window: Window, step_seconds: float) -> bool:
+    part = _part(series, window, step_seconds)
+    length = window.end_seconds - window.start_seconds
+    return part is not None and len(part) * step_seconds >= KNOWN_SHARE * length - 2 * step_seconds
+
+
+def _traffic_moves(node: NodeFrame, frame: RunFrame, window: Window) -> pd.Series[bool] | None:
+    """By its own processes' reads and writes, else by those of the machine."""
+    step = frame.resolution_seconds
+    own = _part(bytes_per_second(node, OWN_TRAFFIC, step), window, step)
+    if own is not None:
+        return _rolled(own, TRAFFIC_SECONDS, step).mean() > OWN_BYTES_PER_SECOND
+    whole = _part(bytes_per_second(node, MACHINE_TRAFFIC, step), window, step)
+    if whole is None:
+        return None
+    return _rolled(whole, TRAFFIC_SECONDS, step).mean() > MACHINE_BYTES_PER_SECOND
+
+
+def _network_moves(node: NodeFrame, frame: RunFrame, window: Window) -> pd.Series[bool] | None:
+    """The machine's network, unless it may be somebody else's on the machine."""
+    step = frame.resolution_seconds
+    knows_own = bytes_per_second(node, OWN_TRAFFIC, step) is not None
+    if knows_own and not has_machine_alone(node, step):
+        return None
+    traffic = _part(bytes_per_second(node, NETWORK, step), window, step)
+    if traffic is None:
+        return None
+    return _rolled(traffic, TRAFFIC_SECONDS, step).mean() > MACHINE_BYTES_PER_SECOND
+
+
+def _is_suspended(node: NodeFrame, window: Window) -> pd.Series[bool] | None:
+    """More of its processes are than at any other time of the run."""
+    count = node.series(SUSPENDED)
+    within = _part(count, window, 0.0)
+    return None if count is None or within is None else within > float(count.min())
+
+
+def _polls_in(node: NodeFrame, cores: pd.Series[float], window: Window) -> bool:
+    within = _part(cores, window, 0.0)
+    return within is not None and bool((within > _rest_cores(node)).mean() > 1 - KNOWN_SHARE)
+
+
+def _polling_moves(node: NodeFrame, frame: RunFrame, window: Window) -> list[pd.Series[bool]]:
+    """A core that polls stays at its level and allocates nothing."""
+    step = frame.resolution_seconds
+    cores = _part(own_cores(node, step), window, step)
+    if cores is None:
+        return []
+    level = _rolled(cores, FLAT_SECONDS, step).mean()
+    far = (level - _rolled(level, LEVEL_SECONDS, step).median()).abs() > FLAT_CORES * ranks(node)
+    polls = mostly(cores > _rest_cores(node))
+    found = [mostly(far) & polls]
+    memory = _part(own_memory_bytes(node), window, step)
+    if memory is not None:
+        found.append(_memory_moves(memory, step) & polls.reindex(memory.index, fill_value=False))
+    return found
+
+
+def _memory_moves(memory: pd.Series[float], step_seconds: float) -> pd.Series[bool]:
+    smooth = _rolled(memory, STEADY_SECONDS, step_seconds).median()
+    around = _rolled(smooth, LEVEL_SECONDS, step_seconds)
+    allowed = (STEADY_SHARE * memory).clip(lower=STEADY_BYTES)
+    return around.max() - around.min() > allowed
+
+
+def _rolled(
+    series: pd.Series[float], seconds: float, step_seconds: float
+) -> pd.core.window.Rolling[pd.Series[float]]:
+    """Centred windows of so many seconds; of the known ticks within them at the ends."""
+    count = max(round(seconds / step_seconds), 1)
+    return series.rolling(count, center=True, min_periods=1)
