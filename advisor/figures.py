@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,9 @@ import numpy as np
 import pandas as pd
 
 from advisor.costing.metric_cost import improvements
+from rules.activity import own_cores
 from rules.frame import NodeFrame, RunFrame
+from rules.processes import memory_bytes
 
 _WORK_COLUMNS = ["node", "rank", "samples", "count"]
 MOST_METRICS = 20
@@ -44,7 +47,7 @@ def figures(frame: RunFrame) -> Figures:
         data_wait_share=_data_wait_share(training),
         cpu_busy_p95_pct=_highest(frame, "host.cpu_busy_pct", 95),
         cores_busy_p95=_cores_busy(frame),
-        memory_p99_bytes=_highest(frame, "host.memory_used_bytes", 99),
+        memory_p99_bytes=_memory(frame),
         gpu_busy_p95_pct=_gpu_busy(frame),
         work=_work(frame, training),
         metrics=_metrics(frame),
@@ -75,24 +78,25 @@ def _percentile(values: pd.Series, percentile: float) -> float | None:
 
 
 def _highest(frame: RunFrame, series: str, percentile: float) -> float | None:
+    return _highest_of([node.series(series) for node in frame.nodes.values()], percentile)
+
+
+def _highest_of(each: Iterable[pd.Series | None], percentile: float) -> float | None:
     """The highest percentile of any node."""
-    percentiles = [
-        _percentile(known, percentile)
-        for node in frame.nodes.values()
-        if (known := node.series(series)) is not None
-    ]
-    return max((value for value in percentiles if value is not None), default=None)
+    found = [_percentile(known, percentile) for known in each if known is not None]
+    return max((value for value in found if value is not None), default=None)
 
 
 def _cores_busy(frame: RunFrame) -> float | None:
-    cores = [
-        busy / 100 * node.hardware.vcpus
-        for node in frame.nodes.values()
-        if node.hardware.vcpus
-        and (known := node.series("host.cpu_busy_pct")) is not None
-        and (busy := _percentile(known, 95)) is not None
-    ]
-    return max(cores, default=None)
+    """The run's own cores, the highest p95 of any node."""
+    step = frame.resolution_seconds
+    return _highest_of([own_cores(node, step) for node in frame.nodes.values()], 95)
+
+
+def _memory(frame: RunFrame) -> float | None:
+    """What the run needs, the highest p99 of any node."""
+    step = frame.resolution_seconds
+    return _highest_of([memory_bytes(node, step) for node in frame.nodes.values()], 99)
 
 
 def _gpu_busy(frame: RunFrame) -> float | None:

@@ -7,11 +7,14 @@ import pandas as pd
 
 from rules.activity import busiest_gpu_pct, cores, own_cores
 from rules.frame import NodeFrame, RunFrame
+from rules.processes import are_cores_own
 
 BLIP_SECONDS = 10.0
 """Shorter activity doesn't end idle time, and shorter idle time doesn't count."""
 BACKGROUND_SHARE = 0.02
 """Background activity as a share of all cores, if the run's own use isn't known."""
+BY_MACHINE = ", judged by the whole machine, because its own processes were not seen"
+"""For findings; see `is_by_machine`."""
 
 
 def mostly(flags: pd.Series[bool]) -> pd.Series[bool]:
@@ -42,6 +45,11 @@ def gpus_idle(frame: RunFrame, idle_pct: float) -> pd.Series[bool] | None:
         return None
     highest = pd.concat(known, axis=1).dropna().max(axis=1)
     return mostly(highest <= idle_pct)
+
+
+def is_by_machine(frame: RunFrame) -> bool:
+    """On some node `cores_idle` counts the machine's cores: the run's own were not seen."""
+    return any(not are_cores_own(node) for node in frame.nodes.values())
 
 
 def cores_idle(frame: RunFrame, idle_cores: float) -> pd.Series[bool] | None:
@@ -90,7 +98,6 @@ def _known_seconds(ticks: pd.Index[float], resolution_seconds: float) -> float:
 
 
 def _allowed_cores(node: NodeFrame, idle_cores: float) -> float:
-    names = ("tree.cpu_seconds_total", "container.cpu_seconds_total")
-    if any(node.series(name) is not None for name in names):
+    if are_cores_own(node):
         return idle_cores
     return max(idle_cores, BACKGROUND_SHARE * cores(node))

@@ -2,20 +2,25 @@
 
 ## What it checks
 The 95th percentile of CPU utilisation after warm-up and the 99th of used memory over the whole run,
-against what each node has. CPU utilisation is the host's; if the run was given only some of the
-cores (cgroup, affinity, scheduler), it is the CPU time of its own processes over those cores.
+against what each node has. CPU utilisation is the CPU time of the run's own processes (else of its
+container) over the cores that it was given by cgroup, affinity or scheduler. Memory is the
+machine's if the run has it alone, which includes files in /dev/shm; beside others that use more
+than 5 % of the cores, it is that of its own processes. Where these weren't seen, the machine's
+cores and memory count, and the finding says so.
 
 ## Why it costs money
 Within a family of instance types, half the cores and memory cost half as much an hour.
 
 ## When it fires
 When every node stays below both `cpu_p95_pct` and `memory_p99_pct` for at least `minimum_seconds`
-after warm-up, and a smaller machine would fit the busiest node with `cpu_target_pct` and
+after warm-up (in a running run five minutes, and ten without reported steps, because it may still
+be starting up), and a smaller machine would fit the busiest node with `cpu_target_pct` and
 `memory_headroom_pct`. Memory counts from the first second, because loading the data needs it too.
 
 ## When it is wrong
-If others use the machine too, the host's figures are not the run's alone. Page cache doesn't count
-as used memory, so a dataset that is read repeatedly may profit from more memory than shown. A run
+Processes that the run started outside of its tree (a container, a service) are not counted. Page
+cache doesn't count as used memory, so a dataset that is read repeatedly may profit from more memory
+than shown. A run
 that is limited by a single thread uses little CPU on a large machine: a smaller one fits only if
 its cores are as fast. Runs that use GPUs are not judged: the GPU decides the machine, and its cores
 and memory come with it.
@@ -38,15 +43,16 @@ from __future__ import annotations
 
 import math
 
-import pandas as pd
-
-from rules.activity import cores, cpu_pct
+from rules.activity import own_cores
 from rules.category import SIZING
 from rules.evidence import after, percentile, within
 from rules.frame import NodeFrame, RunFrame
+from rules.processes import OTHERS_CORES, are_cores_own, memory_bytes, others_cores
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
 
 GIB = 2**30
+RUNNING_SECONDS, STARTING_SECONDS = 300.0, 600.0
+"""Known time that a run needs before its end; without steps it may be starting up (ours)."""
 IN_WORDS = {
     "cpu_p95_pct": "CPU utilisation",
     "memory_p99_bytes": "used memory",
@@ -58,7 +64,10 @@ MEMORY = ("host.memory_used_bytes", "container.memory_working_set_bytes", "tree.
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
-    numbers: dict[str, float | None] = {"run_seconds": frame.duration_seconds}
+    numbers: dict[str, float | None] = {
+        "run_seconds": frame.duration_seconds,
+        "needed_seconds": _needed_seconds(frame),
+    }
     missing: list[str] = []
     for node in frame.nodes.values():
         measured = _node_numbers(node, frame.resolution_seconds)
@@ -69,21 +78,36 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
-    if any(numbers.by_entity("gpu_in_use").values()):
+    uses = numbers.by_entity("gpu_in_use").values()
+    if any(uses):
         return Verdict("not_applicable", "The run uses GPUs, which decide the machine.")
+    if uses and numbers.known("needed_seconds"):
+        return Verdict("insufficient_data", "No GPU has been used so far.")
     cpu, memory = numbers.by_entity("cpu_p95_pct"), numbers.by_entity("memory_p99_pct")
     seen = min(numbers.by_entity("seen_seconds").values(), default=0.0)
     if numbers.missing or not cpu or cpu.keys() != memory.keys():
         missing = ", ".join(numbers.missing) or "CPU utilisation and used memory of every node"
         return Verdict("insufficient_data", f"Missing: {missing}.")
-    if seen < values["minimum_seconds"]:
-        needed = f"{seen:.0f} s of samples after warm-up, {values['minimum_seconds']:.0f} s needed"
+    least = max(values["minimum_seconds"], numbers.known("needed_seconds") or 0.0)
+    if seen < least:
+        needed = f"{seen:.0f} s of samples after warm-up, {least:.0f} s needed"
         return Verdict("insufficient_data", f"Not enough data: {needed}.")
     most_cpu, most_memory = max(cpu.values()), max(memory.values())
     summary = f"CPU p95 was {most_cpu:.0f} %, memory p99 {most_memory:.0f} % of the node."
+    summary += _whose(numbers)
     if most_cpu >= values["cpu_p95_pct"] or most_memory >= values["memory_p99_pct"]:
         return Verdict("passed", summary)
     return _oversized(numbers, values, summary)
+
+
+def _whose(numbers: Numbers) -> str:
+    """Whose cores were counted, if that isn't plain."""
+    if not all(numbers.by_entity("is_own").values()):
+        return " The run's own processes were not seen, so the whole machine was counted."
+    others = max(numbers.by_entity("others_cores_p95").values(), default=0.0)
+    if others <= OTHERS_CORES:
+        return ""
+    return f" Other processes on the machine used up to {others:.1f} cores, which don't count."
 
 
 def _oversized(numbers: Numbers, values: Values, summary: str) -> Verdict:
@@ -111,6 +135,14 @@ def _oversized(numbers: Numbers, values: Values, summary: str) -> Verdict:
     )
 
 
+def _needed_seconds(frame: RunFrame) -> float:
+    """Before its end, a run may still become larger."""
+    if frame.final:
+        return 0.0
+    has_steps = any(node.training_ranks for node in frame.nodes.values())
+    return RUNNING_SECONDS if has_steps else STARTING_SECONDS
+
+
 def _waste_seconds(needed: float, run_seconds: float) -> tuple[float, float]:
     """The unneeded part of the machine as run time; the lower end in halves of the machine."""
     halves = 2.0 ** math.ceil(math.log2(max(needed, 2.0**-20)))
@@ -122,13 +154,17 @@ def _waste_seconds(needed: float, run_seconds: float) -> tuple[float, float]:
 def _node_numbers(node: NodeFrame, resolution_seconds: float) -> dict[str, float | None]:
     """What was measured of a node, by name; None is missing."""
     hardware = node.hardware
-    cpu = after(cpu_pct(node, resolution_seconds), node.warm_up_end_seconds())
-    cpu_p95 = percentile(cpu, 95)
-    memory_p99 = percentile(_memory_bytes(node), 99)
-    held, total = cores(node), float(hardware.memory_bytes)
+    cpu = after(own_cores(node, resolution_seconds), node.warm_up_end_seconds())
+    cores_p95 = percentile(cpu, 95)
+    memory_p99 = percentile(memory_bytes(node, resolution_seconds), 99)
+    is_own = are_cores_own(node)
+    held = (hardware.effective_cpus if is_own else 0.0) or float(hardware.vcpus)
+    total = float(hardware.memory_bytes)
     measured = {
-        "cpu_p95_pct": cpu_p95,
-        "cores_p95": cpu_p95 / 100 * held if cpu_p95 is not None and held else None,
+        "cpu_p95_pct": 100 * cores_p95 / held if cores_p95 is not None and held else None,
+        "cores_p95": cores_p95,
+        "is_own": float(is_own),
+        "others_cores_p95": others_cores(node, resolution_seconds),
         "memory_p99_bytes": memory_p99,
         "memory_p99_pct": 100 * memory_p99 / total if memory_p99 is not None and total else None,
         "vcpus": float(hardware.vcpus) or None,
@@ -147,15 +183,11 @@ def _gpu_numbers(node: NodeFrame) -> dict[str, float | None]:
     return {"gpu_in_use": 0.0 if is_known else None}
 
 
-def _memory_bytes(node: NodeFrame) -> pd.Series[float] | None:
-    return next((s for name in MEMORY if (s := node.series(name)) is not None), None)
-
-
 RULE = Rule(
     id="cpu_oversized",
     title="More cores and memory than needed",
     category=SIZING,
-    version=2,
+    version=3,
     needs=("host.cpu_busy_pct|cpu*.busy_pct|tree.cpu_seconds_total", "|".join(MEMORY)),
     parameters=(
         Parameter(

@@ -35,7 +35,7 @@ import pandas as pd
 from rules.category import TIME
 from rules.evidence import within
 from rules.frame import RunFrame
-from rules.idle import cores_idle, gpus_idle, has_gpus
+from rules.idle import BY_MACHINE, cores_idle, gpus_idle, has_gpus, is_by_machine
 from rules.intervals import intervals_where, total_seconds
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
 
@@ -54,6 +54,7 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
     numbers = {
         "run_seconds": frame.duration_seconds,
         "steps_count": float(len(frame.steps)),
+        "is_by_machine": float(is_by_machine(frame)),
         "idle_seconds": None if resting is None else total_seconds(stretches),
     }
     return Numbers(numbers, tuple(stretches))
@@ -67,10 +68,10 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         return Verdict("insufficient_data", "Missing: the utilisation of the cores or of the GPUs.")
     if idle <= 0:
         return Verdict("passed", f"The session was never idle for {values['idle_seconds']:.0f} s.")
-    lost = within(idle, run)
+    lost, by_machine = within(idle, run), numbers.known("is_by_machine")
     return Verdict(
         "fired",
-        f"The session was idle for {lost:.0f} s.",
+        f"The session was idle for {lost:.0f} s{BY_MACHINE if by_machine else ''}.",
         advice="Stop idle sessions automatically, or work on a machine without GPUs.",
         waste_seconds_low=RECOVERABLE_LOW * lost,
         waste_seconds_high=RECOVERABLE_HIGH * lost,

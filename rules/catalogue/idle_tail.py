@@ -34,7 +34,7 @@ from __future__ import annotations
 from rules.category import TIME
 from rules.evidence import within
 from rules.frame import RunFrame
-from rules.idle import idle, tail_seconds
+from rules.idle import BY_MACHINE, has_gpus, idle, is_by_machine, tail_seconds
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.9, 1.0
@@ -47,6 +47,7 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
     numbers = {
         "run_seconds": frame.duration_seconds,
         "tail_seconds": tail[1] if tail else None,
+        "is_by_machine": float(not has_gpus(frame) and is_by_machine(frame)),
         "is_known": float(resting is not None and len(resting) > 0),
         "never_worked": float(resting is not None and len(resting) > 0 and bool(resting.all())),
     }
@@ -67,7 +68,8 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     tail, run = numbers.known("tail_seconds"), numbers.known("run_seconds") or 0.0
     if tail is None:
         return Verdict("insufficient_data", "Missing: most samples after the last work.")
-    summary = f"The machines were idle for the last {tail:.0f} s of the run."
+    judged_by = BY_MACHINE if numbers.known("is_by_machine") else ""
+    summary = f"The machines were idle for the last {tail:.0f} s of the run{judged_by}."
     enough = max(values["share_pct"] / 100 * run, values["least_seconds"])
     if tail < min(values["idle_seconds"], enough):
         return Verdict("passed", summary)

@@ -13,7 +13,7 @@ from tests.rules.cases import judged
 from tests.rules.scenarios import confounders
 from tests.rules.scenarios.changes import set_p95
 from tests.rules.scenarios.labelled import Scenario
-from tests.rules.scenarios.world import World
+from tests.rules.scenarios.world import Node, World
 
 RULE = "cpu_oversized"
 
@@ -132,6 +132,54 @@ def test_a_restart_of_the_cpu_counter_is_unknown_and_not_negative() -> None:
     assert numbers.values["seen_seconds@n1"] == 298
 
 
+SECONDS = np.arange(600)
+
+
+def beside(
+    others: float, own: float, memory_gib: float = 200.0, rss_gib: float = 2.0, **of: Any
+) -> RunFrame:
+    """A run of so many own cores on 64, of which others keep so many busy."""
+    series = f.samples(
+        600,
+        host__cpu_busy_pct=100 * (own + others) / 64,
+        host__memory_used_bytes=memory_gib * GIB,
+        tree__cpu_seconds_total=own * SECONDS,
+        tree__rss_bytes=rss_gib * GIB,
+    )
+    hardware = f.hardware(vcpus=64, memory_gib=256, **of)
+    return f.run(f.node(series=series, of=hardware))
+
+
+@pytest.mark.parametrize("own", [0.0005, 0.9, 6.0])
+@pytest.mark.parametrize("others", [20.0, 57.0])
+def test_neighbours_cores_and_memory_are_not_the_runs(own: float, others: float) -> None:
+    verdict = judged(RULE, beside(others, own)).verdict
+    assert verdict.state == "fired"
+    assert f"{max(1, -(-own // 0.8)):.0f} vCPU and 2.4 GiB would be enough" in verdict.summary
+    assert f"up to {others:.1f} cores, which don't count" in verdict.summary
+
+
+def test_a_run_that_uses_its_machine_is_not_oversized_whoever_else_is_there() -> None:
+    assert judged(RULE, beside(5.0, 40.0)).verdict.state == "passed"
+    assert judged(RULE, beside(20.0, 2.0, rss_gib=120.0)).verdict.state == "passed"
+
+
+def test_alone_on_its_machine_it_needs_the_memory_that_no_process_shows() -> None:
+    """A dataset in /dev/shm."""
+    assert judged(RULE, beside(0.1, 2.0)).verdict.state == "passed"
+    assert judged(RULE, beside(0.1, 2.0, memory_gib=3.0)).verdict.state == "fired"
+
+
+def test_pages_that_processes_share_count_at_most_as_the_machines_memory() -> None:
+    """Sixteen data loader workers, each with the same 10 GiB."""
+    verdict = judged(RULE, beside(20.0, 2.0, memory_gib=40.0, rss_gib=170.0)).verdict
+    assert "48.0 GiB would be enough" in verdict.summary
+
+
+def test_it_says_that_it_counted_the_whole_machine() -> None:
+    assert "the whole machine was counted" in judged(RULE, f.run(used(10))).verdict.summary
+
+
 def set_up(world: World, factor: float) -> None:
     """CPU below 30 % and memory below 35 %; a near miss is above one of them."""
     world.gpus = 0
@@ -139,7 +187,13 @@ def set_up(world: World, factor: float) -> None:
     if factor < 1:
         cpu, memory = [(cpu, 15.0), (12.0, memory)][world.random.integers(2)]
     world.host_memory_pct = memory - 1.2  # its 99th percentile, at a deviation of 0.5
-    world.changes.append(lambda node: set_p95(node, "host.cpu_busy_pct", cpu))
+
+    def change(node: Node) -> None:
+        set_p95(node, "host.cpu_busy_pct", cpu)
+        cores = node.series["host.cpu_busy_pct"] / 100 * node.vcpus
+        node.series["tree.cpu_seconds_total"] = np.cumsum(cores) * world.resolution_seconds
+
+    world.changes.append(change)
 
 
 SCENARIO = Scenario(RULE, set_up, (*confounders.CALM, *confounders.DATA))

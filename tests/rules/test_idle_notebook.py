@@ -59,6 +59,19 @@ def test_it_judges(frame: RunFrame, state: str) -> None:
     assert judged(RULE, frame).verdict.state == state
 
 
+def test_it_says_that_it_judged_by_the_whole_machine() -> None:
+    by_machine = judged(RULE, run(session(5000, own=False))).verdict.summary
+    assert "its own processes were not seen" in by_machine
+    assert "not seen" not in judged(RULE, run(session(5000))).verdict.summary
+
+
+@pytest.mark.parametrize("others", [0.3, 7.5])
+def test_neighbours_keep_no_session_from_being_idle(others: float) -> None:
+    node = session(5000)
+    node.samples["host.cpu_busy_pct"] = 100 * others / 8
+    assert judged(RULE, run(node)).verdict.state == "fired"
+
+
 def test_the_waste_is_the_idle_time() -> None:
     verdict = judged(RULE, run(session(5000))).verdict
     assert verdict.waste_seconds_high == pytest.approx(5000, abs=2 * RESOLUTION)

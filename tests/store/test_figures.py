@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
+import pytest
 
 from advisor.figures import figures
 from rules.frame import EVENT_COLUMNS, STEP_COLUMNS, Hardware, NodeFrame, RunFrame
@@ -52,6 +55,29 @@ def test_it_leaves_what_was_not_measured_unknown():
         None,
     )
     assert (run_figures.work, run_figures.phase_seconds) == ({}, {})
+
+
+@pytest.mark.parametrize("own_cores", [0.0005, 2.0])
+def test_neighbours_cores_and_memory_are_not_the_runs(own_cores):
+    seconds = np.arange(600)
+    samples = pd.DataFrame(
+        {
+            "host.cpu_busy_pct": 100.0,
+            "host.memory_used_bytes": 60e9,
+            "tree.cpu_seconds_total": own_cores * seconds,
+            "tree.rss_bytes": 1e9,
+        },
+        index=seconds.astype(float),
+    )
+    node = replace(
+        frame([], []).nodes["node-1"],
+        hardware=Hardware(vcpus=16, effective_cpus=16.0, memory_bytes=64 * 10**9),
+        samples=samples,
+    )
+    found = figures(RunFrame(1.0, 600.0, final=True, nodes={"node-1": node}))
+    assert found.cores_busy_p95 == pytest.approx(own_cores)
+    assert found.memory_p99_bytes == 1e9
+    assert found.cpu_busy_p95_pct == 100.0
 
 
 def test_it_ignores_gaps_in_percentiles():
