@@ -101,14 +101,24 @@ def work_began(node: NodeFrame) -> bool:
     return node.first_use_seconds is not None or bool((node.steps["phase"] == "train").any())
 
 
+def first_step_end_seconds(node: NodeFrame) -> float:
+    """The end of the first training step, which often includes compilation; else of warm-up."""
+    train = node.steps[node.steps["phase"] == "train"]
+    starts = train["start_seconds"].dropna()
+    if not len(starts):
+        return node.warm_up_end_seconds()
+    first = train.loc[starts.idxmin()]
+    return float(first["start_seconds"] + np.nan_to_num(first["duration_seconds"]))
+
+
 def working(node: NodeFrame, series: pd.Series[float] | None) -> pd.Series[float] | None:
-    """The part of a series between warm-up and the last step (the end, if there are no steps)."""
+    """The part of a series between the first and the last step; without steps, after warm-up."""
     if series is None:
         return None
-    end = last_step_end_seconds(node)
+    begin, end = first_step_end_seconds(node), last_step_end_seconds(node)
     times = series.index
-    inside = times >= node.warm_up_end_seconds()
-    if end is not None and end > node.warm_up_end_seconds():
+    inside = times >= begin
+    if end is not None and end > begin:
         inside &= times < end
     part = series[inside]
     return part if len(part) else None

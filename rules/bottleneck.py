@@ -60,7 +60,7 @@ def judge_bottleneck(numbers: Numbers, values: Values, wording: Wording) -> Verd
     if numbers.missing:
         return Verdict("insufficient_data", f"Missing: {', '.join(numbers.missing)}.")
     run_seconds, seen = numbers.known("run_seconds") or 0.0, numbers.known("seen_seconds") or 0.0
-    share, needed = numbers.known("bottleneck_share_pct"), needed_seconds(values, run_seconds)
+    share, needed = numbers.known("bottleneck_share_pct"), needed_seconds(values, numbers)
     if share is None or seen < needed:
         seen_of = f"{seen:.0f} s of work with both host and GPUs known, {needed:.0f} s needed"
         return Verdict("insufficient_data", f"Not enough data: {seen_of}.")

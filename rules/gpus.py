@@ -5,13 +5,15 @@ from __future__ import annotations
 from rules.activity import used_gpus
 from rules.frame import RunFrame
 from rules.rule import Numbers, Verdict
+from rules.windows import start_up
 
 
 def gpu_counts(frame: RunFrame) -> dict[str, float | None]:
-    """The numbers of allocated GPUs, of GPUs with known utilisation, and of used GPUs."""
+    """The numbers of allocated GPUs, of GPUs with known utilisation, and of used GPUs; and
+    `start_up`."""
     nodes = frame.nodes.values()
     known = [n.gpu_busy_pct(number) for n in nodes for number in n.allocated_gpus()]
-    return {
+    return start_up(frame) | {
         "is_final": float(frame.final),
         "gpus_count": float(len(known)),
         "known_gpus_count": float(sum(series is not None for series in known)),

@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from rules.activity import first_step_end_seconds
 from rules.evidence import after
-from rules.frame import NodeFrame
-from rules.rule import Values
+from rules.frame import NodeFrame, RunFrame
+from rules.rule import Numbers, Values
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -24,12 +25,13 @@ def window_percentiles(
     window_seconds: float,
     percents: Mapping[str, float],
 ) -> pd.DataFrame:
-    """`start`, `end` and one column per percentile, for each window after warm-up.
+    """`start`, `end` and one column per percentile, for each window after the first step, or the
+    first use of a GPU.
 
     The last window includes the remainder. Windows with less than half as many samples as the
     fullest one are left out.
     """
-    work = after(series, node.warm_up_end_seconds())
+    work = after(series, first_step_end_seconds(node))
     if work is None:
         return pd.DataFrame(columns=["start", "end", *percents])
     since = work.index.to_numpy(dtype=float) - float(work.index[0])
@@ -46,9 +48,24 @@ def window_percentiles(
     return known
 
 
-def needed_seconds(values: Values, run_seconds: float) -> float:
-    """`patience_seconds`, or in a short run `patience_share_pct` of it; never below 20 s."""
-    share = values["patience_share_pct"] / 100 * run_seconds
+def start_up(frame: RunFrame) -> dict[str, float | None]:
+    """Whether a GPU has been in use, and whether the run may still be starting up: it is running
+    and has reported no step but first ones."""
+    nodes = frame.nodes.values()
+    return {
+        "has_begun": float(frame.final or any(n.first_use_seconds is not None for n in nodes)),
+        "may_start_up": float(not frame.final and not any(n.training_ranks for n in nodes)),
+    }
+
+
+def needed_seconds(values: Values, numbers: Numbers) -> float:
+    """`patience_seconds`, or in a short run `patience_share_pct` of it; never below 20 s.
+
+    A run that may be starting up isn't short: more of it is to come.
+    """
+    if numbers.known("may_start_up"):
+        return max(values["patience_seconds"], LEAST_SECONDS)
+    share = values["patience_share_pct"] / 100 * (numbers.known("run_seconds") or 0.0)
     return max(min(values["patience_seconds"], share), LEAST_SECONDS)
 
 

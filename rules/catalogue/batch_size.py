@@ -38,7 +38,7 @@ back (1.1 to 1.8 times the throughput, never more than the idle time) is our est
 
 from __future__ import annotations
 
-from rules.activity import cpu_pct, used_gpus
+from rules.activity import cpu_pct, first_step_end_seconds, used_gpus
 from rules.bottleneck import patience_parameters
 from rules.category import GPU
 from rules.evidence import after, within
@@ -75,7 +75,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     if reason := unfit(numbers):
         return reason
     run_seconds = numbers.known("run_seconds") or 0.0
-    needed = needed_seconds(values, run_seconds)
+    needed = needed_seconds(values, numbers)
     judged = _judged(numbers, needed)
     if not judged:
         return Verdict("insufficient_data", _what_lacks(numbers, needed))
@@ -153,7 +153,7 @@ def _gpu_numbers(
     length, busy = values["window_seconds"], node.gpu_busy_pct(number)
     tables = [window_percentiles(node, each, length, {"p95": 95}) for each in (busy, used)]
     gpu_p95, memory_p95 = (float(t["p95"].median()) if len(t) else None for t in tables)
-    work = after(busy, node.warm_up_end_seconds())
+    work = after(busy, first_step_end_seconds(node))
     measured: dict[str, float | None] = {"gpu_p95_pct": gpu_p95, "gpu_memory_p95_pct": memory_p95}
     if work is None:
         return measured, None
@@ -168,7 +168,7 @@ RULE = Rule(
     id="batch_size",
     title="Batch too small for the GPU",
     category=GPU,
-    version=2,
+    version=3,
     needs=("gpu*.busy_pct",),
     parameters=(
         Parameter(

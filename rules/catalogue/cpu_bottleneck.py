@@ -67,7 +67,7 @@ RULE = Rule(
     id="cpu_bottleneck",
     title="CPU bottleneck",
     category=DATA,
-    version=2,
+    version=3,
     needs=("gpu*.busy_pct", "host.cpu_busy_pct|cpu*.busy_pct|tree.cpu_seconds_total"),
     parameters=(
         Parameter(

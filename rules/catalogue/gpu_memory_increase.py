@@ -1,9 +1,9 @@
 """Used GPU memory rises steadily during the run, as a leak does.
 
 ## What it checks
-For each GPU, the used memory as a share of its size, from after warm-up and a first minute (5 % of
-a short run) to the last step. That time is cut into twenty equal parts (10 to 300 s). Two figures
-count: the rise from the first part to the last, and how steadily the parts rise (their rank
+For each GPU, the used memory as a share of its size, from after the first step and a first minute
+(5 % of a short run) to the last step. That time is cut into twenty equal parts (10 to 300 s). Two
+figures count: the rise from the first part to the last, and how steadily the parts rise (their rank
 correlation with time).
 
 ## Why it costs money
@@ -44,7 +44,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from rules.activity import working
+from rules.activity import first_step_end_seconds, working
 from rules.bottleneck import patience_parameters
 from rules.category import GPU
 from rules.checkpoints import checkpoint_spans
@@ -52,7 +52,7 @@ from rules.evidence import within
 from rules.frame import NodeFrame, RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.sagemaker_statistics import gpu_memory_table
-from rules.windows import needed_seconds
+from rules.windows import needed_seconds, start_up
 
 PARTS, FEWEST_PARTS = 20, 8
 SHORTEST_PART_SECONDS, LONGEST_PART_SECONDS = 10.0, 300.0
@@ -60,7 +60,7 @@ SETTLING_SECONDS, SETTLING_SHARE = 60.0, 0.05
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
-    numbers: dict[str, float | None] = {
+    numbers = start_up(frame) | {
         "run_seconds": frame.duration_seconds,
         "unsaved_seconds": _unsaved_seconds(frame),
     }
@@ -84,8 +84,10 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 def judge(numbers: Numbers, values: Values) -> Verdict:
     if not (numbers.known("gpus_count") or 0.0):
         return Verdict("not_applicable", "The run was given no GPU.")
+    if numbers.known("has_begun") == 0:
+        return Verdict("insufficient_data", "No GPU has been used so far.")
     run = numbers.known("run_seconds") or 0.0
-    needed, seen = needed_seconds(values, run), numbers.by_entity("seen_seconds")
+    needed, seen = needed_seconds(values, numbers), numbers.by_entity("seen_seconds")
     rises = {g: rise for g, rise in _rises(numbers).items() if seen.get(g, 0.0) >= needed}
     if not rises:
         needs = f"{needed:.0f} s of used GPU memory, as a share of its size"
@@ -147,7 +149,7 @@ def _parts(
     node: NodeFrame, used_pct: pd.Series[float], resolution_seconds: float
 ) -> tuple[pd.Series[float], float]:
     """The mean of each equal part by its start, and the known seconds of all parts."""
-    begin, end = node.warm_up_end_seconds(), float(used_pct.index[-1])
+    begin, end = first_step_end_seconds(node), float(used_pct.index[-1])
     begin += min(SETTLING_SECONDS, SETTLING_SHARE * max(end - begin, 0.0))
     rest = used_pct[used_pct.index >= begin]
     span = end - begin + resolution_seconds
@@ -181,7 +183,7 @@ RULE = Rule(
     id="gpu_memory_increase",
     title="GPU memory keeps growing",
     category=GPU,
-    version=1,
+    version=2,
     needs=("gpu*.memory_used_bytes",),
     parameters=(
         Parameter(

@@ -81,7 +81,7 @@ RULE = Rule(
     id="io_bottleneck",
     title="I/O bottleneck",
     category=DATA,
-    version=2,
+    version=3,
     needs=("gpu*.busy_pct", "|".join(("host.cpu_iowait_pct", *PRESSURES))),
     parameters=(
         Parameter(

@@ -88,7 +88,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
             return Verdict("insufficient_data", "Missing: the utilisation of some GPUs.")
         return Verdict("not_applicable", "Only one GPU was used: see unused_gpus.")
     run = numbers.known("run_seconds") or 0.0
-    seen, needed = numbers.known("seen_seconds") or 0.0, needed_seconds(values, run)
+    seen, needed = numbers.known("seen_seconds") or 0.0, needed_seconds(values, numbers)
     apart, difference = numbers.known("distance"), numbers.known("difference_pct")
     if apart is None or difference is None or seen < needed:
         has = f"{seen:.0f} s of work with both GPUs known, {needed:.0f} s needed"
@@ -140,7 +140,7 @@ RULE = Rule(
     id="load_balancing",
     title="Uneven load across GPUs",
     category=GPU,
-    version=2,
+    version=3,
     needs=("gpu*.busy_pct",),
     parameters=(
         Parameter(

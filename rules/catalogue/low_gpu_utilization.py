@@ -12,8 +12,11 @@ A GPU costs the same busy or idle, and it is most of the machine's price.
 
 ## When it fires
 When at least one GPU with enough evidence is unused, low or fluctuating. It needs
-`patience_seconds` of known samples after warm-up, or `patience_share_pct` of a short run, and never
-less than 20 s. The windows of evidence are those whose own percentiles are below 70 % or 10 %.
+`patience_seconds` of known samples after the first step (without steps: the first use of a GPU), or
+`patience_share_pct` of a short run, and never less than 20 s. A running run that reports no steps
+needs the whole `patience_seconds`, because it may still be starting up. As long as it has used no
+GPU, nothing is judged. The windows of evidence are those whose own percentiles are below 70 % or
+10 %.
 
 ## When it is wrong
 Utilisation is the share of time in which at least one kernel ran, not how full the GPU was: a high
@@ -34,9 +37,9 @@ samples come once a minute. `patience_share_pct` lets short runs be judged.
 
 ## Sources
 SageMaker Debugger's LowGPUUtilization: threshold_p95 70, threshold_p5 10, window 500, patience
-1000. Differences: warm-up (before the first step or the first use of a GPU) is left out, where
-SageMaker counts it; a GPU that was never used is "unused", where SageMaker calls it low; each
-window counts once, where SageMaker counts the last window again at each scan; utilisation that
+1000. Differences: warm-up (the first step and before, or before the first use of a GPU) is left
+out, where SageMaker counts it; a GPU that was never used is "unused", where SageMaker calls it low;
+each window counts once, where SageMaker counts the last window again at each scan; utilisation that
 can't be read (MIG) is unknown. "Unused" at 2 %: Princeton's GPU reports. What a fix gives back (0.3
 to 0.7 of the idle time, 0.5 to 1 for an unused GPU) is our estimate.
 """
@@ -45,21 +48,21 @@ from __future__ import annotations
 
 import pandas as pd
 
-from rules.activity import UNUSED_PCT
+from rules.activity import UNUSED_PCT, first_step_end_seconds
 from rules.category import GPU
 from rules.evidence import after, percentile, within
 from rules.frame import NodeFrame, RunFrame
 from rules.intervals import merged
 from rules.parameter import SAGEMAKER_SAMPLE_SECONDS
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
-from rules.windows import needed_seconds, window_percentiles
+from rules.windows import needed_seconds, start_up, window_percentiles
 
 EVIDENCE_P95_PCT, EVIDENCE_P5_PCT = 70.0, 10.0
 RECOVERABLE = {"low": (0.3, 0.7), "fluctuating": (0.3, 0.7), "unused": (0.5, 1.0)}
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
-    numbers: dict[str, float | None] = {"run_seconds": frame.duration_seconds, "gpus_count": 0.0}
+    numbers = start_up(frame) | {"run_seconds": frame.duration_seconds, "gpus_count": 0.0}
     windows: list[Window] = []
     for node in frame.nodes.values():
         gpus = node.allocated_gpus()
@@ -79,12 +82,14 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     count = numbers.known("gpus_count") or 0.0
     if count <= 0:
         return Verdict("not_applicable", "The run was given no GPU.")
+    if numbers.known("has_begun") == 0:
+        return Verdict("insufficient_data", "No GPU has been used so far.")
     kinds = _kinds(numbers, values)
     if bad := {gpu: kind for gpu, kind in kinds.items() if kind != "well used"}:
         return _fired(numbers, bad, count)
     if len(kinds) < count:
         unjudged = f"{count - len(kinds):.0f} of {count:.0f} GPUs"
-        needed = needed_seconds(values, numbers.known("run_seconds") or 0.0)
+        needed = needed_seconds(values, numbers)
         problem = f"the utilisation of {unjudged} is unknown, or known for less than {needed:.0f} s"
         return Verdict("insufficient_data", f"Not enough data: {problem} after warm-up.")
     lowest = min(numbers.by_entity("p95_pct").values(), default=0.0)
@@ -93,7 +98,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 
 def _kinds(numbers: Numbers, values: Values) -> dict[str, str]:
     """How each GPU with enough evidence was used, by entity."""
-    needed = needed_seconds(values, numbers.known("run_seconds") or 0.0)
+    needed = needed_seconds(values, numbers)
     p99, p95 = numbers.by_entity("whole_run_p99_pct"), numbers.by_entity("p95_pct")
     p5, seen = numbers.by_entity("p5_pct"), numbers.by_entity("seen_seconds")
     kinds = {}
@@ -168,7 +173,7 @@ def _gpu_numbers(
 ) -> dict[str, float | None]:
     """The GPU's percentiles, known and idle seconds; None: its utilisation is unknown."""
     busy = node.gpu_busy_pct(number)
-    work = after(busy, node.warm_up_end_seconds())
+    work = after(busy, first_step_end_seconds(node))
     if busy is None or work is None:
         names = ("p95_pct", "p5_pct", "whole_run_p99_pct", "seen_seconds", "idle_seconds")
         return dict.fromkeys(names)
@@ -192,7 +197,7 @@ RULE = Rule(
     id="low_gpu_utilization",
     title="Low GPU utilisation",
     category=GPU,
-    version=2,
+    version=3,
     needs=("gpu*.busy_pct",),
     parameters=(
         Parameter(
