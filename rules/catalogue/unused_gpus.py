@@ -1,8 +1,9 @@
-"""The run was given GPUs that it never used.
+"""The run was given GPUs that it never used, or no longer uses.
 
 ## What it checks
 The 99th percentile of each allocated GPU's utilisation over the whole run: a GPU with at most
-`unused_pct` is unused.
+`unused_pct` is unused. And the same over the last `recent_seconds`: a GPU that worked once and has
+been idle ever since is no longer used, however busy it was on the whole.
 
 ## Why it costs money
 A GPU costs the same used or not, and the machine's price includes all of them.
@@ -10,10 +11,12 @@ A GPU costs the same used or not, and the machine's price includes all of them.
 ## When it fires
 When some GPUs are unused while another one is in use (a 99th percentile above 10 %), and both are
 known for `minimum_seconds`; in a running run, counted from the first use of any GPU. If no GPU is
-in use, it fires after the end of the run.
+in use, it fires after the end of the run. A GPU that is no longer used fires while another one
+still is; if all are idle, `hung` or `idle_tail` judge the run.
 
 ## When it is wrong
-A GPU that is reserved for a late phase (evaluation, export) looks unused until then. Utilisation
+A GPU that is reserved for a late phase (evaluation, export) looks unused until then. One that only
+holds memory for the others is unused but needed: the finding says how much it holds. Utilisation
 that can't be read (MIG) is unknown, not unused.
 
 ## How to fix it
@@ -22,24 +25,34 @@ machine with fewer GPUs. If no GPU is used, check that the framework finds CUDA,
 without GPUs.
 
 ## Parameters
-`unused_pct` defines unused; `minimum_seconds` is how long utilisation must be known.
+`unused_pct` defines unused; `minimum_seconds` is how long utilisation must be known;
+`recent_seconds` is how long a GPU must have been idle to be no longer used.
 
 ## Sources
 2 %: Princeton's GPU reports. A study of Perlmutter found that 12 % of its jobs on four GPUs used
-only one. SageMaker has no such rule: there an unused GPU is a CPU bottleneck or a small batch.
-`low_gpu_utilization` names unused GPUs as well; their waste is the same time and is counted once.
-That half to all of the time can be given back is our estimate: machines come in fixed sizes.
+only one. One hour: Princeton's Job Defense Shield warns of GPUs at 0 % after 60 minutes; a mean
+over the whole job never shows a GPU that has stopped (its users' report). SageMaker has no such
+rule: there an unused GPU is a CPU bottleneck or a small batch. `low_gpu_utilization` names unused
+GPUs as well; their waste is the same time and is counted once. That half to all of the time can be
+given back is our estimate: machines come in fixed sizes.
 """
 
 from __future__ import annotations
 
+import pandas as pd
+
 from rules.activity import UNUSED_PCT, gpu_table
 from rules.category import GPU
 from rules.evidence import percentile, within
-from rules.frame import GPU_IN_USE_PCT, RunFrame
+from rules.frame import GPU_IN_USE_PCT, NodeFrame, RunFrame
+from rules.idle import mostly
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 1.0
+HELD_BYTES = 2**30
+"""More memory in use than a driver and an idle process take (ours)."""
+KNOWN_SHARE = 0.8
+"""Of the last `recent_seconds`, to call a GPU idle in them."""
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
@@ -50,16 +63,19 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
         "gpus_count": float(sum(len(n.allocated_gpus()) for n in frame.nodes.values())),
     }
     windows = []
+    since = None if frame.final else began
     for node in frame.nodes.values():
         table = gpu_table(node)
         for number in table.columns:
-            entity, busy = f"{node.key}/gpu{number}", table[number].dropna()
-            from_start = frame.final or began is None
-            since = busy if from_start else busy[busy.index >= began]
-            numbers[f"p99_pct@{entity}"] = percentile(busy, 99)
-            numbers[f"seen_seconds@{entity}"] = len(since) * frame.resolution_seconds
-            if (percentile(busy, 99) or 0.0) <= values["unused_pct"]:
+            busy, entity = table[number].dropna(), f"{node.key}/gpu{number}"
+            measured = _gpu_numbers(busy, frame, values, since)
+            measured["held_bytes"] = _held_bytes(node, int(str(number)))
+            numbers |= {f"{name}@{entity}": value for name, value in measured.items()}
+            if (measured["p99_pct"] or 0.0) <= values["unused_pct"]:
                 windows.append(Window(0.0, frame.duration_seconds, entity))
+            elif idle := measured["idle_seconds"]:
+                end = frame.duration_seconds
+                windows.append(Window(max(end - idle, 0.0), end, entity))
     return Numbers(numbers, tuple(windows))
 
 
@@ -73,13 +89,23 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     in_use = [gpu for gpu, pct in p99.items() if pct > GPU_IN_USE_PCT]
     if unused and not in_use:
         return _none_in_use(numbers, known, unused, count)
-    if not unused and len(known) < count:
+    stopped = _stopped(numbers, values)
+    if not unused and not stopped and len(known) < count:
         needed = f"{values['minimum_seconds']:.0f} s"
         few = f"the utilisation of only {len(known)} of {count:.0f} GPUs is known for {needed}"
         return Verdict("insufficient_data", f"Not enough data: {few}.")
-    if not unused:
+    if not unused and not stopped:
         return Verdict("passed", f"All {count:.0f} GPUs were used.")
-    return _fired(numbers, len(unused), count)
+    return _fired(numbers, unused, stopped, count)
+
+
+def _stopped(numbers: Numbers, values: Values) -> dict[str, float]:
+    """The idle seconds of each GPU that is no longer used, while another one is."""
+    p99, recent = numbers.by_entity("p99_pct"), numbers.by_entity("recent_p99_pct")
+    if not any(pct > GPU_IN_USE_PCT for pct in recent.values()):
+        return {}
+    idle = numbers.by_entity("idle_seconds")
+    return {g: s for g, s in idle.items() if s > 0 and p99.get(g, 0.0) > values["unused_pct"]}
 
 
 def _none_in_use(
@@ -90,25 +116,79 @@ def _none_in_use(
         return Verdict("insufficient_data", "No GPU has been used so far.")
     if len(known) < count:
         return Verdict("insufficient_data", "Missing: the utilisation of some GPUs.")
-    return _fired(numbers, len(unused), count)
+    return _fired(numbers, unused, {}, count)
 
 
-def _fired(numbers: Numbers, unused: int, count: float) -> Verdict:
+def _fired(numbers: Numbers, unused: list[str], stopped: dict[str, float], count: float) -> Verdict:
     run = numbers.known("run_seconds") or 0.0
-    share = unused / max(count, float(unused))
-    every = unused >= count
-    advice = "Start one process per GPU, or use a machine with fewer GPUs."
+    whole = max(count, float(len(unused) + len(stopped)))
+    share = len(unused) / whole
+    wasted = within(share * run + sum(min(s, run) for s in stopped.values()) / whole, run)
     return Verdict(
         "fired",
-        f"{unused} of {count:.0f} GPUs were never used.",
-        advice="Check that the framework finds the GPUs, or use a machine without GPUs."
-        if every
-        else advice,
-        waste_seconds_low=within(RECOVERABLE_LOW * share * run, run),
-        waste_seconds_high=within(RECOVERABLE_HIGH * share * run, run),
-        severity="high" if share >= 0.5 else "medium",
+        _summary(numbers, unused, stopped, count),
+        advice=_advice(numbers, unused, stopped, count),
+        waste_seconds_low=RECOVERABLE_LOW * wasted,
+        waste_seconds_high=RECOVERABLE_HIGH * wasted,
+        severity="high" if 2 * wasted >= run else "medium",
         dedupe_key="unused_gpus",
     )
+
+
+def _summary(numbers: Numbers, unused: list[str], stopped: dict[str, float], count: float) -> str:
+    parts = [f"{len(unused)} of {count:.0f} GPUs were never used."] if unused else []
+    if stopped:
+        least = f"{min(stopped.values()) / 3600:.1f} h"
+        names = ", ".join(sorted(stopped))
+        parts.append(f"{len(stopped)} of {count:.0f} GPUs idle for the last {least}: {names}.")
+    if held := _held(numbers, [*unused, *stopped]):
+        gib = max(held.values()) / 2**30
+        parts.append(f"They hold up to {gib:.1f} GiB of memory: {', '.join(sorted(held))}.")
+    return " ".join(parts)
+
+
+def _advice(numbers: Numbers, unused: list[str], stopped: dict[str, float], count: float) -> str:
+    if _held(numbers, [*unused, *stopped]):
+        return "Give them work, or find out first what needs their memory: it must fit elsewhere."
+    if len(unused) >= count:
+        return "Check that the framework finds the GPUs, or use a machine without GPUs."
+    if not unused:
+        return "Find out why their processes stopped, or do the rest on a machine with fewer GPUs."
+    return "Start one process per GPU, or use a machine with fewer GPUs."
+
+
+def _held(numbers: Numbers, gpus: list[str]) -> dict[str, float]:
+    """The memory in use on each of the GPUs that isn't empty."""
+    held = numbers.by_entity("held_bytes")
+    return {gpu: held[gpu] for gpu in gpus if held.get(gpu, 0.0) > HELD_BYTES}
+
+
+def _gpu_numbers(
+    busy: pd.Series[float], frame: RunFrame, values: Values, since: float | None
+) -> dict[str, float | None]:
+    judged = busy if since is None else busy[busy.index >= since]
+    step, length = frame.resolution_seconds, values["recent_seconds"]
+    recent = busy[busy.index >= frame.duration_seconds - length]
+    is_known = frame.duration_seconds > length and len(recent) * step >= KNOWN_SHARE * length
+    p99 = percentile(recent, 99) if is_known else None
+    idles = p99 is not None and p99 <= values["unused_pct"]
+    return {
+        "p99_pct": percentile(busy, 99),
+        "seen_seconds": len(judged) * step,
+        "recent_p99_pct": p99,
+        "idle_seconds": _idle_seconds(busy, frame, values["unused_pct"]) if idles else 0.0,
+    }
+
+
+def _idle_seconds(busy: pd.Series[float], frame: RunFrame, unused_pct: float) -> float:
+    """From its last use to the end; blips don't count."""
+    used = busy.index[mostly(busy > unused_pct).to_numpy(dtype=bool)]
+    last = float(used[-1]) + frame.resolution_seconds if len(used) else 0.0
+    return max(frame.duration_seconds - last, 0.0)
+
+
+def _held_bytes(node: NodeFrame, number: int) -> float | None:
+    return percentile(node.series(f"gpu{number}.memory_used_bytes"), 50)
 
 
 def _first_uses(frame: RunFrame) -> list[float]:
@@ -120,7 +200,7 @@ RULE = Rule(
     id="unused_gpus",
     title="Unused GPUs",
     category=GPU,
-    version=2,
+    version=3,
     needs=("gpu*.busy_pct",),
     parameters=(
         Parameter(
@@ -134,6 +214,18 @@ RULE = Rule(
             measured=True,
         ),
         Parameter("minimum_seconds", "s", 300, 20, 86_400, "Least known time to judge", "ours"),
+        Parameter(
+            "recent_seconds",
+            "s",
+            3600,
+            300,
+            604_800,
+            "No longer used after idling for this long",
+            "JDS, 60 min",
+            measured=True,
+            save=1800,
+            safe=7200,
+        ),
     ),
     measure=measure,
     judge=judge,

@@ -67,6 +67,45 @@ def test_it_shows_each_unused_gpu_over_the_whole_run() -> None:
     assert [(w.entity, w.end_seconds) for w in windows] == [("n1/gpu1", 600), ("n1/gpu2", 600)]
 
 
+HOURS = np.arange(6 * 360)
+"""Six hours in samples of 10 s."""
+
+
+def stops_after(hours: float, *others: float, memory: float = 0.0) -> RunFrame:
+    """A GPU that works for so many hours of six, beside others."""
+    columns: dict[str, Any] = {"gpu0__busy_pct": np.where(360 * hours > HOURS, 95.0, 0.0)}
+    columns["gpu0__memory_used_bytes"] = memory * f.GIB
+    columns |= {f"gpu{n}__busy_pct": busy for n, busy in enumerate(others, 1)}
+    series = f.samples(6 * 3600, resolution=10, **columns)
+    node = f.node(series=series, of=f.hardware(gpus=1 + len(others)))
+    return f.run(node, duration=6 * 3600, resolution=10)
+
+
+@pytest.mark.parametrize("final", [True, False])
+@pytest.mark.parametrize(
+    ("hours", "state"), [(0.5, "fired"), (3, "fired"), (4.9, "fired"), (5.1, "passed")]
+)
+def test_a_gpu_that_worked_once_is_judged_by_the_last_hour(
+    hours: float, state: str, final: bool
+) -> None:
+    verdict = judged(RULE, replace(stops_after(hours, 95.0, 95.0), final=final)).verdict
+    assert verdict.state == state
+    if state == "fired":
+        assert f"idle for the last {6 - hours:.1f} h: n1/gpu0" in verdict.summary
+        assert verdict.waste_seconds_high == pytest.approx((6 - hours) * 1200, abs=10)
+
+
+def test_if_all_gpus_have_stopped_it_is_for_other_rules_to_say() -> None:
+    assert judged(RULE, stops_after(3)).verdict.state == "passed"
+
+
+@pytest.mark.parametrize(("held", "removes"), [(0.3, True), (12.0, False)])
+def test_a_gpu_whose_memory_is_needed_is_not_removed(held: float, removes: bool) -> None:
+    verdict = judged(RULE, stops_after(3, 95.0, memory=held)).verdict
+    assert ("fewer GPUs" in verdict.advice) == removes
+    assert ("12.0 GiB" in verdict.summary) != removes
+
+
 def set_up(world: World, factor: float) -> None:
     """A GPU whose 99th percentile is at most 2 %."""
     number, world.gpus = world.gpus, world.gpus + 1
