@@ -13,6 +13,8 @@ from rules.frame import NodeFrame
 UNUSED_PCT = 2.0
 """A GPU whose 99th percentile is at most this was never used (Princeton's GPU reports)."""
 _CORE_BUSY = re.compile(r"cpu\d+\.busy_pct")
+LONG_STEP_SECONDS = 10.0
+"""A shorter first step changes no verdict by being counted (ours)."""
 
 
 def has_part(node: NodeFrame) -> bool:
@@ -102,13 +104,14 @@ def work_began(node: NodeFrame) -> bool:
 
 
 def first_step_end_seconds(node: NodeFrame) -> float:
-    """The end of the first training step, which often includes compilation; else of warm-up."""
-    train = node.steps[node.steps["phase"] == "train"]
-    starts = train["start_seconds"].dropna()
-    if not len(starts):
+    """The end of the first training step if it is long, as with compilation; else of warm-up."""
+    is_train = (node.steps["phase"] == "train").to_numpy(dtype=bool)
+    columns = ("start_seconds", "duration_seconds")
+    starts, lengths = (node.steps[name].to_numpy(dtype=float)[is_train] for name in columns)
+    if not np.isfinite(starts).any():
         return node.warm_up_end_seconds()
-    first = train.loc[starts.idxmin()]
-    return float(first["start_seconds"] + np.nan_to_num(first["duration_seconds"]))
+    first = int(np.nanargmin(starts))
+    return float(starts[first] + (lengths[first] if lengths[first] >= LONG_STEP_SECONDS else 0.0))
 
 
 def working(node: NodeFrame, series: pd.Series[float] | None) -> pd.Series[float] | None:

@@ -137,14 +137,17 @@ def _together(frame: RunFrame, silent: list[Window] | None) -> pd.DataFrame | No
     if len(known) == 1:
         return known[0]
     both = pd.concat(known, axis=1, keys=range(len(known))).dropna().astype(bool)
-    each = {name: both.xs(name, axis=1, level=1) for name in ("still", "spins", "polls")}
     return pd.DataFrame(
         {
-            "still": each["still"].all(axis=1),
-            "spins": each["spins"].any(axis=1),
-            "polls": each["polls"].any(axis=1),
+            "still": _of_nodes(both, "still").all(axis=1),
+            "spins": _of_nodes(both, "spins").any(axis=1),
+            "polls": _of_nodes(both, "polls").any(axis=1),
         }
     )
+
+
+def _of_nodes(flags: pd.DataFrame, name: str) -> pd.DataFrame:
+    return flags.loc[:, flags.columns.get_level_values(1) == name]
 
 
 def _at_work(node: NodeFrame, frame: RunFrame, silent: list[Window] | None) -> pd.Series[bool]:

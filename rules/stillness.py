@@ -155,7 +155,7 @@ def _little_power(
         return None
     working = power[at_work.reindex(power.index, fill_value=False)]
     share = SPIN_POWER_SHARE if len(working) else SPIN_POWER_SHARE_WITHOUT_STEPS
-    low = float(_rolled(power, FLAT_SECONDS, step_seconds).median().min())
+    low = float(_rolled(power, FLAT_SECONDS, step_seconds, "median").min())
     high = float(np.median(working)) if len(working) else float(np.percentile(power, 99))
     if high - low < LEAST_POWER_SPAN_WATTS:
         return None
@@ -200,11 +200,11 @@ def _traffic_moves(node: NodeFrame, frame: RunFrame, window: Window) -> pd.Serie
     step = frame.resolution_seconds
     own = _part(bytes_per_second(node, OWN_TRAFFIC, step), window, step)
     if own is not None:
-        return _rolled(own, TRAFFIC_SECONDS, step).mean() > OWN_BYTES_PER_SECOND
+        return _rolled(own, TRAFFIC_SECONDS, step, "mean") > OWN_BYTES_PER_SECOND
     whole = _part(bytes_per_second(node, MACHINE_TRAFFIC, step), window, step)
     if whole is None:
         return None
-    return _rolled(whole, TRAFFIC_SECONDS, step).mean() > MACHINE_BYTES_PER_SECOND
+    return _rolled(whole, TRAFFIC_SECONDS, step, "mean") > MACHINE_BYTES_PER_SECOND
 
 
 def _network_moves(node: NodeFrame, frame: RunFrame, window: Window) -> pd.Series[bool] | None:
@@ -216,7 +216,7 @@ def _network_moves(node: NodeFrame, frame: RunFrame, window: Window) -> pd.Serie
     traffic = _part(bytes_per_second(node, NETWORK, step), window, step)
     if traffic is None:
         return None
-    return _rolled(traffic, TRAFFIC_SECONDS, step).mean() > MACHINE_BYTES_PER_SECOND
+    return _rolled(traffic, TRAFFIC_SECONDS, step, "mean") > MACHINE_BYTES_PER_SECOND
 
 
 def _is_suspended(node: NodeFrame, window: Window) -> pd.Series[bool] | None:
@@ -237,8 +237,8 @@ def _polling_moves(node: NodeFrame, frame: RunFrame, window: Window) -> list[pd.
     cores = _part(own_cores(node, step), window, step)
     if cores is None:
         return []
-    level = _rolled(cores, FLAT_SECONDS, step).mean()
-    far = (level - _rolled(level, LEVEL_SECONDS, step).median()).abs() > FLAT_CORES * ranks(node)
+    level = _rolled(cores, FLAT_SECONDS, step, "mean")
+    far = (level - _rolled(level, LEVEL_SECONDS, step, "median")).abs() > FLAT_CORES * ranks(node)
     polls = mostly(cores > _rest_cores(node))
     found = [mostly(far) & polls]
     memory = _part(own_memory_bytes(node), window, step)
@@ -248,15 +248,16 @@ def _polling_moves(node: NodeFrame, frame: RunFrame, window: Window) -> list[pd.
 
 
 def _memory_moves(memory: pd.Series[float], step_seconds: float) -> pd.Series[bool]:
-    smooth = _rolled(memory, STEADY_SECONDS, step_seconds).median()
-    around = _rolled(smooth, LEVEL_SECONDS, step_seconds)
-    allowed = (STEADY_SHARE * memory).clip(lower=STEADY_BYTES)
-    return around.max() - around.min() > allowed
+    smooth = _rolled(memory, STEADY_SECONDS, step_seconds, "median")
+    high, low = (_rolled(smooth, LEVEL_SECONDS, step_seconds, how) for how in ("max", "min"))
+    return high - low > (STEADY_SHARE * memory).clip(lower=STEADY_BYTES)
 
 
 def _rolled(
-    series: pd.Series[float], seconds: float, step_seconds: float
-) -> pd.core.window.Rolling[pd.Series[float]]:
-    """Centred windows of so many seconds; of the known ticks within them at the ends."""
+    series: pd.Series[float], seconds: float, step_seconds: float, how: str
+) -> pd.Series[float]:
+    """Over centred windows of so many seconds; of the known ticks within them at the ends."""
     count = max(round(seconds / step_seconds), 1)
-    return series.rolling(count, center=True, min_periods=1)
+    rolling = series.rolling(count, center=True, min_periods=1)
+    rolled: pd.Series[float] = getattr(rolling, how)()
+    return rolled

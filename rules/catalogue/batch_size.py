@@ -14,6 +14,9 @@ When all three percentiles of at least one GPU are below `cpu_threshold_p95`, `g
 and `gpu_memory_threshold_p95`. It needs `patience_seconds` of known samples after warm-up, or
 `patience_share_pct` of a short run, and never less than 20 s.
 
+A first step of 10 s and more is warm-up, because it compiles. A running run that has reported no
+other step may still be starting up: it needs the whole `patience_seconds`.
+
 ## When it is wrong
 Frameworks that reserve all memory at once (TensorFlow, JAX) look full whatever the batch size. A
 loop that waits for data looks the same; if the wait is measured and large, the finding says so, and

@@ -13,6 +13,9 @@ enough.
 When bottlenecks are more than `threshold` percent of the time for which both are known. It needs
 `patience_seconds` of such time, or `patience_share_pct` of a short run, and never less than 20 s.
 
+A first step of 10 s and more is warm-up, because it compiles. A running run that has reported no
+other step may still be starting up: it needs the whole `patience_seconds`.
+
 ## When it is wrong
 A single thread that delays the GPUs while the other cores are
 idle is not seen here, since more cores wouldn't help; `input_bound` sees that wait. If others use

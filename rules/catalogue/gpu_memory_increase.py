@@ -1,7 +1,7 @@
 """Used GPU memory rises steadily during the run, as a leak does.
 
 ## What it checks
-For each GPU, the used memory as a share of its size, from after the first step and a first minute
+For each GPU, the used memory as a share of its size, from after warm-up and a first minute
 (5 % of a short run) to the last step. That time is cut into twenty equal parts (10 to 300 s). Two
 figures count: the rise from the first part to the last, and how steadily the parts rise (their rank
 correlation with time).
@@ -14,6 +14,9 @@ computed again.
 When a GPU's rise is more than `increase` percentage points and its rank correlation with time is at
 least `steadiness`. It needs eight known parts and `patience_seconds` of known samples, or
 `patience_share_pct` of a short run.
+
+A first step of 10 s and more is warm-up, because it compiles. A running run that has reported no
+other step may still be starting up: it needs the whole `patience_seconds`.
 
 ## When it is wrong
 A caching allocator (PyTorch's) grows with the largest batch so far and then stays: one rise, not a

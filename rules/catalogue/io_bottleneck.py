@@ -14,6 +14,9 @@ The GPUs are most of the machine's price, and they wait for a disk that costs a 
 When bottlenecks are more than `threshold` percent of the time for which both are known. It needs
 `patience_seconds` of such time, or `patience_share_pct` of a short run, and never less than 20 s.
 
+A first step of 10 s and more is warm-up, because it compiles. A running run that has reported no
+other step may still be starting up: it needs the whole `patience_seconds`.
+
 ## When it is wrong
 I/O wait is idle time of a core on which a task waits for a disk. On a machine with many cores two
 waiting readers are a few percent, and if the other cores compute, the wait disappears. PSI has

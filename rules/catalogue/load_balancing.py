@@ -13,6 +13,9 @@ When the distance is more than `threshold` and the means differ by at least `min
 points. It needs `patience_seconds` of known samples of both, or `patience_share_pct` of a short
 run, and never less than 20 s.
 
+A first step of 10 s and more is warm-up, because it compiles. A running run that has reported no
+other step may still be starting up: it needs the whole `patience_seconds`.
+
 ## When it is wrong
 Utilisation is the share of time in which a kernel ran. A GPU that waits for the others inside a
 collective operation looks busy, so a straggler may stay hidden. A pipeline with stages of unequal

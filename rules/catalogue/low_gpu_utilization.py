@@ -12,11 +12,11 @@ A GPU costs the same busy or idle, and it is most of the machine's price.
 
 ## When it fires
 When at least one GPU with enough evidence is unused, low or fluctuating. It needs
-`patience_seconds` of known samples after the first step (without steps: the first use of a GPU), or
-`patience_share_pct` of a short run, and never less than 20 s. A running run that reports no steps
-needs the whole `patience_seconds`, because it may still be starting up. As long as it has used no
-GPU, nothing is judged. The windows of evidence are those whose own percentiles are below 70 % or
-10 %.
+`patience_seconds` of known samples after warm-up (the start of the first step, or its end if it
+takes 10 s and more; without steps the first use of a GPU), or `patience_share_pct` of a short run,
+and never less than 20 s. A running run that reports no steps needs the whole `patience_seconds`,
+because it may still be starting up. As long as it has used no GPU, nothing is judged. The windows
+of evidence are those whose own percentiles are below 70 % or 10 %.
 
 ## When it is wrong
 Utilisation is the share of time in which at least one kernel ran, not how full the GPU was: a high
