@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from rules.frame import NodeFrame, RunFrame
+from rules.materiality import held_to_floor
 from rules.registry import all_rules
 from rules.rule import Numbers, Rule, Values, Verdict, values_hash
 
@@ -34,16 +35,18 @@ def evaluate(
     frame: RunFrame,
     parameters: Mapping[str, Values],
     rules: Iterable[Rule] | None = None,
+    run_usd: float | None = None,
 ) -> list[Judgement]:
     """Judge a run by every rule, in the order of `rules` (default: the whole catalogue).
 
     Args:
         parameters: rule id -> the values that differ from the rule's defaults.
+        run_usd: the cost of the run, for the materiality floor; None: not known.
 
     A rule that raises, or has invalid parameters, becomes `insufficient_data` with the error.
     """
     chosen = all_rules().values() if rules is None else rules
-    return [_evaluate_one(rule, frame, parameters.get(rule.id, {})) for rule in chosen]
+    return [_evaluate_one(rule, frame, parameters.get(rule.id, {}), run_usd) for rule in chosen]
 
 
 def too_large(
@@ -61,17 +64,23 @@ def too_large(
 
 def _judged(rule: Rule, numbers: Numbers, overrides: Values) -> Judgement:
     values = rule.values(overrides)
-    return Judgement(rule.id, rule.version, values, numbers, _verdict(rule, numbers, values))
+    return Judgement(rule.id, rule.version, values, numbers, _verdict(rule, numbers, values, None))
 
 
-def judge_again(rule: Rule, numbers: Numbers, values: Values | None = None) -> Judgement:
+def judge_again(
+    rule: Rule, numbers: Numbers, values: Values | None = None, run_usd: float | None = None
+) -> Judgement:
     """Judge stored numbers with other parameters, without reading samples.
+
+    Args:
+        run_usd: the cost of the run; None: not known.
 
     Raises:
         ValueError: an unknown parameter or a value out of bounds.
     """
     complete = rule.values(values)
-    return Judgement(rule.id, rule.version, complete, numbers, _verdict(rule, numbers, complete))
+    verdict = _verdict(rule, numbers, complete, run_usd)
+    return Judgement(rule.id, rule.version, complete, numbers, verdict)
 
 
 def lacking(frame: RunFrame, needs: Iterable[str]) -> tuple[str, ...]:
@@ -79,7 +88,9 @@ def lacking(frame: RunFrame, needs: Iterable[str]) -> tuple[str, ...]:
     return tuple(need for need in needs if not any(_has(n, need) for n in frame.nodes.values()))
 
 
-def _evaluate_one(rule: Rule, frame: RunFrame, overrides: Values) -> Judgement:
+def _evaluate_one(
+    rule: Rule, frame: RunFrame, overrides: Values, run_usd: float | None
+) -> Judgement:
     values: Values = {}
     try:
         values = rule.values(overrides)
@@ -88,18 +99,20 @@ def _evaluate_one(rule: Rule, frame: RunFrame, overrides: Values) -> Judgement:
         if rule.awaits_end and not frame.final:
             lacks.append("the end of the run")
         missing = dict.fromkeys((*measured.missing, *lacks))
-        numbers = replace(measured, missing=tuple(missing))
+        measures = {"run_seconds": frame.duration_seconds, **measured.values}
+        numbers = replace(measured, values=measures, missing=tuple(missing))
     except Exception as error:
         verdict = _broken(rule, error)
         return Judgement(rule.id, rule.version, values, Numbers({}), verdict)
-    return Judgement(rule.id, rule.version, values, numbers, _verdict(rule, numbers, values))
+    verdict = _verdict(rule, numbers, values, run_usd)
+    return Judgement(rule.id, rule.version, values, numbers, verdict)
 
 
-def _verdict(rule: Rule, numbers: Numbers, values: Values) -> Verdict:
+def _verdict(rule: Rule, numbers: Numbers, values: Values, run_usd: float | None) -> Verdict:
     if numbers.known(_TOO_LARGE):
         return Verdict("insufficient_data", f"Too large to judge: {', '.join(numbers.missing)}.")
     try:
-        verdict = rule.judge(numbers, values)
+        verdict = held_to_floor(rule.judge(numbers, values), numbers, values, run_usd)
     except Exception as error:
         return _broken(rule, error)
     if numbers.missing and verdict.state in ("passed", "fired"):

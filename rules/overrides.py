@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from rules import materiality
 from rules.parameter import Parameter
 from rules.registry import all_rules
 from rules.rule import Rule
@@ -13,7 +14,8 @@ def parse_overrides(assignments: Iterable[str]) -> dict[str, dict[str, float]]:
     """Rule id -> parameter -> value, from `<rule id>.<parameter>=value` or SageMaker's notation.
 
     SageMaker's is `<RuleName>_<parameter>=value`, in any case, with values in SageMaker's units
-    (samples, minutes): `LowGPUUtilization_window=500` sets `window_seconds` to 250.
+    (samples, minutes): `LowGPUUtilization_window=500` sets `window_seconds` to 250. In place of a
+    rule's id, `materiality` sets the floor of all rules.
 
     Raises:
         ValueError: an unknown rule or parameter, or a value that isn't allowed.
@@ -23,11 +25,27 @@ def parse_overrides(assignments: Iterable[str]) -> dict[str, dict[str, float]]:
         name, equals, text = assignment.partition("=")
         if not equals:
             raise ValueError(f"{assignment!r} has no value: write name=value")
+        if (parameter := _shared(name.strip())) is not None:
+            of_all = overrides.setdefault(materiality.SHARED, {})
+            of_all[parameter.name] = parameter.checked(parameter.parsed(text))
+            continue
         rule, word = _rule_of(name.strip(), all_rules())
         parameter = _parameter_of(rule, word)
         of_rule = overrides.setdefault(rule.id, {})
         of_rule[parameter.name] = rule.values({word: parameter.parsed(text)})[parameter.name]
     return overrides
+
+
+def _shared(name: str) -> Parameter | None:
+    """The parameter of all rules that is meant; None: the name is one rule's."""
+    owner, _, word = name.partition(".")
+    if owner != materiality.SHARED:
+        return None
+    try:
+        return materiality.parameter(word)
+    except KeyError:
+        names = ", ".join(each.name for each in materiality.PARAMETERS)
+        raise ValueError(f"{owner} has no parameter {word!r}; it has {names}") from None
 
 
 def _rule_of(name: str, rules: Mapping[str, Rule]) -> tuple[Rule, str]:

@@ -7,8 +7,9 @@ import pkgutil
 from dataclasses import replace
 from functools import cache
 
-from rules import catalogue
+from rules import catalogue, materiality
 from rules.category import Category
+from rules.parameter import Parameter
 from rules.rule import Rule
 
 
@@ -19,7 +20,8 @@ def all_rules() -> dict[str, Rule]:
     for module_info in pkgutil.iter_modules(catalogue.__path__):
         module = importlib.import_module(f"{catalogue.__name__}.{module_info.name}")
         rule: Rule = module.RULE
-        rules[rule.id] = replace(rule, documentation=(module.__doc__ or "").strip())
+        documented = replace(rule, documentation=(module.__doc__ or "").strip())
+        rules[rule.id] = materiality.with_floor(documented)
     return dict(sorted(rules.items()))
 
 
@@ -29,6 +31,16 @@ def rules_by_category() -> dict[Category, list[Rule]]:
     categories = {rule.category for rule in rules}
     ordered = sorted(categories, key=lambda category: (category.position, category.id))
     return {each: [rule for rule in rules if rule.category == each] for each in ordered}
+
+
+def parameter_of(owner: str, name: str) -> Parameter:
+    """A parameter of a rule, or of all rules if the owner is `materiality.SHARED`.
+
+    Raises KeyError.
+    """
+    if owner == materiality.SHARED:
+        return materiality.parameter(name)
+    return all_rules()[owner].parameter(name)
 
 
 def title_of(rule_id: str) -> str:

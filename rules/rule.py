@@ -106,6 +106,8 @@ class Rule:
     judged on each new stretch alone. `run`: it needs the whole run so far."""
     awaits_end: bool = False
     """The verdict depends on the rest of the run: it can't fire before the end."""
+    reports_risk: bool = False
+    """It reports what may still be lost, not waste: the materiality floor doesn't apply."""
     may_stop: bool = False
     """The run may be stopped while the finding lasts, if its owner allows that."""
     sagemaker_name: str = ""

@@ -77,7 +77,8 @@ def analyse(run: StoredRun, stated: NodeFacts, preset: Preset, as_of: datetime) 
     uses = [_use(node) for node in timeline.nodes]
     book = PriceBook(bundled_prices())
     cost, measured = cost_of_run(uses, book), figures(frame)
-    judgements = engine.evaluate(frame, {})
+    run_usd = None if cost.total_usd is None else float(cost.total_usd)
+    judgements = engine.evaluate(frame, {}, run_usd=run_usd)
     return Report(
         run=run,
         timeline=timeline,

@@ -111,4 +111,5 @@ RULE = Rule(
     ),
     measure=measure,
     judge=judge,
+    reports_risk=True,
 )

@@ -97,5 +97,6 @@ RULE = Rule(
     ),
     measure=measure,
     judge=judge,
+    reports_risk=True,
     awaits_end=True,
 )

@@ -197,5 +197,6 @@ RULE = Rule(
     ),
     measure=measure,
     judge=judge,
+    reports_risk=True,
     sagemaker_name="GPUMemoryIncrease",
 )

@@ -153,5 +153,6 @@ RULE = Rule(
     ),
     measure=measure,
     judge=judge,
+    reports_risk=True,
     may_stop=True,
 )

@@ -65,7 +65,7 @@ GAPS = np.where(np.arange(600) % 2 == 0, 40.0, f.GAP)
         pytest.param(f.run(used(cpu=f.GAP)), "insufficient_data", id="no CPU"),
         pytest.param(f.run(used(gpu=f.GAP)), "insufficient_data", id="no GPU use"),
         pytest.param(f.run(f.node()), "not_applicable", id="no GPU"),
-        pytest.param(f.run(used(), duration=1e5), "fired", id="600 s of a long run"),
+        pytest.param(f.run(used(), duration=2e4), "fired", id="600 s of a long run"),
     ],
 )
 def test_it_judges(frame: RunFrame, state: str) -> None:

@@ -68,7 +68,7 @@ GAPS = np.where(np.arange(COUNT) % 3 == 0, f.GAP, 40.0)
             id="two nodes of one GPU",
         ),
         pytest.param(
-            f.run(gpus(around(90), around(40)), duration=1e6), "fired", id="1200 s of a long run"
+            f.run(gpus(around(90), around(40)), duration=2e4), "fired", id="1200 s of a long run"
         ),
     ],
 )

@@ -40,7 +40,7 @@ def evaluate(held: queue.Claim) -> Outcome:
     outcome = priced(run)
     if run.raw_deleted_at is not None:
         return outcome
-    measured = _measure(held, run, outcome.nodes)
+    measured = _measure(held, run, outcome)
     outcome = replace(outcome, measured=measured)
     # Of a run that wasn't read nothing follows, above all not that advice was followed.
     return outcome if measured.too_large else replace(outcome, follow_ups=hooks.follow_ups(outcome))
@@ -66,14 +66,17 @@ def _check_days(nodes: Sequence[Node]) -> None:
         raise TooLargeError(f"more than {MOST_NODE_DAYS:,} days of all nodes together")
 
 
-def _measure(held: queue.Claim, run: Run, nodes: Sequence[Node]) -> Measured:
-    values = values_of(run.workspace, run.job)
+def _measure(held: queue.Claim, run: Run, priced: Outcome) -> Measured:
+    values, total = values_of(run.workspace, run.job), priced.cost.total_usd
+    run_usd = None if total is None else float(total)
     try:
-        frame, unreadable = frame_of(run, nodes, run.started_at, _is_final(run), _Pulse(held))
+        frame, unreadable = frame_of(
+            run, priced.nodes, run.started_at, _is_final(run), _Pulse(held)
+        )
     except TooLargeError as error:
         return _too_large(str(error), values)
     claims.renew(held)
-    judgements = engine.evaluate(frame, values)
+    judgements = engine.evaluate(frame, values, run_usd=run_usd)
     waste = ledger(frame, values)
     claims.renew(held)
     measured = figures(frame)

@@ -9,9 +9,10 @@ from uuid import UUID
 from ninja import Field, Query, Router, Schema
 from pydantic import ConfigDict, StrictFloat, StrictInt
 
+from rules import materiality
 from rules.overrides import parse_overrides
 from rules.parameter import Parameter, Preset
-from rules.registry import all_rules
+from rules.registry import all_rules, parameter_of
 from rules.rule import Rule
 from webapp.accounts.access import TokenRequest
 from webapp.accounts.bearer import Bearer
@@ -73,7 +74,8 @@ class RulesIn(Schema):
     parameters: dict[Key, StrictFloat | StrictInt | Name] = Field(
         max_length=MOST_ASSIGNMENTS,
         description="All values to set: `<rule>.<parameter>` or, in SageMaker's units, "
-        "`<RuleName>_<parameter>` -> value. Parameters not named are inherited.",
+        "`<RuleName>_<parameter>` -> value; `materiality.<parameter>` for all rules. Parameters "
+        "not named are inherited.",
     )
 
 
@@ -178,14 +180,19 @@ def _parameter(parameter: Parameter, value: float, setter: str) -> dict[str, Any
 
 
 def _set_by(layers: Mapping[str, Overrides], rule: Rule, parameter: Parameter) -> str:
-    setters = [name for name, own in layers.items() if parameter.name in own.get(rule.id, {})]
+    owners = {rule.id} if rule.reports_risk else {rule.id, materiality.SHARED}
+    setters = [
+        name
+        for name, own in layers.items()
+        if any(parameter.name in own.get(owner, {}) for owner in owners)
+    ]
     return setters[-1] if setters else "preset"
 
 
 def _flat(own: Overrides) -> Iterator[tuple[str, Value]]:
     for rule, values in sorted(own.items()):
         for name, value in sorted(values.items()):
-            yield f"{rule}.{name}", _shown(all_rules()[rule].parameter(name), value)
+            yield f"{rule}.{name}", _shown(parameter_of(rule, name), value)
 
 
 def _shown(parameter: Parameter, value: float) -> Value:

@@ -9,9 +9,10 @@ from typing import Any
 from django import forms
 from django.forms import BoundField
 
+from rules import materiality
 from rules.overrides import parse_overrides
 from rules.parameter import Parameter, Values
-from rules.registry import all_rules
+from rules.registry import all_rules, parameter_of
 from rules.rule import Rule
 from webapp.thresholds.values import Overrides
 
@@ -67,14 +68,18 @@ class ParametersForm(forms.Form):
     ) -> None:
         super().__init__(data, initial={"preset": preset, **_written(own)})
         self._inherited = inherited
-        for rule in all_rules().values():
-            for parameter in rule.parameters:
-                self.fields[f"{rule.id}.{parameter.name}"] = ParameterField(parameter)
+        for owner, parameters in _owners():
+            for parameter in parameters:
+                self.fields[f"{owner}.{parameter.name}"] = ParameterField(parameter)
+
+    def shared_lines(self) -> list[ParameterLine]:
+        """The parameters of all rules."""
+        return [self._line(materiality.SHARED, each) for each in materiality.PARAMETERS]
 
     def groups(self) -> Iterator[tuple[Rule, list[ParameterLine], bool]]:
         """Each rule with parameters, their lines, and whether any of them is set or invalid."""
         for rule in all_rules().values():
-            lines = [self._line(rule, parameter) for parameter in rule.parameters]
+            lines = [self._line(rule.id, parameter) for parameter in rule.parameters]
             if lines:
                 yield rule, lines, any(line.field.value() or line.field.errors for line in lines)
 
@@ -88,16 +93,16 @@ class ParametersForm(forms.Form):
     def own(self) -> Overrides:
         """The values set; a line overrides the field of the same parameter."""
         overrides: Overrides = {}
-        for rule in all_rules().values():
-            values = {p.name: self.cleaned_data[f"{rule.id}.{p.name}"] for p in rule.parameters}
-            values |= self.cleaned_data["assignments"].get(rule.id, {})
+        for owner, parameters in _owners():
+            values = {p.name: self.cleaned_data[f"{owner}.{p.name}"] for p in parameters}
+            values |= self.cleaned_data["assignments"].get(owner, {})
             if kept := {name: value for name, value in values.items() if value is not None}:
-                overrides[rule.id] = kept
+                overrides[owner] = kept
         return overrides
 
-    def _line(self, rule: Rule, parameter: Parameter) -> ParameterLine:
-        inherited = self._inherited[rule.id][parameter.name]
-        name = f"{rule.id}.{parameter.name}"
+    def _line(self, owner: str, parameter: Parameter) -> ParameterLine:
+        inherited = self._inherited[owner][parameter.name]
+        name = f"{owner}.{parameter.name}"
         return ParameterLine(parameter, self[name], as_text(parameter, inherited))
 
 
@@ -105,6 +110,13 @@ class WorkspaceRulesForm(ParametersForm):
     """With the preset, which only the workspace has."""
 
     preset = forms.ChoiceField(label="Preset", choices=PRESETS)
+
+
+def _owners() -> Iterator[tuple[str, tuple[Parameter, ...]]]:
+    """All rules together, then each rule, with the parameters."""
+    yield materiality.SHARED, materiality.PARAMETERS
+    for rule in all_rules().values():
+        yield rule.id, rule.parameters
 
 
 def as_text(parameter: Parameter, value: float) -> str:
@@ -115,7 +127,7 @@ def as_text(parameter: Parameter, value: float) -> str:
 def _written(own: Overrides) -> dict[str, str]:
     """`<rule>.<parameter>` -> its value as text."""
     return {
-        f"{rule}.{name}": as_text(all_rules()[rule].parameter(name), value)
+        f"{rule}.{name}": as_text(parameter_of(rule, name), value)
         for rule, values in own.items()
         for name, value in values.items()
     }

@@ -16,7 +16,8 @@ def judged_by(row: rows.Judgement, values: Mapping[str, Values]) -> Judgement | 
     rule = all_rules().get(row.rule)
     if rule is None or not _numbers_hold(rule, row, values[row.rule]):
         return None
-    return judge_again(rule, Numbers.from_document(row.numbers), values[row.rule])
+    run_usd = None if row.run.cost_usd is None else float(row.run.cost_usd)
+    return judge_again(rule, Numbers.from_document(row.numbers), values[row.rule], run_usd)
 
 
 def hashes(values: Mapping[str, Values]) -> dict[str, str]:

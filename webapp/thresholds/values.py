@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import cast
 
+from rules import materiality
 from rules.parameter import Preset, Values
-from rules.registry import all_rules
+from rules.registry import all_rules, parameter_of
 from webapp.accounts.models import Workspace
 from webapp.runs.models import Job
 from webapp.thresholds.models import ParameterValue
 
 Overrides = dict[str, dict[str, float]]
-"""Rule id -> parameter -> value; parameters not named are inherited."""
+"""Rule id -> parameter -> value; parameters not named are inherited. `materiality.SHARED` in place
+of a rule's id: of all rules."""
 
 
 def set_by(workspace: Workspace, job: Job | None = None) -> Overrides:
@@ -35,19 +37,24 @@ def values_of(workspace: Workspace, job: Job | None = None) -> dict[str, Values]
 
 
 def resolved(preset: Preset, layers: Iterable[Overrides]) -> dict[str, Values]:
-    """The preset's values, overridden by each layer in turn."""
-    values_by_rule: dict[str, Values] = {}
+    """The preset's values, overridden by each layer in turn; the floor of all rules as well."""
+    layers = list(layers)
+    floor = {each.name: each.of_preset(preset) for each in materiality.PARAMETERS}
+    for layer in layers:
+        floor |= layer.get(materiality.SHARED, {})
+    values_by_rule: dict[str, Values] = {materiality.SHARED: floor}
     for rule in all_rules().values():
         values = rule.preset_values(preset)
         for layer in layers:
-            values |= layer.get(rule.id, {})
+            shared = {} if rule.reports_risk else layer.get(materiality.SHARED, {})
+            values |= shared | layer.get(rule.id, {})
         values_by_rule[rule.id] = values
     return values_by_rule
 
 
 def _is_allowed(rule: str, name: str, value: float) -> bool:
     try:
-        all_rules()[rule].parameter(name).checked(value)
+        parameter_of(rule, name).checked(value)
     except (KeyError, ValueError):
         return False
     return True
