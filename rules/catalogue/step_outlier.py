@@ -1,62 +1,82 @@
 """Some steps take much longer than the others.
 
 ## What it checks
-The durations of all steps but the first, for each rank and phase (training, evaluation). An outlier
-is longer than the median by more than `stddev` standard deviations and by at least
-`least_excess_pct`. The standard deviation is a robust one: 1.4826 times the median absolute
-deviation, which outliers don't inflate.
+The durations of all steps but the first, for each rank and phase (training, evaluation), without
+the time in which the step waited for data, and without recorded checkpoints and evaluations:
+`input_bound`, `checkpoint_stalls` and `evaluation_share` report those. An outlier is longer than
+the fence of the run's own steps, and at least `least_excess_pct` longer than the median.
+
+The fence is the third quartile plus a multiple of the interquartile range, both of the logarithm of
+the durations. The multiple is the one that lies `stddev` standard deviations above the median of a
+normal distribution, and more if the steps are skewed to the right. Outliers hardly move quartiles.
 
 ## Why it costs money
 During an outlier everything waits: for a disk, a full queue, garbage collection, a recompilation,
 another node.
 
 ## When it fires
-When the worst rank has more than `n_outliers` outliers beyond those that normal noise gives for its
-number of steps (one in 740 beyond 3 deviations). It needs more than `minimum_steps` steps, most of
-them recorded individually: above 500 in ten seconds they are summarised by second.
+When the worst rank has more than `n_outliers` outliers beyond those that chance gives for its
+number of steps (one in 740 beyond 3 deviations), and they are at most `most_outliers_pct` of its
+steps. More slow steps than that are a second mode: the rule passes and says so. It needs more than
+`minimum_steps` steps, most of them recorded individually: above 500 in ten seconds they are
+summarised by second.
 
 ## When it is wrong
-Batches of very different size have steps of very different duration. Steps that are slow on purpose
-at regular intervals (accumulation, logging every so many steps) count as outliers.
+Data waits and checkpoints that weren't recorded count as part of the step. Steps that are slow on
+purpose at regular intervals (logging every so many steps) count as outliers.
 
 ## How to fix it
-See what else happens at these times: writing, evaluation, memory, other nodes. Pad batches to few
-sizes to avoid recompilation; freeze the garbage collector; log less often.
+See what else happens at these times: writing, memory, other nodes. Pad batches to few sizes to
+avoid recompilation; freeze the garbage collector; log less often.
 
 ## Parameters
 `stddev`, `n_outliers` and `mode` as in SageMaker; `mode` is `None` (all), `TRAIN` or `EVAL`.
-`minimum_steps` is SageMaker's fixed 100; `least_excess_pct` keeps very regular runs from firing.
+`minimum_steps` is SageMaker's fixed 100; `least_excess_pct` keeps very regular runs from firing;
+`most_outliers_pct` is the largest share of steps that counts as outliers.
 
 ## Sources
 SageMaker Debugger's StepOutlier: stddev 3 (its guide says 5), n_outliers 10, mode None, more than
-100 steps. Differences: the first step is left out, which inflates SageMaker's deviation; median and
-robust deviation instead of mean and deviation of all; the outliers expected by chance are
-subtracted, so that long runs don't fire by their length; each step counts once, where SageMaker
-counts a step at the edge of two scans twice; both phases are shown, where SageMaker overwrites the
-first with the last. That a fix gives back half to all of the excess is our estimate; the 10 % are
-ours.
+100 steps. Differences: the first step is left out, which inflates SageMaker's deviation; quartiles
+instead of mean and deviation of all; the outliers expected by chance are subtracted, so that long
+runs don't fire by their length; each step counts once, where SageMaker counts a step at the edge of
+two scans twice; both phases are shown, where SageMaker overwrites the first with the last. The
+fence is the adjusted boxplot of Hubert and Vandervieren (Computational Statistics & Data Analysis
+52, 2008), whose factor exp(3 MC) allows for skew, measured by the medcouple MC (Brys, Hubert and
+Struyf, 2004); we take it of logarithms, since step times are bounded below and have a long upper
+tail, and never lower it for a skew to the left. Steps with normal, lognormal, gamma, Weibull,
+Pareto and Student's t distributions then have few outliers beyond chance. That a fix gives back
+half to all of the excess is our estimate; 10 % and 5 % are ours.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from rules.category import STEPS
+from rules.checkpoints import checkpoint_spans
 from rules.evidence import within
-from rules.frame import RunFrame
+from rules.frame import NodeFrame, RunFrame
 from rules.intervals import merged
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.training_loop import phase_spans
 
 MODES = ("None", "TRAIN", "EVAL")
 PHASES = (("train", "evaluate"), ("train",), ("evaluate",))
-ROBUST = 1.4826
 MOST_WINDOWS = 200
-_COLUMNS = ("node", "rank", "phase", "start_seconds", "duration_seconds")
+QUARTILE = 0.6745
+"""The upper quartile of a normal distribution, in standard deviations."""
+SKEW_FACTOR = 3.0
+"""Hubert and Vandervieren's, for a skew to the right."""
+_GRID = np.linspace(0.005, 0.995, 100)
+"""The quantiles of which the medcouple is computed: its cost doesn't grow with the steps."""
+_COLUMNS = ("node", "rank", "phase", "start_seconds", "duration_seconds", "data_wait_seconds")
+_SHORTEST_SECONDS = 1e-6
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 1.0
 
 
@@ -68,8 +88,9 @@ class _RankOutliers:
     steps: int
     median_seconds: float
     outliers: pd.DataFrame
+    """With `own_seconds`: without waits for data, checkpoints and evaluations."""
     by_chance: float
-    """The number expected in normal noise."""
+    """The number expected in noise."""
 
     @property
     def beyond_chance(self) -> float:
@@ -77,7 +98,11 @@ class _RankOutliers:
 
     @property
     def excess_seconds(self) -> float:
-        return float((self.outliers["duration_seconds"] - self.median_seconds).sum())
+        """Of the outliers beyond chance, what they took more than the median."""
+        if not len(self.outliers):
+            return 0.0
+        excess = float((self.outliers["own_seconds"] - self.median_seconds).sum())
+        return excess * max(self.beyond_chance, 0.0) / len(self.outliers)
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
@@ -91,16 +116,17 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
         "single_share_pct": 100 * len(single) / every if every else None,
         "steps_count": 0.0,
     }
-    ranks = list(_ranks(single, values))
+    ranks = list(_ranks(single.assign(own_seconds=_own_seconds(single, frame)), values))
     if not ranks:
         return Numbers(numbers)
     worst = max(ranks, key=lambda rank: rank.beyond_chance)
     numbers |= {
-        "steps_count": float(max(rank.steps for rank in ranks)),
+        "steps_count": float(worst.steps),
         "outliers_count": float(len(worst.outliers)),
+        "outliers_share_pct": 100 * len(worst.outliers) / worst.steps,
         "outliers_beyond_chance_count": worst.beyond_chance,
         "median_seconds": worst.median_seconds,
-        "excess_seconds": max(rank.excess_seconds for rank in ranks),
+        "excess_seconds": worst.excess_seconds,
     }
     return Numbers(numbers, _windows(worst))
 
@@ -116,14 +142,24 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     count = numbers.known("outliers_count") or 0.0
     beyond = numbers.known("outliers_beyond_chance_count") or 0.0
     median, excess = numbers.known("median_seconds") or 0.0, numbers.known("excess_seconds") or 0.0
-    summary = f"One rank has {count:.0f} outliers among {steps:.0f} steps (median {median:.3g} s)."
+    share = numbers.known("outliers_share_pct") or 0.0
+    outliers = "1 outlier" if count == 1 else f"{count:.0f} outliers"
+    summary = f"One rank has {outliers} among {steps:.0f} steps (median {median:.3g} s)."
     if not beyond > values["n_outliers"]:
         return Verdict("passed", summary)
+    if share > values["most_outliers_pct"]:
+        return Verdict(
+            "passed",
+            f"{share:.1f} % of one rank's {steps:.0f} steps are much longer than the median of "
+            f"{median:.3g} s: a second mode of the training, not outliers.",
+        )
     lost = within(excess, numbers.known("run_seconds") or 0.0)
     return Verdict(
         "fired",
-        f"{summary} They took {excess:.1f} s longer than median steps.",
-        advice="See what else happens at these times: writing, evaluation, memory, other nodes.",
+        f"{summary} Beyond what chance gives, they took {excess:.1f} s longer than median steps; "
+        "waits for data, checkpoints and evaluations are not counted.",
+        advice="See what else happens at these times: writing, memory, garbage collection, "
+        "recompilation, other nodes.",
         waste_seconds_low=RECOVERABLE_LOW * lost,
         waste_seconds_high=RECOVERABLE_HIGH * lost,
         severity="medium" if lost > 0.05 * (numbers.known("run_seconds") or 0.0) else "low",
@@ -131,20 +167,81 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     )
 
 
+def _own_seconds(steps: pd.DataFrame, frame: RunFrame) -> NDArray[np.float64]:
+    """The duration of each step without its wait for data and what lies in recorded checkpoints
+    and evaluations."""
+    own = steps["duration_seconds"].to_numpy(dtype=np.float64, copy=True)
+    own -= np.nan_to_num(steps["data_wait_seconds"].to_numpy(dtype=np.float64))
+    for key, places in steps.groupby("node", sort=False, observed=True).indices.items():
+        of_node = steps.iloc[places]
+        own[places] -= _recorded_seconds(of_node, frame.nodes[str(key)], frame.duration_seconds)
+    return np.maximum(own, _SHORTEST_SECONDS)
+
+
+def _recorded_seconds(steps: pd.DataFrame, node: NodeFrame, end: float) -> NDArray[np.float64]:
+    """How much of each step lies in a checkpoint or, of a training step, in an evaluation.
+
+    Evaluations that are recorded as steps are no part of training steps.
+    """
+    checkpoints = checkpoint_spans(node, end)
+    apart = "evaluate" in node.step_phases
+    both = merged([*checkpoints, *([] if apart else phase_spans(node, "evaluate", end))])
+    trains = (steps["phase"] == "train").to_numpy(dtype=bool)
+    return np.where(trains, _covered(steps, both), _covered(steps, checkpoints))
+
+
+def _covered(steps: pd.DataFrame, spans: Sequence[Window]) -> NDArray[np.float64]:
+    """The seconds of each step that the spans, in order and apart, cover."""
+    if not spans:
+        return np.zeros(len(steps))
+    edges = np.array([[w.start_seconds, w.end_seconds] for w in spans])
+    lengths = np.diff(edges, axis=1).ravel()
+    before = np.column_stack([np.cumsum(lengths) - lengths, np.cumsum(lengths)]).ravel()
+    starts = steps["start_seconds"].to_numpy(dtype=np.float64)
+    ends = starts + steps["duration_seconds"].to_numpy(dtype=np.float64)
+    until_end, until_start = (np.interp(at, edges.ravel(), before) for at in (ends, starts))
+    covered: NDArray[np.float64] = until_end - until_start
+    return covered
+
+
 def _ranks(steps: pd.DataFrame, values: Values) -> Iterator[_RankOutliers]:
     starts = steps["start_seconds"].to_numpy(dtype=float)
-    for places in steps.groupby(["node", "rank", "phase"], sort=False).indices.values():
+    own = steps["own_seconds"].to_numpy(dtype=np.float64)
+    by_rank = steps.groupby(["node", "rank", "phase"], sort=False, observed=True).indices
+    for places in by_rank.values():
         rest = np.delete(places, np.nanargmin(starts[places]))
         if len(rest) <= values["minimum_steps"]:
             continue
-        durations = steps["duration_seconds"].to_numpy(dtype=float)[rest]
-        median = float(np.median(durations))
-        deviation = ROBUST * float(np.median(np.abs(durations - median)))
-        excess = max(values["stddev"] * deviation, values["least_excess_pct"] / 100 * median)
-        chance = math.erfc(excess / deviation / math.sqrt(2)) / 2 if deviation > 0 else 0.0
-        outliers = steps.iloc[rest[durations > median + excess]]
+        durations = own[rest]
+        median, quartile, deviation = _spread(np.log(durations))
+        fence = quartile + (values["stddev"] - QUARTILE) * deviation
+        least = median + math.log1p(values["least_excess_pct"] / 100)
+        limit = max(fence, least)
+        chance = 0.0
+        if deviation > 0:
+            chance = math.erfc(((limit - quartile) / deviation + QUARTILE) / math.sqrt(2)) / 2
+        outliers = steps.iloc[rest[durations > math.exp(limit)]]
         node = str(steps["node"].iloc[rest[0]])
-        yield _RankOutliers(node, len(rest), median, outliers, chance * len(rest))
+        yield _RankOutliers(node, len(rest), math.exp(median), outliers, chance * len(rest))
+
+
+def _spread(values: NDArray[np.float64]) -> tuple[float, float, float]:
+    """Median, upper quartile, and standard deviation from the quartiles, more if it is skewed to
+    the right."""
+    low, median, high, *grid = np.quantile(values, [0.25, 0.5, 0.75, *_GRID])
+    skew = max(_medcouple(np.array(grid), float(median)), 0.0)
+    deviation = math.exp(SKEW_FACTOR * skew) * float(high - low) / (2 * QUARTILE)
+    return float(median), float(high), deviation
+
+
+def _medcouple(values: NDArray[np.float64], median: float) -> float:
+    """From -1 (skewed to the left) to 1: the median of (above - below) / (above + below) over all
+    pairs of distances of a value above and one below from the median."""
+    above, below = values[values >= median] - median, median - values[values <= median]
+    apart = above[:, None] + below[None, :]
+    difference = above[:, None] - below[None, :]
+    kernel = difference[apart > 0] / apart[apart > 0]
+    return float(np.median(kernel)) if len(kernel) else 0.0
 
 
 def _windows(worst: _RankOutliers) -> tuple[Window, ...]:
@@ -158,7 +255,7 @@ RULE = Rule(
     id="step_outlier",
     title="Step outliers",
     category=STEPS,
-    version=1,
+    version=2,
     needs=("steps",),
     parameters=(
         Parameter(
@@ -215,6 +312,15 @@ RULE = Rule(
             "And at least this much above the median",
             "ours",
             measured=True,
+        ),
+        Parameter(
+            "most_outliers_pct",
+            "%",
+            5,
+            0,
+            100,
+            "More slow steps than this are a second mode",
+            "ours",
         ),
     ),
     measure=measure,
