@@ -3,15 +3,19 @@
 ## What it checks
 The logged metric that best measures the model's quality: validation metrics before training
 metrics, then metrics whose lower values are better (loss, error, perplexity) before those whose
-higher values are better (accuracy, score). The best value is the first one that reaches the best
-ever, less `least_improvement_pct` of the whole improvement.
+higher values are better (accuracy, score, reward). Its noise is taken into account: single values
+far from their neighbours are moved to them, and what repeats in each recorded epoch is subtracted.
+Then curves of many shapes are fitted, some of which improve to the end while others stop. The time
+since the best value is the longest for which every curve that stops later fits much worse. Of a
+curve's improvement after the first tenth of its time, `least_improvement_pct` counts as none.
 
 ## Why it costs money
 Training beyond the best model costs as much as training up to it.
 
 ## When it fires
 When the time since the best value is at least `share_pct` of the run, with at least `fewest` values
-since. Runs shorter than `minimum_seconds` are not judged.
+since. Runs shorter than `minimum_seconds` are not judged. A metric that still improves slowly, and
+one whose noise hides whether it does, doesn't fire.
 
 ## When it is wrong
 Some models improve again after a long plateau (a change of the learning rate, "grokking"). Metrics
@@ -24,9 +28,12 @@ Use early stopping, and keep the best checkpoint.
 `share_pct`, `fewest`, `least_improvement_pct` and `minimum_seconds`.
 
 ## Sources
-Early stopping as in Keras and Lightning (patience in evaluations). 20 %, five values and 1 % are
-ours, and so is the estimate that half to 0.9 of the time since the best value can be given back.
-SageMaker's LossNotDecreasing needs the tensors.
+Early stopping as in Keras and Lightning (patience in evaluations), which compare raw values: noise
+then sets the best one by chance. Shapes of learning curves: power laws and exponential approaches
+(Viering and Loog, "The Shape of Learning Curves", TPAMI 2023). Outliers: Hampel's filter. "Much
+worse" is a likelihood ratio beyond 99 %, with fewer independent values if neighbours err alike. 20
+%, five values and 1 % are ours, and so is the estimate that half to 0.9 of the time since the best
+value can be given back. SageMaker's LossNotDecreasing needs the tensors.
 """
 
 from __future__ import annotations
@@ -34,16 +41,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rules.category import TIME
 from rules.evidence import within
 from rules.frame import RunFrame
 from rules.metric_direction import is_validation, less_is_better
+from rules.plateau import flat_share
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.training_loop import events_of
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 0.9
 Points = list[tuple[float, float]]
 """Seconds and value, in order."""
+FEWEST_EPOCHS, PARTS_OF_EPOCH = 4, 8
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
@@ -53,36 +65,47 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
     if name is None:
         return Numbers(numbers)
     points = logged[name]
-    best_at = _best_at(points, bool(less_is_better(name)), values["least_improvement_pct"] / 100)
+    ends = _epoch_ends(frame)
+    is_less = bool(less_is_better(name))
+    best_at = _best_at(points, is_less, values["least_improvement_pct"] / 100, ends)
     since = [value for at, value in points if at > best_at]
     numbers |= {
         "values_count": float(len(points)),
-        "values_since_best_count": float(len(since)),
+        f"values_since_best_count@{name}": float(len(since)),
         "best_at_seconds": best_at,
-        "since_best_seconds": within(frame.duration_seconds - best_at, frame.duration_seconds),
+        f"since_best_seconds@{name}": within(
+            frame.duration_seconds - best_at, frame.duration_seconds
+        ),
     }
     window = (Window(best_at, frame.duration_seconds),) if since else ()
     return Numbers(numbers, window)
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
-    since, run = numbers.known("since_best_seconds"), numbers.known("run_seconds") or 0.0
-    if since is None:
+    measured, run = numbers.by_entity("since_best_seconds"), numbers.known("run_seconds") or 0.0
+    if not measured:
         return Verdict(
             "insufficient_data",
             "No metric such as a loss or accuracy was logged: call trimtab.log().",
         )
     if run <= 0 or run < values["minimum_seconds"]:
         return Verdict("insufficient_data", f"Not enough data: a run of {run:.0f} s.")
-    count, share = numbers.known("values_since_best_count") or 0.0, 100 * since / run
-    summary = f"The best value was {since:.0f} s before the end, {count:.0f} values earlier."
-    if share < values["share_pct"] or count < values["fewest"]:
-        return Verdict("passed", summary)
+    [(name, since)] = list(measured.items())[:1]
+    count = numbers.by_entity("values_since_best_count").get(name, 0.0)
+    share = round(100 * since / run, 6)
+    better = "decreased" if less_is_better(name) else "increased"
+    summary = (
+        f"{name} has not {better} for the last {since:.0f} s, {share:.0f} % of the run, in "
+        f"{count:.0f} values."
+    )
+    if count < values["fewest"] or share < values["share_pct"]:
+        still = f"{name} improved until {since:.0f} s before the end, as far as its noise tells."
+        return Verdict("passed", still)
     lost = within(since, run)
     return Verdict(
         "fired",
         summary,
-        advice="Use early stopping: end the training when the metric has stopped improving.",
+        advice=f"Use early stopping on {name}: end the training when it has stopped improving.",
         waste_seconds_low=RECOVERABLE_LOW * lost,
         waste_seconds_high=RECOVERABLE_HIGH * lost,
         severity="medium" if share >= 40 else "low",
@@ -111,19 +134,52 @@ def chosen_metric(names: Iterable[str]) -> str | None:
     return ranked[0] if ranked else None
 
 
-def _best_at(points: Points, less_is_better: bool, least_share: float) -> float:
-    """When it first reached the best value, less that share of the whole improvement."""
-    signed = [(at, -value if less_is_better else value) for at, value in points]
-    first, best = signed[0][1], max(value for _, value in signed)
-    enough = best - least_share * (best - first)
-    return next(at for at, value in signed if value >= enough)
+def _best_at(
+    points: Points, less_is_better: bool, least_share: float, epoch_ends: NDArray[np.float64]
+) -> float:
+    """Since when it certainly hasn't improved; at the latest its last value."""
+    at, values = (np.array(column, dtype=np.float64) for column in zip(*points, strict=True))
+    first, last = float(at[0]), float(at[-1])
+    if last <= first:
+        return last
+    steady = _without_season(-values if less_is_better else values, at, epoch_ends)
+    flat = flat_share(steady, (at - first) / (last - first), least_share)
+    return last - flat * (last - first)
+
+
+def _epoch_ends(frame: RunFrame) -> NDArray[np.float64]:
+    """As the first node recorded them."""
+    by_node = ([at for at, _ in events_of(node, "epoch")] for node in frame.nodes.values())
+    return np.unique(np.array(next((ends for ends in by_node if ends), []), dtype=np.float64))
+
+
+def _without_season(
+    values: NDArray[np.float64], at: NDArray[np.float64], epoch_ends: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Without what repeats in every epoch: the median difference of each part of the epochs from
+    the line through the epochs' medians."""
+    epochs = np.searchsorted(epoch_ends, at, side="left")
+    is_whole = (epochs > 0) & (epochs < len(epoch_ends))
+    if len(np.unique(epochs[is_whole])) < FEWEST_EPOCHS:
+        return values
+    edges = np.concatenate([[at[0]], epoch_ends, [max(at[-1], epoch_ends[-1])]])
+    lengths = np.maximum(edges[epochs + 1] - edges[epochs], 1e-9)
+    parts = np.clip(PARTS_OF_EPOCH * (at - edges[epochs]) / lengths, 0, PARTS_OF_EPOCH - 1)
+    parts = parts.astype(np.int64)
+    own = [epochs == epoch for epoch in np.unique(epochs)]
+    middles, medians = ([np.median(each[mine]) for mine in own] for each in (at, values))
+    apart = values - np.interp(at, middles, medians)
+    season = np.zeros(PARTS_OF_EPOCH)
+    for part in np.unique(parts[is_whole]):
+        season[part] = np.median(apart[is_whole & (parts == part)])
+    return values - (season - season.mean())[parts]
 
 
 RULE = Rule(
     id="no_progress",
     title="Model stopped improving",
     category=TIME,
-    version=2,
+    version=3,
     needs=(),
     parameters=(
         Parameter(
