@@ -108,6 +108,8 @@ class Rule:
     """The verdict depends on the rest of the run: it can't fire before the end."""
     reports_risk: bool = False
     """It reports what may still be lost, not waste: the materiality floor doesn't apply."""
+    explained_by: tuple[str, ...] = ()
+    """The rules whose findings explain this rule's, the likeliest first; see `rules.folding`."""
     may_stop: bool = False
     """The run may be stopped while the finding lasts, if its owner allows that."""
     sagemaker_name: str = ""

@@ -9,6 +9,7 @@ from advisor.machine import price_key
 from advisor.money import display_usd
 from advisor.offline.analysis import Report
 from rules.engine import Judgement
+from rules.folding import places
 from rules.registry import all_rules
 
 _INDENT = "  "
@@ -84,9 +85,14 @@ def _ledger(report: Report) -> Iterator[str]:
 
 
 def _findings(report: Report) -> Iterator[str]:
-    fired = [j for j in report.judgements if j.verdict.state == "fired"]
-    for judgement in sorted(fired, key=lambda j: -j.verdict.waste_seconds_high):
-        yield from _finding(judgement)
+    fired = {j.rule_id: j for j in report.judgements if j.verdict.state == "fired"}
+    waste = {rule: judgement.verdict.waste_seconds_high for rule, judgement in fired.items()}
+    placed = places(waste, report.timeline.duration_seconds)
+    causes = [rule for rule, place in placed.items() if not place.explained_by]
+    for cause in sorted(causes, key=lambda rule: -waste[rule] * placed[rule].counted_share):
+        yield from _finding(fired[cause])
+        explained = [rule for rule, place in placed.items() if place.explained_by == cause]
+        yield from (f"{_INDENT}Explains {all_rules()[rule].title} ({rule})." for rule in explained)
     if not fired:
         yield "None."
     for state, words in (("passed", "Passed"), ("insufficient_data", "Too little data")):

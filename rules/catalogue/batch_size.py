@@ -226,5 +226,6 @@ RULE = Rule(
     ),
     measure=measure,
     judge=judge,
+    explained_by=("input_bound", "cpu_bottleneck", "io_bottleneck"),
     sagemaker_name="BatchSize",
 )

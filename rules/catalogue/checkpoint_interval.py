@@ -123,4 +123,5 @@ RULE = Rule(
     ),
     measure=measure,
     judge=judge,
+    explained_by=("checkpoint_stalls",),
 )

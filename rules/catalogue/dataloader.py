@@ -154,5 +154,6 @@ RULE = Rule(
     ),
     measure=measure,
     judge=judge,
+    explained_by=("input_bound",),
     sagemaker_name="Dataloader",
 )

@@ -97,6 +97,7 @@ RULE = Rule(
     ),
     measure=measure,
     judge=judge,
+    explained_by=("repeated_failures",),
     reports_risk=True,
     awaits_end=True,
 )

@@ -132,4 +132,5 @@ RULE = Rule(
     ),
     measure=measure,
     judge=judge,
+    explained_by=("hung",),
 )

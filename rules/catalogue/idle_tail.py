@@ -130,5 +130,6 @@ RULE = Rule(
     ),
     measure=measure,
     judge=judge,
+    explained_by=("hung", "idle_notebook"),
     awaits_end=True,
 )

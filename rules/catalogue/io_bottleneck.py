@@ -102,5 +102,6 @@ RULE = Rule(
     ),
     measure=measure,
     judge=judge,
+    explained_by=("input_bound", "cpu_bottleneck"),
     sagemaker_name="IOBottleneck",
 )

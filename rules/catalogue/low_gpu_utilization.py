@@ -257,5 +257,13 @@ RULE = Rule(
     ),
     measure=measure,
     judge=judge,
+    explained_by=(
+        "unused_gpus",
+        "input_bound",
+        "cpu_bottleneck",
+        "io_bottleneck",
+        "load_balancing",
+        "batch_size",
+    ),
     sagemaker_name="LowGPUUtilization",
 )

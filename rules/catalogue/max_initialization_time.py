@@ -112,5 +112,6 @@ RULE = Rule(
     ),
     measure=measure,
     judge=judge,
+    explained_by=("startup_breakdown",),
     sagemaker_name="MaxInitializationTime",
 )

@@ -69,6 +69,24 @@ def test_findings_are_the_fired_rules_only(owner, run):
     assert findings[0]["title"]
 
 
+def test_a_finding_names_the_one_that_explains_it_and_counts_no_waste_again(owner, run):
+    small = {"waste_usd_low": Decimal("0.001"), "waste_usd_high": Decimal("0.003")}
+    factories.judgement(run, "batch_size", explained_by="input_bound", counted_share=0.0)
+    factories.judgement(run, "epoch_gaps", waste_seconds_high=100.0, **small)
+    factories.judgement(run, "input_bound")
+
+    findings = _get(owner.workspace, f"/runs/{run.pk}").json()["findings"]
+
+    assert [(each["rule"], each["explained_by"]) for each in findings] == [
+        ("input_bound", ""),
+        ("batch_size", "input_bound"),
+        ("epoch_gaps", ""),
+    ]
+    assert [Decimal(each["counted_usd_high"]) for each in findings] == [
+        Decimal("0.0088"), 0, Decimal("0.003")
+    ]  # fmt: skip
+
+
 def test_recommendations_come_with_their_interval(owner, run):
     factories.recommendation(run)
 

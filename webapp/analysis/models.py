@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from decimal import ROUND_DOWN, Decimal
+
 from django.db import models
 from django.utils import timezone
 
+from advisor.money import NANO_USD
 from webapp.background.models import Claimable
 from webapp.database.money import UsdField
 from webapp.prices.models import Price
@@ -52,6 +55,10 @@ class Judgement(models.Model):
     waste_usd_low = UsdField(null=True, blank=True)
     waste_usd_high = UsdField(null=True, blank=True)
     dedupe_key = models.CharField(max_length=200, blank=True)
+    explained_by = models.CharField(max_length=64, blank=True)
+    """The rule whose finding on the same run explains this one; empty: it is a cause of its own."""
+    counted_share = models.FloatField(default=1)
+    """The share of its waste, 0 to 1, that no other finding of the run counts."""
     is_provisional = models.BooleanField(default=True)
     first_fired_at = models.DateTimeField(null=True, blank=True)
     judged_at = models.DateTimeField(default=timezone.now)
@@ -62,6 +69,28 @@ class Judgement(models.Model):
 
     def __str__(self) -> str:
         return f"{self.rule} on {self.run}: {self.state}"
+
+    @property
+    def counted_usd_low(self) -> Decimal | None:
+        return self._counted_usd(self.waste_usd_low)
+
+    @property
+    def counted_usd_high(self) -> Decimal | None:
+        return self._counted_usd(self.waste_usd_high)
+
+    @property
+    def counted_seconds_low(self) -> float:
+        return self.counted_share * self.waste_seconds_low
+
+    @property
+    def counted_seconds_high(self) -> float:
+        return self.counted_share * self.waste_seconds_high
+
+    def _counted_usd(self, usd: Decimal | None) -> Decimal | None:
+        """Rounded down, so that a run's findings never sum to more than its cost."""
+        if usd is None:
+            return None
+        return (usd * Decimal(str(self.counted_share))).quantize(NANO_USD, ROUND_DOWN)
 
 
 class CostPart(models.Model):

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from advisor.costing.cost import CostPart as CostOfDay
 from rules.engine import Judgement as RuleJudgement
-from webapp.analysis import ledger_rows, pricing, sharing, stopping, summaries, verdicts
+from webapp.analysis import folding, ledger_rows, pricing, sharing, stopping, summaries, verdicts
 from webapp.analysis.judgement_columns import columns_of, waste_usd
 from webapp.analysis.models import CostPart, Judgement
 from webapp.analysis.outcome import Outcome
@@ -61,6 +61,8 @@ def _save_judgements(run: Run, judged: Sequence[RuleJudgement], outcome: Outcome
     """One row per rule. A rule that fires again fires since the first time."""
     known = run.judgements.exclude(first_fired_at=None).values_list("rule", "first_fired_at")
     since, now = dict(known), timezone.now()
+    waste = {each.rule_id: each.verdict.waste_seconds_high for each in judged if _fired(each)}
+    placed = folding.placed(waste, outcome.run)
     rows = [
         Judgement(
             run=run,
@@ -68,6 +70,8 @@ def _save_judgements(run: Run, judged: Sequence[RuleJudgement], outcome: Outcome
             **columns_of(each, outcome.cost.total_usd, outcome.run.duration),
             is_provisional=not outcome.is_final,
             first_fired_at=since.get(each.rule_id, now) if _fired(each) else None,
+            explained_by=placed[each.rule_id].explained_by,
+            counted_share=placed[each.rule_id].counted_share,
             judged_at=now,
         )
         for each in judged

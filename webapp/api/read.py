@@ -108,11 +108,13 @@ def _run(run: Run) -> dict[str, Any]:
 
 
 def _finding(judgement: Judgement) -> dict[str, Any]:
-    copied = ("rule", "severity", "summary", "advice", "is_provisional")
+    copied = ("rule", "severity", "summary", "advice", "is_provisional", "explained_by")
     return {name: getattr(judgement, name) for name in copied} | {
         "title": title_of(judgement.rule),
         "waste_usd_low": money(judgement.waste_usd_low),
         "waste_usd_high": money(judgement.waste_usd_high),
+        "counted_usd_low": money(judgement.counted_usd_low),
+        "counted_usd_high": money(judgement.counted_usd_high),
     }
 
 

@@ -21,6 +21,13 @@ class FindingOut(Schema):
     advice: str
     waste_usd_low: str | None
     waste_usd_high: str | None
+    explained_by: str = Field(
+        description="The rule whose finding explains this one; empty: a cause of its own."
+    )
+    counted_usd_low: str | None = Field(
+        description="Its waste without what other findings count: the sum is at most the cost."
+    )
+    counted_usd_high: str | None
     is_provisional: bool
 
 

@@ -15,7 +15,7 @@ from rules import engine
 from rules.rule import Values
 from webapp.accounts.models import Workspace
 from webapp.advice.advising import advise_again
-from webapp.analysis import queue
+from webapp.analysis import folding, queue
 from webapp.analysis.judgement_columns import columns_of
 from webapp.analysis.models import Judgement
 from webapp.background import claims, handing_out
@@ -86,6 +86,8 @@ def _judge_job_again(job: Job, values: Mapping[str, Values]) -> None:
     by_samples = {row.run_id for row in rows if not _one(row, values)}
     with transaction.atomic():
         _measure_again(recent_runs(job.workspace, job).filter(pk__in=by_samples))
+        for run in {row.run for row in rows}:
+            folding.fold(run)
         if rows:
             advise_again(job)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from django.db.models import Count
@@ -28,6 +28,8 @@ class RuleLine:
 
     row: Judgement
     title: str
+    explained: list[RuleLine] = field(default_factory=list)
+    """The findings that this one explains; shown folded."""
 
     @property
     def state_words(self) -> str:
@@ -40,22 +42,30 @@ class RuleLine:
 
 
 def rule_lines(run: Run) -> list[RuleLine]:
-    """Fired first, the most important of them first."""
-    lines = [RuleLine(row, title_of(row.rule)) for row in Judgement.objects.filter(run=run)]
-    return sorted(lines, key=_weight)
+    """Fired first, the most expensive of them first, each with what it explains."""
+    every = [RuleLine(row, title_of(row.rule)) for row in Judgement.objects.filter(run=run)]
+    every.sort(key=_weight)
+    by_rule = {line.row.rule: line for line in every}
+    for line in every:
+        if line.row.explained_by in by_rule:
+            by_rule[line.row.explained_by].explained.append(line)
+    return [line for line in every if line.row.explained_by not in by_rule]
 
 
 def finding_counts(runs: Iterable[Run]) -> Counter[UUID]:
-    """The number of fired rules per run."""
-    fired = Judgement.objects.filter(run__in=[run.pk for run in runs], state=Judgement.FIRED)
+    """The number of causes that rules found, per run."""
+    fired = Judgement.objects.filter(
+        run__in=[run.pk for run in runs], state=Judgement.FIRED, explained_by=""
+    )
     return Counter(dict(fired.order_by().values_list("run").annotate(Count("pk"))))
 
 
-def _weight(line: RuleLine) -> tuple[int, int, float, str]:
+def _weight(line: RuleLine) -> tuple[int, float, float, int, str]:
     state, severity = line.row.state, line.row.severity
     return (
         STATES.index(state) if state in STATES else len(STATES),
-        SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES),
+        -line.row.counted_seconds_high,
         -line.row.waste_seconds_high,
+        SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES),
         line.row.rule,
     )

@@ -47,8 +47,16 @@ class RunPage:
 
     @property
     def findings(self) -> list[RuleLine]:
-        """The findings, most severe and wasteful first."""
+        """The causes that rules found, the most expensive first."""
         return [item for item in self.judged if item.row.state == Judgement.FIRED]
+
+    @property
+    def rule_count(self) -> int:
+        return sum(1 + len(item.explained) for item in self.judged)
+
+    @property
+    def fired_count(self) -> int:
+        return sum(1 + len(item.explained) for item in self.findings)
 
     @property
     def applicable(self) -> list[RuleLine]:
@@ -119,7 +127,8 @@ class RunPage:
             "charts": [chart.document() for chart in charts(self.nodes)],
             "evidence": [
                 {"rule": item.row.rule, "title": item.title, "windows": item.windows}
-                for item in self.findings
+                for cause in self.findings
+                for item in (cause, *cause.explained)
                 if item.windows
             ],
         }
