@@ -6,6 +6,7 @@ from rules.activity import used_gpus
 from rules.frame import RunFrame
 from rules.rule import Numbers, Verdict
 from rules.windows import start_up
+from rules.wording import counted
 
 
 def gpu_counts(frame: RunFrame) -> dict[str, float | None]:
@@ -19,6 +20,21 @@ def gpu_counts(frame: RunFrame) -> dict[str, float | None]:
         "known_gpus_count": float(sum(series is not None for series in known)),
         "used_gpus_count": float(sum(len(used_gpus(node)) for node in nodes)),
     }
+
+
+def advice_on_unused(unused: float, count: float) -> str:
+    """How to use GPUs that are never used, or to do without them."""
+    if unused >= count:
+        gpus = "the GPU" if count == 1 else "the GPUs"
+        return (
+            f"Check that the framework finds {gpus} (torch.cuda.is_available()), or use a machine "
+            "without GPUs."
+        )
+    rest = counted(count - unused, "GPU")
+    return (
+        "Start a process for each GPU (torchrun --nproc-per-node=gpu) with "
+        f"DistributedDataParallel, or use machines with {rest} in all."
+    )
 
 
 def unfit(numbers: Numbers) -> Verdict | None:

@@ -42,7 +42,7 @@ class _Curves:
     shapes: Floats
     """A row a shape, at `_FINE`, from 0 to 1."""
     shape: NDArray[np.int64]
-    """The shape of each curve, and below where it stops and how it goes on."""
+    """The shape of each curve, and below where it stops and what follows."""
     stop: Floats
     worsening: Floats
 

@@ -41,6 +41,8 @@ back (1.1 to 1.8 times the throughput, never more than the idle time) is our est
 
 from __future__ import annotations
 
+import math
+
 from rules.activity import cpu_pct, first_step_end_seconds, used_gpus
 from rules.bottleneck import patience_parameters
 from rules.category import GPU
@@ -53,8 +55,10 @@ from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.sagemaker_statistics import gpu_memory_table
 from rules.training_loop import step_time
 from rules.windows import needed_seconds, window_percentiles
+from rules.wording import named, sentence, some_gpus
 
 GAIN_LOW, GAIN_HIGH = 1.1, 1.8
+TARGET_MEMORY_PCT, MOST_TIMES = 90.0, 8.0
 WAITS_PCT = 15.0
 """From this share on `input_bound` fires, and the batch may not be the cause."""
 
@@ -84,7 +88,8 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         return Verdict("insufficient_data", _what_lacks(numbers, needed))
     bad = [gpu for gpu, percentiles in judged.items() if _is_small(percentiles, values)]
     if not bad:
-        return Verdict("passed", f"None of {len(judged)} GPUs had room for a larger batch.")
+        none = "The only GPU had no" if len(judged) == 1 else f"None of {len(judged)} GPUs had"
+        return Verdict("passed", f"{none} room for a larger batch.")
     return _fired(numbers, judged, bad, run_seconds)
 
 
@@ -98,15 +103,24 @@ def _fired(
     low, high = _waste_seconds(numbers, bad, run)
     return Verdict(
         "fired",
-        f"{len(bad)} of {len(judged)} GPUs had room for a larger batch: p95 of GPU utilisation at "
-        f"most {gpu:.0f} %, of GPU memory {memory:.0f} %, of CPU {cpu:.0f} %.{held_up}",
-        advice="Fix the wait for data first. Then raise the batch size, or use a smaller GPU."
-        if waits
-        else "Raise the batch size (and the learning rate with it), or use a smaller GPU.",
+        f"{sentence(some_gpus(len(bad), len(judged)))} had room for a larger batch "
+        f"({named(bad)}): p95 of GPU utilisation at most {gpu:.0f} %, of GPU memory "
+        f"{memory:.0f} %, of CPU {cpu:.0f} %.{held_up}",
+        advice=_advice(memory, waits),
         waste_seconds_low=0.0 if waits else low,
         waste_seconds_high=high,
         severity="medium",
         dedupe_key="batch_size",
+    )
+
+
+def _advice(memory_pct: float, waits: bool) -> str:
+    """Memory grows at most in proportion to the batch."""
+    times = math.floor(10 * min(TARGET_MEMORY_PCT / max(memory_pct, 1.0), MOST_TIMES)) / 10
+    first = "Fix the wait for data first. Then raise" if waits else "Raise"
+    return (
+        f"{first} the batch size, and the learning rate with it. Up to {times:.1f} times as large, "
+        f"GPU memory stays below {TARGET_MEMORY_PCT:.0f} %. Or use a smaller GPU."
     )
 
 

@@ -41,6 +41,7 @@ from rules.checkpoints import checkpoint_spans
 from rules.evidence import within
 from rules.frame import RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
+from rules.wording import counted
 
 SHORTEST_SECONDS = 1e-3
 
@@ -64,7 +65,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     interval, cost = numbers.known("interval_seconds"), numbers.known("checkpoint_seconds")
     count, run = numbers.known("checkpoints_count") or 0.0, numbers.known("run_seconds") or 0.0
     if interval is None or cost is None or count < values["fewest"]:
-        recorded = f"{count:.0f} checkpoints recorded, {values['fewest']:.0f} needed"
+        recorded = f"{counted(count, 'checkpoint')} recorded, {values['fewest']:.0f} needed"
         return Verdict("insufficient_data", f"Not enough data: {recorded}.")
     if interval < SHORTEST_SECONDS or cost < SHORTEST_SECONDS:
         return Verdict("passed", "Saving takes no time.")

@@ -35,6 +35,7 @@ from rules.checkpoints import checkpoint_spans, write_bursts
 from rules.evidence import within
 from rules.frame import RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
+from rules.wording import counted, was
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
@@ -56,7 +57,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     work, run = numbers.known("work_seconds") or 0.0, numbers.known("run_seconds") or 0.0
     recorded = numbers.known("told_count") or 0.0
     if recorded:
-        return Verdict("passed", f"{recorded:.0f} checkpoints were recorded.")
+        return Verdict("passed", f"{counted(recorded, 'checkpoint')} {was(recorded)} recorded.")
     if not numbers.known("steps_count"):
         return Verdict("insufficient_data", "No training steps were recorded: call trimtab.step().")
     if work < values["without_seconds"]:
@@ -68,7 +69,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         ask = 'If they are checkpoints, record them: trimtab.phase("checkpoint").'
         return Verdict(
             "insufficient_data",
-            f"No checkpoint was recorded, but {seen:.0f} bursts of writing. {ask}",
+            f"No checkpoint was recorded, but {counted(seen, 'burst')} of writing. {ask}",
         )
     nodes = max(numbers.known("nodes_count") or 1.0, 1.0)
     low, high = (

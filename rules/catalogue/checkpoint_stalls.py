@@ -36,6 +36,7 @@ from rules.evidence import within
 from rules.frame import RunFrame
 from rules.intervals import total_seconds
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.wording import counted
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.7, 0.95
 
@@ -71,7 +72,8 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     count, share = numbers.known("stalls_count") or 0.0, 100 * stalled / run
     how = "recorded" if numbers.known("is_told") else "seen as bursts of writing"
     summary = (
-        f"{count:.0f} checkpoints ({how}) stopped it for {stalled:.0f} s, {share:.1f} % of the run."
+        f"{counted(count, 'checkpoint')} ({how}) stopped the training for {stalled:.0f} s, "
+        f"{share:.1f} % of the run."
     )
     if count < values["fewest"] or share < values["share_pct"]:
         return Verdict("passed", summary)

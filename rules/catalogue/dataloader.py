@@ -45,6 +45,7 @@ from rules.evidence import percentile, within
 from rules.frame import NodeFrame, RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
 from rules.training_loop import step_time, training_loaders
+from rules.wording import counted
 
 CORES_FULL_PCT = 90.0
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.3, 0.9
@@ -61,6 +62,7 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
         given = node.hardware.effective_cpus or cores(node)
         workers = _workers(node)
         numbers[f"workers@{node.key}"] = workers
+        numbers[f"ranks@{node.key}"] = _ranks(node)
         numbers[f"cores@{node.key}"] = given or None
         known = workers is not None and given > 0
         numbers[f"workers_pct@{node.key}"] = 100 * (workers or 0.0) / given if known else None
@@ -95,7 +97,7 @@ def _fired(numbers: Numbers, node: str, is_few: bool, wait: float | None) -> Ver
     return Verdict(
         "fired",
         f"{_words(numbers, node)}, too {'few' if is_few else 'many'}{waits}.",
-        advice="Set num_workers to about the cores per rank, and stop where the wait ends.",
+        advice=_advice(numbers, node),
         waste_seconds_low=RECOVERABLE_LOW * lost,
         waste_seconds_high=RECOVERABLE_HIGH * lost,
         severity="medium" if lost else "low",
@@ -104,13 +106,31 @@ def _fired(numbers: Numbers, node: str, is_few: bool, wait: float | None) -> Ver
 
 
 def _words(numbers: Numbers, node: str) -> str:
-    workers, given = numbers.by_entity("workers"), numbers.by_entity("cores")
-    return f"{workers.get(node, 0.0):.0f} data-loader workers for {given.get(node, 0.0):.3g} cores"
+    workers = numbers.by_entity("workers").get(node, 0.0)
+    given = numbers.by_entity("cores").get(node, 0.0)
+    return f"{counted(workers, 'data-loader worker')} for {counted(given, 'core')}"
+
+
+def _advice(numbers: Numbers, node: str) -> str:
+    given = numbers.by_entity("cores").get(node, 0.0)
+    ranks = max(numbers.by_entity("ranks").get(node, 1.0), 1.0)
+    each = max(int(given / ranks), 1)
+    of = f"each of the {ranks:.0f} ranks" if ranks > 1 else "the loader"
+    return (
+        f"Set num_workers={each} in {of} ({counted(given, 'core')}), measure, and lower it as long "
+        "as the loop doesn't wait."
+    )
 
 
 def _cores_are_full(numbers: Numbers, nodes: dict[str, float]) -> bool:
     busy = numbers.by_entity("cpu_p50_pct")
     return any(busy.get(node, 0.0) >= CORES_FULL_PCT for node in nodes)
+
+
+def _ranks(node: NodeFrame) -> float | None:
+    """The ranks of the node that train or declared a loader."""
+    declared = {data.get("rank") for data in training_loaders(node)}
+    return float(max(node.training_ranks, len(declared))) or None
 
 
 def _workers(node: NodeFrame) -> float | None:

@@ -35,6 +35,7 @@ from rules.frame import RunFrame
 from rules.intervals import covered_seconds
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.training_loop import loop_span, phase_spans
+from rules.wording import counted
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
@@ -65,7 +66,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     if loop <= 0 or loop < values["minimum_seconds"]:
         return Verdict("insufficient_data", f"Not enough data: a loop of {loop:.0f} s.")
     share = round(100 * spent / loop, 6)
-    summary = f"{count:.0f} evaluations took {spent:.0f} s, {share:.1f} % of the loop."
+    summary = f"{counted(count, 'evaluation')} took {spent:.0f} s, {share:.1f} % of the loop."
     if share < values["share_pct"]:
         return Verdict("passed", summary)
     lost = (share - values["fair_share_pct"]) / 100 * loop

@@ -56,6 +56,7 @@ from rules.frame import NodeFrame, RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.sagemaker_statistics import gpu_memory_table
 from rules.windows import needed_seconds, start_up
+from rules.wording import some_gpus
 
 PARTS, FEWEST_PARTS = 20, 8
 SHORTEST_PART_SECONDS, LONGEST_PART_SECONDS = 10.0, 300.0
@@ -111,7 +112,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     fills = last + bad[worst] >= 100
     return Verdict(
         "fired",
-        f"Used memory kept growing on {len(bad)} of {len(rises)} GPUs, on {worst} by "
+        f"Used memory kept growing on {some_gpus(len(bad), len(rises))}, on {worst} by "
         f"{bad[worst]:.1f} percentage points to {last:.0f} %.",
         advice="Keep no tensors of past steps. If the memory is nearly full, use a GPU with more.",
         waste_seconds_high=within(numbers.known("unsaved_seconds") or 0.0, run) if fills else 0.0,

@@ -40,16 +40,19 @@ plugin (5 %), gpuprof (15 % and 30 %). Issues: Gao et al., ICSE 2024. That a fix
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 
+from rules.activity import cores
 from rules.category import DATA
 from rules.evidence import after, percentile, within
 from rules.frame import NodeFrame, RunFrame
 from rules.intervals import merged
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.training_loop import share_pct, step_time, training_loaders
+from rules.wording import counted
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.6, 0.9
 WINDOW_SECONDS = 10.0
@@ -70,6 +73,7 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
         "gpu_busy_pct": _mean_gpu_busy(frame),
         "cpu_busy_p50_pct": _cpu_busy(frame),
         "loader_workers": _loader_workers(frame),
+        "cores_per_rank": _cores_per_rank(frame),
     }
     windows = (window for node in frame.nodes.values() for window in _windows(node))
     return Numbers(numbers, merged(windows, slack_seconds=1.0))
@@ -153,6 +157,16 @@ def _loader_workers(frame: RunFrame) -> float | None:
     return max((float(n) for n in workers if isinstance(n, int | float)), default=None)
 
 
+def _cores_per_rank(frame: RunFrame) -> float | None:
+    """The fewest of any node; None: not known."""
+    shares = [
+        (node.hardware.effective_cpus or cores(node)) / node.training_ranks
+        for node in frame.nodes.values()
+        if node.training_ranks
+    ]
+    return min(shares, default=0.0) or None
+
+
 def _what_to_measure(numbers: Numbers) -> str:
     if not (numbers.known("steps_count") or 0.0):
         return "No training steps were recorded: call trimtab.wrap(loader) and trimtab.step()."
@@ -181,8 +195,20 @@ def _advice(numbers: Numbers) -> str:
             f"The cores are busy (CPU {cpu:.0f} %), so make data preparation itself cheaper: "
             "vectorise it, prepare the data once and store it, or move the work to the GPU."
         )
-    now = "" if workers is None else f" (now {workers:.0f} loader workers)"
-    return f"Prepare batches ahead of time in parallel workers{now}; vectorise or store the result."
+    per_rank = numbers.known("cores_per_rank")
+    each = max(math.floor(per_rank), 1) if per_rank else 0
+    now = "" if workers is None else f" (now {counted(workers, 'loader worker')})"
+    if workers is not None and 0 < each <= workers:
+        return (
+            f"There are already {counted(workers, 'loader worker')} for "
+            f"{counted(each, 'core')} a rank, so make data preparation itself cheaper: "
+            "vectorise it, store its result, or read few large files."
+        )
+    wanted = f"={each}, the cores of a rank" if each else ""
+    return (
+        f"Prepare batches in parallel workers: num_workers{wanted}{now}, persistent_workers=True. "
+        "Vectorise the transformation, or store its result."
+    )
 
 
 RULE = Rule(

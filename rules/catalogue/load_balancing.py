@@ -97,8 +97,8 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         has = f"{seen:.0f} s of work with both GPUs known, {needed:.0f} s needed"
         return Verdict("insufficient_data", f"Not enough data: {has}.")
     summary = (
-        f"The mean utilisation of the most and the least busy used GPU differs by {difference:.0f} "
-        f"points; the distance of their histograms is {apart:.2f}."
+        f"{_most_and_least(numbers)} The means differ by {difference:.0f} points; the distance of "
+        f"the histograms is {apart:.2f}."
     )
     if not (apart > values["threshold"] and difference >= values["minimum_difference_pct"]):
         return Verdict("passed", summary)
@@ -106,12 +106,45 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     return Verdict(
         "fired",
         summary,
-        advice="Balance the work: DistributedDataParallel, equal shards, equal pipeline stages.",
+        advice=_advice(numbers),
         waste_seconds_low=RECOVERABLE_LOW * lost,
         waste_seconds_high=RECOVERABLE_HIGH * lost,
         severity="high" if difference >= 30 else "medium",
         dedupe_key="load_balancing",
     )
+
+
+def _most_and_least(numbers: Numbers) -> str:
+    means, (most, least) = numbers.by_entity("mean_pct"), _ends(numbers)
+    if not most:
+        return "The used GPUs differ."
+    return (
+        f"The busiest used GPU is {_name(most, least)} (mean {means[most]:.0f} %), the least busy "
+        f"{_name(least, most)} ({means[least]:.0f} %)."
+    )
+
+
+def _advice(numbers: Numbers) -> str:
+    most, least = _ends(numbers)
+    moved = f" Move work from {_name(most, least)} to {_name(least, most)}." if most else ""
+    return (
+        f"Balance the work.{moved} Use DistributedDataParallel instead of DataParallel, equal "
+        "shards and equal pipeline stages."
+    )
+
+
+def _ends(numbers: Numbers) -> tuple[str, str]:
+    """The most and the least busy used GPU; empty if they are not known."""
+    means = numbers.by_entity("mean_pct")
+    if len(means) < 2:
+        return "", ""
+    return max(means, key=lambda gpu: means[gpu]), min(means, key=lambda gpu: means[gpu])
+
+
+def _name(gpu: str, other: str) -> str:
+    """With its node if the other one is on another node."""
+    node, _, name = gpu.rpartition("/")
+    return name if node == other.rpartition("/")[0] else gpu
 
 
 def _compared(

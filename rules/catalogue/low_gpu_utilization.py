@@ -52,10 +52,12 @@ from rules.activity import UNUSED_PCT, first_step_end_seconds
 from rules.category import GPU
 from rules.evidence import after, percentile, within
 from rules.frame import NodeFrame, RunFrame
+from rules.gpus import advice_on_unused
 from rules.intervals import merged
 from rules.parameter import SAGEMAKER_SAMPLE_SECONDS
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.windows import needed_seconds, start_up, window_percentiles
+from rules.wording import named, range_pct, sentence, some_gpus, was
 
 EVIDENCE_P95_PCT, EVIDENCE_P5_PCT = 70.0, 10.0
 RECOVERABLE = {"low": (0.3, 0.7), "fluctuating": (0.3, 0.7), "unused": (0.5, 1.0)}
@@ -88,11 +90,13 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     if bad := {gpu: kind for gpu, kind in kinds.items() if kind != "well used"}:
         return _fired(numbers, bad, count)
     if len(kinds) < count:
-        unjudged = f"{count - len(kinds):.0f} of {count:.0f} GPUs"
+        unjudged = some_gpus(count - len(kinds), count)
         needed = needed_seconds(values, numbers)
         problem = f"the utilisation of {unjudged} is unknown, or known for less than {needed:.0f} s"
         return Verdict("insufficient_data", f"Not enough data: {problem} after warm-up.")
     lowest = min(numbers.by_entity("p95_pct").values(), default=0.0)
+    if count == 1:
+        return Verdict("passed", f"The only GPU was well used (p95 {lowest:.0f} %).")
     return Verdict("passed", f"All {count:.0f} GPUs were well used (p95 from {lowest:.0f} %).")
 
 
@@ -121,13 +125,14 @@ def _fired(numbers: Numbers, bad: dict[str, str], count: float) -> Verdict:
     parts = []
     for kind in ("unused", "low", "fluctuating"):
         if gpus := [gpu for gpu, own in bad.items() if own == kind]:
-            worst = min(p95[gpu] for gpu in gpus), min(p5[gpu] for gpu in gpus)
-            parts.append(f"{len(gpus)} of {count:.0f} GPUs {_words(kind, *worst)}")
+            measured = [p95[gpu] for gpu in gpus], [p5[gpu] for gpu in gpus]
+            words = _words(kind, *measured)
+            parts.append(f"{some_gpus(len(gpus), count)} {words}: {named(gpus)}")
     low, high = _waste_seconds(numbers, bad, count)
     return Verdict(
         "fired",
-        "; ".join(parts) + ".",
-        advice=_advice(set(bad.values())),
+        sentence("; ".join(parts)) + ".",
+        advice=_advice(list(bad.values()), count),
         waste_seconds_low=low,
         waste_seconds_high=high,
         severity="high" if 2 * len(bad) >= count else "medium",
@@ -135,26 +140,25 @@ def _fired(numbers: Numbers, bad: dict[str, str], count: float) -> Verdict:
     )
 
 
-def _words(kind: str, p95: float, p5: float) -> str:
+def _words(kind: str, p95: list[float], p5: list[float]) -> str:
     if kind == "unused":
-        return "were never used"
+        return f"{was(len(p95))} never used"
     if kind == "low":
-        return f"had low utilisation (p95 from {p95:.1f} %)"
-    return f"had fluctuating utilisation (p95 from {p95:.0f} %, p5 from {p5:.0f} %)"
+        return f"had low utilisation (p95 {range_pct(p95)})"
+    return f"had fluctuating utilisation (p95 {range_pct(p95)}, p5 {range_pct(p5)})"
 
 
-def _advice(kinds: set[str]) -> str:
-    if kinds == {"unused"}:
-        return "Start one process per GPU, or use a machine with fewer GPUs or none."
-    more = (
-        " Start a process for each unused GPU, or use a machine without it."
-        if "unused" in kinds
-        else ""
-    )
-    return (
-        "Find out what the GPUs wait for: data, the host, or each other. Then raise the batch "
-        f"size, or use fewer or smaller GPUs.{more}"
-    )
+def _advice(kinds: list[str], count: float) -> str:
+    unused = kinds.count("unused")
+    more = advice_on_unused(unused, count) if unused else ""
+    if unused == len(kinds):
+        return more
+    waits = "what the GPU waits for: data or the host"
+    fewer = "use a smaller GPU"
+    if count > 1:
+        waits = "what the GPUs wait for: data, the host, or each other"
+        fewer = "use fewer or smaller GPUs"
+    return f"Find out {waits}. Then raise the batch size, or {fewer}. {more}".strip()
 
 
 def _waste_seconds(numbers: Numbers, bad: dict[str, str], count: float) -> tuple[float, float]:

@@ -51,6 +51,7 @@ from rules.metric_direction import is_validation, less_is_better
 from rules.plateau import flat_share
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.training_loop import events_of
+from rules.wording import counted
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 0.9
 Points = list[tuple[float, float]]
@@ -96,7 +97,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     better = "decreased" if less_is_better(name) else "increased"
     summary = (
         f"{name} has not {better} for the last {since:.0f} s, {share:.0f} % of the run, in "
-        f"{count:.0f} values."
+        f"{counted(count, 'value')}."
     )
     if count < values["fewest"] or share < values["share_pct"]:
         still = f"{name} improved until {since:.0f} s before the end, as far as its noise tells."

@@ -33,6 +33,7 @@ from rules.category import OVERVIEW
 from rules.frame import RunFrame
 from rules.rule import Numbers, Rule, Values, Verdict
 from rules.sagemaker_statistics import STATISTICS, percentile_table
+from rules.wording import range_pct
 
 NAMES = {
     "Network": "network_bytes_per_second",
@@ -62,7 +63,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     if not cpu and not gpu:
         return Verdict("insufficient_data", "Missing: the utilisation of CPU and GPU.")
     parts = [
-        f"{name} p95 {min(by_node.values()):.0f} to {max(by_node.values()):.0f} %"
+        f"{name} p95 {range_pct(by_node.values())}"
         for name, by_node in (("GPU", gpu), ("CPU", cpu))
         if by_node
     ]

@@ -33,6 +33,7 @@ from rules.evidence import within
 from rules.failures import failures
 from rules.frame import RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.wording import counted
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 1.0
 
@@ -55,10 +56,10 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     count, run = numbers.known("failures_count") or 0.0, numbers.known("run_seconds") or 0.0
     lost = within(numbers.known("lost_seconds") or 0.0, run)
     if count < values["fewest"]:
-        return Verdict("passed", f"The run failed {count:.0f} times.")
+        return Verdict("passed", f"The run failed {counted(count, 'time')}.")
     return Verdict(
         "fired",
-        f"The run failed {count:.0f} times and lost {lost:.0f} s of work.",
+        f"The run failed {counted(count, 'time')} and lost {lost:.0f} s of work.",
         advice="Read the error of the first failure, and limit the number of restarts.",
         waste_seconds_low=RECOVERABLE_LOW * lost,
         waste_seconds_high=RECOVERABLE_HIGH * lost,

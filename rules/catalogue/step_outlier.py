@@ -65,6 +65,7 @@ from rules.frame import NodeFrame, RunFrame
 from rules.intervals import merged
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.training_loop import phase_spans
+from rules.wording import counted
 
 MODES = ("None", "TRAIN", "EVAL")
 PHASES = (("train", "evaluate"), ("train",), ("evaluate",))
@@ -138,13 +139,13 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         return Verdict("insufficient_data", f"Not enough data: {summed}.")
     if steps <= values["minimum_steps"]:
         needed = f"more than {values['minimum_steps']:.0f} per rank needed"
-        return Verdict("insufficient_data", f"Not enough data: {steps:.0f} steps, {needed}.")
+        return Verdict("insufficient_data", f"Not enough data: {counted(steps, 'step')}, {needed}.")
     count = numbers.known("outliers_count") or 0.0
     beyond = numbers.known("outliers_beyond_chance_count") or 0.0
     median, excess = numbers.known("median_seconds") or 0.0, numbers.known("excess_seconds") or 0.0
     share = numbers.known("outliers_share_pct") or 0.0
-    outliers = "1 outlier" if count == 1 else f"{count:.0f} outliers"
-    summary = f"One rank has {outliers} among {steps:.0f} steps (median {median:.3g} s)."
+    found = counted(count, "outlier")
+    summary = f"One rank has {found} among {steps:.0f} steps (median {median:.3g} s)."
     if not beyond > values["n_outliers"]:
         return Verdict("passed", summary)
     if share > values["most_outliers_pct"]:

@@ -45,8 +45,10 @@ from rules.activity import UNUSED_PCT, gpu_table
 from rules.category import GPU
 from rules.evidence import percentile, within
 from rules.frame import GPU_IN_USE_PCT, NodeFrame, RunFrame
+from rules.gpus import advice_on_unused
 from rules.idle import mostly
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.wording import named, sentence, some_gpus, was
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 1.0
 HELD_BYTES = 2**30
@@ -92,10 +94,12 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     stopped = _stopped(numbers, values)
     if not unused and not stopped and len(known) < count:
         needed = f"{values['minimum_seconds']:.0f} s"
-        few = f"the utilisation of only {len(known)} of {count:.0f} GPUs is known for {needed}"
+        lacking = some_gpus(count - len(known), count)
+        few = f"the utilisation of {lacking} isn't known for {needed}"
         return Verdict("insufficient_data", f"Not enough data: {few}.")
     if not unused and not stopped:
-        return Verdict("passed", f"All {count:.0f} GPUs were used.")
+        every = "The only GPU was" if count == 1 else f"All {count:.0f} GPUs were"
+        return Verdict("passed", f"{every} used.")
     return _fired(numbers, unused, stopped, count)
 
 
@@ -136,25 +140,26 @@ def _fired(numbers: Numbers, unused: list[str], stopped: dict[str, float], count
 
 
 def _summary(numbers: Numbers, unused: list[str], stopped: dict[str, float], count: float) -> str:
-    parts = [f"{len(unused)} of {count:.0f} GPUs were never used."] if unused else []
+    parts = []
+    if unused:
+        some = sentence(some_gpus(len(unused), count))
+        parts.append(f"{some} {was(len(unused))} never used: {named(unused)}.")
     if stopped:
         least = f"{min(stopped.values()) / 3600:.1f} h"
-        names = ", ".join(sorted(stopped))
-        parts.append(f"{len(stopped)} of {count:.0f} GPUs idle for the last {least}: {names}.")
+        some = sentence(some_gpus(len(stopped), count))
+        parts.append(f"{some} {was(len(stopped))} idle for the last {least}: {named(stopped)}.")
     if held := _held(numbers, [*unused, *stopped]):
         gib = max(held.values()) / 2**30
-        parts.append(f"They hold up to {gib:.1f} GiB of memory: {', '.join(sorted(held))}.")
+        parts.append(f"Up to {gib:.1f} GiB of memory is in use on {named(held)}.")
     return " ".join(parts)
 
 
 def _advice(numbers: Numbers, unused: list[str], stopped: dict[str, float], count: float) -> str:
     if _held(numbers, [*unused, *stopped]):
         return "Give them work, or find out first what needs their memory: it must fit elsewhere."
-    if len(unused) >= count:
-        return "Check that the framework finds the GPUs, or use a machine without GPUs."
     if not unused:
         return "Find out why their processes stopped, or do the rest on a machine with fewer GPUs."
-    return "Start one process per GPU, or use a machine with fewer GPUs."
+    return advice_on_unused(len(unused), count)
 
 
 def _held(numbers: Numbers, gpus: list[str]) -> dict[str, float]:

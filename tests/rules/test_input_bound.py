@@ -137,7 +137,7 @@ def test_loaders_that_only_evaluate_say_nothing_of_the_training() -> None:
         (0.0, "loader", {"workers": 8, "phase": "evaluate"}),
     ]
     declared = f.node(step_tables=[f.steps(101, wait=0.4)], events=events)
-    assert "now 1 loader workers" in judged(RULE, f.run(declared)).verdict.advice
+    assert "now 1 loader worker)" in judged(RULE, f.run(declared)).verdict.advice
 
 
 def test_it_follows_the_parameters_of_the_workspace() -> None:

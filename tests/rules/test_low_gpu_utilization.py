@@ -89,7 +89,7 @@ def test_a_gpu_that_was_never_used_is_unused_and_not_low() -> None:
 
 def test_it_tells_unused_low_and_fluctuating_apart_in_one_sentence() -> None:
     summary = judged(RULE, f.run(gpus(0, 20, FITS, 95))).verdict.summary
-    assert "1 of 4 GPUs were never used" in summary
+    assert "1 of 4 GPUs was never used" in summary
     assert "1 of 4 GPUs had low utilisation" in summary
     assert "1 of 4 GPUs had fluctuating utilisation" in summary
 

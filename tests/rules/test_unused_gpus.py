@@ -59,7 +59,7 @@ def test_it_judges(frame: RunFrame, state: str) -> None:
 def test_the_waste_is_half_to_all_of_their_share_of_the_run() -> None:
     verdict = judged(RULE, f.run(gpus(90.0, 90.0, 90.0, 0.0))).verdict
     assert (verdict.waste_seconds_low, verdict.waste_seconds_high) == (75, 150)
-    assert "1 of 4 GPUs were never used" in verdict.summary
+    assert "1 of 4 GPUs was never used" in verdict.summary
 
 
 def test_it_shows_each_unused_gpu_over_the_whole_run() -> None:

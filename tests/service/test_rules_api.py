@@ -71,6 +71,20 @@ def test_it_tells_each_rule_and_parameter_as_they_are_declared(call):
             )
 
 
+def test_one_value_sets_the_materiality_floor_of_all_rules_about_waste(call, job):
+    floor = "least_waste_pct"
+    answer = call("put", {"parameters": {f"materiality.{floor}": 3}})
+    assert answer.json()["own"] == {f"materiality.{floor}": 3}
+    assert _held(answer, f"idle_tail.{floor}") == (3, "workspace")
+    answer = call("put", {"parameters": {f"idle_tail.{floor}": 0.2}}, job=job.uuid)
+    assert _held(answer, f"idle_tail.{floor}") == (0.2, "job")
+    assert _held(answer, f"epoch_gaps.{floor}") == (3, "workspace")
+    held = {
+        rule["rule"]: [p["name"] for p in rule["parameters"]] for rule in answer.json()["rules"]
+    }
+    assert floor not in held["hung"]
+
+
 def test_what_is_set_holds_by_layer_and_is_written_down_as_by_the_page(call, workspace, job):
     answer = call("put", {"preset": "safe", "parameters": {SHARE: 30}})
     assert answer.status_code == 200

@@ -165,6 +165,22 @@ def test_saving_writes_it_down_and_judges_old_runs_again_from_their_numbers(
     assert row.judged_at == at, "twice changes nothing"
 
 
+def test_the_materiality_floor_of_all_rules_is_one_field(owner, job):
+    """The waste of `_judged` is estimated anew from its numbers: 20 % of the step time."""
+    row = _judged(job, 20)
+    page = _post(owner, materiality__least_waste_pct="60")
+    assert "Saved." in page
+    assert 'name="materiality.least_waste_pct"' in owner.page(PAGE)
+    rejudging.judge_again(owner.workspace.pk)
+    row.refresh_from_db()
+    assert row.state == "passed"
+    assert "below the materiality floor of 60 %" in row.summary
+    _post(owner, materiality__least_waste_pct="60", input_bound__least_waste_pct="1")
+    rejudging.judge_again(owner.workspace.pk)
+    row.refresh_from_db()
+    assert row.state == "fired"
+
+
 def test_taking_it_back_finds_again_what_was_found(owner, job):
     row = _judged(job, 20)
     _post(owner, input_bound__fire_share_pct="30")
