@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from rules.category import OVERVIEW
 from rules.parameter import Parameter
 from rules.rule import Numbers, Rule, Values, Verdict
 
@@ -39,9 +40,14 @@ def parameter(name: str) -> Parameter:
     return {each.name: each for each in PARAMETERS}[name]
 
 
+def has_floor(rule: Rule) -> bool:
+    """It reports waste: no risk, and no overview, which never fires."""
+    return not rule.reports_risk and rule.category != OVERVIEW
+
+
 def with_floor(rule: Rule) -> Rule:
-    """The rule with the parameters of the floor, unless it reports a risk."""
-    if rule.reports_risk:
+    """The rule with the parameters of the floor, if it has one."""
+    if not has_floor(rule):
         return rule
     documentation = rule.documentation.replace(
         "\n\n## Sources", f"\n\n{_DOCUMENTATION}\n\n## Sources", 1

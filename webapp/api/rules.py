@@ -180,7 +180,7 @@ def _parameter(parameter: Parameter, value: float, setter: str) -> dict[str, Any
 
 
 def _set_by(layers: Mapping[str, Overrides], rule: Rule, parameter: Parameter) -> str:
-    owners = {rule.id} if rule.reports_risk else {rule.id, materiality.SHARED}
+    owners = {rule.id, materiality.SHARED} if materiality.has_floor(rule) else {rule.id}
     setters = [
         name
         for name, own in layers.items()

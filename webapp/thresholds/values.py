@@ -46,7 +46,7 @@ def resolved(preset: Preset, layers: Iterable[Overrides]) -> dict[str, Values]:
     for rule in all_rules().values():
         values = rule.preset_values(preset)
         for layer in layers:
-            shared = {} if rule.reports_risk else layer.get(materiality.SHARED, {})
+            shared = layer.get(materiality.SHARED, {}) if materiality.has_floor(rule) else {}
             values |= shared | layer.get(rule.id, {})
         values_by_rule[rule.id] = values
     return values_by_rule
