@@ -111,7 +111,7 @@ def _errors(curves: _Curves, values: Floats, at: Floats) -> Floats:
     scale = np.where(size > 0, np.maximum(along, 0.0) / np.maximum(size, 1e-300), 0.0)
     whole = float(wanted @ wanted)
     errors = (whole - 2 * scale * along + scale**2 * size) / len(values)
-    return np.maximum(errors, LEAST_ERROR * whole / len(values))
+    return np.asarray(np.maximum(errors, LEAST_ERROR * whole / len(values)))
 
 
 def _at(curves: _Curves, at: Floats) -> Floats:

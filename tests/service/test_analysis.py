@@ -82,6 +82,15 @@ def test_it_finds_the_input_pipeline_and_recommends_to_fix_it(agent):
     assert advice.saving_high_usd <= run.cost_usd
 
 
+def test_the_findings_of_a_run_count_at_most_its_cost(agent):
+    send(agent, 6)
+    run = analysed(agent)
+    fired = run.judgements.filter(state=Judgement.FIRED)
+    counted = [row.counted_usd_high for row in fired]
+    assert 0 < sum(counted) <= run.cost_usd
+    assert {row.explained_by for row in fired if not row.counted_share} <= {"", "input_bound"}
+
+
 def test_it_says_no_price_and_never_zero(agent):
     agent.instance_type = "x99.imaginary"
     send(agent, 3)

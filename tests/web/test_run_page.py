@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from advisor.run_summary import RunSummary
 from tests.web import factories, training
-from webapp.analysis import queue
+from webapp.analysis import folding, queue
 from webapp.runs.models import Node, Run
 
 
@@ -103,6 +103,21 @@ def test_the_worst_finding_stands_first(owner, run):
 
     assert "Steps waited 62 %." in notice
     assert "Small." not in notice
+
+
+def test_a_finding_is_folded_under_the_one_that_explains_it(owner, run):
+    for rule in ("input_bound", "batch_size", "low_gpu_utilization"):
+        factories.judgement(run, rule, summary=f"Measured by {rule}.")
+    factories.judgement(run, "idle_tail", waste_seconds_low=300.0, waste_seconds_high=560.0)
+    folding.fold(run)
+
+    page = owner.page(_address(run))
+    folded = page.partition("Explains 2 other findings")[2].partition("</details>")[0]
+
+    assert "Measured by batch_size." in folded
+    assert "Measured by low_gpu_utilization." in folded
+    assert "4 of 4 fired" in _text(page)
+    assert page.count("without what other findings count") == 2, "340 and 560 s of 600 s"
 
 
 def test_every_rule_is_listed_whatever_it_found(owner, run):
