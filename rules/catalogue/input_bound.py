@@ -85,8 +85,8 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         return Verdict("insufficient_data", _what_to_measure(numbers))
     steps, seconds = numbers.known("steps_count") or 0.0, numbers.known("step_seconds") or 0.0
     if steps < values["minimum_steps"] or seconds < values["minimum_seconds"]:
-        needed = f"{values['minimum_steps']:.0f} steps and {values['minimum_seconds']:.0f} s"
-        seen = f"{steps:.0f} steps and {seconds:.0f} s after the first step"
+        needed = f"{counted(values['minimum_steps'], 'step')} and {values['minimum_seconds']:.0f} s"
+        seen = f"{counted(steps, 'step')} and {seconds:.0f} s after the first step"
         return Verdict("insufficient_data", f"Not enough data: {seen}, but {needed} are needed.")
     summary = f"The loop waited for data for {share:.1f} % of {seconds:.0f} s of training steps."
     if share < values["fire_share_pct"]:

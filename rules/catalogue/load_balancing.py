@@ -97,7 +97,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         has = f"{seen:.0f} s of work with both GPUs known, {needed:.0f} s needed"
         return Verdict("insufficient_data", f"Not enough data: {has}.")
     summary = (
-        f"{_most_and_least(numbers)} The means differ by {difference:.0f} points; the distance of "
+        f"{_most_and_least(numbers)} The means differ by {difference:.1f} points; the distance of "
         f"the histograms is {apart:.2f}."
     )
     if not (apart > values["threshold"] and difference >= values["minimum_difference_pct"]):

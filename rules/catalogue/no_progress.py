@@ -173,7 +173,7 @@ def _without_season(
     season = np.zeros(PARTS_OF_EPOCH)
     for part in np.unique(parts[is_whole]):
         season[part] = np.median(apart[is_whole & (parts == part)])
-    return values - (season - season.mean())[parts]
+    return np.asarray(values - (season - season.mean())[parts])
 
 
 RULE = Rule(

@@ -176,7 +176,7 @@ def _own_seconds(steps: pd.DataFrame, frame: RunFrame) -> NDArray[np.float64]:
     for key, places in steps.groupby("node", sort=False, observed=True).indices.items():
         of_node = steps.iloc[places]
         own[places] -= _recorded_seconds(of_node, frame.nodes[str(key)], frame.duration_seconds)
-    return np.maximum(own, _SHORTEST_SECONDS)
+    return np.asarray(np.maximum(own, _SHORTEST_SECONDS))
 
 
 def _recorded_seconds(steps: pd.DataFrame, node: NodeFrame, end: float) -> NDArray[np.float64]:
