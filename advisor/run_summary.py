@@ -57,6 +57,8 @@ class RunSummary:
     """Of which nothing was ever stored, but for short gaps."""
     too_large: str = ""
     """Of what the run has too much to be judged, in words; empty: it was judged."""
+    ledger_version: int = 1
+    """Of the meaning of the ledger's labels; see docs/ledger.md."""
     missing_segments: int | None = None
     """Segments that an agent announced but that didn't arrive."""
     usd_per_hour: Decimal | None = None

@@ -61,7 +61,7 @@ def own_cores(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | 
 def gpu_table(node: NodeFrame) -> pd.DataFrame:
     """The utilisation of the allocated GPUs, one column per GPU with data; NaN is unknown."""
     columns = {n: node.column(f"gpu{n}.busy_pct") for n in node.allocated_gpus()}
-    known = {n: busy for n, busy in columns.items() if busy is not None and busy.notna().any()}
+    known = {n: busy for n, busy in columns.items() if node.gpu_busy_pct(n) is not None}
     return pd.DataFrame(known, index=node.judged.index)
 
 

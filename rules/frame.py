@@ -48,6 +48,8 @@ class Hardware:
     effective_cpus: float = 0.0
     memory_bytes: int = 0
     gpus: tuple[GpuHardware, ...] = ()
+    gpus_of_type: int = 0
+    """The GPUs that machines of its type have, seen or not; 0: none, or the type is unknown."""
 
 
 @dataclass(frozen=True)
@@ -118,14 +120,28 @@ class NodeFrame:
         return known if len(known) else None
 
     def allocated_gpus(self) -> list[int]:
-        """The numbers of the GPUs that this run was given; from their series if not declared."""
+        """The numbers of the GPUs that this run was given; from their series if not declared.
+
+        If none was seen, those of the machine's type: they are there, and their use is unknown.
+        """
         if self.hardware.gpus:
             return [number for number, gpu in enumerate(self.hardware.gpus) if gpu.allocated]
         matches = (_GPU_BUSY.fullmatch(str(name)) for name in self.samples.columns)
-        return sorted(int(match[1]) for match in matches if match)
+        seen = sorted(int(match[1]) for match in matches if match)
+        return seen or list(range(self.hardware.gpus_of_type))
 
     def gpu_busy_pct(self, number: int) -> pd.Series[float] | None:
-        return self.series(f"gpu{number}.busy_pct")
+        """The GPU's utilisation; None if it isn't known, or 0 although its multiprocessors worked:
+        some virtual GPUs report 0 for what they don't measure."""
+        busy, active = self.series(f"gpu{number}.busy_pct"), self.sm_active_pct(number)
+        is_measured = busy is None or active is None or busy.to_numpy().any()
+        return busy if is_measured else None
+
+    def sm_active_pct(self, number: int) -> pd.Series[float] | None:
+        """The share of the GPU's multiprocessors with work; None if it isn't known, or always 0,
+        which no kernel leaves it at."""
+        active = self.series(f"gpu{number}.sm_active_pct")
+        return active if active is not None and active.to_numpy().any() else None
 
     @cached_property
     def step_phases(self) -> frozenset[str]:

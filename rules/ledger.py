@@ -16,15 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rules.frame import NodeFrame, RunFrame
-from rules.labels import (
-    Grid,
-    cpu_seconds,
-    gpu_seconds,
-    node_seconds,
-    run_spans,
-    stalled_seconds,
-)
+from rules.grid import Floats, Grid
+from rules.labels import cpu_seconds, gpu_seconds, node_seconds, run_spans
 from rules.rule import Values
+from rules.stalls import stalled_seconds
 
 LABELS = (
     "gap",
@@ -40,10 +35,15 @@ LABELS = (
     "throttled",
     "low_sm",
     "effective",
+    "other_programs",
+    "gpu_idle",
     "unused_cores",
     "unclassified",
 )
 """By priority: if two apply at once, the first gets the time."""
+VERSION = 2
+"""Of the labels' meaning. 1: a GPU that was more than 10 % busy was all `effective`, else
+unclassified, and the machine's work counted as the run's."""
 NO_WASTE = frozenset({"gap", "effective", "unclassified"})
 """These are cost, but not waste: the use of a gap or of unclassified time is unknown."""
 Microseconds = NDArray[np.int64]
@@ -118,12 +118,20 @@ def ledger(frame: RunFrame, parameters: Mapping[str, Values] | None = None) -> L
         shared = node_seconds(node, frame, spans, grid)
         for number in node.allocated_gpus():
             own = gpu_seconds(node, number, frame, spans, grid)
-            own["data_stall"] = stalled_seconds(shared["data_stall"], own.pop("idle"), grid)
+            free = np.clip(own.pop("idle") - _before_stalls(shared), 0.0, None)
+            own["data_stall"] = stalled_seconds(shared["data_stall"], free, grid)
             entries += _entries(node.key, number, {**shared, **own}, widths, unseen)
         if not node.allocated_gpus():
             cores = cpu_seconds(node, frame, grid)
             entries += _entries(node.key, None, {**shared, **cores}, widths, unseen)
     return Ledger(tuple(entries))
+
+
+def _before_stalls(seconds: Mapping[str, Floats]) -> Floats:
+    """Of each cell, the seconds with a label that comes before a wait for data."""
+    before = LABELS[: LABELS.index("data_stall")]
+    summed: Floats = np.sum([seconds[label] for label in before if label in seconds], axis=0)
+    return summed
 
 
 def held_microseconds(node: NodeFrame, frame: RunFrame) -> list[tuple[int, int]]:

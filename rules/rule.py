@@ -101,6 +101,9 @@ class Rule:
     parameters: tuple[Parameter, ...]
     measure: Callable[[RunFrame, Values], Numbers]
     judge: Callable[[Numbers, Values], Verdict]
+    explains: tuple[str, ...] = ()
+    """The ledger's labels that contain the waste. Empty: it is time that some label counts as
+    work, such as work that is lost, or it is none."""
     scope: Scope = "run"
     """`window`: what it finds in one stretch doesn't depend on the rest of the run, so it may be
     judged on each new stretch alone. `run`: it needs the whole run so far."""

@@ -251,6 +251,7 @@ CELERY_BEAT_SCHEDULE = {
         ("sweep", "background.sweep", 5),
         ("mark-lost", "analysis.mark_lost", 30),
         ("compact", "analysis.compact_due", 60),
+        ("renew", "analysis.renew", 600),
         ("retention", "retention.carry_out", 86_400),
         ("storage", "quotas.count_storage", 900),
         ("notify", "notify.sweep", 15),

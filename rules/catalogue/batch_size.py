@@ -50,6 +50,7 @@ from rules.evidence import after, within
 from rules.frame import NodeFrame, RunFrame
 from rules.gpus import gpu_counts, unfit
 from rules.intervals import merged
+from rules.label_groups import IDLE_GPUS
 from rules.parameter import SAGEMAKER_SAMPLE_SECONDS
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.sagemaker_statistics import gpu_memory_table
@@ -187,6 +188,7 @@ RULE = Rule(
     category=GPU,
     version=3,
     needs=("gpu*.busy_pct",),
+    explains=IDLE_GPUS,
     parameters=(
         Parameter(
             "cpu_threshold_p95",

@@ -95,6 +95,7 @@ RULE = Rule(
     category=TIME,
     version=2,
     needs=(),
+    explains=("checkpoint", "idle_tail"),
     parameters=(
         Parameter(
             "share_pct",

@@ -48,6 +48,7 @@ from rules.bottleneck import (
 )
 from rules.category import DATA
 from rules.frame import RunFrame
+from rules.label_groups import IDLE_GPUS
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
 
 WORDING = Wording(
@@ -72,6 +73,7 @@ RULE = Rule(
     category=DATA,
     version=3,
     needs=("gpu*.busy_pct", "host.cpu_busy_pct|cpu*.busy_pct|tree.cpu_seconds_total"),
+    explains=IDLE_GPUS,
     parameters=(
         Parameter(
             "cpu_threshold",

@@ -34,7 +34,8 @@ doesn't wait for data doesn't fire, whatever its number of workers, where SageMa
 are those that the run was given, not all of the machine; processes are counted, not the distinct
 ids of events in a second. 10 % of wait: ours, between the 5 % at which TensorFlow and the PyTorch
 profiler remark on it and the 15 % at which `input_bound` fires. That a fix gives back 0.3 to 0.9 of
-the wait is our estimate.
+the wait is our estimate. Only waits in which the used GPUs were idle within the same 5 s count, as
+in the ledger.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from rules.category import DATA
 from rules.evidence import percentile, within
 from rules.frame import NodeFrame, RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
+from rules.stalls import wasted_wait_seconds
 from rules.training_loop import step_time, training_loaders
 from rules.wording import counted
 
@@ -57,6 +59,7 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
         "run_seconds": frame.duration_seconds,
         "wait_share_pct": step.wait_share_pct,
         "step_seconds": step.seconds / step.ranks if step.ranks else None,
+        "wasted_wait_seconds": wasted_wait_seconds(frame),
     }
     for node in frame.nodes.values():
         given = node.hardware.effective_cpus or cores(node)
@@ -92,6 +95,8 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 
 def _fired(numbers: Numbers, node: str, is_few: bool, wait: float | None) -> Verdict:
     lost = (wait or 0.0) / 100 * (numbers.known("step_seconds") or 0.0)
+    wasted = numbers.known("wasted_wait_seconds")
+    lost = lost if wasted is None else min(lost, wasted)
     lost = within(lost, numbers.known("run_seconds") or 0.0)
     waits = "" if wait is None else f"; the loop waits for data for {wait:.1f} % of the time"
     return Verdict(
@@ -151,8 +156,9 @@ RULE = Rule(
     id="dataloader",
     title="Too few or too many data-loader workers",
     category=DATA,
-    version=3,
+    version=4,
     needs=(),
+    explains=("data_stall",),
     parameters=(
         Parameter(
             "min_threshold", "%", 70, 0, 1000, "Too few below", "SageMaker, 70", "min_threshold"

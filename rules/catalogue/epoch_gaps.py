@@ -89,6 +89,7 @@ RULE = Rule(
     category=TIME,
     version=2,
     needs=("steps",),
+    explains=("epoch_gap",),
     parameters=(
         Parameter(
             "median_steps",

@@ -88,6 +88,7 @@ RULE = Rule(
     category=TIME,
     version=1,
     needs=("steps",),
+    explains=("evaluation",),
     parameters=(
         Parameter(
             "share_pct",

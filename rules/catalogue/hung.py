@@ -125,6 +125,7 @@ RULE = Rule(
     category=TIME,
     version=3,
     needs=(),
+    explains=("hung", "idle_tail"),
     parameters=(
         Parameter(
             "idle_seconds",

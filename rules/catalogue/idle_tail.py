@@ -91,6 +91,7 @@ RULE = Rule(
     category=TIME,
     version=2,
     needs=(),
+    explains=("idle_tail", "unused_gpu"),
     parameters=(
         Parameter(
             "idle_seconds",

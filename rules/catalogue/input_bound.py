@@ -17,10 +17,10 @@ high. The windows of evidence are the parts of the run with at least 5 % of wait
 
 ## When it is wrong
 A GPU may still have queued work while the loop waits; then the wait costs less than its duration.
-The GPU utilisation during the training steps is therefore shown as counter-evidence, and the lower
-end of the waste is never more than the time in which the GPUs were idle. If every core is busy,
-more loader workers won't help: the work itself must become cheaper. In a loop that is wrapped
-twice, the wait counts twice.
+The GPU utilisation during the training steps is therefore shown as counter-evidence, and the waste
+is never more than the waits in which the used GPUs were idle within the same 5 s, as in the ledger.
+If every core is busy, more loader workers won't help: the work itself must become cheaper. In a
+loop that is wrapped twice, the wait counts twice.
 
 ## How to fix it
 Prepare batches ahead of time in parallel workers (`num_workers`, `prefetch_factor`,
@@ -51,6 +51,7 @@ from rules.evidence import after, percentile, within
 from rules.frame import NodeFrame, RunFrame
 from rules.intervals import merged
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.stalls import wasted_wait_seconds
 from rules.training_loop import share_pct, step_time, training_loaders
 from rules.wording import counted
 
@@ -69,6 +70,7 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
         "wait_seconds": within(step.wait_seconds / ranks, frame.duration_seconds),
         "step_seconds": step.seconds / ranks,
         "steps_count": step.steps / ranks,
+        "wasted_wait_seconds": wasted_wait_seconds(frame),
         "run_seconds": frame.duration_seconds,
         "gpu_busy_pct": _mean_gpu_busy(frame),
         "cpu_busy_p50_pct": _cpu_busy(frame),
@@ -178,7 +180,9 @@ def _waste_seconds(numbers: Numbers) -> tuple[float, float]:
     wait = within(numbers.known("wait_seconds") or 0.0, longest)
     busy, steps = numbers.known("gpu_busy_pct"), numbers.known("step_seconds") or 0.0
     idle = wait if busy is None else within((1 - busy / 100) * steps, longest)
-    return min(RECOVERABLE_LOW * wait, idle), RECOVERABLE_HIGH * wait
+    wasted = numbers.known("wasted_wait_seconds")
+    most = idle if wasted is None else within(wasted, idle)
+    return min(RECOVERABLE_LOW * wait, most), min(RECOVERABLE_HIGH * wait, most)
 
 
 def _counter_evidence(numbers: Numbers) -> str:
@@ -215,8 +219,9 @@ RULE = Rule(
     id="input_bound",
     title="Training waits for data",
     category=DATA,
-    version=3,
+    version=4,
     needs=("steps.data_wait",),
+    explains=("data_stall",),
     parameters=(
         Parameter(
             "notice_share_pct", "%", 5, 0, 100, "Adds a remark from this share", "TensorFlow, 5 %"

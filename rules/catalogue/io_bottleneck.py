@@ -51,6 +51,7 @@ from rules.bottleneck import (
 )
 from rules.category import DATA
 from rules.frame import NodeFrame, RunFrame
+from rules.label_groups import IDLE_GPUS
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
 
 PRESSURES = ("container.psi_io_full_us_total", "host.psi_io_full_us_total")
@@ -86,6 +87,7 @@ RULE = Rule(
     category=DATA,
     version=3,
     needs=("gpu*.busy_pct", "|".join(("host.cpu_iowait_pct", *PRESSURES))),
+    explains=IDLE_GPUS,
     parameters=(
         Parameter(
             "io_threshold",

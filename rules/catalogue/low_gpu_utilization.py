@@ -54,6 +54,7 @@ from rules.evidence import after, percentile, within
 from rules.frame import NodeFrame, RunFrame
 from rules.gpus import advice_on_unused
 from rules.intervals import merged
+from rules.label_groups import IDLE_GPUS
 from rules.parameter import SAGEMAKER_SAMPLE_SECONDS
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.windows import needed_seconds, start_up, window_percentiles
@@ -203,6 +204,7 @@ RULE = Rule(
     category=GPU,
     version=3,
     needs=("gpu*.busy_pct",),
+    explains=IDLE_GPUS,
     parameters=(
         Parameter(
             name="threshold_p95",

@@ -95,6 +95,7 @@ RULE = Rule(
     category=TIME,
     version=2,
     needs=(),
+    explains=("initialise", "unused_gpu"),
     parameters=(
         Parameter(
             "threshold_seconds",

@@ -129,6 +129,7 @@ RULE = Rule(
     category=TIME,
     version=2,
     needs=(),
+    explains=("initialise", "unused_gpu"),
     parameters=(
         Parameter(
             "long_seconds",

@@ -207,6 +207,7 @@ RULE = Rule(
     category=GPU,
     version=3,
     needs=("gpu*.busy_pct",),
+    explains=("unused_gpu",),
     parameters=(
         Parameter(
             "unused_pct",

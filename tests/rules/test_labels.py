@@ -19,7 +19,7 @@ INSIDE = (TICKS >= 400) & (TICKS < 500)
 
 def works_but(inside: float, **more: Any) -> NodeFrame:
     """90 % busy with a step a second, `inside` within those 100 s."""
-    return gpu_node(np.where(INSIDE, inside, 90.0), steps=f.steps(1000), **more)
+    return gpu_node(np.where(INSIDE, inside, 100.0), steps=f.steps(1000), **more)
 
 
 def counter(per_second: float) -> np.ndarray[Any, Any]:
@@ -34,11 +34,11 @@ def both(first: str, second: str) -> list[tuple[float, str, dict[str, Any]]]:
 def waits(events: list[tuple[float, str, dict[str, Any]]] | None = None) -> NodeFrame:
     """Steps that only wait within the 100 s, in which the GPU idles."""
     loop = [f.steps(400), f.steps(100, start=400, wait=1.0), f.steps(500, start=500)]
-    busy = np.where(INSIDE, 0.0, 90.0)
+    busy = np.where(INSIDE, 0.0, 100.0)
     return gpu_node(busy, steps=pd.concat(loop), events=events)
 
 
-HOT, EMPTY = {"gpu0__throttled_thermal_ns_total": counter(1e9)}, np.where(INSIDE, 0.0, 90.0)
+HOT, EMPTY = {"gpu0__throttled_thermal_ns_total": counter(1e9)}, np.where(INSIDE, 0.0, 100.0)
 
 
 @pytest.mark.parametrize(
@@ -46,14 +46,14 @@ HOT, EMPTY = {"gpu0__throttled_thermal_ns_total": counter(1e9)}, np.where(INSIDE
     [
         pytest.param(works_but(0.0, events=both("checkpoint", "evaluate")), "checkpoint"),
         pytest.param(works_but(0.0, events=both("checkpoint", "communication")), "checkpoint"),
-        pytest.param(works_but(90.0, events=both("evaluate", "communication")), "evaluation"),
+        pytest.param(works_but(100.0, events=both("evaluate", "communication")), "evaluation"),
         pytest.param(waits(phase("evaluate", 400, 500)), "evaluation"),
         pytest.param(waits(phase("communication", 400, 500)), "data_stall"),
         pytest.param(
-            works_but(90.0, events=phase("communication", 400, 500), **HOT), "communication"
+            works_but(100.0, events=phase("communication", 400, 500), **HOT), "communication"
         ),
-        pytest.param(works_but(90.0, gpu0__sm_active_pct=EMPTY, **HOT), "throttled"),
-        pytest.param(works_but(90.0, gpu0__sm_active_pct=EMPTY), "low_sm"),
+        pytest.param(works_but(100.0, gpu0__sm_active_pct=EMPTY, **HOT), "throttled"),
+        pytest.param(works_but(100.0, gpu0__sm_active_pct=EMPTY), "low_sm"),
         pytest.param(works_but(f.GAP, events=both("checkpoint", "evaluate")), "gap"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -70,39 +70,76 @@ def test_heat_and_the_power_brake_throttle_and_running_at_the_power_cap_is_norma
     reason: str, throttled: float
 ) -> None:
     held_down = {f"gpu0__throttled_{reason}_ns_total": counter(1e9)}
-    row = seconds(works_but(90.0, **held_down)).get("throttled", 0)
+    row = seconds(works_but(100.0, **held_down)).get("throttled", 0)
     assert row == pytest.approx(throttled, abs=1)
 
 
 def test_two_reasons_at_once_throttle_no_more_than_all_of_the_time() -> None:
     more = {f"gpu0__throttled_{name}_ns_total": counter(7e8) for name in ("thermal", "power_brake")}
-    assert seconds(works_but(90.0, **more))["throttled"] == pytest.approx(100, abs=1)
+    assert seconds(works_but(100.0, **more))["throttled"] == pytest.approx(100, abs=1)
 
 
 @pytest.mark.parametrize(
-    ("busy_pct", "sm_active_pct", "low_sm"),
+    ("busy_pct", "sm_active_pct", "low_sm", "gpu_idle"),
     [
-        (90, 0, 100),
-        (90, 40, 50),
-        (90, 49, 38.75),
-        (90, 50, 0),
-        (90, 60, 0),
-        (80, 40, 50),
-        (79, 40, 0),
-        (90, f.GAP, 0),
+        (90, 0, 100, 0),
+        (90, 40, 50, 0),
+        (90, 49, 38.75, 0),
+        (90, 50, 0, 10),
+        (90, 60, 0, 10),
+        (80, 40, 50, 0),
+        (79, 40, 0, 21),
+        (60, 20, 35, 40),
+        (60, 30, 0, 40),
+        (90, f.GAP, 0, 10),
+        (f.GAP, 70, 0, 30),
     ],
 )
 def test_a_busy_gpu_with_few_active_sms_wastes_what_lacks_to_four_fifths_of_them(
-    busy_pct: float, sm_active_pct: float, low_sm: float
+    busy_pct: float, sm_active_pct: float, low_sm: float, gpu_idle: float
 ) -> None:
+    """And the rest of the time, in which it isn't busy at all, it is idle."""
     sm = np.where(INSIDE, sm_active_pct, 90.0)
     label_seconds = seconds(works_but(busy_pct, gpu0__sm_active_pct=sm))
-    assert label_seconds == pytest.approx(
-        {"effective": 1000 - low_sm} | ({"low_sm": low_sm} if low_sm else {})
-    )
+    wasted = {"low_sm": low_sm, "gpu_idle": gpu_idle}
+    expected = {"effective": 1000 - low_sm - gpu_idle, **wasted}
+    assert label_seconds == pytest.approx({k: v for k, v in expected.items() if v})
 
 
-def rests(since: float, until: float, busy: float = 90.0) -> NodeFrame:
+@pytest.mark.parametrize("with_steps", [True, False])
+@pytest.mark.parametrize("busy_pct", [5.0, 9.0, 10.0, 11.0, 15.0, 60.0])
+@pytest.mark.parametrize("resolution", [0.5, 10.0])
+def test_a_gpu_is_effective_for_as_long_as_it_is_busy(
+    resolution: float, busy_pct: float, with_steps: bool
+) -> None:
+    steps = f.steps(1000) if with_steps else None
+    node = gpu_node(busy_pct, 100.0, steps=steps, resolution=resolution)
+    expected = {"effective": 500 + 5 * busy_pct, "gpu_idle": 500 - 5 * busy_pct}
+    assert seconds(node, resolution=resolution) == pytest.approx(expected)
+
+
+def test_a_throttled_gpu_worked_less_and_was_as_idle() -> None:
+    """60 % busy, and throttled for 30 % of the time in which it worked."""
+    label_seconds = seconds(works_but(60.0, gpu0__throttled_thermal_ns_total=counter(3e8)))
+    expected = {"throttled": 30, "effective": 930, "gpu_idle": 40}
+    assert label_seconds == pytest.approx(expected, abs=0.5)
+
+
+@pytest.mark.parametrize("resolution", [0.5, 1.0, 2.0])
+def test_a_wait_that_the_gpu_shows_a_moment_later_stalls_it_all_the_same(
+    resolution: float,
+) -> None:
+    """Each second, the loop waits in its first half, and the GPU idles in its second half."""
+    halves = np.where(np.arange(2000) % 2, 0.0, 100.0)
+    cells = halves.reshape(-1, round(2 * resolution)).mean(axis=1)
+    node = gpu_node(cells, steps=f.steps(1000, wait=0.4), resolution=resolution)
+    label_seconds = seconds(node, resolution=resolution)
+    label_seconds.pop("idle_tail", None)
+    expected = {"data_stall": 400, "effective": 500, "gpu_idle": 100}
+    assert label_seconds == pytest.approx(expected, abs=1)
+
+
+def rests(since: float, until: float, busy: float = 100.0) -> NodeFrame:
     """No step, no GPU and hardly a core from `since` to `until`; else a step a second."""
     inside = (since <= TICKS) & (until > TICKS)
     loop = [f.steps(int(since)), f.steps(int(1000 - until), start=until)]
@@ -142,12 +179,12 @@ def test_what_is_not_known_of_an_unused_gpu_is_a_gap() -> None:
 def test_a_gap_between_the_steps_of_a_rank_is_one_though_another_rank_waits_in_it() -> None:
     first = [f.steps(400), f.steps(500, start=500)]
     second = [f.steps(400, rank=1), f.steps(100, start=400, rank=1, wait=1.0)]
-    node = gpu_node(np.where(INSIDE, 0.0, 90.0), steps=pd.concat([*first, *second]))
+    node = gpu_node(np.where(INSIDE, 0.0, 100.0), steps=pd.concat([*first, *second]))
     assert seconds(node) == pytest.approx({"epoch_gap": 100, "effective": 900}, abs=1)
 
 
 def test_a_gpu_is_unused_before_the_end_too_once_another_one_works() -> None:
-    assert seconds(gpu_node(90.0, 0.0), final=False) == {"unused_gpu": 500, "effective": 500}
+    assert seconds(gpu_node(100.0, 0.0), final=False) == {"unused_gpu": 500, "effective": 500}
 
 
 def test_only_a_run_with_gpus_starts_until_it_uses_them() -> None:
@@ -163,7 +200,7 @@ def test_ranks_that_wait_at_the_same_time_stall_their_node_once() -> None:
 
 def test_no_step_waits_for_longer_than_it_lasts() -> None:
     loop = [f.steps(400), f.steps(1, start=400, wait=50.0), f.steps(599, start=401)]
-    node = gpu_node(np.where(INSIDE, 0.0, 90.0), steps=pd.concat(loop))
+    node = gpu_node(np.where(INSIDE, 0.0, 100.0), steps=pd.concat(loop))
     assert seconds(node)["data_stall"] == pytest.approx(1)
 
 
@@ -186,27 +223,76 @@ def test_cores_that_were_not_measured_are_neither_used_nor_unused() -> None:
 
 
 def test_the_cores_of_a_run_are_those_that_it_was_given() -> None:
-    """It uses half a core of its two; the machine has eight. A rate begins with the second tick."""
+    """It uses half a core of its two; the machine has eight."""
     table = f.samples(1000, tree__cpu_seconds_total=0.5 * TICKS)
     node = f.node(series=table, of=f.hardware(effective_cpus=2.0))
-    expected = {"effective": 249.75, "unused_cores": 749.25, "unclassified": 1}
-    assert seconds(node) == pytest.approx(expected)
+    assert seconds(node) == pytest.approx({"effective": 250, "unused_cores": 750})
 
 
-@pytest.mark.parametrize(("busy", "label"), [(10.0, "unclassified"), (10.5, "effective")])
-def test_a_gpu_is_in_use_above_a_tenth(busy: float, label: str) -> None:
-    assert seconds(gpu_node(busy, steps=f.steps(1000))) == {label: 1000}
+def shared(
+    host_cores: float, own_cores: float, resolution: float = 1.0, given: float = 8.0
+) -> dict[str, float]:
+    """A machine with eight cores, `own_cores` of which are busy for the run. As of 1000 s, of which
+    the first tick is left out: a rate begins with the second one."""
+    count = round(1000 / resolution)
+    random = np.random.default_rng(20261122)
+    host = host_cores / 8 * 100 + random.normal(0, 3 / resolution**0.5, count)
+    own = np.cumsum(own_cores * resolution * (1 + random.normal(0, 0.1 / resolution**0.5, count)))
+    series = {"host__cpu_busy_pct": host.clip(0, 100), "tree__cpu_seconds_total": own}
+    table = f.samples(1000, resolution, **series)
+    node = f.node(series=table, of=f.hardware(effective_cpus=given))
+    label_seconds = seconds(node, resolution=resolution)
+    known = 1000 - label_seconds.pop("unclassified", 0.0)
+    return {label: 1000 * each / known for label, each in label_seconds.items()}
+
+
+@pytest.mark.parametrize("resolution", [0.5, 1.0, 2.0, 5.0, 10.0])
+def test_a_loop_that_sleeps_beside_busy_neighbours_does_not_work(resolution: float) -> None:
+    label_seconds = shared(7.9, 0.0005, resolution)
+    assert label_seconds["effective"] < 1
+    assert label_seconds["other_programs"] == pytest.approx(960, abs=10)
+    assert label_seconds["unused_cores"] == pytest.approx(40, abs=10)
+
+
+@pytest.mark.parametrize("resolution", [0.5, 1.0, 2.0, 5.0, 10.0])
+def test_cores_that_others_use_are_neither_the_run_s_work_nor_unused(resolution: float) -> None:
+    expected = {"effective": 250, "other_programs": 355, "unused_cores": 395}
+    assert shared(5.0, 2.0, resolution) == pytest.approx(expected, abs=10)
+
+
+@pytest.mark.parametrize("resolution", [0.5, 1.0, 10.0])
+def test_on_a_machine_of_its_own_the_run_shares_it_with_nobody(resolution: float) -> None:
+    """The kernel works a little for the run and for itself."""
+    label_seconds = shared(4.1, 4.0, resolution)
+    assert label_seconds["effective"] == pytest.approx(500, abs=10)
+    assert label_seconds.get("other_programs", 0) < 15
+
+
+def test_neighbours_on_cores_that_the_run_was_not_given_are_no_label_of_the_run() -> None:
+    assert "other_programs" not in shared(6.0, 1.0, given=2.0)
+    assert shared(7.9, 0.5, given=2.0)["other_programs"] == pytest.approx(620, abs=30)
+
+
+def test_without_cpu_time_of_its_own_the_machine_s_work_is_the_run_s() -> None:
+    table = f.samples(1000, host__cpu_busy_pct=90.0)
+    assert seconds(f.node(series=table)) == {"effective": 900, "unused_cores": 100}
+
+
+@pytest.mark.parametrize(("busy", "unused"), [(10.0, 0), (10.5, 500)])
+def test_a_gpu_is_unused_in_a_running_run_once_another_is_more_than_a_tenth_busy(
+    busy: float, unused: float
+) -> None:
     beside_an_idle_one = seconds(gpu_node(busy, 0.0, steps=f.steps(1000)), final=False)
-    assert beside_an_idle_one.get("unused_gpu", 0) == (500 if label == "effective" else 0)
+    assert beside_an_idle_one.get("unused_gpu", 0) == unused
 
 
 @pytest.mark.parametrize("busy", [2.0, np.where(TICKS < 5, 50.0, 0.0)])
 def test_a_gpu_that_is_hardly_busy_for_ninety_nine_hundredths_is_unused(busy: f.Values) -> None:
-    assert seconds(gpu_node(busy, 90.0)) == {"unused_gpu": 500, "effective": 500}
+    assert seconds(gpu_node(busy, 100.0)) == {"unused_gpu": 500, "effective": 500}
 
 
 def test_a_node_that_was_held_before_the_run_began_was_starting_since_then() -> None:
-    node = gpu_node(np.where(TICKS < 60, 0.0, 90.0))
+    node = gpu_node(np.where(TICKS < 60, 0.0, 100.0))
     earlier = node.samples.set_axis(node.samples.index - 10, axis=0)
     held = replace(node, samples=earlier, intervals=((-10.0, 990.0),))
     assert seconds(held) == {"initialise": 60, "effective": 940}
@@ -214,5 +300,20 @@ def test_a_node_that_was_held_before_the_run_began_was_starting_since_then() -> 
 
 def test_steps_without_a_duration_stall_nothing() -> None:
     empty = f.steps(2, start=400, wait=1.0).assign(duration_seconds=0.0, count=[1, 2])
-    node = gpu_node(90.0, steps=pd.concat([f.steps(400), empty, f.steps(600, start=400)]))
+    node = gpu_node(100.0, steps=pd.concat([f.steps(400), empty, f.steps(600, start=400)]))
     assert seconds(node) == {"effective": 1000}
+
+
+@pytest.mark.parametrize(
+    ("busy_pct", "sm_active_pct", "expected"),
+    [
+        pytest.param(60.0, 0.0, {"effective": 600, "gpu_idle": 400}, id="SM activity"),
+        pytest.param(0.0, 60.0, {"effective": 600, "gpu_idle": 400}, id="utilisation"),
+        pytest.param(0.0, 0.0, {"unused_gpu": 1000}, id="neither: nothing ran"),
+    ],
+)
+def test_a_zero_that_another_series_contradicts_is_not_measured(
+    busy_pct: float, sm_active_pct: float, expected: dict[str, float]
+) -> None:
+    node = gpu_node(busy_pct, gpu0__sm_active_pct=sm_active_pct)
+    assert seconds(node) == pytest.approx(expected)

@@ -92,7 +92,7 @@ def test_labels_add_up_for_every_kind_of_run(scenario: Scenario) -> None:
 
 
 def test_good_work_is_effective_and_nothing_else() -> None:
-    assert seconds(gpu_node(90.0, steps=f.steps(1000))) == {"effective": 1000}
+    assert seconds(gpu_node(100.0, steps=f.steps(1000))) == {"effective": 1000}
 
 
 @pytest.mark.parametrize("resolution", [0.5, 1.0, 2.0])
@@ -112,7 +112,7 @@ def test_each_label_has_its_time_on_any_grid(resolution: float) -> None:
         ]
     )
     gaps = ((600, 620), (670, 690), (740, 760), (810, 830))
-    busy = np.where(TICKS < 100, 0.0, 90.0)
+    busy = np.where(TICKS < 100, 0.0, 100.0)
     busy[400:480], busy[480:500], busy[500:600] = 60.0, 0.0, 50.0
     for start, end in gaps:
         busy[start:end] = 0.0
@@ -128,13 +128,14 @@ def test_each_label_has_its_time_on_any_grid(resolution: float) -> None:
             "evaluation": 80,
             "epoch_gap": 80,
             "data_stall": 25,
-            "effective": 605,
+            "effective": 580,
+            "gpu_idle": 25,
         }
     )
 
 
 def test_an_unused_gpu_is_unused_all_along_and_only_itself() -> None:
-    busy = np.where(TICKS < 200, 0.0, 90.0)
+    busy = np.where(TICKS < 200, 0.0, 100.0)
     label_seconds = seconds(gpu_node(busy, 0.0, steps=f.steps(800, start=200)))
     assert label_seconds == {"unused_gpu": 500, "initialise": 100, "effective": 400}
 
@@ -153,7 +154,7 @@ def test_steps_that_came_summed_up_stall_throughout_their_second() -> None:
 @pytest.mark.parametrize("resolution", [0.5, 1.0, 2.0])
 def test_throttling_and_empty_kernels_have_labels_of_their_own(resolution: float) -> None:
     counter = np.cumsum(np.full(round(1000 / resolution), 3e8 * resolution))
-    hot = gpu_node(90.0, gpu0__throttled_thermal_ns_total=counter, resolution=resolution)
+    hot = gpu_node(100.0, gpu0__throttled_thermal_ns_total=counter, resolution=resolution)
     assert seconds(hot, resolution=resolution)["throttled"] == pytest.approx(300, rel=0.01)
     empty = gpu_node(95.0, gpu0__sm_active_pct=20.0, resolution=resolution)
     assert seconds(empty, resolution=resolution) == pytest.approx({"low_sm": 750, "effective": 250})
@@ -162,12 +163,12 @@ def test_throttling_and_empty_kernels_have_labels_of_their_own(resolution: float
 def test_a_phase_that_has_not_ended_has_the_label_until_now() -> None:
     for name, label in (("evaluate", "evaluation"), ("communication", "communication")):
         (begun, _) = phase(name, 900, 1000)
-        node = gpu_node(90.0, steps=f.steps(900), events=[begun])
+        node = gpu_node(100.0, steps=f.steps(900), events=[begun])
         assert seconds(node, final=False) == {label: 100, "effective": 900}, name
 
 
 def test_a_hang_is_hung_and_a_gap_comes_before_everything() -> None:
-    busy = np.where((TICKS >= 200) & (TICKS < 900), 0.0, 90.0)
+    busy = np.where((TICKS >= 200) & (TICKS < 900), 0.0, 100.0)
     steps = pd.concat([f.steps(200), f.steps(100, start=900)])
     node = gpu_node(busy, steps=steps, host__cpu_busy_pct=2.0)
     assert seconds(node)["hung"] == pytest.approx(700, abs=1)
@@ -178,12 +179,13 @@ def test_a_hang_is_hung_and_a_gap_comes_before_everything() -> None:
 
 def test_it_means_by_a_label_what_the_rule_s_parameters_say() -> None:
     """Steps, a hang of 400 s, steps with pauses of 4 s, and 100 s at 5 % of a GPU."""
-    busy = np.where((TICKS >= 200) & (TICKS < 600), 0.0, 90.0)
+    busy = np.where((TICKS >= 200) & (TICKS < 600), 0.0, 100.0)
     busy[700:704], busy[900:] = 0.0, 5.0
     loop = [f.steps(200), f.steps(100, start=600), f.steps(196, start=704)]
     node = gpu_node(busy, steps=pd.concat(loop), host__cpu_busy_pct=2.0)
     default = seconds(node)
-    assert default == pytest.approx({"epoch_gap": 404, "effective": 496, "unclassified": 100})
+    working = {"effective": 501, "gpu_idle": 95}
+    assert default == pytest.approx({"epoch_gap": 404, **working})
 
     def with_(rule: str, **values: float) -> dict[str, float]:
         return seconds(node, set_to={rule: values})
@@ -192,8 +194,8 @@ def test_it_means_by_a_label_what_the_rule_s_parameters_say() -> None:
     assert with_("idle_tail", idle_gpu_pct=6)["idle_tail"] == pytest.approx(100, abs=1)
     assert with_("epoch_gaps", median_steps=5)["epoch_gap"] == pytest.approx(400)
     assert with_("hung", spin_seconds=200) == default
-    idling = gpu_node(90.0, 3.0, steps=f.steps(1000))
-    assert seconds(idling) == {"effective": 500, "unclassified": 500}
+    idling = gpu_node(100.0, 3.0, steps=f.steps(1000))
+    assert seconds(idling) == pytest.approx({"effective": 515, "gpu_idle": 485})
     assert seconds(idling, set_to={"unused_gpus": {"unused_pct": 4}})["unused_gpu"] == 500
 
 
@@ -208,7 +210,7 @@ def test_without_gpus_idle_cores_are_unused(resolution: float) -> None:
 def test_what_is_not_known_is_a_gap_or_unclassified_and_never_waste() -> None:
     nothing = f.node(of=f.hardware(gpus=2))
     assert seconds(nothing) == {"unclassified": 1000}
-    ends_early = gpu_node(90.0)
+    ends_early = gpu_node(100.0)
     early = replace(ends_early, samples=ends_early.samples[ends_early.samples.index < 700])
     assert seconds(early) == {"gap": 300, "effective": 700}
     assert {"gap", "effective", "unclassified"} == NO_WASTE
@@ -217,13 +219,13 @@ def test_what_is_not_known_is_a_gap_or_unclassified_and_never_waste() -> None:
 def test_a_running_run_that_has_not_begun_is_starting_and_has_no_tail_yet() -> None:
     assert seconds(gpu_node(0.0), final=False) == {"initialise": 1000}
     assert seconds(gpu_node(0.0), final=True) == {"unused_gpu": 1000}
-    busy = np.where(TICKS < 700, 90.0, 0.0)
+    busy = np.where(TICKS < 700, 100.0, 0.0)
     live = seconds(gpu_node(busy, host__cpu_busy_pct=40.0), final=False)
-    assert live == {"effective": 700, "unclassified": 300}
+    assert live == {"effective": 700, "gpu_idle": 300}
 
 
 def test_only_the_time_counts_for_which_a_node_was_held() -> None:
-    node = replace(gpu_node(90.0), intervals=((100.25, 300.5), (250.0, 400.0), (600.0, 650.125)))
+    node = replace(gpu_node(100.0), intervals=((100.25, 300.5), (250.0, 400.0), (600.0, 650.125)))
     run_ledger = ledger(f.run(node, duration=1000))
     held = 299_750_000 + 50_125_000
     assert run_ledger.node_microseconds("n1") == held
@@ -232,7 +234,7 @@ def test_only_the_time_counts_for_which_a_node_was_held() -> None:
 
 
 def test_the_time_of_all_nodes_adds_up_and_a_node_that_was_never_held_adds_none() -> None:
-    nodes = [gpu_node(90.0, key=key) for key in ("a", "b", "c", "d")]
+    nodes = [gpu_node(100.0, key=key) for key in ("a", "b", "c", "d")]
     nodes[1] = replace(nodes[1], intervals=((700.0, 700.0),))
     nodes[2] = replace(nodes[2], intervals=((20.0, 20.0), (300.0, 400.0)))
     assert seconds(*nodes) == {"effective": 2100}

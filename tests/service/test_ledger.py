@@ -10,11 +10,13 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
+from advisor.run_summary import to_document
+from rules.ledger import VERSION
 from tests.service.uploads import FakeAgent
 from tests.upgrade.uploads import send
 from tests.web import factories
 from webapp.accounts.models import Token
-from webapp.analysis import repricing
+from webapp.analysis import renewal, repricing
 from webapp.analysis.tasks import evaluate
 from webapp.runs.models import Node, Run
 from webapp.sample_data.histories import WORKSPACE
@@ -118,3 +120,53 @@ def test_a_job_adds_up_the_runs_of_the_last_days(client, workspace, agent, setti
     long_ago = timezone.now() - timedelta(days=31)
     Run.objects.filter(pk=run.pk).update(started_at=long_ago, ended_at=long_ago)
     assert "Cost breakdown" not in client.get(page).content.decode()
+
+
+def test_a_ledger_of_an_earlier_version_is_kept_and_says_so(client, workspace, agent, ledger_of):
+    run = _finish(agent)
+    before, _ = ledger_of(run.pk)
+    _make_earlier(run)
+    after, document = ledger_of(run.pk)
+    assert after == before
+    assert document["summary"]["ledger_version"] == 1
+    client.force_login(factories.member(workspace))
+    assert (
+        "An earlier version labelled this time" in client.get(f"/runs/{run.pk}/").content.decode()
+    )
+
+
+def test_it_is_renewed_once_where_samples_remain(agent, ledger_of):
+    run = _finish(agent)
+    assert renewal.want_outdated(timezone.now()) == 0
+    _make_earlier(run)
+    assert renewal.want_outdated(timezone.now()) == 1
+    evaluate(str(run.pk))
+    assert ledger_of(run.pk)[1]["summary"]["ledger_version"] == VERSION
+    assert renewal.want_outdated(timezone.now()) == 0
+
+
+def test_a_judgement_by_an_earlier_version_of_its_rule_is_renewed_too(agent):
+    run = _finish(agent)
+    rule = run.judgements.get(rule="low_gpu_utilization")
+    run.judgements.filter(pk=rule.pk).update(rule_version=rule.rule_version - 1)
+    assert renewal.want_outdated(timezone.now()) == 1
+    evaluate(str(run.pk))
+    assert run.judgements.get(rule="low_gpu_utilization").rule_version == rule.rule_version
+
+
+def test_without_samples_or_after_a_month_nothing_is_renewed(agent):
+    run = _finish(agent)
+    _make_earlier(run)
+    long_ago = timezone.now() - timedelta(days=31)
+    Run.objects.filter(pk=run.pk).update(started_at=long_ago, ended_at=long_ago)
+    assert renewal.want_outdated(timezone.now()) == 0
+    now = timezone.now()
+    Run.objects.filter(pk=run.pk).update(started_at=now, ended_at=now, raw_deleted_at=now)
+    assert renewal.want_outdated(now) == 0
+
+
+def _make_earlier(run: Run) -> None:
+    """As a release before versions saved it."""
+    document = to_document(Run.objects.get(pk=run.pk).summary)
+    del document["ledger_version"]
+    Run.objects.filter(pk=run.pk).update(summary=document)

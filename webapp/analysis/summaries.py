@@ -12,6 +12,7 @@ from advisor.costing.notes import notes
 from advisor.costing.phases import usd_by_phase
 from advisor.costing.projection import Projection, projection
 from advisor.run_summary import RunSummary
+from rules.ledger import VERSION as LEDGER_VERSION
 from webapp.analysis import pricing
 from webapp.analysis.outcome import Measured, Outcome
 from webapp.runs import progress
@@ -34,6 +35,7 @@ def with_figures(summary: RunSummary, measured: Measured) -> RunSummary:
         unreadable=len(measured.unreadable),
         unsampled_seconds=measured.unsampled_seconds,
         too_large=measured.too_large,
+        ledger_version=LEDGER_VERSION,
     )
 
 

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from advisor.store.room import TooLargeError
-from webapp.analysis import compaction, looks, outcome_rows, queue
+from webapp.analysis import compaction, looks, outcome_rows, queue, renewal
 from webapp.analysis.evaluation import evaluate as evaluate_run
 from webapp.background import claims, handing_out
 from webapp.database.object_hold import BackupRunningError
@@ -48,6 +48,13 @@ def evaluate(run_id: str) -> None:
 @shared_task(name="analysis.mark_lost")
 def mark_lost() -> None:
     progress.mark_lost(timezone.now())
+
+
+@shared_task(name="analysis.renew")
+def renew() -> None:
+    """Queue runs that an earlier release analysed."""
+    if renewal.want_outdated(timezone.now()):
+        handing_out.sweep(queue.KIND)
 
 
 @shared_task(name="analysis.compact_due")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 
 from django.db.models import Count, Q, QuerySet, Sum
 from django.utils import timezone
 
-from rules.ledger import LABELS, NO_WASTE
+from rules.ledger import LABELS, NO_WASTE, VERSION
 from webapp.analysis.models import LedgerEntry
 from webapp.runs.models import Job, Run, began
 
@@ -37,6 +37,8 @@ MEANINGS = {
     "communication": ("Communication", "between GPUs and nodes", ""),
     "throttled": ("Throttled", "slowed by heat or power", ""),
     "low_sm": ("Low SM activity", "GPU busy, but with few of its cores", "low_gpu_utilization"),
+    "gpu_idle": ("Idle GPU", "held, and not busy", "low_gpu_utilization"),
+    "other_programs": ("Other programs", "busy with something else than this run", ""),
     "unused_cores": ("Unused cores", "paid for and idle", "cpu_oversized"),
 }
 """Label -> its title, its meaning, and the rule that examines it."""
@@ -79,6 +81,8 @@ class LedgerView:
 
     lines: list[LedgerLine]
     is_of_gpus: bool
+    is_of_earlier_version: bool = False
+    """The labels had another meaning when the run was analysed."""
 
     @property
     def usd(self) -> Decimal | None:
@@ -96,7 +100,9 @@ class LedgerView:
 
 def run_ledger(run: Run) -> LedgerView | None:
     """None: not measured yet."""
-    return _view(LedgerEntry.objects.filter(run=run))
+    view = _view(LedgerEntry.objects.filter(run=run))
+    is_earlier = run.summary.ledger_version < VERSION
+    return replace(view, is_of_earlier_version=is_earlier) if view else None
 
 
 def job_ledger(job: Job) -> LedgerView | None:

@@ -1,0 +1,95 @@
+"""Waits for data that leave a GPU idle."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from rules.activity import used_gpus
+from rules.checkpoints import checkpoint_stalls
+from rules.frame import NodeFrame, RunFrame
+from rules.grid import Floats, Grid, unseen_seconds
+from rules.intervals import merged
+from rules.training_loop import phase_spans
+
+
+def wasted_wait_seconds(frame: RunFrame) -> float | None:
+    """The time for which the loops wait and their used GPUs idle, as seconds of the whole run.
+
+    An unused GPU would idle anyway. On a node without GPUs every wait counts. None: of a node with
+    steps there are no samples.
+    """
+    nodes = [node for node in frame.nodes.values() if len(node.training_steps)]
+    if not nodes or not all(len(node.judged.index) for node in nodes):
+        return None
+    return float(np.mean([_wasted(node, frame) for node in nodes]))
+
+
+def _wasted(node: NodeFrame, frame: RunFrame) -> float:
+    """The mean over the node's GPUs."""
+    width = frame.resolution_seconds
+    ticks = node.judged.index.to_numpy(dtype=float)
+    grid = Grid(np.unique(np.round(ticks / width).astype(np.int64)), width)
+    waits, gpus = data_waits(node, grid), node.allocated_gpus()
+    if not gpus:
+        return float(waits.sum())
+    unused = {n for n in gpus if node.gpu_busy_pct(n) is not None} - set(used_gpus(node))
+    taken = _not_in_steps(node, frame, grid)
+    stalled = 0.0
+    for number in set(gpus) - unused:
+        idle = idle_share(gpu_shares(node, number, grid)[0]) * width
+        free = np.clip(idle - taken, 0.0, None)
+        stalled += float(stalled_seconds(waits, free, grid).sum())
+    return stalled / len(gpus)
+
+
+def _not_in_steps(node: NodeFrame, frame: RunFrame, grid: Grid) -> Floats:
+    """Seconds of each cell in which the loop doesn't wait for data, although the GPU may idle."""
+    saved = checkpoint_stalls(node, frame)
+    pauses = [*(saved[0] if saved else []), *phase_spans(node, "evaluate", frame.duration_seconds)]
+    return unseen_seconds(node, grid) + grid.covered(list(merged(pauses)))
+
+
+def idle_share(busy: Floats) -> Floats:
+    """The share of each cell in which the GPU may have waited: all of it where that's unknown."""
+    return 1.0 - np.nan_to_num(busy)
+
+
+def gpu_shares(node: NodeFrame, number: int, grid: Grid) -> tuple[Floats, Floats]:
+    """The share of each cell in which the GPU was busy, and of its multiprocessors that were
+    active; NaN: unknown. A GPU whose utilisation can't be read is as busy as they were active."""
+    busy = grid.of_series(node.gpu_busy_pct(number)) / 100
+    sm = grid.of_series(node.sm_active_pct(number)) / 100
+    return np.clip(np.where(np.isnan(busy), sm, busy), 0.0, 1.0), sm
+
+
+def stalled_seconds(waits: Floats, idle: Floats, grid: Grid) -> Floats:
+    """The waits, as far as the GPU idles within the same `BLOCK_SECONDS`; seconds of each cell.
+
+    They are where the GPU idles, so that the rest of each cell is its work and other idle time.
+    """
+    if not grid.count:
+        return waits
+    first, lengths = grid.blocks
+    waited, idled = np.add.reduceat(waits, first), np.add.reduceat(idle, first)
+    part = np.minimum(waited / np.where(idled > 0, idled, 1.0), 1.0)
+    return np.asarray(idle * np.repeat(part, lengths))
+
+
+def data_waits(node: NodeFrame, grid: Grid) -> Floats:
+    """The mean over the ranks. A single step waits at its beginning, summarised steps
+    throughout."""
+    ranks = max(node.steps["rank"].nunique(), 1)
+    return grid.spread(*_waiting(node.steps)) / ranks
+
+
+def _waiting(steps: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
+    """Starts and ends in s of the intervals with waits, and the share of waiting in each."""
+    chosen = (steps["duration_seconds"] > 0) & (steps["data_wait_seconds"] > 0)
+    columns = ("start_seconds", "duration_seconds", "data_wait_seconds", "count")
+    start, duration, wait, count = (steps[name].to_numpy(dtype=float)[chosen] for name in columns)
+    np.minimum(wait, duration, out=wait)
+    single = ~(count > 1)
+    length, share = np.multiply(duration, count, out=count), np.divide(wait, duration)
+    length[single], share[single] = wait[single], 1.0
+    return start, start + length, share

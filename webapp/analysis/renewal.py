@@ -1,0 +1,46 @@
+"""Analyses finished runs again that an earlier release analysed, as far as samples remain."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from rules.ledger import VERSION as LEDGER_VERSION
+from rules.registry import all_rules
+from webapp.analysis import queue
+from webapp.analysis.models import Judgement
+from webapp.runs.models import Run, began
+
+DAYS = 30
+"""As far back as changed thresholds measure again."""
+AT_ONCE = 50
+"""A few minutes of one worker, so that new runs don't wait for old ones."""
+_OUTDATED_LEDGER = Q(summary__ledger_version__isnull=True) | Q(
+    summary__ledger_version__lt=LEDGER_VERSION
+)
+
+
+def want_outdated(now: datetime) -> int:
+    """Queue the newest runs whose ledger or verdicts have an earlier version. Returns their
+    number."""
+    since = now - timedelta(days=DAYS)
+    finished = Run.objects.present().filter(
+        raw_deleted_at=None, analysis__is_final=True, analysis__error=""
+    )
+    recent = finished.alias(began=began()).filter(began__gte=since)
+    outdated = recent.filter(Exists(_outdated_judgements()) | _OUTDATED_LEDGER)
+    with transaction.atomic():
+        runs = list(outdated.newest_first()[:AT_ONCE])
+        for run in runs:
+            queue.want(run)
+    return len(runs)
+
+
+def _outdated_judgements() -> QuerySet[Judgement]:
+    """Of the outer query's run."""
+    earlier = Q()
+    for rule in all_rules().values():
+        earlier |= Q(rule=rule.id, rule_version__lt=rule.version)
+    return Judgement.objects.filter(earlier, run=OuterRef("pk"))
