@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from trimtab.wire import NodeFacts
 
+from advisor.pricing.catalogue import catalogue
 from advisor.pricing.gpus import gpu_model
 from advisor.pricing.price import PriceKey
 from advisor.pricing.providers import DEFAULT, provider
@@ -23,7 +24,14 @@ def hardware(node: NodeFacts) -> Hardware:
         effective_cpus=node.effective_cpus,
         memory_bytes=node.effective_memory_bytes or node.memory_bytes,
         gpus=tuple(GpuHardware(gpu.model, gpu.memory_bytes, gpu.allocated) for gpu in node.gpus),
+        gpus_of_type=gpus_of_type(node),
     )
+
+
+def gpus_of_type(node: NodeFacts) -> int:
+    """The GPUs of a machine of this type; 0: none, or the type is unknown."""
+    known = catalogue().get(node.instance_type)
+    return known.gpu_count if known else 0
 
 
 def price_key(node: NodeFacts) -> PriceKey:

@@ -11,6 +11,7 @@ from advisor import machine
 from advisor.figures import Figures
 from advisor.pricing.price import PriceKey
 from advisor.pricing.providers import sold_as
+from advisor.sizing.doubt import doubts
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,10 @@ class Demand:
 def demand_of(
     nodes: Sequence[NodeFacts], measured: Figures, duration_seconds: float
 ) -> Demand | None:
-    """A run's use of its nodes; None if CPU or memory wasn't measured, or the nodes differ."""
+    """A run's use of its nodes; None if CPU or memory wasn't measured, the nodes differ, or one of
+    them isn't what it is taken for."""
+    if doubts(nodes):
+        return None
     keys = {machine.price_key(node) for node in nodes}
     if len(keys) != 1 or measured.cores_busy_p95 is None or measured.memory_p99_bytes is None:
         return None

@@ -10,6 +10,7 @@ from django.urls import reverse
 from tests.web import factories, training
 from tests.web.conftest import Person
 from webapp.accounts.models import AuditEntry, Membership
+from webapp.advice.models import Recommendation
 from webapp.analysis import tasks
 from webapp.analysis.models import Analysis
 from webapp.prices.models import Price
@@ -61,13 +62,26 @@ def test_a_corrected_type_is_priced_at_once_and_written_down_with_both_costs(own
     assert set(entry.change) == {"instance_type", "cost_usd"}
 
 
-def test_the_next_analysis_advises_from_the_corrected_machine(owner, run):
+def test_the_next_analysis_advises_from_the_corrected_machine(owner):
+    """The agent measured its cores, and named a smaller type."""
+    run = analysed(training.uploaded_run(owner.workspace, minutes=1, vcpus=16))
+    assert not run.recommendations.filter(kind="change_instance_type").exists()
     correct(owner, run, instance_type="c5.4xlarge")
     analysis = Analysis.objects.get(run=run)
     assert analysis.wanted > analysis.done
     again = analysed(run)
     assert again.cost_usd == cost_at(again, usd_per_hour("c5.4xlarge"))
     assert "c5.4xlarge" in again.recommendations.get(kind="change_instance_type").title
+
+
+def test_a_type_that_the_measured_machine_cannot_be_is_shown_and_advises_nothing(owner, run):
+    page = correct(owner, run, instance_type="c5.4xlarge").content.decode()
+    assert "c5.4xlarge is declared, but 2 cores were found instead of 16" in page
+    again = analysed(run)
+    change = {"kind": "change_instance_type", "state": Recommendation.ACTIVE}
+    assert not again.recommendations.filter(**change).exists()
+    right = correct(owner, run, instance_type="c5.large").content.decode()
+    assert "is declared, but" not in right
 
 
 def test_the_parts_by_node_and_day_and_the_waste_follow_the_corrected_price(owner, run):

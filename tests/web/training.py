@@ -61,6 +61,8 @@ class Training:
     ended: bool = True
     gap: tuple[int, ...] = ()
     gpus: int = 0
+    vcpus: int = 2
+    """Without GPUs. About one of them is busy, however many there are."""
     run_id: UUID = field(default_factory=uuid4)
 
     def __post_init__(self) -> None:
@@ -77,9 +79,9 @@ class Training:
             service="ec2",
             region="us-east-1",
             instance_type="g5.12xlarge" if gpus else "c5.large",
-            vcpus=48 if gpus else 2,
-            effective_cpus=48 if gpus else 2,
-            memory_bytes=(192 if gpus else 4) * 2**30,
+            vcpus=48 if gpus else self.vcpus,
+            effective_cpus=48 if gpus else self.vcpus,
+            memory_bytes=(192 if gpus else 2 * self.vcpus) * 2**30,
             cpu_model="Intel Xeon Platinum 8124M",
             gpus=gpus,
         )
@@ -123,7 +125,7 @@ class Training:
         times = list(range(0, SEGMENT_MS, TICK_MS))
         ticks = [seq * len(times) + i for i in range(len(times))]
         columns: dict[str, list[Any]] = {
-            "host.cpu_busy_pct": [48 + 9 * math.sin(t / 17) + 4 * math.sin(t * 1.7) for t in ticks],
+            "host.cpu_busy_pct": [_cores_pct(t) * 2 / self.vcpus for t in ticks],
             "host.memory_used_bytes": [int((1.0 + t / 4000) * 2**30) for t in ticks],
             "disk.read_bytes_total": [3_000_000 * t for t in ticks],
             "disk.written_bytes_total": [200_000 * t for t in ticks],
@@ -135,6 +137,11 @@ class Training:
             columns[f"gpu{gpu}.busy_pct"] = busy
             columns[f"gpu{gpu}.memory_used_bytes"] = [9 * 2**30] * len(ticks)
         return Block(times, columns)
+
+
+def _cores_pct(tick: int) -> float:
+    """Of two cores."""
+    return 48 + 9 * math.sin(tick / 17) + 4 * math.sin(tick * 1.7)
 
 
 def _steps() -> StepBlock:

@@ -10,6 +10,7 @@ from django.http import HttpResponse
 from django.urls import reverse
 from ninja import Query, Router
 
+from advisor.sizing.doubt import doubts
 from rules.registry import title_of
 from webapp.accounts.access import TokenRequest
 from webapp.accounts.bearer import Bearer
@@ -23,6 +24,7 @@ from webapp.api.amounts import money
 from webapp.api.schemas import JobsOut, RunOut
 from webapp.runs import resource, scope
 from webapp.runs.editing import machines
+from webapp.runs.history import facts
 from webapp.runs.models import Job, Run
 from webapp.runs.views import series
 
@@ -94,13 +96,15 @@ def run_document(run: Run) -> dict[str, Any]:
 def _run(run: Run) -> dict[str, Any]:
     copied = ("id", "number", "state", "owner", "tags", "started_at", "ended_at", "work", "metrics")
     said = ("metric_progress", "stopped_by", "note", "is_excluded", "is_pinned")
+    nodes = machines.nodes_of(run)
     return {name: getattr(run, name) for name in (*copied, *said)} | {
         "job": {"id": run.job.uuid, "name": run.job.name},
         "duration_seconds": run.duration.total_seconds() if run.duration else None,
         "cost_usd": money(run.cost_usd),
         "billed_usd": money(run.billed_usd),
         "cost_is_at_least": run.state in (Run.RUNNING, Run.LOST),
-        "nodes": machines.nodes_of(run),
+        "nodes": nodes,
+        "machine_doubts": doubts([facts(node) for node in nodes]),
         "missing_prices": run.summary.missing,
         "summary": run.summary,
         "url": settings.BASE_URL + reverse("dashboard:run", args=[run.pk]),

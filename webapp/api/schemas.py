@@ -89,6 +89,9 @@ class RunOut(Schema):
     )
     missing_prices: list[str]
     nodes: list[NodeOut] = Field(description="The machines of all attempts.")
+    machine_doubts: list[str] = Field(
+        description="What contradicts the declared types. Then no other machine is recommended."
+    )
     money: RunMoneyOut
     ledger: list[LedgerLineOut] = Field(description="Cost and time by label.")
     work: dict[str, Any]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from advisor.sizing.doubt import doubts
 from webapp.advice.selectors.candidates import Advice, advice
 from webapp.advice.selectors.recommendations import recommendations_of
 from webapp.analysis.models import Analysis, Judgement
@@ -18,6 +19,7 @@ from webapp.dashboard.selectors.judgements import RuleLine, rule_lines
 from webapp.directives.selectors import AskedOfAgent, StopNotice, asked_of_agent, stop_notice
 from webapp.quotas.refusals import Refusal, last_refusal
 from webapp.runs import scope
+from webapp.runs.history import facts
 from webapp.runs.models import Artefact, Node, Run
 
 DAY_SECONDS = 86_400
@@ -114,6 +116,11 @@ class RunPage:
     @property
     def too_large(self) -> str:
         return self.run.summary.too_large
+
+    @property
+    def machine_doubts(self) -> list[str]:
+        """Why the machines may not be what they are taken for."""
+        return doubts([facts(node) for node in self.nodes])
 
     @property
     def phases(self) -> list[tuple[str, float]]:
