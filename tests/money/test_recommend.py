@@ -73,6 +73,13 @@ def test_a_rule_that_passed_gives_no_advice() -> None:
     assert "fix_input_pipeline" not in advise([PASSED])
 
 
+def test_the_memory_that_a_leak_reached_sizes_no_machine() -> None:
+    leak = replace(WAITS, rule_id="host_memory_leak")
+    assert "change_instance_type" in advise([PASSED])
+    assert set(advise([leak])) == set()
+    assert "change_instance_type" in advise([replace(leak, verdict=PASSED.verdict)])
+
+
 def test_without_a_price_the_fix_is_named_and_no_money() -> None:
     recommendations = advise([WAITS], cost_usd=None, recent_costs_usd=[])
     assert set(recommendations) == {"fix_input_pipeline"}
