@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from trimtab import run_folder
 from trimtab.ranks import ProcessRank, process_rank
-from trimtab.recorder import PHASES, Recorder
+from trimtab.recorder import PHASES, TRAIN, Recorder
 from trimtab.ring import NOT_KNOWN, RingWriter
 from trimtab.run_folder import Run
 
@@ -169,11 +169,14 @@ class _Phase(AbstractContextManager[None]):
     def __init__(self, recorder: Recorder, phase: int) -> None:
         self._recorder = recorder
         self._phase = phase
+        self._is_nested = False
 
     def __enter__(self) -> None:
         with suppress(Exception):
             self._recorder.evaluation_over()
-            self._recorder.phase_begins(self._phase)
+            self._is_nested = self._recorder.loop.phase == self._phase != TRAIN
+            if not self._is_nested:
+                self._recorder.phase_begins(self._phase)
 
     def __exit__(
         self,
@@ -183,7 +186,8 @@ class _Phase(AbstractContextManager[None]):
     ) -> None:
         with suppress(Exception):
             self._recorder.evaluation_over()
-            self._recorder.phase_ends()
+            if not self._is_nested:
+                self._recorder.phase_ends()
 
 
 def wrap(loader: Iterable[Item]) -> Iterable[Item]:

@@ -19,8 +19,10 @@ class Batches:
         "_shapes_only",
         "batch_size",
         "began_ns",
+        "fetched",
         "full_batches",
         "is_reported",
+        "iterator",
         "train",
     )
 
@@ -30,6 +32,10 @@ class Batches:
         self.is_reported = False
         self.began_ns = 0
         """When the loop began, until its first step."""
+        self.fetched = 0
+        """Batches of this loop that may be for evaluation."""
+        self.iterator: Any = None
+        """A weak reference to the iterator of the last evaluation."""
         self._settings = loader
         self.batch_size = _whole(getattr(loader, "batch_size", None))
         self._shapes_only = False

@@ -13,6 +13,7 @@ import os
 import sys
 import weakref
 from collections.abc import Callable
+from functools import partial
 from time import monotonic_ns
 from types import ModuleType
 from typing import Any
@@ -24,11 +25,6 @@ from trimtab.hooks.training import Training
 from trimtab.ranks import ProcessRank, process_rank
 from trimtab.recorder import Recorder
 from trimtab.ring import NOT_KNOWN
-
-
-def patch(module: ModuleType) -> None:
-    """Patch a module right after its import."""
-    patches[module.__name__](module)
 
 
 def _recorder() -> Recorder | None:
@@ -60,7 +56,8 @@ def _patch_optimizer(module: ModuleType) -> None:
 _known: weakref.WeakKeyDictionary[Any, Batches] = weakref.WeakKeyDictionary()
 
 
-def _batches(loader: Any) -> Batches:
+def batches_of(loader: Any) -> Batches:
+    """What is known of this loader, up to date."""
     batches = _known.get(loader)
     if batches is None:
         batches = _known[loader] = Batches(loader)
@@ -81,7 +78,7 @@ def _timed_iter(original: Callable[..., Any], is_grad_enabled: Callable[[], bool
     def __iter__(self: Any) -> Any:  # noqa: N807
         batches, trains = None, False
         try:
-            batches = _batches(self)
+            batches = batches_of(self)
             trains = training.loop_begins(batches, not is_grad_enabled())
             began = monotonic_ns()  # what the hook itself took is no data wait
         except Exception:
@@ -89,6 +86,8 @@ def _timed_iter(original: Callable[..., Any], is_grad_enabled: Callable[[], bool
         iterator = original(self)
         try:
             iterator._trimtab = batches
+            if not trains:
+                batches.iterator = weakref.ref(iterator, partial(_dropped, batches))
             if trains and (recorder := sdk.attached.recorder):
                 recorder.waited(began)
         except Exception:
@@ -137,6 +136,13 @@ def _timed_next(original: Callable[..., Any], is_grad_enabled: Callable[[], bool
 def _ended(iterator: Any) -> None:
     try:
         training.loop_ends(iterator._trimtab)
+    except Exception:
+        return
+
+
+def _dropped(batches: Batches, _: Any) -> None:
+    try:
+        training.loop_dropped(batches)
     except Exception:
         return
 

@@ -16,7 +16,8 @@ from typing import Any
 
 from trimtab import ring, sdk
 from trimtab.hooks.batches import Batches
-from trimtab.recorder import CHECKPOINT, Recorder
+from trimtab.recorder import CHECKPOINT, EVALUATE, TRAIN, Recorder
+from trimtab.ring import NOT_KNOWN
 
 _LOOK_NS = 1_000_000_000
 """The shortest time between two periodic checks."""
@@ -47,6 +48,8 @@ class Training:
         self._loader: Batches | None = None
         """The loader of the current training loop."""
         self._fetched_from: Batches | None = None
+        self._parts_bytes = 0
+        """Written so far to the files of the checkpoint that a framework saves."""
 
     def recorder(self) -> Recorder | None:
         return sdk.attached.recorder or self._open()
@@ -58,10 +61,10 @@ class Training:
         recorder = self.recorder()
         if recorder is None or not self._is_own_thread():
             return False
-        evaluates = self._is_evaluation(batches, no_gradients)
+        evaluates = self._is_evaluation(recorder, batches, no_gradients)
         if not batches.is_reported:
             batches.report(recorder, evaluates)
-        batches.began_ns = monotonic_ns()
+        batches.began_ns, batches.fetched = monotonic_ns(), 0
         recorder.usual_optimizer, recorder.usual_batches = 0, None
         if recorder.fetching or evaluates:
             return False
@@ -81,6 +84,11 @@ class Training:
         self._fetched_from = None
         recorder.evaluation_over()
 
+    def loop_dropped(self, batches: Batches) -> None:
+        """The loop left its iterator before the end. After one batch it may still evaluate that."""
+        if self._fetched_from is batches and batches.fetched > 1:
+            self.loop_ends(batches)
+
     def fetched(
         self, recorder: Recorder, batches: Batches, since_ns: int, samples: int, no_gradients: bool
     ) -> None:
@@ -88,7 +96,8 @@ class Training:
         if not self._is_own_thread():
             return
         self._fetched_from = batches
-        if self._is_evaluation(batches, no_gradients):
+        batches.fetched += 1
+        if self._is_evaluation(recorder, batches, no_gradients):
             recorder.evaluation_seen(since_ns)
         else:
             recorder.evaluation_over()
@@ -99,8 +108,10 @@ class Training:
         recorder.hook_sees_batches = True
         recorder.fetched(since_ns, samples)
 
-    def _is_evaluation(self, batches: Batches, no_gradients: bool) -> bool:
+    def _is_evaluation(self, recorder: Recorder, batches: Batches, no_gradients: bool) -> bool:
         """`eval()` may freeze a part of the model: a loader that led to steps is for training."""
+        if recorder.loop.phase == EVALUATE and not recorder.in_seen_evaluation:
+            return True  # the script or the framework says so
         if no_gradients or self._evaluated is None or batches.train:
             return no_gradients
         module = self._evaluated()
@@ -185,6 +196,35 @@ class Training:
             recorder.epoch(self._epoch, batches.began_ns)
         batches.began_ns = 0
 
+    # What frameworks say
+
+    def evaluation_begins(self) -> bool:
+        """A framework begins to evaluate. True if it must call `evaluation_ends`."""
+        with suppress(Exception):
+            recorder = self.recorder()
+            if recorder is not None and self._is_own_thread():
+                recorder.evaluation_over()
+                if recorder.loop.phase == TRAIN:
+                    recorder.phase_begins(EVALUATE)
+                    recorder.usual_optimizer, recorder.usual_batches = 0, None
+                    return True
+        return False
+
+    def evaluation_ends(self) -> None:
+        with suppress(Exception):
+            recorder = sdk.attached.recorder
+            self._fetched_from = None
+            if recorder is not None and recorder.loop.phase == EVALUATE:
+                recorder.phase_ends()
+
+    def saving_parts(self, save: Callable[[], Any]) -> Any:
+        """Run a framework's `save()`: all files that it writes are one checkpoint."""
+        recorder = self.recorder()
+        if recorder is not None and recorder.loop.phase == CHECKPOINT:
+            return save()
+        self._parts_bytes = 0
+        return self.saving(save, lambda: self._parts_bytes or NOT_KNOWN)
+
     # Modes and checkpoints
 
     def mode_begins(self, module: Any, training: bool) -> None:
@@ -203,8 +243,10 @@ class Training:
     def saving(self, save: Callable[[], Any], written_bytes: Callable[[], int]) -> Any:
         """Run `save()`. If the loop waits for it, its time counts as a checkpoint, not a step."""
         recorder = self.recorder()
-        if recorder is None or recorder.loop.phase == CHECKPOINT:
+        if recorder is None:
             return save()
+        if recorder.loop.phase == CHECKPOINT:
+            return self._save_part(save, written_bytes)
         waits = self._is_own_thread()
         began = monotonic_ns()
         if waits:
@@ -217,4 +259,10 @@ class Training:
         finally:
             if waits:
                 recorder.phase_ends()
+        return result
+
+    def _save_part(self, save: Callable[[], Any], written_bytes: Callable[[], int]) -> Any:
+        result = save()
+        with suppress(Exception):
+            self._parts_bytes += max(0, written_bytes())
         return result

@@ -1,6 +1,6 @@
-"""Runs at the start of every Python under `trimtab run`, and loads the hook when torch is imported.
+"""Runs at the start of every Python under `trimtab run`; loads the hook with torch or Keras.
 
-Imports nothing that Python hasn't loaded already: a script without torch pays for one dictionary
+Imports nothing that Python hasn't loaded already: a script without them pays for one dictionary
 look-up per import. Errors here must not reach the script. Older Pythons, Python 2 too, have to be
 able to read this file: they find it instead of their own `sitecustomize`.
 """
@@ -24,6 +24,14 @@ _SEEN = frozenset(
         "torch.amp.autocast_mode",
         "torch.serialization",
         "safetensors.torch",
+        "lightning.pytorch.loops.evaluation_loop",
+        "lightning.pytorch.trainer.trainer",
+        "pytorch_lightning.loops.evaluation_loop",
+        "pytorch_lightning.trainer.trainer",
+        "transformers.trainer",
+        "accelerate.accelerator",
+        "accelerate.data_loader",
+        "keras.src.callbacks.callback_list",
     )
 )
 
@@ -75,9 +83,9 @@ def _patch_after(loader):
 def _patch(module):
     # type: (ModuleType) -> None
     try:
-        from trimtab.hooks import pytorch
+        from trimtab.hooks import patching
 
-        pytorch.patch(module)
+        patching.patch(module)
     except Exception:
         return
 
