@@ -23,7 +23,7 @@ from trimtab.options import Options, script_parameters
 from trimtab.run_folder import Run, ScriptParameters
 from trimtab.sampler import Sampler
 from trimtab.sharing import Members, living, wait_for_others, worst_exit_code
-from trimtab.sources import Gpus, ProcessTree, Source, machine_sources
+from trimtab.sources import Gpus, ProcessTree, Source, Stages, machine_sources
 from trimtab.spool import Spool, open_spool
 from trimtab.supervise import Ending
 from trimtab.timeline import Timeline
@@ -96,7 +96,7 @@ class Session:
         follow: list[Callable[[int], None]] = []
         if pid is not None:
             with suppress(OSError):
-                self._tree = ProcessTree(pid, self.folder)
+                self._tree = ProcessTree(pid, self.folder, Stages(self._record, self._secrets))
                 own.append(self._tree)
                 follow.append(self._tree.follow)
         with suppress(OSError):

@@ -18,9 +18,10 @@ from trimtab.sources.paging import Load, Paging
 from trimtab.sources.pressure import Pressure
 from trimtab.sources.procfile import Reading, Seldom, Source
 from trimtab.sources.remote import Lustre, Nfs
+from trimtab.sources.stages import Stages
 from trimtab.sources.tree import ProcessTree
 
-__all__ = ["Gpus", "ProcessTree", "Reading", "Source", "machine_sources"]
+__all__ = ["Gpus", "ProcessTree", "Reading", "Source", "Stages", "machine_sources"]
 
 _EVERY_TICK: tuple[Callable[[], Source], ...] = (
     HostCpu,

@@ -45,7 +45,7 @@ class Process:
     def __init__(self, pid: int, parent: Process | None, keep_open: bool) -> None:
         self.pid = pid
         self.is_worker = False
-        self._parent = parent
+        self.parent = parent
         self._is_settled = False
         self._keep_open = keep_open
         self._files: dict[str, ProcFile] = {}
@@ -64,6 +64,11 @@ class Process:
             is_suspended=stat[0] in _SUSPENDED,
         )
 
+    @property
+    def started_seconds(self) -> float:
+        """When it began, in seconds after boot."""
+        return int(self._started) / _TICKS_PER_SECOND
+
     def settle(self, is_rank: bool) -> None:
         """Decide at the second look whether the process is a data-loader worker.
 
@@ -74,12 +79,12 @@ class Process:
         """
         if is_rank:
             self.is_worker, self._is_settled = False, True
-        elif not self._is_settled and self._parent is not None:
+        elif not self._is_settled and self.parent is not None:
             self._is_settled = True
             with suppress(OSError):
-                own = self._words()
+                own = self.words()
                 is_python = b"python" in own[0].rpartition(b"/")[2]
-                is_like_parent = own == self._parent._words()
+                is_like_parent = own == self.parent.words()
                 self.is_worker = is_python and (is_like_parent or _SPAWNED in b" ".join(own))
 
     def children(self) -> list[int]:
@@ -95,7 +100,8 @@ class Process:
         for file in self._files.values():
             file.close()
 
-    def _words(self) -> list[bytes]:
+    def words(self) -> list[bytes]:
+        """The command line."""
         file = ProcFile(f"/proc/{self.pid}/cmdline")
         words = file.read().split(b"\0")
         file.close()

@@ -17,6 +17,7 @@ from trimtab.descriptors import spare_for_sources
 from trimtab.ring import process_of
 from trimtab.sources.process import Process, Usage
 from trimtab.sources.procfile import MEMORY_STEP_BYTES, TRAFFIC_STEP_BYTES, Reading, rounded
+from trimtab.sources.stages import Stages
 
 _RESCAN_SECONDS_PER_THREAD = 0.1
 """Scanning one thread takes 5 to 20 us: the scans take less than 1 CPU-second an hour."""
@@ -70,14 +71,17 @@ class ProcessTree:
     Resident bytes are summed, so shared pages count once per process.
     """
 
-    def __init__(self, root_pid: int, folder: Path | None = None) -> None:
+    def __init__(
+        self, root_pid: int, folder: Path | None = None, stages: Stages | None = None
+    ) -> None:
         """`folder`: the folder with the rings of the ranks."""
         self._folder = folder
+        self._stages = stages
         self._known: dict[int, Process] = {}
         self._scan_at = 0.0
         self._threads = 1
         self._totals: dict[str, NeverFalling] = defaultdict(NeverFalling)
-        self._reaped_cpu_seconds = 0.0
+        self._reaped_cpu_seconds, self._is_reaped = 0.0, False
         self._has_had_workers = False
         self._kept_open = min(_KEPT_OPEN, spare_for_sources() // _FILES)
         self._add(root_pid)
@@ -88,6 +92,8 @@ class ProcessTree:
         processes = list(self._known.values())
         usages = [usage for process in processes if (usage := self._usage(process))]
         self._threads = sum(usage.threads for usage in usages)
+        if self._stages:
+            self._stages.look(self._known.values(), self._is_reaped)
         totals = self._of_all(usages)
         return totals | self._of_workers(usages) | _gauges(usages) if usages else totals
 
@@ -101,7 +107,7 @@ class ProcessTree:
 
     def reaped(self, cpu_seconds: float) -> None:
         """The root ended; `cpu_seconds` is what the kernel counted for it and its children."""
-        self._reaped_cpu_seconds = cpu_seconds
+        self._reaped_cpu_seconds, self._is_reaped = cpu_seconds, True
 
     def _of_all(self, usages: list[Usage]) -> Reading:
         """Bytes are None if one process isn't readable: a partial sum would look complete."""
