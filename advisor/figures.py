@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from advisor.costing.metric_cost import improvements
 from rules.activity import own_cores
 from rules.frame import NodeFrame, RunFrame
 from rules.processes import memory_bytes
+from rules.stages import Stage, stages_of
 
 _WORK_COLUMNS = ["node", "rank", "samples", "count"]
 MOST_METRICS = 20
@@ -171,14 +172,43 @@ def _events_of(node: NodeFrame, kind: str) -> pd.DataFrame:
 
 
 def _phase_seconds(frame: RunFrame, training: pd.DataFrame) -> dict[str, float]:
-    """Wall seconds before the first step, between first and last, and after; empty: no steps."""
+    """Wall seconds before the first step, between first and last, and after, and those of the other
+    stages of a shell script by their names; empty: neither steps nor several stages."""
+    stages = _stages(frame)
     if not len(training):
-        return {}
-    start = float(training["start_seconds"].min())
+        return _seconds_of(stages, 0.0, frame.duration_seconds)
+    start = max(float(training["start_seconds"].min()), 0.0)
     length = training["duration_seconds"] * training["count"]
     end = min(float((training["start_seconds"] + length).max()), frame.duration_seconds)
-    return {
-        "initialise": max(start, 0.0),
+    others = [s for s in stages if not s.window.start_seconds <= start < s.window.end_seconds]
+    before = _seconds_of(others, 0.0, start)
+    after = _seconds_of(others, end, frame.duration_seconds)
+    phases = {
+        "initialise": max(start - sum(before.values()), 0.0),
         "train": max(end - start, 0.0),
-        "finalise": max(frame.duration_seconds - end, 0.0),
+        "finalise": max(frame.duration_seconds - end - sum(after.values()), 0.0),
     }
+    whole = {name: before.get(name, 0.0) + after.get(name, 0.0) for name in (*before, *after)}
+    return {**phases, **{_unlike(name, phases): seconds for name, seconds in whole.items()}}
+
+
+def _stages(frame: RunFrame) -> list[Stage]:
+    """Of the first node that has several."""
+    nodes = (stages_of(node, frame.duration_seconds) for node in frame.nodes.values())
+    return next((stages for stages in nodes if len(stages) > 1), [])
+
+
+def _seconds_of(stages: list[Stage], begin: float, end: float) -> dict[str, float]:
+    """Seconds by name between two times; of stages side by side the first has the time."""
+    seconds: dict[str, float] = {}
+    for stage in stages:
+        first = max(stage.window.start_seconds, begin)
+        last = min(stage.window.end_seconds, end)
+        if last > first:
+            seconds[stage.name] = seconds.get(stage.name, 0.0) + last - first
+            begin = last
+    return seconds
+
+
+def _unlike(name: str, phases: Collection[str]) -> str:
+    return f"{name} (stage)" if name in phases else name

@@ -14,8 +14,10 @@ from rules.frame import NodeFrame, RunFrame
 from rules.grid import Floats, Grid, unseen_seconds
 from rules.hangs import hangs
 from rules.idle import BACKGROUND_SHARE, tail_seconds
+from rules.intervals import without
 from rules.registry import all_rules
 from rules.rule import Values, Window
+from rules.stages import other_stages, start_up
 from rules.stalls import data_waits, gpu_shares, idle_share
 from rules.step_gaps import unexplained_gaps
 from rules.training_loop import phase_spans
@@ -58,9 +60,10 @@ def node_seconds(
     end, gap = frame.duration_seconds, spans.values["epoch_gaps"]
     saved = checkpoint_stalls(node, frame)
     gaps = unexplained_gaps(node, frame, gap["gap_seconds"], gap["median_steps"]) or []
+    began = _began(node, frame)
     windows = {
-        "initialise": [Window(min(grid.start_seconds, 0.0), _began(node, frame))],
-        "idle_tail": spans.tail,
+        "initialise": start_up(node, began, min(grid.start_seconds, 0.0)),
+        "idle_tail": without(spans.tail, other_stages(node, began, end)),
         "hung": spans.hung,
         "checkpoint": saved[0] if saved else [],
         "evaluation": phase_spans(node, "evaluate", end),

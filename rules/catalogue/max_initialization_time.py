@@ -3,7 +3,8 @@
 ## What it checks
 The time from the start of the run to its first training step on any node, or to the first use of a
 GPU (3 s of it within a minute) if no step was recorded. If neither has happened yet on a machine
-with GPUs: the time so far.
+with GPUs: the time so far. The earlier stages of a shell script, such as `python prepare.py`, don't
+count.
 
 ## Why it costs money
 All nodes are paid for from the first second, and nothing is learned before the first step.
@@ -36,14 +37,20 @@ from rules.activity import work_began
 from rules.category import TIME
 from rules.evidence import within
 from rules.frame import RunFrame
+from rules.intervals import total_seconds
 from rules.parameter import MINUTE_SECONDS
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.stages import start_up
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 0.9
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
-    began = [n.warm_up_end_seconds() for n in frame.nodes.values() if work_began(n)]
+    began = [
+        total_seconds(start_up(n, n.warm_up_end_seconds()))
+        for n in frame.nodes.values()
+        if work_began(n)
+    ]
     gpus = [(n, number) for n in frame.nodes.values() for number in n.allocated_gpus()]
     seen = [n.gpu_busy_pct(number) is not None for n, number in gpus]
     waited = min(began) if began else None
@@ -93,7 +100,7 @@ RULE = Rule(
     id="max_initialization_time",
     title="Training starts late",
     category=TIME,
-    version=2,
+    version=3,
     needs=(),
     explains=("initialise", "unused_gpu"),
     parameters=(

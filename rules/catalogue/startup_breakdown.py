@@ -15,7 +15,7 @@ run and `least_seconds`. Before the end the share isn't known.
 
 ## When it is wrong
 A short trial run is mostly start-up by nature. Data preparation on this machine counts as start-up,
-even if intended.
+even if intended, unless it is a command of its own in a shell script (a stage).
 
 ## How to fix it
 Receiving: keep data and packages on a volume or in the image, or stream the data. Reading: use
@@ -33,14 +33,19 @@ receiving, reading and computing are ours, and so is the estimate that 0.5 to 0.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from rules.activity import own_cores, work_began
 from rules.category import TIME
 from rules.evidence import within
 from rules.frame import NodeFrame, RunFrame
+from rules.intervals import total_seconds
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.stages import start_up
 
 BYTES_PER_SECOND = 10e6
 COMPUTING_CORES = 0.5
@@ -64,10 +69,12 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
     if not began:
         return Numbers(numbers)
     first = min(began, key=lambda key: began[key])
-    end = max(began[first], 0.0)
-    parts = _parts(frame.nodes[first], end, frame.resolution_seconds)
-    numbers |= {"startup_seconds": end} | {f"{kind}_seconds": s for kind, s in parts.items()}
-    return Numbers(numbers, (Window(0.0, end, first),) if end > 0 else ())
+    spans = start_up(frame.nodes[first], max(began[first], 0.0))
+    parts = _parts(frame.nodes[first], spans, frame.resolution_seconds)
+    startup = {"startup_seconds": total_seconds(spans)}
+    numbers |= startup | {f"{kind}_seconds": s for kind, s in parts.items()}
+    windows = [replace(w, entity=first) for w in spans if w.end_seconds > w.start_seconds]
+    return Numbers(numbers, tuple(windows))
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
@@ -99,9 +106,9 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     )
 
 
-def _parts(node: NodeFrame, end: float, resolution_seconds: float) -> dict[str, float]:
-    """Seconds of each kind before `end`; a sample counts for the first kind that applies, and the
-    last one for its part."""
+def _parts(node: NodeFrame, spans: list[Window], resolution_seconds: float) -> dict[str, float]:
+    """Seconds of each kind in `spans`; a sample counts for the first kind that applies, and one at
+    the edge of a span for its part."""
     received = node.rate("net.received_bytes_total", resolution_seconds)
     read = node.rate("disk.read_bytes_total", resolution_seconds)
     busy = own_cores(node, resolution_seconds)
@@ -110,7 +117,9 @@ def _parts(node: NodeFrame, end: float, resolution_seconds: float) -> dict[str, 
     if not known:
         return {}
     table = pd.DataFrame(known)
-    table = table[table.index < end].dropna(how="all")
+    lengths = _covered_seconds(table, spans, resolution_seconds)
+    counts = (lengths > 0) & table.notna().any(axis=1).to_numpy()
+    table, lengths = table[counts], lengths[counts]
     limits = {"receiving": BYTES_PER_SECOND, "reading": BYTES_PER_SECOND}
     flags = [
         (table[kind] >= limits.get(kind, COMPUTING_CORES)).to_numpy()
@@ -119,15 +128,26 @@ def _parts(node: NodeFrame, end: float, resolution_seconds: float) -> dict[str, 
         for kind in KINDS[:3]
     ]
     chosen = np.select(flags, [0, 1, 2], default=3)
-    lengths = np.minimum(end - table.index.to_numpy(dtype=float), resolution_seconds)
     return {kind: float(lengths[chosen == number].sum()) for number, kind in enumerate(KINDS)}
+
+
+def _covered_seconds(
+    table: pd.DataFrame, spans: list[Window], resolution_seconds: float
+) -> NDArray[np.float64]:
+    """Of each sample, the part that lies in the spans, which don't overlap."""
+    begins = table.index.to_numpy(dtype=float)
+    covered = np.zeros(len(begins))
+    for span in spans:
+        ends = np.minimum(begins + resolution_seconds, span.end_seconds)
+        covered += np.clip(ends - np.maximum(begins, span.start_seconds), 0.0, None)
+    return covered
 
 
 RULE = Rule(
     id="startup_breakdown",
     title="Long start-up",
     category=TIME,
-    version=2,
+    version=3,
     needs=(),
     explains=("initialise", "unused_gpu"),
     parameters=(
