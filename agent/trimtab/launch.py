@@ -51,11 +51,18 @@ def take_over() -> Inheritance:
 
 
 def start(
-    words: Sequence[str], environment: Mapping[str, str], inherited: Inheritance, own_group: bool
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    inherited: Inheritance,
+    own_group: bool,
+    stderr: int | None = None,
 ) -> int:
     """Start the command in a new process. Returns its id.
 
     `posix_spawn` can't start a command with SIGCHLD ignored while its parent waits for it.
+
+    Args:
+        stderr: the command's standard error; None: that of this process.
 
     Raises:
         OSError: the command can't be started.
@@ -66,6 +73,8 @@ def start(
         try:
             if own_group:
                 os.setpgid(0, 0)
+            if stderr is not None:
+                os.dup2(stderr, 2)
             become(words, environment, inherited)
         except BaseException as error:
             os.write(failing, b"%d" % (getattr(error, "errno", None) or errno.ENOMEM))

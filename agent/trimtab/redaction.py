@@ -20,6 +20,10 @@ _URL_CREDENTIALS = re.compile(r"(?P<scheme>[a-z][a-z0-9+.\-]{0,30}://)[^/@\s]+@"
 _KNOWN_SHAPES = re.compile(
     r"\b(?:sk|pk|ghp|gho|ghs|glpat|hf|tt|xox[bap]|AKIA|ASIA|eyJ)[-_A-Za-z0-9]{12,}"
 )
+_KEY_BEGINS = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY")
+_KEY_ENDS = re.compile(r"-----END [A-Z ]*PRIVATE KEY")
+_HOME = re.compile(r"(?<![\w.])/(?:home|Users)/[^/\s]+|(?<![\w./])/root(?=/|\Z)")
+_BETWEEN_WORDS = re.compile(r"(\s+|[\"'`;|&(){}\[\],<>]+)")
 _SHORTEST_SECRET = 8
 _OPAQUE = re.compile(r"[A-Za-z0-9+/=_\-]{20,}")
 _SECRET_BITS_PER_CHARACTER = 3.8
@@ -48,6 +52,45 @@ def redacted(command: Sequence[str], secrets: Sequence[str] = ()) -> list[str]:
         words.append(REDACTED if value_is_secret and not _is_option(word) else _word(word))
         value_is_secret = _is_option(word) and "=" not in word and _names_secret(word)
     return words
+
+
+def redacted_lines(lines: Sequence[str], secrets: Sequence[str] = ()) -> list[str]:
+    """Lines of output: as words of a command, and also `password: x`, `Bearer x`, private keys and
+    the names of people in paths of home folders."""
+    parts = [part for secret in secrets for part in secret.split("\n")]
+    known = sorted({p.strip() for p in parts if len(p.strip()) >= _SHORTEST_SECRET}, key=len)
+    kept: list[str] = []
+    in_key = False
+    for line in lines:
+        begins, ends = bool(_KEY_BEGINS.search(line)), bool(_KEY_ENDS.search(line))
+        kept.append(REDACTED if in_key or begins else _line(line, known[::-1]))
+        in_key = (in_key or begins) and not ends
+    return kept
+
+
+def _line(line: str, secrets: Sequence[str]) -> str:
+    for secret in secrets:
+        line = line.replace(secret, REDACTED)
+    pieces = [_HOME.sub("~", piece) for piece in _BETWEEN_WORDS.split(line)]
+    named = follows = False
+    for number, piece in enumerate(pieces):
+        if not piece or _BETWEEN_WORDS.fullmatch(piece) or piece == REDACTED:
+            continue
+        if piece in ("=", ":", "=>"):
+            follows = named
+            continue
+        pieces[number] = REDACTED if follows else _piece(piece)
+        named = _names_secret(piece)
+        follows = _announces(piece, named, follows)
+    return "".join(pieces)
+
+
+def _announces(piece: str, named: bool, is_secret: bool) -> bool:
+    """Whether the next word is a secret: `--token x`, `password: x`, `Authorization: Basic x`."""
+    if piece.lower() == "bearer" or (is_secret and piece.lower() == "basic"):
+        return True
+    is_whole = "=" not in piece[:-1] and ":" not in piece[:-1]
+    return named and is_whole and (piece[0] == "-" or piece[-1] in ":=")
 
 
 def _is_option(word: str) -> bool:

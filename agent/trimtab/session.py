@@ -18,6 +18,8 @@ from trimtab import identity, platforms, profiles, run_folder
 from trimtab.declaration import Target, add_git_state, build_declaration
 from trimtab.directives import Actions, Directives
 from trimtab.draft import Draft
+from trimtab.failure import FailureFacts
+from trimtab.kept_stderr import KeptStderr
 from trimtab.loops import Sealed, TrainingLoops
 from trimtab.options import Options, script_parameters
 from trimtab.run_folder import Run, ScriptParameters
@@ -70,6 +72,7 @@ class Session:
         self._next_seq = 0
         self._sampler: Sampler | None = None
         self._tree: ProcessTree | None = None
+        self._failure = FailureFacts()
         self._collector = threading.Thread(target=self._collect, daemon=True)
 
     def start(self, pid: int | None, stop: Stop | None = None) -> None:
@@ -116,7 +119,9 @@ class Session:
         self.uploader = Uploader(self.spool, server, own, self._say, on_directives)
         self.uploader.start()
 
-    def finish(self, ending: Ending, at_most_seconds: float) -> None:
+    def finish(
+        self, ending: Ending, at_most_seconds: float, stderr: KeptStderr | None = None
+    ) -> None:
         """Take the last sample, seal, and upload what is left, within the time given."""
         until = time.monotonic() + at_most_seconds
         wait_for_others(self.folder, min(_OTHERS_SECONDS, at_most_seconds / 2))
@@ -124,6 +129,9 @@ class Session:
         if self._tree and ending.cpu_seconds is not None:
             self._tree.reaped(ending.cpu_seconds)
         facts: dict[str, Any] = {"state": ending.state, "exit_code": ending.exit_code}
+        facts |= self._failure.of(ending, self._tree)
+        for number, line in enumerate(stderr.finish(self._secrets) if stderr else ()):
+            self._record("stderr", {"number": number, "text": line})
         if ending.rule:
             facts["rule"] = ending.rule
         if self._sampler:

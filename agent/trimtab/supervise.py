@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trimtab import launch
+from trimtab.kept_stderr import KeptStderr
 from trimtab.launch import Inheritance
 from trimtab.timeline import process_started
 
@@ -64,6 +65,8 @@ class Ending:
     """Of the command and of all descendants that were waited for; None: not known."""
     rule: str = ""
     """The rule that ended the command; empty if it wasn't a rule."""
+    signal: int | None = None
+    """The signal that ended the command itself, if one did."""
 
     @property
     def state(self) -> str:
@@ -83,9 +86,18 @@ class Command:
     """
 
     def __init__(
-        self, words: Sequence[str], environment: Mapping[str, str], inherited: Inheritance
+        self,
+        words: Sequence[str],
+        environment: Mapping[str, str],
+        inherited: Inheritance,
+        stderr: KeptStderr | None = None,
     ) -> None:
-        """Raises OSError if the command can't be started; `failure_code` gives the exit code."""
+        """Raises OSError if the command can't be started; `failure_code` gives the exit code.
+
+        Args:
+            stderr: keeps the command's last lines; None: it writes to the agent's standard error.
+        """
+        self._stderr = stderr
         self._shares_group = _has_terminal()
         self._stop_asked = False
         self._rule = ""
@@ -93,10 +105,16 @@ class Command:
         self._kill_at = math.inf
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED | {signal.SIGCHLD})
         try:
-            self.pid = launch.start(words, environment, inherited, not self._shares_group)
+            target = stderr.target if stderr else None
+            own_group = not self._shares_group
+            self.pid = launch.start(words, environment, inherited, own_group, target)
         except OSError:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            if stderr:
+                stderr.abandon()
             raise
+        if stderr:
+            stderr.start()
 
     def wait(self) -> Ending:
         """Wait until the command has ended; meanwhile forward signals."""
@@ -162,6 +180,8 @@ class Command:
 
     def _forward(self, heard: signal.struct_siginfo) -> None:
         number = heard.si_signo
+        if number == signal.SIGWINCH and self._stderr:
+            self._stderr.resize()
         is_ignored = signal.getsignal(number) is signal.SIG_IGN
         self._stop_asked |= number in _STOPPING and not is_ignored
         by_kernel = heard.si_code > 0
@@ -175,7 +195,9 @@ class Command:
         code = os.waitstatus_to_exitcode(status)
         by_signal = -code in {int(number) for number in _STOPPING}
         exit_code = 128 - code if code < 0 else code
-        return Ending(exit_code, self._stop_asked or by_signal, cpu_seconds, self._rule)
+        ended_by = -code if code < 0 else None
+        is_stopped = self._stop_asked or by_signal
+        return Ending(exit_code, is_stopped, cpu_seconds, self._rule, ended_by)
 
 
 class AttachedProcess:

@@ -13,6 +13,7 @@ from typing import Any
 
 from trimtab.cli.arguments import say, say_count
 from trimtab.identity import Server
+from trimtab.kept_stderr import KeptStderr
 from trimtab.session import Session
 from trimtab.supervise import Ending
 from trimtab.transport import Connection
@@ -24,12 +25,17 @@ _VERDICT_SECONDS = 3.0
 
 
 def end(
-    session: Session, ending: Ending, seconds: float, server: Server, result_file: Path | None
+    session: Session,
+    ending: Ending,
+    seconds: float,
+    server: Server,
+    result_file: Path | None,
+    stderr: KeptStderr | None = None,
 ) -> None:
     """Never raises: whatever fails here, the exit code stays that of the command."""
     until = time.monotonic() + UPLOAD_SECONDS
     try:
-        session.finish(ending, UPLOAD_SECONDS)
+        session.finish(ending, UPLOAD_SECONDS, stderr)
         _write_result(session, ending, seconds, server, result_file)
         waiting = session.waiting
         spool = session.spool.path

@@ -13,6 +13,7 @@ from trimtab.cli import run_options, shared_run
 from trimtab.cli.arguments import Commands, say
 from trimtab.cli.ending import end
 from trimtab.declaration import Target
+from trimtab.kept_stderr import KeptStderr
 from trimtab.launch import Inheritance
 from trimtab.session import Session
 from trimtab.sharing import Lock
@@ -81,7 +82,8 @@ def _measured(
         variables = inherited.environment
         if session:
             variables = shared_run.environment(session.folder, arguments, variables)
-        command = Command(words, variables, inherited)
+        stderr = _kept_stderr(arguments) if session else None
+        command = Command(words, variables, inherited, stderr)
     except OSError:
         if session:
             session.clean_up()
@@ -93,8 +95,17 @@ def _measured(
     ending = command.wait()
     if session:
         server = run_options.options(arguments).server
-        end(session, ending, time.monotonic() - began, server, arguments.result_file)
+        seconds = time.monotonic() - began
+        end(session, ending, seconds, server, arguments.result_file, stderr)
     return ending.exit_code or 0
+
+
+def _kept_stderr(arguments: argparse.Namespace) -> KeptStderr | None:
+    try:
+        return KeptStderr() if arguments.keep_stderr else None
+    except OSError as error:
+        say(f"standard error is not kept: {error}")
+        return None
 
 
 def _session(words: Sequence[str], arguments: argparse.Namespace) -> Session | None:

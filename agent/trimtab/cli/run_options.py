@@ -82,6 +82,12 @@ def add_training_arguments(parser: argparse.ArgumentParser) -> None:
         default=os.environ.get("TRIMTAB_ALLOW_STOP") == "1",
         help="let a rule of the service end the command; also TRIMTAB_ALLOW_STOP=1",
     )
+    training.add_argument(
+        "--keep-stderr",
+        action="store_true",
+        default=os.environ.get("TRIMTAB_KEEP_STDERR") == "1",
+        help="upload the last 50 lines of standard error, redacted; also TRIMTAB_KEEP_STDERR=1",
+    )
 
 
 def options(arguments: argparse.Namespace) -> chosen.Options:

@@ -25,6 +25,7 @@ _LONGEST_RESCAN_SECONDS = 2.0
 _CONFIRM_READS = 4
 _KEPT_OPEN = 150
 """Files of further processes are opened for each read, because descriptors are limited."""
+_MOST_SEEN = 10_000
 _FILES = 2
 """Of one process."""
 _COARSE_STEP_BYTES = 64 * 1024
@@ -78,6 +79,9 @@ class ProcessTree:
         self._folder = folder
         self._stages = stages
         self._known: dict[int, Process] = {}
+        self.seen: set[int] = set()
+        """The first `_MOST_SEEN` processes of the run, also after their end."""
+        self.peak_rss_bytes = 0
         self._scan_at = 0.0
         self._threads = 1
         self._totals: dict[str, NeverFalling] = defaultdict(NeverFalling)
@@ -92,6 +96,8 @@ class ProcessTree:
         processes = list(self._known.values())
         usages = [usage for process in processes if (usage := self._usage(process))]
         self._threads = sum(usage.threads for usage in usages)
+        rss_bytes = sum(usage.rss_bytes for usage in usages)
+        self.peak_rss_bytes = max(self.peak_rss_bytes, rss_bytes)
         if self._stages:
             self._stages.look(self._known.values(), self._is_reaped)
         totals = self._of_all(usages)
@@ -163,6 +169,8 @@ class ProcessTree:
             return False
         with suppress(OSError, IndexError):
             self._known[pid] = Process(pid, parent, keep_open=len(self._known) < self._kept_open)
+            if len(self.seen) < _MOST_SEEN:
+                self.seen.add(pid)
             return True
         return False
 

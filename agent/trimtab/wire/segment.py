@@ -81,8 +81,11 @@ class Event:
     """Something that happened once, `time_ms` after the start of the segment.
 
     Kinds: `process_start`, `process_exit`, `session_end` (state, exit_code, final_seq: the last
-    number of its session), `gap` (from_ms, to_ms, both since the start of the session; reason),
-    `clock_step` (seconds: the wall clock was set).
+    number of its session; of a failure signal, oom_kills, oom_scope, memory_bytes,
+    memory_limit_bytes, oom_process, oom_process_bytes), `stderr` (number, text: one of the last
+    lines), `stage_begin` (number, name, seconds: so long ago), `stage_end` (number, name, seconds:
+    so long it took, ago_seconds: since its end), `gap` (from_ms, to_ms, both since the start of the
+    session; reason), `clock_step` (seconds: the wall clock was set).
 
     Of one rank, each with `rank`: `rank` (local_rank, world_size, pid), `phase_begin`,
     `phase_end` (phase), `epoch` (number), `checkpoint` (seconds, bytes; sent at its end), `metric`
