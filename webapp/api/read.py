@@ -24,8 +24,10 @@ from webapp.api.amounts import money
 from webapp.api.schemas import JobsOut, RunOut
 from webapp.runs import resource, scope
 from webapp.runs.editing import machines
+from webapp.runs.failure import failure_of, stderr_of
 from webapp.runs.history import facts
 from webapp.runs.models import Job, Run
+from webapp.runs.stages import stages_of
 from webapp.runs.views import series
 
 router = Router(tags=["read"], auth=Bearer(Token.READ))
@@ -95,6 +97,7 @@ def run_document(run: Run) -> dict[str, Any]:
 
 def _run(run: Run) -> dict[str, Any]:
     copied = ("id", "number", "state", "owner", "tags", "started_at", "ended_at", "work", "metrics")
+    sessions = scope.sessions_of(run)
     said = ("metric_progress", "stopped_by", "note", "is_excluded", "is_pinned")
     nodes = machines.nodes_of(run)
     return {name: getattr(run, name) for name in (*copied, *said)} | {
@@ -103,6 +106,9 @@ def _run(run: Run) -> dict[str, Any]:
         "cost_usd": money(run.cost_usd),
         "billed_usd": money(run.billed_usd),
         "cost_is_at_least": run.state in (Run.RUNNING, Run.LOST),
+        "failure": failure_of(run, sessions),
+        "stderr": stderr_of(sessions),
+        "stages": stages_of(run, sessions),
         "nodes": nodes,
         "machine_doubts": doubts([facts(node) for node in nodes]),
         "missing_prices": run.summary.missing,

@@ -66,12 +66,36 @@ class NodeOut(Schema):
     gpus: list[dict[str, Any]]
 
 
+class FailureOut(Schema):
+    node: str
+    words: str = Field(description="In a sentence: exit code, signal, or memory.")
+    exit_code: int | None
+    signal: str = Field(description="The signal that ended the command; empty: none.")
+    oom_kills: int | None = Field(
+        description="Processes that the kernel killed for memory; null: not known."
+    )
+    memory_bytes: int | None
+    memory_limit_bytes: int | None
+
+
+class StageOut(Schema):
+    node: str
+    name: str
+    start_seconds: float = Field(description="Since the start of the run.")
+    seconds: float | None = Field(description="null: it runs, or its end is not known.")
+
+
 class RunOut(Schema):
     id: UUID
     job: JobRef
     number: int
     state: str
     stopped_by: str = Field(description="The rule that stopped the run; empty: none.")
+    failure: FailureOut | None = Field(description="Why the run failed; null: it has not failed.")
+    stderr: list[str] = Field(
+        description="The last lines of standard error, redacted; empty without --keep-stderr."
+    )
+    stages: list[StageOut] = Field(description="The commands of a shell script, one by one.")
     owner: str
     tags: dict[str, Any]
     note: str

@@ -314,6 +314,12 @@ class Session(models.Model):
     end_rule = models.CharField(max_length=120, blank=True)
     """The rule that stopped it, if any."""
     exit_code = models.IntegerField(null=True, blank=True)
+    ending = models.JSONField(default=dict, blank=True)
+    """What the machine knew of a failure: signal, kills for memory, sizes."""
+    stderr = models.JSONField(default=list, blank=True)
+    """The last lines of standard error, if the run was started with --keep-stderr."""
+    stages = models.JSONField(default=list, blank=True)
+    """The commands of a shell script: number, name, began_ms and, once known, ended_ms."""
 
     def __str__(self) -> str:
         return str(self.id)

@@ -9,6 +9,7 @@ from django.conf import settings
 from django.utils import timezone
 from trimtab.wire import FIRST_PIECE, Segment
 
+from webapp.runs import endings
 from webapp.runs.models import Run, Session
 
 
@@ -22,6 +23,9 @@ def follow(run: Run, session: Session, segment: Segment) -> None:
             session.end_state = _end_state(event.data.get("state"))
             session.end_rule = str(event.data.get("rule") or "")[:120]
             session.exit_code = _exit_code(event.data.get("exit_code"))
+            session.ending = endings.ending(event.data)
+    endings.keep_lines(session, segment)
+    endings.keep_stages(session, segment)
     session.save()
     run.last_received_at = timezone.now()
     derive(run)

@@ -8,7 +8,7 @@ from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.http import Http404
 
 from webapp.accounts.models import Token, Workspace
-from webapp.runs.models import Artefact, Job, Run
+from webapp.runs.models import Artefact, Job, Run, Session
 
 
 def jobs_of(workspace: Workspace | None) -> QuerySet[Job]:
@@ -70,6 +70,12 @@ def run_called(reader: Workspace | Token | None, reference: str) -> Run:
     if run is None:
         raise Http404("There is no such run in this workspace.")
     return run
+
+
+def sessions_of(run: Run) -> list[Session]:
+    """With their nodes and attempts."""
+    sessions = Session.objects.filter(node__attempt__run=run)
+    return list(sessions.select_related("node__attempt"))
 
 
 def artefacts_of(run: Run) -> QuerySet[Artefact]:

@@ -19,8 +19,10 @@ from webapp.dashboard.selectors.judgements import RuleLine, rule_lines
 from webapp.directives.selectors import AskedOfAgent, StopNotice, asked_of_agent, stop_notice
 from webapp.quotas.refusals import Refusal, last_refusal
 from webapp.runs import scope
+from webapp.runs.failure import Failure, failure_of, stderr_of
 from webapp.runs.history import facts
 from webapp.runs.models import Artefact, Node, Run
+from webapp.runs.stages import StageTime, stages_of
 
 DAY_SECONDS = 86_400
 
@@ -46,6 +48,9 @@ class RunPage:
     asked: AskedOfAgent
     refusal: Refusal | None
     """Why its last upload was refused, if a quota was reached."""
+    failure: Failure | None
+    stderr: list[str]
+    stages: list[StageTime]
 
     @property
     def findings(self) -> list[RuleLine]:
@@ -143,6 +148,7 @@ class RunPage:
 
 def run_page(run: Run, *, may_change: bool) -> RunPage:
     """`may_change`: the reader may, in this workspace."""
+    sessions = scope.sessions_of(run)
     siblings, may_ask = run.job.present_runs, may_change and run.state == Run.RUNNING
     return RunPage(
         run=run,
@@ -161,4 +167,7 @@ def run_page(run: Run, *, may_change: bool) -> RunPage:
         may_ask=may_ask,
         asked=asked_of_agent(run, may_ask=may_ask),
         refusal=last_refusal(run),
+        failure=failure_of(run, sessions),
+        stderr=stderr_of(sessions),
+        stages=stages_of(run, sessions),
     )
