@@ -1,7 +1,10 @@
 """The run's processes: the command and everything that it started.
 
 Children are found by /proc/<pid>/task/*/children, whose cost doesn't grow with the number of other
-processes on the machine. CPU time and bytes of a process that ended and was waited for are in its
+processes on the machine. Daemons, which leave the tree, are found every few seconds. If the kernel
+hides one of the processes, all series are unknown: a partial sum would look complete.
+
+CPU time and bytes of a process that ended and was waited for are in its
 parent's figures. If nobody waited for it, they are kept here, so the totals never fall.
 """
 
@@ -15,6 +18,7 @@ from pathlib import Path
 
 from trimtab.descriptors import spare_for_sources
 from trimtab.ring import process_of
+from trimtab.sources.orphans import Orphans
 from trimtab.sources.process import Process, Usage
 from trimtab.sources.procfile import MEMORY_STEP_BYTES, TRAFFIC_STEP_BYTES, Reading, rounded
 from trimtab.sources.stages import Stages
@@ -77,6 +81,8 @@ class ProcessTree:
     ) -> None:
         """`folder`: the folder with the rings of the ranks."""
         self._folder = folder
+        self._orphans = Orphans(folder)
+        self._hidden = False
         self._stages = stages
         self._known: dict[int, Process] = {}
         self.seen: set[int] = set()
@@ -101,7 +107,8 @@ class ProcessTree:
         if self._stages:
             self._stages.look(self._known.values(), self._is_reaped)
         totals = self._of_all(usages)
-        return totals | self._of_workers(usages) | _gauges(usages) if usages else totals
+        reading = totals | self._of_workers(usages) | _gauges(usages) if usages else totals
+        return dict.fromkeys(reading) if self._hidden else reading
 
     def pids(self) -> set[int]:
         """The process ids at the last scan; may be called from any thread."""
@@ -156,9 +163,14 @@ class ProcessTree:
         pause = min(_LONGEST_RESCAN_SECONDS, self._threads * _RESCAN_SECONDS_PER_THREAD)
         self._scan_at = time.monotonic() + pause
         ranks = _ranks(self._folder) if self._folder else set()
-        queue = list(self._known)
         for process in self._known.values():
             process.settle(process.pid in ranks)
+        self._hidden = False
+        self._add_children(list(self._known))
+        orphans = self._orphans.look(self._known, self.seen)
+        self._add_children([pid for pid in orphans if self._add(pid)])
+
+    def _add_children(self, queue: list[int]) -> None:
         for pid in queue:
             with suppress(OSError):
                 process = self._known[pid]
@@ -172,7 +184,19 @@ class ProcessTree:
             if len(self.seen) < _MOST_SEEN:
                 self.seen.add(pid)
             return True
+        self._hidden |= _is_hidden(pid)
         return False
+
+
+def _is_hidden(pid: int) -> bool:
+    """Another user's process where /proc is mounted with `hidepid`: it lives, but has no files."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _ranks(folder: Path) -> set[int]:
