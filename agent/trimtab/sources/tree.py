@@ -71,7 +71,8 @@ class NeverFalling:
 
 class ProcessTree:
     """`tree.*` of one command: CPU seconds, resident bytes, processes, threads, suspended
-    processes, bytes read and written; and `workers.*`, the same of its data-loader processes, once there have been some.
+    processes, bytes read and written; and `workers.*`, the same of its data-loader processes, once
+    there have been some.
 
     Resident bytes are summed, so shared pages count once per process.
     """
