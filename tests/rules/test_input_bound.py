@@ -108,7 +108,7 @@ def test_it_joins_both_nodes_and_shows_where_each_waited() -> None:
 def test_it_lowers_the_waste_where_busy_gpus_hide_the_wait() -> None:
     gpus_busy = f.node(
         step_tables=[f.steps(101, wait=0.4)],
-        series=f.samples(600, gpu0__busy_pct=95.0),
+        series=f.samples(101, gpu0__busy_pct=95.0),
         of=f.hardware(gpus=1),
     )
     verdict = judged(RULE, f.run(gpus_busy)).verdict

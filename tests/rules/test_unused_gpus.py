@@ -91,7 +91,7 @@ def test_a_gpu_that_worked_once_is_judged_by_the_last_hour(
     verdict = judged(RULE, replace(stops_after(hours, 95.0, 95.0), final=final)).verdict
     assert verdict.state == state
     if state == "fired":
-        assert f"idle for the last {6 - hours:.1f} h: n1/gpu0" in verdict.summary
+        assert f"idle for the last {6 - hours:.1f} h: gpu0" in verdict.summary
         assert verdict.waste_seconds_high == pytest.approx((6 - hours) * 1200, abs=10)
 
 
