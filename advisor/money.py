@@ -2,14 +2,15 @@
 
 Amounts are exact until they are written. Then they are rounded once, to the nearest nano-dollar,
 with a half rounded away from zero. If an amount is split, the running total is rounded and each
-part is the difference of two totals, so that the parts add up to the whole exactly. Amounts on
-pages are rounded in the same way, to the digits shown.
+part is the difference of two totals, so that the parts add up to the whole exactly. Of a share,
+the nearest smaller amount is taken. Amounts on pages are rounded to the nearest, to the digits
+shown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal, InvalidOperation
 from fractions import Fraction
 from typing import TypeVar
 
@@ -28,6 +29,12 @@ def rounded_usd(usd: Decimal | Fraction) -> Decimal:
         return usd.quantize(NANO_USD, ROUND_HALF_UP)
     nearest = (2 * abs(usd) * _NANO_PER_USD + 1) // 2
     return from_nano_usd(nearest if usd >= 0 else -nearest)
+
+
+def share_of_usd(usd: Decimal, share: float) -> Decimal:
+    """The part of an amount in whole nano-dollars, rounded down: parts whose shares sum to at most
+    1 never sum to more than the amount."""
+    return (usd * Decimal(str(share))).quantize(NANO_USD, ROUND_DOWN)
 
 
 def from_nano_usd(nano_usd: int) -> Decimal:

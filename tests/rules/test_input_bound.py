@@ -111,7 +111,7 @@ def test_it_lowers_the_waste_where_busy_gpus_hide_the_wait() -> None:
         series=f.samples(101, gpu0__busy_pct=95.0),
         of=f.hardware(gpus=1),
     )
-    verdict = judged(RULE, f.run(gpus_busy)).verdict
+    verdict = judged(RULE, f.run(gpus_busy, duration=101.0)).verdict
     assert verdict.waste_seconds_low == pytest.approx(5.0)
     assert "busy for 95 %" in verdict.summary
 

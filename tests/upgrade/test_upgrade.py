@@ -107,7 +107,9 @@ def _left_out(address: str) -> set[str]:
 
 
 def _different(place: str, old: Any, new: Any, left_out: set[str]) -> Iterator[str]:
-    """Every place where `new` lacks or changes what `old` has; more keys are no difference."""
+    """Every place where `new` lacks or changes what `old` has; more keys and rules are no
+    difference, nor is the order of rules."""
+    old, new = _by_name(old), _by_name(new)
     if isinstance(old, dict) and isinstance(new, dict):
         for key, value in old.items():
             if key not in new:
@@ -119,3 +121,12 @@ def _different(place: str, old: Any, new: Any, left_out: set[str]) -> Iterator[s
             yield from _different(f"{place}[{number}]", one, other, left_out)
     elif old != new:
         yield f"{place}: {old!r} became {new!r}"
+
+
+def _by_name(value: Any) -> Any:
+    """Findings, rules and their parameters, whose order may change."""
+    if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+        for key in ("rule", "name"):
+            if all(key in each for each in value):
+                return {each[key]: each for each in value}
+    return value

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_DOWN, Decimal
+from decimal import Decimal
 
 from django.db import models
 from django.utils import timezone
 
-from advisor.money import NANO_USD
+from advisor.money import share_of_usd
 from webapp.background.models import Claimable
 from webapp.database.money import UsdField
 from webapp.prices.models import Price
@@ -87,10 +87,7 @@ class Judgement(models.Model):
         return self.counted_share * self.waste_seconds_high
 
     def _counted_usd(self, usd: Decimal | None) -> Decimal | None:
-        """Rounded down, so that a run's findings never sum to more than its cost."""
-        if usd is None:
-            return None
-        return (usd * Decimal(str(self.counted_share))).quantize(NANO_USD, ROUND_DOWN)
+        return None if usd is None else share_of_usd(usd, self.counted_share)
 
 
 class CostPart(models.Model):
