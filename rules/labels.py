@@ -15,6 +15,7 @@ from rules.grid import Floats, Grid, unseen_seconds
 from rules.hangs import hangs
 from rules.idle import BACKGROUND_SHARE, tail_seconds
 from rules.intervals import without
+from rules.processes import are_cores_own
 from rules.registry import all_rules
 from rules.rule import Values, Window
 from rules.stages import other_stages, start_up
@@ -25,8 +26,6 @@ from rules.training_loop import phase_spans
 AS_RULES = ("epoch_gaps", "hung", "idle_tail", "unused_gpus")
 """Rules whose parameters also define their labels, so that findings and ledger agree."""
 BUSY_SHARE, LOW_SM_SHARE, GOOD_SM_SHARE = 0.8, 0.5, 0.8
-OWN_CPU = ("tree.cpu_seconds_total", "container.cpu_seconds_total")
-"""The CPU time of the run itself; without it, the machine's counts as the run's."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,7 @@ def _cpu_shares(node: NodeFrame, frame: RunFrame, grid: Grid) -> tuple[Floats, F
     host = grid.of_series(host_cpu_pct(node)) / 100
     total, given = _cores(node)
     own = own_cores(node, frame.resolution_seconds)
-    if not total or own is None or all(node.series(name) is None for name in OWN_CPU):
+    if not total or own is None or not are_cores_own(node):
         return host, np.zeros(grid.count)
     used = grid.block_means(grid.of_series(own))
     others = grid.block_means(host) * total - used - (total - given) - BACKGROUND_SHARE * total
