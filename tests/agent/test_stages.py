@@ -43,7 +43,7 @@ def _check(found: list[tuple[str, float, float]], *expected: tuple[str, float]) 
     """Names and lengths; each stage begins where the one before it ended."""
     assert [name for name, _, _ in found] == [name for name, _ in expected]
     for (_, _, seconds), (_, wanted) in zip(found, expected, strict=True):
-        assert seconds == pytest.approx(wanted, abs=0.25), found
+        assert wanted - 0.05 <= seconds <= wanted + 1, found  # a busy machine starts them late
     for (_, began, seconds), (_, following, _) in pairwise(found):
         assert following == pytest.approx(began + seconds, abs=0.15), found
 
@@ -55,7 +55,7 @@ def test_the_commands_of_a_shell_are_stages(stages, shell, between):
     found = stages(shell, "-c", between.join([*commands, "./evaluate 3"]))
     _check(found[:2], ("prepare", 2), ("train", 3))
     assert found[2][0] == "evaluate"
-    assert found[2][2] == pytest.approx(3, abs=0.8), "bash becomes its last command"
+    assert found[2][2] == pytest.approx(3, abs=1), "bash becomes its last command"
 
 
 def test_scripts_that_call_scripts_have_the_stages_of_all(stages, tmp_path):
@@ -67,8 +67,8 @@ def test_scripts_that_call_scripts_have_the_stages_of_all(stages, tmp_path):
 def test_commands_side_by_side_are_stages_that_overlap(stages):
     found = stages("bash", "-c", "./prepare 4 & ./train 2 & wait; wait")
     lengths = {name: seconds for name, _, seconds in found}
-    assert lengths["prepare"] == pytest.approx(4, abs=0.8)
-    assert lengths["train"] == pytest.approx(2, abs=0.8)
+    assert lengths["prepare"] == pytest.approx(4, abs=1)
+    assert lengths["train"] == pytest.approx(2, abs=1)
 
 
 def test_a_stage_that_fails_ends_like_any_other(stages):
