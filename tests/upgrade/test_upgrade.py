@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.running_service import Service, wait_until
+from tests.running_service import Service, manage, wait_until
 from tests.upgrade.reads import Answers, Api, answers
 from tests.upgrade.uploads import from_document, send
+from tests.upgrade.web_server import serving
 
 RELEASES = sorted((Path(__file__).parent / "releases").glob("*.tar.xz"))
 ANALYSED_SECONDS = 60
@@ -40,57 +41,57 @@ OF_TODAY = {"forecast_usd", "month", "state", "spent_usd", "unpriced_runs"}
 
 @dataclass(frozen=True)
 class Release:
-    """An unpacked archive, and a service of this version on its data."""
+    """An unpacked archive."""
 
     folder: Path
-    service: Service
 
     def read(self, name: str) -> Any:
         return json.loads((self.folder / f"{name}.json").read_text(encoding="utf-8"))
 
-    @property
-    def api(self) -> Api:
-        return Api(self.service.url, self.read("facts")["token"])
-
-    def answers(self) -> Answers:
-        facts = self.read("facts")
-        return answers(self.api, facts["runs"], facts["months"])
+    def api(self, url: str) -> Api:
+        return Api(url, self.read("facts")["token"])
 
 
-@pytest.fixture(scope="module", params=RELEASES, ids=lambda path: path.name)
-def release(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Release]:
-    folder = tmp_path_factory.mktemp("release")
+@pytest.fixture(params=RELEASES, ids=lambda path: path.name)
+def release(request: pytest.FixtureRequest, tmp_path: Path) -> Release:
     with tarfile.open(request.param) as packed:
-        packed.extractall(folder, filter="data")
-    service = Service(folder / "data").start()
-    yield Release(folder, service)
-    service.stop()
+        packed.extractall(tmp_path, filter="data")
+    return Release(tmp_path)
 
 
 pytestmark = pytest.mark.processes
 
 
 def test_it_answers_as_the_release_did(release: Release) -> None:
-    before, after = release.read("answers"), release.answers()
+    """Migrations change no answer. A worker then judges runs again where rules have changed."""
+    before, facts = release.read("answers"), release.read("facts")
+    assert manage(release.folder / "data", "migrate", "--verbosity", "0").wait(120) == 0
+    with serving(release.folder) as url:
+        after = answers(release.api(url), facts["runs"], facts["months"])
     assert set(before) <= set(after)
     differences = [d for address in before for d in _differences(address, before, after)]
     assert differences == []
 
 
-def test_the_uploads_of_its_agents_are_taken_and_judged(release: Release) -> None:
+@pytest.fixture
+def service(release: Release) -> Iterator[Service]:
+    service = Service(release.folder / "data").start()
+    yield service
+    service.stop()
+
+
+def test_the_uploads_of_its_agents_are_taken_and_judged(release: Release, service: Service) -> None:
     uploads = [from_document(document) for document in release.read("unsent")]
     token = (release.folder / "data" / "agent-token").read_text()
     for upload in uploads:
-        send(release.service.url, token, upload)
-    address = uploads[0].path
+        send(service.url, token, upload)
+    api, address = release.api(service.url), uploads[0].path
 
     def analysed() -> bool:
-        return bool(release.api.get(address)["analysis_is_final"])
+        return bool(api.get(address)["analysis_is_final"])
 
     wait_until(analysed, ANALYSED_SECONDS, "the run of an older agent is analysed")
-    run = release.api.get(address)
+    run = api.get(address)
     assert run["state"] == "finished"
     assert run["cost_usd"] is not None
     assert run["money"]["verdict"] is not None
@@ -109,7 +110,7 @@ def _left_out(address: str) -> set[str]:
 def _different(place: str, old: Any, new: Any, left_out: set[str]) -> Iterator[str]:
     """Every place where `new` lacks or changes what `old` has; more keys and rules are no
     difference, nor is the order of rules."""
-    old, new = _by_name(old), _by_name(new)
+    old, new = _by_name(place, old), _by_name(place, new)
     if isinstance(old, dict) and isinstance(new, dict):
         for key, value in old.items():
             if key not in new:
@@ -123,10 +124,8 @@ def _different(place: str, old: Any, new: Any, left_out: set[str]) -> Iterator[s
         yield f"{place}: {old!r} became {new!r}"
 
 
-def _by_name(value: Any) -> Any:
+def _by_name(place: str, value: Any) -> Any:
     """Findings, rules and their parameters, whose order may change."""
-    if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
-        for key in ("rule", "name"):
-            if all(key in each for each in value):
-                return {each[key]: each for each in value}
-    return value
+    key = "name" if place.endswith(".parameters") else "rule"
+    is_named = isinstance(value, list) and all(isinstance(x, dict) and key in x for x in value)
+    return {each[key]: each for each in value} if is_named and value else value

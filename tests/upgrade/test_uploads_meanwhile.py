@@ -7,7 +7,6 @@ have: it can't take uploads yet, and must not refuse them for good.
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import subprocess
 import sys
@@ -22,14 +21,14 @@ from typing import Any
 import pytest
 import requests
 
-from tests.running_service import CHECKOUT, free_port, wait_until
+from tests.running_service import CHECKOUT, wait_until
 from tests.upgrade.reads import Api
 from tests.upgrade.test_upgrade import RELEASES
 from tests.upgrade.uploads import from_document, send
+from tests.upgrade.web_server import PATIENCE_SECONDS, environment, serving
 from webapp.sample_data.load import SEGMENT_TYPE, Upload
 
 pytestmark = pytest.mark.processes
-PATIENCE_SECONDS = 120
 NEVER_AGAIN = range(400, 500)
 """An agent drops what is answered so; everything else it sends again."""
 
@@ -44,30 +43,8 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 @pytest.fixture
 def web(folder: Path) -> Iterator[str]:
     """A web server of this version on the data of the release; its URL."""
-    address = f"127.0.0.1:{free_port()}"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "webapp.http.front", "--bind", address],
-        cwd=CHECKOUT,
-        env=_environment(folder) | {"TRIMTAB_BASE_URL": f"http://{address}"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    wait_until(lambda: _answers(f"http://{address}/healthz"), PATIENCE_SECONDS, "the web server")
-    yield f"http://{address}"
-    process.terminate()
-    process.wait(20)
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    own = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
-    return own | {"TRIMTAB_DATA_DIR": str(folder / "data")}
-
-
-def _answers(url: str) -> bool:
-    try:
-        return requests.get(url, timeout=5).ok
-    except requests.RequestException:
-        return False
+    with serving(folder) as url:
+        yield url
 
 
 class OldAgent(threading.Thread):
@@ -105,7 +82,7 @@ def test_what_agents_send_while_migrations_run_is_taken_afterwards(folder: Path,
     wait_until(lambda: agent.refused, PATIENCE_SECONDS, "an upload before the migrations")
     migrate = [sys.executable, "manage.py", "migrate", "--no-input"]
     subprocess.run(
-        migrate, cwd=CHECKOUT, env=_environment(folder), check=True, stdout=subprocess.DEVNULL
+        migrate, cwd=CHECKOUT, env=environment(folder), check=True, stdout=subprocess.DEVNULL
     )
     agent.join(PATIENCE_SECONDS)
     assert not agent.is_alive(), "every upload is taken"
