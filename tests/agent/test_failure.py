@@ -117,6 +117,7 @@ def _limited(limit_bytes: int) -> Path | None:
     return group
 
 
+@pytest.mark.long  # not everywhere may a cgroup be limited
 def test_a_training_that_the_kernel_kills_for_memory_says_so(online, service, tmp_path):
     group = _limited(300 * 2**20)
     if group is None:
