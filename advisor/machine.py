@@ -62,12 +62,14 @@ def _priced_as(node: NodeFacts) -> tuple[str, str, str]:
 
 
 def share(node: NodeFacts) -> Fraction:
-    """Allocated GPUs over all GPUs; cores if there are no GPUs; 1 if unknown."""
+    """Allocated GPUs over all GPUs; cores, at least a thousandth of one, if there are no GPUs;
+    1 if unknown."""
     if node.gpus:
         return Fraction(allocated_gpus(node) or len(node.gpus), len(node.gpus))
     if not node.vcpus or not node.effective_cpus:
         return Fraction(1)
-    return min(Fraction(str(round(node.effective_cpus, 3))) / node.vcpus, Fraction(1))
+    allocated_cores = Fraction(str(max(round(node.effective_cpus, 3), 0.001)))
+    return min(allocated_cores / node.vcpus, Fraction(1))
 
 
 def units(node: NodeFacts) -> int:

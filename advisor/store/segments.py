@@ -170,8 +170,7 @@ def _steps(ref: SegmentRef, segment: Segment) -> Iterable[tuple[Any, ...]]:
     for block in segment.steps:
         yield from _single_steps(ref, block)
     for summary in segment.step_summaries:
-        if summary.count:
-            yield _summary(ref, summary)
+        yield _summary(ref, summary)
 
 
 def _single_steps(ref: SegmentRef, block: StepBlock) -> Iterable[tuple[Any, ...]]:

@@ -153,10 +153,10 @@ def _of_node(node: NodeFrame) -> pd.DataFrame:
     count = steps["count"].fillna(1.0).to_numpy(dtype=float)
     start = steps["start_seconds"].to_numpy(dtype=float)
     seconds = steps["duration_seconds"].to_numpy(dtype=float) * count
-    told = _communication(node)
+    reported = _communication(node)
     ranks = steps["rank"].to_numpy()
     spent = np.zeros(len(steps))
-    for rank, spans in told.items():
+    for rank, spans in reported.items():
         mine = ranks == rank
         spent[mine] = _covered(spans, start[mine], start[mine] + seconds[mine])
     return pd.DataFrame(

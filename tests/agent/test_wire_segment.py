@@ -29,6 +29,7 @@ from trimtab.wire import (
 
 whole = st.integers(-(2**62), 2**62)
 counts = st.integers(0, 2**62)
+lengths_us = st.integers(0, 10**15)
 finite = st.floats(allow_nan=False, allow_infinity=False)
 numbers = st.none() | whole | finite
 names = st.from_regex(r"[a-z][a-z0-9_]{0,8}(\.[a-z0-9_]{1,8}){1,2}", fullmatch=True)
@@ -46,9 +47,9 @@ def blocks(draw: st.DrawFn) -> Block:
 @st.composite
 def step_blocks(draw: st.DrawFn) -> StepBlock:
     n = draw(st.integers(0, 6))
-    column = st.lists(st.none() | st.integers(0, 2**60), min_size=n, max_size=n)
-    durations = st.lists(st.integers(0, 2**60), min_size=n, max_size=n)
-    starts = st.lists(st.integers(-(10**15), 2**60), min_size=n, max_size=n)
+    column = st.lists(st.none() | st.integers(0, 10**15), min_size=n, max_size=n)
+    durations = st.lists(st.integers(0, 10**15), min_size=n, max_size=n)
+    starts = st.lists(st.integers(-(10**15), 10**15), min_size=n, max_size=n)
     rank = draw(st.integers(0, 10**7))
     return StepBlock(rank, draw(phases), draw(starts), draw(durations), draw(column), draw(column))
 
@@ -57,15 +58,15 @@ summaries = st.builds(
     StepSummary,
     rank=st.integers(0, 10**7),
     phase=phases,
-    start_ms=counts,
+    start_ms=st.integers(0, 10**12),
     count=st.integers(1, 2**31 - 1),
-    duration_sum_us=counts,
-    duration_min_us=counts,
-    duration_max_us=counts,
-    data_wait_sum_us=st.none() | counts,
+    duration_sum_us=lengths_us,
+    duration_min_us=lengths_us,
+    duration_max_us=lengths_us,
+    data_wait_sum_us=st.none() | lengths_us,
     samples=st.none() | counts,
     histogram=st.dictionaries(st.integers(0, 300), counts, max_size=4),
-    slowest_us=st.lists(counts, max_size=20),
+    slowest_us=st.lists(lengths_us, max_size=20),
 )
 events = st.builds(
     Event,
@@ -213,6 +214,9 @@ BAD_STEPS = [
     {"rank": -1},
     {"rank": "0"},
     {"start_us": [-(10**16), 0]},
+    {"start_us": [2**62, 0]},
+    {"duration_us": [2**62, 1]},
+    {"data_wait_us": [2**62, 1]},
 ]
 
 
@@ -229,6 +233,10 @@ BAD_SUMMARIES = [
     {"count": -1},
     {"count": 0},
     {"count": 2**31},
+    {"start_ms": 2**62},
+    {"duration_sum_us": 2**62},
+    {"data_wait_sum_us": 2**62},
+    {"slowest_us": [2**62]},
     {"count": None},
     {"histogram": {"x": 1}},
     {"histogram": {"1": -1}},

@@ -34,11 +34,11 @@ def ending(data: dict[str, Any]) -> dict[str, Any]:
 
 def keep_lines(session: Session, segment: Segment) -> None:
     """The last lines of standard error, without control characters, in their order."""
-    told = [(e.data.get("number"), e.data.get("text")) for e in segment.events]
+    sent = [(e.data.get("number"), e.data.get("text")) for e in segment.events]
     kinds = [event.kind for event in segment.events]
     lines = [
         (number, _printable(text)[:MOST_LINE_CHARS])
-        for (number, text), kind in zip(told, kinds, strict=True)
+        for (number, text), kind in zip(sent, kinds, strict=True)
         if kind == "stderr" and _is_count(number) and isinstance(text, str)
     ]
     if lines:

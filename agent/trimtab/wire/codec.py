@@ -36,8 +36,10 @@ from trimtab.wire.segment import (
 
 PHASES = ("initialise", "train", "evaluate", "checkpoint", "finalise")
 MOST_STEPS = 2**31 - 1
-"""In one summary, which covers a minute or so."""
-_EARLIEST_START_US = -(10**15)
+"""In one summary, which covers a second."""
+MOST_US = 10**15
+"""31 years: no step is longer or begins later in its session."""
+_EARLIEST_START_US = -MOST_US
 """A step is sent with the segment in which it ended, so it may have begun long before."""
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -233,12 +235,13 @@ def _steps(raw: dict[str, Any], limits: Limits) -> StepBlock:
 def _whole(
     raw: dict[str, Any], name: str, at_most: int, missing: bool = True, low: int = 0
 ) -> list[int | None]:
+    """Up to `MOST_US`, which can be added to a time without exceeding 64 bits."""
     values = decode_column(raw.get(name), at_most)
     good = values is not None and all(
-        (v is None and missing) or (type(v) is int and v >= low) for v in values
+        (v is None and missing) or (type(v) is int and low <= v <= MOST_US) for v in values
     )
     if not good:
-        problem = f"not a column of at most {at_most} whole numbers from {low}"
+        problem = f"not a column of at most {at_most} whole numbers from {low} to {MOST_US}"
         raise WireError(name, problem, "Send microseconds.")
     return values  # type: ignore[return-value]
 
@@ -267,15 +270,16 @@ def _encode_summary(summary: StepSummary) -> dict[str, Any]:
 
 
 def _summary(raw: dict[str, Any], limits: Limits) -> StepSummary:
-    numbers = ("start_ms", "duration_sum_us", "duration_min_us", "duration_max_us")
-    fields = {name: integer(raw, name) for name in numbers}
+    numbers = ("duration_sum_us", "duration_min_us", "duration_max_us")
+    fields = {name: integer(raw, name, high=MOST_US) for name in numbers}
+    fields["start_ms"] = integer(raw, "start_ms", high=MOST_US // 1000)
     fields["count"] = integer(raw, "count", low=1, high=MOST_STEPS)
     return StepSummary(
         rank=integer(raw, "rank", high=10_000_000),
         phase=_phase(raw),
         data_wait_sum_us=None
         if raw.get("data_wait_sum_us") is None
-        else integer(raw, "data_wait_sum_us"),
+        else integer(raw, "data_wait_sum_us", high=MOST_US),
         samples=None if raw.get("samples") is None else integer(raw, "samples"),
         histogram=_histogram(raw.get("histogram", {})),
         slowest_us=_slowest(raw, limits),
