@@ -25,7 +25,7 @@ def _doubt(node: NodeFacts) -> str:
         return ""
     differences = list(_differences(node, declared))
     if differences:
-        return f"{node.instance_type} is declared, but {', '.join(differences)}."
+        return f"{node.instance_type} is declared, but {' and '.join(differences)}."
     if declared.gpu_count and not node.gpus:
         return f"{node.instance_type} has {_gpus(declared)}, of which none was seen."
     return ""
@@ -38,7 +38,7 @@ def _differences(node: NodeFacts, declared: InstanceType) -> Iterator[str]:
     ratio = node.memory_bytes / declared.memory_bytes if declared.memory_bytes else 0.0
     if node.memory_bytes and not MEMORY_LOW <= ratio <= MEMORY_HIGH:
         sizes = node.memory_bytes / GIB, declared.memory_bytes / GIB
-        yield f"{sizes[0]:.1f} GiB of memory were found instead of {sizes[1]:.0f}"
+        yield f"{sizes[0]:.1f} GiB of memory was found instead of {sizes[1]:,.0f} GiB"
     if len(node.gpus) > declared.gpu_count:
         yield f"{_counted(len(node.gpus), 'GPU')} found instead of {declared.gpu_count}"
     elif node.gpus and (other := _other_model(node, declared)):
