@@ -47,14 +47,14 @@ def candidate(run: Run, name: str) -> dict[str, str]:
 
 def test_a_type_that_a_region_no_longer_has_is_recommended_no_more(owner):
     sync_bundled()
-    run = upload(owner.workspace, OnALargeMachine("train.py", minutes=10))
+    run = upload(owner.workspace, OnALargeMachine("train.py", minutes=10, vcpus=8))
     tasks.evaluate(str(run.pk))
     chosen = Recommendation.objects.get(run=run, kind="change_instance_type").change
     first = chosen["instance_type"]
     assert candidate(run, first)["rejected_because"] == ""
 
     listed(first, gone_at=timezone.now())
-    later = upload(owner.workspace, OnALargeMachine("train.py", minutes=10))
+    later = upload(owner.workspace, OnALargeMachine("train.py", minutes=10, vcpus=8))
     tasks.evaluate(str(later.pk))
 
     assert "no longer available" in candidate(later, first)["rejected_because"]
