@@ -17,6 +17,7 @@ TOLERANCE = 0.005
 """Of the run: as exact as labels are on different grids."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.rule_id)
 def test_no_finding_wastes_more_than_the_labels_that_it_explains(scenario: Scenario) -> None:
     for run in labelled(scenario, SEED, COUNT):

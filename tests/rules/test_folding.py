@@ -114,6 +114,7 @@ def test_outliers_that_are_waits_for_data_are_told_by_input_bound_alone() -> Non
     assert "step_outlier" not in fired
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda each: each.rule_id)
 def test_the_findings_of_every_scenario_count_at_most_the_run(scenario: Scenario) -> None:
     run = next(iter(labelled(scenario, 8, 1)))

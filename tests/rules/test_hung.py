@@ -179,6 +179,7 @@ def run_of() -> Callable[[str], Stored]:
     return cache(lambda kind: stored(drawn(kind, 5).frame(), Memory()))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", [*HANGS, *SILENCES])
 @pytest.mark.parametrize(
     "seconds", [1.0, 10.0, *(pytest.param(s, marks=pytest.mark.long) for s in (0.5, 2.0, 5.0))]

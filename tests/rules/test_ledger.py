@@ -85,6 +85,7 @@ def test_labels_add_up_to_the_time_that_each_node_was_held_to_the_microsecond(
         check_sums(each, ledger(each))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.rule_id)
 def test_labels_add_up_for_every_kind_of_run(scenario: Scenario) -> None:
     for run in labelled(scenario, seed=5, count=1):

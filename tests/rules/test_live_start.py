@@ -89,6 +89,7 @@ STARTS: tuple[Start, ...] = (
 )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seen_seconds", SEEN_SECONDS)
 @pytest.mark.parametrize("start", STARTS, ids=lambda start: start.__name__)
 def test_no_rule_fires_on_the_first_minutes_of_a_healthy_run(

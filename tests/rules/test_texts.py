@@ -74,6 +74,7 @@ def unusual() -> Iterator[RunFrame]:
     yield endings.run([*endings.saved(100), *ended], seconds=3000)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda each: each.rule_id)
 def test_the_verdicts_of_all_rules_read_well(scenario: Scenario) -> None:
     needs_two = scenario.rule_id == "load_balancing"
