@@ -105,7 +105,10 @@ def _wait_for_socket(path: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(django_db_use_migrations: bool) -> Iterator[None]:
+def django_db_modify_db_settings(
+    django_db_use_migrations: bool,
+    django_db_modify_db_settings_parallel_suffix: None,
+) -> Iterator[None]:
     """Puts all tables where Django is going to make its test database: it has nothing to migrate.
 
     That is memory, by this name, for as long as somebody has it open.
