@@ -18,34 +18,13 @@ from numpy.typing import NDArray
 from rules.frame import NodeFrame, RunFrame
 from rules.grid import Floats, Grid
 from rules.labels import cpu_seconds, gpu_seconds, node_seconds, run_spans
+from rules.ledger_labels import LABELS
 from rules.rule import Values
 from rules.stalls import stalled_seconds
 
-LABELS = (
-    "gap",
-    "unused_gpu",
-    "initialise",
-    "idle_tail",
-    "hung",
-    "checkpoint",
-    "evaluation",
-    "epoch_gap",
-    "data_stall",
-    "communication",
-    "throttled",
-    "low_sm",
-    "effective",
-    "other_programs",
-    "gpu_idle",
-    "unused_cores",
-    "unclassified",
-)
-"""By priority: if two apply at once, the first gets the time."""
 VERSION = 2
 """Of the labels' meaning. 1: a GPU that was more than 10 % busy was all `effective`, else
 unclassified, and the machine's work counted as the run's."""
-NO_WASTE = frozenset({"gap", "effective", "unclassified"})
-"""These are cost, but not waste: the use of a gap or of unclassified time is unknown."""
 Microseconds = NDArray[np.int64]
 
 

@@ -50,7 +50,7 @@ from rules.evidence import after, within
 from rules.frame import NodeFrame, RunFrame
 from rules.gpus import gpu_counts, unfit
 from rules.intervals import merged
-from rules.label_groups import IDLE_GPUS
+from rules.ledger_labels import IDLE_GPUS
 from rules.parameter import SAGEMAKER_SAMPLE_SECONDS
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.sagemaker_statistics import gpu_memory_table

@@ -48,7 +48,7 @@ from rules.bottleneck import (
 )
 from rules.category import DATA
 from rules.frame import RunFrame
-from rules.label_groups import IDLE_GPUS
+from rules.ledger_labels import IDLE_GPUS
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
 
 WORDING = Wording(

@@ -47,7 +47,7 @@ from rules.activity import own_cores
 from rules.category import SIZING
 from rules.evidence import after, percentile, within
 from rules.frame import NodeFrame, RunFrame
-from rules.label_groups import IDLE_MACHINES
+from rules.ledger_labels import IDLE_MACHINES
 from rules.processes import OTHERS_CORES, are_cores_own, memory_bytes, others_cores
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
 

@@ -37,7 +37,7 @@ from rules.evidence import within
 from rules.frame import RunFrame
 from rules.idle import BY_MACHINE, cores_idle, gpus_idle, has_gpus, is_by_machine
 from rules.intervals import intervals_where, total_seconds
-from rules.label_groups import IDLE_MACHINES
+from rules.ledger_labels import IDLE_MACHINES
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
 
 GAP_SECONDS = 300.0

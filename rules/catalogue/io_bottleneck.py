@@ -51,7 +51,7 @@ from rules.bottleneck import (
 )
 from rules.category import DATA
 from rules.frame import NodeFrame, RunFrame
-from rules.label_groups import IDLE_GPUS
+from rules.ledger_labels import IDLE_GPUS
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
 
 PRESSURES = ("container.psi_io_full_us_total", "host.psi_io_full_us_total")

@@ -52,7 +52,7 @@ from rules.category import GPU
 from rules.evidence import within
 from rules.frame import RunFrame
 from rules.gpus import gpu_counts, unfit
-from rules.label_groups import IDLE_GPUS
+from rules.ledger_labels import IDLE_GPUS
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.sagemaker_statistics import distance
 from rules.windows import needed_seconds

@@ -54,7 +54,7 @@ from rules.evidence import after, percentile, within
 from rules.frame import NodeFrame, RunFrame
 from rules.gpus import advice_on_unused
 from rules.intervals import merged
-from rules.label_groups import IDLE_GPUS
+from rules.ledger_labels import IDLE_GPUS
 from rules.parameter import SAGEMAKER_SAMPLE_SECONDS
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.windows import needed_seconds, start_up, window_percentiles

@@ -6,7 +6,8 @@ import pytest
 
 from rules.engine import Judgement, evaluate
 from rules.frame import RunFrame
-from rules.ledger import LABELS, NO_WASTE, ledger
+from rules.ledger import ledger
+from rules.ledger_labels import LABELS, NO_WASTE
 from rules.registry import all_rules
 from rules.rule import Rule
 from tests.rules.scenarios.labelled import Scenario, labelled

@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rules.frame import NodeFrame, RunFrame
-from rules.ledger import LABELS, NO_WASTE, Ledger, held_microseconds, ledger
+from rules.ledger import Ledger, held_microseconds, ledger
+from rules.ledger_labels import LABELS, NO_WASTE
 from rules.rule import Values
 from tests.rules import frames as f
 from tests.rules.scenarios.labelled import Scenario, labelled
@@ -85,7 +86,6 @@ def test_labels_add_up_to_the_time_that_each_node_was_held_to_the_microsecond(
         check_sums(each, ledger(each))
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.rule_id)
 def test_labels_add_up_for_every_kind_of_run(scenario: Scenario) -> None:
     for run in labelled(scenario, seed=5, count=1):

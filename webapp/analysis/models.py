@@ -123,7 +123,7 @@ class LedgerEntry(models.Model):
     node = models.ForeignKey(Node, models.CASCADE, related_name="ledger_entries")
     gpu = models.PositiveIntegerField(null=True, blank=True)
     label = models.CharField(max_length=24)
-    """One of `rules.ledger.LABELS`."""
+    """One of `rules.ledger_labels.LABELS`."""
     microseconds = models.BigIntegerField()
     """Time of the GPU, or of the node."""
     usd = UsdField(null=True, blank=True)

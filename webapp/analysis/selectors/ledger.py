@@ -10,7 +10,8 @@ from decimal import Decimal
 from django.db.models import Count, Q, QuerySet, Sum
 from django.utils import timezone
 
-from rules.ledger import LABELS, NO_WASTE, VERSION
+from rules.ledger import VERSION
+from rules.ledger_labels import LABELS, NO_WASTE
 from webapp.analysis.models import LedgerEntry
 from webapp.runs.models import Job, Run, began
 
