@@ -6,13 +6,11 @@ import gzip
 import json
 import subprocess
 
-import pytest
-
 from tests.agent.conftest import TOKEN, trimtab_command
 from tests.agent.service import Reply
 from tests.agent.torch_python import NEEDS_TORCH, PYTHON
 
-pytestmark = [*NEEDS_TORCH, pytest.mark.sampled(2)]
+pytestmark = NEEDS_TORCH
 
 TRAINING = """
 import time, torch

@@ -10,7 +10,7 @@ from trimtab.wire import Segment
 
 from tests.agent.torch_python import NEEDS_TORCH, PYTHON
 
-pytestmark = [*NEEDS_TORCH, pytest.mark.sampled(2)]
+pytestmark = NEEDS_TORCH
 
 TRAINING = """
 import os, sys, time, torch

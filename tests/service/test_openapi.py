@@ -147,7 +147,7 @@ def test_an_operation_answers_as_it_is_described(name, tokens, kept_connection):
 
     @given(_calls(name))
     @examples(
-        max_examples=40 if is_sample else 300,
+        max_examples=examples.default.max_examples * (1 if is_sample else 2),
         derandomize=True,
         database=None,
         phases=[Phase.generate, Phase.shrink],
