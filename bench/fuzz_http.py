@@ -95,6 +95,7 @@ def _send_all(service: Service, found: Result, inputs: int, seed: int) -> None:
         found.problems.append(f"the web server's memory grew by {found.more_bytes / 1e6:.0f} MB")
     for run_id in sorted(accepted):
         _check_kept(service, sender, run_id, found)
+    found.problems += sorted(_logged_errors(service))
 
 
 def _uploads(inputs: int, seed: int) -> Iterator[tuple[FakeAgent, str, bytes]]:
@@ -135,6 +136,18 @@ def _check_kept(service: Service, sender: Sender, run_id: UUID, found: Result) -
         found.problems.append(str(error))
     if document["analysis_error"]:
         found.problems.append(f"run {run_id}: {document['analysis_error']}")
+
+
+def _logged_errors(service: Service) -> set[str]:
+    """What the service logged as an error: a later analysis may have failed, or a single rule."""
+    logs = [service.data_dir / "logs" / f"{part}.log" for part in ("web", "worker")]
+    lines = [line for log in logs for line in log.read_text(encoding="utf-8").splitlines()]
+    records = [json.loads(line) for line in lines if line.startswith('{"asctime"')]
+    return {
+        f"{each['message']}: {each.get('exc_info', '').strip().splitlines()[-1:]}"
+        for each in records
+        if each["levelname"] == "ERROR"
+    }
 
 
 def _web_bytes(service: Service) -> int:
