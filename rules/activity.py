@@ -7,11 +7,8 @@ import re
 import numpy as np
 import pandas as pd
 
-from rules.evidence import percentile
 from rules.frame import NodeFrame
 
-UNUSED_PCT = 2.0
-"""A GPU whose 99th percentile is at most this was never used (Princeton's GPU reports)."""
 _CORE_BUSY = re.compile(r"cpu\d+\.busy_pct")
 LONG_STEP_SECONDS = 10.0
 """A shorter first step changes no verdict by being counted (ours)."""
@@ -65,16 +62,9 @@ def gpu_table(node: NodeFrame) -> pd.DataFrame:
     return pd.DataFrame(known, index=node.judged.index)
 
 
-def used_gpus(node: NodeFrame) -> list[int]:
-    """The GPUs that were used at any time of the run."""
-    table = gpu_table(node)
-    highest = {int(str(n)): percentile(table[n].dropna(), 99) or 0.0 for n in table}
-    return [number for number, pct in highest.items() if pct > UNUSED_PCT]
-
-
 def used_gpu_pct(node: NodeFrame) -> pd.Series[float] | None:
     """The mean over the used GPUs; None: no GPU was used, or none is known."""
-    used = used_gpus(node)
+    used = list(node.used_gpus)
     mean = gpu_table(node)[used].mean(axis=1).dropna() if used else pd.Series(dtype=float)
     return mean if len(mean) else None
 

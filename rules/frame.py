@@ -7,12 +7,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from rules.evidence import is_counter, rate
+from rules.evidence import is_counter, percentile, rate
 
 STEP_COLUMNS = (
     "rank",
@@ -26,6 +27,8 @@ STEP_COLUMNS = (
 EVENT_COLUMNS = ("time_seconds", "kind", "data")
 GPU_IN_USE_PCT = 10.0
 """Above this a GPU counts as in use (SageMaker's `gpu_threshold` of its bottleneck rules)."""
+UNUSED_PCT = 2.0
+"""A GPU whose 99th percentile is at most this was never used (Princeton's GPU reports)."""
 USE_SECONDS, USE_WITHIN_SECONDS = 3.0, 60.0
 """Less use within a minute is no work: a driver that starts, or somebody who looks (ours)."""
 
@@ -142,6 +145,22 @@ class NodeFrame:
         which no kernel leaves it at."""
         active = self.series(f"gpu{number}.sm_active_pct")
         return active if active is not None and active.to_numpy().any() else None
+
+    @cached_property
+    def used_gpus(self) -> tuple[int, ...]:
+        """The numbers of the allocated GPUs that were used at any time of the run."""
+        highest = {n: percentile(self.gpu_busy_pct(n), 99) for n in self.allocated_gpus()}
+        return tuple(n for n, pct in highest.items() if (pct or 0.0) > UNUSED_PCT)
+
+    @cached_property
+    def events_by_kind(self) -> Mapping[str, list[tuple[float, dict[str, Any]]]]:
+        """Time and data of the events of each kind, in order."""
+        by_kind: dict[str, list[tuple[float, dict[str, Any]]]] = {}
+        columns = (self.events[name] for name in EVENT_COLUMNS)
+        for at, kind, data in zip(*columns, strict=True):
+            event = float(at), data if isinstance(data, dict) else {}
+            by_kind.setdefault(kind, []).append(event)
+        return by_kind
 
     @cached_property
     def step_phases(self) -> frozenset[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rules.activity import used_gpus
 from rules.frame import RunFrame
 from rules.rule import Numbers, Verdict
 from rules.windows import start_up
@@ -18,7 +17,7 @@ def gpu_counts(frame: RunFrame) -> dict[str, float | None]:
         "is_final": float(frame.final),
         "gpus_count": float(len(known)),
         "known_gpus_count": float(sum(series is not None for series in known)),
-        "used_gpus_count": float(sum(len(used_gpus(node)) for node in nodes)),
+        "used_gpus_count": float(sum(len(node.used_gpus) for node in nodes)),
     }
 
 

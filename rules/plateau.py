@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +61,7 @@ def flat_share(values: Floats, at: Floats, least_improvement: float) -> float:
         return 1.0
     bins, times = _binned(_without_outliers(values), at)
     curves = _curves()
-    errors, flats = _errors(curves, bins, times), _flat_shares(curves, least_improvement)
+    errors, flats = _errors(curves, bins, times), _flat_shares(least_improvement)
     count = _independent(bins, times, curves, int(np.argmin(errors)))
     return _lower_bound(errors, flats, count)
 
@@ -125,10 +125,11 @@ def _at(curves: _Curves, at: Floats) -> Floats:
     return table
 
 
-def _flat_shares(curves: _Curves, least_improvement: float) -> Floats:
-    """How long before the end each curve was first as good as ever, but for the least share of its
-    improvement after the start."""
-    table = _at(curves, _FINE)
+@lru_cache(maxsize=8)
+def _flat_shares(least_improvement: float) -> Floats:
+    """How long before the end each of `_curves` was first as good as ever, but for the least share
+    of its improvement after the start."""
+    table = _at(_curves(), _FINE)
     best = table.max(axis=1)
     start = np.searchsorted(_FINE, SETTLED_SHARE)
     whole, rest = best - table[:, 0], best - np.minimum(table[:, start], best)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from rules.activity import used_gpus
 from rules.checkpoints import checkpoint_stalls
 from rules.frame import NodeFrame, RunFrame
 from rules.grid import Floats, Grid, unseen_seconds
@@ -33,7 +32,7 @@ def _wasted(node: NodeFrame, frame: RunFrame) -> float:
     waits, gpus = data_waits(node, grid), node.allocated_gpus()
     if not gpus:
         return float(waits.sum())
-    unused = {n for n in gpus if node.gpu_busy_pct(n) is not None} - set(used_gpus(node))
+    unused = {n for n in gpus if node.gpu_busy_pct(n) is not None} - set(node.used_gpus)
     taken = _not_in_steps(node, frame, grid)
     stalled = 0.0
     for number in set(gpus) - unused:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from rules.activity import UNUSED_PCT, own_cores
+from rules.activity import own_cores
 from rules.evidence import after
-from rules.frame import NodeFrame, RunFrame
+from rules.frame import UNUSED_PCT, NodeFrame, RunFrame
 from rules.idle import BACKGROUND_SHARE, mostly
 from rules.processes import (
     MACHINE_TRAFFIC,

@@ -53,9 +53,7 @@ def loop_span(frame: RunFrame) -> Window | None:
 
 def events_of(node: NodeFrame, kind: str) -> list[tuple[float, dict[str, Any]]]:
     """Time and data of each event of a kind, in order."""
-    events = node.events[node.events["kind"] == kind]
-    pairs = zip(events["time_seconds"], events["data"], strict=True)
-    return [(float(at), data if isinstance(data, dict) else {}) for at, data in pairs]
+    return node.events_by_kind.get(kind, [])
 
 
 def training_loaders(node: NodeFrame) -> list[dict[str, Any]]:

@@ -43,7 +43,7 @@ from __future__ import annotations
 
 import math
 
-from rules.activity import cpu_pct, first_step_end_seconds, used_gpus
+from rules.activity import cpu_pct, first_step_end_seconds
 from rules.bottleneck import patience_parameters
 from rules.category import GPU
 from rules.evidence import after, within
@@ -72,7 +72,7 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
     windows: list[Window] = []
     for node in frame.nodes.values():
         numbers[f"cpu_p95_pct@{node.key}"] = _cpu_p95(node, frame, values)
-        for number in used_gpus(node):
+        for number in node.used_gpus:
             measured, work = _gpu_numbers(node, number, frame, values)
             numbers |= {f"{name}@{node.key}/gpu{number}": value for name, value in measured.items()}
             windows += [work] if work else []

@@ -46,7 +46,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from rules.activity import used_gpus, working
+from rules.activity import working
 from rules.bottleneck import patience_parameters
 from rules.category import GPU
 from rules.evidence import within
@@ -65,7 +65,7 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
     work = {
         f"{node.key}/gpu{number}": busy
         for node in frame.nodes.values()
-        for number in used_gpus(node)
+        for number in node.used_gpus
         if (busy := working(node, node.gpu_busy_pct(number))) is not None
     }
     numbers: dict[str, float | None] = gpu_counts(frame) | {"run_seconds": frame.duration_seconds}

@@ -48,10 +48,10 @@ from __future__ import annotations
 
 import pandas as pd
 
-from rules.activity import UNUSED_PCT, first_step_end_seconds
+from rules.activity import first_step_end_seconds
 from rules.category import GPU
 from rules.evidence import after, percentile, within
-from rules.frame import NodeFrame, RunFrame
+from rules.frame import UNUSED_PCT, NodeFrame, RunFrame
 from rules.gpus import advice_on_unused
 from rules.intervals import merged
 from rules.ledger_labels import IDLE_GPUS

@@ -58,6 +58,9 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
     }
     if numbers["has_gpus"]:
         return Numbers(numbers)
+    ranks_count = sum(node.training_ranks for node in frame.nodes.values())
+    if ranks_count < 2:
+        return Numbers(numbers | {"ranks_count": float(ranks_count)})
     table = _steps(frame)
     if not len(table):
         return Numbers(numbers)
@@ -85,7 +88,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         return Verdict("not_applicable", "The run has GPUs: see load_balancing.")
     ranks, steps = numbers.known("ranks_count"), numbers.known("steps_count") or 0.0
     late = numbers.by_entity("late_share_pct")
-    if ranks is None or not late:
+    if not ranks:
         return Verdict("insufficient_data", "Missing: training steps.")
     if ranks < 2:
         return Verdict("not_applicable", "The run has one rank.")
@@ -132,8 +135,7 @@ def _late(table: pd.DataFrame) -> pd.DataFrame:
 def _steps(frame: RunFrame) -> pd.DataFrame:
     """Each rank's training steps but its first: `count`, and seconds in all, its `own` and `wait`
     for data, with the quarter of the loop in which they began."""
-    parts = [_of_node(node) for node in frame.nodes.values()]
-    table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    table = pd.concat([_of_node(node) for node in frame.nodes.values()], ignore_index=True)
     if not len(table):
         return table
     table = table.sort_values(["rank", "start"], ignore_index=True)

@@ -41,10 +41,10 @@ from __future__ import annotations
 
 import pandas as pd
 
-from rules.activity import UNUSED_PCT, gpu_table
+from rules.activity import gpu_table
 from rules.category import GPU
 from rules.evidence import percentile, within
-from rules.frame import GPU_IN_USE_PCT, NodeFrame, RunFrame
+from rules.frame import GPU_IN_USE_PCT, UNUSED_PCT, NodeFrame, RunFrame
 from rules.gpus import advice_on_unused
 from rules.idle import mostly
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
