@@ -29,8 +29,11 @@ hypothesis.settings.register_profile(
     "sample", hypothesis.settings.get_profile("all"), max_examples=40, derandomize=True
 )
 
-KILLING = [Path(__file__).parent / name for name in ("processes", "faults")]
-BACKUP = Path(__file__).parent / "backup"
+_TESTS = Path(__file__).parent
+KILLING = [_TESTS / name for name in ("processes/test_nothing_is_lost.py", "faults")]
+AGENT, BACKUP = _TESTS / "agent", _TESTS / "backup"
+LONGEST = ["agent", "processes", "killing", "backup", "browser"]
+"""Groups of tests."""
 
 _folder = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 _redis = pytest.StashKey[subprocess.Popen[bytes]]()
@@ -140,25 +143,49 @@ def live_server(live_server: Any) -> Iterator[Any]:
             assert not thread.is_alive(), "A request to the live server is still being answered."
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the marks in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that start the real processes mostly wait: two workers run all of them.
-
-    One has those that kill processes while runs arrive, the other has all others; each takes about
-    as long. More at a time would need more of the machine than the tests' patience allows for.
-    """
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # xdist reads the marks in the same hook
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     for item in items:
         if _is_left_out(item):
             item.add_marker("long")
-        if item.path.is_relative_to(BACKUP):
-            # The tables of a service are made once, for each database, and copied.
-            item.add_marker(pytest.mark.xdist_group("backup"))
-        if item.get_closest_marker("browser"):
-            # One Chromium is started for all of them.
-            item.add_marker(pytest.mark.xdist_group("browser"))
-        if item.get_closest_marker("processes"):
-            is_killing = any(item.path.is_relative_to(folder) for folder in KILLING)
-            item.add_marker(pytest.mark.xdist_group("killing" if is_killing else "processes"))
+        group = _group(item)
+        if group:
+            item.add_marker(pytest.mark.xdist_group(group))
+    yield
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    """What takes a worker minutes begins first, and single tests fill the gaps at the end."""
+    mark = item.get_closest_marker("xdist_group")
+    if mark is None:
+        return len(LONGEST) + 1
+    return LONGEST.index(mark.args[0]) if mark.args[0] in LONGEST else len(LONGEST)
+
+
+def _group(item: pytest.Item) -> str | None:
+    """Of the tests that one worker runs: those of a module, unless each of them takes long.
+
+    Tests that start the real processes mostly wait, and more of them at a time would need more of
+    the machine than their patience allows for. Those that kill processes while runs arrive take as
+    long as all others. The agent's mostly wait, too, but for those with PyTorch.
+    """
+    if item.get_closest_marker("xdist_group"):
+        return None
+    if item.path.is_relative_to(BACKUP):
+        # The tables of a service are made once, for each database, and copied.
+        return "backup"
+    if item.get_closest_marker("browser"):
+        # One Chromium is started for all of them.
+        return "browser"
+    if item.get_closest_marker("processes"):
+        is_killing = any(item.path.is_relative_to(place) for place in KILLING)
+        return "killing" if is_killing else "processes"
+    if item.get_closest_marker("torch"):
+        return None
+    if item.path.is_relative_to(AGENT):
+        return "agent"
+    return f"{item.path.parent.name}/{item.path.stem}"
 
 
 def _is_left_out(item: pytest.Item) -> bool:

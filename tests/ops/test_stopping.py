@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.running_service import Service, manage, wait_until
+from tests.running_service import Service, manage, prepare, wait_until
 
 pytestmark = pytest.mark.processes
 
@@ -55,6 +55,7 @@ def test_it_starts_again_on_the_same_data_at_once(service: Service) -> None:
 
 
 def test_it_gives_up_with_the_log_when_a_part_cannot_start(tmp_path: Path) -> None:
+    prepare(tmp_path)
     broken = manage(
         tmp_path, "up", "--bind", f"127.0.0.1:{Service(tmp_path).port}", TRIMTAB_WEB_WORKERS="many"
     )

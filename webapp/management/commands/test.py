@@ -25,8 +25,8 @@ OLDEST = "3.9"
 DOCUMENTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs")
 OWN_WORDS = ("--full", "--")
 CORES = 2
-WAITING_WORKERS = 2
-"""Of pytest, for the tests that start the real processes: tests/conftest.py makes two groups."""
+WAITING_WORKERS = 3
+"""Of pytest, for the three groups of tests that mostly wait: see tests/conftest.py."""
 
 
 @dataclass(frozen=True)
@@ -158,8 +158,15 @@ def checks() -> list[Stage]:
 
 
 def pytest_command(is_full: bool, for_pytest: list[str]) -> list[str]:
-    """One worker a core, and those for the tests that wait, most of their time."""
+    """One worker a core, and those for the tests that wait, most of their time.
+
+    tests/conftest.py puts the tests in the order in which they are handed out.
+    """
     workers = str(CORES + WAITING_WORKERS)
-    spread = [] if "-n" in for_pytest else ["-n", workers, "--dist", "loadgroup"]
+    spread = (
+        []
+        if "-n" in for_pytest
+        else ["-n", workers, "--dist", "loadgroup", "--no-loadscope-reorder"]
+    )
     chosen = [] if is_full or "-m" in for_pytest else ["-m", "not long"]
     return [sys.executable, "-m", "pytest", *spread, *chosen, *for_pytest]
