@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
 
@@ -28,7 +29,7 @@ class Api(NinjaAPI):
         self, *, path_prefix: str | None = None, path_params: dict[str, Any] | None = None
     ) -> OpenAPISchema:
         prefix = self.get_root_path(path_params or {}) if path_prefix is None else path_prefix
-        return Description(self, prefix)
+        return _described(self, prefix)
 
 
 class Description(OpenAPISchema):
@@ -50,6 +51,12 @@ class Description(OpenAPISchema):
         components: dict[str, Any] = super().get_components()
         components["schemas"]["Problem"] = problems.SCHEMA
         return components
+
+
+@lru_cache(maxsize=2)
+def _described(api: NinjaAPI, prefix: str) -> Description:
+    """Made once: anybody may ask for it, and making it takes longer than most answers."""
+    return Description(api, prefix)
 
 
 def _statuses(operation: Operation, details: dict[str, Any]) -> list[int]:
