@@ -31,6 +31,9 @@ OUTLIER_DEVIATIONS = 3.0
 ROBUST = 1.4826
 _FINE = np.linspace(0.0, 1.0, 401)
 _STOPS = np.arange(0.0, 1.0001, 0.025)
+_BETWEEN = np.arange(-0.02, 0.021, 0.005)
+BEST = 12
+"""So many curves are tried with more stops."""
 _WORSENING = (0.0, 0.3, 1.0)
 """After its best: not at all, or by this many times the improvement in a whole run."""
 
@@ -61,7 +64,11 @@ def flat_share(values: Floats, at: Floats, least_improvement: float) -> float:
         return 1.0
     bins, times = _binned(_without_outliers(values), at)
     curves = _curves()
-    errors, flats = _errors(curves, bins, times), _flat_shares(least_improvement)
+    errors, flats = _errors(curves, bins, times), _common_flat_shares(least_improvement)
+    near = _between_stops(curves, errors)
+    curves = _joined(curves, near)
+    errors = np.concatenate([errors, _errors(near, bins, times)])
+    flats = np.concatenate([flats, _flat_shares(near, least_improvement)])
     count = _independent(bins, times, curves, int(np.argmin(errors)))
     return _lower_bound(errors, flats, count)
 
@@ -125,11 +132,38 @@ def _at(curves: _Curves, at: Floats) -> Floats:
     return table
 
 
+def _between_stops(curves: _Curves, errors: Floats) -> _Curves:
+    """The curves that fit best, with stops between those of the others.
+
+    A plateau that begins between two stops fits neither well, and what both leave looks as if the
+    values weren't independent.
+    """
+    best = np.argsort(errors, kind="stable")[:BEST]
+    stops = curves.stop[best][:, None] + _BETWEEN
+    places = np.broadcast_to(best[:, None], stops.shape)[(stops > 0) & (stops < 1)]
+    stops = stops[(stops > 0) & (stops < 1)]
+    return _Curves(curves.shapes, curves.shape[places], stops, curves.worsening[places])
+
+
+def _joined(curves: _Curves, more: _Curves) -> _Curves:
+    return _Curves(
+        curves.shapes,
+        np.concatenate([curves.shape, more.shape]),
+        np.concatenate([curves.stop, more.stop]),
+        np.concatenate([curves.worsening, more.worsening]),
+    )
+
+
 @lru_cache(maxsize=8)
-def _flat_shares(least_improvement: float) -> Floats:
-    """How long before the end each of `_curves` was first as good as ever, but for the least share
-    of its improvement after the start."""
-    table = _at(_curves(), _FINE)
+def _common_flat_shares(least_improvement: float) -> Floats:
+    """Those of `_curves`, which are the same for each metric."""
+    return _flat_shares(_curves(), least_improvement)
+
+
+def _flat_shares(curves: _Curves, least_improvement: float) -> Floats:
+    """How long before the end each curve was first as good as ever, but for the least share of its
+    improvement after the start."""
+    table = _at(curves, _FINE)
     best = table.max(axis=1)
     start = np.searchsorted(_FINE, SETTLED_SHARE)
     whole, rest = best - table[:, 0], best - np.minimum(table[:, start], best)

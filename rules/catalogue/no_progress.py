@@ -180,7 +180,7 @@ RULE = Rule(
     id="no_progress",
     title="Model stopped improving",
     category=TIME,
-    version=3,
+    version=4,
     needs=(),
     parameters=(
         Parameter(
