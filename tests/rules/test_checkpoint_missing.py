@@ -63,4 +63,6 @@ def set_up(world: World, factor: float) -> None:
     world.seconds = world.begin_seconds + 7200 * factor
 
 
-SCENARIO = Scenario(RULE, set_up, (*confounders.SIMPLE, *confounders.GPUS, *confounders.DATA))
+SCENARIO = Scenario(
+    RULE, set_up, (*confounders.SIMPLE, *confounders.GPUS, *confounders.DATA, *confounders.ANYWHERE)
+)

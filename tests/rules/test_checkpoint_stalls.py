@@ -108,4 +108,6 @@ def set_up(world: World, factor: float) -> None:
         world.changes.append(write)
 
 
-SCENARIO = Scenario(RULE, set_up, (*confounders.SIMPLE, *confounders.GPUS, *confounders.DATA))
+SCENARIO = Scenario(
+    RULE, set_up, (*confounders.SIMPLE, *confounders.GPUS, *confounders.DATA, *confounders.ANYWHERE)
+)

@@ -119,4 +119,4 @@ def set_up(world: World, factor: float) -> None:
     )
 
 
-SCENARIO = Scenario(RULE, set_up, (*confounders.ON_GPU, *confounders.DATA))
+SCENARIO = Scenario(RULE, set_up, (*confounders.ON_GPU, *confounders.DATA, *confounders.ANYWHERE))

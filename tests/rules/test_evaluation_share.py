@@ -72,5 +72,13 @@ def set_up(world: World, factor: float) -> None:
 
 
 SCENARIO = Scenario(
-    RULE, set_up, (*confounders.SIMPLE, confounders.saves, *confounders.GPUS, *confounders.DATA)
+    RULE,
+    set_up,
+    (
+        *confounders.SIMPLE,
+        confounders.saves,
+        *confounders.GPUS,
+        *confounders.DATA,
+        *confounders.ANYWHERE,
+    ),
 )

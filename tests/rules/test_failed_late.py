@@ -54,4 +54,6 @@ def set_up(world: World, factor: float) -> None:
         world.changes.append(lambda node: node.events.append(saved))
 
 
-SCENARIO = Scenario(RULE, set_up, (*confounders.SIMPLE, *confounders.GPUS, *confounders.DATA))
+SCENARIO = Scenario(
+    RULE, set_up, (*confounders.SIMPLE, *confounders.GPUS, *confounders.DATA, *confounders.ANYWHERE)
+)

@@ -105,4 +105,4 @@ def set_up(world: World, factor: float) -> None:
     world.changes.append(change)
 
 
-SCENARIO = Scenario(RULE, set_up, (*confounders.ON_GPU, *confounders.DATA))
+SCENARIO = Scenario(RULE, set_up, (*confounders.ON_GPU, *confounders.DATA, *confounders.ANYWHERE))

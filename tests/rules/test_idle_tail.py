@@ -94,5 +94,11 @@ def set_up(world: World, factor: float) -> None:
 SCENARIO = Scenario(
     RULE,
     set_up,
-    (*confounders.SIMPLE[:2], *confounders.PAUSES, *confounders.GPUS, *confounders.DATA),
+    (
+        *confounders.SIMPLE[:2],
+        *confounders.PAUSES,
+        *confounders.GPUS,
+        *confounders.DATA,
+        *confounders.ANYWHERE,
+    ),
 )

@@ -151,4 +151,4 @@ def set_up(world: World, factor: float) -> None:
     world.gpu_pct = 90 * (1 - world.wait_share)
 
 
-SCENARIO = Scenario(RULE, set_up, confounders.ON_GPU)
+SCENARIO = Scenario(RULE, set_up, (*confounders.ON_GPU, *confounders.ANYWHERE))

@@ -92,4 +92,4 @@ def set_up(world: World, factor: float) -> None:
     bottleneck(world, factor, "host.cpu_iowait_pct", threshold=50.0, loaded=75.0)
 
 
-SCENARIO = Scenario(RULE, set_up, (*confounders.ON_GPU, *confounders.DATA))
+SCENARIO = Scenario(RULE, set_up, (*confounders.ON_GPU, *confounders.DATA, *confounders.ANYWHERE))

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from rules.engine import evaluate
-from rules.frame import NodeFrame, RunFrame
+from rules.frame import RunFrame
 from tests.rules import frames as f
 from tests.rules.cases import judged
+from tests.rules.scenarios.live import so_far
 from tests.rules.scenarios.standstill import SAMPLED_SECONDS
 from tests.rules.scenarios.world import Node, World
 
@@ -119,23 +120,6 @@ def healthy(start: Start, seed: int) -> RunFrame:
     )
     start(world)
     return world.frame()
-
-
-def so_far(run: RunFrame, seconds: float) -> RunFrame:
-    """What is known of a run after so many seconds: no step that has not ended."""
-    nodes = {key: _node_so_far(node, seconds) for key, node in run.nodes.items()}
-    return replace(run, duration_seconds=seconds, final=False, nodes=nodes)
-
-
-def _node_so_far(node: NodeFrame, seconds: float) -> NodeFrame:
-    ends = node.steps["start_seconds"] + node.steps["duration_seconds"]
-    return replace(
-        node,
-        samples=node.samples[node.samples.index < seconds],
-        steps=node.steps[ends <= seconds],
-        events=node.events[node.events["time_seconds"] <= seconds],
-        intervals=((0.0, seconds),),
-    )
 
 
 @pytest.mark.parametrize("rule_id", ["low_gpu_utilization", "unused_gpus"])

@@ -120,4 +120,4 @@ def _share_for_distance(wanted: float) -> float:
     return float(np.interp(wanted, distance(shares), shares))
 
 
-SCENARIO = Scenario(RULE, set_up, (*confounders.ON_GPU, *confounders.DATA))
+SCENARIO = Scenario(RULE, set_up, (*confounders.ON_GPU, *confounders.DATA, *confounders.ANYWHERE))

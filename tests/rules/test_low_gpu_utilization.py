@@ -153,4 +153,4 @@ def set_up(world: World, factor: float) -> None:
         world.changes.append(fits)
 
 
-SCENARIO = Scenario(RULE, set_up, (*confounders.CALM, *confounders.DATA))
+SCENARIO = Scenario(RULE, set_up, (*confounders.CALM, *confounders.DATA, *confounders.ANYWHERE))

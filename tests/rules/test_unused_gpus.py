@@ -117,4 +117,8 @@ def set_up(world: World, factor: float) -> None:
     world.changes.append(change)
 
 
-SCENARIO = Scenario(RULE, set_up, (*confounders.CALM, *confounders.GPUS[1:], *confounders.DATA))
+SCENARIO = Scenario(
+    RULE,
+    set_up,
+    (*confounders.CALM, *confounders.GPUS[1:], *confounders.DATA, *confounders.ANYWHERE),
+)

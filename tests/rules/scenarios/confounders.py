@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tests.rules.scenarios.world import Node, Pause, World
+from tests.rules.scenarios.world import GIB, Node, Pause, World
 
 Confounder = Callable[[World], None]
 
@@ -78,9 +78,31 @@ def controller_at_work(world: World) -> None:
     world.changes.append(change)
 
 
+def busy_neighbours(world: World) -> None:
+    """Other people's processes take most of what the run leaves of cores and memory, in bursts."""
+    share = world.random.uniform(0.5, 0.9)
+    period = world.random.uniform(60, 600)
+
+    def change(node: Node) -> None:
+        bursts = np.where(node.times % period < period / 2, share, share / 3)
+        cpu, memory = (
+            node.series[f"host.{name}"] for name in ("cpu_busy_pct", "memory_used_bytes")
+        )
+        node.series["host.cpu_busy_pct"] = cpu + bursts * (100 - cpu)
+        node.series["host.memory_used_bytes"] = memory + bursts * (world.memory_gib * GIB - memory)
+
+    world.changes.append(change)
+
+
+def skewed_steps(world: World) -> None:
+    """Sequences of different lengths: most steps are short, some are several times as long."""
+    world.step_skew = world.random.uniform(0.3, 0.7)
+
+
 PAUSES = (saves, evaluates)
 SIMPLE = (one_busy_core, slow_start, short_tail)
 CALM = (*SIMPLE, *PAUSES)
 GPUS = (an_unused_gpu, breathing_memory, controller_at_work)
 ON_GPU = (*CALM, *GPUS)
 DATA = (waits_for_data,)
+ANYWHERE = (busy_neighbours, skewed_steps)

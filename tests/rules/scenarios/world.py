@@ -61,6 +61,8 @@ class World:
     tail_seconds: float = 8.0
     step_seconds: float = 1.0
     step_noise: float = 0.02
+    step_skew: float | None = None
+    """The deviation of the logarithm of a step's length; None: `step_noise`, normal."""
     wait_share: float = 0.02
     epochs: int = 6
     pauses: list[Pause] = field(default_factory=list)
@@ -111,7 +113,7 @@ class World:
         at = self.begin_seconds
         for _ in range(self.epochs):
             count = max(int(length / self.step_seconds), 3)
-            part = np.clip(self.random.normal(1, self.step_noise, count), 0.7, 1.3)
+            part = self._lengths(count)
             part *= length / part.sum()
             starts.append(at + np.concatenate([[0.0], np.cumsum(part[:-1])]))
             durations.append(part)
@@ -136,6 +138,12 @@ class World:
             )
             tables.append(table[list(STEP_COLUMNS)])
         return pd.concat(tables, ignore_index=True), pauses
+
+    def _lengths(self, count: int) -> Floats:
+        """Of steps, around 1."""
+        if self.step_skew is None:
+            return np.clip(self.random.normal(1, self.step_noise, count), 0.7, 1.3)
+        return self.random.lognormal(0.0, self.step_skew, count)
 
     def _events(self, pauses: list[tuple[float, Pause]]) -> list[tuple[float, str, dict[str, Any]]]:
         found: list[tuple[float, str, dict[str, Any]]] = [(0.0, "process_start", {})]
