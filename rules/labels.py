@@ -80,11 +80,11 @@ def gpu_seconds(
 
     `idle` is no label: it is the time in which the GPU may have waited for a batch.
     """
-    busy, sm = gpu_shares(node, number, grid)
+    busy, active = gpu_shares(node, number, grid)
     known, used = ~np.isnan(busy), np.nan_to_num(busy)
     full = np.where(used >= BUSY_SHARE, 1.0, used)
-    few_sm = sm < LOW_SM_SHARE * full
-    good = np.where(few_sm, sm / GOOD_SM_SHARE, used)
+    few_sm = active < LOW_SM_SHARE * full
+    good = np.where(few_sm, active / GOOD_SM_SHARE, used)
     throttled = _throttled(node, number, frame, grid)
     unused = _is_unused(node, number, frame, spans)
     shares = {

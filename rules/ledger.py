@@ -22,9 +22,10 @@ from rules.ledger_labels import LABELS
 from rules.rule import Values
 from rules.stalls import stalled_seconds
 
-VERSION = 2
+VERSION = 3
 """Of the labels' meaning. 1: a GPU that was more than 10 % busy was all `effective`, else
-unclassified, and the machine's work counted as the run's."""
+unclassified, and the machine's work counted as the run's. 2: a GPU whose memory or tensor cores
+were busy, but few of its multiprocessors, counted as `low_sm`."""
 Microseconds = NDArray[np.int64]
 
 

@@ -55,11 +55,18 @@ def idle_share(busy: Floats) -> Floats:
 
 
 def gpu_shares(node: NodeFrame, number: int, grid: Grid) -> tuple[Floats, Floats]:
-    """The share of each cell in which the GPU was busy, and of its multiprocessors that were
-    active; NaN: unknown. A GPU whose utilisation can't be read is as busy as they were active."""
+    """The share of each cell in which the GPU was busy, and the share of its most active unit:
+    multiprocessors, tensor cores or memory; NaN: unknown. Memory at full speed leaves many of the
+    multiprocessors waiting, and the GPU is not half empty.
+
+    A GPU whose utilisation can't be read is as busy as its multiprocessors were active.
+    """
     busy = grid.of_series(node.gpu_busy_pct(number)) / 100
     sm = grid.of_series(node.sm_active_pct(number)) / 100
-    return np.clip(np.where(np.isnan(busy), sm, busy), 0.0, 1.0), sm
+    units = (node.series(f"gpu{number}.{name}_active_pct") for name in ("tensor", "dram"))
+    most = np.fmax.reduce([sm, *(grid.of_series(unit) / 100 for unit in units)])
+    active = np.where(np.isnan(sm), np.nan, most)
+    return np.clip(np.where(np.isnan(busy), sm, busy), 0.0, 1.0), active
 
 
 def stalled_seconds(waits: Floats, idle: Floats, grid: Grid) -> Floats:

@@ -33,6 +33,8 @@ class _Process:
         self.reader = ring.RingReader(path)
         self.steps = RankSteps(self.reader.rank)
         self.lost_before = 0
+        self.phases_kept: list[bool] = []
+        """Of each phase that has begun and not ended, the innermost last."""
 
 
 class TrainingLoops:
@@ -103,7 +105,7 @@ class TrainingLoops:
     def _event(
         self, process: _Process, kind: int, at_ns: int, phase: int, name: int, rest: tuple[Any, ...]
     ) -> None:
-        if len(self._events) >= _MOST_EVENTS and kind in (ring.LOG, ring.UNTIMED_STEP):
+        if self._is_too_much(process, kind):
             self._events_lost += 1
             return
         data: dict[str, Any] = {"rank": process.reader.rank}
@@ -120,6 +122,16 @@ class TrainingLoops:
             self._events.append((at_ns, begins, data | {"phase": PHASES[phase]}))
         elif event := ring_event(kind, name, rest):
             self._events.append((at_ns, event[0], data | event[1]))
+
+    def _is_too_much(self, process: _Process, kind: int) -> bool:
+        """A segment holds so many events. Of a phase either both ends are kept or none."""
+        is_full = len(self._events) >= _MOST_EVENTS
+        if kind == ring.PHASE_BEGIN:
+            process.phases_kept.append(not is_full)
+            return is_full
+        if kind == ring.PHASE_END:
+            return bool(process.phases_kept) and not process.phases_kept.pop()
+        return is_full and kind in (ring.LOG, ring.UNTIMED_STEP, ring.EPOCH)
 
     def _report_lost(self, process: _Process) -> None:
         lost = process.reader.lost - process.lost_before

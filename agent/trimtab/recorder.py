@@ -16,11 +16,12 @@ from trimtab import ring as layout
 from trimtab.ranks import ProcessRank
 from trimtab.ring import NOT_KNOWN, RingWriter
 
-PHASES = ("initialise", "train", "evaluate", "checkpoint", "finalise")
-TRAIN, EVALUATE, CHECKPOINT = (
+PHASES = ("initialise", "train", "evaluate", "checkpoint", "finalise", "communication")
+TRAIN, EVALUATE, CHECKPOINT, COMMUNICATION = (
     PHASES.index("train"),
     PHASES.index("evaluate"),
     PHASES.index("checkpoint"),
+    PHASES.index("communication"),
 )
 _UNKNOWN = -(2**62)
 """Added to a sum of samples if one part isn't known."""
@@ -198,6 +199,13 @@ class Recorder:
         if self.loop.began_ns is not None:
             self.loop.began_ns += now - began
         self._ring.write(layout.PHASE_END, ended, now, 0, 0, 0)
+
+    def communication_begins(self) -> None:
+        """Unlike a phase it is a part of the step in which it happens."""
+        self._ring.write(layout.PHASE_BEGIN, COMMUNICATION, monotonic_ns(), 0, 0, 0)
+
+    def communication_ends(self) -> None:
+        self._ring.write(layout.PHASE_END, COMMUNICATION, monotonic_ns(), 0, 0, 0)
 
     def evaluation_seen(self, since_ns: int) -> None:
         """The hook saw a batch for evaluation; a phase set by the script takes precedence."""

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from trimtab import run_folder
 from trimtab.ranks import ProcessRank, process_rank
-from trimtab.recorder import PHASES, TRAIN, Recorder
+from trimtab.recorder import COMMUNICATION, PHASES, TRAIN, Recorder
 from trimtab.ring import NOT_KNOWN, RingWriter
 from trimtab.run_folder import Run
 
@@ -152,9 +152,12 @@ def _record(name: str, record: Callable[[Recorder], None]) -> None:
 
 
 def phase(name: str) -> AbstractContextManager[None]:
-    """`with trimtab.phase("evaluate"):` - one of initialise, train, evaluate, checkpoint, finalise.
+    """`with trimtab.phase("evaluate"):` - one of initialise, train, evaluate, checkpoint, finalise,
+    communication.
 
     Steps inside belong to the phase. Its time doesn't count towards the surrounding step.
+    Communication is different: it is a part of its step, and tells a rank that waits for the others
+    from one that the others wait for.
     """
     recorder = attached.recorder or attached.open()
     if recorder is None:
@@ -162,7 +165,26 @@ def phase(name: str) -> AbstractContextManager[None]:
     if name not in PHASES:
         _warn_once(f"phase({name!r}) is not recorded. Use one of {', '.join(PHASES)}.")
         return nullcontext()
-    return _Phase(recorder, PHASES.index(name))
+    number = PHASES.index(name)
+    return _Communication(recorder) if number == COMMUNICATION else _Phase(recorder, number)
+
+
+class _Communication(AbstractContextManager[None]):
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def __enter__(self) -> None:
+        with suppress(Exception):
+            self._recorder.communication_begins()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with suppress(Exception):
+            self._recorder.communication_ends()
 
 
 class _Phase(AbstractContextManager[None]):

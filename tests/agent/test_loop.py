@@ -11,6 +11,7 @@ import trimtab as sdk
 from trimtab import ring
 from trimtab.loops import TrainingLoops
 from trimtab.timeline import Timeline
+from trimtab.wire import LIMITS
 
 WAITS_AND_STEPS = """
 import time, trimtab
@@ -166,6 +167,53 @@ if "LIFE" not in os.environ:
     _run(trimtab, online | {"SCRIPT": script}, script)
     told = [n for s in service.segments for steps in s.steps for n in steps.samples]
     assert sorted(told) == [1] * 10 + [2] * 10
+
+
+def test_communication_is_a_part_of_its_step(trimtab, online, service):
+    script = """
+import time, trimtab
+with trimtab.phase("train"):
+    for number in range(5):
+        time.sleep(0.02)
+        with trimtab.phase("communication"):
+            time.sleep(0.03)
+        trimtab.step()
+"""
+    _run(trimtab, online, script)
+    (steps,) = service.segments[0].steps
+    assert (steps.phase, len(steps.duration_us)) == ("train", 5)
+    assert min(steps.duration_us) >= 50_000
+    edges = [
+        (event.time_ms, event.kind)
+        for event in sorted(service.segments[0].events, key=lambda each: each.time_ms)
+        if event.data.get("phase") == "communication"
+    ]
+    assert [kind for _, kind in edges] == ["phase_begin", "phase_end"] * 5
+    spent = [ended - began for (began, _), (ended, _) in zip(edges[::2], edges[1::2], strict=True)]
+    assert min(spent) >= 29
+
+
+def test_too_many_phases_are_counted_and_left_out_as_a_whole(trimtab, online, service):
+    """A segment with more events than the service takes would be lost with all its samples."""
+    script = """
+import trimtab
+with trimtab.phase("evaluate"):
+    for number in range(6000):
+        with trimtab.phase("communication"): pass
+"""
+    _run(trimtab, online, script)
+    assert max(len(segment.events) for segment in service.segments) <= LIMITS.events
+    open_phases: list[str] = []
+    for segment in service.segments:
+        for event in segment.events:
+            if event.kind == "phase_begin":
+                open_phases.append(event.data["phase"])
+            elif event.kind == "phase_end":
+                assert open_phases.pop() == event.data["phase"]
+    assert open_phases == []
+    lost = sum(event.data["count"] for event in service.events("events_lost"))
+    told = len(service.events("phase_begin")) + len(service.events("phase_end"))
+    assert lost + told == 2 * 6001
 
 
 def test_outside_of_a_run_the_calls_do_nothing():

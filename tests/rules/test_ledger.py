@@ -161,6 +161,17 @@ def test_throttling_and_empty_kernels_have_labels_of_their_own(resolution: float
     assert seconds(empty, resolution=resolution) == pytest.approx({"low_sm": 750, "effective": 250})
 
 
+@pytest.mark.parametrize("unit", ["dram", "tensor"])
+def test_a_gpu_whose_memory_or_tensor_cores_are_busy_is_not_half_empty(unit):
+    busy = {f"gpu0__{unit}_active_pct": 85.0}
+    full = gpu_node(95.0, gpu0__sm_active_pct=20.0, **busy)
+    assert seconds(full) == pytest.approx(seconds(gpu_node(95.0)))
+    some = gpu_node(95.0, gpu0__sm_active_pct=20.0, **{name: 40.0 for name in busy})
+    assert seconds(some)["low_sm"] == pytest.approx(500)
+    unknown = gpu_node(95.0, **busy)
+    assert seconds(unknown) == pytest.approx(seconds(gpu_node(95.0)))
+
+
 def test_a_phase_that_has_not_ended_has_the_label_until_now() -> None:
     for name, label in (("evaluate", "evaluation"), ("communication", "communication")):
         (begun, _) = phase(name, 900, 1000)
