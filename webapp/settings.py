@@ -252,6 +252,7 @@ CELERY_BEAT_SCHEDULE = {
         ("mark-lost", "analysis.mark_lost", 30),
         ("compact", "analysis.compact_due", 60),
         ("renew", "analysis.renew", 600),
+        ("recount", "analysis.recount", 3_600),
         ("retention", "retention.carry_out", 86_400),
         ("storage", "quotas.count_storage", 900),
         ("notify", "notify.sweep", 15),

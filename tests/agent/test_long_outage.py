@@ -33,6 +33,7 @@ LATE_SECONDS = 2.0
 START_SECONDS = 10.0
 """Twenty commands begin at once."""
 STEP_SECONDS = 0.05
+CONFLICT = Reply(status=409, problem="segment-conflict")
 
 TRAINING = f"""
 import sys, time, trimtab
@@ -91,10 +92,10 @@ class Depot:
             return Reply()
         known = self.taken.get(request.path)
         if known is not None:
-            return Reply(status=200 if known == request.body else 409)
+            return Reply() if known == request.body else CONFLICT
         segment = decode_segment(request.body)
         if self._is_doubled(segment):
-            return Reply(status=409)
+            return CONFLICT
         self._of_session[segment.clock.session_id].append(segment)
         self.taken[request.path] = request.body
         return Reply()

@@ -11,7 +11,15 @@ from django.utils import timezone
 
 from advisor.costing.cost import CostPart as CostOfDay
 from rules.engine import Judgement as RuleJudgement
-from webapp.analysis import folding, ledger_rows, pricing, sharing, stopping, summaries, verdicts
+from webapp.analysis import (
+    folding,
+    ledger_rows,
+    pricing,
+    recounting,
+    stopping,
+    summaries,
+    verdicts,
+)
 from webapp.analysis.judgement_columns import columns_of, waste_usd
 from webapp.analysis.models import CostPart, Judgement
 from webapp.analysis.outcome import Outcome
@@ -36,7 +44,7 @@ def save(outcome: Outcome) -> None:
     if outcome.is_final and run.state == Run.FINISHED:
         verdicts.judge(run)
     # After every run that is locked: see `locks`.
-    sharing.count_neighbours_again(run, outcome.nodes)
+    recounting.want_neighbours(run, outcome.nodes, outcome.uses)
     if outcome.measured is None:
         _price_waste_again(run, outcome)
         return

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 from uuid import UUID
 
@@ -20,7 +19,7 @@ def uses(run: Run, nodes: Sequence[Node]) -> list[NodeUse]:
     """The machine uses of a run. Its share is scaled down while the shares of all runs on a machine
     add up to more than 1."""
     on_machine: dict[str, list[Node]] = defaultdict(list)
-    for node in [*nodes, *_neighbours(run, nodes)]:
+    for node in [*nodes, *neighbours(run, nodes)]:
         on_machine[node.machine_id].append(node)
     own = {str(node.pk): node.key for node in nodes}
     held_by_run: list[NodeUse] = []
@@ -29,16 +28,6 @@ def uses(run: Run, nodes: Sequence[Node]) -> list[NodeUse]:
         scaled = shares_on_machine(held) if len(held) > 1 else held
         held_by_run += [replace(u, node_key=own[u.node_key]) for u in scaled if u.node_key in own]
     return held_by_run
-
-
-def count_neighbours_again(run: Run, nodes: Sequence[Node]) -> None:
-    """Queue the runs that share an overcommitted machine with this one and were priced before its
-    latest data: they now cost less. Call in a transaction."""
-    neighbours = _neighbours(run, nodes) if _is_crowded(uses(run, nodes), nodes) else []
-    for other in {node.attempt.run for node in neighbours}:
-        analysis = getattr(other, "analysis", None)
-        if analysis and analysis.finished_at and analysis.finished_at < run.last_received_at:
-            queue.want(other)
 
 
 def count_again(runs: QuerySet[Run], **_: Any) -> None:
@@ -64,12 +53,13 @@ def _at_once(these: QuerySet[Node], those: QuerySet[Node]) -> Iterable[UUID]:
     return these.filter(Exists(other)).values_list("attempt__run", flat=True).distinct()
 
 
-def _is_crowded(held: Iterable[NodeUse], nodes: Iterable[Node]) -> bool:
-    whole: dict[str, Fraction] = {node.key: pricing.share(node) for node in nodes}
+def is_crowded(held: Iterable[NodeUse], nodes: Iterable[Node]) -> bool:
+    """Whether the share of any of a run's `nodes` was scaled down."""
+    whole = {node.key: pricing.share(node) for node in nodes}
     return any(use.share < whole[use.node_key] for use in held)
 
 
-def _neighbours(run: Run, nodes: Sequence[Node]) -> list[Node]:
+def neighbours(run: Run, nodes: Sequence[Node]) -> list[Node]:
     """The nodes of the workspace's other runs on the same machines at that time. Deleted runs are
     ignored: the remaining runs pay for the machine."""
     if run.started_at is None or run.ended_at is None:
@@ -84,4 +74,4 @@ def _neighbours(run: Run, nodes: Sequence[Node]) -> list[Node]:
         attempt__run__deleted_at=None,
         machine_id__in=machines,
     ).exclude(attempt__run=run)
-    return list(others.select_related("attempt__run__analysis").prefetch_related("sessions"))
+    return list(others.select_related("attempt__run").prefetch_related("sessions"))

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from advisor.store.room import TooLargeError
-from webapp.analysis import compaction, looks, outcome_rows, queue, renewal
+from webapp.analysis import compaction, looks, outcome_rows, queue, recounting, renewal
 from webapp.analysis.evaluation import evaluate as evaluate_run
 from webapp.background import claims, handing_out
 from webapp.database.object_hold import BackupRunningError
@@ -54,6 +54,13 @@ def mark_lost() -> None:
 def renew() -> None:
     """Queue runs that an earlier release analysed."""
     if renewal.want_outdated(timezone.now()):
+        handing_out.sweep(queue.KIND)
+
+
+@shared_task(name="analysis.recount")
+def recount() -> None:
+    """Queue runs on shared machines whose cost isn't what a fresh count gives."""
+    if recounting.want_outdated(timezone.now()):
         handing_out.sweep(queue.KIND)
 
 

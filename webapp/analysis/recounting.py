@@ -1,0 +1,107 @@
+"""Finds costs that no longer equal a fresh count, and counts them again.
+
+A run on a shared machine costs less once another run is known, whichever is analysed first and
+whatever arrives while one of them is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from django.db import transaction
+from django.db.models import Exists, F, OuterRef, QuerySet
+
+from advisor.costing.cost import NodeUse
+from advisor.store.room import TooLargeError
+from webapp.analysis import queue, sharing
+from webapp.analysis.evaluation import priced
+from webapp.analysis.models import CostPart
+from webapp.runs.models import Node, Run
+
+SWEPT_DAYS = 2
+"""Older runs are counted by `manage.py recount`."""
+SWEPT_AT_ONCE, AT_ONCE = 500, 20
+"""About ten seconds of one worker, and half of one; what is left is found by the next sweep."""
+
+
+@dataclass(frozen=True)
+class Outdated:
+    """A run whose stored cost differs from a fresh count; None: no price."""
+
+    run: Run
+    stored_usd: Decimal | None
+    fresh_usd: Decimal | None
+
+
+def ended() -> QuerySet[Run]:
+    """The runs whose cost no longer changes by itself."""
+    known = Run.objects.present().filter(started_at__isnull=False, ended_at__isnull=False)
+    return known.exclude(state=Run.RUNNING)
+
+
+def counted() -> QuerySet[Run]:
+    """Those of them that wait for no analysis."""
+    return ended().filter(analysis__wanted=F("analysis__done"))
+
+
+def outdated(runs: Iterable[Run]) -> Iterator[Outdated]:
+    """The runs whose cost, or its part on any day, differs from a fresh count. Writes nothing."""
+    for run in runs:
+        stored_usd = run.cost_usd
+        try:
+            fresh = priced(run)
+        except TooLargeError:
+            continue
+        nodes = {node.key: node.pk for node in fresh.nodes}
+        parts = {
+            (nodes[part.node_key], part.day): (int(part.seconds * 1_000_000), part.usd)
+            for part in fresh.cost.parts
+        }
+        rows = CostPart.objects.filter(run=run)
+        stored = {(row.node_id, row.day): (row.microseconds, row.usd) for row in rows}
+        if (stored_usd, stored) != (fresh.cost.total_usd, parts):
+            yield Outdated(run, stored_usd, fresh.cost.total_usd)
+
+
+def want_outdated(now: datetime) -> int:
+    """Queue the recent runs on shared machines whose cost differs. Returns their number."""
+    recent = counted().filter(ended_at__gte=now - timedelta(days=SWEPT_DAYS))
+    together = recent.filter(Exists(_on_a_shared_machine())).order_by("-ended_at")
+    return _want(outdated(together[:SWEPT_AT_ONCE]))
+
+
+def want_neighbours(run: Run, nodes: Sequence[Node], uses: Sequence[NodeUse]) -> int:
+    """Queue the runs that share an overcommitted machine with this one and were counted without it.
+    Returns their number.
+
+    Their costs are compared, not times: one that was read before this run arrived may be written
+    after it. For the same reason one that is being analysed now is analysed again.
+    """
+    if not sharing.is_crowded(uses, nodes):
+        return 0
+    neighbours = {node.attempt.run_id for node in sharing.neighbours(run, nodes)}
+    return _want(outdated(ended().filter(pk__in=neighbours).order_by("-ended_at")[:AT_ONCE]))
+
+
+def _want(wrong: Iterable[Outdated]) -> int:
+    found = list(wrong)
+    with transaction.atomic():
+        for each in found:
+            queue.want(each.run)
+    return len(found)
+
+
+def _on_a_shared_machine() -> QuerySet[Node]:
+    """The nodes of the outer query's run that another run of its workspace held at that time."""
+    others = Node.objects.filter(
+        machine_id=OuterRef("machine_id"),
+        attempt__run__workspace=OuterRef("attempt__run__workspace"),
+        attempt__run__deleted_at=None,
+        attempt__run__started_at__lt=OuterRef("attempt__run__ended_at"),
+        attempt__run__ended_at__gt=OuterRef("attempt__run__started_at"),
+    ).exclude(attempt__run=OuterRef("attempt__run"))
+    own = Node.objects.filter(attempt__run=OuterRef("pk")).exclude(machine_id="")
+    return own.filter(Exists(others))

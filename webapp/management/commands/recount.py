@@ -1,0 +1,46 @@
+"""`manage.py recount`: counts costs again that no longer equal a fresh count."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from decimal import Decimal
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
+
+from webapp.analysis import recounting, repricing
+from webapp.runs import locks
+
+
+class Command(BaseCommand):
+    help = "Counts the cost of every run that has ended again, from its times and prices."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--check",
+            action="store_true",
+            help="only list the runs whose cost differs; exit with 1 if there are any",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        runs = recounting.counted().order_by("ended_at", "pk")
+        checked, wrong = runs.count(), []
+        for each in recounting.outdated(runs.iterator(chunk_size=200)):
+            words = f"{_words(each.stored_usd)}, a fresh count gives {_words(each.fresh_usd)}"
+            self.stdout.write(f"{each.run.pk}  {each.run}: {words}")
+            wrong.append(each.run.pk)
+        if not wrong:
+            self.stdout.write(f"{checked} runs: all costs equal a fresh count.")
+            return
+        if options["check"]:
+            told = f"{len(wrong)} of {checked} runs differ."
+            raise CommandError(f"{told} Run `manage.py recount` to count them again.")
+        for run_id in wrong:
+            with transaction.atomic():
+                repricing.price_again(locks.run(run_id))
+        self.stdout.write(f"{len(wrong)} of {checked} runs were counted again.")
+
+
+def _words(usd: Decimal | None) -> str:
+    return "no price" if usd is None else f"${usd:f}"
