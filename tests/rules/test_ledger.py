@@ -147,6 +147,20 @@ def test_a_gpu_that_works_while_the_loop_waits_is_not_stalled() -> None:
     assert seconds(gpu_node(30.0, steps=steps))["data_stall"] == pytest.approx(400)
 
 
+def test_waits_beside_a_checkpoint_stall_only_the_time_that_it_leaves() -> None:
+    """Of each five seconds three are steps that wait for 0.4 s, and two a checkpoint."""
+    starts = np.arange(0, 1000, 5.0)
+    steps = pd.concat([f.steps(3, wait=0.4, start=at) for at in starts], ignore_index=True)
+    events = [
+        (at + 3 + 2 * n, kind, {"phase": "checkpoint", "rank": 0})
+        for at in starts
+        for n, kind in enumerate(("phase_begin", "phase_end"))
+    ]
+    labels = seconds(gpu_node(40.0, steps=steps, events=events))
+    assert labels["checkpoint"] == pytest.approx(400)
+    assert labels["data_stall"] == pytest.approx(240)
+
+
 def test_steps_that_came_summed_up_stall_throughout_their_second() -> None:
     summed = f.steps(1000).assign(duration_seconds=0.02, data_wait_seconds=0.008, count=50)
     assert seconds(gpu_node(50.0, steps=summed))["data_stall"] == pytest.approx(400)
