@@ -180,7 +180,7 @@ def test_a_gpu_whose_memory_or_tensor_cores_are_busy_is_not_half_empty(unit):
     busy = {f"gpu0__{unit}_active_pct": 85.0}
     full = gpu_node(95.0, gpu0__sm_active_pct=20.0, **busy)
     assert seconds(full) == pytest.approx(seconds(gpu_node(95.0)))
-    some = gpu_node(95.0, gpu0__sm_active_pct=20.0, **{name: 40.0 for name in busy})
+    some = gpu_node(95.0, gpu0__sm_active_pct=20.0, **dict.fromkeys(busy, 40.0))
     assert seconds(some)["low_sm"] == pytest.approx(500)
     unknown = gpu_node(95.0, **busy)
     assert seconds(unknown) == pytest.approx(seconds(gpu_node(95.0)))
