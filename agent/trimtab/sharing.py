@@ -22,6 +22,9 @@ from trimtab.timeline import process_started
 _MEMBER_SUFFIX = ".member"
 _PUBLISH_SECONDS = 2.0
 _ASK_SECONDS = 0.05
+_LEAVE_SECONDS = 1.0
+"""Between the end of a command and the report of its agent, on a busy machine."""
+_ENDED = "ended"
 
 
 class Lock:
@@ -71,7 +74,7 @@ def join(folder: Path, pid: int) -> None:
 
 def leave(folder: Path, pid: int, exit_code: int | None) -> None:
     with suppress(OSError):
-        _write(folder, pid, f"ended {exit_code or 0}")
+        _write(folder, pid, f"{_ENDED} {exit_code or 0}")
 
 
 def living(folder: Path) -> list[int]:
@@ -86,9 +89,13 @@ def worst_exit_code(folder: Path) -> int:
 
 
 def wait_for_others(folder: Path, at_most_seconds: float) -> None:
-    """Wait for the other ranks, which usually end at about the same time."""
+    """Wait for the other ranks, which usually end at about the same time, and a moment for the exit
+    codes of those that have just ended."""
     until = time.monotonic() + at_most_seconds
     while time.monotonic() < until and living(folder):
+        time.sleep(_ASK_SECONDS)
+    until = time.monotonic() + _LEAVE_SECONDS
+    while time.monotonic() < until and _are_leaving(folder):
         time.sleep(_ASK_SECONDS)
 
 
@@ -107,6 +114,14 @@ class Members:
                 for follow in self._follow:
                     follow(int(name.removesuffix(_MEMBER_SUFFIX)))
         return {}
+
+
+def _are_leaving(folder: Path) -> bool:
+    """A registered process has ended, and its agent has not reported that yet."""
+    return any(
+        started != _ENDED and process_started(pid) != started
+        for pid, started, _ in _members(folder)
+    )
 
 
 def _write(folder: Path, pid: int, text: str) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
+from trimtab import sharing
 
 from tests.agent.conftest import trimtab_command
 
@@ -64,6 +66,19 @@ def test_a_run_has_failed_when_any_of_its_ranks_has(online, service):
     assert [agent.wait(30) for agent in agents] == [0, 3]
     ended = [event.data for event in service.events("session_end")]
     assert [data["state"] for data in ended] == ["failed"]
+
+
+def test_the_exit_code_of_a_rank_that_has_just_ended_is_waited_for(tmp_path):
+    """Its process is gone before its agent can say how it ended."""
+    rank = subprocess.Popen(["sleep", "60"])
+    sharing.join(tmp_path, rank.pid)
+    rank.kill()
+    rank.wait()
+    report = threading.Timer(0.3, sharing.leave, (tmp_path, rank.pid, 3))
+    report.start()
+    sharing.wait_for_others(tmp_path, 3.0)
+    assert sharing.worst_exit_code(tmp_path) == 3
+    report.join()
 
 
 @pytest.mark.parametrize("how", ["ends", "killed"])
