@@ -27,7 +27,7 @@ EVIDENCE = ("tree.cpu_seconds_total", "tree.requested_bytes_total", "tree.suspen
 def minute(agent: FakeAgent, number: int, works: bool, seen: tuple[str, ...] = EVIDENCE) -> Segment:
     """A minute of one node without GPUs, a sample in five seconds, a step a second."""
     times = list(range(0, MINUTE_MS, 5000))
-    used = [number * 120.0 + (at / 500 if works else 0.0) for at in times]
+    used = [number * 120.0 + at / 500 if works else 10.0**6 for at in times]
     read = [10**6 * (60 * number + at // 1000) if works else 10**12 for at in times]
     columns = {
         "tree.cpu_seconds_total": used,
