@@ -184,6 +184,12 @@ class NodeFrame:
         table = {"start_seconds": start, "count": count, "time": time, "data_wait": wait}
         return pd.DataFrame(table, copy=False)
 
+    def training_lengths(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Of the `training_steps`: the seconds of one step of each row, and how many it is."""
+        columns = (self.steps[name].to_numpy() for name in ("duration_seconds", "count"))
+        length, count = (column[self._is_trained].astype(float, copy=False) for column in columns)
+        return length, np.nan_to_num(count, copy=False, nan=1.0)
+
     @cached_property
     def training_totals(self) -> tuple[int, float, float, float, float]:
         """The ranks, number, time, time with a measured wait, and wait of the `training_steps`."""

@@ -78,11 +78,16 @@ def silences(frame: RunFrame) -> list[Window] | None:
         return None
     columns = ("start_seconds", "duration_seconds", "count")
     start, length, count = (steps[name].to_numpy(dtype=float) for name in columns)
-    firsts, lasts = start + length, start + length * np.nan_to_num(count, nan=1.0)
-    known = np.isfinite(firsts) & np.isfinite(lasts)
-    order = np.argsort(firsts[known], kind="stable")
-    firsts, lasts = firsts[known][order], np.maximum.accumulate(lasts[known][order])
-    ends = np.append(firsts[1:], max(frame.duration_seconds, lasts[-1]))
+    firsts, lasts = start + length, np.nan_to_num(count, nan=1.0)
+    # In place: these columns take most of the memory that judging a long run needs.
+    lasts *= length
+    lasts += start
+    order = np.argsort(firsts, kind="stable")
+    order = order[np.isfinite(firsts[order]) & np.isfinite(lasts[order])]
+    firsts, lasts = firsts[order], lasts[order]
+    np.maximum.accumulate(lasts, out=lasts)
+    ends = firsts
+    ends[:-1], ends[-1] = firsts[1:], max(frame.duration_seconds, lasts[-1])
     long = np.flatnonzero(ends - lasts >= PAUSE_SECONDS)
     return [Window(float(lasts[i]), float(ends[i])) for i in long]
 
@@ -209,9 +214,8 @@ def _step_ends(frame: RunFrame) -> NDArray[np.float64]:
 
 def _long_for_steps(frame: RunFrame) -> float:
     """Ten median steps, without each rank's first unless there is no other."""
-    tables = [n.training_steps for n in frame.nodes.values()]
-    lengths = np.concatenate([(t["time"] / t["count"]).to_numpy(dtype=float) for t in tables])
-    counts = np.concatenate([t["count"].to_numpy(dtype=float) for t in tables])
+    parts = zip(*(node.training_lengths() for node in frame.nodes.values()), strict=True)
+    lengths, counts = (np.concatenate(part) if len(part) > 1 else part[0] for part in parts)
     if not len(lengths):
         train = frame.steps[frame.steps["phase"] == "train"]
         lengths = train["duration_seconds"].to_numpy(dtype=float)

@@ -18,7 +18,7 @@ def wasted_wait_seconds(frame: RunFrame) -> float | None:
     An unused GPU would idle anyway. On a node without GPUs every wait counts. None: of a node with
     steps there are no samples.
     """
-    nodes = [node for node in frame.nodes.values() if len(node.training_steps)]
+    nodes = [node for node in frame.nodes.values() if node.training_ranks]
     if not nodes or not all(len(node.judged.index) for node in nodes):
         return None
     return float(np.mean([_wasted(node, frame) for node in nodes]))

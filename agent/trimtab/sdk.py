@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from time import monotonic_ns
 from types import TracebackType
@@ -166,25 +166,18 @@ def phase(name: str) -> AbstractContextManager[None]:
         _warn_once(f"phase({name!r}) is not recorded. Use one of {', '.join(PHASES)}.")
         return nullcontext()
     number = PHASES.index(name)
-    return _Communication(recorder) if number == COMMUNICATION else _Phase(recorder, number)
+    return _communication(recorder) if number == COMMUNICATION else _Phase(recorder, number)
 
 
-class _Communication(AbstractContextManager[None]):
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
-
-    def __enter__(self) -> None:
+@contextmanager
+def _communication(recorder: Recorder) -> Iterator[None]:
+    with suppress(Exception):
+        recorder.communication_begins()
+    try:
+        yield
+    finally:
         with suppress(Exception):
-            self._recorder.communication_begins()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        with suppress(Exception):
-            self._recorder.communication_ends()
+            recorder.communication_ends()
 
 
 class _Phase(AbstractContextManager[None]):

@@ -16,6 +16,7 @@ the run's four quarters, with `minimum_steps` steps of every rank.
 ## When it is wrong
 If ranks synchronise inside of their steps and don't report communication, all of their steps take
 equally long, and a rank that computes slowly stays hidden; a rank that waits for its data doesn't.
+The same holds if an agent had too many events to keep all of them (`events_lost`).
 Ranks that don't wait for each other, such as those of a parameter search, cost nothing by being
 unequal.
 
@@ -142,7 +143,8 @@ def _steps(frame: RunFrame) -> pd.DataFrame:
     begin, end = table["start"].min(), table["start"].max()
     place = (table["start"] - begin) / max(float(end - begin), 1e-6) * QUARTERS
     table["quarter"] = np.minimum(place.astype(int), QUARTERS - 1)
-    if not table["communication"].groupby(table["rank"]).any().all():
+    is_lost = any(events_of(node, "events_lost") for node in frame.nodes.values())
+    if is_lost or not table["communication"].groupby(table["rank"]).any().all():
         table["communication"] = 0.0
     table["own"] = (table["seconds"] - table["communication"]).clip(lower=0.0)
     return table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,20 @@ def test_ranks_that_wait_inside_of_their_steps_are_told_apart_by_communication(
     slow: float, state: str
 ) -> None:
     assert verdict(f.run(synchronous(slow), duration=100)).state == state
+
+
+def test_communication_that_an_agent_lost_makes_no_straggler() -> None:
+    """A rank of which a part is missing looks as if it needed longer for itself."""
+    whole = synchronous(0.5)
+    is_lost = [
+        data["rank"] == 3 and int(at) % 2 == 1
+        for at, data in zip(whole.events["time_seconds"], whole.events["data"], strict=True)
+    ]
+    rest = whole.events[~np.array(is_lost)]
+    lost = pd.DataFrame([(99.9, "events_lost", {"count": 100})], columns=rest.columns)
+    node = replace(whole, events=pd.concat([rest, lost], ignore_index=True))
+    assert verdict(f.run(replace(whole, events=rest), duration=100)).state == "fired"
+    assert verdict(f.run(node, duration=100)).state == "passed"
 
 
 def test_a_pause_of_one_rank_makes_no_straggler() -> None:

@@ -115,6 +115,8 @@ def test_the_command_proves_that_all_costs_equal_a_fresh_count(
         call_command("recount", "--check", stdout=said)
     assert f"{agent.run_id}" in said.getvalue()
     assert cost_usd(agent) == 2 * counted, "a check changes nothing"
+    assert "Left out" not in said.getvalue()
     call_command("recount", stdout=said)
     assert cost_usd(agent) == counted
     call_command("recount", "--check", stdout=said)
+    assert "Left out: 1 run whose analysis" in said.getvalue(), "its recommendations are due"

@@ -37,14 +37,14 @@ class Outdated:
 
 
 def ended() -> QuerySet[Run]:
-    """The runs whose cost no longer changes by itself."""
+    """The runs that have ended: only what others do changes their cost."""
     known = Run.objects.present().filter(started_at__isnull=False, ended_at__isnull=False)
     return known.exclude(state=Run.RUNNING)
 
 
 def counted() -> QuerySet[Run]:
-    """Those of them that wait for no analysis."""
-    return ended().filter(analysis__wanted=F("analysis__done"))
+    """Those of them whose stored cost is that of their last analysis: none is due, or failed."""
+    return ended().filter(analysis__wanted=F("analysis__done"), analysis__error="")
 
 
 def outdated(runs: Iterable[Run]) -> Iterator[Outdated]:

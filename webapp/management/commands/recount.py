@@ -9,6 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
+from rules.wording import counted
 from webapp.analysis import recounting, repricing
 from webapp.runs import locks
 
@@ -26,12 +27,17 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         runs = recounting.counted().order_by("ended_at", "pk")
         checked, wrong = runs.count(), []
+        left_out = recounting.ended().count() - checked
+        if left_out:
+            self.stdout.write(
+                f"Left out: {counted(left_out, 'run')} whose analysis is due or failed."
+            )
         for each in recounting.outdated(runs.iterator(chunk_size=200)):
             words = f"{_words(each.stored_usd)}, a fresh count gives {_words(each.fresh_usd)}"
             self.stdout.write(f"{each.run.pk}  {each.run}: {words}")
             wrong.append(each.run.pk)
         if not wrong:
-            self.stdout.write(f"{checked} runs: all costs equal a fresh count.")
+            self.stdout.write(f"{counted(checked, 'run')}: all costs equal a fresh count.")
             return
         if options["check"]:
             told = f"{len(wrong)} of {checked} runs differ."
