@@ -58,6 +58,8 @@ from rules.wording import counted
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.6, 0.9
 WINDOW_SECONDS = 10.0
 WINDOW_SHARE = 0.05
+SLACK_SECONDS = 1.0
+"""Stretches that are no further apart are one."""
 CORES_FULL_PCT = 90.0
 
 
@@ -78,7 +80,7 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
         "cores_per_rank": _cores_per_rank(frame),
     }
     windows = (window for node in frame.nodes.values() for window in _windows(node))
-    return Numbers(numbers, merged(windows, slack_seconds=1.0))
+    return Numbers(numbers, merged(windows, SLACK_SECONDS))
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
@@ -122,7 +124,11 @@ def _windows(node: NodeFrame) -> Iterator[Window]:
     np.maximum.at(ends, cells, start + time)
     waits, whole = np.bincount(cells, steps["data_wait"]), np.bincount(cells, time)
     high = (whole > 0) & (waits >= WINDOW_SHARE * whole)
-    for begin, end in zip(begins[high].tolist(), ends[high].tolist(), strict=True):
+    # Joined here already: a long run has ten thousand of them.
+    begins, ends = begins[high], np.maximum.accumulate(ends[high])
+    firsts = np.flatnonzero(begins > np.append(-np.inf, ends[:-1]) + SLACK_SECONDS)
+    lasts = np.append(firsts[1:], len(begins))[: len(firsts)] - 1
+    for begin, end in zip(begins[firsts].tolist(), ends[lasts].tolist(), strict=True):
         yield Window(begin, end, node.key)
 
 
