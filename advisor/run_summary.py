@@ -19,7 +19,7 @@ class SuccessiveVerdict:
     """The verdict on a run against the comparable runs before it. Ratios: 0.1 is 10 %."""
 
     status: str
-    """`ok`, `suspected`, `confirmed` or `cleared`."""
+    """`ok`, `suspected`, `confirmed`, `open` or `cleared`."""
     rung: str
     direction: str
     """`worse`, `better` or `same`."""
@@ -28,14 +28,33 @@ class SuccessiveVerdict:
     unit: str
     baseline_runs: int
     change: float | None
-    expected_usd: float | None
-    """Cost of one unit of work, as are the bounds. None: the history is too short."""
-    low_usd: float | None
-    high_usd: float | None
     detects: float | None
     """The smallest change that this history can detect."""
     sentence: str
+    expected_seconds: float | None = None
+    """Machine time of one unit of work, as are the bounds. None: the history is too short."""
+    low_seconds: float | None = None
+    high_seconds: float | None = None
+    expected_usd: float | None = None
+    """The same at the run's price of a machine; None: no price."""
+    low_usd: float | None = None
+    high_usd: float | None = None
+    regression_since: int | None = None
+    """The first run of the regression that is open after this run."""
+    ended_since: int | None = None
+    """The first run of the regression that this run ended."""
     causes: list[str] = field(default_factory=list)
+    beside: list[str] = field(default_factory=list)
+    """What else changed the cost: price, share of the machine, start-up, amount of data."""
+    noise: float | None = None
+    """The run-to-run variation; `noise_freedom`: degrees of freedom that this job told of it."""
+    noise_freedom: int = 0
+    prior_spread: float | None = None
+    """The variation that was assumed before the job told its own; `prior_jobs`: of how many."""
+    prior_jobs: int = 0
+    noise_words: str = ""
+    machines: list[str] = field(default_factory=list)
+    """Machines on which runs take longer or less, in words."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +94,8 @@ class RunSummary:
     missing: list[str] = field(default_factory=list)
     """Why there is no price, as `node: reason`."""
     node_count: int | None = None
+    machine_seconds: float | None = None
+    """How long its nodes were held, all together."""
     instance_types: list[str] = field(default_factory=list)
     workload_key: str = ""
     configuration_key: str = ""

@@ -1,130 +1,389 @@
-"""Judges a job's comparable runs in order; the next run confirms or clears each verdict.
+"""Judges a job's comparable runs in order, as a sequence of levels.
 
-A run outside the expected range is suspected. If the next comparable run is outside on the same
-side, both are confirmed and become the new baseline. If not, the suspicion is cleared and that run
-isn't part of the baseline. So one outlier raises no alarm, and a lasting new level has its own
-baseline from then on.
+A level is a time in which runs of the job took the same machine time per unit of work. A run that
+is outside of what its level lets expect is suspected; the next run confirms or clears it. A
+confirmed change begins a new level. What is confirmed as worse stays open until a later level is
+back, or a person accepts it: a lasting regression never becomes the measure of itself.
+
+| runs before | result |
+|---|---|
+| 0 | the baseline is recorded |
+| 1, 2 | the difference, with the caveat that there are too few runs |
+| 3 and more | outside of the level's interval, and by at least 5 % |
+
+The replicate is the run, not the step: steps of one run are correlated, and two identical runs
+differ "significantly" in their steps nine times out of ten. All calculations use logarithms, so a
+change is a ratio.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
-from advisor.successive.baseline import (
-    BETTER,
-    CHANGE_POINTS,
-    LEAST_FOR_CHANGE_POINTS,
-    WORSE,
-    BaselineComparison,
-    compare_to_baseline,
-)
-from advisor.successive.change_points import MOST_POINTS, change_points
+from advisor.successive import machines
+from advisor.successive.gradual import gradual_change
+from advisor.successive.noise import Noise, Prior, location, pooled
 
-OK, SUSPECTED, CONFIRMED, CLEARED = "ok", "suspected", "confirmed", "cleared"
+BASELINE, CAVEAT, LEVEL = "baseline", "caveat", "level"
+BETTER, WORSE, SAME = "better", "worse", "same"
+OK, SUSPECTED, CONFIRMED, CLEARED, OPEN = "ok", "suspected", "confirmed", "cleared", "open"
+NOTHING = {"status": OK, "direction": SAME}
+"""Told of runs that differ from a single run before them, which is no level."""
+LEAST_BEFORE = 3
+REACH = 2.62
+"""Spreads of a difference. With the gate, at most one run in a hundred is suspected by chance,
+either side, as `bench.ladder` shows."""
+BACK_REACH = 1.75
+"""Of a run that may have left a worse level, because it is where the level before was."""
+GATE = math.log1p(0.05)
+"""A smaller change isn't worth the time, however certain it is."""
+BACK_GATE = GATE / 2
+"""A level as near as this is back."""
+POWER = 0.84
+"""Spreads beyond the margin at which a change is detected in four of five cases."""
 MOST_BASELINE = 30
-"""The newest runs only, because the conditions of a job change slowly."""
+"""The newest runs of a level, because the conditions of a job change slowly."""
+MOST_NOISE = 60
+"""The newest runs whose noise counts."""
+USUAL_CONFIRMING, MOST_CONFIRMING = 2, 4
+LASTING_CORRELATION = 0.25
+"""Runs as alike as this confirm each other by chance, so that it takes one more."""
+SIMILAR = 0.75
+"""An earlier outlier of this part of the change makes it likely that this is one, too."""
 
 
 @dataclass(frozen=True)
 class Observation:
-    """A run's cost per unit of work, at the same price for all runs."""
+    """A run's machine time per unit of work, above 0, in the same unit for all runs."""
 
     number: int
     value: float
+    at: datetime = datetime(2000, 1, 1, tzinfo=UTC)
+    machine: str = ""
+    """Where it ran; empty: unknown."""
     is_pinned: bool = False
     """If there are pinned runs, only these make up the baseline."""
+    is_accepted: bool = False
+    """A person accepted the regression that was open at this run."""
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A confirmed change for the worse that is not over. `change` is the level's, as a ratio minus
+    1; `reference` are the runs that it is compared with."""
+
+    since: int
+    change: float
+    reference: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class JudgedRun:
-    """`since`: the number of the first run at the new level, if the level has changed."""
+    """The verdict on a run. Values are in the given unit (not logs).
+
+    `low`, `high`: the expected range; None on the first rungs. `change` is the ratio to the
+    baseline minus 1. `detects`: the smallest detectable change, as a ratio minus 1. `since`: the
+    first run of the new level, if the level has changed. `regression` is the one that is open
+    after this run, `ended` the one that this run ended.
+    """
 
     number: int
-    comparison: BaselineComparison
+    rung: str
     status: str
+    direction: str
+    baseline: tuple[int, ...] = ()
+    """The runs that it is compared with."""
+    change: float | None = None
+    expected: float | None = None
+    low: float | None = None
+    high: float | None = None
+    detects: float | None = None
     since: int | None = None
+    is_gradual: bool = False
+    """No single run showed the change."""
+    is_back: bool = False
+    """At the level that the open regression left."""
+    new_machine: str = ""
+    """The machine, not seen before, that explains the difference as well as a change would."""
+    regression: Regression | None = None
+    ended: Regression | None = None
 
 
-def judge_runs(observations: Iterable[Observation]) -> list[JudgedRun]:
-    """The verdict on each comparable run, in order; at most the last `MOST_POINTS`."""
-    history = _History()
-    for observation in list(observations)[-MOST_POINTS:]:
-        history.add(observation)
-    return history.judged_runs
+@dataclass(frozen=True)
+class History:
+    """The verdicts in order, and what the runs told together."""
+
+    judged_runs: list[JudgedRun]
+    noise: Noise
+    machine_effects: list[machines.MachineEffect]
 
 
-class _History:
-    """The state after each run."""
-
-    def __init__(self) -> None:
-        self.judged_runs: list[JudgedRun] = []
-        self._level: list[Observation] = []
-        self._pinned: list[Observation] = []
-        self._suspect: Observation | None = None
-
-    def add(self, run: Observation) -> None:
-        baseline = self._pinned or self._level[-MOST_BASELINE:]
-        comparison = compare_to_baseline([each.value for each in baseline], run.value)
-        if run.is_pinned:
-            self._pinned.append(run)
-        if comparison.is_significant:
-            self._outside(run, comparison)
-        else:
-            self._inside(run, comparison)
-
-    def _outside(self, run: Observation, comparison: BaselineComparison) -> None:
-        suspect, self._suspect = self._suspect, run
-        if suspect is None or self._last_direction != comparison.direction:
-            self._clear()
-            self._judge(run, comparison, SUSPECTED)
-            return
-        self.judged_runs[-1] = replace(self.judged_runs[-1], status=CONFIRMED, since=suspect.number)
-        self._judge(run, comparison, CONFIRMED, suspect.number)
-        self._level, self._suspect = [suspect, run], None
-
-    def _inside(self, run: Observation, comparison: BaselineComparison) -> None:
-        self._clear()
-        self._suspect = None
-        self._level.append(run)
-        since = self._gradual_change()
-        if since is None:
-            self._judge(run, comparison, OK)
-            return
-        before = [each for each in self._level if each.number < since]
-        self._level = [each for each in self._level if each.number >= since]
-        self._judge(run, _compare_levels(before, self._level), CONFIRMED, since)
-
-    def _judge(
-        self,
-        run: Observation,
-        comparison: BaselineComparison,
-        status: str,
-        since: int | None = None,
-    ) -> None:
-        self.judged_runs.append(JudgedRun(run.number, comparison, status, since))
+@dataclass
+class _Level:
+    runs: list[Observation] = field(default_factory=list)
+    is_resumed: bool = False
+    """A later level has taken over its runs."""
 
     @property
-    def _last_direction(self) -> str:
-        return self.judged_runs[-1].comparison.direction
+    def baseline(self) -> list[Observation]:
+        return [run for run in self.runs if run.is_pinned] or self.runs[-MOST_BASELINE:]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a run lies relative to some runs before; logarithms."""
+
+    baseline: tuple[int, ...]
+    middle: float
+    change: float
+    margin: float
+
+    @property
+    def direction(self) -> str:
+        """An improvement must be as large as a regression, as a ratio."""
+        if self.change >= self.margin:
+            return WORSE
+        return BETTER if self.change <= -self.margin else SAME
+
+
+def judge_runs(observations: Iterable[Observation], prior: Prior | None = None) -> History:
+    """The verdict on each comparable run, in order."""
+    state = _State(prior or Prior())
+    for observation in observations:
+        state.add(observation)
+    return History(state.judged, state.noise, state.effects)
+
+
+class _State:
+    """The history after each run."""
+
+    def __init__(self, prior: Prior) -> None:
+        self.prior = prior
+        self.noise = pooled([], prior)
+        self.judged: list[JudgedRun] = []
+        self.effects: list[machines.MachineEffect] = []
+        self._shifts: Mapping[str, float] = {}
+        self._levels = [_Level()]
+        self._suspects: list[Observation] = []
+        self._side = SAME
+        """The direction of the suspected runs."""
+        self._seen: list[Observation] = []
+        self._left: _Level | None = None
+        """The level that the open regression left."""
+        self._worse_since = 0
+        self._outliers: dict[int, float] = {}
+        """Number of a run that was suspected and cleared -> the change."""
+
+    def add(self, run: Observation) -> None:
+        self._measure_noise()
+        if self._seen:
+            self._judge(run)
+        else:
+            self._level.runs.append(run)
+            self.judged.append(JudgedRun(run.number, BASELINE, OK, SAME))
+        self._seen.append(run)
+        self._settle(run)
+
+    @property
+    def _level(self) -> _Level:
+        return self._levels[-1]
+
+    def _measure_noise(self) -> None:
+        """Twice: machines that differ are found by the noise, and are no part of it then."""
+        levels = [level.runs[-MOST_NOISE:] for level in self._levels if not level.is_resumed]
+        self.noise = pooled(map(self._values, levels), self.prior)
+        if machines.tells([run.machine for run in self._seen]):
+            placed = [[(run.machine, math.log(run.value)) for run in runs] for runs in levels]
+            self.effects = machines.effects(placed, self.noise)
+            self._shifts = machines.shifts(self.effects)
+            self.noise = pooled(map(self._values, levels), self.prior)
+
+    def _values(self, runs: Iterable[Observation]) -> list[float]:
+        return [math.log(run.value) - self._shifts.get(run.machine, 0.0) for run in runs]
+
+    def _middle(self, runs: Iterable[Observation]) -> float:
+        return location(self._values(runs), self.noise.spread)
+
+    def _placed(self, run: Observation, baseline: Sequence[Observation]) -> _Place:
+        middle = self._middle(baseline)
+        margin = max(self.noise.margin(REACH, len(baseline), 1), GATE)
+        numbers = tuple(each.number for each in baseline)
+        return _Place(numbers, middle, self._values([run])[0] - middle, margin)
+
+    def _judge(self, run: Observation) -> None:
+        place = self._placed(run, self._level.baseline)
+        is_back = self._is_back(run, place)
+        direction = BETTER if is_back else place.direction
+        if direction == SAME:
+            self._inside(run)
+        else:
+            self._outside(run, direction, is_back=is_back)
+
+    def _is_back(self, run: Observation, place: _Place) -> bool:
+        """It has left the worse level, and is where the level before was."""
+        if self._left is None:
+            return False
+        before = self._placed(run, self._reference)
+        left_by = self.noise.margin(BACK_REACH, len(place.baseline), 1)
+        is_nearer = abs(before.change) < abs(place.change)
+        return before.direction != WORSE and is_nearer and place.change <= -left_by
+
+    @property
+    def _reference(self) -> list[Observation]:
+        """The runs that the pages compare with: pinned ones, else those before a regression."""
+        pinned = [run for run in self._seen if run.is_pinned]
+        return pinned or (self._left or self._level).baseline
+
+    def _inside(self, run: Observation) -> None:
+        shown = self._compared(run, OPEN if self._left else OK, self._reference)
+        self._clear()
+        self._level.runs.append(run)
+        first = self._gradual_change()
+        if first is None:
+            self.judged.append(shown)
+            return
+        runs = self._level.runs
+        at = runs.index(first)
+        self._level.runs = runs[:at]
+        before = self._level.baseline
+        self._begin_level(runs[at:])
+        self._show_gradual(run, before)
+
+    def _gradual_change(self) -> Observation | None:
+        """The first run of a level that no single run showed."""
+        runs = [run for run in self._level.runs if run.number not in self._outliers]
+        if any(run.is_pinned for run in runs):
+            return None
+        times = [run.at for run in runs]
+        at = gradual_change(self._values(runs), times, self.noise, GATE)
+        return None if at is None else runs[at]
+
+    def _outside(self, run: Observation, direction: str, *, is_back: bool) -> None:
+        if self._side != direction:
+            self._clear()
+        self._side = direction
+        new_machine = self._new_machine(run)
+        self._suspects.append(run)
+        shown = self._compared(run, SUSPECTED, self._reference)
+        if shown.rung == LEVEL:
+            shown = replace(shown, direction=direction, is_back=is_back, new_machine=new_machine)
+        self.judged.append(shown)
+        if new_machine and len(self._suspects) >= USUAL_CONFIRMING:
+            self._clear()
+        elif self._are_confirmed(is_back=is_back):
+            self._confirm(is_back=is_back)
+
+    def _new_machine(self, run: Observation) -> str:
+        """The machine of all suspected runs, if no run before was on it, and it could matter."""
+        before = self._seen[: len(self._seen) - len(self._suspects)]
+        known = [each.machine for each in before]
+        own = {each.machine for each in (*self._suspects, run)}
+        is_new = len(own) == 1 and run.machine not in known and machines.tells(known)
+        return run.machine if is_new else ""
+
+    def _are_confirmed(self, *, is_back: bool) -> bool:
+        *before, last = self._suspects
+        if len(self._suspects) < (USUAL_CONFIRMING if is_back else self._confirming()):
+            return False
+        margin = max(self.noise.margin(REACH, len(before), 1), GATE)
+        are_alike = abs(self._middle(before) - self._values([last])[0]) <= margin
+        return are_alike or len(self._suspects) > USUAL_CONFIRMING
+
+    def _confirming(self) -> int:
+        """How many runs it takes: more where that many confirm each other by chance."""
+        change = self._middle(self._suspects) - self._middle(self._level.baseline)
+        recent = [r for r in self._seen[-MOST_BASELINE:] if r.machine not in self._shifts]
+        outliers = [self._outliers[run.number] for run in recent if run.number in self._outliers]
+        similar = sum(c * change > 0 and abs(c) >= SIMILAR * abs(change) for c in outliers)
+        lasting = self.noise.correlation > LASTING_CORRELATION
+        return min(USUAL_CONFIRMING + similar + lasting, MOST_CONFIRMING)
+
+    def _confirm(self, *, is_back: bool) -> None:
+        runs, self._suspects = self._suspects, []
+        since, count = runs[0].number, len(runs)
+        if is_back and self._left is not None:
+            self._left.is_resumed = True
+            runs = [*self._left.runs, *runs]
+        is_told = len(self._level.runs) >= USUAL_CONFIRMING
+        self._begin_level(runs, since)
+        for at in range(len(self.judged) - count, len(self.judged)):
+            if self.judged[at].rung == LEVEL:
+                told = {"status": CONFIRMED, "since": since} if is_told else NOTHING
+                self.judged[at] = replace(self.judged[at], **told)
+
+    def _begin_level(self, runs: list[Observation], since: int | None = None) -> None:
+        before, level = self._level, _Level(runs)
+        self._levels.append(level)
+        is_worse = self._middle(level.baseline) > self._middle(before.baseline)
+        if is_worse and self._left is None and len(before.runs) >= USUAL_CONFIRMING:
+            self._left, self._worse_since = before, since or runs[0].number
 
     def _clear(self) -> None:
-        if self.judged_runs and self.judged_runs[-1].status == SUSPECTED:
-            self.judged_runs[-1] = replace(self.judged_runs[-1], status=CLEARED)
+        """The suspected runs were no change: outliers, or on another machine."""
+        if not self._suspects:
+            return
+        change = self._middle(self._suspects) - self._middle(self._level.baseline)
+        self._outliers |= {run.number: change for run in self._suspects}
+        for at in range(len(self.judged) - len(self._suspects), len(self.judged)):
+            if self.judged[at].rung == LEVEL:
+                self.judged[at] = replace(self.judged[at], status=CLEARED)
+        self._level.runs += self._suspects
+        self._suspects = []
 
-    def _gradual_change(self) -> int | None:
-        """The first run of a new level, if no single run differed enough to show it."""
-        if self._pinned or len(self._level) <= LEAST_FOR_CHANGE_POINTS:
+    def _compared(
+        self, run: Observation, status: str, baseline: Sequence[Observation]
+    ) -> JudgedRun:
+        is_early = len(self._seen) < LEAST_BEFORE
+        place = self._placed(run, baseline)
+        usual = self._placed(run, self._level.baseline)
+        least = usual.margin + self.noise.margin(POWER, len(self._level.baseline), 1)
+        return JudgedRun(
+            number=run.number,
+            rung=CAVEAT if is_early else LEVEL,
+            status=OK if is_early else status,
+            direction=SAME if is_early or status == OK else place.direction,
+            baseline=place.baseline,
+            change=math.expm1(place.change),
+            expected=math.exp(place.middle),
+            low=None if is_early else math.exp(place.middle - place.margin),
+            high=None if is_early else math.exp(place.middle + place.margin),
+            detects=None if is_early else math.expm1(least),
+        )
+
+    def _show_gradual(self, run: Observation, before: Sequence[Observation]) -> None:
+        """The verdict on the run that showed it, with the change of the level as a whole."""
+        change = self._middle(self._level.baseline) - self._middle(before)
+        self.judged.append(
+            replace(
+                self._compared(run, CONFIRMED, before),
+                direction=WORSE if change > 0 else BETTER,
+                change=math.expm1(change),
+                since=self._level.runs[0].number,
+                is_gradual=True,
+            )
+        )
+
+    def _settle(self, run: Observation) -> None:
+        """Whether the regression is still open after this run: judged anew each time, as a few runs
+        tell the height of a level only roughly."""
+        regression = self._regression()
+        if regression is None:
+            return
+        if math.log1p(regression.change) < BACK_GATE:
+            self._left = None
+            self.judged[-1] = replace(self.judged[-1], ended=regression)
+            return
+        self.judged[-1] = replace(self.judged[-1], regression=regression)
+        if run.is_accepted:
+            self._left = None
+
+    def _regression(self) -> Regression | None:
+        if self._left is None:
             return None
-        points = change_points([each.value for each in self._level])
-        return self._level[points[-1]].number if points else None
-
-
-def _compare_levels(
-    before: Sequence[Observation], after: Sequence[Observation]
-) -> BaselineComparison:
-    """The new level as a whole compared with the one before it."""
-    median = sorted(each.value for each in after)[len(after) // 2]
-    comparison = compare_to_baseline([each.value for each in before][-MOST_BASELINE:], median)
-    direction = WORSE if (comparison.change or 0) > 0 else BETTER
-    return replace(comparison, rung=CHANGE_POINTS, direction=direction)
+        reference = self._reference
+        change = self._middle(self._level.baseline) - self._middle(reference)
+        numbers = tuple(each.number for each in reference)
+        return Regression(self._worse_since, math.expm1(change), numbers)

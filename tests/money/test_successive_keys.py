@@ -72,3 +72,29 @@ def test_keys_stay_what_they_were():
     workload = {"entry_point": "train.py", "dataset": "imagenet"}
     assert workload_key(workload, {"depth": 50, "lr": 0.1}) == "d50a7fd1c88d006c"
     assert configuration_key({"instance_type": "g5.xlarge", "batch_size": 64}) == "57c92febbf7628d3"
+
+
+def test_tuning_is_another_configuration_of_the_same_workload():
+    workload = {"entry_point": "train.py", "dataset": "imagenet"}
+    one = {"batch_size": 256, "num-workers": 2, "lr": 0.1, "depth": 50, "seed": 1}
+    other = one | {"batch_size": 512, "num-workers": 8, "lr": 0.2, "seed": 2}
+    assert workload_key(workload, one) == workload_key(workload, other)
+    assert configuration_key(one) != configuration_key(other)
+    assert configuration_key(one) == configuration_key(one | {"lr": 9, "seed": 9, "depth": 9})
+
+
+@pytest.mark.parametrize(
+    "change", [{"depth": 101}, {"hidden_size": 8}, {"data_dir": "coco"}, {"--model-name": "vit"}]
+)
+def test_another_model_or_dataset_is_another_workload(change):
+    one = {"depth": 50, "data_dir": "imagenet", "--model-name": "resnet", "output_dir": "/a"}
+    assert workload_key({}, one) == workload_key({}, one | {"output_dir": "/b"})
+    assert workload_key({}, one) != workload_key({}, one | change)
+
+
+@pytest.mark.parametrize(
+    "machines", [{"instance_type": "g5.xlarge"}, {"node_count": 2}, {"purchase_option": "spot"}]
+)
+def test_other_machines_are_another_configuration(machines):
+    one = {"instance_type": "p3.8xlarge", "node_count": 1, "purchase_option": "on_demand"}
+    assert configuration_key(one) != configuration_key(one | machines)

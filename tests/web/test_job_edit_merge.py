@@ -150,7 +150,8 @@ def test_merged_runs_are_judged_together_and_apart_again(owner):
         return int(new.runs.get(cost_usd=1).summary.verdict.baseline_runs)
 
     # Of the new job's run, the youngest of all.
-    Run.objects.filter(job=new).update(started_at=timezone.now())
+    now = timezone.now()
+    Run.objects.filter(job=new).update(started_at=now, ended_at=now + timedelta(seconds=600))
     assert baseline_runs() == 0
     merging.merge(old, new, owner.user)
     last = Run.objects.order_by("started_at").last()

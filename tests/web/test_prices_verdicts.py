@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.urls import reverse
 from django.utils import timezone
 
 from tests.web import factories
 from webapp.analysis import verdicts
+from webapp.analysis.models import Regression
 from webapp.runs.models import Job, Run
 
 
@@ -21,11 +22,15 @@ def job(owner) -> Job:
     return factories.job(owner.workspace)
 
 
-def finished(job: Job, cost: float, **more: object) -> Run:
-    """A run of the job with a cost for its 19,200 samples, judged as its analysis does."""
+def finished(job: Job, slow: float, **more: Any) -> Run:
+    """A run of the job that took so many times the usual time for its 19,200 samples, judged as its
+    analysis does."""
     started_at = timezone.now() - timedelta(hours=100 - job.runs_made)
-    run = factories.run(job, cost=f"{cost:.9f}", started_at=started_at, **more)
-    run.summary = factories.summary(**verdicts.keys(run))
+    cost, changes = more.pop("cost", f"{slow:.9f}"), more.pop("summary", {})
+    loop = 550 * slow
+    run = factories.run(job, cost=cost, seconds=loop + 50, started_at=started_at, **more)
+    phases = {"initialise": 30.0, "train": loop, "finalise": 20.0}
+    run.summary = factories.summary(**{"phase_seconds": phases, **verdicts.keys(run), **changes})
     run.save()
     verdicts.judge(run)
     return Run.objects.get(pk=run.pk)
@@ -37,6 +42,13 @@ def verdict(run: Run) -> dict[str, Any]:
 
 
 CALM = (1.0, 1.01, 0.99, 1.005)
+HOURLY_RUN_USD = factories.USD_PER_HOUR / 6
+"""What the usual 600 s cost."""
+
+
+@pytest.fixture
+def stranger_job() -> Job:
+    return factories.job(factories.workspace("Other team"))
 
 
 def test_a_dearer_run_is_suspected_until_the_next_confirms_or_clears_it(job):
@@ -47,11 +59,28 @@ def test_a_dearer_run_is_suspected_until_the_next_confirms_or_clears_it(job):
     assert verdict(odd)["detects"] == pytest.approx(0.07, abs=0.03)
     finished(job, 1.0)
     assert verdict(odd)["status"] == "cleared"
-    dear = finished(job, 1.3)
-    last = finished(job, 1.31)
-    assert verdict(dear)["status"] == verdict(last)["status"] == "confirmed"
-    assert verdict(last)["since"] == dear.number
-    assert f"since run #{dear.number}" in verdict(last)["sentence"]
+
+
+def test_a_confirmed_regression_stays_open_with_its_cost_until_a_level_is_back(job):
+    for slow in CALM:
+        finished(job, slow)
+    first, second = finished(job, 1.3), finished(job, 1.3)
+    assert verdict(first)["status"] == verdict(second)["status"] == "confirmed"
+    assert f"since run #{first.number}" in verdict(second)["sentence"]
+    for _ in range(4):
+        later = finished(job, 1.3)
+    assert (verdict(later)["status"], verdict(later)["direction"]) == ("open", "worse")
+    regression = Regression.objects.get()
+    assert (regression.since, regression.last, regression.run_count) == (first, later, 6)
+    # Of $1.30 a run, the loop's 715 of 765 s, and of these the 30 % more.
+    each = Decimal("1.3") * 715 / 765 * Decimal("0.3") / Decimal("1.3")
+    assert regression.extra_usd == pytest.approx(6 * each, rel=Decimal("0.02"))
+    back = finished(job, 1.0)
+    assert (verdict(back)["status"], verdict(back)["direction"]) == ("suspected", "better")
+    over = finished(job, 1.0)
+    assert f"The regression since run #{first.number} is over." in verdict(over)["sentence"]
+    regression.refresh_from_db()
+    assert (regression.is_open, regression.ended_by) == (False, over)
 
 
 def test_only_runs_of_the_same_work_in_the_same_way_are_held_against_each_other(job):
@@ -63,14 +92,99 @@ def test_only_runs_of_the_same_work_in_the_same_way_are_held_against_each_other(
     assert verdict(another)["rung"] == "baseline"
 
 
-def test_failed_unpriced_and_excluded_runs_are_no_baseline(job):
+def test_failed_and_excluded_runs_are_no_baseline(job):
     finished(job, 1.0)
     finished(job, 50.0, state=Run.FAILED)
     finished(job, 50.0, is_excluded=True)
-    unpriced = factories.run(job, cost=None)
-    assert verdict(unpriced) == {}
     run = finished(job, 1.0)
     assert verdict(run)["baseline_runs"] == 1
+
+
+def test_runs_without_a_price_are_judged_and_their_regression_has_no_cost(job):
+    for slow in (*CALM, 1.3, 1.3):
+        run = finished(job, slow, cost=None)
+    assert verdict(run)["status"] == "confirmed"
+    assert Regression.objects.get().extra_usd is None
+
+
+def test_a_neighbour_on_the_machine_changes_the_cost_and_not_the_verdict(job):
+    for slow in CALM:
+        finished(job, slow, cost=str(HOURLY_RUN_USD))
+    for _ in range(2):
+        shared = finished(job, 1.0, cost=str(HOURLY_RUN_USD / 2))
+    assert verdict(shared)["status"] == "ok"
+    assert "It is charged for 50 % of its machines instead of 100 %." in verdict(shared)["beside"]
+
+
+def test_one_epoch_instead_of_ten_is_the_same_time_per_sample(job):
+    """The fixed start-up and end would be carried by a tenth of the samples."""
+    for slow in CALM:
+        finished(job, slow)
+    short = {"phase_seconds": {"initialise": 30.0, "train": 55.0, "finalise": 20.0}}
+    run = finished(job, 0.1, work={"samples": 1920.0, "steps": 30.0}, summary=short)
+    assert verdict(run)["status"] == "ok"
+    assert abs(verdict(run)["change"]) < 0.01
+
+
+def test_more_data_an_epoch_is_told_and_judged_by_the_sample(job):
+    for slow in CALM:
+        finished(job, slow, work={"samples": 19_200.0, "epochs": 10.0})
+    run = finished(job, 2.0, work={"samples": 38_400.0, "epochs": 10.0})
+    assert verdict(run)["status"] == "ok"
+    assert "An epoch has 2 times the samples that it had before." in verdict(run)["beside"]
+
+
+def test_a_slow_machine_is_a_finding_of_its_own(job):
+    """Every third run is on a machine that takes 9 % longer."""
+    for n in range(12):
+        is_slow = n % 3 == 2
+        run = finished(job, CALM[n % 4] * (1.09 if is_slow else 1.0))
+        factories.node(run, hostname="old-box" if is_slow else f"box-{n % 2}")
+        verdicts.judge(run)
+    assert {verdict(run)["status"] for run in job.present_runs} <= {"ok", "cleared", "suspected"}
+    assert not Regression.objects.exists()
+    assert "Runs on old-box take 9 % longer" in " ".join(verdict(run)["machines"])
+
+
+def test_a_few_noisy_jobs_of_the_workspace_tell_what_to_expect_of_a_new_one(job):
+    for name in ("a", "b", "c"):
+        other = factories.job(job.workspace, name)
+        for n in range(10):
+            finished(other, 1.0 + (0.1 if n % 2 else -0.1))
+    for slow in (1.0, 1.02, 0.98, 1.2):
+        run = finished(job, slow)
+    assert verdict(run)["status"] == "ok"
+    assert "3 other jobs of this workspace" in verdict(run)["noise_words"]
+    quiet = factories.job(factories.workspace("Other team"), "d")
+    for slow in (1.0, 1.02, 0.98, 1.2):
+        run = finished(quiet, slow)
+    assert verdict(run)["status"] == "suspected"
+
+
+def test_an_accepted_regression_is_the_new_measure_until_that_is_taken_back(owner, job):
+    for slow in (*CALM, 1.3, 1.3, 1.3):
+        run = finished(job, slow)
+    since = len(CALM) + 1
+    owner.client.post(
+        reverse("analysis:accept_regression", args=[job.uuid, since]), {"note": "New data"}
+    )
+    accepted = finished(job, 1.3)
+    assert verdict(accepted)["status"] == "ok"
+    assert verdict(finished(job, 1.6))["status"] == "suspected"
+    page = owner.page(reverse("dashboard:job", args=[job.uuid]))
+    assert "New data" in page
+    assert "Accept this level" not in page
+    owner.client.post(reverse("analysis:open_regression_again", args=[run.pk]))
+    assert Regression.objects.get().is_open
+    assert "Regression open since" in owner.page(reverse("dashboard:job", args=[job.uuid]))
+
+
+def test_another_workspace_accepts_nothing(owner, stranger_job):
+    for slow in (*CALM, 1.3, 1.3):
+        finished(stranger_job, slow)
+    address = reverse("analysis:accept_regression", args=[stranger_job.uuid, 5])
+    assert owner.client.post(address, {"note": ""}).status_code == 404
+    assert Regression.objects.get().is_open
 
 
 def test_pinned_runs_stay_the_baseline(job):
@@ -85,12 +199,8 @@ def test_pinned_runs_stay_the_baseline(job):
 def test_a_price_cut_is_no_improvement_of_the_job(job):
     for cost in CALM:
         finished(job, cost)
-    started_at = timezone.now()
-    cheap = factories.run(job, cost="0.5", started_at=started_at)
-    half = factories.USD_PER_HOUR / 2
-    cheap.summary = factories.summary(usd_per_hour=half, **verdicts.keys(cheap))
-    cheap.save()
-    verdicts.judge(cheap)
+    half = {"usd_per_hour": factories.USD_PER_HOUR / 2}
+    cheap = finished(job, 1.0, cost="0.5", summary=half)
     assert verdict(cheap)["status"] == "ok"
     assert abs(verdict(cheap)["change"]) < 0.01
 
@@ -98,13 +208,7 @@ def test_a_price_cut_is_no_improvement_of_the_job(job):
 def test_it_names_what_moved(job):
     for cost in CALM:
         finished(job, cost)
-    run = factories.run(job, cost="1.5", seconds=900)
-    waiting = factories.summary(
-        data_wait_share=0.9, phase_seconds={"initialise": 30.0, "train": 850.0, "finalise": 20.0}
-    )
-    run.summary = replace(waiting, **verdicts.keys(run))
-    run.save()
-    verdicts.judge(run)
+    run = finished(job, 1.5, summary={"data_wait_share": 0.9})
     assert verdict(run)["causes"] == [
         "train took longer, by 50 % of a run's usual time",
         "data wait rose from 62 to 90 %",
@@ -112,16 +216,18 @@ def test_it_names_what_moved(job):
 
 
 def test_a_job_of_very_many_runs_is_judged_by_its_newest(job, django_assert_max_num_queries):
+    began = timezone.now() - timedelta(days=10)
     runs = [
         Run(
             id=uuid4(), workspace=job.workspace, job=job, number=n + 1,
             state=Run.FINISHED, cost_usd=Decimal(1), work={"samples": 10.0},
+            started_at=began + timedelta(minutes=n), ended_at=began + timedelta(minutes=n + 10),
             summary=factories.summary(workload_key="w", configuration_key="c"),
         )
         for n in range(1000)
     ]  # fmt: skip
     Run.objects.bulk_create(runs)
     newest = Run.objects.get(number=1000)
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(20):
         verdicts.judge(newest)
     assert verdict(newest)["baseline_runs"] == 30

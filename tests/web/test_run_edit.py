@@ -127,7 +127,7 @@ def test_a_pinned_run_is_what_later_runs_are_compared_with(owner):
     edit(owner, first, tags="", baseline="pinned")
     assert f"Compare with pinned #{first.number}" in page(owner, third)
     assert verdict(third)["baseline_runs"] == 1
-    assert verdict(third)["expected_usd"] == pytest.approx(1.0 / 19_200, rel=0.01)
+    assert verdict(third)["expected_seconds"] == pytest.approx(550 / 19_200, rel=0.01)
 
 
 def test_viewers_see_no_way_to_edit_and_another_workspace_sees_no_run(owner, stranger, run):

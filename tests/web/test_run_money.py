@@ -112,15 +112,17 @@ def test_it_says_that_only_a_share_of_a_machine_was_paid(owner, job):
     assert _money(owner, run)["notes"] == [note]
 
 
-def _history(job: Job, *costs: float) -> list[Run]:
-    """Finished runs of the same work, each judged as its analysis does."""
-    for cost in costs:
+def _history(job: Job, *times: float) -> list[Run]:
+    """Finished runs of the same work, each judged as its analysis does; `times` the usual time."""
+    for time in times:
         run = factories.run(
             job,
-            cost=f"{cost:.9f}",
+            cost=f"{time / 100:.9f}",
+            seconds=50 + 550 * time,
             started_at=timezone.now() - timedelta(hours=100 - job.runs_made),
         )
-        run.summary = factories.summary(**verdicts.keys(run))
+        phases = {"initialise": 30.0, "train": 550 * time, "finalise": 20.0}
+        run.summary = factories.summary(phase_seconds=phases, **verdicts.keys(run))
         run.save()
         verdicts.judge(run)
     return list(job.present_runs.order_by("number"))
@@ -131,10 +133,11 @@ def test_the_verdict_is_told_on_the_run_and_in_the_history_of_its_job(owner, job
     first, last = _page(owner, runs[0]), _page(owner, runs[-1])
     assert "recorded as the baseline" in _section(first, "verdict")
     assert "Confirmed regression since run #5: +30" in _section(last, "verdict")
-    assert "Expected: $0.0506 to $0.0538 per thousand samples" in _section(last, "verdict")
+    assert "Expected machine time: 27 s to 30 s per thousand samples" in _section(last, "verdict")
     page = owner.page(reverse("dashboard:job", args=[job.uuid]))
-    assert page.count('class="verdict ') == len(runs)
-    assert page.count("verdict-confirmed-worse") == 2
+    marks = page[page.index('class="marks"') : page.index("</ol>", page.index('class="marks"'))]
+    assert marks.count('class="verdict ') == len(runs)
+    assert marks.count("verdict-confirmed-worse") == 2
     assert "#6: Confirmed regression since run #5" in _section(page, "verdicts")
     money = _money(owner, runs[-1])["verdict"]
     assert (money["status"], money["since"]) == ("confirmed", 5)

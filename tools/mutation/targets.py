@@ -18,10 +18,8 @@ COSTING_TESTS = (
 LEDGER_TESTS = ("tests/rules/test_labels.py", "tests/rules/test_ledger.py")
 
 SUCCESSIVE_TESTS = (
-    *("tests/money/test_successive_keys.py", "tests/money/test_successive_figures.py"),
-    "tests/money/test_change_points.py",
-    "tests/money/test_successive.py",
-    *("-k", "not in_simulation"),
+    *("tests/money/test_successive.py", "tests/money/test_successive_keys.py"),
+    *("tests/money/test_successive_words.py", "tests/money/test_causes.py"),
 )
 
 

@@ -11,7 +11,7 @@ from advisor.money import share_of_usd
 from webapp.background.models import Claimable
 from webapp.database.money import UsdField
 from webapp.prices.models import Price
-from webapp.runs.models import Node, Run
+from webapp.runs.models import Job, Node, Run
 
 
 class Analysis(Claimable):
@@ -134,3 +134,57 @@ class LedgerEntry(models.Model):
 
     def __str__(self) -> str:
         return f"{self.run} {self.node.key} {self.label}: {self.usd}"
+
+
+class Regression(models.Model):
+    """A confirmed change for the worse, from its first run until a later level is back or a person
+    accepts it. Derived from the verdicts on the job's runs; rewritten with them."""
+
+    job = models.ForeignKey(Job, models.CASCADE, related_name="regressions")
+    workload_key = models.CharField(max_length=16)
+    configuration_key = models.CharField(max_length=16)
+    since = models.ForeignKey(Run, models.CASCADE, related_name="+")
+    """The first run that was worse."""
+    confirmed_by = models.ForeignKey(Run, models.CASCADE, related_name="+")
+    last = models.ForeignKey(Run, models.CASCADE, related_name="+")
+    """The last run before its end, else the newest one."""
+    ended_by = models.ForeignKey(Run, models.CASCADE, null=True, blank=True, related_name="+")
+    """The run that showed that the level is back; null: not over, or accepted."""
+    is_accepted = models.BooleanField(default=False)
+    change = models.FloatField()
+    """Of machine time per unit of work, as a ratio minus 1."""
+    run_count = models.PositiveIntegerField()
+    extra_usd = UsdField(null=True, blank=True)
+    """What its runs cost more than at the level before; null: none of them has a price."""
+    opened_at = models.DateTimeField(default=timezone.now)
+    """When it was first known."""
+    ended_at = models.DateTimeField(null=True, blank=True)
+    """When its end was first known."""
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["since", "workload_key", "configuration_key"],
+                name="one_regression_a_first_run",
+            )
+        ]
+        ordering = ["-opened_at"]
+
+    def __str__(self) -> str:
+        return f"regression of {self.job} since #{self.since.number}"
+
+    @property
+    def is_open(self) -> bool:
+        return self.ended_by_id is None and not self.is_accepted
+
+
+class AcceptedLevel(models.Model):
+    """A person accepted the regression that was open at this run: its level is the new measure."""
+
+    run = models.OneToOneField(Run, models.CASCADE, related_name="accepted_level")
+    note = models.TextField(max_length=2000, blank=True)
+    accepted_by = models.CharField(max_length=300)
+    accepted_at = models.DateTimeField(default=timezone.now)
+
+    def __str__(self) -> str:
+        return f"accepted level of {self.run}"

@@ -23,7 +23,7 @@ from webapp.analysis import (
 from webapp.analysis.judgement_columns import columns_of, waste_usd
 from webapp.analysis.models import CostPart, Judgement
 from webapp.analysis.outcome import Outcome
-from webapp.runs import progress
+from webapp.runs import locks, progress
 from webapp.runs.models import Run
 
 ROWS_AT_ONCE = 500
@@ -37,7 +37,7 @@ _JUDGEMENT_FIELDS = [
 
 def save(outcome: Outcome) -> None:
     """Write judgements, cost, the run's figures and follow-ups. Call in a transaction."""
-    run = Run.objects.select_for_update(of=("self",), no_key=True).get(pk=outcome.run.pk)
+    run = _locked(outcome)
     _save_cost(run, outcome)
     _save_figures(run, outcome)
     ledger_rows.save(run, outcome)
@@ -54,6 +54,13 @@ def save(outcome: Outcome) -> None:
     if outcome.run.started_at is not None:
         since = outcome.run.started_at
         stopping.ask(run, outcome.nodes, outcome.measured.judgements, since)
+
+
+def _locked(outcome: Outcome) -> Run:
+    """With its job, if the verdicts on the job's other runs follow."""
+    if outcome.is_final:
+        return locks.run(outcome.run.pk)
+    return Run.objects.select_for_update(of=("self",), no_key=True).get(pk=outcome.run.pk)
 
 
 def _price_waste_again(run: Run, outcome: Outcome) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
-from advisor.costing.cost import cost_of_run
+from advisor.costing.cost import cost_of_run, merged
 from advisor.costing.notes import notes
 from advisor.costing.phases import usd_by_phase
 from advisor.costing.projection import Projection, projection
@@ -56,6 +56,7 @@ def with_prices(run: Run, outcome: Outcome) -> RunSummary:
         is_estimated=any(part.estimated for part in parts),
         missing=_missing(outcome),
         node_count=len(outcome.nodes),
+        machine_seconds=_machine_seconds(outcome),
         instance_types=sorted({node.instance_type for node in outcome.nodes} - {""}),
         missing_segments=progress.missing_segments(run),
     )
@@ -94,6 +95,12 @@ def _why_unpriced(node: Node) -> str:
     option = node.purchase_option.replace("_", "-")
     where = node.region or "a region that was not declared"
     return f"no {option} price of {node.instance_type} in {where}"
+
+
+def _machine_seconds(outcome: Outcome) -> float:
+    """Of the clock: neither the share of a machine nor a provider's minimum changes them."""
+    held = (merged(session.interval for session in node.sessions.all()) for node in outcome.nodes)
+    return sum((end - start).total_seconds() for spans in held for start, end in spans)
 
 
 def _usd_per_hour(outcome: Outcome) -> Decimal | None:

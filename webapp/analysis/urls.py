@@ -7,4 +7,14 @@ from webapp.analysis import views
 app_name = "analysis"
 urlpatterns = [
     path("runs/<uuid:run_id>/analyse/", views.analyse_again, name="analyse_again"),
+    path(
+        "jobs/<uuid:job_uuid>/regressions/<int:number>/accept/",
+        views.accept_regression,
+        name="accept_regression",
+    ),
+    path(
+        "runs/<uuid:run_id>/accepted/undo/",
+        views.open_regression_again,
+        name="open_regression_again",
+    ),
 ]

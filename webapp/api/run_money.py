@@ -44,18 +44,27 @@ class BestValueOut(Schema):
 
 class VerdictOut(Schema):
     title: str
-    status: str = Field(description="`ok`, `suspected`, `confirmed` or `cleared`.")
-    rung: str = Field(description="`baseline`, `caveat`, `interval` or `change_points`.")
+    status: str = Field(description="`ok`, `suspected`, `confirmed`, `open` or `cleared`.")
+    rung: str = Field(description="`baseline`, `caveat` or `level`.")
     direction: str
     since: int | None = Field(description="Number of the first run at the new level.")
     unit: str
     baseline_runs: int
-    change: float | None = Field(description="0.1: 10 % above the baseline.")
+    change: float | None = Field(
+        description="Of machine time per unit; 0.1: 10 % above the baseline."
+    )
     detects: float | None = Field(
         description="The smallest change that can be detected with this history."
     )
     sentence: str
     causes: list[str]
+    beside: list[str] = Field(
+        description="What else changed the cost: price, share of the machine, start-up, data."
+    )
+    noise: str
+    machines: list[str] = Field(description="Machines on which runs take longer or less.")
+    regression_since: int | None = Field(description="First run of the regression that is open.")
+    ended_since: int | None = Field(description="First run of the regression that this run ended.")
 
 
 class RunMoneyOut(Schema):

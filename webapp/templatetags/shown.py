@@ -100,6 +100,12 @@ def share(value: float | str | None) -> str:
 
 
 @register.filter
+def signed_share(value: float) -> str:
+    """0.18 -> `+18 %`."""
+    return f"{'−' if value < 0 else '+'}{abs(100 * value):.0f} %"
+
+
+@register.filter
 def number(value: object) -> str:
     """A quantity with thousands apart and at most four significant decimals."""
     if value is None or value == "":

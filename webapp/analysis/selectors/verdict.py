@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import Decimal
 
-from advisor.money import display_usd
-from advisor.successive.change_points import MOST_POINTS
-from webapp.analysis.selectors.work import readable
+from advisor.comparison.wording import display_seconds
+from webapp.analysis.selectors.work import readable_seconds
 from webapp.runs.models import Run
 
 TITLES = {
@@ -18,10 +16,12 @@ TITLES = {
     ("confirmed", "better"): "Confirmed improvement",
     ("cleared", "worse"): "Outlier",
     ("cleared", "better"): "Outlier",
+    ("open", "worse"): "Regression open",
 }
 RUNGS = {"baseline": "Baseline recorded", "caveat": "Too few runs"}
 AS_EXPECTED = "As expected"
 MOST_NOTABLE = 5
+MOST_SHOWN = 60
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Verdict:
 
     number: int
     status: str
-    """`ok`, `suspected`, `confirmed` or `cleared`."""
+    """`ok`, `suspected`, `confirmed`, `open` or `cleared`."""
     rung: str
     direction: str
     """`worse`, `better` or `same`."""
@@ -39,11 +39,18 @@ class Verdict:
     baseline_runs: int
     change: float | None
     expected: str
-    """The expected cost of the work; empty: the history is too short."""
+    """The expected machine time of the work; empty: the history is too short."""
     detects: float | None
     """The smallest change that this history can detect."""
     sentence: str
     causes: list[str]
+    beside: list[str]
+    """What else changed the cost: price, share of the machine, start-up, amount of data."""
+    noise: str
+    """The run-to-run variation and where it is known from; only of the newest run."""
+    machines: list[str]
+    regression_since: int | None
+    ended_since: int | None
 
     @property
     def title(self) -> str:
@@ -54,7 +61,7 @@ class Verdict:
         """The shape and colour of its point in charts."""
         if self.rung in RUNGS:
             return self.rung
-        if self.status in ("suspected", "confirmed"):
+        if self.status in ("suspected", "confirmed", "open") and self.direction != "same":
             return f"{self.status}-{self.direction}"
         return self.status
 
@@ -63,11 +70,15 @@ class Verdict:
         return self.status in ("suspected", "confirmed")
 
     @property
+    def is_worse(self) -> bool:
+        return self.direction == "worse" and self.status in ("suspected", "confirmed", "open")
+
+    @property
     def tone(self) -> str:
         """The style of its notice."""
-        if not self.is_notable:
-            return "plain"
-        return "finding" if self.direction == "worse" else "good"
+        if self.is_worse:
+            return "finding"
+        return "good" if self.is_notable else "plain"
 
 
 def verdict_of(run: Run) -> Verdict | None:
@@ -84,18 +95,23 @@ def verdict_of(run: Run) -> Verdict | None:
         unit=stored.unit.removesuffix("s"),
         baseline_runs=stored.baseline_runs,
         change=stored.change,
-        expected=_expected(stored.unit, stored.low_usd, stored.high_usd),
+        expected=_expected(stored.unit, stored.low_seconds, stored.high_seconds),
         detects=stored.detects,
         sentence=stored.sentence,
         causes=stored.causes,
+        beside=stored.beside,
+        noise=stored.noise_words,
+        machines=stored.machines,
+        regression_since=stored.regression_since,
+        ended_since=stored.ended_since,
     )
 
 
-def _expected(unit: str, low_usd: float | None, high_usd: float | None) -> str:
-    if low_usd is None or high_usd is None:
+def _expected(unit: str, low_seconds: float | None, high_seconds: float | None) -> str:
+    if low_seconds is None or high_seconds is None:
         return ""
-    amount = readable(unit, low_usd)
-    low, high = (display_usd(Decimal(repr(usd)) * amount.amount) for usd in (low_usd, high_usd))
+    amount = readable_seconds(unit, low_seconds)
+    low, high = (display_seconds(s * amount.amount) for s in (low_seconds, high_seconds))
     return f"{low} to {high} per {amount}"
 
 
@@ -116,7 +132,7 @@ class VerdictHistory:
 
 
 def verdict_history(runs: Iterable[Run]) -> VerdictHistory | None:
-    """The latest `MOST_POINTS` of the ordered runs; None: none of them was compared."""
-    verdicts = ((run, verdict_of(run)) for run in list(runs)[-MOST_POINTS:])
+    """The latest `MOST_SHOWN` of the ordered runs; None: none of them was compared."""
+    verdicts = ((run, verdict_of(run)) for run in list(runs)[-MOST_SHOWN:])
     judged = [(run, verdict) for run, verdict in verdicts if verdict is not None]
     return VerdictHistory(judged) if judged else None

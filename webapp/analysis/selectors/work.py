@@ -61,6 +61,12 @@ def readable(unit: str, usd_each: float) -> WorkUnit:
     return WorkUnit(unit, next(costs, 1_000_000_000))
 
 
+def readable_seconds(unit: str, seconds_each: float) -> WorkUnit:
+    """The smallest amount that takes at least a second, if one unit takes this long."""
+    amounts = (amount for amount in AMOUNTS if seconds_each * amount >= 1)
+    return WorkUnit(unit, next(amounts, 1_000_000_000))
+
+
 def _amount(unit: str, runs: Sequence[Run]) -> int:
     """The amount for which the cheapest run's cost is readable."""
     return readable(unit, min(float(run.cost_usd or 0) / run.work[unit] for run in runs)).amount

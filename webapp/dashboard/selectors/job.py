@@ -13,7 +13,13 @@ from django.utils import timezone
 
 from webapp.advice.models import Recommendation
 from webapp.advice.selectors.recommendations import open_recommendations
+from webapp.analysis.models import AcceptedLevel, Regression
 from webapp.analysis.selectors.ledger import JOB_DAYS, LedgerView, job_ledger
+from webapp.analysis.selectors.regressions import (
+    accepted_levels,
+    open_regressions,
+    past_regressions,
+)
 from webapp.analysis.selectors.verdict import VerdictHistory, verdict_history
 from webapp.analysis.selectors.work import WorkUnit, common_unit
 from webapp.dashboard.selectors.baseline import baseline_of
@@ -55,6 +61,18 @@ class JobPage:
     def verdicts(self) -> VerdictHistory | None:
         """The verdicts on successive runs; None: none was judged yet."""
         return verdict_history(self.charted)
+
+    @cached_property
+    def open_regressions(self) -> list[Regression]:
+        return list(open_regressions(self.job))
+
+    @cached_property
+    def past_regressions(self) -> list[Regression]:
+        return past_regressions(self.job)
+
+    @cached_property
+    def accepted_levels(self) -> list[AcceptedLevel]:
+        return list(accepted_levels(self.job))
 
     @cached_property
     def ledger(self) -> LedgerView | None:
