@@ -15,19 +15,33 @@ def _terms_in(text: str) -> frozenset[str]:
 LOSSES = _terms_in("loss, losses, error, errors, err")
 """Lower is better, whatever word comes before: `dice_loss`, `top5_error`."""
 LOWER = _terms_in("""
-    perplexity, ppl, nll, negative log likelihood, cross entropy, bce, xent, bpb, bpc, bpd,
-    mae, mse, rmse, nrmse, mape, smape, msle, rmsle, epe, ade, fde, brier, ece, regret,
-    wer, cer, eer, fpr, false positive rate, fnr, false negative rate, fid, kid, lpips
+    perplexity, ppl, nll, negative log likelihood, cross entropy, bce, xent, bpb, bpc, bpd, mae,
+    mse, rmse, nrmse, mape, smape, msle, rmsle, epe, ade, fde, brier, ece, regret, wer, cer,
+    ter, eer, fpr, false positive rate, fnr, false negative rate, fid, kid, fvd, lpips, logloss,
+    crossentropy, categorical crossentropy, bits per byte, bits per character, bits per
+    dimension, medae, crps, deviance, divergence, kl, kld, kl divergence, hamming, hamming
+    distance, edit distance, misclassification rate
 """)
 WEAK = _terms_in("score, top")
 """Higher is better, unless a metric is named as well: `fid_score`, `top5_perplexity`."""
 HIGHER = _terms_in("""
-    acc, accuracy, auc, auroc, auprc, aupr, ap, map, iou, miou, dice, jaccard, precision, recall,
-    specificity, sensitivity, tpr, true positive rate, tnr, f1, f2, mcc, kappa, exact match,
-    r2, r squared, explained variance, pearson, pearsonr, spearman, spearmanr, log likelihood,
-    bleu, sacrebleu, chrf, rouge, rougel, rougelsum, meteor, cider, bertscore, ndcg, mrr,
-    psnr, ssim, reward, rewards, return, returns, elo, hit rate, success rate, win rate
+    acc, accuracy, auc, auroc, auprc, aupr, ap, map, iou, miou, dice, jaccard, precision,
+    recall, specificity, sensitivity, tpr, true positive rate, tnr, f1, f2, mcc, kappa, exact
+    match, r2, r squared, explained variance, pearson, pearsonr, spearman, spearmanr, log
+    likelihood, bleu, sacrebleu, chrf, rouge, rougel, rougelsum, meteor, cider, bertscore, ndcg,
+    mrr, psnr, ssim, vmaf, reward, rewards, return, returns, elo, hit at, hits at, hit rate,
+    hitrate, success rate, win rate, winrate, rocauc, prauc, aucpr, mauc, matthews, fbeta, em,
+    spice, gleu, comet, bleurt, pck, pq, hamming score, concordance, silhouette, nmi, ari, pass
+    at, pass rate
 """)
+SHARES = _terms_in("""
+    acc, accuracy, auc, auroc, auprc, aupr, rocauc, prauc, aucpr, mauc, ap, map, iou, miou,
+    dice, jaccard, precision, recall, specificity, sensitivity, tpr, true positive rate, tnr,
+    f1, f2, fbeta, mcc, matthews, kappa, exact match, em, r2, bleu, sacrebleu, rouge, rougel,
+    rougelsum, meteor, ndcg, mrr, hit at, hits at, hit rate, hitrate, success rate, win rate,
+    winrate, pass at, pass rate, pck, pq, top
+""")
+"""At most 1, or at most 100 if written in percent: one point matters near the end of the scale."""
 SLOWNESS = _terms_in("latency")
 SPEED = _terms_in("throughput, fps, per sec, per second, steps per second")
 OTHER_QUANTITIES = _terms_in("""
@@ -36,11 +50,27 @@ OTHER_QUANTITIES = _terms_in("""
     target, temperature, threshold, time, var, variance, weight, weights
 """)
 """Names with one of these mean something else: `acc_steps`, `reward_std`, `neg_log_loss`."""
+TURNED = _terms_in("delta, diff, gradient, inverse, neg, negative")
+"""Of these, those that may still measure quality, in whichever direction."""
+BOOKKEEPING = _terms_in("""
+    batch, batches, beta, betas, bytes, clock, cpu, elapsed, eps, epsilon, epoch, epochs, eta,
+    flops, flos, gb, gpu, iter, iteration, iterations, iters, learning rate, mb, mem, memory,
+    mfu, momentum, params, rank, runtime, samples, seed, seen, speed, step, timestamp, tokens,
+    util, utilization, utilisation, wall, world
+""")
+"""Without a metric's name beside them, these say how far or how fast the training is."""
 VALIDATION = frozenset({"val", "valid", "validation", "eval", "test", "dev"})
 
 _WORD = re.compile(r"(?<![a-z])(?:f[12]|r2)(?![a-z0-9])|[a-z]+")
+_AT, _PER = re.compile(r"(?<=pass|hits)@|(?<=hit)@"), re.compile(r"\bper$")
 _TERMS = LOSSES | LOWER | WEAK | HIGHER | SLOWNESS | SPEED | OTHER_QUANTITIES
-_TERM = re.compile(rf"\b(?:{'|'.join(sorted(_TERMS, key=len, reverse=True))})\b")
+
+
+def _one_of(terms: frozenset[str]) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{'|'.join(sorted(terms, key=len, reverse=True))})\b")
+
+
+_TERM, _BOOKKEEPING = _one_of(_TERMS), _one_of(BOOKKEEPING)
 
 
 def less_is_better(name: str, *, with_speed: bool = False) -> bool | None:
@@ -63,6 +93,21 @@ def less_is_better(name: str, *, with_speed: bool = False) -> bool | None:
     return directions.pop() if len(directions) == 1 else None
 
 
+def is_quality(name: str) -> bool:
+    """It may measure how good the model is, in a known direction or an unknown one. The learning
+    rate, progress, speed and memory don't."""
+    if less_is_better(name) is not None:
+        return True
+    if not (SPEED | SLOWNESS | OTHER_QUANTITIES - TURNED).isdisjoint(_terms(name)):
+        return False
+    return _BOOKKEEPING.search(_words(name)) is None
+
+
+def is_share(name: str) -> bool:
+    """Higher is better, and there is a best value: 1, or 100 %."""
+    return less_is_better(name) is False and not SHARES.isdisjoint(_terms(name))
+
+
 def is_validation(name: str) -> bool:
     """The metric was measured on data that the model isn't trained on."""
     return not VALIDATION.isdisjoint(_WORD.findall(name.lower()))
@@ -70,4 +115,11 @@ def is_validation(name: str) -> bool:
 
 def _terms(name: str) -> list[str]:
     """The known words and phrases of the name, in order."""
-    return _TERM.findall(" ".join(_WORD.findall(name.lower())))
+    return _TERM.findall(_words(name))
+
+
+def _words(name: str) -> str:
+    """In lower case, with a space between. `pass@8` is `pass at`; `per` at the end is the phoneme
+    error rate."""
+    words = " ".join(_WORD.findall(_AT.sub(" at ", name.lower())))
+    return _PER.sub("phoneme error", words)
