@@ -8,12 +8,14 @@ from typing import Any
 
 from advisor.comparison import wording
 from advisor.comparison.attribution import CostFactors, Term, attribute
+from advisor.comparison.job_metrics import USUAL, JobMetrics
 from advisor.comparison.markdown import markdown
-from advisor.comparison.quality import worse_in_b
+from advisor.comparison.quality import Quality, quality_of_b
+from advisor.comparison.refusals import is_unfinished, other_workload, reasons, unfinished
 from advisor.comparison.rows import MetricRow, metric_rows
-from advisor.comparison.run_facts import FINISHED, RunFacts
-from advisor.comparison.work import WHOLE_RUN, SharedWork, shared_work
-from advisor.money import display_usd
+from advisor.comparison.run_facts import RunFacts
+from advisor.comparison.work import WHOLE_RUN, SharedWork, quantity, shared_work
+from advisor.money import display_usd, plain_usd
 
 __all__ = ["Change", "Comparison", "MetricRow", "RunFacts", "compare"]
 
@@ -43,9 +45,12 @@ class Comparison:
     attribution: tuple[Term, ...] | None
     """Adds up to `b`'s cost minus `a`'s; None if a cost or a factor isn't known."""
     warnings: tuple[str, ...]
-    is_same_workload: bool
+    incomparable_because: tuple[str, ...]
+    """Why the costs are not compared, by run and field; empty: they are."""
     is_same_work: bool
     """The same workload and the same amount of work."""
+    quality: Quality
+    """Results that are or may be worse in `b`."""
     saving_usd: Decimal | None
     """`a`'s cost minus `b`'s, signed; None if no saving can be claimed."""
 
@@ -61,11 +66,13 @@ class Comparison:
 
     @property
     def cost_change_pct(self) -> Decimal | None:
-        """The change of the cost for the same work (a unit of it, or the whole run); None if
-        unknown: no price, not finished, different workloads."""
-        old, new = self.per_work.a_usd, self.per_work.b_usd
-        are_finished = {self.a.state, self.b.state} == {FINISHED}
-        if not (are_finished and self.is_same_workload) or not old or new is None:
+        """The change of the cost for the same work, start-up included; for different amounts of
+        work the change of the cost per unit without start-up. None: `incomparable_because`."""
+        work = self.per_work
+        old, new = (
+            (work.a_usd, work.b_usd) if work.is_same else (work.a_growing_usd, work.b_growing_usd)
+        )
+        if self.incomparable_because or not old or new is None:
             return None
         return 100 * (new / old - 1)
 
@@ -75,37 +82,39 @@ class Comparison:
         return markdown(self)
 
 
-def compare(a: RunFacts, b: RunFacts) -> Comparison:
+def compare(a: RunFacts, b: RunFacts, metrics: JobMetrics = USUAL) -> Comparison:
     """Compare `b` with the earlier run `a`.
 
-    A saving is claimed only for two finished, priced runs that did the same work, if the later
-    results aren't worse.
+    A saving is claimed only for two complete, finished, priced runs that did the same work, if the
+    later results aren't worse.
+
+    Args:
+        metrics: how the job's metrics are judged.
     """
     changes = _changes(a, b)
     work = shared_work(a, b, batch_differs=any("batch" in change.name for change in changes))
-    is_same_workload = not _workload_changes(a, b)
-    is_same = is_same_workload and work.is_equal
-    worse = worse_in_b(a.quality, b.quality)
-    saving = _saving(a, b) if is_same and not worse else None
+    refused = reasons(a, b, work)
+    is_same_workload = not other_workload(a, b)
+    is_same = is_same_workload and work.is_same
+    quality = quality_of_b(a.quality, b.quality, metrics)
     return Comparison(
         a=a,
         b=b,
-        sentence=wording.sentence(a, b, work, worse, is_same_workload=is_same_workload),
+        sentence=wording.sentence(a, b, work, quality, is_same_workload=is_same_workload),
         configuration_changes=changes,
-        metrics=tuple(metric_rows(a, b, work)),
+        metrics=tuple(metric_rows(a, b, work, metrics, is_compared=not refused)),
         per_work=work,
         attribution=_attribution(a, b),
-        warnings=tuple(_warnings(a, b, work, changes)),
-        is_same_workload=is_same_workload,
+        warnings=tuple(_warnings(a, b, work, changes, quality)),
+        incomparable_because=refused,
         is_same_work=is_same,
-        saving_usd=saving,
+        quality=quality,
+        saving_usd=_saving(a, b) if is_same and not quality else None,
     )
 
 
 def _saving(a: RunFacts, b: RunFacts) -> Decimal | None:
-    if a.state != FINISHED or b.state != FINISHED:
-        return None
-    if a.cost_usd is None or b.cost_usd is None:
+    if is_unfinished(a) or is_unfinished(b) or a.cost_usd is None or b.cost_usd is None:
         return None
     return a.cost_usd - b.cost_usd
 
@@ -117,15 +126,10 @@ def _changes(a: RunFacts, b: RunFacts) -> tuple[Change, ...]:
     return tuple(Change(name, x, y) for name, x, y in pairs if x != y)
 
 
-def _workload_changes(a: RunFacts, b: RunFacts) -> tuple[Change, ...]:
-    """The differences in workload. Settings that only one of the runs states are left out."""
-    jobs = (Change("job", a.job, b.job),) if a.job != b.job else ()
-    both = [name for name in a.workload if name in b.workload]
-    pairs = ((name, a.workload[name], b.workload[name]) for name in both)
-    return jobs + tuple(Change(name, x, y) for name, x, y in pairs if x != y)
-
-
 def _attribution(a: RunFacts, b: RunFacts) -> tuple[Term, ...] | None:
+    """None also for a partial run: what is missing would look like a cause."""
+    if a.incomplete_because or b.incomplete_because:
+        return None
     before, after = _cost_factors(a), _cost_factors(b)
     return attribute(before, after) if before and after else None
 
@@ -138,29 +142,28 @@ def _cost_factors(run: RunFacts) -> CostFactors | None:
     return CostFactors(run.cost_usd, run.usd_per_hour, run.node_count, seconds, phases)
 
 
-def _warnings(a: RunFacts, b: RunFacts, work: SharedWork, changes: tuple[Change, ...]) -> list[str]:
-    warnings = [
-        f"Run #{run.number} is {run.state}: its cost is {display_usd(run.cost_usd)} so far, and "
-        "no saving is claimed."
-        if run.state in ("running", "lost")
-        else f"Run #{run.number} {run.state}: no saving is claimed."
-        for run in (a, b)
-        if run.state != FINISHED
-    ]
+def _warnings(
+    a: RunFacts, b: RunFacts, work: SharedWork, changes: tuple[Change, ...], quality: Quality
+) -> list[str]:
+    warnings = [_unfinished(run) for run in (a, b) if is_unfinished(run)]
     warnings += [f"Run #{run.number} has no price." for run in (a, b) if run.cost_usd is None]
     if a.basis != b.basis and a.cost_usd is not None and b.cost_usd is not None:
         bases = f"Run #{a.number} is priced at {_basis(a)} and run #{b.number} at {_basis(b)}"
         warnings.append(f"{bases}, so part of the difference comes from your negotiated rates.")
-    warnings += [
-        f"The workload differs: {change.name} changed from {change.a} to {change.b}."
-        for change in _workload_changes(a, b)
-    ]
+    warnings += [_price_change(a, b)] if _price_change(a, b) else []
+    warnings += [f"{reason[0].upper()}{reason[1:]}." for reason in other_workload(a, b)]
     if work.unit != WHOLE_RUN and not work.is_equal:
         warnings.append(
-            f"The amount of work differs ({wording.quantity(work.a)} and "
-            f"{wording.quantity(work.b)} {work.unit}): compare the cost per "
-            f"{work.unit.removesuffix('s')}."
+            f"The amount of work differs ({quantity(work.a)} and {quantity(work.b)} "
+            f"{work.unit}). Start-up costs the same for any amount, so only the cost per "
+            f"{work.unit.removesuffix('s')} without start-up compares."
         )
+    warnings += [
+        f"Whether a higher {moved.name} is better isn't known. Set it under Edit on the page of "
+        "the job, for example as "
+        f"“{moved.name}: higher”."
+        for moved in quality.unclear
+    ]
     warnings += work.warnings
     warnings += [
         f"{change.name} changed from {wording.plain(change.a)} to {wording.plain(change.b)}, "
@@ -171,6 +174,24 @@ def _warnings(a: RunFacts, b: RunFacts, work: SharedWork, changes: tuple[Change,
     if a.quality is not None and b.quality is not None and not set(a.quality) & set(b.quality):
         warnings.append("The runs have no metric in common, so their results are not compared.")
     return [*warnings, "One run each: run-to-run variation is unknown."]
+
+
+def _unfinished(run: RunFacts) -> str:
+    start = f"R{unfinished(run)[1:]}"
+    if run.state in ("running", "lost") or run.incomplete_because:
+        return f"{start}. Its cost is {display_usd(run.cost_usd)} so far: no saving is claimed."
+    return f"{start}: no saving is claimed."
+
+
+def _price_change(a: RunFacts, b: RunFacts) -> str:
+    """Prices that differ on the same machines; empty: they don't, or aren't known."""
+    old, new = a.usd_per_hour, b.usd_per_hour
+    if a.instance_types != b.instance_types or old is None or new is None or old == new:
+        return ""
+    return (
+        f"An hour of the same machine cost ${plain_usd(old)} in run #{a.number} and "
+        f"${plain_usd(new)} in run #{b.number}. That part of the difference isn't the training's."
+    )
 
 
 def _basis(run: RunFacts) -> str:

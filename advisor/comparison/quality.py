@@ -1,22 +1,37 @@
-"""Whether a run's results are worse than another's, so that no saving is claimed."""
+"""Whether a run's results are worse than another's, so that no saving is claimed.
+
+A metric is worse if its last value changed for the worse by more than is tolerated: what people set
+for the job, else the noise of earlier runs, else `WORSE_RATIO` or one point. Of a metric whose
+better direction isn't known, any change beyond the noise may be for the worse.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
-from rules.metric_direction import less_is_better
+from advisor.comparison.job_metrics import USUAL, JobMetrics
+from rules.metric_direction import is_share
 
 WORSE_RATIO = 0.05
 """Share of the value. Smaller changes can come from a seed."""
-WORSE_POINTS = 0.01
-"""For a share that should be near 1, such as an accuracy, in which one point matters."""
+POINT = 0.01
+"""Of a share from 0 to 1, such as an accuracy; of one in percent it is 1. One point matters near
+the end of the scale."""
+LEAST_RUNS = 5
+"""With fewer earlier runs the noise isn't known."""
+LEAST_NOISE = 0.001
+"""Share of the value: a job that repeats exactly may still differ in the last digits."""
+_SIGMAS, _MAD_TO_SIGMA = 3.0, 1.4826
+"""Three standard deviations, estimated by the median absolute deviation, which outliers don't
+move (Rousseeuw, Croux, "Alternatives to the median absolute deviation", JASA 88, 1993)."""
 
 
 @dataclass(frozen=True)
-class Worse:
-    """A user metric with a worse last value in `b`."""
+class Moved:
+    """The last values of a user metric that both runs have."""
 
     name: str
     a: float
@@ -25,18 +40,92 @@ class Worse:
     def __str__(self) -> str:
         return f"{self.name} was {self.b:.4g} instead of {self.a:.4g}"
 
+    @property
+    def change(self) -> float:
+        return self.b - self.a
 
-def worse_in_b(a: Mapping[str, float] | None, b: Mapping[str, float] | None) -> tuple[Worse, ...]:
-    """The common metrics with a known direction that are worse in `b`."""
+    @property
+    def is_in_unit_range(self) -> bool:
+        return 0 <= min(self.a, self.b) <= max(self.a, self.b) <= 1
+
+    @property
+    def point(self) -> float:
+        return POINT if self.is_in_unit_range else 1.0
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Why no saving can be claimed; empty: nothing is known to be worse."""
+
+    worse: tuple[Moved, ...] = ()
+    unclear: tuple[Moved, ...] = ()
+    """These moved, and their better direction isn't known."""
+
+    def __bool__(self) -> bool:
+        return bool(self.worse or self.unclear)
+
+
+def quality_of_b(
+    a: Mapping[str, float] | None, b: Mapping[str, float] | None, job: JobMetrics = USUAL
+) -> Quality:
+    """The common metrics that are worse in `b`, or that moved in an unknown direction."""
     both = sorted({*(a or {})} & {*(b or {})})
-    candidates = (Worse(name, (a or {})[name], (b or {})[name]) for name in both)
-    return tuple(each for each in candidates if _is_worse(each))
+    moved = [Moved(name, (a or {})[name], (b or {})[name]) for name in both]
+    known = [m for m in moved if math.isfinite(m.a) and math.isfinite(m.b)]
+    return Quality(
+        tuple(m for m in known if _is_worse(m, job)),
+        tuple(m for m in known if _is_unclear(m, job)),
+    )
 
 
-def _is_worse(metric: Worse) -> bool:
-    is_less_better = less_is_better(metric.name)
-    if is_less_better is None or not (math.isfinite(metric.a) and math.isfinite(metric.b)):
+def noise(values: Iterable[float]) -> float | None:
+    """The largest usual change of a metric between alike runs; None: too few runs."""
+    known = [value for value in values if math.isfinite(value)]
+    if len(known) < LEAST_RUNS:
+        return None
+    middle = median(known)
+    spread = _SIGMAS * _MAD_TO_SIGMA * median(abs(value - middle) for value in known)
+    return max(spread, LEAST_NOISE * abs(middle))
+
+
+def noise_of(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Metric -> its noise in these runs, for those that are in enough of them."""
+    names = {name for run in runs for name in run}
+    each = {name: noise(run[name] for run in runs if name in run) for name in sorted(names)}
+    return {name: value for name, value in each.items() if value is not None}
+
+
+def _is_worse(moved: Moved, job: JobMetrics) -> bool:
+    is_less_better = job.less_is_better(moved.name)
+    if is_less_better is None:
         return False
-    loss = metric.b - metric.a if is_less_better else metric.a - metric.b
-    is_share = not is_less_better and 0 <= min(metric.a, metric.b) <= max(metric.a, metric.b) <= 1
-    return loss > (WORSE_POINTS if is_share else WORSE_RATIO * abs(metric.a))
+    loss = moved.change if is_less_better else -moved.change
+    return _is_more(loss, _tolerated(moved, job, is_less_better=is_less_better))
+
+
+def _is_unclear(moved: Moved, job: JobMetrics) -> bool:
+    if job.less_is_better(moved.name) is not None or not job.is_quality(moved.name):
+        return False
+    return _is_more(abs(moved.change), _tolerated(moved, job, is_less_better=None))
+
+
+def _is_more(change: float, tolerated: float) -> bool:
+    """0.95 - 0.94 is one point, whatever its last binary digit says."""
+    return change > tolerated and not math.isclose(change, tolerated, rel_tol=1e-9)
+
+
+def _tolerated(moved: Moved, job: JobMetrics, *, is_less_better: bool | None) -> float:
+    setting = job.settings.get(moved.name)
+    if setting is not None and setting.tolerated_loss is not None:
+        if setting.unit == "points":
+            return setting.tolerated_loss * moved.point
+        return setting.tolerated_loss / 100 * abs(moved.a)
+    if moved.name in job.noise:
+        return job.noise[moved.name]
+    ratio = WORSE_RATIO * abs(moved.a)
+    if is_less_better:
+        return ratio
+    if is_less_better is None:
+        return min(ratio, POINT) if moved.is_in_unit_range else ratio
+    is_percent = is_share(moved.name) and 0 <= min(moved.a, moved.b) <= max(moved.a, moved.b) <= 100
+    return moved.point if moved.is_in_unit_range or is_percent else ratio

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
+from advisor.comparison.job_metrics import JobMetrics
 from advisor.comparison.run_facts import RunFacts
 from advisor.comparison.wording import (
     change_pct,
     display_seconds,
-    quantity,
     signed,
 )
-from advisor.comparison.work import WHOLE_RUN, SharedWork
+from advisor.comparison.work import WHOLE_RUN, SharedWork, quantity
 from advisor.costing.metric_cost import Trained, metric_costs
 from advisor.money import display_usd, display_usd_per_unit
 
 NOTABLE_PCT = 5.0
 """A smaller change between single runs is not called better or worse."""
 NOTHING = "–"
+WITHOUT_START_UP = ", without start-up"
 _GIB = 1024**3
 
 
@@ -46,12 +47,14 @@ class _Figure:
     is_less_better: bool | None = None
     in_points: bool = False
     """Shares change by percentage points, because a percentage of a percentage misleads."""
+    is_compared: bool = True
+    """Without it the change is left out, because the runs' work or completeness differs."""
 
     def row(self, a: Decimal | float | None, b: Decimal | float | None) -> MetricRow | None:
         if a is None and b is None:
             return None
         shown = [NOTHING if value is None else self.write(value) for value in (a, b)]
-        if a is None or b is None:
+        if a is None or b is None or not self.is_compared:
             return MetricRow(self.name, shown[0], shown[1], "", "neutral")
         change = float(b) - float(a) if self.in_points else change_pct(a, b)
         unit = "points" if self.in_points else "%"
@@ -76,8 +79,6 @@ def _metric(value: float) -> str:
     return f"{value:.5g}"
 
 
-_COST = _Figure("cost", display_usd, is_less_better=True)
-_DURATION = _Figure("duration", display_seconds, is_less_better=True)
 _DATA_WAIT = _Figure("data wait, share of step time", _pct, is_less_better=True, in_points=True)
 _MEASURED = (
     ("step_seconds_p50", _Figure("step time, median", display_seconds, is_less_better=True)),
@@ -87,31 +88,50 @@ _MEASURED = (
 )
 
 
-def metric_rows(a: RunFacts, b: RunFacts, work: SharedWork) -> Iterator[MetricRow]:
-    """The figures that at least one run has; a missing one shows a dash, never 0."""
-    return (row for row in _all_rows(a, b, work) if row is not None)
+def metric_rows(
+    a: RunFacts, b: RunFacts, work: SharedWork, metrics: JobMetrics, *, is_compared: bool
+) -> Iterator[MetricRow]:
+    """The figures that at least one run has; a missing one shows a dash, never 0.
+
+    Args:
+        is_compared: nothing forbids to compare the costs of the runs' work.
+    """
+    rows = _all_rows(a, b, work, metrics, is_compared)
+    return (row for row in rows if row is not None)
 
 
-def _all_rows(a: RunFacts, b: RunFacts, work: SharedWork) -> Iterator[MetricRow | None]:
-    yield _COST.row(a.cost_usd, b.cost_usd)
+def _all_rows(
+    a: RunFacts, b: RunFacts, work: SharedWork, metrics: JobMetrics, is_compared: bool
+) -> Iterator[MetricRow | None]:
+    is_same = is_compared and work.is_same
+    yield _Figure("cost", display_usd, True, is_compared=is_same).row(a.cost_usd, b.cost_usd)
     if work.unit != WHOLE_RUN:
-        per_unit = f"cost per {work.unit.removesuffix('s')}"
-        yield _Figure(per_unit, display_usd_per_unit, True).row(work.a_usd, work.b_usd)
-        yield _Figure(work.unit, quantity).row(work.a, work.b)
-    yield _DURATION.row(a.duration_seconds, b.duration_seconds)
+        yield from _per_unit(work, is_compared, is_same)
+    seconds = _Figure("duration", display_seconds, True, is_compared=is_same)
+    yield seconds.row(a.duration_seconds, b.duration_seconds)
     yield _DATA_WAIT.row(_wait_pct(a), _wait_pct(b))
     for name, figure in _MEASURED:
         yield figure.row(a.figure(name), b.figure(name))
     for phase in dict.fromkeys([*a.phase_seconds, *b.phase_seconds]):
-        figure = _Figure(f"phase {phase}", display_seconds, is_less_better=True)
+        figure = _Figure(f"phase {phase}", display_seconds, True, is_compared=is_same)
         yield figure.row(a.phase_seconds.get(phase), b.phase_seconds.get(phase))
-    for reached in metric_costs(_trained(a), _trained(b)):
+    for reached in metric_costs(_trained(a), _trained(b), metrics.less_is_better):
         yield _Figure(f"cost to reach {reached.goal}", display_usd, True).row(
             reached.a_usd, reached.b_usd
         )
     qualities = a.quality or {}, b.quality or {}
     for name in sorted({*qualities[0], *qualities[1]}):
         yield _Figure(name, _metric).row(qualities[0].get(name), qualities[1].get(name))
+
+
+def _per_unit(work: SharedWork, is_compared: bool, is_same: bool) -> Iterator[MetricRow | None]:
+    """Of different amounts of work only the growing part compares: see `startup`."""
+    per_unit = f"cost per {work.unit.removesuffix('s')}"
+    whole = _Figure(per_unit, display_usd_per_unit, True, is_compared=is_same)
+    yield whole.row(work.a_usd, work.b_usd)
+    growing = replace(whole, name=f"{per_unit}{WITHOUT_START_UP}", is_compared=is_compared)
+    yield growing.row(work.a_growing_usd, work.b_growing_usd)
+    yield _Figure(work.unit, quantity).row(work.a, work.b)
 
 
 def _trained(run: RunFacts) -> Trained:

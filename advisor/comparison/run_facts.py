@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from advisor.comparison.startup import growing_share
+
 FINISHED = "finished"
 
 
@@ -35,6 +37,13 @@ class RunFacts:
     phase_seconds: Mapping[str, float] = field(default_factory=dict)
     quality: Mapping[str, float] | None = None
     """User metric -> its last value; None: not compared."""
+    incomplete_because: tuple[str, ...] = ()
+    """What is still missing, e.g. `node-2 hasn't reported its end`; empty: nothing."""
+
+    @property
+    def growing_share(self) -> float | None:
+        """The share of its time that grows with its work; None: not measured."""
+        return growing_share(self.phase_seconds, self.duration_seconds or 0.0)
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -7,9 +7,10 @@ from decimal import Decimal
 from typing import Any
 
 from advisor.comparison.attribution import Term
-from advisor.comparison.quality import Worse
-from advisor.comparison.run_facts import FINISHED, RunFacts
-from advisor.comparison.work import WHOLE_RUN, SharedWork
+from advisor.comparison.quality import Quality
+from advisor.comparison.refusals import is_unfinished, other_data, unfinished
+from advisor.comparison.run_facts import RunFacts
+from advisor.comparison.work import WHOLE_RUN, SharedWork, quantity
 from advisor.money import (
     MINUS,
     display_signed_usd,
@@ -22,19 +23,13 @@ NOTABLE_WAIT_POINTS = 5
 """A smaller change of data wait, in points, is not mentioned."""
 SAME_PCT = 0.05
 """A smaller change would be shown as 0.0 %."""
-_STATES = {
-    "running": "is still running",
-    "failed": "failed",
-    "stopped": "was stopped",
-    "lost": "was lost",
-}
 
 
 def sentence(
     a: RunFacts,
     b: RunFacts,
     work: SharedWork,
-    worse: Sequence[Worse] = (),
+    quality: Quality,
     *,
     is_same_workload: bool,
 ) -> str:
@@ -42,24 +37,24 @@ def sentence(
     work and have a price.
 
     Args:
-        worse: metrics with worse results in `b`, so that no saving is claimed.
+        quality: results that are or may be worse in `b`, so that no saving is claimed.
     """
-    is_same_work = is_same_workload and work.is_equal
-    unfinished = [run for run in (b, a) if run.state != FINISHED]
-    if unfinished:
-        return _unfinished(unfinished[0], a, b)
+    is_same_work = is_same_workload and work.is_same
+    for run in (b, a):
+        if is_unfinished(run):
+            return _unfinished(run, a, b)
     if a.cost_usd is None or b.cost_usd is None:
         return _without_price(a, b, work, is_same_work)
     if is_same_work:
         clauses = _clauses(a, b, work)
         reasons = f": {clauses}" if clauses else ""
-        return f"{_difference(a, b, a.cost_usd, b.cost_usd)}{reasons}{_but_worse(worse)}."
-    if not is_same_workload or work.a_usd is None or work.b_usd is None:
+        return f"{_difference(a, b, a.cost_usd, b.cost_usd)}{reasons}{_but(quality)}."
+    if not is_same_workload:
         return (
             f"{_run(b)} cost {display_usd(b.cost_usd)} and {_run(a, start=False)} "
             f"{display_usd(a.cost_usd)}, but they are different workloads, so no saving is claimed."
         )
-    return _per_unit(a, b, work, work.a_usd, work.b_usd)
+    return _other_work(a, b, work)
 
 
 def why(terms: Sequence[Term] | None) -> str:
@@ -107,10 +102,16 @@ def _run(run: RunFacts, *, start: bool = True) -> str:
 
 
 def _unfinished(run: RunFacts, a: RunFacts, b: RunFacts) -> str:
-    state = _STATES.get(run.state, f"is {run.state}")
     costs = f"{display_usd(a.cost_usd)} and {display_usd(b.cost_usd)}"
-    so_far = " so far" if "running" in (a.state, b.state) else ""
-    return f"{_run(run)} {state}, so the costs{so_far}, {costs}, are not compared."
+    is_growing = any(
+        each.state in ("running", "lost") or each.incomplete_because for each in (a, b)
+    )
+    so_far = " so far" if is_growing else ""
+    return f"{_start(unfinished(run))}, so the costs{so_far}, {costs}, are not compared."
+
+
+def _start(clause: str) -> str:
+    return clause[:1].upper() + clause[1:]
 
 
 def _without_price(a: RunFacts, b: RunFacts, work: SharedWork, is_same_work: bool) -> str:
@@ -132,19 +133,35 @@ def _difference(a: RunFacts, b: RunFacts, old: Decimal, new: Decimal) -> str:
     return f"{_run(b)} cost {amount} {word} than run #{a.number}{_in_brackets(percent)}"
 
 
-def _per_unit(a: RunFacts, b: RunFacts, work: SharedWork, old: Decimal, new: Decimal) -> str:
-    unit = work.unit.removesuffix("s")
+def _other_work(a: RunFacts, b: RunFacts, work: SharedWork) -> str:
+    """The runs did different amounts of the same workload, or have other data."""
+    if work.other_data is not None:
+        costs = f"{display_usd(a.cost_usd)} and {display_usd(b.cost_usd)}"
+        difference = _start(other_data(work.other_data, a, b))
+        return f"{difference}, so it is different work and the costs, {costs}, are not compared."
+    amounts = f"{quantity(work.b)} and {quantity(work.a)} {work.unit}"
+    unit, old, new = work.unit.removesuffix("s"), work.a_growing_usd, work.b_growing_usd
+    if old is None or new is None:
+        return (
+            f"The runs did different amounts, {amounts}, and their start-up wasn't measured, so "
+            f"the costs per {unit} are not compared."
+        )
     return (
-        f"Per {unit}, run #{b.number} cost {display_usd_per_unit(new)} and run #{a.number} "
-        f"{display_usd_per_unit(old)}{_in_brackets(change_pct(old, new))}; they did different "
-        f"amounts, {quantity(work.b)} and {quantity(work.a)} {work.unit}, so no saving is claimed."
+        f"Per {unit} and without start-up, run #{b.number} cost {display_usd_per_unit(new)} and "
+        f"run #{a.number} {display_usd_per_unit(old)}{_in_brackets(change_pct(old, new))}; they "
+        f"did different amounts, {amounts}, so no saving is claimed."
     )
 
 
-def _but_worse(worse: Sequence[Worse]) -> str:
-    if not worse:
-        return ""
-    return f"; but its results are worse ({', '.join(map(str, worse))}), so no saving is claimed"
+def _but(quality: Quality) -> str:
+    if quality.worse:
+        results = ", ".join(map(str, quality.worse))
+        return f"; but its results are worse ({results}), so no saving is claimed"
+    if quality.unclear:
+        moved = ", ".join(f"{m.name} moved from {m.a:.4g} to {m.b:.4g}" for m in quality.unclear)
+        known = "whether that is better isn't known"
+        return f"; but {moved} and {known}, so no saving is claimed"
+    return ""
 
 
 def _in_brackets(percent: float | None) -> str:
@@ -201,10 +218,6 @@ def display_seconds(seconds: float) -> str:
     if seconds < 599.5:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.1f} min" if seconds < 7197 else f"{seconds / 3600:.1f} h"
-
-
-def quantity(amount: float) -> str:
-    return f"{amount:,.0f}" if float(amount).is_integer() else f"{amount:,.1f}"
 
 
 def plain(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The amount of work that two runs did, in the first unit that both counted."""
+"""The amount of work that two runs did, in the first unit that both counted, and its cost."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ LEAST_AMOUNT = 1e-3
 """Amounts of a unit below this count as none."""
 SAME_WORK = 0.001
 """Amounts within 0.1 % are the same work, because a last batch may be dropped."""
+SAME_DATA = 0.05
+"""Samples (or tokens) an epoch within 5 % are the same data. Ours: larger batches drop more of an
+epoch's end."""
 
 
 class Worked(Protocol):
@@ -27,6 +30,17 @@ class Worked(Protocol):
     def cost_usd(self) -> Decimal | None: ...
     @property
     def work(self) -> Mapping[str, float]: ...
+    @property
+    def growing_share(self) -> float | None: ...
+
+
+@dataclass(frozen=True)
+class OtherData:
+    """The runs' epochs have different sizes: `a` and `b` are `unit` an epoch."""
+
+    unit: str
+    a: float
+    b: float
 
 
 @dataclass(frozen=True)
@@ -39,6 +53,16 @@ class SharedWork:
     a_usd: Decimal | None
     b_usd: Decimal | None
     warnings: tuple[str, ...] = ()
+    a_growing_usd: Decimal | None = None
+    """The cost of a unit without start-up and end, which don't grow with the work (`startup`);
+    None: also if they weren't measured, or whole runs are compared."""
+    b_growing_usd: Decimal | None = None
+    other_data: OtherData | None = None
+
+    @property
+    def is_same(self) -> bool:
+        """Equal amounts of the same data, as far as known."""
+        return self.is_equal and self.other_data is None
 
     @property
     def is_equal(self) -> bool:
@@ -54,9 +78,23 @@ def shared_work(a: Worked, b: Worked, *, batch_differs: bool) -> SharedWork:
     for unit in UNITS:
         done, wanted = a.work.get(unit, 0.0), b.work.get(unit, 0.0)
         if _is_counted(done) and _is_counted(wanted) and not (unit == "steps" and batch_differs):
-            return SharedWork(unit, done, wanted, _each(a, done), _each(b, wanted))
+            return SharedWork(
+                unit,
+                done,
+                wanted,
+                _each(a, done),
+                _each(b, wanted),
+                a_growing_usd=_growing_each(a, done),
+                b_growing_usd=_growing_each(b, wanted),
+                other_data=_other_data(a.work, b.work),
+            )
     warnings = (_why_whole(a, b, batch_differs=batch_differs),)
     return SharedWork(WHOLE_RUN, 1, 1, a.cost_usd, b.cost_usd, warnings)
+
+
+def quantity(amount: float) -> str:
+    """`19,200`, `0.5`."""
+    return f"{amount:,.0f}" if float(amount).is_integer() else f"{amount:,.1f}"
 
 
 def _is_counted(amount: float) -> bool:
@@ -66,6 +104,22 @@ def _is_counted(amount: float) -> bool:
 
 def _each(run: Worked, amount: float) -> Decimal | None:
     return None if run.cost_usd is None else run.cost_usd / Decimal(str(amount))
+
+
+def _growing_each(run: Worked, amount: float) -> Decimal | None:
+    each, share = _each(run, amount), run.growing_share
+    return None if share is None or each is None else each * Decimal(str(share))
+
+
+def _other_data(a: Mapping[str, float], b: Mapping[str, float]) -> OtherData | None:
+    """None: the epochs are alike, or their sizes aren't known."""
+    for unit in ("samples", "tokens"):
+        counted = [run.get(name, 0.0) for run in (a, b) for name in (unit, "epochs")]
+        if all(map(_is_counted, counted)):
+            sizes = counted[0] / counted[1], counted[2] / counted[3]
+            is_same = max(sizes) - min(sizes) <= SAME_DATA * max(sizes)
+            return None if is_same else OtherData(unit, *sizes)
+    return None
 
 
 def _why_whole(a: Worked, b: Worked, *, batch_differs: bool) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -52,13 +52,15 @@ class Trained:
     duration_seconds: float | None
 
 
-def metric_costs(a: Trained, b: Trained) -> Iterator[MetricCost]:
+def metric_costs(
+    a: Trained, b: Trained, direction: Callable[[str], bool | None] = less_is_better
+) -> Iterator[MetricCost]:
     """For each common metric with a known direction: the cost until the best value that both runs
-    reached."""
+    reached. Progress that was recorded for the other direction is left out."""
     for name in sorted({*a.progress} & {*b.progress}):
-        is_less_better = less_is_better(name)
+        is_less_better = direction(name)
         both = [a.progress[name], b.progress[name]]
-        if is_less_better is None or not all(both):
+        if is_less_better is None or not all(_improves(p, is_less_better) for p in both):
             continue
         best = [points[-1][1] for points in both]
         target = max(best) if is_less_better else min(best)
@@ -91,6 +93,12 @@ def improvements(name: str, points: Iterable[tuple[float, float]]) -> list[list[
         return bests
     step = (len(bests) - 1) / (MOST_POINTS - 1)
     return [bests[round(n * step)] for n in range(MOST_POINTS)]
+
+
+def _improves(progress: Progress, is_less_better: bool) -> bool:
+    """Each new best value is better than the one before."""
+    values = [value for _, value in progress]
+    return bool(values) and values == sorted(values, reverse=is_less_better)
 
 
 def _first(progress: Progress, target: float, is_less_better: bool) -> float:
