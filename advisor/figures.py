@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from advisor.costing.metric_cost import improvements
+from advisor.costing.metric_cost import DirectionOf, improvements
 from rules.activity import own_cores
 from rules.frame import NodeFrame, RunFrame
+from rules.metric_direction import less_is_better
 from rules.processes import memory_bytes
 from rules.stages import Stage, stages_of
 
@@ -39,8 +40,9 @@ class Figures:
     phase_seconds: dict[str, float]
 
 
-def figures(frame: RunFrame) -> Figures:
-    """All figures of a run. `frame` may be empty."""
+def figures(frame: RunFrame, direction: DirectionOf = less_is_better) -> Figures:
+    """All figures of a run. `frame` may be empty; `direction` tells which values of a metric are
+    better."""
     training = frame.steps[frame.steps["phase"] == "train"]
     return Figures(
         steps=int(training["count"].sum()) if len(training) else None,
@@ -52,7 +54,7 @@ def figures(frame: RunFrame) -> Figures:
         gpu_busy_p95_pct=_gpu_busy(frame),
         work=_work(frame, training),
         metrics=_metrics(frame),
-        metric_progress=_metric_progress(frame),
+        metric_progress=_metric_progress(frame, direction),
         phase_seconds=_phase_seconds(frame, training),
     )
 
@@ -151,13 +153,14 @@ def _metrics(frame: RunFrame) -> dict[str, float]:
     return last_values
 
 
-def _metric_progress(frame: RunFrame) -> dict[str, list[list[float]]]:
+def _metric_progress(frame: RunFrame, direction: DirectionOf) -> dict[str, list[list[float]]]:
     points: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for node in frame.nodes.values():
         for seconds, data in _events_of(node, "metric").itertuples(index=False):
             if isinstance(data.get("name"), str) and isinstance(data.get("value"), float):
                 points[data["name"]].append((float(seconds), data["value"]))
-    progress = {name: improvements(name, points[name]) for name in sorted(points)[:MOST_METRICS]}
+    names = sorted(points)[:MOST_METRICS]
+    progress = {name: improvements(name, points[name], direction) for name in names}
     return {name: points for name, points in progress.items() if points}
 
 

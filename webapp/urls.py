@@ -3,7 +3,7 @@
 from django.urls import include, path
 
 from webapp.accounts.access import open_to_everybody
-from webapp.api import artefacts, compare, read, rules, spend, usage, write
+from webapp.api import artefacts, compare, job_runs, read, rules, spend, usage, write
 from webapp.api.description import Api
 from webapp.http import downloads, health, problems
 from webapp.http.problem_page import problem_page
@@ -23,6 +23,7 @@ api.add_router("", routes.router)
 api.add_router("", read.router)
 api.add_router("", artefacts.router)
 api.add_router("", compare.router)
+api.add_router("", job_runs.router)
 api.add_router("", spend.router)
 api.add_router("", usage.router)
 api.add_router("", rules.router)

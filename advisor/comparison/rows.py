@@ -21,6 +21,7 @@ from advisor.money import display_usd, display_usd_per_unit
 NOTABLE_PCT = 5.0
 """A smaller change between single runs is not called better or worse."""
 NOTHING = "–"
+COST_PER = "cost per "
 WITHOUT_START_UP = ", without start-up"
 _GIB = 1024**3
 
@@ -126,7 +127,7 @@ def _all_rows(
 
 def _per_unit(work: SharedWork, is_compared: bool, is_same: bool) -> Iterator[MetricRow | None]:
     """Of different amounts of work only the growing part compares: see `startup`."""
-    per_unit = f"cost per {work.unit.removesuffix('s')}"
+    per_unit = COST_PER + work.unit.removesuffix("s")
     whole = _Figure(per_unit, display_usd_per_unit, True, is_compared=is_same)
     yield whole.row(work.a_usd, work.b_usd)
     growing = replace(whole, name=f"{per_unit}{WITHOUT_START_UP}", is_compared=is_compared)

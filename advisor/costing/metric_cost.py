@@ -11,6 +11,8 @@ from fractions import Fraction
 from advisor.money import rounded_usd
 from rules.metric_direction import less_is_better
 
+DirectionOf = Callable[[str], bool | None]
+"""A metric's name -> whether less is better; None: unknown."""
 Progress = Sequence[Sequence[float]]
 """(seconds since the start of the run, value) at each new best value."""
 MOST_POINTS = 100
@@ -53,7 +55,7 @@ class Trained:
 
 
 def metric_costs(
-    a: Trained, b: Trained, direction: Callable[[str], bool | None] = less_is_better
+    a: Trained, b: Trained, direction: DirectionOf = less_is_better
 ) -> Iterator[MetricCost]:
     """For each common metric with a known direction: the cost until the best value that both runs
     reached. Progress that was recorded for the other direction is left out."""
@@ -77,10 +79,12 @@ def best_values(run: Trained) -> Iterator[BestValue]:
             yield BestValue(name, value, seconds, _usd(run, seconds))
 
 
-def improvements(name: str, points: Iterable[tuple[float, float]]) -> list[list[float]]:
+def improvements(
+    name: str, points: Iterable[tuple[float, float]], direction: DirectionOf = less_is_better
+) -> list[list[float]]:
     """The new best values of a metric in order of time, at most `MOST_POINTS` including the first
     and the last; empty if the direction is unknown."""
-    is_less_better = less_is_better(name)
+    is_less_better = direction(name)
     if is_less_better is None:
         return []
     bests: list[list[float]] = []

@@ -47,6 +47,24 @@ def test_what_a_script_has_set_outlives_what_the_agent_declares(agent, workspace
     assert (run.owner, run.tags) == ("grace", {"team": "speech", "new": "1"})
 
 
+def test_the_metrics_of_a_job_are_set_one_by_one_and_removed_with_null(run):
+    def patch_metrics(metrics: object):  # type: ignore[no-untyped-def]
+        path = f"/jobs/{run.job.uuid}"
+        return call(run.workspace, "patch", path, {"metrics": metrics})
+
+    auroc = {"direction": "higher", "tolerated_loss": 2.0, "unit": "percent"}
+    patch_metrics({"val/auroc": {"direction": "higher", "tolerated_loss": 2}})
+    answer = patch_metrics({"gamma": {"direction": "ignore"}}).json()
+    gamma = {"direction": "ignore", "tolerated_loss": None, "unit": "percent"}
+    assert answer["metrics"] == {"val/auroc": auroc, "gamma": gamma}
+    assert patch_metrics({"val/auroc": None}).json()["metrics"] == {"gamma": gamma}
+    listed = call(run.workspace, "get", "/jobs", scope="read").json()["jobs"]
+    assert listed[0]["metrics"] == {"gamma": gamma}
+    for wrong in ({"x": {"direction": "up"}}, {"x": {}}, {"x": {"tolerated_loss": -1}}, {"": None}):
+        assert patch_metrics(wrong).status_code == 422
+    assert Job.objects.get(pk=run.job_id).metrics == {"gamma": gamma}
+
+
 def test_pinning_takes_an_exclusion_back_and_the_other_way_round(run):
     assert patch(run, {"is_excluded": True}).json()["is_excluded"] is True
     answer = patch(run, {"is_pinned": True}).json()

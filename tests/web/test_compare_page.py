@@ -56,6 +56,8 @@ def pair(owner) -> tuple[Run, Run]:
         configuration={"workers": 4},
         parameters={"workers": 4},
     )
+    factories.analysis(a)
+    factories.analysis(b)
     return a, b
 
 

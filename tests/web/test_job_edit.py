@@ -20,7 +20,7 @@ def job(owner) -> Job:
 
 
 def edit(person: Person, job: Job, **changes: str):  # type: ignore[no-untyped-def]
-    known = {"name": job.name, "owner": job.owner, "tags": ""}
+    known = {"name": job.name, "owner": job.owner, "tags": "", "metrics": ""}
     return person.client.post(reverse("runs:edit_job", args=[job.uuid]), known | changes)
 
 
@@ -40,6 +40,25 @@ def test_a_name_an_owner_and_tags_are_set_and_written_down(owner, job):
     assert "Agents send runs as “vision/train.py”" in owner.page(
         reverse("runs:edit_job", args=[job.uuid])
     )
+
+
+def test_the_settings_of_metrics_are_kept_shown_again_and_written_down(owner, job):
+    lines = "val/auroc: higher, 2 %\ngamma: ignore"
+    edit(owner, job, metrics=lines.replace("\n", "\r\n"))
+    form = owner.page(reverse("runs:edit_job", args=[job.uuid]))
+    assert ">\nval/auroc: higher, 2 %\ngamma: ignore</textarea>" in form
+    assert AuditEntry.objects.get().change == {"metrics": ["", lines]}
+    edit(owner, job)
+    assert Job.objects.get(pk=job.pk).metrics == {}
+
+
+def test_a_line_about_a_metric_that_is_not_clear_is_refused_with_an_example(owner, job):
+    answer = edit(owner, job, metrics="gamma: <b>up</b>")
+    assert "“gamma: &lt;b&gt;up&lt;/b&gt;” isn’t clear".replace("’", "&#x27;") in (
+        answer.content.decode()
+    )
+    assert "val/auroc: higher, 2 %" in answer.content.decode()
+    assert Job.objects.get(pk=job.pk).metrics == {}
 
 
 def test_owner_and_tags_of_a_job_are_those_of_its_runs_that_name_none(owner, job):

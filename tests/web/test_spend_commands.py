@@ -120,6 +120,8 @@ def job(service) -> Job:
 
 def pair(job: Job, first: str | None, second: str | None, **more: Any) -> tuple[str, str]:
     runs = [factories.run(job, cost=first), factories.run(job, cost=second, **more)]
+    for run in runs:
+        factories.analysis(run)
     return f"{job.name}#{runs[0].number}", str(runs[1].pk)
 
 

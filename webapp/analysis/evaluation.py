@@ -9,6 +9,7 @@ from datetime import datetime
 
 from django.conf import settings
 
+from advisor.comparison.job_metrics import JobMetrics, from_document
 from advisor.costing.cost import cost_of_run
 from advisor.figures import figures
 from advisor.store.frames import load_frame
@@ -79,7 +80,8 @@ def _measure(held: queue.Claim, run: Run, priced: Outcome) -> Measured:
     judgements = engine.evaluate(frame, values, run_usd=run_usd)
     waste = ledger(frame, values)
     claims.renew(held)
-    measured = figures(frame)
+    metrics = JobMetrics(from_document(run.job.metrics), {})
+    measured = figures(frame, metrics.less_is_better)
     claims.renew(held)
     return Measured(judgements, waste, measured, unreadable, frame.unsampled_seconds)
 

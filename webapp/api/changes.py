@@ -11,6 +11,13 @@ from pydantic import AfterValidator, ConfigDict, StringConstraints, model_valida
 from trimtab.wire import LIMITS
 from trimtab.wire.limits import is_storable
 
+from advisor.comparison.job_metrics import (
+    MOST_LOSS,
+    MOST_METRICS,
+    MOST_NAME_CHARACTERS,
+    Direction,
+    Unit,
+)
 from webapp.runs.forms import MOST_USD
 from webapp.runs.tags import MOST_TAGS
 
@@ -27,6 +34,11 @@ Name = Annotated[
     AfterValidator(_storable),
 ]
 Key = Annotated[Name, StringConstraints(min_length=1)]
+MetricName = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=MOST_NAME_CHARACTERS),
+    AfterValidator(_storable),
+]
 Tags = Annotated[
     dict[Key, Name | None],
     Field(
@@ -77,6 +89,20 @@ class RunIn(ChangeIn):
         return self
 
 
+class MetricIn(ChangeIn):
+    direction: Direction | None = Field(
+        None, description="Which values are better; `ignore`: no quality; null: by its name."
+    )
+    tolerated_loss: float | None = Field(
+        None,
+        ge=0,
+        le=MOST_LOSS,
+        allow_inf_nan=False,
+        description="How much worse a run may be when a saving is claimed; null: by its noise.",
+    )
+    unit: Unit = Field("percent", description="A point is 0.01 of a metric from 0 to 1, else 1.")
+
+
 class JobIn(ChangeIn):
     name: Annotated[
         str,
@@ -87,6 +113,11 @@ class JobIn(ChangeIn):
         "", description="Applies to runs without an owner of their own; tags likewise."
     )
     tags: Tags = {}
+    metrics: dict[MetricName, MetricIn | None] = Field(
+        {},
+        max_length=MOST_METRICS,
+        description="Metric -> how it is judged; null removes it; those that aren't sent stay.",
+    )
     merged_into: UUID | None = Field(
         None,
         description="The job that takes over all runs, future ones too; null undoes the merge.",

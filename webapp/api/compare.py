@@ -16,6 +16,7 @@ from webapp.accounts.access import TokenRequest
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
 from webapp.analysis.selectors.comparison import ComparedRuns, compared
+from webapp.analysis.selectors.completeness import Completeness
 from webapp.analysis.selectors.cost_lines import CostLine, cost_lines
 from webapp.api import readable, run_money
 from webapp.api.amounts import money
@@ -36,6 +37,14 @@ class RunRefOut(Schema):
     state: str
     cost_usd: str | None
     url: str
+
+
+class ComparedRunOut(RunRefOut):
+    is_complete: bool = Field(
+        description="Every node has reported its end, and the analysis is final."
+    )
+    incomplete_because: list[str] = Field(description="What is missing; empty: nothing.")
+    may_complete: bool = Field(description="What is missing may still come by itself.")
 
 
 class SettingOut(Schema):
@@ -69,11 +78,15 @@ class WorkOut(Schema):
     b: float
     a_usd: str | None = Field(description="Per unit of work.")
     b_usd: str | None
+    a_growing_usd: str | None = Field(
+        description="Per unit of work without start-up; null: no price, or not measured."
+    )
+    b_growing_usd: str | None
 
 
 class CompareOut(Schema):
-    a: RunRefOut
-    b: RunRefOut
+    a: ComparedRunOut
+    b: ComparedRunOut
     sentence: str
     why: str
     exactly: str = Field(description="The difference in cost by cause, to the nano-dollar.")
@@ -83,7 +96,11 @@ class CompareOut(Schema):
     attribution: list[TermOut] | None = Field(description="They sum to the difference exactly.")
     per_work: WorkOut
     cost_change_pct: float | None = Field(
-        description="Share of the cost for the same work; null: unknown."
+        description="For the same work, start-up included; for other amounts of the same work per "
+        "unit, without start-up; null: see `incomparable_because`."
+    )
+    incomparable_because: list[str] = Field(
+        description="Why the costs are not compared, by run and field; empty: they are."
     )
     is_same_work: bool
     saving_usd: str | None = Field(description="Signed; null: no saving can be claimed.")
@@ -152,16 +169,23 @@ def get_cost(
 
 def _document(both: ComparedRuns) -> dict[str, Any]:
     result = both.result
-    copied = ("sentence", "why", "exactly", "cost_change_pct", "is_same_work")
+    copied = (
+        "sentence",
+        "why",
+        "exactly",
+        "cost_change_pct",
+        "is_same_work",
+        "incomparable_because",
+    )
     address = f"{reverse('dashboard:compare')}?a={both.a.pk}&b={both.b.pk}"
     return {name: getattr(result, name) for name in copied} | {
-        "a": _run(both.a),
-        "b": _run(both.b),
+        "a": _compared_run(both.a, both.completeness[0]),
+        "b": _compared_run(both.b, both.completeness[1]),
         "warnings": both.warnings,
         "changes": [vars(change) for change in result.configuration_changes],
         "figures": [vars(row) for row in result.metrics],
         "attribution": _terms(result.attribution),
-        "per_work": {name: _plain(value) for name, value in vars(result.per_work).items()},
+        "per_work": {name: _plain(getattr(result.per_work, name)) for name in WorkOut.model_fields},
         "saving_usd": money(result.saving_usd),
         "markdown": result.markdown(),
         "url": settings.BASE_URL + address,
@@ -186,6 +210,14 @@ def _run(run: Run) -> dict[str, Any]:
         "state": run.state,
         "cost_usd": money(run.cost_usd),
         "url": settings.BASE_URL + reverse("dashboard:run", args=[run.pk]),
+    }
+
+
+def _compared_run(run: Run, completeness: Completeness) -> dict[str, Any]:
+    return _run(run) | {
+        "is_complete": completeness.is_complete,
+        "incomplete_because": completeness.because,
+        "may_complete": completeness.may_complete,
     }
 
 

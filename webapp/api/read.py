@@ -144,7 +144,7 @@ def job_document(job: Job) -> dict[str, Any]:
 
 
 def _job(job: Job) -> dict[str, Any]:
-    copied = ("name", "owner", "tags", "run_count", "last_run", "created_at")
+    copied = ("name", "owner", "tags", "metrics", "run_count", "last_run", "created_at")
     return {name: getattr(job, name) for name in copied} | {
         "id": job.uuid,
         "url": settings.BASE_URL + reverse("dashboard:job", args=[job.uuid]),

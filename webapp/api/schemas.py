@@ -8,6 +8,7 @@ from uuid import UUID
 
 from ninja import Field, Schema
 
+from advisor.comparison.job_metrics import MetricSetting
 from advisor.run_summary import RunSummary
 from webapp.api.ledger import LedgerLineOut
 from webapp.api.run_money import RunMoneyOut
@@ -134,6 +135,9 @@ class JobOut(Schema):
     name: str
     owner: str
     tags: dict[str, Any]
+    metrics: dict[str, MetricSetting] = Field(
+        description="How metrics are judged in comparisons; others are judged by their names."
+    )
     run_count: int
     last_run: UUID | None
     created_at: datetime

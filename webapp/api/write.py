@@ -10,6 +10,7 @@ from django.db import transaction
 from django.shortcuts import get_object_or_404
 from ninja import Router, Status
 
+from advisor.comparison.job_metrics import from_document, to_document
 from webapp.accounts.access import TokenRequest
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
@@ -88,7 +89,7 @@ def patch_job(request: TokenRequest, job_id: UUID, change: JobIn) -> dict[str, A
         job = _present_job(request, job_id, said)
         into = said.pop("merged_into", None)
         try:
-            job = jobs.edit(job, request.auth, _whole(said, job.tags))
+            job = jobs.edit(job, request.auth, _all_metrics(_whole(said, job.tags), job.metrics))
         except jobs.NameTakenError as error:
             raise Problem(409, str(error), "name", "Choose another name.") from None
         return job_document(job if into is None else _merged(request, job, into))
@@ -142,6 +143,19 @@ def _whole(said: dict[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
         detail = f"Too many tags: {len(wanted)}, and at most {tags.MOST_TAGS} are allowed."
         raise Problem(422, detail, "tags", "Remove tags by sending null.")
     return said | {"tags": wanted}
+
+
+def _all_metrics(said: dict[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """With the settings of all metrics, in place of those that change."""
+    if "metrics" not in said:
+        return said
+    sent = {name: None if m is None else m.model_dump() for name, m in said["metrics"].items()}
+    wanted = {name: setting for name, setting in {**known, **sent}.items() if setting is not None}
+    try:
+        return said | {"metrics": to_document(from_document(wanted))}
+    except ValueError as error:
+        words = "A metric has neither direction nor tolerated loss, or there are too many."
+        raise Problem(422, words, "metrics", "Send null to remove a metric.") from error
 
 
 def _one_baseline(said: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,9 +8,10 @@ from typing import Any
 
 from django import forms
 
+from advisor.comparison import job_metrics
 from advisor.money import plain_usd
 from webapp.runs import tags
-from webapp.runs.editing import machines
+from webapp.runs.editing import jobs, machines
 from webapp.runs.models import Job, Node, Run
 
 USUAL, PINNED, EXCLUDED = "usual", "pinned", "excluded"
@@ -36,6 +37,23 @@ class TagsField(forms.CharField):
         text: str = super().clean(value)
         try:
             return tags.from_lines(text)
+        except ValueError as error:
+            raise forms.ValidationError(str(error)) from None
+
+
+class MetricsField(forms.CharField):
+    """Settings of metrics, one `NAME: DIRECTION, LOSS` per line, as `Job.metrics` has them."""
+
+    widget = forms.Textarea
+
+    def prepare_value(self, value: Any) -> Any:
+        is_document = isinstance(value, dict)
+        return job_metrics.as_lines(job_metrics.from_document(value)) if is_document else value
+
+    def clean(self, value: Any) -> Any:
+        text: str = super().clean(value)
+        try:
+            return job_metrics.to_document(job_metrics.from_lines(text))
         except ValueError as error:
             raise forms.ValidationError(str(error)) from None
 
@@ -117,16 +135,17 @@ def _options(known: str) -> list[tuple[str, str]]:
 
 
 class JobForm(forms.Form):
-    """The displayed name, and the default owner and tags of runs."""
+    """The displayed name, the default owner and tags of runs, and how metrics are judged."""
 
     name = forms.CharField(label="Name", max_length=200)
     owner = forms.CharField(label="Owner", required=False, max_length=120)
     tags = TagsField(label="Tags", required=False)
+    metrics = MetricsField(label="Metrics", required=False)
 
     @classmethod
     def of(cls, job: Job) -> JobForm:
         """Filled in with what is known."""
-        return cls(initial={"name": job.name, "owner": job.owner, "tags": job.tags})
+        return cls(initial={name: getattr(job, name) for name in jobs.FIELDS})
 
 
 class MergeForm(forms.Form):

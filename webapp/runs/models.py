@@ -33,6 +33,9 @@ class Job(models.Model):
     owner = models.CharField(max_length=120, blank=True)
     """Default owner of the job's runs; `tags` are defaults, too."""
     tags = models.JSONField(default=dict, blank=True)
+    metrics = models.JSONField(default=dict, blank=True)
+    """Metric -> its better direction and tolerated loss, as `advisor.comparison.job_metrics` has
+    it."""
     runs_made = models.PositiveIntegerField(default=0)
     """The last run number used. Numbers are never reused."""
     deleted_at = models.DateTimeField(null=True, blank=True)

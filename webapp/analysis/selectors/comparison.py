@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from advisor.comparison.compare import Comparison, compare
+from webapp.analysis.selectors.completeness import Completeness, completeness_of
+from webapp.analysis.selectors.job_metrics import job_metrics
 from webapp.analysis.selectors.run_facts import run_facts
 from webapp.runs.models import Run
 
@@ -18,6 +20,8 @@ class ComparedRuns:
     a: Run
     b: Run
     result: Comparison
+    completeness: tuple[Completeness, Completeness]
+    """Of `a` and `b`."""
 
     @property
     def warnings(self) -> list[str]:
@@ -31,4 +35,8 @@ class ComparedRuns:
 
 
 def compared(a: Run, b: Run) -> ComparedRuns:
-    return ComparedRuns(a, b, compare(run_facts(a), run_facts(b)))
+    """By the metrics' settings of `b`'s job."""
+    known = completeness_of([a, b])
+    both = known[a.pk], known[b.pk]
+    result = compare(run_facts(a, both[0]), run_facts(b, both[1]), job_metrics(a, b))
+    return ComparedRuns(a, b, result, both)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from advisor.comparison.run_facts import RunFacts
+from webapp.analysis.selectors.completeness import Completeness
 from webapp.runs.models import Run
 
 MACHINES = ("instance_type", "node_count")
 """Keys of a run's configuration that the advisor takes as separate facts."""
 
 
-def run_facts(run: Run) -> RunFacts:
+def run_facts(run: Run, completeness: Completeness) -> RunFacts:
     """Figures that the analysis doesn't have stay unknown, never 0."""
     summary = run.summary
     return RunFacts(
@@ -31,6 +32,7 @@ def run_facts(run: Run) -> RunFacts:
         figures=SimpleNamespace(**vars(summary), metric_progress=run.metric_progress),
         phase_seconds=summary.phase_seconds,
         quality=run.metrics,
+        incomplete_because=completeness.because,
     )
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
 from django.urls import reverse
 
 from advisor.comparison.compare import Comparison, MetricRow
+from advisor.comparison.rows import COST_PER, NOTHING, WITHOUT_START_UP
 from advisor.money import display_usd
 from advisor.store.step_series import DATA_WAIT, STEP
 from webapp.analysis.selectors.comparison import ComparedRuns, compared
@@ -92,13 +94,28 @@ class ComparePage:
             "charts": [chart.document() for chart in drawn],
         }
 
+    @property
+    def is_partial(self) -> bool:
+        return not all(each.is_complete for each in self.compared.completeness)
+
+    @cached_property
+    def _per_unit(self) -> dict[str, tuple[Decimal | None, Decimal | None]]:
+        """The rows with a cost per unit of work -> the costs of both runs."""
+        work = self.result.per_work
+        name = COST_PER + work.unit.removesuffix("s")
+        growing = work.a_growing_usd, work.b_growing_usd
+        return {name: (work.a_usd, work.b_usd), name + WITHOUT_START_UP: growing}
+
     def _figure(self, row: MetricRow) -> Figure:
+        """A cost per unit is written for a readable amount of it."""
         arrow = ARROWS.get(row.change[:1], "")
-        unit = common_unit(self.runs) if row.name.startswith("cost per ") else None
-        if unit is None or unit.unit != self.result.per_work.unit:
+        unit = common_unit(self.runs)
+        costs = self._per_unit.get(row.name)
+        if unit is None or unit.unit != self.result.per_work.unit or costs is None:
             return Figure(row.name, row.a, row.b, row.change, row.tone, arrow)
-        a, b = (display_usd(unit.cost_usd(run)) for run in self.runs)
-        return Figure(f"cost per {unit}", a, b, row.change, row.tone, arrow)
+        a, b = (NOTHING if usd is None else display_usd(usd * unit.amount) for usd in costs)
+        name = row.name.replace(unit.singular, str(unit), 1)
+        return Figure(name, a, b, row.change, row.tone, arrow)
 
     def _name(self, run: Run) -> str:
         is_plain = self.compared.are_of_one_job

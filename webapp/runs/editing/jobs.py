@@ -1,4 +1,4 @@
-"""Edits a job: its name, and the default owner and tags of its runs."""
+"""Edits a job: its name, the default owner and tags of its runs, and how it judges metrics."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.db.models import Q
 
+from advisor.comparison.job_metrics import as_lines, from_document
 from webapp.accounts import audit
 from webapp.runs import locks
-from webapp.runs.editing.changes import Actor, apply, changes
+from webapp.runs.editing.changes import Actor, Change, apply, changes
 from webapp.runs.models import Job
 
-FIELDS = ("name", "owner", "tags")
+FIELDS = ("name", "owner", "tags", "metrics")
 
 
 class NameTakenError(ValueError):
@@ -41,8 +42,16 @@ def edit(job: Job, by: Actor, values: Mapping[str, Any]) -> Job:
         # A run has just arrived with this name.
         _must_be_free(held, held.name)
         raise
-    audit.record(held.workspace, by, "job.edited", held.name, change)
+    audit.record(held.workspace, by, "job.edited", held.name, _as_people_write(change))
     return held
+
+
+def _as_people_write(change: Change) -> Change:
+    """With the settings of metrics as the lines of the form."""
+    if "metrics" not in change:
+        return change
+    before, after = (as_lines(from_document(document)) for document in change["metrics"])
+    return change | {"metrics": (before, after)}
 
 
 def _must_be_free(job: Job, name: str) -> None:

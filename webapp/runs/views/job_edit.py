@@ -24,7 +24,7 @@ MOST_OTHERS = 500
 @members_only
 @require_http_methods(["GET", "POST"])
 def edit_job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
-    """Edits the job's name, and the default owner and tags of its runs."""
+    """Edits the job's name, the default owner and tags of its runs, and its metrics."""
     job = get_object_or_404(scope.jobs_of(request.workspace), uuid=job_uuid)
     form = JobForm(request.POST) if request.method == "POST" else JobForm.of(job)
     if request.method == "POST" and form.is_valid() and _save(request, job, form):
