@@ -4,32 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
 
 from advisor.comparison import wording
 from advisor.comparison.attribution import CostFactors, Term, attribute
+from advisor.comparison.caveats import caveats
+from advisor.comparison.changes import Change, changes_of
 from advisor.comparison.job_metrics import USUAL, JobMetrics
 from advisor.comparison.markdown import markdown
 from advisor.comparison.quality import Quality, quality_of_b
-from advisor.comparison.refusals import is_unfinished, other_workload, reasons, unfinished
+from advisor.comparison.refusals import is_unfinished, other_workload, reasons
 from advisor.comparison.rows import MetricRow, metric_rows
 from advisor.comparison.run_facts import RunFacts
-from advisor.comparison.work import WHOLE_RUN, SharedWork, quantity, shared_work
-from advisor.money import display_usd, plain_usd
+from advisor.comparison.work import SharedWork, shared_work
 
 __all__ = ["Change", "Comparison", "MetricRow", "RunFacts", "compare"]
-
-MAY_CHANGE_RESULTS = ("batch", "precision", "dtype", "amp", "fp16", "bf16")
-"""A setting with one of these words in its name may change what the model learns."""
-
-
-@dataclass(frozen=True)
-class Change:
-    """A setting that differs; None: this run doesn't have it."""
-
-    name: str
-    a: Any
-    b: Any
 
 
 @dataclass(frozen=True)
@@ -91,7 +79,7 @@ def compare(a: RunFacts, b: RunFacts, metrics: JobMetrics = USUAL) -> Comparison
     Args:
         metrics: how the job's metrics are judged.
     """
-    changes = _changes(a, b)
+    changes = changes_of(a, b)
     work = shared_work(a, b, batch_differs=any("batch" in change.name for change in changes))
     refused = reasons(a, b, work)
     is_same_workload = not other_workload(a, b)
@@ -105,7 +93,7 @@ def compare(a: RunFacts, b: RunFacts, metrics: JobMetrics = USUAL) -> Comparison
         metrics=tuple(metric_rows(a, b, work, metrics, is_compared=not refused)),
         per_work=work,
         attribution=_attribution(a, b),
-        warnings=tuple(_warnings(a, b, work, changes, quality)),
+        warnings=tuple(caveats(a, b, work, changes, quality)),
         incomparable_because=refused,
         is_same_work=is_same,
         quality=quality,
@@ -117,13 +105,6 @@ def _saving(a: RunFacts, b: RunFacts) -> Decimal | None:
     if is_unfinished(a) or is_unfinished(b) or a.cost_usd is None or b.cost_usd is None:
         return None
     return a.cost_usd - b.cost_usd
-
-
-def _changes(a: RunFacts, b: RunFacts) -> tuple[Change, ...]:
-    before, after = a.settings, b.settings
-    names = dict.fromkeys([*before, *after])
-    pairs = ((name, before.get(name), after.get(name)) for name in names)
-    return tuple(Change(name, x, y) for name, x, y in pairs if x != y)
 
 
 def _attribution(a: RunFacts, b: RunFacts) -> tuple[Term, ...] | None:
@@ -140,64 +121,3 @@ def _cost_factors(run: RunFacts) -> CostFactors | None:
     seconds = Decimal(str(run.duration_seconds))
     phases = {name: Decimal(str(round(s, 6))) for name, s in run.phase_seconds.items()}
     return CostFactors(run.cost_usd, run.usd_per_hour, run.node_count, seconds, phases)
-
-
-def _warnings(
-    a: RunFacts, b: RunFacts, work: SharedWork, changes: tuple[Change, ...], quality: Quality
-) -> list[str]:
-    warnings = [_unfinished(run) for run in (a, b) if is_unfinished(run)]
-    warnings += [f"Run #{run.number} has no price." for run in (a, b) if run.cost_usd is None]
-    if a.basis != b.basis and a.cost_usd is not None and b.cost_usd is not None:
-        bases = f"Run #{a.number} is priced at {_basis(a)} and run #{b.number} at {_basis(b)}"
-        warnings.append(f"{bases}, so part of the difference comes from your negotiated rates.")
-    warnings += [_price_change(a, b)] if _price_change(a, b) else []
-    warnings += [f"{reason[0].upper()}{reason[1:]}." for reason in other_workload(a, b)]
-    if work.unit != WHOLE_RUN and not work.is_equal:
-        warnings.append(
-            f"The amount of work differs ({quantity(work.a)} and {quantity(work.b)} "
-            f"{work.unit}). Start-up costs the same for any amount, so only the cost per "
-            f"{work.unit.removesuffix('s')} without start-up compares."
-        )
-    warnings += [
-        f"Whether a higher {moved.name} is better isn't known. Set it under Edit on the page of "
-        "the job, for example as "
-        f"“{moved.name}: higher”."
-        for moved in quality.unclear
-    ]
-    warnings += work.warnings
-    warnings += [
-        f"{change.name} changed from {wording.plain(change.a)} to {wording.plain(change.b)}, "
-        "which may change results: compare the metrics too."
-        for change in changes
-        if _may_change_results(change.name)
-    ]
-    if a.quality is not None and b.quality is not None and not set(a.quality) & set(b.quality):
-        warnings.append("The runs have no metric in common, so their results are not compared.")
-    return [*warnings, "One run each: run-to-run variation is unknown."]
-
-
-def _unfinished(run: RunFacts) -> str:
-    start = f"R{unfinished(run)[1:]}"
-    if run.state in ("running", "lost") or run.incomplete_because:
-        return f"{start}. Its cost is {display_usd(run.cost_usd)} so far: no saving is claimed."
-    return f"{start}: no saving is claimed."
-
-
-def _price_change(a: RunFacts, b: RunFacts) -> str:
-    """Prices that differ on the same machines; empty: they don't, or aren't known."""
-    old, new = a.usd_per_hour, b.usd_per_hour
-    if a.instance_types != b.instance_types or old is None or new is None or old == new:
-        return ""
-    return (
-        f"An hour of the same machine cost ${plain_usd(old)} in run #{a.number} and "
-        f"${plain_usd(new)} in run #{b.number}. That part of the difference isn't the training's."
-    )
-
-
-def _basis(run: RunFacts) -> str:
-    return "list price" if run.basis == "list" else run.basis
-
-
-def _may_change_results(name: str) -> bool:
-    words = name.lower().replace("-", "_").split("_")
-    return any(word in words or name.lower().startswith(word) for word in MAY_CHANGE_RESULTS)

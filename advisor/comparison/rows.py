@@ -130,8 +130,9 @@ def _per_unit(work: SharedWork, is_compared: bool, is_same: bool) -> Iterator[Me
     per_unit = COST_PER + work.unit.removesuffix("s")
     whole = _Figure(per_unit, display_usd_per_unit, True, is_compared=is_same)
     yield whole.row(work.a_usd, work.b_usd)
-    growing = replace(whole, name=f"{per_unit}{WITHOUT_START_UP}", is_compared=is_compared)
-    yield growing.row(work.a_growing_usd, work.b_growing_usd)
+    if not work.is_same:
+        growing = replace(whole, name=f"{per_unit}{WITHOUT_START_UP}", is_compared=is_compared)
+        yield growing.row(work.a_growing_usd, work.b_growing_usd)
     yield _Figure(work.unit, quantity).row(work.a, work.b)
 
 

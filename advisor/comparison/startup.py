@@ -8,7 +8,7 @@ with `whole / units`, one epoch instead of ten looks like more cost per sample, 
 samples share the same start-up.
 
 What is slower in the first steps (compiling, filling caches) still counts as growing, so a loop of
-few steps looks dearer than it is.
+few steps looks more expensive than it is.
 """
 
 from __future__ import annotations

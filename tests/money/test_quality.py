@@ -61,6 +61,12 @@ def test_better_results_noise_and_bookkeeping_leave_the_saving(name, a, b):
     assert saving({name: a}, {name: b}).saving_usd == 1
 
 
+def test_worse_results_of_other_work_are_said_too():
+    less = replace(AFTER, quality={"val/auroc": 0.6}, work={"epochs": 1.0})
+    warnings = compare(replace(BEFORE, quality={"val/auroc": 0.95}), less).warnings
+    assert "The results are worse: val/auroc was 0.6 instead of 0.95." in warnings
+
+
 def test_an_unknown_direction_is_said_with_where_to_set_it():
     comparison = saving({"gamma": 0.8}, {"gamma": 0.3})
     assert (

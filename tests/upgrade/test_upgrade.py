@@ -33,6 +33,10 @@ WORDING = {
 """Fields whose text is made when it is asked for: a release may say the same in other words."""
 FIGURE_NAMES = {"name"}
 """Of the lines of a comparison: they are wording, too."""
+UNSAID = {"change": "", "tone": "neutral"}
+"""What a line of a comparison may say instead: nothing, where the runs' work differs."""
+NEW_FIGURES = (", without start-up",)
+"""Lines of a comparison that releases didn't have."""
 RULE_VERSIONS = {"version"}
 """Of the rules' list: a rule that judges by something else has a later one."""
 OF_TODAY = {"forecast_usd", "month", "state", "spent_usd", "unpriced_runs"}
@@ -108,14 +112,14 @@ def _left_out(address: str) -> set[str]:
 
 
 def _different(place: str, old: Any, new: Any, left_out: set[str]) -> Iterator[str]:
-    """Every place where `new` lacks or changes what `old` has; more keys and rules are no
+    """Every place where `new` lacks or changes what `old` has; more keys, rules and figures are no
     difference, nor is the order of rules."""
     old, new = _by_name(place, old), _by_name(place, new)
     if isinstance(old, dict) and isinstance(new, dict):
         for key, value in old.items():
             if key not in new:
                 yield f"{place}.{key} is gone"
-            elif key not in left_out:
+            elif key not in left_out and not (".figures[" in place and new[key] == UNSAID.get(key)):
                 yield from _different(f"{place}.{key}", value, new[key], left_out)
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for number, (one, other) in enumerate(zip(old, new, strict=True)):
@@ -125,7 +129,9 @@ def _different(place: str, old: Any, new: Any, left_out: set[str]) -> Iterator[s
 
 
 def _by_name(place: str, value: Any) -> Any:
-    """Findings, rules and their parameters, whose order may change."""
+    """Findings, rules and their parameters, whose order may change; figures without new ones."""
+    if place.endswith(".figures"):
+        return [line for line in value if not line["name"].endswith(NEW_FIGURES)]
     key = "name" if place.endswith(".parameters") else "rule"
     is_named = isinstance(value, list) and all(isinstance(x, dict) and key in x for x in value)
     return {each[key]: each for each in value} if is_named and value else value

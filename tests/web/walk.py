@@ -153,6 +153,7 @@ SCOPES: dict[tuple[str, str], set[str]] = {
     ("get", "/api/v1/usage"): {Token.READ},
     ("get", "/api/v1/rules"): {Token.READ},
     ("put", "/api/v1/rules"): {Token.WRITE},
+    ("get", "/api/v1/jobs/{job_id}/runs"): {Token.READ},
     ("patch", "/api/v1/jobs/{job_id}"): {Token.WRITE},
     ("delete", "/api/v1/jobs/{job_id}"): {Token.WRITE},
     ("post", "/api/v1/jobs/{job_id}/restore"): {Token.WRITE},
