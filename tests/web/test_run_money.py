@@ -122,7 +122,7 @@ def _history(job: Job, *times: float) -> list[Run]:
             started_at=timezone.now() - timedelta(hours=100 - job.runs_made),
         )
         phases = {"initialise": 30.0, "train": 550 * time, "finalise": 20.0}
-        run.summary = factories.summary(phase_seconds=phases, **verdicts.keys(run))
+        run.summary = factories.summary(phase_seconds=phases)
         run.save()
         verdicts.judge(run)
     return list(job.present_runs.order_by("number"))

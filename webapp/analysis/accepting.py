@@ -20,7 +20,7 @@ def accept(regression: Regression, by: Actor, note: str) -> AcceptedLevel:
         run=run, defaults={"note": note, "accepted_by": audit.name_of(by)}
     )
     audit.record(run.workspace, by, "regression.accepted", str(run), {"note": ("", note)})
-    verdicts.judge_again(run.job, regression.since.began_at)
+    verdicts.judge_again(run.job)
     return row
 
 
@@ -30,4 +30,4 @@ def take_back(accepted: AcceptedLevel, by: Actor) -> None:
     run: Run = locks.run(accepted.run_id)
     accepted.delete()
     audit.record(run.workspace, by, "regression.opened_again", str(run), {})
-    verdicts.judge_again(run.job, run.began_at)
+    verdicts.judge_again(run.job)

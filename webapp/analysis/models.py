@@ -8,6 +8,7 @@ from django.db import models
 from django.utils import timezone
 
 from advisor.money import share_of_usd
+from advisor.successive.comparability import ROLES
 from webapp.background.models import Claimable
 from webapp.database.money import UsdField
 from webapp.prices.models import Price
@@ -141,9 +142,7 @@ class Regression(models.Model):
     accepts it. Derived from the verdicts on the job's runs; rewritten with them."""
 
     job = models.ForeignKey(Job, models.CASCADE, related_name="regressions")
-    workload_key = models.CharField(max_length=16)
-    configuration_key = models.CharField(max_length=16)
-    since = models.ForeignKey(Run, models.CASCADE, related_name="+")
+    since = models.OneToOneField(Run, models.CASCADE, related_name="+")
     """The first run that was worse."""
     confirmed_by = models.ForeignKey(Run, models.CASCADE, related_name="+")
     last = models.ForeignKey(Run, models.CASCADE, related_name="+")
@@ -162,12 +161,6 @@ class Regression(models.Model):
     """When its end was first known."""
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(
-                fields=["since", "workload_key", "configuration_key"],
-                name="one_regression_a_first_run",
-            )
-        ]
         ordering = ["-opened_at"]
 
     def __str__(self) -> str:
@@ -188,3 +181,20 @@ class AcceptedLevel(models.Model):
 
     def __str__(self) -> str:
         return f"accepted level of {self.run}"
+
+
+class ParameterRole(models.Model):
+    """A person's choice whether a parameter is part of a job's work, tunes it, or is ignored."""
+
+    job = models.ForeignKey(Job, models.CASCADE, related_name="parameter_roles")
+    name = models.CharField(max_length=200)
+    role = models.CharField(max_length=16, choices=[(role, role) for role in ROLES])
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["job", "name"], name="one_role_a_parameter"),
+        ]
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.job}: {self.role}"

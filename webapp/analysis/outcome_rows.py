@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -170,7 +169,6 @@ def _save_figures(run: Run, outcome: Outcome) -> None:
         run.summary = summaries.with_figures(run.summary, outcome.measured)
     run.configuration = _configuration(outcome)
     run.summary = summaries.with_prices(run, outcome)
-    run.summary = replace(run.summary, **verdicts.keys(run))
     progress.derive(run)
     run.save()
 

@@ -9,7 +9,6 @@ from fractions import Fraction
 from itertools import groupby
 from uuid import UUID
 
-from django.db.models import Q
 from django.utils import timezone
 
 from advisor.money import rounded_usd
@@ -39,32 +38,29 @@ class _Episode:
 
 
 def save(runs: Sequence[Run], judged_runs: Sequence[JudgedRun]) -> None:
-    """Write the regressions of comparable runs; rows that no longer hold go. One that began before
-    the first of these runs stays until it is accepted."""
-    own, accepted = runs[-1].summary, _accepted(runs)
-    known = Regression.objects.filter(
-        job=runs[-1].job, workload_key=own.workload_key, configuration_key=own.configuration_key
-    )
+    """Write the regressions of comparable runs; rows that no longer hold go."""
     judged = list(zip(runs, judged_runs, strict=True))
-    kept = [_save(episode) for episode in _episodes(judged, accepted)]
-    others = known.exclude(pk__in=kept)
-    others.filter(since__in=runs).delete()
-    if accepted:
+    kept = [_save(episode) for episode in _episodes(judged, _accepted(runs))]
+    Regression.objects.filter(since__in=runs).exclude(pk__in=kept).delete()
+
+
+def drop_others(job: Job, looked_at: Sequence[Run]) -> None:
+    """Delete the regressions since runs that are no longer compared. One that began before the
+    first run that is looked at stays until a later run of it is accepted."""
+    others = Regression.objects.filter(job=job).exclude(since__in=looked_at)
+    earlier = others.filter(since__state=Run.FINISHED, since__is_excluded=False)
+    if not looked_at:
+        others.delete()
+        return
+    first = looked_at[0].began_at
+    others.exclude(pk__in=earlier.filter(since__started_at__lt=first)).delete()
+    if _accepted(looked_at):
         others.update(is_accepted=True)
 
 
 def _accepted(runs: Sequence[Run]) -> set[UUID]:
     rows = AcceptedLevel.objects.filter(run__in=runs)
     return set(rows.values_list("run_id", flat=True))
-
-
-def drop_of_others(job: Job, kept: Collection[tuple[str, str]]) -> None:
-    """Delete the regressions of workloads and configurations that no run has any more."""
-    held = Q()
-    for workload_key, configuration_key in kept:
-        held |= Q(workload_key=workload_key, configuration_key=configuration_key)
-    gone = Regression.objects.filter(job=job)
-    (gone.exclude(held) if kept else gone).delete()
 
 
 def _episodes(
@@ -106,8 +102,6 @@ def _save(episode: _Episode) -> int:
     }
     row, _ = Regression.objects.update_or_create(
         since=since,
-        workload_key=since.summary.workload_key,
-        configuration_key=since.summary.configuration_key,
         defaults=facts,
     )
     if is_over != (row.ended_at is not None):

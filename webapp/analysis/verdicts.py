@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any
 
 from advisor.run_summary import SuccessiveVerdict
 from advisor.successive.beside import beside
@@ -15,8 +14,8 @@ from advisor.successive.history import SAME, History, JudgedRun, Observation, ju
 from advisor.successive.machine_time import Quantity, quantity
 from advisor.successive.noise import Prior
 from advisor.successive.wording import effect_words, noise_words, sentence
-from advisor.successive.workload_keys import configuration_key, workload_key
-from webapp.analysis import circumstances, noise_prior, regressions
+from webapp.analysis import circumstances, comparability, noise_prior, regressions
+from webapp.analysis.comparability import Keys
 from webapp.analysis.models import AcceptedLevel
 from webapp.runs.models import Job, Run
 
@@ -29,49 +28,39 @@ FIXED_PHASES = ("initialise", "finalise")
 """Told beside the verdict, because they don't grow with the work."""
 
 
-class ComparisonKeys(TypedDict):
-    """Runs with the same keys are compared; as `RunSummary` has them."""
-
-    workload_key: str
-    configuration_key: str
-
-
-def keys(run: Run) -> ComparisonKeys:
-    return {
-        "workload_key": workload_key(run.workload, run.parameters),
-        "configuration_key": configuration_key(run.configuration),
-    }
-
-
 def judge(run: Run) -> None:
-    """Write the verdict on a finished run, on those before it, which it confirms or clears, and on
-    any runs after it. Call in a transaction, after its figures are saved."""
-    comparable = [each for each in _comparable(run.job) if _keys(each) == _keys(run)]
-    if run in comparable:
-        _judge_alike(comparable)
+    """Write the verdicts on a job's runs after this one was analysed. Call in a transaction, after
+    its figures are saved."""
+    judge_again(run.job)
 
 
-def judge_again(job: Job, since: datetime, **_: Any) -> None:
-    """Write the verdicts on a job's runs after a change in which runs are compared. A run that is
-    no longer compared has none. Call in a transaction."""
-    alike: dict[tuple[str, str], list[Run]] = defaultdict(list)
-    for run in _comparable(job):
-        alike[_keys(run)].append(run)
-    for runs in alike.values():
-        _judge_alike(runs)
-    regressions.drop_of_others(job, alike)
+def judge_again(job: Job, **_: Any) -> None:
+    """Write the verdicts on a job's runs, as far as they changed. A run that is no longer compared
+    has none. Call in a transaction."""
+    runs = _comparable(job)
+    known = comparability.roles(runs, comparability.chosen_roles(job))
+    alike: dict[Keys, list[Run]] = defaultdict(list)
+    for run in runs:
+        alike[comparability.keys(run, known)].append(run)
+    results = {run: (key, None) for key, own in alike.items() for run in own}
+    for key, own in alike.items():
+        results |= {run: (key, verdict) for run, verdict in _judged(own).items()}
+    _write(results | _of_excluded(job))
+    regressions.drop_others(job, runs)
+
+
+def _of_excluded(job: Job) -> dict[Run, tuple[Keys, None]]:
     excluded = job.present_runs.filter(is_excluded=True, summary__verdict__isnull=False)
-    _write(dict.fromkeys(excluded))
+    return {run: (_stored_of(run)[0], None) for run in excluded}
 
 
-def _judge_alike(comparable: Sequence[Run]) -> None:
-    """Write verdicts on the runs with the same keys, in order, that tell the newest one's quantity,
-    and the regressions among them. Verdicts that stay the same are not written."""
+def _judged(comparable: Sequence[Run]) -> dict[Run, SuccessiveVerdict]:
+    """The verdicts on runs that do the same work in the same way, in order, as far as they tell
+    the newest one's quantity. Writes the regressions among them."""
     measure = quantity(circumstances.worked(comparable[-1]))
     if measure is None:
-        return
-    values = {run.pk: measure.of(circumstances.worked(run)) for run in comparable}
-    told = [run for run in comparable if values[run.pk] is not None]
+        return {}
+    told = [run for run in comparable if measure.of(circumstances.worked(run)) is not None]
     prior = noise_prior.of(told)
     history = judge_runs(_observations(told, measure), prior)
     alike = {run.number: run for run in told}
@@ -84,8 +73,8 @@ def _judge_alike(comparable: Sequence[Run]) -> None:
         for run, judged in zip(told, history.judged_runs, strict=True)
     ]
     verdicts[-1] = _with_noise(verdicts[-1], history, prior)
-    _write(dict(zip(told, verdicts, strict=True)))
     regressions.save(told, history.judged_runs)
+    return dict(zip(told, verdicts, strict=True))
 
 
 def _comparable(job: Job) -> list[Run]:
@@ -93,10 +82,6 @@ def _comparable(job: Job) -> list[Run]:
     done = job.present_runs.filter(state=Run.FINISHED, is_excluded=False)
     newest = done.newest_first().defer("command", "git", "metric_progress")
     return list(reversed(newest[:LOOKED_AT]))
-
-
-def _keys(run: Run) -> tuple[str, str]:
-    return run.summary.workload_key, run.summary.configuration_key
 
 
 def _observations(runs: Sequence[Run], measure: Quantity) -> list[Observation]:
@@ -165,12 +150,20 @@ def _measured(run: Run, unit: str) -> Measured:
     return Measured(per_unit, vars(run.summary))
 
 
-def _write(verdicts: Mapping[Run, SuccessiveVerdict | None]) -> None:
+def _write(results: Mapping[Run, tuple[Keys, SuccessiveVerdict | None]]) -> None:
     """Write `Run.summary`, which lists show, of the runs whose verdict changed. Their rows belong
     to other runs than the analysed one, and may have changed since they were read."""
-    changed = {run.pk: v for run, v in verdicts.items() if run.summary.verdict != v}
+    changed = {run.pk: result for run, result in results.items() if _stored_of(run) != result}
     rows = Run.objects.select_for_update(of=("self",), no_key=True).filter(pk__in=changed)
     held = list(rows.order_by("pk").only("summary"))
     for row in held:
-        row.summary = replace(row.summary, verdict=changed[row.pk])
+        (work, configuration), verdict = changed[row.pk]
+        row.summary = replace(
+            row.summary, workload_key=work, configuration_key=configuration, verdict=verdict
+        )
     Run.objects.bulk_update(held, ["summary"], batch_size=100)
+
+
+def _stored_of(run: Run) -> tuple[Keys, SuccessiveVerdict | None]:
+    summary = run.summary
+    return (summary.workload_key, summary.configuration_key), summary.verdict
