@@ -6,6 +6,9 @@ total is rounded to a nano-USD (half up) at the end of each day, and a day's par
 of two totals. So the parts of a node add up exactly to its rounded cost, and those of a run to the
 run's cost. k equal nodes cost exactly k times one node, and a run that continues never changes the
 parts of past days.
+
+A provider's minimum is charged once for each start of a machine, whichever nodes of the run used
+it: the seconds of the minimum that no node used follow the node that used the machine before.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
 
-from advisor.money import rounded_usd
+from advisor.costing.charges import Charge, DayCharges
 from advisor.pricing import providers
 from advisor.pricing.book import PriceBook, Span
 from advisor.pricing.price import PriceKey, PriceRow
@@ -26,7 +29,6 @@ from advisor.pricing.price import PriceKey, PriceRow
 Interval = tuple[datetime, datetime]
 
 _MICROSECOND = timedelta(microseconds=1)
-_MICROSECONDS_PER_HOUR = 3600 * 10**6
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class NodeUse:
         share: allocated over total GPUs (cores where there are none), above 0 and at most 1.
         units: the number of priced units of the machine: its GPUs if the price is per GPU-hour.
         owns_machine: the machine was started for this run, so the provider's minimum applies.
+        machine_start: identifies one start of a machine; nodes that share it share its minimum.
+            Empty: no other node of the run used the machine.
     """
 
     node_key: str
@@ -48,6 +52,10 @@ class NodeUse:
     share: Fraction = Fraction(1)
     owns_machine: bool = False
     units: int = 1
+    machine_start: str = ""
+
+
+_Held = tuple[datetime, datetime, NodeUse]
 
 
 @dataclass(frozen=True)
@@ -57,11 +65,15 @@ class CostPart:
     node_key: str
     day: date
     seconds: Decimal
-    usd: Decimal
+    charges: DayCharges
     price_rows: tuple[PriceRow, ...]
     later_price: bool
     """A later price was used, because none was valid at the time."""
     estimated: bool
+
+    @property
+    def usd(self) -> Decimal:
+        return self.charges.usd
 
 
 @dataclass(frozen=True)
@@ -94,8 +106,8 @@ class _Piece:
     def microseconds(self) -> int:
         return (self.span.end - self.span.start) // _MICROSECOND
 
-    def usd(self, row: PriceRow) -> Fraction:
-        return Fraction(row.usd_per_hour) * self.microseconds * self.units / _MICROSECONDS_PER_HOUR
+    def charge(self, row: PriceRow) -> Charge:
+        return Charge(self.span.start, self.span.end, Fraction(row.usd_per_hour) * self.units)
 
 
 def cost_of_run(uses: Iterable[NodeUse], book: PriceBook) -> RunCost:
@@ -105,14 +117,14 @@ def cost_of_run(uses: Iterable[NodeUse], book: PriceBook) -> RunCost:
         ValueError: a time without zone, an end before its start, a share outside 0..1, or
             overlapping uses of one node; names the node.
     """
-    least = providers.minimum_seconds()
     by_node: dict[str, list[NodeUse]] = defaultdict(list)
     for use in uses:
         by_node[use.node_key].append(_checked(use))
+    billed = _billed(by_node)
     parts: list[CostPart] = []
     missing: list[str] = []
     for node_key, node_uses in sorted(by_node.items()):
-        pieces = _pieces(_held(node_uses, least), book)
+        pieces = _pieces(billed[node_key], book)
         parts += _parts(node_key, pieces)
         if any(piece.span.row is None for piece in pieces) or not _is_priced(node_uses, book):
             missing.append(node_key)
@@ -139,37 +151,50 @@ def _checked(use: NodeUse) -> NodeUse:
     return use
 
 
-def _held(
-    uses: list[NodeUse], minimum_seconds: Mapping[str, int]
-) -> list[tuple[datetime, datetime, NodeUse]]:
-    """When the node was held and billed, in order and without overlaps."""
+def _billed(by_node: Mapping[str, list[NodeUse]]) -> dict[str, list[_Held]]:
+    """Node -> when it was held or paid for, in order and without overlaps."""
+    billed = {node_key: _held(uses) for node_key, uses in by_node.items()}
+    by_start: dict[tuple[str, str], list[_Held]] = defaultdict(list)
+    for node_key, held in billed.items():
+        for entry in held:
+            start = entry[2].machine_start
+            by_start[start, "" if start else node_key].append(entry)
+    for together in by_start.values():
+        for entry in _rest_of_minimum(together):
+            billed[entry[2].node_key].append(entry)
+    return {node_key: sorted(held, key=_times) for node_key, held in billed.items()}
+
+
+def _times(held: _Held) -> Interval:
+    return held[:2]
+
+
+def _held(uses: list[NodeUse]) -> list[_Held]:
+    """When the node was held, in order and without overlaps."""
     held = sorted(
-        ((*interval, use) for use in uses for interval in merged(use.intervals)),
-        key=lambda entry: entry[:2],
+        ((*interval, use) for use in uses for interval in merged(use.intervals)), key=_times
     )
     for (_, end, use), (start, _, _) in pairwise(held):
         if start < end:
             raise ValueError(f"node {use.node_key}: two uses overlap at {start}")
-    return _with_minimum(held, minimum_seconds)
+    return held
 
 
-def _with_minimum(
-    held: list[tuple[datetime, datetime, NodeUse]], minimum_seconds: Mapping[str, int]
-) -> list[tuple[datetime, datetime, NodeUse]]:
-    """Each interval without a break is one start. A short one is extended to the minimum, or to the
-    node's next interval, so that no second is charged twice."""
-    billed = []
-    began: datetime | None = None
-    for index, (start, end, use) in enumerate(held):
-        began = start if began is None else began
-        following = held[index + 1][0] if index + 1 < len(held) else None
-        if following != end:
-            least = minimum_seconds.get(use.price_key.service, 0) if use.owns_machine else 0
-            end = max(end, began + timedelta(seconds=least))
-            end = min(end, following) if following else end
-            began = None
-        billed.append((start, end, use))
-    return billed
+def _rest_of_minimum(together: list[_Held]) -> Iterator[_Held]:
+    """The seconds of the provider's minimum in which nobody used the machine after its start, so
+    that no second is charged twice. Each follows the uses that ended before it."""
+    used = merged((start, end) for start, end, _ in together)
+    paid_until = used[0][0] + timedelta(seconds=max(_minimum_seconds(use) for *_, use in together))
+    following = [*(start for start, _ in used[1:]), paid_until]
+    for (_, end), start in zip(used, following, strict=True):
+        if end < paid_until:
+            ended = [each for each in together if each[1] == end]
+            last = [each for each in ended if each[0] < end] or ended[-1:]
+            yield from ((end, min(start, paid_until), use) for *_, use in last)
+
+
+def _minimum_seconds(use: NodeUse) -> int:
+    return providers.minimum_seconds().get(use.price_key.service, 0) if use.owns_machine else 0
 
 
 def merged(intervals: Iterable[Interval]) -> list[Interval]:
@@ -183,7 +208,7 @@ def merged(intervals: Iterable[Interval]) -> list[Interval]:
     return joined
 
 
-def _pieces(held: list[tuple[datetime, datetime, NodeUse]], book: PriceBook) -> list[_Piece]:
+def _pieces(held: list[_Held], book: PriceBook) -> list[_Piece]:
     return [
         _Piece(span, use.units * use.share)
         for start, end, use in held
@@ -205,17 +230,16 @@ def _parts(node_key: str, pieces: list[_Piece]) -> list[CostPart]:
     for piece in pieces:
         if piece.span.row is not None:
             days[piece.day].append((piece, piece.span.row))
-    parts, total, written = [], Fraction(0), Decimal("0E-9")
+    parts, total = [], Fraction(0)
     for day, priced in sorted(days.items()):
-        total += sum(piece.usd(row) for piece, row in priced)
-        rounded = rounded_usd(total)
-        parts.append(_part(node_key, day, priced, rounded - written))
-        written = rounded
+        charges = DayCharges(total, tuple(piece.charge(row) for piece, row in priced))
+        parts.append(_part(node_key, day, priced, charges))
+        total = charges.total_usd
     return parts
 
 
 def _part(
-    node_key: str, day: date, priced: list[tuple[_Piece, PriceRow]], usd: Decimal
+    node_key: str, day: date, priced: list[tuple[_Piece, PriceRow]], charges: DayCharges
 ) -> CostPart:
     rows = tuple(dict.fromkeys(row for _, row in priced))
     microseconds = sum(piece.microseconds for piece, _ in priced)
@@ -223,7 +247,7 @@ def _part(
         node_key=node_key,
         day=day,
         seconds=Decimal(microseconds).scaleb(-6),
-        usd=usd,
+        charges=charges,
         price_rows=rows,
         later_price=any(piece.span.later for piece, _ in priced),
         estimated=any(row.estimated for row in rows),
@@ -235,9 +259,10 @@ def shares_on_machine(uses: Iterable[NodeUse]) -> tuple[NodeUse, ...]:
 
     During that time each share is divided by the sum, so the machine is paid once. A use whose
     share changes is returned in several pieces with the same `node_key`, which must identify the
-    run as well.
+    run as well. A use of no length is returned as it is, because its machine was started.
     """
     given = [_checked(use) for use in uses]
+    instants = [use for use in given if all(start == end for start, end in use.intervals)]
     edges = sorted({time for use in given for interval in use.intervals for time in interval})
     held: dict[tuple[int, Fraction], list[Interval]] = defaultdict(list)
     for start, end in pairwise(edges):
@@ -245,10 +270,11 @@ def shares_on_machine(uses: Iterable[NodeUse]) -> tuple[NodeUse, ...]:
         total = sum(given[i].share for i in active)
         for i in active:
             held[i, given[i].share / max(total, Fraction(1))].append((start, end))
-    return tuple(
+    scaled = [
         replace(given[i], share=share, intervals=tuple(merged(intervals)))
         for (i, share), intervals in sorted(held.items())
-    )
+    ]
+    return (*scaled, *instants)
 
 
 def _holds(use: NodeUse, when: datetime) -> bool:

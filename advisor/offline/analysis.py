@@ -99,6 +99,7 @@ def _use(node: Node) -> NodeUse:
         share=machine.share(node.facts),
         owns_machine=node.facts.owns_machine,
         units=machine.units(node.facts),
+        machine_start=node.facts.machine_id,
     )
 
 

@@ -84,10 +84,63 @@ def test_the_minimum_is_a_provider_s_and_is_not_applied_to_sagemaker(given_secon
     assert cost.parts[0].seconds == Decimal(given_seconds)
 
 
-def test_each_start_has_its_minimum_but_no_second_is_charged_twice():
-    starts = tuple((NOON + seconds(at), NOON + seconds(at + 10)) for at in (0, 30, 300))
-    cost = cost_of_run([NodeUse("1", KEY, starts, owns_machine=True)], BOOK)
-    assert cost.parts[0].seconds == 30 + 60 + 60
+@pytest.mark.parametrize(
+    ("began_at", "billed_seconds"),
+    [
+        ((0, 30), 60),
+        ((0, 55), 65),
+        ((0, 30, 300), 70),
+        ((0, 50, 59), 69),
+    ],
+)
+def test_each_start_has_one_minimum_and_no_second_is_charged_twice(began_at, billed_seconds):
+    """Each time is 10 s long."""
+    held = tuple((NOON + seconds(at), NOON + seconds(at + 10)) for at in began_at)
+    cost = cost_of_run([NodeUse("1", KEY, held, owns_machine=True)], BOOK)
+    assert cost.parts[0].seconds == billed_seconds
+
+
+def _attempts(*began_at: float, **rest) -> list[NodeUse]:
+    """Nodes that used one machine for 10 s each."""
+    return [use(NOON + seconds(at), 10, f"{at}", owns_machine=True, **rest) for at in began_at]
+
+
+def test_two_attempts_on_a_machine_that_was_started_once_pay_one_minimum():
+    once = cost_of_run(_attempts(0, 30, machine_start="i-1"), BOOK)
+    assert [(p.node_key, p.seconds) for p in once.parts] == [("0", 30), ("30", 30)]
+    assert once.total_usd == cost_of_run([use(NOON, 60)], BOOK).total_usd
+    later = cost_of_run(_attempts(0, 300, machine_start="i-1"), BOOK)
+    assert [(p.node_key, p.seconds) for p in later.parts] == [("0", 60), ("300", 10)]
+
+
+def test_two_starts_pay_two_minimums():
+    one, other = _attempts(0, 300)
+    uses = [replace(one, machine_start="i-1 a"), replace(other, machine_start="i-1 b")]
+    assert sum(part.seconds for part in cost_of_run(uses, BOOK).parts) == 120
+
+
+def test_a_minimum_goes_on_after_the_last_of_uses_at_once():
+    """At the shares of those that ended last."""
+    long, short = use(NOON, 20, "a", share=HALF / 2), use(NOON + seconds(5), 5, "b", share=HALF)
+    owned = [replace(u, owns_machine=True, machine_start="i-1") for u in (long, short)]
+    assert [(p.node_key, p.seconds) for p in cost_of_run(owned, BOOK).parts] == [
+        ("a", 60),
+        ("b", 5),
+    ]
+
+
+def test_nodes_that_used_a_machine_for_no_time_pay_its_minimum_once():
+    nothing = [use(NOON, 0, n, owns_machine=True, machine_start="i-1") for n in ("1", "2")]
+    assert sum(p.seconds for p in cost_of_run(shares_on_machine(nothing), BOOK).parts) == 60
+    later = replace(nothing[0], intervals=((NOON + seconds(10),) * 2,))
+    after = [*_attempts(0, machine_start="i-1"), later]
+    assert sum(p.seconds for p in cost_of_run(shares_on_machine(after), BOOK).parts) == 60
+
+
+def test_an_owner_pays_the_minimum_of_a_machine_for_all_attempts():
+    owner, other = _attempts(0, 10, machine_start="i-1")
+    uses = [owner, replace(other, owns_machine=False)]
+    assert sum(part.seconds for part in cost_of_run(uses, BOOK).parts) == 60
 
 
 def test_it_splits_at_midnight_utc_and_at_the_end_of_a_month():
@@ -222,14 +275,22 @@ def test_merged_intervals_are_in_order_with_breaks_between_them_and_hold_the_sam
     assert sum((end - start for start, end in joined), seconds(0)) == _time_in(given_ones)
 
 
-@given(starts_and_ends, st.sampled_from([Fraction(1), HALF]))
-def test_each_start_is_billed_to_the_minimum_at_least_and_each_second_once(given_ones, share):
-    """A start is a time after a break. Its share may change on the way."""
+@given(starts_and_ends, st.sampled_from([Fraction(1), HALF]), st.sampled_from(["", "i-1"]))
+def test_a_start_is_billed_to_the_minimum_at_least_and_each_second_once(given_ones, share, start):
+    """Whichever nodes used the machine, and whether its share changed on the way."""
     uses = [
-        NodeUse("1", KEY, ((start, end),), share if number % 2 else Fraction(1), owns_machine=True)
-        for number, (start, end) in enumerate(_cut(given_ones))
+        NodeUse(
+            f"{number}" if start else "1",
+            KEY,
+            ((begin, end),),
+            share if number % 2 else Fraction(1),
+            owns_machine=True,
+            machine_start=start,
+        )
+        for number, (begin, end) in enumerate(_cut(given_ones))
     ]
-    billed = [(start, max(end, start + seconds(60))) for start, end in merged(given_ones)]
+    first = min(begin for begin, _ in given_ones)
+    billed = [*given_ones, (first, first + seconds(60))]
     cost = cost_of_run(uses, BOOK)
     assert sum(part.seconds for part in cost.parts) == Decimal(
         str(_time_in(billed).total_seconds())

@@ -14,6 +14,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from advisor.costing.charges import as_document
 from advisor.costing.cost import cost_of_run
 from advisor.pricing.book import PriceBook
 from tests.web import factories
@@ -50,7 +51,12 @@ def counted(run: Run, node: Node, prices: tuple[Price, ...]) -> Run:
     cost = cost_of_run([pricing.node_use(node)], PriceBook([plain(row) for row in prices]))
     for part in cost.parts:
         row = CostPart.objects.create(
-            run=run, node=node, day=part.day, microseconds=int(part.seconds * 10**6), usd=part.usd
+            run=run,
+            node=node,
+            day=part.day,
+            microseconds=int(part.seconds * 10**6),
+            usd=part.usd,
+            charges=as_document(part.day, part.charges),
         )
         row.prices.set([rows[used.id] for used in part.price_rows])
     run.cost_usd = cost.total_usd

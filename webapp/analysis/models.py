@@ -99,6 +99,8 @@ class CostPart(models.Model):
     day = models.DateField()
     microseconds = models.BigIntegerField()
     usd = UsdField()
+    charges = models.JSONField(null=True, blank=True)
+    """What each second cost, see `advisor.costing.charges`; null: written by an earlier version."""
     prices: models.ManyToManyField[Price, models.Model] = models.ManyToManyField(Price)
     is_later_price = models.BooleanField(default=False)
     is_estimated = models.BooleanField(default=False)

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.utils import timezone
 
+from advisor.costing.charges import as_document
 from advisor.costing.cost import CostPart as CostOfDay
 from rules.engine import Judgement as RuleJudgement
 from webapp.analysis import (
@@ -26,7 +27,7 @@ from webapp.runs import locks, progress
 from webapp.runs.models import Run
 
 ROWS_AT_ONCE = 500
-_COST_FIELDS = ["microseconds", "usd", "is_later_price", "is_estimated"]
+_COST_FIELDS = ["microseconds", "usd", "charges", "is_later_price", "is_estimated"]
 _JUDGEMENT_FIELDS = [
     field.name
     for field in Judgement._meta.concrete_fields
@@ -133,6 +134,7 @@ def _cost_row(run: Run, node_id: int, part: CostOfDay) -> CostPart:
         day=part.day,
         microseconds=int(part.seconds * 1_000_000),
         usd=part.usd,
+        charges=as_document(part.day, part.charges),
         is_later_price=part.later_price,
         is_estimated=part.estimated,
     )

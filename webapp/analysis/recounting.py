@@ -14,6 +14,7 @@ from decimal import Decimal
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef, QuerySet
 
+from advisor.costing.charges import as_document
 from advisor.costing.cost import NodeUse
 from advisor.store.room import TooLargeError
 from webapp.analysis import queue, sharing
@@ -48,7 +49,8 @@ def counted() -> QuerySet[Run]:
 
 
 def outdated(runs: Iterable[Run]) -> Iterator[Outdated]:
-    """The runs whose cost, or its part on any day, differs from a fresh count. Writes nothing."""
+    """The runs whose cost, its part on any day or what any second cost differs from a fresh count.
+    Writes nothing."""
     for run in runs:
         stored_usd = run.cost_usd
         try:
@@ -57,11 +59,15 @@ def outdated(runs: Iterable[Run]) -> Iterator[Outdated]:
             continue
         nodes = {node.key: node.pk for node in fresh.nodes}
         parts = {
-            (nodes[part.node_key], part.day): (int(part.seconds * 1_000_000), part.usd)
+            (nodes[part.node_key], part.day): (
+                int(part.seconds * 1_000_000),
+                part.usd,
+                as_document(part.day, part.charges),
+            )
             for part in fresh.cost.parts
         }
         rows = CostPart.objects.filter(run=run)
-        stored = {(row.node_id, row.day): (row.microseconds, row.usd) for row in rows}
+        stored = {(row.node_id, row.day): (row.microseconds, row.usd, row.charges) for row in rows}
         if (stored_usd, stored) != (fresh.cost.total_usd, parts):
             yield Outdated(run, stored_usd, fresh.cost.total_usd)
 

@@ -10,7 +10,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from rules.ledger import VERSION as LEDGER_VERSION
 from rules.registry import all_rules
 from webapp.analysis import queue
-from webapp.analysis.models import Judgement
+from webapp.analysis.models import CostPart, Judgement
 from webapp.runs.models import Run, began
 
 DAYS = 30
@@ -23,14 +23,16 @@ _OUTDATED_LEDGER = Q(summary__ledger_version__isnull=True) | Q(
 
 
 def want_outdated(now: datetime) -> int:
-    """Queue the newest runs whose ledger or verdicts have an earlier version. Returns their
-    number."""
+    """Queue the newest runs whose ledger or verdicts have an earlier version, or whose costs were
+    written without what each second cost. Returns their number."""
     since = now - timedelta(days=DAYS)
     finished = Run.objects.present().filter(
         raw_deleted_at=None, analysis__is_final=True, analysis__error=""
     )
     recent = finished.alias(began=began()).filter(began__gte=since)
-    outdated = recent.filter(Exists(_outdated_judgements()) | _OUTDATED_LEDGER)
+    outdated = recent.filter(
+        Exists(_outdated_judgements()) | Exists(_without_charges()) | _OUTDATED_LEDGER
+    )
     with transaction.atomic():
         runs = list(outdated.newest_first()[:AT_ONCE])
         for run in runs:
@@ -44,3 +46,8 @@ def _outdated_judgements() -> QuerySet[Judgement]:
     for rule in all_rules().values():
         earlier |= Q(rule=rule.id, rule_version__lt=rule.version)
     return Judgement.objects.filter(earlier, run=OuterRef("pk"))
+
+
+def _without_charges() -> QuerySet[CostPart]:
+    """Of the outer query's run."""
+    return CostPart.objects.filter(run=OuterRef("pk"), charges__isnull=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -22,12 +23,30 @@ def uses(run: Run, nodes: Sequence[Node]) -> list[NodeUse]:
     for node in [*nodes, *neighbours(run, nodes)]:
         on_machine[node.machine_id].append(node)
     own = {str(node.pk): node.key for node in nodes}
+    starts = _machine_starts(nodes)
     held_by_run: list[NodeUse] = []
     for together in on_machine.values():
         held = [replace(pricing.node_use(node), node_key=str(node.pk)) for node in together]
         scaled = shares_on_machine(held) if len(held) > 1 else held
-        held_by_run += [replace(u, node_key=own[u.node_key]) for u in scaled if u.node_key in own]
+        held_by_run += [
+            replace(use, node_key=own[use.node_key], machine_start=starts[use.node_key])
+            for use in scaled
+            if use.node_key in own
+        ]
     return held_by_run
+
+
+def _machine_starts(nodes: Sequence[Node]) -> dict[str, str]:
+    """Node's id -> one start of its machine. Attempts of a run use the same start of a machine,
+    unless its cloud reports another. A node whose start is unknown used the machine's first."""
+    first: dict[str, datetime] = {}
+    for node in nodes:
+        if started_at := node.instance_started_at:
+            first[node.machine_id] = min(first.get(node.machine_id, started_at), started_at)
+    return {
+        str(node.pk): f"{node.machine_id} {node.instance_started_at or first.get(node.machine_id)}"
+        for node in nodes
+    }
 
 
 def count_again(runs: QuerySet[Run], **_: Any) -> None:

@@ -1,36 +1,28 @@
 """Spend between two moments, by job, owner and tags: exact sums in nano-USD.
 
 Costs are kept per node and UTC day, but months can begin at any time of a UTC day. The database
-sums the whole days. The few costs of the first and last day are split at that moment.
+sums the whole days. The few costs of the first and last day are split at that moment, each second
+at what it cost.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
 from django.db.models import Count, Q, QuerySet, Sum
 
-from advisor.costing.apportion import usd_before
-from advisor.costing.cost import Interval
 from webapp.accounts.models import Workspace
-from webapp.analysis.models import CostPart
-from webapp.prices.book import plain
 from webapp.runs.models import Job, Run
 from webapp.runs.scope import runs_of
 from webapp.spend.scope import priced_parts_of
+from webapp.spend.splitting import DAY, between, cut_days, midnight
 
-_DAY = timedelta(days=1)
 GROUP = ("job_id", "owner", "tags")
-_CUT = (
-    *("day", "usd", "node", "run", "run__owner", "run__tags", "run__job"),
-    *("run__job__name", "run__job__owner", "run__job__tags"),
-)
-"""The columns that are read, because a run's row is wide."""
 
 
 @dataclass
@@ -125,30 +117,7 @@ def whole_days(start: datetime, end: datetime) -> Q:
 
 def _first_whole_day(start: datetime) -> date:
     day = start.astimezone(UTC).date()
-    return day if _midnight(day) == start else day + _DAY
-
-
-def cut_days(parts: QuerySet[CostPart], *moments: datetime) -> Iterator[CostPart]:
-    """The costs of the UTC days that contain these moments."""
-    days = {moment.astimezone(UTC).date() for moment in moments if not _is_midnight(moment)}
-    cut = parts.filter(day__in=days).select_related("run__job", "node").only(*_CUT)
-    return iter(cut.prefetch_related("node__sessions", "prices"))
-
-
-def between(part: CostPart, start: datetime, end: datetime) -> Decimal:
-    """The part of a day's cost that belongs to the span."""
-    day_start = _midnight(part.day)
-    prices = [plain(row) for row in part.prices.all()]
-    held = list(_held(part, day_start, day_start + _DAY))
-    before = [usd_before(part.usd, held, prices, moment) for moment in (start, end)]
-    return before[1] - before[0]
-
-
-def _held(part: CostPart, start: datetime, end: datetime) -> Iterator[Interval]:
-    for session in part.node.sessions.all():
-        began, ended = session.interval
-        if began < end and ended > start:
-            yield max(began, start), min(ended, end)
+    return day if midnight(day) == start else day + DAY
 
 
 def _runs(runs: QuerySet[Run], start: datetime, end: datetime) -> Iterable[dict[str, Any]]:
@@ -181,11 +150,3 @@ def _group_of(run: Run) -> dict[str, Any]:
 
 def _add(spend: Spend, usd: Decimal) -> None:
     spend.usd = usd if spend.usd is None else spend.usd + usd
-
-
-def _is_midnight(moment: datetime) -> bool:
-    return moment == _midnight(moment.astimezone(UTC).date())
-
-
-def _midnight(day: date) -> datetime:
-    return datetime.combine(day, time(), UTC)

@@ -14,7 +14,8 @@ from webapp.accounts.models import Workspace
 from webapp.runs.scope import runs_of
 from webapp.spend.months import Month
 from webapp.spend.scope import priced_parts_of
-from webapp.spend.sums import Spend, between, cut_days, whole_days
+from webapp.spend.splitting import between, cut_days
+from webapp.spend.sums import Spend, whole_days
 
 
 def by_month(workspace: Workspace, months: Sequence[Month]) -> list[Spend]:
@@ -35,7 +36,7 @@ def _usd(workspace: Workspace, months: Sequence[Month]) -> Iterator[tuple[date, 
     """First day of a month -> its cost; no entry: no run has a price."""
     parts = priced_parts_of(workspace)
     edges = [month.start for month in months] + [months[0].end]
-    cut = list(cut_days(parts, *edges))
+    cut = cut_days(parts, *edges)
     whole = parts.filter(whole_days(months[-1].start, months[0].end)).order_by().values("day")
     days = whole.exclude(day__in={part.day for part in cut}).annotate(sum_usd=Sum("usd"))
     usd_by_month: defaultdict[date, list[Decimal]] = defaultdict(list)

@@ -24,5 +24,6 @@ class CostLine:
 
 def cost_lines(run: Run) -> list[CostLine]:
     """The lines add up to the run's cost exactly."""
-    parts = CostPart.objects.filter(run=run).select_related("node").prefetch_related("prices")
+    parts = CostPart.objects.filter(run=run).defer("charges").select_related("node")
+    parts = parts.prefetch_related("prices")
     return [CostLine(part, list(part.prices.all())) for part in parts]

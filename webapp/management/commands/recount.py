@@ -33,8 +33,7 @@ class Command(BaseCommand):
                 f"Left out: {counted(left_out, 'run')} whose analysis is due or failed."
             )
         for each in recounting.outdated(runs.iterator(chunk_size=200)):
-            words = f"{_words(each.stored_usd)}, a fresh count gives {_words(each.fresh_usd)}"
-            self.stdout.write(f"{each.run.pk}  {each.run}: {words}")
+            self.stdout.write(f"{each.run.pk}  {each.run}: {_words(each)}")
             wrong.append(each.run.pk)
         if not wrong:
             self.stdout.write(f"{counted(checked, 'run')}: all costs equal a fresh count.")
@@ -48,5 +47,11 @@ class Command(BaseCommand):
         self.stdout.write(f"{len(wrong)} of {checked} runs were counted again.")
 
 
-def _words(usd: Decimal | None) -> str:
+def _words(found: recounting.Outdated) -> str:
+    if found.stored_usd == found.fresh_usd:
+        return f"{_amount(found.stored_usd)}, a fresh count splits it by time differently"
+    return f"{_amount(found.stored_usd)}, a fresh count gives {_amount(found.fresh_usd)}"
+
+
+def _amount(usd: Decimal | None) -> str:
     return "no price" if usd is None else f"${usd:f}"
