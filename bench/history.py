@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from fractions import Fraction
 from uuid import uuid4
 
 from bench.figures import note
@@ -113,6 +114,7 @@ def _make_runs(job, count: int) -> list:  # type: ignore[no-untyped-def, type-ar
             day=run.started_at.date(),
             usd=run.cost_usd,
             microseconds=1800 * 10**6,
+            charges=_charges(run),
         )
         for node, run in zip(nodes, runs, strict=True)
     ]
@@ -190,6 +192,13 @@ def _session(node, run):  # type: ignore[no-untyped-def]
         id=uuid4(), node=node, boot_id="b", started_at=run.started_at, last_ms=half_an_hour,
         ended_ms=half_an_hour,
     )  # fmt: skip
+
+
+def _charges(run):  # type: ignore[no-untyped-def]
+    from advisor.costing.charges import Charge, DayCharges, as_document
+
+    charge = Charge(run.started_at, run.ended_at, Fraction(run.cost_usd) * 2)
+    return as_document(run.started_at.date(), DayCharges(Fraction(0), (charge,)))
 
 
 def _measured(history: _History) -> Iterator[str]:

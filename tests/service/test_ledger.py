@@ -154,6 +154,15 @@ def test_a_judgement_by_an_earlier_version_of_its_rule_is_renewed_too(agent):
     assert run.judgements.get(rule="low_gpu_utilization").rule_version == rule.rule_version
 
 
+def test_costs_without_what_each_second_cost_are_renewed_too(agent):
+    run = _finish(agent)
+    run.cost_parts.update(charges=None)
+    assert renewal.want_outdated(timezone.now()) == 1
+    evaluate(str(run.pk))
+    assert not run.cost_parts.filter(charges__isnull=True).exists()
+    assert renewal.want_outdated(timezone.now()) == 0
+
+
 def test_without_samples_or_after_a_month_nothing_is_renewed(agent):
     run = _finish(agent)
     _make_earlier(run)

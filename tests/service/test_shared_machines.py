@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from decimal import Decimal
 from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
+from trimtab.wire import NodeFacts
 
 from tests.service.uploads import FakeAgent
+from webapp.accounts.models import Token, Workspace
 from webapp.analysis import evaluation, outcome_rows, queue
 from webapp.analysis.models import Analysis, CostPart
 from webapp.analysis.tasks import evaluate, recount
@@ -27,6 +31,82 @@ def cost_usd(agent: FakeAgent) -> Decimal:
     cost = Run.objects.get(pk=agent.run_id).cost_usd
     assert cost is not None
     return cost
+
+
+NS = 10**9
+OWNED = NodeFacts(
+    machine_id="machine-1",
+    provider="aws",
+    service="ec2",
+    region="us-east-1",
+    instance_type="c5.large",
+    vcpus=2,
+    effective_cpus=2.0,
+    owns_machine=True,
+)
+
+
+def charged_seconds(agent: FakeAgent, *began_at: int, started: tuple[int, ...] = ()) -> float:
+    """Of an attempt of 10 s at each second, on one machine that was `started` then (0: unknown)."""
+    for number, second in enumerate(began_at):
+        at = agent.started_at_ns + second * NS
+        attempt = FakeAgent(
+            agent.client, agent.token, run_id=agent.run_id, attempt=number, started_at_ns=at
+        )
+        known = started[number] if started else 0
+        facts = replace(OWNED, instance_started_at_ns=known * NS)
+        assert attempt.declare(node=facts).status_code == 200
+        assert attempt.put(attempt.segment(0, last=True)).status_code == 200
+    evaluate(str(agent.run_id))
+    return sum(p.microseconds for p in CostPart.objects.filter(run_id=agent.run_id)) / 10**6
+
+
+@pytest.mark.parametrize(
+    ("began_at", "started", "seconds"),
+    [
+        ((0,), (), 60),
+        ((0, 30), (), 60),
+        ((0, 300), (), 70),
+        ((0, 300), (1_000, 1_000), 70),
+        ((0, 300), (1_000, 0), 70),
+        ((0, 300), (0, 1_000), 70),
+        ((0, 300), (1_000, 2_000), 120),
+        ((0, 300, 600), (1_000, 2_000, 0), 130),
+    ],
+)
+def test_attempts_on_an_owned_machine_pay_one_minimum_for_each_start(
+    agent: FakeAgent, began_at: tuple[int, ...], started: tuple[int, ...], seconds: float
+) -> None:
+    assert charged_seconds(agent, *began_at, started=started) == seconds
+
+
+@pytest.mark.parametrize(
+    ("zone", "began_at", "january"),
+    [
+        ("Europe/Berlin", datetime(2026, 1, 31, 22, 59, 45, tzinfo=UTC), 15),
+        ("Europe/Berlin", datetime(2026, 1, 31, 22, 59, 55, tzinfo=UTC), 5),
+        ("Pacific/Auckland", datetime(2026, 1, 31, 10, 59, 30, tzinfo=UTC), 30),
+        ("Asia/Kolkata", datetime(2026, 1, 31, 18, 29, 1, tzinfo=UTC), 59),
+        # The minimum ends on the next UTC day, on which no session was.
+        ("America/New_York", datetime(2026, 1, 31, 23, 59, 30, tzinfo=UTC), 60),
+        ("UTC", datetime(2026, 1, 31, 23, 59, 20, tzinfo=UTC), 40),
+    ],
+)
+def test_the_seconds_of_a_minimum_are_paid_in_the_month_in_which_they_fall(
+    agent: FakeAgent, workspace: Workspace, zone: str, began_at: datetime, january: int
+) -> None:
+    """The run is 10 s long."""
+    Workspace.objects.filter(pk=workspace.pk).update(time_zone=zone)
+    agent.started_at_ns = int(began_at.timestamp()) * NS
+    assert charged_seconds(agent, 0) == 60
+    read = {"Authorization": f"Bearer {Token.make(workspace, 'script', [Token.READ])[1]}"}
+    spent = []
+    for month in ("2026-01", "2026-02"):
+        answer = agent.client.get("/api/v1/spend", {"month": month}, headers=read).json()
+        spent.append(Decimal(answer["total"]["usd"] or 0))
+    whole = cost_usd(agent)
+    assert sum(spent) == whole
+    assert abs(spent[0] - whole * january / 60) < Decimal("1e-9")
 
 
 def is_due(agent: FakeAgent) -> bool:

@@ -33,12 +33,18 @@ MONTHS = ("2026-10", "2026-11")
 
 
 def held(
-    job: Job, start: datetime, seconds: float, *prices: Price, key: str = "c5.large", **more: Any
+    job: Job,
+    start: datetime,
+    seconds: float,
+    *prices: Price,
+    key: str = "c5.large",
+    owns_machine: bool = False,
+    **more: Any,
 ) -> Run:
     """A run that held one machine from `start` on, with its cost by day as its analysis counts
     it."""
     run = factories.run(job, cost=None, seconds=seconds, started_at=start, **more)
-    node = factories.node(run, instance_type=key)
+    node = factories.node(run, instance_type=key, owns_machine=owns_machine)
     length = round(seconds * 1000)
     Session.objects.create(
         id=uuid4(), node=node, boot_id="b", started_at=start, last_ms=length, ended_ms=length
@@ -201,6 +207,20 @@ def test_the_months_of_a_run_sum_to_its_cost_wherever_they_are_cut(owner, job):
         both = [sum(s.usd or 0 for s in spends(owner.workspace, *side)) for side in sides]
         assert sum(both) == run.cost_usd
         assert all(both)
+
+
+@pytest.mark.parametrize("seconds", [0, 25, 86_400])
+def test_costs_of_an_earlier_version_are_split_by_time_and_sum_to_the_cost(owner, job, seconds):
+    """They don't say what each second cost. A minimum may be all there is on a day."""
+    run = held(job, utc(2026, 10, 31, 23, 59, 30), seconds, owns_machine=True)
+    CostPart.objects.update(charges=None)
+    day = CostPart.objects.latest("day").day
+    midnight = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    for cut in (midnight - timedelta(hours=2), midnight + timedelta(seconds=10)):
+        sides = [(utc(2026, 10, 1), cut), (cut, utc(2026, 12, 1))]
+        both = [sum(s.usd or 0 for s in spends(owner.workspace, *side)) for side in sides]
+        assert sum(both) == run.cost_usd
+    assert all(both)
 
 
 def test_the_last_months_are_one_line_each_from_the_first_run_on(owner, job):

@@ -44,7 +44,7 @@ class Target:
 TARGETS = (
     Target("ledger", ("rules/ledger.py",), LEDGER_TESTS),
     Target("labels", ("rules/labels.py",), LEDGER_TESTS),
-    Target("costing", ("advisor/costing/*.py",), COSTING_TESTS, ("tests/money/test_sums.py",)),
+    Target("costing", ("advisor/costing/*.py",), COSTING_TESTS, ("tests/money/test_months.py",)),
     Target(
         "attribution",
         ("advisor/comparison/attribution.py",),
