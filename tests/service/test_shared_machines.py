@@ -200,3 +200,15 @@ def test_the_command_proves_that_all_costs_equal_a_fresh_count(
     assert cost_usd(agent) == counted
     call_command("recount", "--check", stdout=said)
     assert "Left out: 1 run whose analysis" in said.getvalue(), "its recommendations are due"
+
+
+def test_the_command_finds_a_cost_that_is_split_at_another_second(
+    agent: FakeAgent, counted: Decimal
+) -> None:
+    part = CostPart.objects.get(run_id=agent.run_id)
+    part.charges["charges"][0][0] -= 1
+    part.save()
+    said = StringIO()
+    with pytest.raises(CommandError, match="1 of 2 runs"):
+        call_command("recount", "--check", stdout=said)
+    assert f"${counted}, a fresh count splits it by time differently" in said.getvalue()
