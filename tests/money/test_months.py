@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from random import Random
@@ -30,8 +30,12 @@ EVERYDAY, ALL = 80, 3_000
 
 
 def months(zone: str) -> list[Month]:
-    """From before the earliest run to after the latest."""
-    return [Month(YEAR - 1, 12, ZoneInfo(zone)).shifted(n) for n in range(15)]
+    """From before the earliest run to after the latest. Each begins at midnight there."""
+    found = [Month(YEAR - 1, 12, ZoneInfo(zone)).shifted(n) for n in range(15)]
+    for month in found:
+        local = month.start.astimezone(ZoneInfo(zone))
+        assert (local.day, local.time()) == (1, time())
+    return found
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ def person(workspace: Workspace) -> Client:
     return client
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(60)
 @pytest.mark.parametrize("seed", range(200))
 def test_nothing_is_left_to_count_again_after_a_schedule(
     seed: int, token: str, person: Client
