@@ -71,7 +71,7 @@ def charged_seconds(agent: FakeAgent, *began_at: int, started: tuple[int, ...] =
         ((0, 300), (1_000, 0), 70),
         ((0, 300), (0, 1_000), 70),
         ((0, 300), (1_000, 2_000), 120),
-        ((0, 300, 600), (1_000, 2_000, 0), 130),
+        ((0, 300, 320), (1_000, 2_000, 0), 130),
     ],
 )
 def test_attempts_on_an_owned_machine_pay_one_minimum_for_each_start(
