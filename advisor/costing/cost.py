@@ -155,7 +155,7 @@ def _billed(by_node: Mapping[str, list[NodeUse]]) -> dict[str, list[_Held]]:
     """Node -> when it was held or paid for, in order and without overlaps."""
     billed = {node_key: _held(uses) for node_key, uses in by_node.items()}
     by_start: dict[tuple[str, str], list[_Held]] = defaultdict(list)
-    for node_key, held in billed.items():
+    for node_key, held in sorted(billed.items()):
         for entry in held:
             start = entry[2].machine_start
             by_start[start, "" if start else node_key].append(entry)
