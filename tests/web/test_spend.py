@@ -220,7 +220,8 @@ def test_costs_of_an_earlier_version_are_split_by_time_and_sum_to_the_cost(owner
         sides = [(utc(2026, 10, 1), cut), (cut, utc(2026, 12, 1))]
         both = [sum(s.usd or 0 for s in spends(owner.workspace, *side)) for side in sides]
         assert sum(both) == run.cost_usd
-    assert all(both)
+        assert bool(both[0]) == (cut > run.started_at)
+        assert both[1]
 
 
 def test_the_last_months_are_one_line_each_from_the_first_run_on(owner, job):
