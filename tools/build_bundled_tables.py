@@ -20,6 +20,7 @@ from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 OUT = Path(__file__).resolve().parent.parent / "advisor" / "pricing" / "tables"
 REGIONS = ("us-east-1", "us-west-2", "eu-west-1", "ap-northeast-1")
@@ -37,6 +38,7 @@ SPOT_SOURCES = ("skypilot-catalog", "LeanerCloud")
 PRICE_COLUMNS = (
     "provider", "service", "region", "instance_type", "purchase_option",
     "usd_per_hour", "valid_from", "valid_to", "last_seen", "estimated", "source",
+    "sources", "note",
 )  # fmt: skip
 HARDWARE_COLUMNS = (
     "instance_type", "vcpus", "physical_cores", "memory_gib", "arch", "cpu_vendor", "clock_ghz",
@@ -71,6 +73,8 @@ class Observation:
     last: date
     source: str
     estimated: bool = False
+    others: frozenset[str] = frozenset()
+    """Sources that saw the same price."""
 
 
 Subject = tuple[str, str, str, str]
@@ -86,6 +90,8 @@ def main() -> None:
     types = {row["instance_type"] for row in instances}
     seen = _observations(arguments.facts, instances, types)
     prices = [row for subject in sorted(seen) for row in _price_rows(subject, seen[subject])]
+    _end_with_ec2(prices)
+    _say_what_confirms(prices)
     aws = arguments.out / "aws"
     _write(aws / "prices.csv", PRICE_COLUMNS, prices)
     _write(aws / "hardware.csv", HARDWARE_COLUMNS, _hardware_rows(instances))
@@ -152,7 +158,7 @@ def _source_of_sagemaker(text: str) -> str:
     return re.sub(r" \([a-z]+ \d+\)$", "", text) + ", list price of training"
 
 
-def _price_rows(subject: Subject, observations: list[Observation]) -> list[dict[str, object]]:
+def _price_rows(subject: Subject, observations: list[Observation]) -> list[dict[str, Any]]:
     firm = [o for o in observations if not o.estimated] or observations
     periods = _periods(firm)
     clash = next((pair for pair in pairwise(periods) if pair[1].first <= pair[0].last), None)
@@ -173,7 +179,8 @@ def _periods(observations: list[Observation]) -> list[Observation]:
         if at is None:
             periods.append(seen)
         else:
-            periods[at] = replace(periods[at], last=max(periods[at].last, seen.last))
+            last, others = max(periods[at].last, seen.last), periods[at].others | {seen.source}
+            periods[at] = replace(periods[at], last=last, others=others)
     return periods
 
 
@@ -189,7 +196,7 @@ def _announced(subject: Subject, before: Observation, after: Observation) -> Obs
     return replace(after, first=day, source=f"{after.source}; {words}")
 
 
-def _price_row(subject: Subject, period: Observation, end: date | None) -> dict[str, object]:
+def _price_row(subject: Subject, period: Observation, end: date | None) -> dict[str, Any]:
     service, region, instance_type, purchase_option = subject
     return {
         "provider": "aws",
@@ -203,7 +210,46 @@ def _price_row(subject: Subject, period: Observation, end: date | None) -> dict[
         "last_seen": period.last,
         "estimated": int(period.estimated),
         "source": period.source[:SOURCE_CHARS],
+        "sources": len(period.others | {period.source}),
+        "note": "",
     }
+
+
+def _say_what_confirms(prices: list[dict[str, Any]]) -> None:
+    for option in ("on_demand", "spot"):
+        rows = [row for row in prices if row["purchase_option"] == option]
+        twice = sum(row["sources"] > 1 for row in rows)
+        ended = sum(row["note"].startswith("ended") for row in rows)
+        sys.stderr.write(
+            f"{option}: {len(rows)} rows, {twice} seen by several sources, "
+            f"{len(rows) - twice} by one, {ended} ended by another source\n"
+        )
+
+
+def _end_with_ec2(prices: list[dict[str, Any]]) -> None:
+    """A training price ends when EC2's price of the machine changes after its last confirmation.
+
+    SageMaker's prices follow EC2's (the cut of June 2025 was announced for both), and no later
+    training price was found.
+    """
+    changes: dict[tuple[str, str], list[tuple[dict[str, Any], dict[str, Any]]]] = defaultdict(list)
+    listed = [row for row in prices if row["purchase_option"] == "on_demand"]
+    for old, new in pairwise(row for row in listed if row["service"] == "ec2"):
+        if _place(old) == _place(new):
+            changes[_place(new)].append((old, new))
+    for row in listed:
+        later = [pair for pair in changes[_place(row)] if pair[1]["valid_from"] > row["last_seen"]]
+        if row["service"] == "sagemaker_training" and not row["valid_to"] and later:
+            old, new = later[0]
+            row["valid_to"] = new["valid_from"]
+            row["note"] = (
+                f"ended: EC2's price of this machine changed from ${old['usd_per_hour']} to "
+                f"${new['usd_per_hour']} on {new['valid_from']}"
+            )
+
+
+def _place(row: dict[str, Any]) -> tuple[str, str]:
+    return row["region"], row["instance_type"].removeprefix("ml.")
 
 
 def _hardware_rows(instances: list[dict[str, str]]) -> list[dict[str, object]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -37,7 +37,8 @@ class PriceBook:
     price, bundled list price. Within each, a row that names the type, the region or the zone
     overrides a row for any; then the latest `valid_from` counts.
 
-    If no price is known, the provider may estimate one: SageMaker's from EC2's.
+    If no price is known, or the last one has ended, the provider may estimate one: SageMaker's from
+    EC2's.
     """
 
     def __init__(self, rows: Iterable[PriceRow], discounts: Iterable[Discount] = ()) -> None:
@@ -105,7 +106,8 @@ class PriceBook:
 
     def _rows_of(self, key: PriceKey) -> list[PriceRow]:
         if key not in self._found:
-            known = list(self._known(key)) or list(self._estimated(key))
+            known = list(self._known(key))
+            known += self._estimated_after(key, known)
             self._found[key] = [*known, *discounted(known, self._discounts)]
         return self._found[key]
 
@@ -116,6 +118,16 @@ class PriceBook:
         ):
             wider = replace(key, instance_type=type_, region=region, zone=zone)
             yield from self._rows.get(wider, ())
+
+    def _estimated_after(self, key: PriceKey, known: Sequence[PriceRow]) -> Iterator[PriceRow]:
+        """The estimates for the time after the last known price; all of them if none is known."""
+        ends = [row.valid_to for row in known if row.valid_to is not None]
+        if len(ends) < len(known):
+            return
+        for row in self._estimated(key):
+            start = max([row.valid_from, *ends])
+            if row.valid_to is None or start < row.valid_to:
+                yield replace(row, valid_from=start)
 
     def _estimated(self, key: PriceKey) -> Iterator[PriceRow]:
         seller = provider(key.provider)

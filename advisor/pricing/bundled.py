@@ -43,6 +43,7 @@ def _row(line: dict[str, str]) -> PriceRow:
         precedence=BUNDLED,
         estimated=line["estimated"] == "1",
         seen_at=_midnight(line["last_seen"]),
+        note=line.get("note") or "",
     )
 
 

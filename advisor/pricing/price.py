@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-BUNDLED, REFRESHED = 0, 10
+BUNDLED, CATALOGUE, REFRESHED = 0, 5, 10
+"""Precedence of list prices: bundled with this version, read from the public catalogue, read from
+the provider itself."""
 FLAT_DISCOUNT, FAMILY_DISCOUNT = 20, 40
 """Added to the precedence of a discounted list price."""
 OWN_RATE = 100
@@ -50,6 +52,8 @@ class PriceRow:
     """Its database row, so that a cost can refer to it."""
     seen_at: datetime | None = None
     """When its source last confirmed it; None: not known, or an own rate."""
+    note: str = ""
+    """Why it ends, or what another source says: "contradicted by SOURCE on DATE: $X"."""
 
     def holds_at(self, when: datetime) -> bool:
         return self.valid_from <= when and (self.valid_to is None or when < self.valid_to)

@@ -115,6 +115,32 @@ def test_a_known_sagemaker_price_is_never_replaced_by_an_estimate():
 
 
 @pytest.mark.parametrize(
+    ("name", "before", "ec2_after"),
+    [("p5.48xlarge", "113.068", "55.04"), ("p4d.24xlarge", "37.688", "21.957642")],
+)
+def test_a_training_price_from_before_a_cut_ends_with_it_and_an_estimate_follows(
+    name, before, ec2_after
+):
+    book = PriceBook(bundled_prices())
+    training = PriceKey("aws", "sagemaker_training", "us-east-1", f"ml.{name}")
+    assert usd(book, datetime(2025, 5, 31, 23, 59, tzinfo=UTC), training) == Decimal(before)
+    priced = book.price_at(training, datetime(2025, 6, 1, tzinfo=UTC))
+    assert priced is not None
+    assert priced.row.usd_per_hour == Decimal(ec2_after) * Decimal("1.15")
+    assert (priced.row.estimated, priced.later) == (True, False)
+    spans = book.spans(
+        training, datetime(2025, 5, 31, tzinfo=UTC), datetime(2025, 6, 2, tzinfo=UTC)
+    )
+    assert [span.end - span.start for span in spans] == [DAY, DAY]
+
+
+def test_a_price_that_ended_says_why():
+    ended = [row for row in bundled_prices() if row.note]
+    assert {row.key.instance_type for row in ended} == {"ml.p4d.24xlarge", "ml.p5.48xlarge"}
+    assert all(row.note.startswith("ended: EC2's price") and row.valid_to for row in ended)
+
+
+@pytest.mark.parametrize(
     ("name", "factor"), [("g5.xlarge", "1.4"), ("g5.16xlarge", "1.25"), ("m7i.large", "1.2")]
 )
 def test_the_types_own_ratio_goes_before_its_familys_and_that_before_its_class(name, factor):

@@ -7,16 +7,21 @@ class AnalysisConfig(AppConfig):
 
     def ready(self) -> None:
         from webapp.analysis import compaction, queue
-        from webapp.analysis.repricing import price_again, price_what_had_no_price
+        from webapp.analysis.repricing import (
+            price_again,
+            price_what_had_no_price,
+            price_what_has_ended,
+        )
         from webapp.analysis.sharing import count_again
         from webapp.analysis.verdicts import judge_again
         from webapp.background.kinds import register
-        from webapp.prices.signals import rates_changed
+        from webapp.prices.signals import prices_ended, rates_changed
         from webapp.runs.signals import history_changed, machine_corrected, runs_came_or_went
 
         register(queue.KIND)
         register(compaction.KIND)
         rates_changed.connect(price_what_had_no_price)
+        prices_ended.connect(price_what_has_ended)
         history_changed.connect(judge_again)
         machine_corrected.connect(price_again)
         runs_came_or_went.connect(count_again)

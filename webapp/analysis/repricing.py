@@ -1,11 +1,14 @@
-"""Prices runs again after their workspace's rates or their machines were changed."""
+"""Prices runs again after their workspace's rates, their machines or list prices changed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import UTC
 from typing import Any
 
 from webapp.accounts.models import Workspace
 from webapp.analysis import evaluation, outcome_rows, queue
+from webapp.prices.models import Price
 from webapp.runs.models import Run
 
 
@@ -14,6 +17,17 @@ def price_what_had_no_price(workspace: Workspace, **_: Any) -> None:
     unpriced = Run.objects.filter(workspace=workspace, cost_usd=None, started_at__isnull=False)
     for run in unpriced:
         queue.want(run)
+
+
+def price_what_has_ended(rows: Iterable[Price], **_: Any) -> None:
+    """Queue the runs with a cost at one of these prices for a time after its end. A run that ended
+    before keeps its price."""
+    for row in rows:
+        if row.valid_to is not None:
+            last_day = row.valid_to.astimezone(UTC).date()
+            runs = Run.objects.filter(cost_parts__prices=row, cost_parts__day__gte=last_day)
+            for run in runs.filter(started_at__isnull=False).distinct():
+                queue.want(run)
 
 
 def price_again(run: Run, **_: Any) -> None:

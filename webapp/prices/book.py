@@ -44,6 +44,7 @@ def plain(row: Price) -> PriceRow:
         estimated=row.estimated,
         id=row.pk,
         seen_at=row.seen_at,
+        note=row.note,
     )
 
 
@@ -61,6 +62,7 @@ _SAME_NAME = (
     "precedence",
     "estimated",
     "seen_at",
+    "note",
 )
 
 

@@ -43,6 +43,8 @@ class Price(models.Model):
     estimated = models.BooleanField(default=False)
     seen_at = models.DateTimeField(null=True, blank=True)
     """When the source last confirmed it. None: an own rate."""
+    note = models.CharField(max_length=300, blank=True)
+    """Why it ends, or which source contradicts it."""
 
     class Meta:
         # Two, since NULLs are distinct in an SQLite index.

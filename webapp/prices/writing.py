@@ -15,6 +15,7 @@ from advisor.pricing.price import REFRESHED, PriceKey, PriceRow
 from advisor.pricing.providers.provider import Offer, SpotPrice
 from webapp.prices.book import columns
 from webapp.prices.models import Machine, Price
+from webapp.prices.signals import prices_ended
 
 _BATCH = 500
 
@@ -34,6 +35,7 @@ def write_offers(offers: Sequence[Offer], now: datetime) -> int:
                 row.valid_to = start
     Price.objects.bulk_update(known.values(), ["seen_at", "valid_to"], batch_size=_BATCH)
     Price.objects.bulk_create(new, batch_size=_BATCH)
+    prices_ended.send(sender=Price, rows=[row for row in known.values() if row.valid_to])
     return len(new)
 
 
