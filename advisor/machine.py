@@ -52,13 +52,22 @@ def _priced_as(node: NodeFacts) -> tuple[str, str, str]:
     if node.instance_type:
         seller = node.provider or DEFAULT
         service = node.service or provider(seller).service_of(node.instance_type)
-        return seller, service, node.instance_type
+        return seller, service, _with_gpus(node, seller)
     owner = node.provider or ON_PREMISES.name
     if node.gpus:
         gpu = node.gpus[0]
         known = gpu_model(gpu.model, gpu.memory_bytes)
         return owner, node.service or GPU_HOUR, known.key if known else gpu.model
     return owner, node.service or MACHINE, ""
+
+
+def _with_gpus(node: NodeFacts, seller: str) -> str:
+    if not node.gpus:
+        return node.instance_type
+    gpu = node.gpus[0]
+    known = gpu_model(gpu.model, gpu.memory_bytes)
+    name = known.key if known else gpu.model
+    return provider(seller).priced_as(node.instance_type, len(node.gpus), name)
 
 
 def share(node: NodeFacts) -> Fraction:

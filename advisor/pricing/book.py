@@ -12,6 +12,7 @@ from itertools import pairwise, product
 from advisor.pricing.discounts import Discount, discounted
 from advisor.pricing.price import OWN_RATE, PriceKey, PriceRow
 from advisor.pricing.providers import provider
+from advisor.pricing.providers.provider import MACHINE
 
 
 @dataclass(frozen=True)
@@ -112,12 +113,19 @@ class PriceBook:
         return self._found[key]
 
     def _known(self, key: PriceKey) -> Iterator[PriceRow]:
-        """The rows of the key itself, and of keys without zone, region or type."""
-        for type_, region, zone in product(
-            {key.instance_type, ""}, {key.region, ""}, {key.zone, ""}
+        """The rows of the key itself, and of keys without zone, region or type.
+
+        Own rates also count if they are for the service "machine", or for the host of a machine
+        with attached GPUs: their owner means the whole machine.
+        """
+        host = provider(key.provider).without_gpus(key.instance_type)
+        for service, type_, region, zone in product(
+            {key.service, MACHINE}, {key.instance_type, host, ""}, {key.region, ""}, {key.zone, ""}
         ):
-            wider = replace(key, instance_type=type_, region=region, zone=zone)
-            yield from self._rows.get(wider, ())
+            wider = replace(key, service=service, instance_type=type_, region=region, zone=zone)
+            is_other = service != key.service or (type_ == host != key.instance_type)
+            rows = self._rows.get(wider, ())
+            yield from (row for row in rows if not (is_other and row.is_list))
 
     def _estimated_after(self, key: PriceKey, known: Sequence[PriceRow]) -> Iterator[PriceRow]:
         """The estimates for the time after the last known price; all of them if none is known."""
@@ -136,11 +144,12 @@ class PriceBook:
             yield from seller.estimates(key, self._known(like))
 
 
-def _rank(row: PriceRow) -> tuple[int, bool, bool, bool, datetime, int, str, Decimal, str]:
+def _rank(row: PriceRow) -> tuple[int, bool, int, bool, bool, datetime, int, str, Decimal, str]:
     """The fields up to `valid_from` decide. The others make the choice independent of the order of
     rows."""
     key = row.key
-    place = (row.precedence, bool(key.instance_type), bool(key.region), bool(key.zone))
+    named = (key.service != MACHINE, len(key.instance_type))
+    place = (row.precedence, *named, bool(key.region), bool(key.zone))
     return (*place, row.valid_from, row.id or 0, row.source, row.usd_per_hour, str(row.valid_to))
 
 

@@ -23,6 +23,7 @@ class InstanceType:
     name: str
     vcpus: int
     physical_cores: int
+    """0: not stated."""
     memory_bytes: int
     architecture: str
     """`x86_64` or `arm64`."""

@@ -71,11 +71,11 @@ def candidates(
         as_of: the time whose prices and availability count; aware.
 
     Returns:
-        Nothing if the present machine isn't in the catalogue, because there is nothing to scale
-        from.
+        Nothing if the present machine or its cores aren't in the catalogue, because there is
+        nothing to scale from.
     """
     now = catalogue.get(demand.instance_type)
-    if now is None:
+    if now is None or not now.physical_cores:
         return []
     others = (other for other in catalogue.values() if other.provider == now.provider)
     table = [_candidate(demand, book, now, other, as_of, preset) for other in others]
@@ -135,6 +135,8 @@ def _why_not(
         return f"no price in {demand.region or 'an unknown region'}"
     if other.name == now.name:
         return ""
+    if not other.physical_cores:
+        return "its physical cores aren't known"
     return (
         _other_kind(demand, now, other)
         or _too_little_memory(demand, other, preset)

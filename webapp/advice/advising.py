@@ -46,7 +46,7 @@ def recommendations(outcome: Outcome) -> list[Recommendation]:
         run.duration.total_seconds(),
         _recent_costs_usd(run, outcome.nodes, measured.judgements, outcome.cost),
         outcome.book,
-        catalogue_in(demand.region if demand else ""),
+        catalogue_in(demand.region, demand.provider) if demand else catalogue_in(""),
         timezone.now(),
         PRESETS[run.workspace.preset],
     )

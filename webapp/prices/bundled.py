@@ -37,6 +37,8 @@ def sync_bundled(**_: Any) -> None:
     wanted = [_row(price) for price in bundled_prices()]
     new = [row for row in wanted if _identity(row) not in known]
     pairs = [(known[_identity(row)], row) for row in wanted if _identity(row) in known]
+    for row, want in pairs:
+        want.note = want.note or row.note
     differing = [(row, want) for row, want in pairs if _differs(row, want, _MAY_CHANGE)]
     named = _named(row for row, want in differing if _differs(row, want, _FACTS))
     ends = {row.pk: row.valid_to for row, _ in differing}

@@ -6,17 +6,18 @@ from dataclasses import replace
 from datetime import timedelta
 
 from advisor.pricing.catalogue import Catalogue, InstanceType, catalogue
+from advisor.pricing.providers import DEFAULT
 from webapp.prices.models import Machine
 
 
-def catalogue_in(region: str) -> Catalogue:
-    """The bundled types and those that a refresh found in the region.
+def catalogue_in(region: str, provider: str = DEFAULT) -> Catalogue:
+    """The bundled types and those that a refresh found in the provider's region.
 
     A type that is missing from a complete list of the region is retired there, whatever the bundled
     table says. Its prices are kept for old runs.
     """
     types = dict(catalogue())
-    for row in Machine.objects.filter(region=region):
+    for row in Machine.objects.filter(region=region, provider=provider):
         machine = types.get(row.instance_type) or InstanceType.from_document(row.hardware)
         types[row.instance_type] = _as_offered(machine, row)
     return Catalogue(types)

@@ -9,7 +9,7 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeVar
 
-from advisor.pricing.price import PriceKey, PriceRow
+from advisor.pricing.price import REFRESHED, PriceKey, PriceRow
 
 MACHINE = "machine"
 """The service of a machine if nothing else is known."""
@@ -43,13 +43,16 @@ class PriceSource:
 
 @dataclass(frozen=True)
 class Offer:
-    """An on-demand price and its start date."""
+    """A price and its start date."""
 
     key: PriceKey
     usd_per_hour: Decimal
     effective_from: datetime
     source: str
     """As shown with costs."""
+    precedence: int = REFRESHED
+    estimated: bool = False
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,14 @@ class Provider:
     def service_of(self, instance_type: str) -> str:
         """The service of a machine if its agent didn't report one."""
         return MACHINE
+
+    def priced_as(self, instance_type: str, gpus: int, gpu_key: str) -> str:
+        """The name of a machine with these GPUs in price rows."""
+        return instance_type
+
+    def without_gpus(self, instance_type: str) -> str:
+        """The host of a machine to which GPUs are attached; else the machine itself."""
+        return instance_type
 
     def priced_like(self, key: PriceKey) -> PriceKey | None:
         """The key of a price to estimate an unknown one from; None: not possible."""

@@ -1,10 +1,12 @@
-"""`manage.py refresh_prices`: current prices and machines from AWS, or from its bulk files."""
+"""`manage.py refresh_prices`: current prices and machines, from AWS, its bulk files or the public
+catalogue of all clouds."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,18 +20,25 @@ from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, Te
 
 from advisor.pricing.providers.aws import bulk
 from advisor.pricing.providers.aws.services import EC2, SAGEMAKER
-from webapp.prices import refresh, sources
+from advisor.pricing.public_catalogue import files
+from rules.wording import counted
+from webapp.prices import catalogue, refresh, sources
 from webapp.prices.models import PriceRefresh
 
 NO_CREDENTIALS = (
     "No AWS credentials found. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use a profile "
-    "or an instance role. Without credentials, read AWS's public files with --public-files, or a "
-    "file that you downloaded with --bulk PATH."
+    "or an instance role. Without credentials, read the public catalogue of all clouds with "
+    "--catalogue, AWS's public files with --public-files, or a file that you downloaded with "
+    "--bulk PATH."
 )
 
 
+def _day(text: str) -> datetime:
+    return datetime.combine(date.fromisoformat(text), time(), UTC)
+
+
 class Command(BaseCommand):
-    help = "Refreshes prices and machines from AWS (docs/prices.md); resumes after an interruption."
+    help = "Refreshes prices and machines (docs/prices.md); resumes after an interruption."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--region", action="append", help="only this region; may be repeated")
@@ -48,10 +57,34 @@ class Command(BaseCommand):
         parser.add_argument(
             "--public-files", action="store_true", help="AWS's bulk files; needs no credentials"
         )
+        parser.add_argument(
+            "--catalogue",
+            nargs="?",
+            const=files.PUBLIC_URL,
+            metavar="FOLDER_OR_URL",
+            help="prices of all clouds from the public SkyPilot catalogue; needs no credentials",
+        )
+        parser.add_argument(
+            "--provider",
+            choices=files.PROVIDERS,
+            action="append",
+            help="only this provider of the catalogue; may be repeated",
+        )
+        parser.add_argument(
+            "--as-of",
+            type=_day,
+            metavar="DATE",
+            help="the date of a local copy; default that of its files",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        files = [*(options["bulk"] or []), *self._public(options)]
-        failed = self._from_files(files) if files else self._from_providers(options)
+        bulk_files = [*(options["bulk"] or []), *self._public(options)]
+        if options["catalogue"]:
+            failed = self._from_catalogue(options["catalogue"], options)
+        elif bulk_files:
+            failed = self._from_files(bulk_files)
+        else:
+            failed = self._from_providers(options)
         if failed:
             raise CommandError("\n".join(failed))
 
@@ -75,6 +108,35 @@ class Command(BaseCommand):
             except refresh.RefreshError as error:
                 failed.append(str(error))
         return failed
+
+    def _from_catalogue(self, place: str, options: dict[str, Any]) -> list[str]:
+        failed, read = [], 0
+        for name in files.unknown_folders(place):
+            self.stdout.write(f"{name}: not read: no known provider, or not priced in USD")
+        for provider in options["provider"] or files.PROVIDERS:
+            try:
+                with files.opened(place, provider) as found:
+                    if found is None:
+                        self.stdout.write(f"{provider}: not in this catalogue")
+                        continue
+                    file, date = found
+                    regions = options["region"] or ()
+                    report = catalogue.read(file, provider, options["as_of"] or date, regions)
+                read += 1
+                self._report_catalogue(report)
+            except (OSError, ValueError, requests.RequestException) as error:
+                failed.append(f"{provider}: {error}")
+        return failed if failed or read else [f"{place}: no vms.csv of a known provider found"]
+
+    def _report_catalogue(self, report: catalogue.Report) -> None:
+        self.stdout.write(
+            f"{report.provider}: {counted(report.added, 'price')} added, {report.unchanged} "
+            f"unchanged, {counted(report.machines, 'machine')}"
+        )
+        if report.contradictions:
+            self.stdout.write(f"  {report.contradictions} contradict another source, see Prices")
+        for why, lines in report.skipped.most_common():
+            self.stdout.write(f"  skipped {counted(lines, 'line')} {why}")
 
     def _from_files(self, places: list[str]) -> list[str]:
         failed = []

@@ -1,0 +1,62 @@
+"""Describes the machines of the public catalogue. What it doesn't state stays unknown."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import date
+
+from advisor.pricing.catalogue import GIB, InstanceType
+from advisor.pricing.gpus import gpu_model
+from advisor.pricing.public_catalogue.lines import Line
+from advisor.pricing.public_catalogue.offers import SOURCE
+
+_TWO_THREADS = re.compile(r"(a2|a3|g2)-.*")
+"""Google: a vCPU is one of two threads of a core (https://cloud.google.com/compute/docs/cpu-platforms)."""
+
+
+def by_region(
+    lines: Iterable[Line], provider_name: str, day: date
+) -> Mapping[str, list[InstanceType]]:
+    """Region -> its machines whose hardware is stated."""
+    found: dict[str, dict[str, InstanceType]] = defaultdict(dict)
+    for line in lines:
+        described = machine(line, provider_name, day)
+        if described is not None:
+            found[line.region][described.name] = described
+    return {region: list(machines.values()) for region, machines in found.items()}
+
+
+def machine(line: Line, provider_name: str, day: date) -> InstanceType | None:
+    """The machine of a line; None if the line doesn't state its cores, memory and GPUs."""
+    if not line.vcpus or not line.memory_gib or not line.accelerator or not line.accelerators:
+        return None
+    model = gpu_model(line.accelerator, line.gpu_memory_bytes or 0)
+    is_google = provider_name == "gcp" and bool(_TWO_THREADS.fullmatch(line.instance_type))
+    return InstanceType(
+        name=line.instance_type,
+        vcpus=int(line.vcpus),
+        physical_cores=int(line.vcpus) // 2 if is_google else 0,
+        memory_bytes=int(line.memory_gib * GIB),
+        architecture="x86_64" if is_google else "",
+        cpu_vendor="",
+        clock_ghz=None,
+        gpu_vendor=model.vendor if model else "",
+        gpu_model=line.accelerator,
+        gpu_key=model.key if model else "",
+        gpu_count=max(1, int(line.accelerators)),
+        gpu_memory_bytes=line.gpu_memory_bytes or (model.memory_bytes if model else 0),
+        gpu_fraction=min(float(line.accelerators), 1.0),
+        network_gbps=None,
+        network_baseline_gbps=None,
+        efa=False,
+        local_nvme_bytes=0,
+        ebs_baseline_mbps=None,
+        ebs_max_mbps=None,
+        first_seen=day,
+        last_seen=day,
+        retired=False,
+        source=SOURCE,
+        provider=provider_name,
+    )
