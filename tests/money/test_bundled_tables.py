@@ -14,11 +14,13 @@ from pathlib import Path
 import pytest
 
 from advisor.pricing.book import PriceBook
-from advisor.pricing.bundled import TABLES, bundled_prices
+from advisor.pricing.bundled import TABLES, bundled_prices, read_tables
 from advisor.pricing.catalogue import GIB, catalogue
 from advisor.pricing.price import PriceKey
+from advisor.pricing.providers import providers
+from advisor.pricing.staleness import staleness
 
-TOOL = Path(__file__).parents[2] / "tools" / "build_bundled_tables.py"
+ROOT = Path(__file__).parents[2]
 
 
 def key(name: str, region: str = "us-east-1", option: str = "on_demand") -> PriceKey:
@@ -33,12 +35,11 @@ def usd(at: PriceKey, when: datetime) -> Decimal:
 
 
 def test_every_row_has_a_source_a_date_and_a_price_above_nothing():
-    with (TABLES / "aws" / "prices.csv").open(newline="") as lines:
-        for line in csv.DictReader(lines):
-            assert line["source"], line
-            first, last = (date.fromisoformat(line[name]) for name in ("valid_from", "last_seen"))
-            assert date(2017, 1, 1) <= first, line
-            assert first <= last or "announcement" in line["source"], line
+    for line in read_tables("prices.csv"):
+        assert line["source"], line
+        first, last = (date.fromisoformat(line[name]) for name in ("valid_from", "last_seen"))
+        assert date(2017, 1, 1) <= first, line
+        assert first <= last or "announcement" in line["source"], line
     for row in bundled_prices():
         assert row.usd_per_hour > 0
         assert len(row.source) <= 200
@@ -88,8 +89,8 @@ def test_a_spot_price_is_an_estimate_and_a_list_price_is_not():
 
 
 def test_every_priced_type_is_in_the_catalogue():
-    assert {row.key.instance_type for row in bundled_prices() if row.key.instance_type not in
-            catalogue()} == set()  # fmt: skip
+    names = {row.key.instance_type for row in bundled_prices()}
+    assert {name for name in names if name not in catalogue() and "+" not in name} == set()
 
 
 def test_a_retired_type_keeps_its_price_and_is_known_to_be_gone():
@@ -98,6 +99,36 @@ def test_a_retired_type_keeps_its_price_and_is_known_to_be_gone():
     assert p3.available_at(date(2021, 1, 1))
     assert not p3.available_at(date(2026, 9, 1))
     assert usd(key("p3.8xlarge"), datetime(2026, 8, 1, tzinfo=UTC)) == Decimal("12.24")
+
+
+@pytest.mark.parametrize(
+    ("provider", "name", "expected"),
+    [
+        ("gcp", "a2-highgpu-1g", "3.67"),
+        ("gcp", "n1-highmem-8+1xT4", "0.82"),
+        ("azure", "Standard_NC24ads_A100_v4", "3.67"),
+        ("lambda", "gpu_1x_a100", "1.99"),
+        ("oci", "BM.GPU.H100.8", "80"),
+        ("runpod", "1x_A100-80GB_SECURE", "1.39"),
+        ("nebius", "gpu-h200-sxm_1gpu-16vcpu-200gb", "3.5"),
+    ],
+)
+def test_other_clouds_have_a_dated_price_in_any_region(provider, name, expected):
+    service = providers()[provider].service_of(name)
+    at = PriceKey(provider, service, "anywhere-1", name)
+    now = datetime(2026, 11, 1, tzinfo=UTC)
+    priced = PriceBook(bundled_prices()).price_at(at, now)
+    assert priced is not None
+    assert priced.row.usd_per_hour == Decimal(expected)
+    age = staleness(priced.row, now)
+    assert age is not None
+    assert age.is_stale
+    assert priced.row.estimated is (provider in ("gcp", "azure"))
+
+
+def test_a_price_that_another_source_contradicts_says_so():
+    notes = {row.key.instance_type: row.note for row in bundled_prices() if row.note}
+    assert "$32.77 in eastus" in notes["Standard_ND96amsr_A100_v4"]
 
 
 def test_it_describes_machines_and_takes_sagemakers_names():
@@ -110,7 +141,8 @@ def test_it_describes_machines_and_takes_sagemakers_names():
     assert not catalogue()["trn1.32xlarge"].is_burstable
     for machine in catalogue().values():
         assert machine.source
-        assert 0 < machine.physical_cores <= machine.vcpus
+        assert 0 <= machine.physical_cores <= machine.vcpus
+        assert machine.physical_cores or machine.provider not in ("aws", "gcp")
         assert machine.memory_bytes > 0
         assert machine.first_seen <= machine.last_seen
 
@@ -132,8 +164,10 @@ def _build(folder: Path, history: str) -> subprocess.CompletedProcess[str]:
         "sagemaker_instance,region,usage,usd_per_hour,as_of,ratio_sagemaker_over_ec2,source\n"
     )
     (folder / "gpu_models.csv").write_text("gpu_key\n")
-    command = [sys.executable, str(TOOL), "--facts", str(folder), "--out", str(folder / "out")]
-    return subprocess.run(command, capture_output=True, text=True, check=True)
+    (folder / "gcp_azure.csv").write_text("cloud,instance_type\n")
+    tool = [sys.executable, "-m", "tools.bundled_tables"]
+    command = [*tool, "--facts", str(folder), "--out", str(folder / "out")]
+    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
 
 
 def _built(folder: Path) -> list[tuple[str, str, str]]:

@@ -131,6 +131,7 @@ def test_it_describes_a_machine_as_far_as_the_catalogue_states_it():
     assert lambdas["gpu_8x_v100"].gpu_count == 8
     assert lambdas["gpu_8x_v100"].physical_cores == 0
     assert "cpu_4x_general" not in lambdas
+    assert (lambdas["gpu_1x_a10"].gpu_key, lambdas["gpu_1x_h100_sxm5"].gpu_key) == ("A10", "")
 
 
 def test_memory_in_the_wrong_unit_is_not_taken_for_80_mib():

@@ -76,7 +76,7 @@ def askable() -> list[str]:
 
 def regions_of(provider: str) -> list[str]:
     """The regions of the bundled prices and of all runs."""
-    bundled = {row.key.region for row in bundled_prices() if row.key.provider == provider}
+    bundled = {row.key.region for row in bundled_prices() if row.key.provider == provider} - {""}
     names = (provider, "") if provider == DEFAULT else (provider,)
     nodes = Node.objects.filter(provider__in=names, instance_type__gt="", region__gt="")
     return sorted(bundled | set(nodes.values_list("region", flat=True).distinct()))

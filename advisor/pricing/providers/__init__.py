@@ -1,7 +1,8 @@
 """The providers of machines: their services, names, minimums and price sources.
 
-Each module or package here with a `PROVIDER` is registered automatically. Its bundled prices and
-machines are `advisor/pricing/tables/NAME/prices.csv` and `hardware.csv`, if it has any.
+Each module or package here with a `PROVIDER`, or several `PROVIDERS`, is registered automatically.
+Its bundled prices and machines are `advisor/pricing/tables/NAME/prices.csv` and `hardware.csv`, if
+it has any.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ DEFAULT = "aws"
 @cache
 def providers() -> Mapping[str, Provider]:
     """Every provider, by name."""
-    modules = (
+    modules = [
         importlib.import_module(f"{__name__}.{m.name}") for m in pkgutil.iter_modules(__path__)
-    )
+    ]
     every = [module.PROVIDER for module in modules if hasattr(module, "PROVIDER")]
-    return MappingProxyType({each.name: each for each in every})
+    several = [each for module in modules for each in getattr(module, "PROVIDERS", ())]
+    return MappingProxyType({each.name: each for each in (*every, *several)})
 
 
 def provider(name: str) -> Provider:

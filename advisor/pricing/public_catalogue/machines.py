@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import date
 
 from advisor.pricing.catalogue import GIB, InstanceType
-from advisor.pricing.gpus import gpu_model
+from advisor.pricing.gpus import GpuModel, gpu_model, gpu_models
 from advisor.pricing.public_catalogue.lines import Line
 from advisor.pricing.public_catalogue.offers import SOURCE
 
@@ -32,7 +32,7 @@ def machine(line: Line, provider_name: str, day: date) -> InstanceType | None:
     """The machine of a line; None if the line doesn't state its cores, memory and GPUs."""
     if not line.vcpus or not line.memory_gib or not line.accelerator or not line.accelerators:
         return None
-    model = gpu_model(line.accelerator, line.gpu_memory_bytes or 0)
+    model = _model(line, provider_name)
     is_google = provider_name == "gcp" and bool(_TWO_THREADS.fullmatch(line.instance_type))
     return InstanceType(
         name=line.instance_type,
@@ -60,3 +60,13 @@ def machine(line: Line, provider_name: str, day: date) -> InstanceType | None:
         source=SOURCE,
         provider=provider_name,
     )
+
+
+def _model(line: Line, provider_name: str) -> GpuModel | None:
+    """None if the GPU has several boards (an H100 is on SXM or PCIe), of which the catalogue doesn't
+    name one. Google's built-in GPUs are on SXM, which is what a plain name stands for."""
+    name = line.accelerator.partition("-")[0]
+    boards = [key for key in gpu_models() if key.partition("-")[0] == name]
+    if len(boards) > 1 and provider_name != "gcp":
+        return None
+    return gpu_model(line.accelerator, line.gpu_memory_bytes or 0)

@@ -1,8 +1,9 @@
 """Builds the bundled price and hardware tables from a folder of dated figures.
 
-`python tools/build_bundled_tables.py --facts DIR [--out DIR]`. DIR holds `aws_instances.csv`,
-`aws_price_history.csv`, `sagemaker_prices.csv` and `gpu_models.csv`. The same input gives the same
-output, byte for byte. If sources disagree about a date, the price is left out and reported on
+`python -m tools.bundled_tables --facts DIR [--catalogue DIR] [--out DIR]`. DIR holds
+`aws_instances.csv`, `aws_price_history.csv`, `sagemaker_prices.csv`, `gpu_models.csv` and
+`gcp_azure.csv`; the catalogue's is a copy of the public one. The same input gives the same output,
+byte for byte. If sources disagree about a date, the price is left out and reported on
 stderr: a missing price is shown as "no price", but a doubtful one would give a wrong cost.
 """
 
@@ -22,7 +23,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-OUT = Path(__file__).resolve().parent.parent / "advisor" / "pricing" / "tables"
+from . import clouds
+
+OUT = Path(__file__).resolve().parents[2] / "advisor" / "pricing" / "tables"
 REGIONS = ("us-east-1", "us-west-2", "eu-west-1", "ap-northeast-1")
 CPU_FAMILIES = re.compile(r"t3a?|[cmr][5-8][a-z]*(-flex)?")
 SAME_PRICE = Decimal("0.001")
@@ -85,6 +88,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--facts", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--catalogue", type=Path, help="a local copy of the public catalogue")
+    parser.add_argument("--catalogue-day", type=date.fromisoformat, default=date(2026, 1, 1))
     arguments = parser.parse_args()
     instances = [row for row in _read(arguments.facts / "aws_instances.csv") if _bundled(row)]
     types = {row["instance_type"] for row in instances}
@@ -96,6 +101,10 @@ def main() -> None:
     _write(aws / "prices.csv", PRICE_COLUMNS, prices)
     _write(aws / "hardware.csv", HARDWARE_COLUMNS, _hardware_rows(instances))
     _write(arguments.out / "gpus.csv", tuple(GPU_COLUMNS), _gpu_rows(arguments.facts))
+    catalogue, day = arguments.catalogue, arguments.catalogue_day
+    for name, (prices, machines) in clouds.tables(arguments.facts, catalogue, day).items():
+        _write(arguments.out / name / "prices.csv", PRICE_COLUMNS, prices)
+        _write(arguments.out / name / "hardware.csv", HARDWARE_COLUMNS, machines)
     ratios = _ratio_rows(_read(arguments.facts / "sagemaker_prices.csv"), instances)
     _write(aws / "sagemaker_ratios.csv", RATIO_COLUMNS, ratios)
 

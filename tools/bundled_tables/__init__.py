@@ -1,0 +1,1 @@
+"""Builds the bundled tables of prices and hardware."""
