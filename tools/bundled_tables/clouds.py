@@ -135,8 +135,8 @@ def _hardware(cloud: str, name: str, row: Row) -> Row:
 
 
 def _gpu_key(name: str, key: str) -> str:
-    """The facts name an A100 without its board, which is PCIe in Azure's NC machines, and a V100 with
-    one that Azure doesn't confirm."""
+    """The facts name an A100 without its board, which is PCIe in Azure's NC machines, and a V100
+    with one that Azure doesn't confirm."""
     known = "A100-80-SXM" if name in _ON_SXM else _BOARDS.get(key, key)
     return known if known in gpu_models() else ""
 

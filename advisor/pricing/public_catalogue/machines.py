@@ -63,8 +63,10 @@ def machine(line: Line, provider_name: str, day: date) -> InstanceType | None:
 
 
 def _model(line: Line, provider_name: str) -> GpuModel | None:
-    """None if the GPU has several boards (an H100 is on SXM or PCIe), of which the catalogue doesn't
-    name one. Google's built-in GPUs are on SXM, which is what a plain name stands for."""
+    """None if the GPU has several boards (an H100 is on SXM or PCIe) and the catalogue names none.
+
+    Google's built-in GPUs are on SXM, which is what a plain name stands for.
+    """
     name = line.accelerator.partition("-")[0]
     boards = [key for key in gpu_models() if key.partition("-")[0] == name]
     if len(boards) > 1 and provider_name != "gcp":
