@@ -204,6 +204,8 @@ def _assumptions(switch: _Switch) -> list[str]:
         )
     if switch.then.is_estimated_price:
         assumptions.append("The price is estimated, or from a later date.")
+    if switch.then.list_price_of is not None:
+        assumptions.append(f"The price is the list price of {switch.then.list_price_of}.")
     return assumptions
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
 from advisor.money import rounded_usd
 from advisor.pricing.book import PriceBook, PricedAt
 from advisor.pricing.catalogue import GIB, InstanceType
+from advisor.pricing.staleness import staleness
 from advisor.sizing.demand import BALANCED, Demand, Preset
 from advisor.sizing.speed import Seconds, predicted_seconds
 
@@ -28,6 +29,8 @@ class Candidate:
     machine: InstanceType
     usd_per_hour: Decimal | None
     is_estimated_price: bool
+    list_price_of: date | None
+    """The day on which the price was last confirmed, if that is too long ago."""
     time_low_seconds: float
     time_mid_seconds: float
     time_high_seconds: float
@@ -47,6 +50,7 @@ class Candidate:
             "gpus": self.machine.gpu_count,
             "gpu_model": self.machine.gpu_model,
             "usd_per_hour": _text(self.usd_per_hour),
+            "list_price_of": self.list_price_of and self.list_price_of.isoformat(),
             "time_low_seconds": round(self.time_low_seconds, 3),
             "time_mid_seconds": round(self.time_mid_seconds, 3),
             "time_high_seconds": round(self.time_high_seconds, 3),
@@ -102,6 +106,7 @@ def _candidate(
         machine=other,
         usd_per_hour=usd_per_hour,
         is_estimated_price=bool(priced and (priced.row.estimated or priced.later)),
+        list_price_of=_old_list_price(priced, as_of),
         time_low_seconds=seconds.low,
         time_mid_seconds=seconds.mid,
         time_high_seconds=seconds.high,
@@ -110,6 +115,13 @@ def _candidate(
         cost_high_usd=_cost_usd(demand, usd_per_hour, seconds.high),
         rejected_because=why,
     )
+
+
+def _old_list_price(priced: PricedAt | None, as_of: datetime) -> date | None:
+    age = staleness(priced.row, as_of) if priced else None
+    if priced is None or age is None or not age.is_stale or priced.row.seen_at is None:
+        return None
+    return priced.row.seen_at.date()
 
 
 def _cost_usd(demand: Demand, usd_per_hour: Decimal | None, seconds: float) -> Decimal | None:

@@ -93,6 +93,40 @@ def test_a_machine_without_a_price_has_no_cost_rather_than_none_at_all() -> None
     assert unpriced.to_document()["cost_mid_usd"] is None
 
 
+def test_a_price_that_was_not_confirmed_for_long_is_the_list_price_of_its_date() -> None:
+    later = datetime(2026, 11, 1, tzinfo=UTC)
+    old = {c.instance_type: c for c in candidates(SMALL_JOB, BOOK, catalogue(), later)}["m5.large"]
+    assert old.to_document()["list_price_of"] == "2026-07-20"
+    assert by_name(SMALL_JOB)["m5.large"].to_document()["list_price_of"] is None
+
+
+@pytest.mark.parametrize(
+    ("provider", "service", "now", "fits"),
+    [
+        ("lambda", "machine", "gpu_1x_a10", False),
+        ("azure", "virtual_machines", "Standard_NC8as_T4_v3", False),
+        ("gcp", "compute_engine", "a2-highgpu-2g", True),
+    ],
+)
+def test_a_machine_whose_cores_are_not_known_is_never_recommended(
+    provider: str, service: str, now: str, fits: bool
+) -> None:
+    job = replace(SMALL_JOB, instance_type=now, gpus=1, region="r", provider=provider)
+    fitting = [
+        each.instance_type
+        for each in by_name(replace(job, service=service)).values()
+        if not each.rejected_because and each.instance_type != now
+    ]
+    assert bool(fitting) is fits
+
+
+def test_a_machine_with_a_price_and_without_cores_says_why_it_is_not_chosen() -> None:
+    unknown = replace(catalogue()["m5.xlarge"], physical_cores=0)
+    table = candidates(SMALL_JOB, BOOK, {**catalogue(), "m5.xlarge": unknown}, AS_OF)
+    why = {each.instance_type: each.rejected_because for each in table}
+    assert why["m5.xlarge"] == "its physical cores aren't known"
+
+
 def test_it_guesses_no_speed_on_another_gpu_model() -> None:
     job = replace(SMALL_JOB, instance_type="g5.4xlarge", gpus=1)
     machines = by_name(job)

@@ -98,7 +98,7 @@ def test_a_local_copy_fills_seven_providers_and_says_what_it_left_out(folder):
     assert "gcp: 10 prices added, 0 unchanged, 5 machines" in said
     assert "skipped 2 lines of TPUs" in said
     assert "skipped 1 line with a spot price above the list price" in said
-    assert "azure: 7 prices added" in said
+    assert "azure: 8 prices added" in said
     assert "skipped 1 line without a price" in said
     assert "vast: not in this catalogue" in said
     a100 = listed("Standard_NC24ads_A100_v4", region="eastus")

@@ -21,6 +21,8 @@ class CandidateLine:
     seconds: list[float]
     """Low, middle, high."""
     usd: list[Decimal | None]
+    list_price_of: str
+    """The day on which its price was last confirmed, if that was too long ago."""
     why_not: str
 
 
@@ -54,6 +56,7 @@ def _line(candidate: dict[str, Any], change: dict[str, Any], present: set[str]) 
         is_present=kind in present,
         seconds=[candidate[f"time_{part}_seconds"] for part in ("low", "mid", "high")],
         usd=[_usd(candidate[f"cost_{part}_usd"]) for part in ("low", "mid", "high")],
+        list_price_of=candidate.get("list_price_of") or "",
         why_not=candidate["rejected_because"],
     )
 

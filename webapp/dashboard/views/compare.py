@@ -8,6 +8,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import PersonRequest
+from webapp.analysis.selectors.old_prices import old_prices_of_runs
 from webapp.dashboard.selectors.comparison import compare_page
 from webapp.runs import scope
 from webapp.runs.models import Run
@@ -26,6 +27,8 @@ def compare(request: PersonRequest) -> HttpResponse:
         return _selection(request, "Both ids are of the same run.")
     page = compare_page(_run(request, a), _run(request, b))
     context = {"page": page, "a": page.runs[0], "b": page.runs[1], "chart": page.chart_document()}
+    both = Run.objects.filter(pk__in=[run.pk for run in page.runs])
+    context["old_prices"] = old_prices_of_runs(both)
     return render(request, "dashboard/compare.html", context)
 
 

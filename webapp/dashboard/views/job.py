@@ -10,6 +10,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import PersonRequest
+from webapp.analysis.selectors.old_prices import old_prices_of_runs
 from webapp.dashboard.selectors.job import UNREAD, job_page
 from webapp.dashboard.selectors.judgements import finding_counts
 from webapp.runs import scope
@@ -30,6 +31,7 @@ def job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
     counts = finding_counts(page.object_list)
     rows = [(run, unit.cost_usd(run) if unit else None, counts[run.pk]) for run in page.object_list]
     context = {"job": present, "shown": shown, "rows": rows, "page": page, "chart": shown.chart()}
+    context["old_prices"] = old_prices_of_runs(present.present_runs)
     return render(request, "dashboard/job.html", context)
 
 

@@ -12,6 +12,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import PersonRequest
+from webapp.analysis.selectors.old_prices import old_prices_of_runs
 from webapp.dashboard.selectors import groups
 from webapp.dashboard.selectors import jobs as selector
 from webapp.dashboard.selectors.facets import NONE, Facet, offered
@@ -49,7 +50,7 @@ def jobs(request: PersonRequest) -> HttpResponse:
     page = Paginator(listed, PAGE_JOBS).get_page(request.GET.get("page"))
     rows = [(row, sparkline(row.trend)) for row in selector.rows(page.object_list, runs)]
     shown = {"rows": rows, "page": page, "totals": selector.totals(listed), "columns": COLUMNS}
-    return render(request, "dashboard/jobs.html", _filters(request, job_filter) | shown)
+    return render(request, "dashboard/jobs.html", _filters(request, job_filter, runs) | shown)
 
 
 def _grouped(
@@ -59,11 +60,16 @@ def _grouped(
     with_jobs = groups.with_jobs(page.object_list, runs, facet)
     rows = [(group, _inside(request.GET, job_filter, facet, group.value)) for group in with_jobs]
     shown = {"groups": rows, "page": page, "totals": groups.totals(runs)}
-    return render(request, "dashboard/jobs_grouped.html", _filters(request, job_filter) | shown)
+    return render(
+        request, "dashboard/jobs_grouped.html", _filters(request, job_filter, runs) | shown
+    )
 
 
-def _filters(request: PersonRequest, job_filter: JobFilter) -> dict[str, object]:
+def _filters(
+    request: PersonRequest, job_filter: JobFilter, runs: QuerySet[Run]
+) -> dict[str, object]:
     return {
+        "old_prices": old_prices_of_runs(runs, selector.SPEND_DAYS),
         "job_filter": job_filter,
         "offered": offered(scope.runs_of(request.workspace)),
         "chips": list(_chips(request.GET, job_filter)),

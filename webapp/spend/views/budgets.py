@@ -12,6 +12,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from webapp.accounts.access import PersonRequest, members_only
+from webapp.analysis.selectors.old_prices import old_prices_of
 from webapp.runs import undo
 from webapp.runs.scope import jobs_of
 from webapp.spend import changes, months, scope
@@ -29,6 +30,9 @@ def budgets(request: PersonRequest) -> HttpResponse:
         "month": month,
         "lines": standings(request.workspace, scope.budgets_of(request.workspace), now),
         "bars": month_bars(request.workspace, month),
+        "old_prices": old_prices_of(
+            scope.priced_parts_of(request.workspace).filter(day__gte=month.start.date())
+        ),
     }
     return render(request, "spend/budgets.html", context)
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import csv
+from datetime import UTC, timedelta
 
+from django.db.models import QuerySet
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import PersonRequest
+from webapp.analysis.models import CostPart
+from webapp.analysis.selectors.old_prices import old_prices_of
 from webapp.http.cells import plain_cell
 from webapp.spend import months
 from webapp.spend.bars import month_bars
+from webapp.spend.scope import priced_parts_of
 from webapp.spend.table import BY, JOB, Line, Table, table
 
 COLUMNS = (
@@ -38,8 +43,18 @@ def spend(request: PersonRequest) -> HttpResponse:
         "earlier": month_spend.month.shifted(-1),
         "later": month_spend.month.shifted(1) if month_spend.month != present else None,
         "is_present": month_spend.month == present,
+        "old_prices": old_prices_of(_parts(request, month_spend)),
     }
     return render(request, "spend/spend.html", context)
+
+
+def _parts(request: PersonRequest, month_spend: Table) -> QuerySet[CostPart]:
+    """The costs on the page: of the month, or of all months up to it."""
+    parts, month = priced_parts_of(request.workspace), month_spend.month
+    parts = parts.filter(day__lte=(month.end - timedelta(microseconds=1)).astimezone(UTC).date())
+    if month_spend.by == "month":
+        return parts
+    return parts.filter(day__gte=month.start.astimezone(UTC).date())
 
 
 @require_safe
