@@ -52,7 +52,7 @@ def _priced_as(node: NodeFacts) -> tuple[str, str, str]:
     if node.instance_type:
         seller = node.provider or DEFAULT
         service = node.service or provider(seller).service_of(node.instance_type)
-        return seller, service, _with_gpus(node, seller)
+        return seller, service, _name_in_prices(node, seller)
     owner = node.provider or ON_PREMISES.name
     if node.gpus:
         gpu = node.gpus[0]
@@ -61,12 +61,10 @@ def _priced_as(node: NodeFacts) -> tuple[str, str, str]:
     return owner, node.service or MACHINE, ""
 
 
-def _with_gpus(node: NodeFacts, seller: str) -> str:
-    if not node.gpus:
-        return node.instance_type
-    gpu = node.gpus[0]
-    known = gpu_model(gpu.model, gpu.memory_bytes)
-    name = known.key if known else gpu.model
+def _name_in_prices(node: NodeFacts, seller: str) -> str:
+    gpu = node.gpus[0] if node.gpus else None
+    known = gpu_model(gpu.model, gpu.memory_bytes) if gpu else None
+    name = known.key if known else gpu.model if gpu else ""
     return provider(seller).priced_as(node.instance_type, len(node.gpus), name)
 
 

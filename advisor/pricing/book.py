@@ -115,15 +115,15 @@ class PriceBook:
     def _known(self, key: PriceKey) -> Iterator[PriceRow]:
         """The rows of the key itself, and of keys without zone, region or type.
 
-        Own rates also count if they are for the service "machine", or for the host of a machine
-        with attached GPUs: their owner means the whole machine.
+        Own rates also count if they are for the service "machine", or for the short name: that of
+        the host of attached GPUs. Their owner means the whole machine.
         """
-        host = provider(key.provider).without_gpus(key.instance_type)
+        short = provider(key.provider).short_name(key.instance_type)
         for service, type_, region, zone in product(
-            {key.service, MACHINE}, {key.instance_type, host, ""}, {key.region, ""}, {key.zone, ""}
+            {key.service, MACHINE}, {key.instance_type, short, ""}, {key.region, ""}, {key.zone, ""}
         ):
             wider = replace(key, service=service, instance_type=type_, region=region, zone=zone)
-            is_other = service != key.service or (type_ == host != key.instance_type)
+            is_other = service != key.service or (type_ == short != key.instance_type)
             rows = self._rows.get(wider, ())
             yield from (row for row in rows if not (is_other and row.is_list))
 

@@ -134,6 +134,35 @@ def test_a_machine_declared_to_be_elsewhere_stays_there(trimtab, online, service
     assert (node.provider, node.instance_type, node.region) == ("on_premises", "", "")
 
 
+def test_the_machine_of_another_provider_is_declared(trimtab, online, service):
+    words = ("--provider", "Lambda", "--instance-type", "gpu_1x_a100", "--region", "us-west-2")
+    assert trimtab(online, "run", *words, "--", "true").returncode == 0
+    node = service.declarations[-1].node
+    assert (node.provider, node.instance_type, node.region) == (
+        "lambda",
+        "gpu_1x_a100",
+        "us-west-2",
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "why"),
+    [
+        ("--provider", "a cloud", "'a cloud' is no name of a provider"),
+        ("--provider", "x" * 33, "is no name of a provider"),
+        ("--instance-type", "8 x H100", "'8 x H100' is no instance type"),
+        ("--instance-type", "x" * 65, "is no instance type"),
+    ],
+)
+def test_a_name_that_no_provider_has_is_refused_before_the_command_runs(
+    trimtab, online, option, value, why, tmp_path
+):
+    ran = trimtab(online, "run", option, value, "--", "touch", str(tmp_path / "ran"))
+    assert ran.returncode == 2
+    assert why in ran.stderr
+    assert not (tmp_path / "ran").exists()
+
+
 def test_a_metadata_service_that_hangs_delays_nothing(trimtab, online, service, stub):
     def hang(method: str, path: str, headers: dict[str, str]) -> str:
         time.sleep(30)

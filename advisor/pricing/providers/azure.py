@@ -5,6 +5,7 @@ from __future__ import annotations
 from advisor.pricing.providers.provider import Provider, Service
 
 VIRTUAL_MACHINES = "virtual_machines"
+_PREFIXES = ("standard_", "basic_")
 
 
 class Azure(Provider):
@@ -14,6 +15,14 @@ class Azure(Provider):
 
     def service_of(self, instance_type: str) -> str:
         return VIRTUAL_MACHINES
+
+    def priced_as(self, instance_type: str, gpus: int, gpu_key: str) -> str:
+        """`Standard_NC6s_v3` for `NC6s_v3`."""
+        is_full = instance_type.lower().startswith(_PREFIXES)
+        return instance_type if is_full else f"Standard_{instance_type}"
+
+    def short_name(self, instance_type: str) -> str:
+        return instance_type.removeprefix("Standard_")
 
 
 PROVIDER = Azure()

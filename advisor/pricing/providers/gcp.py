@@ -23,7 +23,7 @@ class GoogleCloud(Provider):
             return instance_type
         return with_gpus(instance_type, gpus, gpu_key)
 
-    def without_gpus(self, instance_type: str) -> str:
+    def short_name(self, instance_type: str) -> str:
         return instance_type.partition("+")[0]
 
 

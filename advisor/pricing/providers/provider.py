@@ -102,11 +102,15 @@ class Provider:
         return MACHINE
 
     def priced_as(self, instance_type: str, gpus: int, gpu_key: str) -> str:
-        """The name of a machine with these GPUs in price rows."""
+        """The name in price rows of a machine with these GPUs.
+
+        Args:
+            instance_type: as declared, or as the metadata service names it.
+        """
         return instance_type
 
-    def without_gpus(self, instance_type: str) -> str:
-        """The host of a machine to which GPUs are attached; else the machine itself."""
+    def short_name(self, instance_type: str) -> str:
+        """The name in price rows as it may have been declared, and as an own rate may name it."""
         return instance_type
 
     def priced_like(self, key: PriceKey) -> PriceKey | None:

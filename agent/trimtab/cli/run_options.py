@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +14,10 @@ from trimtab import options as chosen
 from trimtab.cli.arguments import add_server_arguments
 from trimtab.directives import LONGEST_INTERVAL_SECONDS, SHORTEST_INTERVAL_SECONDS
 from trimtab.identity import pairs, shortened
+
+_PROVIDER = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+_MACHINE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._$+-]{0,63}")
+"""`g5.2xlarge`, `VM.Standard.E4.Flex$_2_8`, `1x_A100-80GB_SECURE`."""
 
 
 def add_identity_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,10 +38,14 @@ def add_identity_arguments(parser: argparse.ArgumentParser) -> None:
         "--param", action="append", default=[], metavar="K=V", help="a parameter of the run"
     )
     machine = parser.add_argument_group("the machine, as it is billed")
-    machine.add_argument("--instance-type", help="e.g. g5.2xlarge")
+    machine.add_argument("--instance-type", type=_machine_name, help="e.g. g5.2xlarge")
     machine.add_argument("--region", help="e.g. us-east-1")
     machine.add_argument("--zone", help="e.g. us-east-1a")
-    machine.add_argument("--provider", help="aws, gcp, ...")
+    machine.add_argument(
+        "--provider",
+        type=_provider,
+        help="aws, gcp, azure, oci, lambda, runpod, nebius, ... or on_premises",
+    )
     machine.add_argument("--service", help="EC2, SageMaker training, ...")
     machine.add_argument("--purchase-option", choices=("on_demand", "spot", "reserved"))
     machine.add_argument(
@@ -129,6 +138,21 @@ def _interval(text: str) -> float:
         limits = f"{SHORTEST_INTERVAL_SECONDS}..{LONGEST_INTERVAL_SECONDS}"
         raise argparse.ArgumentTypeError(f"{text} is outside {limits} seconds")
     return seconds
+
+
+def _provider(text: str) -> str:
+    name = text.strip().lower()
+    if not _PROVIDER.fullmatch(name):
+        raise argparse.ArgumentTypeError(f"{text!r} is no name of a provider. Use e.g. lambda.")
+    return name
+
+
+def _machine_name(text: str) -> str:
+    if not _MACHINE.fullmatch(text.strip()):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no instance type. Use the provider's own name, e.g. g5.2xlarge."
+        )
+    return text.strip()
 
 
 def _profile_steps(text: str) -> dict[str, Any]:
