@@ -107,6 +107,15 @@ def test_a_price_that_a_cost_names_is_never_rewritten(owner, monkeypatch):
     assert hourly_usd(analysed(run)) == Decimal("113.07")
 
 
+def test_another_source_of_the_same_price_changes_nothing_that_a_cost_names(owner, monkeypatch):
+    as_it_was()
+    trained(owner, datetime(2025, 7, 1, 12, tzinfo=UTC))
+    named = price()
+    bundle(monkeypatch, source="a better list", valid_to=None, note="")
+    bundled.sync_bundled()
+    assert (price().pk, price().source, price().valid_to) == (named.pk, named.source, None)
+
+
 def test_a_price_that_no_cost_names_is_corrected(owner, monkeypatch):
     bundle(monkeypatch, usd_per_hour=Decimal("99.5"), valid_to=None)
     bundled.sync_bundled()

@@ -1,8 +1,7 @@
 """Writes the price rows bundled with this version to the table.
 
-A row that a cost names keeps its amount, its source and its beginning for ever. It may end, get a
-note and be confirmed. If this version has another amount for it, the row ends now and the new
-amount starts now.
+A row that a cost names never changes its amount, source or beginning. It may end, get a note and
+be confirmed. If this version has another amount for it, the row ends now and the new one starts.
 """
 
 from __future__ import annotations
@@ -43,7 +42,10 @@ def sync_bundled(**_: Any) -> None:
     named = _named(row for row, want in differing if _differs(row, want, _FACTS))
     ends = {row.pk: row.valid_to for row, _ in differing}
     for row, want in differing:
-        new += _replaced(row, want, now) if row.pk in named else _mended(row, want)
+        if row.pk in named and row.usd_per_hour != want.usd_per_hour:
+            new += _replaced(row, want, now)
+        else:
+            _mend(row, want, _CIRCUMSTANCES if row.pk in named else _MAY_CHANGE)
     changed = [row for row, _ in differing]
     Price.objects.bulk_create(new, batch_size=_BATCH)
     Price.objects.bulk_update(changed, _MAY_CHANGE, batch_size=_BATCH)
@@ -69,11 +71,9 @@ def _named(rows: Iterable[Price]) -> set[int]:
     return found
 
 
-def _mended(row: Price, want: Price) -> list[Price]:
-    """Give the row the new values."""
-    for name in _MAY_CHANGE:
+def _mend(row: Price, want: Price, names: Iterable[str]) -> None:
+    for name in names:
         setattr(row, name, getattr(want, name))
-    return []
 
 
 def _replaced(row: Price, want: Price, now: datetime) -> list[Price]:

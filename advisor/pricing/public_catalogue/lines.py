@@ -11,7 +11,7 @@ from decimal import Decimal, InvalidOperation
 REQUIRED = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "Region")
 MOST_LINES = 1_000_000
 MOST_USD = Decimal(10_000)
-"""Per hour. The dearest machine with GPUs is at about $150."""
+"""Per hour. The most expensive machine with GPUs is at about $150."""
 _MOST_NUMBER = Decimal(10_000_000)
 _MOST_CHARACTERS = 64
 _MIB = 1024**2
