@@ -42,14 +42,15 @@ def judge_again(job: Job, **_: Any) -> None:
     alike: dict[Keys, list[Run]] = defaultdict(list)
     for run in runs:
         alike[comparability.keys(run, known)].append(run)
-    results = {run: (key, None) for key, own in alike.items() for run in own}
+    results: dict[Run, tuple[Keys, SuccessiveVerdict | None]] = {}
     for key, own in alike.items():
-        results |= {run: (key, verdict) for run, verdict in _judged(own).items()}
+        verdicts = _judged(own)
+        results |= {run: (key, verdicts.get(run)) for run in own}
     _write(results | _of_excluded(job))
     regressions.drop_others(job, runs)
 
 
-def _of_excluded(job: Job) -> dict[Run, tuple[Keys, None]]:
+def _of_excluded(job: Job) -> dict[Run, tuple[Keys, SuccessiveVerdict | None]]:
     excluded = job.present_runs.filter(is_excluded=True, summary__verdict__isnull=False)
     return {run: (_stored_of(run)[0], None) for run in excluded}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -17,6 +16,7 @@ from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
 from webapp.analysis.selectors.completeness import Completeness, completeness_of
 from webapp.analysis.selectors.verdict import verdict_of
+from webapp.api import run_money
 from webapp.api.amounts import money
 from webapp.api.description import problem
 from webapp.http.problems import Problem
@@ -26,17 +26,6 @@ from webapp.runs.models import Job, Run, RunQuerySet
 router = Router(tags=["read"])
 MOST_RUNS = 500
 STATES = [state for state, _ in Run.STATES]
-
-
-class VerdictOut(Schema):
-    status: str = Field(description="`ok`, `suspected`, `confirmed` or `cleared`.")
-    direction: str = Field(description="`worse`, `better` or `same`.")
-    since: int | None = Field(description="The number of the first run at the new level.")
-    change: float | None = Field(description="0.1 is 10 %; null: nothing to compare with.")
-    unit: str
-    detects: float | None = Field(description="The smallest change that the history can detect.")
-    sentence: str
-    causes: list[str]
 
 
 class JobRunOut(Schema):
@@ -57,7 +46,9 @@ class JobRunOut(Schema):
         description="Every node has reported its end, and the analysis is final."
     )
     incomplete_because: list[str] = Field(description="What is missing; empty: nothing.")
-    verdict: VerdictOut | None = Field(description="Null: not compared with earlier runs.")
+    verdict: run_money.VerdictOut | None = Field(
+        description="Null: not compared with earlier runs."
+    )
     url: str
 
 
@@ -107,7 +98,6 @@ def _after(job: Job, cursor: str) -> RunQuerySet:
 
 def _run(run: Run, completeness: Completeness) -> dict[str, Any]:
     copied = ("number", "state", "owner", "tags", "started_at", "ended_at", "work")
-    verdict = verdict_of(run)
     return {name: getattr(run, name) for name in (*copied, "is_excluded", "is_pinned")} | {
         "id": run.pk,
         "duration_seconds": run.duration.total_seconds() if run.duration else None,
@@ -115,6 +105,6 @@ def _run(run: Run, completeness: Completeness) -> dict[str, Any]:
         "cost_is_at_least": run.state in (Run.RUNNING, Run.LOST),
         "is_complete": completeness.is_complete,
         "incomplete_because": completeness.because,
-        "verdict": None if verdict is None else asdict(verdict),
+        "verdict": run_money.verdict_document(verdict_of(run)),
         "url": settings.BASE_URL + reverse("dashboard:run", args=[run.pk]),
     }

@@ -98,7 +98,7 @@ def document(run: Run) -> dict[str, Any]:
         ],
         "notes": amounts.notes,
         "billed_difference_usd": money(amounts.billed_difference_usd),
-        "verdict": _verdict(amounts.verdict),
+        "verdict": verdict_document(amounts.verdict),
     }
 
 
@@ -106,7 +106,7 @@ def _projected(projected: Projection | None) -> dict[str, Any] | None:
     return None if projected is None else {name: _plain(v) for name, v in vars(projected).items()}
 
 
-def _verdict(verdict: Verdict | None) -> dict[str, Any] | None:
+def verdict_document(verdict: Verdict | None) -> dict[str, Any] | None:
     if verdict is None:
         return None
     return {name: getattr(verdict, name) for name in VerdictOut.model_fields}
