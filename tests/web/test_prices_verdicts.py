@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.web import factories
+from webapp.accounts.models import AuditEntry
 from webapp.analysis import verdicts
 from webapp.analysis.models import Regression
 from webapp.runs.models import Job, Run
@@ -231,3 +232,43 @@ def test_a_job_of_very_many_runs_is_judged_by_its_newest(job, django_assert_max_
     with django_assert_max_num_queries(20):
         verdicts.judge(newest)
     assert verdict(newest)["baseline_runs"] == 30
+
+
+def test_retraining_each_day_on_more_data_is_one_history(job):
+    """A dated folder, a growing number of samples, a new output folder and seed on every run."""
+    for day in range(1, 9):
+        samples = 19_200.0 * (1 + day / 50)
+        more = {
+            "parameters": {
+                "data_dir": f"/data/sales/2026-11-{day:02}", "num_samples": int(samples),
+                "out": f"runs/{day}", "seed": day * 7, "timestamp": 1_764_000_000 + day,
+            },
+            "workload": {"entry_point": "train.py", "dataset": f"sales-2026110{day}"},
+            "work": {"samples": samples, "epochs": 1.0},
+        }  # fmt: skip
+        run = finished(job, CALM[day % 4] * (1 + day / 50) * (1.3 if day == 8 else 1), **more)
+    assert verdict(run)["status"] == "suspected"
+    assert verdict(run)["baseline_runs"] == 7
+
+
+def test_people_set_what_is_the_same_work(owner, stranger, job):
+    for fold in (1, 1, 1, 2, 2):
+        run = finished(job, 1.0, parameters={"fold": fold, "depth": 18})
+    address = reverse("analysis:compared_by", args=[job.uuid])
+    page = owner.page(address)
+    assert "2 values in 5 runs" in page
+    assert verdict(run)["baseline_runs"] == 1
+    choose = reverse("analysis:choose_roles", args=[job.uuid])
+    assert stranger.client.post(choose, {"role-fold": "ignored"}).status_code == 404
+    assert stranger.client.get(address).status_code == 404
+    owner.client.post(choose, {"role-fold": "ignored", "role-depth": "", "role-x": "work"})
+    assert verdict(run)["baseline_runs"] == 4
+    assert "set here" in owner.page(address)
+    entry = AuditEntry.objects.get(action="job.compared")
+    assert entry.change == {"fold": ["", "ignored"]}
+    owner.client.post(choose, {"role-fold": ""})
+    assert verdict(run)["baseline_runs"] == 1
+
+
+def test_a_job_without_parameters_says_so(owner, job):
+    assert "has parameters yet" in owner.page(reverse("analysis:compared_by", args=[job.uuid]))

@@ -7,6 +7,8 @@ from webapp.analysis import views
 app_name = "analysis"
 urlpatterns = [
     path("runs/<uuid:run_id>/analyse/", views.analyse_again, name="analyse_again"),
+    path("jobs/<uuid:job_uuid>/compared/", views.compared_by, name="compared_by"),
+    path("jobs/<uuid:job_uuid>/compared/roles/", views.choose_roles, name="choose_roles"),
     path(
         "jobs/<uuid:job_uuid>/regressions/<int:number>/accept/",
         views.accept_regression,

@@ -1,4 +1,4 @@
-"""The views that request a new analysis, and that accept a regression."""
+"""Requests a new analysis, accepts a regression, and sets which runs are compared."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from uuid import UUID
 from django.contrib import messages
 from django.db import transaction
 from django.http import HttpResponse
-from django.shortcuts import get_object_or_404, redirect
-from django.views.decorators.http import require_POST
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST, require_safe
 
 from webapp.accounts.access import PersonRequest, members_only
-from webapp.analysis import accepting, queue
-from webapp.analysis.models import AcceptedLevel
-from webapp.analysis.selectors.regressions import open_regressions
+from webapp.analysis import accepting, comparability, queue, verdicts
+from webapp.analysis.scope import accepted_levels_of, open_regressions_of
+from webapp.analysis.selectors.comparability import TITLES, parameter_rows
 from webapp.runs import locks, scope
 
 MOST_NOTE_CHARACTERS = 2000
@@ -37,7 +37,7 @@ def analyse_again(request: PersonRequest, run_id: UUID) -> HttpResponse:
 def accept_regression(request: PersonRequest, job_uuid: UUID, number: int) -> HttpResponse:
     """`number`: of the first run that was worse."""
     job = get_object_or_404(scope.jobs_of(request.workspace), uuid=job_uuid)
-    regression = open_regressions(job).filter(since__number=number).first()
+    regression = open_regressions_of(job).filter(since__number=number).first()
     if regression is None:
         messages.error(request, f"No regression since run #{number} is open.")
     else:
@@ -52,7 +52,35 @@ def accept_regression(request: PersonRequest, job_uuid: UUID, number: int) -> Ht
 def open_regression_again(request: PersonRequest, run_id: UUID) -> HttpResponse:
     """`run_id`: the run at which it was accepted."""
     run = scope.run_or_404(request.workspace, run_id)
-    accepted = get_object_or_404(AcceptedLevel, run=run)
-    accepting.take_back(accepted, request.user)
+    accepted = accepted_levels_of(run.job).filter(run=run).first()
+    if accepted is not None:
+        accepting.take_back(accepted, request.user)
     messages.success(request, "The level is no longer accepted.")
     return redirect("dashboard:job", run.job.uuid)
+
+
+@require_safe
+def compared_by(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
+    """The role of each parameter in the comparison of a job's runs."""
+    job = get_object_or_404(scope.jobs_of(request.workspace), uuid=job_uuid)
+    shown = {"job": job, "rows": parameter_rows(job), "titles": TITLES}
+    return render(request, "analysis/compared_by.html", shown)
+
+
+@members_only
+@require_POST
+def choose_roles(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
+    """Sets roles; an empty one follows the parameter's name and history again."""
+    job = get_object_or_404(scope.jobs_of(request.workspace), uuid=job_uuid)
+    wanted = {
+        row.name: role
+        for row in parameter_rows(job)
+        if (role := request.POST.get(f"role-{row.name}")) in ("", *TITLES)
+    }
+    with transaction.atomic():
+        changed = comparability.choose(job, request.user, wanted)
+        if changed:
+            verdicts.judge_again(job)
+    message = "Saved. The job's runs were judged again." if changed else "No changes to save."
+    messages.success(request, message)
+    return redirect("analysis:compared_by", job.uuid)

@@ -90,7 +90,8 @@ def _after(job: Job, cursor: str) -> RunQuerySet:
     if not cursor:
         return job.present_runs
     try:
-        return job.present_runs.before(Run.objects.get(job=job, pk=UUID(cursor)))
+        seen = scope.every_run_of(job.workspace).get(job=job, pk=UUID(cursor))
+        return job.present_runs.before(seen)
     except (ValueError, Run.DoesNotExist):
         detail, fix = "The cursor isn't one of this job.", "Send next_cursor as it was answered."
         raise Problem(422, detail, "cursor", fix) from None

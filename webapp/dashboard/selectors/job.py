@@ -13,13 +13,9 @@ from django.utils import timezone
 
 from webapp.advice.models import Recommendation
 from webapp.advice.selectors.recommendations import open_recommendations
+from webapp.analysis import scope
 from webapp.analysis.models import AcceptedLevel, Regression
 from webapp.analysis.selectors.ledger import JOB_DAYS, LedgerView, job_ledger
-from webapp.analysis.selectors.regressions import (
-    accepted_levels,
-    open_regressions,
-    past_regressions,
-)
 from webapp.analysis.selectors.verdict import VerdictHistory, verdict_history
 from webapp.analysis.selectors.work import WorkUnit, common_unit
 from webapp.dashboard.selectors.baseline import baseline_of
@@ -27,6 +23,7 @@ from webapp.runs.models import Job, Run
 from webapp.spend.budget_status import BudgetLine, standing_of
 
 CHART_RUNS = 120
+MOST_PAST = 5
 UNREAD = ("command", "git", "parameters", "workload", "metrics", "metric_progress")
 """Columns that the page doesn't show, so they aren't loaded for lists of runs."""
 
@@ -64,15 +61,17 @@ class JobPage:
 
     @cached_property
     def open_regressions(self) -> list[Regression]:
-        return list(open_regressions(self.job))
+        return list(scope.open_regressions_of(self.job))
 
     @cached_property
     def past_regressions(self) -> list[Regression]:
-        return past_regressions(self.job)
+        """The last that ended or were accepted."""
+        over = scope.regressions_of(self.job).exclude(ended_by=None, is_accepted=False)
+        return list(over[:MOST_PAST])
 
     @cached_property
     def accepted_levels(self) -> list[AcceptedLevel]:
-        return list(accepted_levels(self.job))
+        return list(scope.accepted_levels_of(self.job)[:MOST_PAST])
 
     @cached_property
     def ledger(self) -> LedgerView | None:

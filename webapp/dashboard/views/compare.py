@@ -27,7 +27,7 @@ def compare(request: PersonRequest) -> HttpResponse:
         return _selection(request, "Both ids are of the same run.")
     page = compare_page(_run(request, a), _run(request, b))
     context = {"page": page, "a": page.runs[0], "b": page.runs[1], "chart": page.chart_document()}
-    both = Run.objects.filter(pk__in=[run.pk for run in page.runs])
+    both = scope.runs_of(request.workspace).filter(pk__in=[run.pk for run in page.runs])
     context["old_prices"] = old_prices_of_runs(both)
     return render(request, "dashboard/compare.html", context)
 

@@ -12,7 +12,6 @@ from webapp.accounts.access import PersonRequest
 from webapp.analysis.selectors.old_prices import old_prices_of_runs
 from webapp.dashboard.selectors.run import run_page
 from webapp.runs import scope
-from webapp.runs.models import Run
 
 
 @require_safe
@@ -20,5 +19,7 @@ def run(request: PersonRequest, run_id: UUID) -> HttpResponse:
     chosen = scope.run_or_404(request.workspace, run_id)
     page = run_page(chosen, may_change=request.may_change)
     context = {"run": chosen, "page": page, "chart": page.chart_document()}
-    context["old_prices"] = old_prices_of_runs(Run.objects.filter(pk=chosen.pk))
+    context["old_prices"] = old_prices_of_runs(
+        scope.runs_of(request.workspace).filter(pk=chosen.pk)
+    )
     return render(request, "dashboard/run.html", context)
