@@ -1,6 +1,6 @@
 """Finds changes within a level that no single run showed: small steps, and slow drifts.
 
-A level's runs are cut in two wherever both sides have enough runs, and once more at the time of
+A level's runs are cut in two wherever both sides have enough runs, and again at the time of
 30 days before. The cut with the largest difference, in units of its noise, counts.
 """
 

@@ -367,8 +367,8 @@ class _State:
         )
 
     def _settle(self, run: Observation) -> None:
-        """Whether the regression is still open after this run: judged anew each time, as a few runs
-        tell the height of a level only roughly."""
+        """Whether the regression is still open after this run. Judged again each time, because a
+        few runs tell the height of a level only roughly."""
         regression = self._regression()
         if regression is None:
             return
