@@ -116,7 +116,7 @@ def main() -> int:
 
 def everything(random: np.random.Generator, variation: float, times: int) -> Iterator[str]:
     """Prints all figures at one variation, and yields those that break a promise."""
-    yield from newest_runs(random, variation, times)
+    yield from newest_runs(random, variation, 4 * times if variation == PROMISED_AT else times)
     yield from quiet_histories(random, variation, times // 2)
     yield from levels(random, variation, times // 2)
     yield from drifts(random, variation, times // 10)

@@ -104,6 +104,23 @@ def configuration_key(configuration: Mapping[str, Any], known: Mapping[str, Role
     return _digest({n: v for n, v in configuration.items() if _of(n, known) == TUNING})
 
 
+def differences(
+    one: Mapping[str, Any], other: Mapping[str, Any], known: Mapping[str, Role]
+) -> dict[str, tuple[Any, Any]]:
+    """Field -> its two values, of those that keep two runs from being compared.
+
+    Args:
+        one, other: workload, machines and parameters together.
+    """
+    names = sorted({*one, *other})
+    pairs = {name: (one.get(name), other.get(name)) for name in names}
+    return {
+        name: pair
+        for name, pair in pairs.items()
+        if _of(name, known) != IGNORED and _plain(pair[0]) != _plain(pair[1])
+    }
+
+
 def without_dates(value: Any) -> Any:
     """The value without days, times and ids: those of equal work differ."""
     if isinstance(value, Mapping):

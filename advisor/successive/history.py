@@ -33,7 +33,7 @@ OK, SUSPECTED, CONFIRMED, CLEARED, OPEN = "ok", "suspected", "confirmed", "clear
 NOTHING = {"status": OK, "direction": SAME}
 """Told of runs that differ from a single run before them, which is no level."""
 LEAST_BEFORE = 3
-REACH = 2.62
+REACH = 2.65
 """Spreads of a difference. With the gate, at most one run in a hundred is suspected by chance,
 either side, as `bench.ladder` shows."""
 BACK_REACH = 1.75
@@ -277,11 +277,11 @@ class _State:
             self._confirm(is_back=is_back)
 
     def _new_machine(self, run: Observation) -> str:
-        """The machine of all suspected runs, if no run before was on it, and it could matter."""
+        """Its machine, if no run before the suspected ones was on any of theirs, and runs come back
+        to machines: the machines explain the difference as well as a change would."""
         before = self._seen[: len(self._seen) - len(self._suspects)]
-        known = [each.machine for each in before]
-        own = {each.machine for each in (*self._suspects, run)}
-        is_new = len(own) == 1 and run.machine not in known and machines.tells(known)
+        known, own = ([each.machine for each in runs] for runs in (before, [*self._suspects, run]))
+        is_new = set(own).isdisjoint(known) and machines.tells([*known, *own])
         return run.machine if is_new else ""
 
     def _are_confirmed(self, *, is_back: bool) -> bool:

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 from django.utils import timezone
 
 from tests.upgrade.uploads import send
 from webapp.accounts.models import Token, Workspace
+from webapp.analysis.models import Regression
 from webapp.analysis.tasks import evaluate
 from webapp.runs.models import Run, Session
+from webapp.sample_data import nightly
 from webapp.sample_data.histories import WORKSPACE
 from webapp.sample_data.load import load, uploads_of
 from webapp.sample_data.published import published_runs
@@ -52,3 +55,32 @@ def test_the_published_costs_come_out_to_the_cent_and_beyond(live_server: Any, t
     for run in runs:
         evaluate(str(run.pk))
     assert [run.cost_usd for run in runs.all()] == [Decimal("6.15672"), Decimal("1.06675")]
+
+
+def test_the_slow_runs_are_an_open_regression_with_its_cost_in_whatever_order_they_are_analysed(
+    live_server: Any, token: str
+) -> None:
+    load(live_server.url, token, timezone.now())
+    runs = list(Run.objects.filter(job__name=nightly.JOB).order_by("started_at"))
+    job = runs[0].job
+    shuffled = [runs[n] for n in (11, 3, 9, 0, 10, 1, 8, 2, 7, 4, 6, 5)]
+    for run in shuffled:
+        evaluate(str(run.pk))
+    reader = Token.make(job.workspace, "reading", ["read"])[1]
+    answer = requests.get(
+        f"{live_server.url}/api/v1/jobs/{job.uuid}/runs",
+        headers={"Authorization": f"Bearer {reader}"},
+        timeout=30,
+    ).json()
+    verdicts = {run["number"]: run["verdict"] for run in answer["runs"]}
+    newest = verdicts[runs[11].number]
+    assert (newest["status"], newest["direction"]) == ("open", "worse")
+    assert newest["regression_since"] == runs[9].number
+    assert newest["change"] == pytest.approx(nightly.SLOWDOWN - 1, abs=0.03)
+    assert [verdicts[run.number]["status"] for run in runs[:9]] == ["ok"] * 9
+    regression = Regression.objects.get()
+    slow_usd = sum((run.cost_usd or Decimal(0) for run in Run.objects.filter(pk__in=[
+        run.pk for run in runs[9:]])), Decimal(0))  # fmt: skip
+    # The epochs are all but 72 of some 2,080 s, and of their time 0.18 of 1.18 is the change.
+    expected = slow_usd * Decimal(str(0.965 * 0.18 / 1.18))
+    assert regression.extra_usd == pytest.approx(expected, rel=Decimal("0.05"))

@@ -89,6 +89,8 @@ def test_only_runs_of_the_same_work_in_the_same_way_are_held_against_each_other(
         finished(job, cost)
     other = finished(job, 9.0, parameters={"workers": 8}, configuration={"workers": 8})
     assert verdict(other)["rung"] == "baseline"
+    assert "Not compared with #4: instance_type is not set" in " ".join(verdict(other)["beside"])
+    assert "workers is 8 instead of 0" in " ".join(verdict(other)["beside"])
     another = finished(job, 9.0, workload={"entry_point": "other.py"})
     assert verdict(another)["rung"] == "baseline"
 
@@ -272,3 +274,17 @@ def test_people_set_what_is_the_same_work(owner, stranger, job):
 
 def test_a_job_without_parameters_says_so(owner, job):
     assert "has parameters yet" in owner.page(reverse("analysis:compared_by", args=[job.uuid]))
+
+
+def test_a_run_that_is_still_being_analysed_is_not_compared(job):
+    for slow in CALM:
+        finished(job, slow)
+    phases = {"initialise": 30.0, "train": 8950.0, "finalise": 20.0}
+    slow = factories.summary(phase_seconds=phases)
+    partial = factories.run(job, seconds=9000, summary=slow)
+    factories.analysis(partial, is_final=False)
+    last = finished(job, 1.0)
+    assert verdict(last)["status"] == "ok"
+    assert verdict(partial) == {}
+    verdicts.judge(partial)
+    assert verdict(partial)["status"] == "suspected"

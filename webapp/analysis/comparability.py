@@ -7,13 +7,21 @@ from collections.abc import Mapping, Sequence
 from django.db import transaction
 
 from advisor.successive import comparability
-from advisor.successive.comparability import LEARNT_FROM, Role, configuration_key, workload_key
+from advisor.successive.comparability import (
+    LEARNT_FROM,
+    USUAL,
+    WORK,
+    Role,
+    configuration_key,
+    workload_key,
+)
 from webapp.accounts import audit
 from webapp.analysis.models import ParameterRole
 from webapp.runs import locks
 from webapp.runs.editing.changes import Actor
 from webapp.runs.models import Job, Run
 
+MOST_NAMED, MOST_CHARACTERS = 3, 60
 Keys = tuple[str, str]
 """Of the work and of the configuration. Runs with the same keys are compared."""
 
@@ -33,6 +41,28 @@ def keys(run: Run, known: Mapping[str, Role]) -> Keys:
         workload_key(run.workload, run.parameters, known),
         configuration_key(run.configuration, known),
     )
+
+
+def why_not_compared(run: Run, before: Run, known: Mapping[str, Role]) -> str:
+    """The fields by which a run isn't comparable with an earlier one."""
+    machines = ("instance_type", "node_count", "purchase_option")
+    one, other = (
+        {
+            **each.parameters,
+            **each.workload,
+            **{name: each.configuration.get(name) for name in machines},
+        }
+        for each in (before, run)
+    )
+    known = {**known, **{name: Role(WORK, USUAL) for name in (*run.workload, *before.workload)}}
+    found = list(comparability.differences(one, other, known).items())
+    shown = [f"{name} is {_value(b)} instead of {_value(a)}" for name, (a, b) in found[:MOST_NAMED]]
+    more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+    return f"Not compared with #{before.number}: {', '.join(shown)}{more}." if shown else ""
+
+
+def _value(value: object) -> str:
+    return "not set" if value is None else str(value)[:MOST_CHARACTERS]
 
 
 @transaction.atomic

@@ -10,13 +10,14 @@ from typing import Any
 from advisor.run_summary import SuccessiveVerdict
 from advisor.successive.beside import beside
 from advisor.successive.causes import Measured, causes
+from advisor.successive.comparability import Role
 from advisor.successive.history import SAME, History, JudgedRun, Observation, judge_runs
 from advisor.successive.machine_time import Quantity, quantity
 from advisor.successive.noise import Prior
 from advisor.successive.wording import effect_words, noise_words, sentence
 from webapp.analysis import circumstances, comparability, noise_prior, regressions
 from webapp.analysis.comparability import Keys
-from webapp.analysis.models import AcceptedLevel
+from webapp.analysis.models import AcceptedLevel, Analysis
 from webapp.runs.models import Job, Run
 
 SECONDS_PER_HOUR = 3600
@@ -31,13 +32,17 @@ FIXED_PHASES = ("initialise", "finalise")
 def judge(run: Run) -> None:
     """Write the verdicts on a job's runs after this one was analysed. Call in a transaction, after
     its figures are saved."""
-    judge_again(run.job)
+    judge_again(run.job, run)
 
 
-def judge_again(job: Job, **_: Any) -> None:
+def judge_again(job: Job, analysed: Run | None = None, **_: Any) -> None:
     """Write the verdicts on a job's runs, as far as they changed. A run that is no longer compared
-    has none. Call in a transaction."""
-    runs = _comparable(job)
+    has none. Call in a transaction.
+
+    Args:
+        analysed: a run whose analysis is about to be final.
+    """
+    runs = [run for run in _finished(job) if run == analysed or not _is_awaited(run)]
     known = comparability.roles(runs, comparability.chosen_roles(job))
     alike: dict[Keys, list[Run]] = defaultdict(list)
     for run in runs:
@@ -45,6 +50,8 @@ def judge_again(job: Job, **_: Any) -> None:
     results: dict[Run, tuple[Keys, SuccessiveVerdict | None]] = {}
     for key, own in alike.items():
         verdicts = _judged(own)
+        if own[0] in verdicts and (why := _why_first(own[0], runs, known)):
+            verdicts[own[0]] = replace(verdicts[own[0]], beside=[why])
         results |= {run: (key, verdicts.get(run)) for run in own}
     _write(results | _of_excluded(job))
     regressions.drop_others(job, runs)
@@ -78,11 +85,24 @@ def _judged(comparable: Sequence[Run]) -> dict[Run, SuccessiveVerdict]:
     return dict(zip(told, verdicts, strict=True))
 
 
-def _comparable(job: Job) -> list[Run]:
+def _finished(job: Job) -> list[Run]:
     """The newest finished runs in order, without excluded ones."""
     done = job.present_runs.filter(state=Run.FINISHED, is_excluded=False)
     newest = done.newest_first().defer("command", "git", "metric_progress")
-    return list(reversed(newest[:LOOKED_AT]))
+    return list(reversed(newest.select_related("analysis")[:LOOKED_AT]))
+
+
+def _is_awaited(run: Run) -> bool:
+    """Its figures are those of a look at a part of it. One that was judged before and is analysed
+    again keeps its place."""
+    analysis: Analysis | None = getattr(run, "analysis", None)
+    return analysis is not None and not analysis.is_final and run.summary.verdict is None
+
+
+def _why_first(first: Run, runs: Sequence[Run], known: Mapping[str, Role]) -> str:
+    """What keeps the first run of its kind from being compared with the run before it."""
+    at = runs.index(first)
+    return comparability.why_not_compared(first, runs[at - 1], known) if at else ""
 
 
 def _observations(runs: Sequence[Run], measure: Quantity) -> list[Observation]:
