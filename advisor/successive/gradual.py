@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import accumulate
+from statistics import median
 
-from advisor.successive.noise import Noise, location
+from advisor.successive.noise import LIMIT, Noise, location
 
 LEAST_SIDE = 5
 REACH = 3.5
@@ -28,14 +29,17 @@ def gradual_change(
     Args:
         values: logarithms, in order, without outliers; `times` are those of the same runs.
     """
-    cuts = [*_cuts(values, noise), *_since_a_month(values, times, noise)]
+    cuts = [*_cuts(values, noise, gate), *_since_a_month(values, times, noise)]
     ratio, at, change = max(cuts, default=(0.0, 0, 0.0), key=lambda cut: cut[0])
     return at if ratio >= 1 and abs(change) >= gate else None
 
 
-def _cuts(values: Sequence[float], noise: Noise) -> list[tuple[float, int, float]]:
-    """(difference over its margin, index, difference) of each cut."""
-    sums, count = list(accumulate(values, initial=0.0)), len(values)
+def _cuts(values: Sequence[float], noise: Noise, gate: float) -> list[tuple[float, int, float]]:
+    """(difference over its margin, index, difference) of each cut. Single runs far off are limited,
+    so that they are no change of either side."""
+    middle, reach = median(values), LIMIT * noise.spread + 2 * gate
+    limited = [min(max(value, middle - reach), middle + reach) for value in values]
+    sums, count = list(accumulate(limited, initial=0.0)), len(values)
     found = []
     for at in range(LEAST_SIDE, count - LEAST_SIDE + 1):
         change = (sums[count] - sums[at]) / (count - at) - sums[at] / at

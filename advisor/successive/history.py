@@ -51,7 +51,9 @@ MOST_NOISE = 60
 USUAL_CONFIRMING, MOST_CONFIRMING = 2, 4
 LASTING_CORRELATION = 0.25
 """Runs as alike as this confirm each other by chance, so that it takes one more."""
-SIMILAR = 0.75
+ALIKE_REACH = 2.2
+"""Of two suspected runs that confirm each other: two outliers are seldom as near."""
+SIMILAR = 0.5
 """An earlier outlier of this part of the change makes it likely that this is one, too."""
 
 
@@ -288,7 +290,7 @@ class _State:
         *before, last = self._suspects
         if len(self._suspects) < (USUAL_CONFIRMING if is_back else self._confirming()):
             return False
-        margin = max(self.noise.margin(REACH, len(before), 1), GATE)
+        margin = max(self.noise.margin(ALIKE_REACH, len(before), 1), GATE)
         are_alike = abs(self._middle(before) - self._values([last])[0]) <= margin
         return are_alike or len(self._suspects) > USUAL_CONFIRMING
 

@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.web import factories
+from tests.web.judged import CALM, finished
 from webapp.accounts.models import AuditEntry
 from webapp.analysis import verdicts
 from webapp.analysis.models import Regression
@@ -23,26 +24,11 @@ def job(owner) -> Job:
     return factories.job(owner.workspace)
 
 
-def finished(job: Job, slow: float, **more: Any) -> Run:
-    """A run of the job that took so many times the usual time for its 19,200 samples, judged as its
-    analysis does."""
-    started_at = timezone.now() - timedelta(hours=100 - job.runs_made)
-    cost, changes = more.pop("cost", f"{slow:.9f}"), more.pop("summary", {})
-    loop = 550 * slow
-    run = factories.run(job, cost=cost, seconds=loop + 50, started_at=started_at, **more)
-    phases = {"initialise": 30.0, "train": loop, "finalise": 20.0}
-    run.summary = factories.summary(**{"phase_seconds": phases, **changes})
-    run.save()
-    verdicts.judge(run)
-    return Run.objects.get(pk=run.pk)
-
-
 def verdict(run: Run) -> dict[str, Any]:
     verdict = Run.objects.get(pk=run.pk).summary.verdict
     return {} if verdict is None else vars(verdict)
 
 
-CALM = (1.0, 1.01, 0.99, 1.005)
 HOURLY_RUN_USD = factories.USD_PER_HOUR / 6
 """What the usual 600 s cost."""
 

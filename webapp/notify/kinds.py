@@ -1,5 +1,5 @@
 """The registered kinds of mail."""
 
-from webapp.notify import budget, recommendation
+from webapp.notify import budget, recommendation, regression
 
-KINDS = {kind.id: kind for kind in (recommendation.KIND, budget.KIND)}
+KINDS = {kind.id: kind for kind in (recommendation.KIND, regression.KIND, budget.KIND)}

@@ -1,0 +1,139 @@
+"""The mail about a confirmed regression of a job, and about its end."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+from django.urls import reverse
+
+from webapp.analysis.models import Regression
+from webapp.analysis.selectors.verdict import verdict_of
+from webapp.notify.addresses import absolute
+from webapp.notify.models import Mail, Subscription
+from webapp.notify.notification_kind import Content, Due, Kind
+from webapp.notify.text import one_line
+from webapp.runs.models import Run
+from webapp.templatetags import shown
+
+ID = "regression"
+BEGAN, ENDED = "began", "ended"
+LOOK_BACK = timedelta(days=7)
+"""Allows for downtime of the service. Older news aren't mailed."""
+AT_MOST_EVERY = timedelta(days=1)
+"""For one person and job. Further news wait."""
+MOST_JOB_CHARACTERS = 60
+
+
+def due(now: datetime) -> Iterator[Due]:
+    """What began or ended, for members who were subscribed at that time."""
+    wanted, told = _wanted_by_workspace(), _told()
+    held_back = _told_lately(now)
+    recent = Q(opened_at__gte=now - LOOK_BACK) | Q(ended_at__gte=now - LOOK_BACK)
+    for row in _holding().filter(recent, job__workspace__in=wanted).order_by("opened_at"):
+        for each in wanted[row.job.workspace_id]:
+            user_id = each.membership.user_id
+            event = _event(row, user_id, told)
+            if not event or each.since > row.opened_at or (user_id, row.job_id) in held_back:
+                continue
+            held_back.add((user_id, row.job_id))
+            yield Due(user_id, row.job.workspace_id, _key(row, event), _subject(row))
+
+
+def content(mail: Mail) -> Content | None:
+    """None: what it tells no longer holds."""
+    since, _, event = mail.subject_key.partition(":")
+    row = _holding().filter(job__workspace=mail.workspace_id, since=UUID(since)).first()
+    if row is None or event != _present_event(row):
+        return None
+    verdict = verdict_of(row.last)
+    context = {
+        "row": row,
+        "title": _subject(row),
+        "job": one_line(row.job.name),
+        "is_over": event == ENDED,
+        "causes": [one_line(cause) for cause in verdict.causes] if verdict else [],
+        "job_url": absolute(reverse("dashboard:job", args=[row.job.uuid])),
+        "run_url": absolute(reverse("dashboard:run", args=[row.since_id])),
+    }
+    return Content(_subject(row), "notify/regression", context)
+
+
+def _event(row: Regression, user_id: int, told: set[tuple[int, str]]) -> str:
+    """What this person isn't told yet; empty: nothing. The end is news to those who know of the
+    begin."""
+    event = _present_event(row)
+    if not event or (user_id, _key(row, event)) in told:
+        return ""
+    return event if event == BEGAN or (user_id, _key(row, BEGAN)) in told else ""
+
+
+def _present_event(row: Regression) -> str:
+    """Who accepts a regression needs no mail about it."""
+    if row.is_open:
+        return BEGAN
+    return ENDED if row.ended_by_id is not None and not row.is_accepted else ""
+
+
+def _key(row: Regression, event: str) -> str:
+    """By the first run: the row may be written anew, in another job, too."""
+    return f"{row.since_id.hex}:{event}"
+
+
+def _told() -> set[tuple[int, str]]:
+    """(person, subject) of the mails that were sent or are waiting."""
+    mails = Mail.objects.filter(kind=ID).exclude(state__in=(Mail.WITHDRAWN, Mail.FAILED))
+    return set(mails.values_list("user_id", "subject_key"))
+
+
+def _told_lately(now: datetime) -> set[tuple[int, int]]:
+    """(person, job) of the last day's mails."""
+    mails = Mail.objects.filter(kind=ID, created_at__gt=now - AT_MOST_EVERY)
+    mails = mails.exclude(state=Mail.WITHDRAWN)
+    lately = [
+        (user_id, UUID(key.partition(":")[0]))
+        for user_id, key in mails.values_list("user_id", "subject_key")
+    ]
+    runs = Run.objects.filter(pk__in={since for _, since in lately})
+    jobs = dict(runs.values_list("pk", "job_id"))
+    return {(user_id, jobs[since]) for user_id, since in lately if since in jobs}
+
+
+def _holding() -> QuerySet[Regression]:
+    """Regressions of jobs and runs that aren't deleted."""
+    kept = Regression.objects.filter(
+        since__deleted_at=None,
+        job__deleted_at=None,
+        job__workspace__deleted_at=None,
+        job__workspace__is_sample_data=False,
+    )
+    return kept.select_related("job", "since", "last", "ended_by")
+
+
+def _wanted_by_workspace() -> dict[int, list[Subscription]]:
+    held = Subscription.objects.filter(kind=ID, membership__user__is_active=True)
+    by_workspace = defaultdict(list)
+    for each in held.select_related("membership"):
+        if each.is_wanted:
+            by_workspace[each.membership.workspace_id].append(each)
+    return by_workspace
+
+
+def _subject(row: Regression) -> str:
+    job, since = one_line(row.job.name, MOST_JOB_CHARACTERS), f"since run #{row.since.number}"
+    if row.ended_by is not None:
+        return f"{job}: the regression {since} is over"
+    return f"{job}: {shown.signed_share(row.change)} machine time for the same work {since}"
+
+
+KIND = Kind(
+    id=ID,
+    title="Regressions",
+    description="A job takes longer for the same work, confirmed by a second run, and its end. "
+    "At most one mail a day for a job.",
+    due=due,
+    content=content,
+)
