@@ -18,14 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from advisor.successive.history import (
+from advisor.successive.history import judge_runs
+from advisor.successive.judged_run import (
     BETTER,
     CONFIRMED,
     SUSPECTED,
     WORSE,
     JudgedRun,
     Observation,
-    judge_runs,
 )
 from bench.figures import note
 

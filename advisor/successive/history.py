@@ -21,15 +21,27 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 
 from advisor.successive import machines
 from advisor.successive.gradual import gradual_change
+from advisor.successive.judged_run import (
+    BASELINE,
+    BETTER,
+    CAVEAT,
+    CLEARED,
+    CONFIRMED,
+    LEVEL,
+    OK,
+    OPEN,
+    SAME,
+    SUSPECTED,
+    WORSE,
+    JudgedRun,
+    Observation,
+    Regression,
+)
 from advisor.successive.noise import Noise, Prior, location, pooled
 
-BASELINE, CAVEAT, LEVEL = "baseline", "caveat", "level"
-BETTER, WORSE, SAME = "better", "worse", "same"
-OK, SUSPECTED, CONFIRMED, CLEARED, OPEN = "ok", "suspected", "confirmed", "cleared", "open"
 NOTHING = {"status": OK, "direction": SAME}
 """Told of runs that differ from a single run before them, which is no level."""
 LEAST_BEFORE = 3
@@ -55,63 +67,6 @@ ALIKE_REACH = 2.2
 """Of two suspected runs that confirm each other: two outliers are seldom as near."""
 SIMILAR = 0.5
 """An earlier outlier of this part of the change makes it likely that this is one, too."""
-
-
-@dataclass(frozen=True)
-class Observation:
-    """A run's machine time per unit of work, above 0, in the same unit for all runs."""
-
-    number: int
-    value: float
-    at: datetime = datetime(2000, 1, 1, tzinfo=UTC)
-    machine: str = ""
-    """Where it ran; empty: unknown."""
-    is_pinned: bool = False
-    """If there are pinned runs, only these make up the baseline."""
-    is_accepted: bool = False
-    """A person accepted the regression that was open at this run."""
-
-
-@dataclass(frozen=True)
-class Regression:
-    """A confirmed change for the worse that is not over. `change` is the level's, as a ratio minus
-    1; `reference` are the runs that it is compared with."""
-
-    since: int
-    change: float
-    reference: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class JudgedRun:
-    """The verdict on a run. Values are in the given unit (not logs).
-
-    `low`, `high`: the expected range; None on the first rungs. `change` is the ratio to the
-    baseline minus 1. `detects`: the smallest detectable change, as a ratio minus 1. `since`: the
-    first run of the new level, if the level has changed. `regression` is the one that is open
-    after this run, `ended` the one that this run ended.
-    """
-
-    number: int
-    rung: str
-    status: str
-    direction: str
-    baseline: tuple[int, ...] = ()
-    """The runs that it is compared with."""
-    change: float | None = None
-    expected: float | None = None
-    low: float | None = None
-    high: float | None = None
-    detects: float | None = None
-    since: int | None = None
-    is_gradual: bool = False
-    """No single run showed the change."""
-    is_back: bool = False
-    """At the level that the open regression left."""
-    new_machine: str = ""
-    """The machine, not seen before, that explains the difference as well as a change would."""
-    regression: Regression | None = None
-    ended: Regression | None = None
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.successive.history import (
+from advisor.successive.judged_run import (
     BASELINE,
     CAVEAT,
     CLEARED,

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.successive.history import (
+from advisor.successive.history import judge_runs
+from advisor.successive.judged_run import (
     BASELINE,
     BETTER,
     CAVEAT,
@@ -25,7 +26,6 @@ from advisor.successive.history import (
     WORSE,
     JudgedRun,
     Observation,
-    judge_runs,
 )
 from advisor.successive.noise import Prior
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.successive.history import (
+from advisor.successive.history import judge_runs
+from advisor.successive.judged_run import (
     BETTER,
     CLEARED,
     CONFIRMED,
@@ -17,7 +18,6 @@ from advisor.successive.history import (
     JudgedRun,
     Observation,
     Regression,
-    judge_runs,
 )
 from advisor.successive.machines import MachineEffect
 from advisor.successive.noise import Noise, Prior

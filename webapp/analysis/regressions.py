@@ -12,7 +12,7 @@ from uuid import UUID
 from django.utils import timezone
 
 from advisor.money import rounded_usd
-from advisor.successive.history import JudgedRun
+from advisor.successive.judged_run import JudgedRun
 from webapp.analysis.circumstances import worked
 from webapp.analysis.models import AcceptedLevel, Regression
 from webapp.runs.models import Job, Run

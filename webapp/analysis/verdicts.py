@@ -11,7 +11,8 @@ from advisor.run_summary import SuccessiveVerdict
 from advisor.successive.beside import beside
 from advisor.successive.causes import Measured, causes
 from advisor.successive.comparability import Role
-from advisor.successive.history import SAME, History, JudgedRun, Observation, judge_runs
+from advisor.successive.history import History, judge_runs
+from advisor.successive.judged_run import SAME, JudgedRun, Observation
 from advisor.successive.machine_time import Quantity, quantity
 from advisor.successive.noise import Prior
 from advisor.successive.wording import effect_words, noise_words, sentence

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
@@ -11,9 +10,10 @@ from django.urls import reverse
 
 from advisor.costing.budget import FORECAST_OVER, OVER
 from webapp.notify.addresses import absolute
-from webapp.notify.models import Mail, Subscription
+from webapp.notify.models import Mail
 from webapp.notify.notification_kind import Content, Due, Kind
 from webapp.notify.text import one_line
+from webapp.notify.wanted import wanted_by_workspace
 from webapp.spend.models import BudgetAlert
 from webapp.templatetags import shown
 
@@ -25,7 +25,7 @@ MOST_NAME_CHARACTERS = 90
 
 def due(now: datetime) -> Iterator[Due]:
     """Recent alerts, for the members who were subscribed at that time."""
-    wanted = _wanted_by_workspace()
+    wanted = wanted_by_workspace(ID)
     news = _holding().filter(reached_at__gte=now - LOOK_BACK, budget__workspace__in=wanted)
     for alert in news:
         workspace_id = alert.budget.workspace_id
@@ -60,15 +60,6 @@ def _holding() -> QuerySet[BudgetAlert]:
         budget__workspace__is_sample_data=False,
     )
     return kept.select_related("budget__job")
-
-
-def _wanted_by_workspace() -> dict[int, list[Subscription]]:
-    held = Subscription.objects.filter(kind=ID, membership__user__is_active=True)
-    by_workspace = defaultdict(list)
-    for each in held.select_related("membership"):
-        if each.is_wanted:
-            by_workspace[each.membership.workspace_id].append(each)
-    return by_workspace
 
 
 def _subject(alert: BudgetAlert) -> str:

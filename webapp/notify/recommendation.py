@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -12,9 +11,10 @@ from django.urls import reverse
 
 from webapp.advice.models import Recommendation
 from webapp.notify.addresses import absolute
-from webapp.notify.models import Mail, Subscription
+from webapp.notify.models import Mail
 from webapp.notify.notification_kind import Content, Due, Kind, NotYetError
 from webapp.notify.text import one_line
+from webapp.notify.wanted import wanted_by_workspace
 from webapp.runs.models import Run
 from webapp.templatetags import shown
 
@@ -26,7 +26,7 @@ MOST_JOB_CHARACTERS, MOST_TITLE_CHARACTERS = 60, 90
 
 def due(now: datetime) -> Iterator[Due]:
     """Final recommendations of finished runs, for members who were subscribed at that time."""
-    subscriptions = _wanted_by_workspace()
+    subscriptions = wanted_by_workspace(ID)
     news = _holding().filter(changed_at__gte=now - LOOK_BACK, job__workspace__in=subscriptions)
     fields = ("uuid", "created_at", "title", "job__name", "job__workspace_id")
     for uuid, created_at, title, job, workspace_id in news.values_list(*fields):
@@ -83,15 +83,6 @@ def _standing() -> QuerySet[Recommendation]:
         job__workspace__deleted_at=None,
         job__workspace__is_sample_data=False,
     )
-
-
-def _wanted_by_workspace() -> dict[int, list[Subscription]]:
-    held = Subscription.objects.filter(kind=ID, membership__user__is_active=True)
-    by_workspace = defaultdict(list)
-    for each in held.select_related("membership"):
-        if each.is_wanted:
-            by_workspace[each.membership.workspace_id].append(each)
-    return by_workspace
 
 
 def _subject(job: str, title: str, advice: Recommendation) -> str:

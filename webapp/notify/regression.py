@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -13,9 +12,10 @@ from django.urls import reverse
 from webapp.analysis.models import Regression
 from webapp.analysis.selectors.verdict import verdict_of
 from webapp.notify.addresses import absolute
-from webapp.notify.models import Mail, Subscription
+from webapp.notify.models import Mail
 from webapp.notify.notification_kind import Content, Due, Kind
 from webapp.notify.text import one_line
+from webapp.notify.wanted import wanted_by_workspace
 from webapp.runs.models import Run
 from webapp.templatetags import shown
 
@@ -30,7 +30,7 @@ MOST_JOB_CHARACTERS = 60
 
 def due(now: datetime) -> Iterator[Due]:
     """What began or ended, for members who were subscribed at that time."""
-    wanted, told = _wanted_by_workspace(), _told()
+    wanted, told = wanted_by_workspace(ID), _told()
     held_back = _told_lately(now)
     recent = Q(opened_at__gte=now - LOOK_BACK) | Q(ended_at__gte=now - LOOK_BACK)
     for row in _holding().filter(recent, job__workspace__in=wanted).order_by("opened_at"):
@@ -111,15 +111,6 @@ def _holding() -> QuerySet[Regression]:
         job__workspace__is_sample_data=False,
     )
     return kept.select_related("job", "since", "last", "ended_by")
-
-
-def _wanted_by_workspace() -> dict[int, list[Subscription]]:
-    held = Subscription.objects.filter(kind=ID, membership__user__is_active=True)
-    by_workspace = defaultdict(list)
-    for each in held.select_related("membership"):
-        if each.is_wanted:
-            by_workspace[each.membership.workspace_id].append(each)
-    return by_workspace
 
 
 def _subject(row: Regression) -> str:
