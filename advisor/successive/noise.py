@@ -17,7 +17,7 @@ from statistics import fmean, median
 LIMIT = 2.5
 _CONSISTENCY = 0.9775
 """E[min(z², LIMIT²)] of a standard normal z, so that normal values keep their spread."""
-_ROUNDS = 6
+_MOST_ROUNDS, _PRECISION = 50, 1e-3
 LEAST_FOR_TREND = 16
 _LEAST_SPREAD = 0.004
 """Clocks, prices and the amount of work are not more exact than this."""
@@ -67,12 +67,14 @@ def pooled(levels: Iterable[Sequence[float]], prior: Prior) -> Noise:
     own_freedom = sum(len(level) - 1 for level in residuals)
     spread = prior.spread
     every = [residual for level in residuals for residual in level]
-    for _ in range(_ROUNDS):
+    for _ in range(_MOST_ROUNDS):
         reach = (LIMIT * spread) ** 2
         squares = sum(min(residual**2, reach) for residual in every) / _CONSISTENCY
         freedom = _weight(prior, squares, own_freedom)
         variance = (freedom * prior.spread**2 + squares) / (freedom + own_freedom)
-        spread = max(math.sqrt(variance), _LEAST_SPREAD)
+        before, spread = spread, max(math.sqrt(variance), _LEAST_SPREAD)
+        if math.isclose(before, spread, rel_tol=_PRECISION):
+            break
     return Noise(spread, own_freedom, _correlation(residuals, LIMIT * spread))
 
 

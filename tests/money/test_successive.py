@@ -66,12 +66,13 @@ def noisy(seed: int, *levels: tuple[int, float]) -> list[float]:
 
 
 def test_the_first_runs_record_a_baseline_and_then_only_a_difference():
-    first, second, third, fourth = history(1.0, 5.0, 1.0, 5.0)
+    first, second, third, fourth = history(1.0, 5.0, 1.0, 9.0)
     assert (first.rung, first.baseline, first.change) == (BASELINE, (), None)
     assert (second.rung, second.status, second.direction) == (CAVEAT, OK, SAME)
     assert second.change == pytest.approx(4.0)
     assert third.rung == CAVEAT
-    assert (fourth.rung, fourth.status, fourth.direction) == (LEVEL, SUSPECTED, WORSE)
+    # Runs that vary as much as these let expect nearly everything.
+    assert (fourth.rung, fourth.status, fourth.direction) == (LEVEL, OK, SAME)
 
 
 def test_a_run_outside_of_what_its_level_lets_expect_is_called_by_its_direction():
