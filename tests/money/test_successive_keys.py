@@ -34,6 +34,8 @@ BOOKKEEPING = (
     *("log", "logs", "logging", "logdir", "save", "resume", "checkpoint", "checkpoints", "wandb"),
     *("tag", "tags", "note", "notes", "verbose", "debug", "date", "time", "port", "host", "url"),
     *("project", "experiment", "commit", "version", "dropout", "timestamp", "run_id", "rng"),
+    *("wd", "label_smoothing", "clip", "uuid", "outputs", "results", "ckpt", "cache", "tmp"),
+    *("comment", "description", "hostname", "user", "trial", "attempt", "runid", "directory"),
 )
 SUBJECTS = (
     *("data_dir", "dataset_version", "datasets_path", "corpus_file", "model_name", "arch_id"),
@@ -185,3 +187,22 @@ def test_other_numbers_are_other_work(one, other):
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists))
 def test_any_value_is_taken_and_only_once_shortened(value):
     assert without_dates(without_dates(value)) == without_dates(value)
+
+
+STRUCTURE = (
+    *("hidden", "layer", "layers", "depth", "width", "dim", "dims", "size", "heads", "blocks"),
+    *("channels", "filters", "units", "embed", "embedding", "vocab", "resolution", "image", "crop"),
+    *("patch", "length", "seq", "sequence", "context", "backbone", "encoder", "decoder"),
+)
+
+
+@pytest.mark.parametrize("name", STRUCTURE)
+def test_what_changes_the_cost_of_a_sample_is_work_even_if_it_differs_on_every_run(name):
+    assert roles([{name: value} for value in range(9)])[name].role == WORK
+
+
+def test_the_roles_are_kept_in_the_database_by_these_names():
+    assert comparability.ROLES == ("work", "tuning", "ignored")
+    known = roles([{"lr": 1, "fold": n, "kind": 1} for n in range(3)], {"x": "work"})
+    whys = {name: role.why for name, role in known.items()}
+    assert whys == {"lr": "name", "fold": "history", "kind": "usual", "x": "person"}

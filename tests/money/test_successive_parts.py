@@ -336,3 +336,27 @@ def test_the_differing_fields_are_those_that_count():
     one = {"fold": 1, "batch": 2, "depth": 3, "data": "x-2026-01-01"}
     other = {"fold": 9, "batch": 4, "depth": 3, "data": "x-2026-02-02", "width": 5}
     assert differences(one, other, known) == {"batch": (2, 4), "width": (None, 5)}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "words"),
+    [
+        ({"share": 0.8}, {"share": 0.75}, "It is charged for 75 % of its machines instead of 80 %."),
+        ({"share": 0.8}, {"share": 0.77}, ""),
+        ({"work": {"tokens": 100.0, "epochs": 1.0}}, {"work": {"tokens": 200.0, "epochs": 1.0}},
+         "An epoch has 2 times the tokens that it had before."),
+        (
+            {"duration": 1000.0, "phases": {"initialise": 370.0, "train": 630.0}},
+            {"duration": 1000.0, "phases": {"initialise": 400.0, "train": 600.0}},
+            "",
+        ),
+        (
+            {"duration": 1000.0, "phases": {"initialise": 340.0, "train": 660.0}},
+            {"duration": 1000.0, "phases": {"initialise": 400.0, "train": 600.0}},
+            "Start-up and end took 400 s instead of 340 s.",
+        ),
+        ({"duration": None}, {"duration": 900.0}, ""),
+    ],
+)  # fmt: skip
+def test_it_is_told_relative_to_the_usual(before, now, words):
+    assert told(now, before) == ([words] if words else [])
