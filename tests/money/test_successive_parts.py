@@ -341,7 +341,11 @@ def test_the_differing_fields_are_those_that_count():
 @pytest.mark.parametrize(
     ("before", "now", "words"),
     [
-        ({"share": 0.8}, {"share": 0.75}, "It is charged for 75 % of its machines instead of 80 %."),
+        (
+            {"share": 0.8},
+            {"share": 0.75},
+            "It is charged for 75 % of its machines instead of 80 %.",
+        ),
         ({"share": 0.8}, {"share": 0.77}, ""),
         ({"work": {"tokens": 100.0, "epochs": 1.0}}, {"work": {"tokens": 200.0, "epochs": 1.0}},
          "An epoch has 2 times the tokens that it had before."),
