@@ -282,3 +282,10 @@ def test_a_verdict_depends_on_no_later_run_but_the_next_ones(order):
         for before, after in zip(history(*values[:count]), whole, strict=False):
             if before.status != SUSPECTED:
                 assert before == after
+
+
+def test_verdicts_are_kept_in_the_database_by_these_names():
+    assert (BASELINE, CAVEAT, LEVEL) == ("baseline", "caveat", "level")
+    assert (BETTER, WORSE, SAME) == ("better", "worse", "same")
+    kept = (OK, SUSPECTED, CONFIRMED, CLEARED, OPEN)
+    assert kept == ("ok", "suspected", "confirmed", "cleared", "open")

@@ -39,7 +39,9 @@ NEW_FIGURES = (", without start-up",)
 """Lines of a comparison that releases didn't have."""
 RULE_VERSIONS = {"version"}
 """Of the rules' list: a rule that judges by something else has a later one."""
-OF_TODAY = {"forecast_usd", "month", "state", "spent_usd", "unpriced_runs"}
+OF_TODAY = {"month", "state", "spent_usd", "unpriced_runs"} | {
+    *("forecast_usd", "forecast_low_usd", "forecast_high_usd"),
+}
 """Fields of budgets that are about the present month."""
 
 

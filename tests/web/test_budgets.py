@@ -59,20 +59,40 @@ def test_its_state_is_the_worst_that_holds(owner, job, hours, usd, state):
     assert line(owner.workspace).state == state
 
 
-def test_the_forecast_goes_on_at_the_pace_of_thirty_days(owner, job):
+def test_a_job_that_runs_each_day_is_forecast_to_go_on(owner, job):
     budget(owner.workspace)
-    spent(job, 20, datetime(2026, 9, 12, tzinfo=UTC))
-    spent(job, 10)
+    for day in range(1, 40):
+        spent(job, 1, datetime(2026, 9, 1, tzinfo=UTC) + timedelta(days=day))
     standing = line(owner.workspace).standing
     assert standing.spent_usd == 10
-    # 30 dollars in 29 days, and 21 days are left of the month.
-    assert standing.forecast_usd == pytest.approx(10 + Decimal(30) / 29 * 21, abs=Decimal("1e-6"))
+    assert standing.forecast_usd == pytest.approx(Decimal(31), abs=Decimal("0.6"))
+    assert standing.low_usd < standing.forecast_usd < standing.high_usd
+
+
+def test_a_jobs_first_run_counts_and_not_the_workspaces(owner, job):
+    """A job that is a week old, in a workspace of three months."""
+    old = factories.job(owner.workspace, "old.py")
+    for day in range(90):
+        spent(old, 1, datetime(2026, 7, 13, tzinfo=UTC) + timedelta(days=day))
+    for day in range(4, 11):
+        spent(job, 1, datetime(2026, 10, day, tzinfo=UTC))
+    budget(owner.workspace, job=job)
+    standing = line(owner.workspace).standing
+    assert standing.forecast_usd == pytest.approx(7 + Decimal(21), abs=Decimal("1.5"))
 
 
 def test_one_dear_first_day_is_not_every_day(owner, job):
     budget(owner.workspace)
     spent(job, 10, datetime(2026, 10, 10, tzinfo=UTC))
-    assert line(owner.workspace).standing.forecast_usd == 10 + 10 * 3
+    standing = line(owner.workspace).standing
+    assert 10 < standing.forecast_usd <= 10 + 10 * 3
+    assert standing.high_usd >= 10 + 10 * 3
+
+
+def test_without_any_spend_there_is_no_forecast(owner):
+    budget(owner.workspace)
+    assert line(owner.workspace).standing.low_usd is None
+    assert "no forecast yet" in owner.page(reverse("spend:budgets"))
 
 
 def test_it_counts_the_runs_of_its_job_or_tag_only(owner, job):

@@ -50,8 +50,12 @@ class BudgetOut(Schema):
     threshold_pct: int
     spent_usd: str
     forecast_usd: str = Field(
-        description="Spend so far, plus the average of the last 30 days for the rest of the month."
+        description="Spend at the end of the month, by the rhythm of the last three months."
     )
+    forecast_low_usd: str | None = Field(
+        description="Four of five months end from here to `forecast_high_usd`; null: no forecast."
+    )
+    forecast_high_usd: str | None
     unpriced_runs: int
     state: str = Field(description="`ok`, `forecast_over`, `over_threshold` or `over`.")
 
@@ -111,6 +115,8 @@ def _budget(line: BudgetLine) -> dict[str, Any]:
         "threshold_pct": standing.threshold_pct,
         "spent_usd": money(standing.spent_usd),
         "forecast_usd": money(standing.forecast_usd),
+        "forecast_low_usd": money(standing.low_usd),
+        "forecast_high_usd": money(standing.high_usd),
         "unpriced_runs": line.unpriced_count,
         "state": line.state,
     }

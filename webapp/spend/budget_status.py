@@ -6,23 +6,24 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 
 from advisor.costing.budget import (
     FORECAST_OVER,
     OK,
     OVER,
     OVER_THRESHOLD,
-    PACE_WINDOW,
     STATES,
     Standing,
-    forecast_usd,
 )
+from advisor.costing.forecast import forecast
 from webapp.accounts.models import Workspace
 from webapp.runs.models import Job
+from webapp.spend.daily import Daily, DailySpends
 from webapp.spend.models import Budget
 from webapp.spend.months import Month, current
 from webapp.spend.scope import budgets_of
-from webapp.spend.sums import Spend, first_cost_at, spends
+from webapp.spend.sums import Spend, spends
 
 WORDS = {
     OK: "Within budget",
@@ -85,16 +86,24 @@ def standings(workspace: Workspace, budgets: Iterable[Budget], now: datetime) ->
     jobs = {budget.job for budget in wanted}
     job = jobs.pop() if len(jobs) == 1 else None
     spent = spends(workspace, month.start, month.end, job)
-    recent = spends(workspace, now - PACE_WINDOW, month.end, job)
-    began_at = first_cost_at(workspace)
+    daily = DailySpends(workspace, now, job)
     lines = []
     for budget in wanted:
-        so_far, pace = _usd(budget, spent), _usd(budget, recent)
-        forecast = forecast_usd(so_far, pace, began_at, now, month.end)
-        standing = Standing(budget.amount_usd, budget.threshold_pct, so_far, forecast)
+        own = daily.of(partial(covers, budget))
+        standing = _standing(budget, _usd(budget, spent), own, month, now)
         unpriced = sum(each.unpriced_count for each in _covered(budget, spent))
         lines.append(BudgetLine(budget, month, standing, unpriced))
     return sorted(lines, key=lambda line: -STATES.index(line.state))
+
+
+def _standing(
+    budget: Budget, spent_usd: Decimal, daily: Daily, month: Month, now: datetime
+) -> Standing:
+    known = forecast(spent_usd, daily.usd, daily.first_day, now, month.start, month.end)
+    limits = (budget.amount_usd, budget.threshold_pct, spent_usd)
+    if known is None:
+        return Standing(*limits, spent_usd)
+    return Standing(*limits, known.usd, known.low_usd, known.high_usd)
 
 
 def standing_of(job: Job, now: datetime) -> BudgetLine | None:

@@ -86,7 +86,7 @@ def spends(
         runs, parts = runs.filter(job=job), parts.filter(run__job=job)
     for row in _runs(runs, start, end):
         sums.of(row).counting(row)
-    grouped = parts.filter(whole_days(start, end)).order_by().values(*_columns("run__"))
+    grouped = parts.filter(whole_days(start, end)).order_by().values(*columns("run__"))
     for row in grouped.annotate(sum_usd=Sum("usd")):
         _add(sums.of(row, "run__"), row["sum_usd"])
     for part in cut_days(parts, start, end):
@@ -102,12 +102,6 @@ def usd_by_day(workspace: Workspace, start: datetime, end: datetime) -> dict[dat
     for part in cut_days(parts, start, end):
         by_day[part.day] = by_day.get(part.day, Decimal(0)) + between(part, start, end)
     return by_day
-
-
-def first_cost_at(workspace: Workspace) -> datetime | None:
-    """The start of the first run that has a price."""
-    priced = runs_of(workspace).filter(cost_usd__isnull=False, started_at__isnull=False)
-    return priced.order_by("started_at").values_list("started_at", flat=True).first()
 
 
 def whole_days(start: datetime, end: datetime) -> Q:
@@ -127,7 +121,7 @@ def _runs(runs: QuerySet[Run], start: datetime, end: datetime) -> Iterable[dict[
     grouped: Iterable[dict[str, Any]] = (
         began.select_related(None)
         .order_by()
-        .values(*_columns(""))
+        .values(*columns(""))
         .annotate(
             runs=Count("pk"),
             unpriced=Count("pk", filter=Q(cost_usd=None)),
@@ -138,7 +132,8 @@ def _runs(runs: QuerySet[Run], start: datetime, end: datetime) -> Iterable[dict[
     return grouped
 
 
-def _columns(prefix: str) -> list[str]:
+def columns(prefix: str) -> list[str]:
+    """Of a group, for `Spends.of`."""
     return [f"{prefix}{name}" for name in (*GROUP, "job__name", "job__owner", "job__tags")]
 
 

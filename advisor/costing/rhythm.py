@@ -1,0 +1,116 @@
+"""The rhythm in which spend repeats: what a day usually costs.
+
+Days are alike by a number: all of them, those of the same weekday, or those of the same day of the
+month. The rhythm is the one that best predicts each known day from the others like it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+from statistics import fmean
+
+Rhythm = Callable[[date], int]
+"""Days of the same number are expected to cost the same."""
+Daily = Mapping[date, float]
+"""USD by day."""
+
+LEAST_REPEATS = 14
+"""A rhythm is tried if so many days have another one like them."""
+MOST_ERROR = 0.9
+"""A rhythm is taken if it has at most this share of the squared error of the plain mean. The mean
+of `n` other days without a rhythm has `1 + 1/n`: about 1.08 for weekdays in 13 weeks."""
+BLOCK_DAYS = 7
+"""Spend that comes in bursts is more uncertain in sum than its single days say."""
+LEAST_BLOCKS = 4
+
+
+def every_day(day: date) -> int:
+    return 0
+
+
+def weekday(day: date) -> int:
+    return day.weekday()
+
+
+def day_of_month(day: date) -> int:
+    return day.day
+
+
+@dataclass(frozen=True)
+class Usual:
+    """What a day usually costs, from the `known` days, of which there is at least one."""
+
+    known: Daily
+    rhythm: Rhythm
+
+    @cached_property
+    def mean_usd(self) -> float:
+        return fmean(self.known.values())
+
+    @cached_property
+    def _alike(self) -> dict[int, list[float]]:
+        alike = defaultdict(list)
+        for day, usd in self.known.items():
+            alike[self.rhythm(day)].append(usd)
+        return dict(alike)
+
+    @cached_property
+    def _means(self) -> dict[int, float]:
+        return {number: fmean(usd) for number, usd in self._alike.items()}
+
+    def usd(self, days: Iterable[date]) -> float:
+        """A day of a number that was never seen costs the mean."""
+        return sum(self._means.get(self.rhythm(day), self.mean_usd) for day in days)
+
+    @cached_property
+    def misses(self) -> dict[date, float]:
+        """Each day's spend less the mean of the others like it, where there are others."""
+        return {
+            day: (usd - self.usd([day])) * len(alike) / (len(alike) - 1)
+            for day, usd in self.known.items()
+            if len(alike := self._alike[self.rhythm(day)]) > 1
+        }
+
+    @cached_property
+    def dispersion_usd(self) -> float:
+        """The variance of a sum of days, per USD that they usually cost.
+
+        As for a quasi-Poisson variable: days without usual spend have no variance. One more miss,
+        by the mean, stands for what few days can't show.
+        """
+        if not self.mean_usd:
+            return 0.0
+        squares = sum(miss**2 for miss in self.misses.values()) + self.mean_usd**2
+        return max(squares / (self.mean_usd * len(self.known)), self._block_dispersion_usd())
+
+    def _block_dispersion_usd(self) -> float:
+        misses = list(self.misses.values())
+        starts = range(0, len(misses) - BLOCK_DAYS + 1, BLOCK_DAYS)
+        if len(starts) < LEAST_BLOCKS:
+            return 0.0
+        squares = [sum(misses[start : start + BLOCK_DAYS]) ** 2 for start in starts]
+        return fmean(squares) / (self.mean_usd * BLOCK_DAYS)
+
+
+def usual(known: Daily) -> Usual:
+    """By the rhythm that predicts the known days best."""
+    plain = Usual(known, every_day)
+    best, least = plain, MOST_ERROR
+    for rhythm in (weekday, day_of_month):
+        tried = Usual(known, rhythm)
+        error = _error(tried, plain)
+        if error < least:
+            best, least = tried, error
+    return best
+
+
+def _error(tried: Usual, plain: Usual) -> float:
+    """The squared error of each day's prediction, as a share of that of the plain mean."""
+    if len(tried.misses) < LEAST_REPEATS:
+        return 1.0
+    whole = sum(plain.misses[day] ** 2 for day in tried.misses)
+    return sum(miss**2 for miss in tried.misses.values()) / whole if whole else 1.0
