@@ -108,7 +108,7 @@ def _level(known: Daily, usual_day: Usual, month_start: date, rest_usd: float) -
 
 
 def _rest_of_today_usd(usual_usd: float, spent_usd: float, now: datetime) -> float:
-    """What is missing to a usual day, but not faster than a day's spend goes on."""
+    """What is missing to a usual day, but not faster than a day's spend continues."""
     midnight = datetime.combine(now.astimezone(UTC).date() + _DAY, time(), UTC)
     return max(0.0, min(usual_usd - spent_usd, usual_usd * ((midnight - now) / _DAY)))
 

@@ -79,7 +79,7 @@ def _present_event(row: Regression) -> str:
 
 
 def _key(row: Regression, event: str) -> str:
-    """By the first run: the row may be written anew, in another job, too."""
+    """By the first run: the row may be written again, in another job, too."""
     return f"{row.since_id.hex}:{event}"
 
 
