@@ -83,7 +83,8 @@ def to_document(settings: MetricSettings) -> dict[str, Any]:
 
 
 def as_lines(settings: MetricSettings) -> str:
-    return "\n".join(f"{name}: {_words(setting)}" for name, setting in settings.items())
+    """By name: PostgreSQL keeps no order of a document's keys."""
+    return "\n".join(f"{name}: {_words(setting)}" for name, setting in sorted(settings.items()))
 
 
 def from_lines(text: str) -> dict[str, MetricSetting]:

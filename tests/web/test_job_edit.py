@@ -43,10 +43,10 @@ def test_a_name_an_owner_and_tags_are_set_and_written_down(owner, job):
 
 
 def test_the_settings_of_metrics_are_kept_shown_again_and_written_down(owner, job):
-    lines = "val/auroc: higher, 2 %\ngamma: ignore"
-    edit(owner, job, metrics=lines.replace("\n", "\r\n"))
+    lines = "gamma: ignore\nval/auroc: higher, 2 %"
+    edit(owner, job, metrics="val/auroc: higher, 2 %\r\ngamma: ignore")
     form = owner.page(reverse("runs:edit_job", args=[job.uuid]))
-    assert ">\nval/auroc: higher, 2 %\ngamma: ignore</textarea>" in form
+    assert f">\n{lines}</textarea>" in form
     assert AuditEntry.objects.get().change == {"metrics": ["", lines]}
     edit(owner, job)
     assert Job.objects.get(pk=job.pk).metrics == {}
