@@ -68,7 +68,8 @@ def _event(row: Regression, user_id: int, told: set[tuple[int, str]]) -> str:
     event = _present_event(row)
     if not event or (user_id, _key(row, event)) in told:
         return ""
-    return event if event == BEGAN or (user_id, _key(row, BEGAN)) in told else ""
+    knows = (user_id, _key(row, BEGAN)) in told - _withdrawn()
+    return event if event == BEGAN or knows else ""
 
 
 def _present_event(row: Regression) -> str:
@@ -84,8 +85,12 @@ def _key(row: Regression, event: str) -> str:
 
 
 def _told() -> set[tuple[int, str]]:
-    """(person, subject) of the mails that were sent or are waiting."""
-    mails = Mail.objects.filter(kind=ID).exclude(state__in=(Mail.WITHDRAWN, Mail.FAILED))
+    """(person, subject) of all mails. One that was withdrawn or failed isn't written again."""
+    return set(Mail.objects.filter(kind=ID).values_list("user_id", "subject_key"))
+
+
+def _withdrawn() -> set[tuple[int, str]]:
+    mails = Mail.objects.filter(kind=ID, state=Mail.WITHDRAWN)
     return set(mails.values_list("user_id", "subject_key"))
 
 
