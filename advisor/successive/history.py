@@ -58,6 +58,8 @@ POWER = 0.84
 """Spreads beyond the margin at which a change is detected in four of five cases."""
 MOST_BASELINE = 30
 """The newest runs of a level, because the conditions of a job change slowly."""
+MOST_GRADUAL = 120
+"""The newest runs of a level that are searched for a small step or a drift."""
 MOST_NOISE = 60
 """The newest runs whose noise counts."""
 USUAL_CONFIRMING, MOST_CONFIRMING = 2, 4
@@ -212,6 +214,7 @@ class _State:
     def _gradual_change(self) -> Observation | None:
         """The first run of a level that no single run showed."""
         runs = [run for run in self._level.runs if run.number not in self._outliers]
+        runs = runs[-MOST_GRADUAL:]
         if any(run.is_pinned for run in runs):
             return None
         times = [run.at for run in runs]
@@ -331,7 +334,9 @@ class _State:
             return
         if math.log1p(regression.change) < BACK_GATE:
             self._left = None
-            self.judged[-1] = replace(self.judged[-1], ended=regression)
+            # One that this run itself would have begun was never open.
+            if self.judged[-2].regression is not None:
+                self.judged[-1] = replace(self.judged[-1], ended=regression)
             return
         self.judged[-1] = replace(self.judged[-1], regression=regression)
         if run.is_accepted:

@@ -289,3 +289,12 @@ def test_verdicts_are_kept_in_the_database_by_these_names():
     assert (BETTER, WORSE, SAME) == ("better", "worse", "same")
     kept = (OK, SUSPECTED, CONFIRMED, CLEARED, OPEN)
     assert kept == ("ok", "suspected", "confirmed", "cleared", "open")
+
+
+@given(st.lists(st.floats(0.8, 1.3), min_size=4, max_size=60))
+def test_only_a_regression_that_was_open_can_end(values):
+    judged = history(*values)
+    for before, after in pairwise(judged):
+        if after.ended is not None:
+            assert before.regression is not None
+            assert after.regression is None

@@ -132,3 +132,26 @@ def test_sample_data_is_not_mailed(team, job):
     slow_down(job)
     mailing.one_round()
     assert subjects() == []
+
+
+def test_a_mail_that_was_withdrawn_holds_back_no_other_news_and_has_no_end(team, job):
+    slow_down(job)
+    mailing.tasks.sweep()
+    for _ in range(2):
+        finished(job, 1.0)
+    mailing.one_round()
+    assert subjects() == []
+    for _ in range(3):
+        finished(job, 1.5)
+    mailing.one_round()
+    assert {subject.partition(":")[2] for subject in subjects()} == {
+        " +50 % machine time for the same work since run #9"
+    }
+
+
+def test_what_old_runs_tell_is_no_news(team, job):
+    slow_down(job)
+    a_month_before = timezone.now() - timedelta(days=40)
+    job.runs.update(started_at=a_month_before, ended_at=a_month_before + timedelta(seconds=765))
+    mailing.one_round()
+    assert subjects() == []

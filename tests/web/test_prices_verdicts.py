@@ -274,3 +274,42 @@ def test_a_run_that_is_still_being_analysed_is_not_compared(job):
     assert verdict(partial) == {}
     verdicts.judge(partial)
     assert verdict(partial)["status"] == "suspected"
+
+
+def test_a_regression_older_than_the_history_stays_open_until_it_is_accepted(
+    owner, job, monkeypatch
+):
+    for slow in (*CALM, 1.3, 1.3, 1.3):
+        finished(job, slow)
+    monkeypatch.setattr(verdicts, "LOOKED_AT", 4)
+    for _ in range(3):
+        last = finished(job, 1.3)
+    assert Regression.objects.get().run_count == 6
+    monkeypatch.setattr(verdicts, "MOST_LOOKED_AT", 4)
+    for _ in range(3):
+        finished(job, 1.3)
+    regression = Regression.objects.get()
+    assert (regression.is_open, regression.last) == (True, last)
+    owner.client.post(reverse("analysis:accept_regression", args=[job.uuid, 5]))
+    regression.refresh_from_db()
+    assert not regression.is_open
+    owner.client.post(reverse("analysis:open_regression_again", args=[regression.last_id]))
+    regression.refresh_from_db()
+    assert regression.is_open
+
+
+def test_where_the_loop_was_not_measured_the_whole_cost_is_judged(job):
+    for slow in (*CALM, 1.3, 1.3):
+        run = finished(job, slow, cost="1.3", summary={"phase_seconds": {}})
+    regression = Regression.objects.get()
+    assert regression.since.number == run.number - 1
+    change = Decimal(str(regression.change))
+    assert regression.extra_usd == pytest.approx(
+        2 * Decimal("1.3") * change / (1 + change), rel=Decimal("0.01")
+    )
+
+
+def test_runs_that_cost_nothing_have_a_regression_that_costs_nothing(job):
+    for slow in (*CALM, 1.3, 1.3):
+        finished(job, slow, cost="0")
+    assert Regression.objects.get().extra_usd == 0

@@ -9,10 +9,13 @@ from fractions import Fraction
 from itertools import groupby
 from uuid import UUID
 
+from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from advisor.money import rounded_usd
+from advisor.successive.history import MOST_BASELINE
 from advisor.successive.judged_run import JudgedRun
+from advisor.successive.machine_time import Quantity
 from webapp.analysis.circumstances import worked
 from webapp.analysis.models import AcceptedLevel, Regression
 from webapp.runs.models import Job, Run
@@ -37,16 +40,24 @@ class _Episode:
         return self.runs[-1][0]
 
 
-def save(runs: Sequence[Run], judged_runs: Sequence[JudgedRun]) -> None:
-    """Write the regressions of comparable runs; rows that no longer hold go."""
+def save(
+    runs: Sequence[Run], judged_runs: Sequence[JudgedRun], measure: Quantity, *, is_whole: bool
+) -> None:
+    """Write the regressions of comparable runs; rows that no longer hold go.
+
+    Args:
+        is_whole: there are no earlier runs of the job. If there are, the first of these runs don't
+            tell whether one of them began a regression: its row stays.
+    """
     judged = list(zip(runs, judged_runs, strict=True))
-    kept = [_save(episode) for episode in _episodes(judged, _accepted(runs))]
-    Regression.objects.filter(since__in=runs).exclude(pk__in=kept).delete()
+    kept = [_save(episode, measure) for episode in _episodes(judged, _accepted(runs))]
+    told = runs if is_whole else runs[MOST_BASELINE:]
+    Regression.objects.filter(since__in=told).exclude(pk__in=kept).delete()
 
 
 def drop_others(job: Job, looked_at: Sequence[Run]) -> None:
     """Delete the regressions since runs that are no longer compared. One that began before the
-    first run that is looked at stays until a later run of it is accepted."""
+    first run that is looked at stays until it is accepted."""
     others = Regression.objects.filter(job=job).exclude(since__in=looked_at)
     earlier = others.filter(since__state=Run.FINISHED, since__is_excluded=False)
     if not looked_at:
@@ -54,8 +65,13 @@ def drop_others(job: Job, looked_at: Sequence[Run]) -> None:
         return
     first = looked_at[0].began_at
     others.exclude(pk__in=earlier.filter(since__started_at__lt=first)).delete()
-    if _accepted(looked_at):
-        others.update(is_accepted=True)
+    _settle_untold(job)
+
+
+def _settle_untold(job: Job) -> None:
+    """A person accepts or opens again what these runs no longer tell, too."""
+    accepted = Exists(AcceptedLevel.objects.filter(run=OuterRef("last")))
+    Regression.objects.filter(job=job, ended_by=None).update(is_accepted=accepted)
 
 
 def _accepted(runs: Sequence[Run]) -> set[UUID]:
@@ -88,7 +104,7 @@ def _since(judged: JudgedRun) -> int | None:
     return None if judged.regression is None else judged.regression.since
 
 
-def _save(episode: _Episode) -> int:
+def _save(episode: _Episode, measure: Quantity) -> int:
     since, is_over = episode.since, episode.ended is not None or episode.is_accepted
     facts = {
         "job": since.job,
@@ -98,28 +114,32 @@ def _save(episode: _Episode) -> int:
         "is_accepted": episode.is_accepted,
         "change": episode.change,
         "run_count": len(episode.runs),
-        "extra_usd": _extra_usd(episode.runs),
+        "extra_usd": _extra_usd(episode.runs, measure),
     }
-    row, _ = Regression.objects.update_or_create(
-        since=since,
-        defaults=facts,
-    )
+    row, _ = Regression.objects.update_or_create(since=since, defaults=facts)
     if is_over != (row.ended_at is not None):
         row.ended_at = timezone.now() if is_over else None
         row.save(update_fields=["ended_at"])
     return row.pk
 
 
-def _extra_usd(runs: Sequence[tuple[Run, JudgedRun]]) -> Decimal | None:
+def _extra_usd(runs: Sequence[tuple[Run, JudgedRun]], measure: Quantity) -> Decimal | None:
     """What the runs cost more than at the level before. Runs without a price are left out; None:
     all are."""
-    priced = [(run, judged.change) for run, judged in runs if judged.change is not None]
-    extra = [_more_usd(run.cost_usd, run, change) for run, change in priced if run.cost_usd]
+    extra = [
+        _more_usd(run.cost_usd, _judged_share(run, measure), judged.change)
+        for run, judged in runs
+        if run.cost_usd is not None and judged.change is not None
+    ]
     return sum(extra, Decimal(0)) if extra else None
 
 
-def _more_usd(cost_usd: Decimal, run: Run, change: float) -> Decimal:
-    """Of the part of its cost that grows with the work, what wouldn't have been without the
-    change."""
-    growing = Fraction(cost_usd) * Fraction(worked(run).loop_share or 1.0)
-    return rounded_usd(growing * Fraction(change) / (1 + Fraction(change)))
+def _judged_share(run: Run, measure: Quantity) -> float:
+    """The part of its time, and so of its cost, that was judged."""
+    return (worked(run).loop_share or 1.0) if measure.is_loop else 1.0
+
+
+def _more_usd(cost_usd: Decimal, share: float, change: float) -> Decimal:
+    """Of the judged part of a cost, what wouldn't have been without the change."""
+    judged_usd, longer = Fraction(cost_usd) * Fraction(share), Fraction(change)
+    return rounded_usd(judged_usd * longer / (1 + longer))

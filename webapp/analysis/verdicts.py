@@ -11,7 +11,7 @@ from advisor.run_summary import SuccessiveVerdict
 from advisor.successive.beside import beside
 from advisor.successive.causes import Measured, causes
 from advisor.successive.comparability import Role
-from advisor.successive.history import History, judge_runs
+from advisor.successive.history import MOST_BASELINE, History, judge_runs
 from advisor.successive.judged_run import SAME, JudgedRun, Observation
 from advisor.successive.machine_time import Quantity, quantity
 from advisor.successive.noise import Prior
@@ -19,11 +19,13 @@ from advisor.successive.wording import effect_words, noise_words, sentence
 from webapp.analysis import circumstances, comparability, noise_prior, regressions
 from webapp.analysis.comparability import Keys
 from webapp.analysis.models import AcceptedLevel, Analysis
-from webapp.runs.models import Job, Run
+from webapp.analysis.scope import open_regressions_of
+from webapp.runs.models import Job, Run, RunQuerySet
 
 SECONDS_PER_HOUR = 3600
-LOOKED_AT = 300
-"""The number of the job's newest runs that are searched for comparable ones."""
+LOOKED_AT, MOST_LOOKED_AT = 300, 1500
+"""The number of the job's newest runs that are searched for comparable ones; more while a
+regression is open, to hold the runs before it."""
 USUAL = 10
 """The newest runs of a baseline, whose figures are the usual ones."""
 FIXED_PHASES = ("initialise", "finalise")
@@ -43,14 +45,17 @@ def judge_again(job: Job, analysed: Run | None = None, **_: Any) -> None:
     Args:
         analysed: a run whose analysis is about to be final.
     """
-    runs = [run for run in _finished(job) if run == analysed or not _is_awaited(run)]
+    count = _looked_at(job)
+    newest = _finished(job)[:count]
+    is_whole = len(newest) < count
+    runs = [run for run in reversed(newest) if run == analysed or not _is_awaited(run)]
     known = comparability.roles(runs, comparability.chosen_roles(job))
     alike: dict[Keys, list[Run]] = defaultdict(list)
     for run in runs:
         alike[comparability.keys(run, known)].append(run)
     results: dict[Run, tuple[Keys, SuccessiveVerdict | None]] = {}
     for key, own in alike.items():
-        verdicts = _judged(own)
+        verdicts = _judged(own, is_whole=is_whole)
         if own[0] in verdicts and (why := _why_first(own[0], runs, known)):
             verdicts[own[0]] = replace(verdicts[own[0]], beside=[why])
         results |= {run: (key, verdicts.get(run)) for run in own}
@@ -63,9 +68,13 @@ def _of_excluded(job: Job) -> dict[Run, tuple[Keys, SuccessiveVerdict | None]]:
     return {run: (_stored_of(run)[0], None) for run in excluded}
 
 
-def _judged(comparable: Sequence[Run]) -> dict[Run, SuccessiveVerdict]:
+def _judged(comparable: Sequence[Run], *, is_whole: bool) -> dict[Run, SuccessiveVerdict]:
     """The verdicts on runs that do the same work in the same way, in order, as far as they tell
-    the newest one's quantity. Writes the regressions among them."""
+    the newest one's quantity. Writes the regressions among them.
+
+    Args:
+        is_whole: there are no earlier runs of the job.
+    """
     measure = quantity(circumstances.worked(comparable[-1]))
     if measure is None:
         return {}
@@ -82,15 +91,22 @@ def _judged(comparable: Sequence[Run]) -> dict[Run, SuccessiveVerdict]:
         for run, judged in zip(told, history.judged_runs, strict=True)
     ]
     verdicts[-1] = _with_noise(verdicts[-1], history, prior)
-    regressions.save(told, history.judged_runs)
+    regressions.save(told, history.judged_runs, measure, is_whole=is_whole)
     return dict(zip(told, verdicts, strict=True))
 
 
-def _finished(job: Job) -> list[Run]:
-    """The newest finished runs in order, without excluded ones."""
-    done = job.present_runs.filter(state=Run.FINISHED, is_excluded=False)
-    newest = done.newest_first().defer("command", "git", "metric_progress")
-    return list(reversed(newest.select_related("analysis")[:LOOKED_AT]))
+def _finished(job: Job) -> RunQuerySet:
+    """The finished runs without excluded ones, the newest first."""
+    done = job.present_runs.filter(state=Run.FINISHED, is_excluded=False).newest_first()
+    return done.defer("command", "git", "metric_progress").select_related("analysis")
+
+
+def _looked_at(job: Job) -> int:
+    oldest = open_regressions_of(job).last()
+    if oldest is None:
+        return LOOKED_AT
+    since_then = _finished(job).after(oldest.since).count() + 1
+    return min(max(LOOKED_AT, since_then + MOST_BASELINE), MOST_LOOKED_AT)
 
 
 def _is_awaited(run: Run) -> bool:

@@ -22,7 +22,7 @@ from webapp.templatetags import shown
 ID = "regression"
 BEGAN, ENDED = "began", "ended"
 LOOK_BACK = timedelta(days=7)
-"""Allows for downtime of the service. Older news aren't mailed."""
+"""Allows for downtime of the service. What older runs tell isn't news, such as imported ones."""
 AT_MOST_EVERY = timedelta(days=1)
 """For one person and job. Further news wait."""
 MOST_JOB_CHARACTERS = 60
@@ -30,13 +30,15 @@ MOST_JOB_CHARACTERS = 60
 
 def due(now: datetime) -> Iterator[Due]:
     """What began or ended, for members who were subscribed at that time."""
-    wanted, told = wanted_by_workspace(ID), _told()
+    wanted, states = wanted_by_workspace(ID), _states()
     held_back = _told_lately(now)
-    recent = Q(opened_at__gte=now - LOOK_BACK) | Q(ended_at__gte=now - LOOK_BACK)
+    since = now - LOOK_BACK
+    began = Q(opened_at__gte=since, confirmed_by__ended_at__gte=since)
+    recent = began | Q(ended_at__gte=since, ended_by__ended_at__gte=since)
     for row in _holding().filter(recent, job__workspace__in=wanted).order_by("opened_at"):
         for each in wanted[row.job.workspace_id]:
             user_id = each.membership.user_id
-            event = _event(row, user_id, told)
+            event = _event(row, user_id, states)
             if not event or each.since > row.opened_at or (user_id, row.job_id) in held_back:
                 continue
             held_back.add((user_id, row.job_id))
@@ -62,14 +64,14 @@ def content(mail: Mail) -> Content | None:
     return Content(_subject(row), "notify/regression", context)
 
 
-def _event(row: Regression, user_id: int, told: set[tuple[int, str]]) -> str:
-    """What this person isn't told yet; empty: nothing. The end is news to those who know of the
-    begin."""
+def _event(row: Regression, user_id: int, states: dict[tuple[int, str], str]) -> str:
+    """What this person has no mail about yet; empty: nothing. The end is news to those who were
+    told of the begin."""
     event = _present_event(row)
-    if not event or (user_id, _key(row, event)) in told:
+    if not event or (user_id, _key(row, event)) in states:
         return ""
-    knows = (user_id, _key(row, BEGAN)) in told - _withdrawn()
-    return event if event == BEGAN or knows else ""
+    was_told = states.get((user_id, _key(row, BEGAN)), Mail.WITHDRAWN) != Mail.WITHDRAWN
+    return event if event == BEGAN or was_told else ""
 
 
 def _present_event(row: Regression) -> str:
@@ -84,14 +86,10 @@ def _key(row: Regression, event: str) -> str:
     return f"{row.since_id.hex}:{event}"
 
 
-def _told() -> set[tuple[int, str]]:
-    """(person, subject) of all mails. One that was withdrawn or failed isn't written again."""
-    return set(Mail.objects.filter(kind=ID).values_list("user_id", "subject_key"))
-
-
-def _withdrawn() -> set[tuple[int, str]]:
-    mails = Mail.objects.filter(kind=ID, state=Mail.WITHDRAWN)
-    return set(mails.values_list("user_id", "subject_key"))
+def _states() -> dict[tuple[int, str], str]:
+    """(person, subject) -> the state of the mail. None is written a second time."""
+    mails = Mail.objects.filter(kind=ID).values_list("user_id", "subject_key", "state")
+    return {(user_id, key): state for user_id, key, state in mails}
 
 
 def _told_lately(now: datetime) -> set[tuple[int, int]]:
