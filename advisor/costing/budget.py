@@ -12,13 +12,13 @@ STATES = (OK, FORECAST_OVER, OVER_THRESHOLD, OVER)
 
 @dataclass(frozen=True)
 class Standing:
-    """All in USD per month. `low_usd` and `high_usd` are the forecast's interval. None: nothing was
-    ever spent, so there is no forecast, and `forecast_usd` is what was spent."""
+    """All in USD per month. `low_usd` and `high_usd` are the forecast's interval. None: too little
+    is known for a forecast."""
 
     amount_usd: Decimal
     threshold_pct: int
     spent_usd: Decimal
-    forecast_usd: Decimal
+    forecast_usd: Decimal | None = None
     low_usd: Decimal | None = None
     high_usd: Decimal | None = None
 
@@ -32,4 +32,6 @@ class Standing:
             return OVER
         if self.spent_usd >= self.threshold_usd:
             return OVER_THRESHOLD
-        return FORECAST_OVER if self.forecast_usd > self.amount_usd else OK
+        if self.forecast_usd is not None and self.forecast_usd > self.amount_usd:
+            return FORECAST_OVER
+        return OK

@@ -20,7 +20,8 @@ from advisor.money import rounded_usd
 HISTORY = timedelta(days=100)
 """Holds the three months before, less those days of the first that the month has had already."""
 LEAST_DAYS = 7
-"""Fewer known days count as that many: one expensive first day is not every day."""
+"""In fewer known days a single day with spend is no evidence of a rhythm, and each further one
+halves, thirds, ... what is missing to so many days: an expensive first day is not every day."""
 WITHIN = 0.8
 """The share of months that should end within the interval."""
 _Z = NormalDist().inv_cdf((1 + WITHIN) / 2)
@@ -64,24 +65,28 @@ def forecast(
         first_day: the UTC day of the first spend ever.
 
     Returns:
-        None: nothing was spent before `now`.
+        None: too little is known. Nothing was spent before `now`, or on a single day of the last
+        week and never before.
     """
     today = now.astimezone(UTC).date()
     if first_day is None or first_day > today:
         return None
     known = _known(daily_usd, first_day, today)
+    known_days = _counted_days(known, float(daily_usd.get(today, 0)))
+    if known_days is None:
+        return None
     month = _days(_nearest_day(month_start), _nearest_day(month_end))
     left = [day for day in month if day > today]
     usual_day = usual(known)
     still = [today, *left] if today in month else left
-    level = _level(known, usual_day, month[0], usual_day.usd(still))
+    level = _level(known, usual_day, month[0], usual_day.usd(still), known_days / len(known))
     rest_usd = usual_day.usd(left) * level.ratio
     if today in month:
         usual_today = usual_day.usd([today]) * level.ratio
         rest_usd += _rest_of_today_usd(usual_today, float(daily_usd.get(today, 0)), now)
     low_usd, high_usd = _interval_usd(rest_usd, level, usual_day.dispersion_usd)
-    if len(known) < LEAST_DAYS:
-        high_usd = max(high_usd, rest_usd * LEAST_DAYS / len(known))
+    if known_days > len(known):
+        high_usd = max(high_usd, rest_usd * known_days / len(known))
     low, usd, high = (
         spent_usd + rounded_usd(Decimal(repr(each))) for each in (low_usd, rest_usd, high_usd)
     )
@@ -94,7 +99,19 @@ def _known(daily_usd: Mapping[date, Decimal], first_day: date, today: date) -> D
     return {day: float(daily_usd.get(day, 0)) for day in days}
 
 
-def _level(known: Daily, usual_day: Usual, month_start: date, rest_usd: float) -> _Level:
+def _counted_days(known: Daily, today_usd: float) -> float | None:
+    """The days that the known spend counts for: more than there are while they are few. None: its
+    days are too few to tell how often it comes."""
+    days_with_spend = sum(usd > 0 for usd in known.values()) + (today_usd > 0)
+    missing = max(0, LEAST_DAYS - len(known))
+    if missing and days_with_spend < 2:
+        return None
+    return len(known) + missing / max(1, days_with_spend)
+
+
+def _level(
+    known: Daily, usual_day: Usual, month_start: date, rest_usd: float, stretch: float
+) -> _Level:
     """Of the month so far, and of the days before it up to the usual spend of the rest."""
     before = [day for day in known if day < month_start]
     so_far = [day for day in known if day >= month_start]
@@ -103,7 +120,7 @@ def _level(known: Daily, usual_day: Usual, month_start: date, rest_usd: float) -
     spent_usd = sum(known[day] for day in so_far)
     if counted_usd:
         spent_usd += sum(known[day] for day in before) / usual_before_usd * counted_usd
-    whole_usd = (usual_so_far_usd + counted_usd) * max(1, LEAST_DAYS / len(known))
+    whole_usd = (usual_so_far_usd + counted_usd) * stretch
     return _Level(spent_usd / whole_usd if whole_usd else 0.0, spent_usd)
 
 

@@ -1,16 +1,18 @@
 """The rhythm in which spend repeats: what a day usually costs.
 
-Days are alike by a number: all of them, those of the same weekday, or those of the same day of the
-month. The rhythm is the one that best predicts each known day from the others like it.
+Days are alike by a number: all of them, those of the same weekday, or those of the same place in
+the month (day or working day, counted from its start or its end). The rhythm is the one that best
+predicts each known day from the others like it.
 """
 
 from __future__ import annotations
 
+from calendar import SATURDAY, monthrange
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
-from functools import cached_property
+from functools import cache, cached_property
 from statistics import fmean
 
 Rhythm = Callable[[date], int]
@@ -38,6 +40,41 @@ def weekday(day: date) -> int:
 
 def day_of_month(day: date) -> int:
     return day.day
+
+
+def day_before_month_end(day: date) -> int:
+    return _month_days(day) - day.day
+
+
+def working_day_of_month(day: date) -> int:
+    """Saturdays and Sundays are alike; public holidays aren't known."""
+    return _working_days(day, 1, day.day)
+
+
+def working_day_before_month_end(day: date) -> int:
+    return _working_days(day, day.day, _month_days(day))
+
+
+RHYTHMS: tuple[Rhythm, ...] = (
+    weekday,
+    day_of_month,
+    day_before_month_end,
+    working_day_of_month,
+    working_day_before_month_end,
+)
+
+
+@cache
+def _month_days(day: date) -> int:
+    return monthrange(day.year, day.month)[1]
+
+
+@cache
+def _working_days(day: date, first: int, last: int) -> int:
+    """From day `first` to day `last` of the month; 0 if `day` itself isn't a working day."""
+    if day.weekday() >= SATURDAY:
+        return 0
+    return sum(day.replace(day=each).weekday() < SATURDAY for each in range(first, last + 1))
 
 
 @dataclass(frozen=True)
@@ -100,7 +137,7 @@ def usual(known: Daily) -> Usual:
     """By the rhythm that predicts the known days best."""
     plain = Usual(known, every_day)
     best, least = plain, MOST_ERROR
-    for rhythm in (weekday, day_of_month):
+    for rhythm in RHYTHMS:
         tried = Usual(known, rhythm)
         error = _error(tried, plain)
         if error < least:

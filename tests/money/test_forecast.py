@@ -48,7 +48,16 @@ def monthly(day: date) -> float:
     return 200.0 if day.day == 2 else 0.0
 
 
-PATTERNS = (every_day, on_weekdays, weekly, monthly)
+def on_the_first_working_day(day: date) -> float:
+    before = [date(day.year, day.month, n) for n in range(1, day.day + 1)]
+    return 200.0 if day.weekday() < 5 and sum(d.weekday() < 5 for d in before) == 1 else 0.0
+
+
+def on_the_last_day(day: date) -> float:
+    return 200.0 if (day + timedelta(days=1)).day == 1 else 0.0
+
+
+PATTERNS = (every_day, on_weekdays, weekly, monthly, on_the_first_working_day, on_the_last_day)
 
 
 def in_october(spend: dict[date, float]) -> float:
@@ -64,9 +73,13 @@ def test_a_rhythm_is_forecast_on_any_day(pattern, day):
     assert float(known.usd) == pytest.approx(in_october(spend), rel=0.1)
 
 
-@pytest.mark.parametrize("pattern", PATTERNS)
-def test_intervals_hold_what_they_say_and_the_centre_is_near(pattern):
-    """Of 40 noisy histories, on five days each: within 25 % in the median."""
+@pytest.mark.parametrize(
+    ("pattern", "median", "at_most"),
+    [*((pattern, 0.1, 0.25) for pattern in PATTERNS[:-1]), (on_the_last_day, 0.15, 0.4)],
+)
+def test_intervals_hold_what_they_say_and_the_centre_is_near(pattern, median, at_most):
+    """Of 40 noisy histories, on five days each. What is paid on the last day is uncertain to the
+    end: 15 % is the error of a mean of three such months."""
     errors, held = [], 0
     for seed in range(40):
         spend = days(pattern, np.random.default_rng(seed))
@@ -75,8 +88,8 @@ def test_intervals_hold_what_they_say_and_the_centre_is_near(pattern):
             assert known is not None
             errors.append(abs(float(known.usd) / truth - 1))
             held += float(known.low_usd) - 1e-6 <= truth <= float(known.high_usd) + 1e-6
-    assert np.median(errors) < 0.1
-    assert np.quantile(errors, 0.9) < 0.25
+    assert np.median(errors) < median
+    assert np.quantile(errors, 0.9) < at_most
     assert held / len(errors) >= 0.7
 
 
@@ -84,6 +97,34 @@ def test_a_job_that_runs_on_the_second_is_not_forecast_again_on_the_third():
     known = forecast_on(3, days(monthly))
     assert known is not None
     assert (known.usd, known.low_usd, known.high_usd) == (200, 200, 200)
+
+
+def test_a_job_that_runs_on_the_first_working_day_is_not_forecast_again():
+    """In October 2026 that was the 1st, in August the 3rd."""
+    known = forecast_on(6, days(on_the_first_working_day))
+    assert known is not None
+    assert (known.usd, known.low_usd, known.high_usd) == (200, 200, 200)
+
+
+@pytest.mark.parametrize("day", range(2, 8))
+def test_a_single_day_of_spend_is_no_forecast_for_a_week(day):
+    assert forecast_on(day, {date(2026, 10, 1): 100.0}) is None
+
+
+def test_after_a_quiet_week_a_single_day_of_spend_is_a_forecast():
+    known = forecast_on(8, {date(2026, 10, 1): 100.0})
+    assert known is not None
+    assert 100 < float(known.usd) < 100 + 31 / 7 * 100
+
+
+@pytest.mark.parametrize("runs", [2, 3, 5, 8])
+def test_a_young_daily_job_is_forecast_between_its_spend_and_its_pace(runs):
+    """The more days it ran, the nearer to its pace; the interval holds both."""
+    known = forecast_on(1 + runs, {date(2026, 10, n): 10.0 for n in range(1, runs + 1)})
+    assert known is not None
+    assert 10 * runs < float(known.usd) <= 310.001
+    assert float(known.high_usd) >= 309.999
+    assert (float(known.usd) > 300) is (runs > 7)
 
 
 def test_without_history_there_is_no_forecast():
@@ -112,10 +153,9 @@ def test_it_is_never_below_what_was_spent_and_lies_in_its_interval(spend, hour):
     known = {day: usd for day, usd in spend.items() if day <= now.date()}
     spent = sum((usd for day, usd in known.items() if day.month == 10), Decimal(0))
     told = forecast(spent, known, min(known, default=None), now, OCTOBER, NOVEMBER)
-    if not known:
-        assert told is None
+    if told is None:
+        assert not known or (len(known) == 1 and now.date() - min(known) < timedelta(days=7))
         return
-    assert told is not None
     assert spent <= told.low_usd <= told.usd <= told.high_usd
     assert told.high_usd.is_finite()
     assert told.days_known >= 1

@@ -26,7 +26,7 @@ from webapp.spend.year import by_month
 
 pytestmark = pytest.mark.django_db
 
-EVERYDAY, ALL = 80, 3_000
+EVERYDAY, ALL = 40, 3_000
 
 
 def months(zone: str) -> list[Month]:

@@ -82,11 +82,15 @@ def test_a_jobs_first_run_counts_and_not_the_workspaces(owner, job):
 
 
 def test_one_dear_first_day_is_not_every_day(owner, job):
-    budget(owner.workspace)
-    spent(job, 10, datetime(2026, 10, 10, tzinfo=UTC))
-    standing = line(owner.workspace).standing
-    assert 10 < standing.forecast_usd <= 10 + 10 * 3
-    assert standing.high_usd >= 10 + 10 * 3
+    budget(owner.workspace, "15")
+    spent(job, 10, datetime(2026, 10, 9, tzinfo=UTC))
+    first = line(owner.workspace)
+    assert (first.state, first.standing.forecast_usd) == ("ok", None)
+    spent(job, 1, datetime(2026, 10, 10, tzinfo=UTC))
+    second = line(owner.workspace)
+    assert second.state == "forecast_over"
+    assert 11 < second.standing.forecast_usd <= 11 + 11 * 5
+    assert second.standing.high_usd >= 11 + 11 / 2 * 21
 
 
 def test_without_any_spend_there_is_no_forecast(owner):
@@ -245,6 +249,19 @@ def test_an_alert_is_mailed_once_to_each_subscriber(owner, job):
     assert sent.subject == "vision/train.py: over the budget, $0.0850 of $0.0500 spent"
     assert "Forecast:" in sent.body
     assert "/budgets/" in sent.body
+
+
+def test_the_mail_of_a_forecast_shows_its_interval(owner, job):
+    sweep()
+    budget(owner.workspace, "20", job=job)
+    for day in range(1, 11):
+        spent(job, 1, datetime(2026, 10, day, tzinfo=UTC))
+    record_alerts(NOON)
+    sweep()
+    send([mail.pk for mail in Mail.objects.filter(kind="budget")])
+    [sent] = django_mail.outbox
+    assert "will overrun its budget" in sent.subject
+    assert re.search(r"Forecast: +\$3\d\.\d\d at the end of the month \(\$\d+", sent.body)
 
 
 def test_a_budget_that_is_gone_by_then_is_not_mailed(owner, job):

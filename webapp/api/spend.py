@@ -49,11 +49,12 @@ class BudgetOut(Schema):
     amount_usd: str
     threshold_pct: int
     spent_usd: str
-    forecast_usd: str = Field(
-        description="Spend at the end of the month, by the rhythm of the last three months."
+    forecast_usd: str | None = Field(
+        description="Spend at the end of the month, by the rhythm of the last three months; "
+        "null: too little is known."
     )
     forecast_low_usd: str | None = Field(
-        description="Four of five months end from here to `forecast_high_usd`; null: no forecast."
+        description="Four of five months end from here to `forecast_high_usd`."
     )
     forecast_high_usd: str | None
     unpriced_runs: int

@@ -33,5 +33,10 @@ def _record(line: BudgetLine) -> bool:
 
 def _figures(line: BudgetLine) -> dict[str, object]:
     standing = line.standing
-    figures = ("spent_usd", "forecast_usd", "amount_usd")
-    return {name: getattr(standing, name) for name in figures}
+    return {
+        "spent_usd": standing.spent_usd,
+        "forecast_usd": standing.forecast_usd,
+        "forecast_low_usd": standing.low_usd,
+        "forecast_high_usd": standing.high_usd,
+        "amount_usd": standing.amount_usd,
+    }

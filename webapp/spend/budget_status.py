@@ -62,7 +62,7 @@ class BudgetLine:
 
     @property
     def forecast_width(self) -> float:
-        return self._width(self.standing.forecast_usd)
+        return self._width(self._end_usd)
 
     @property
     def amount_x(self) -> float:
@@ -72,8 +72,13 @@ class BudgetLine:
     def threshold_x(self) -> float:
         return self._width(self.standing.threshold_usd)
 
+    @property
+    def _end_usd(self) -> Decimal:
+        forecast_usd = self.standing.forecast_usd
+        return self.standing.spent_usd if forecast_usd is None else forecast_usd
+
     def _width(self, usd: Decimal) -> float:
-        whole = max(self.standing.amount_usd * Decimal("1.1"), self.standing.forecast_usd)
+        whole = max(self.standing.amount_usd * Decimal("1.1"), self._end_usd)
         return round(float(usd / whole) * WIDTH, 1)
 
 
@@ -102,7 +107,7 @@ def _standing(
     known = forecast(spent_usd, daily.usd, daily.first_day, now, month.start, month.end)
     limits = (budget.amount_usd, budget.threshold_pct, spent_usd)
     if known is None:
-        return Standing(*limits, spent_usd)
+        return Standing(*limits)
     return Standing(*limits, known.usd, known.low_usd, known.high_usd)
 
 

@@ -27,11 +27,12 @@ class Daily:
 
 
 class DailySpends:
-    """Of a workspace until `now`, or of one job."""
+    """Of a workspace until `now`, or of one job; without probes, which are no rhythm."""
 
     def __init__(self, workspace: Workspace, now: datetime, job: Job | None = None) -> None:
         parts = priced_parts_of(workspace)
         parts = (parts if job is None else parts.filter(run__job=job)).order_by()
+        parts = parts.filter(run__probe__isnull=True)
         groups, today = Spends(), now.astimezone(UTC).date()
         recent = parts.filter(day__gt=today - HISTORY, day__lte=today)
         self._days = [

@@ -64,7 +64,11 @@ class BudgetAlert(models.Model):
     """Its first day, in the workspace's time zone."""
     state = models.CharField(max_length=16)
     spent_usd = UsdField()
-    forecast_usd = UsdField()
+    forecast_usd = UsdField(null=True, blank=True)
+    """None: there was no forecast."""
+    forecast_low_usd = UsdField(null=True, blank=True)
+    forecast_high_usd = UsdField(null=True, blank=True)
+    """The forecast's interval; None in alerts from before it was kept."""
     amount_usd = UsdField()
     """The budget's amount at that time."""
     reached_at = models.DateTimeField(default=timezone.now)

@@ -80,7 +80,7 @@ class Row:
 
 
 def keys(workspace: Workspace, question: Question) -> QuerySet[Price, dict[str, Any]]:
-    """The keys that have a price at that time, sorted."""
+    """The keys that have a price at that time, by provider and type."""
     moment = question.moment
     rows: QuerySet[Price] = scope.prices_of(workspace).filter(
         Q(valid_to=None) | Q(valid_to__gt=moment), valid_from__lte=moment
@@ -94,7 +94,9 @@ def keys(workspace: Workspace, question: Question) -> QuerySet[Price, dict[str, 
     ):
         if value:
             rows = rows.filter(**{name: value})
-    priced: QuerySet[Price, dict[str, Any]] = rows.values(*KEY).distinct().order_by(*KEY)
+    priced: QuerySet[Price, dict[str, Any]] = (
+        rows.values(*KEY).distinct().order_by("provider", *KEY)
+    )
     return priced
 
 
