@@ -78,6 +78,8 @@ class History:
     judged_runs: list[JudgedRun]
     noise: Noise
     machine_effects: list[machines.MachineEffect]
+    level: tuple[int, ...] = ()
+    """The runs that tell the present level."""
 
 
 @dataclass
@@ -113,7 +115,7 @@ def judge_runs(observations: Iterable[Observation], prior: Prior | None = None) 
     state = _State(prior or Prior())
     for observation in observations:
         state.add(observation)
-    return History(state.judged, state.noise, state.effects)
+    return History(state.judged, state.noise, state.effects, state.level)
 
 
 class _State:
@@ -145,6 +147,10 @@ class _State:
             self.judged.append(JudgedRun(run.number, BASELINE, OK, SAME))
         self._seen.append(run)
         self._settle(run)
+
+    @property
+    def level(self) -> tuple[int, ...]:
+        return tuple(run.number for run in self._level.baseline)
 
     @property
     def _level(self) -> _Level:
