@@ -1,8 +1,13 @@
-"""`python -m advisor analyse RUN_DIR`: one run's cost, findings and advice, without a service."""
+"""The advisor without a service.
+
+`analyse RUN_DIR` prints one run's cost, findings and advice; `predict` how fast a training would
+run on other GPUs.
+"""
 
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import sys
 from collections.abc import Sequence
@@ -17,6 +22,7 @@ from advisor.offline.document import as_document
 from advisor.offline.reading import Folder, FolderError, StoredRun, read_folder
 from advisor.offline.report import as_text
 from advisor.sizing.demand import BALANCED, PRESETS
+from advisor.speed.lines import answers
 from advisor.store.room import TooLargeError
 
 ANALYSED, NOT_ANALYSED, PARTLY_UNREADABLE = 0, 2, 3
@@ -30,6 +36,17 @@ EXIT_CODES = """exit codes:
 def main(words: Sequence[str] | None = None) -> int:
     """The exit code; see `EXIT_CODES`."""
     arguments = _parser().parse_args(words)
+    return int(arguments.command(arguments))
+
+
+def _predict(arguments: argparse.Namespace) -> int:
+    lines = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace")
+    for answer in answers(lines):
+        print(answer, flush=True)
+    return 0
+
+
+def _analyse(arguments: argparse.Namespace) -> int:
     try:
         folder = read_folder(arguments.folder)
         run = _chosen(folder, arguments.run)
@@ -58,6 +75,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    command.set_defaults(command=_analyse)
     command.add_argument(
         "folder",
         type=Path,
@@ -73,6 +91,13 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument(
             f"--{name}", default="", help="of every node; overrides what its agent declared"
         )
+    command = commands.add_parser(
+        "predict",
+        help="predict the speed on other GPUs",
+        description="Reads JSON lines of measurements and targets from standard input, and writes "
+        "the predicted speeds and the advice as JSON lines. See docs/speed.md.",
+    )
+    command.set_defaults(command=_predict)
     return parser
 
 

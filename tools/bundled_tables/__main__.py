@@ -64,6 +64,7 @@ GPU_COLUMNS = {
     "source": "source",
 }  # fmt: skip
 """Column of `gpus.csv` -> column of the facts."""
+MORE_GPUS = Path(__file__).with_name("more_gpus.csv")
 RATIO_COLUMNS = ("scope", "name", "ratio", "points", "source")
 
 
@@ -242,10 +243,12 @@ def _hardware_rows(instances: list[dict[str, str]]) -> list[dict[str, object]]:
 
 
 def _gpu_rows(facts: Path) -> list[dict[str, object]]:
-    return [
+    """The facts', and those of public speed measurements that the facts lack."""
+    of_facts: list[dict[str, object]] = [
         {column: row[name] for column, name in GPU_COLUMNS.items()}
         for row in _read(facts / "gpu_models.csv")
     ]
+    return of_facts + [dict(row) for row in _read(MORE_GPUS)]
 
 
 def _ratio_rows(

@@ -20,7 +20,7 @@ LEDGER_TESTS = ("tests/rules/test_labels.py", "tests/rules/test_ledger.py")
 SUCCESSIVE_TESTS = (
     *("tests/money/test_successive.py", "tests/money/test_successive_keys.py"),
     *("tests/money/test_successive_words.py", "tests/money/test_causes.py"),
-    "tests/money/test_successive_parts.py",
+    *("tests/money/test_successive_parts.py", "tests/money/test_successive_limits.py"),
 )
 
 
