@@ -1,19 +1,34 @@
-"""Recommendations with savings and risk: at most one of each kind."""
+"""Recommendations with savings and risk: one best action for each cause."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
+from advisor.advice.causes import Cause, causes
+from advisor.advice.fixes import fixes, share_of_time
+from advisor.advice.input_pipeline import KIND as FIX_INPUT_PIPELINE
 from advisor.advice.input_pipeline import fix_input_pipeline
 from advisor.advice.instance_type import change_instance_type
-from advisor.advice.recommendation import Recommendation, RuleJudgement, Spending
+from advisor.advice.kinds import CHECKPOINTS, KINDS, UNUSED_GPUS
+from advisor.advice.order import expected_saving_usd, joint_saving_usd, without_conflicts
+from advisor.advice.probe import probe
+from advisor.advice.purchase import buy_spot, run_on_ec2
+from advisor.advice.recommendation import SAME, Recommendation, RuleJudgement, Spending
+from advisor.money import display_usd
 from advisor.pricing.book import PriceBook
 from advisor.pricing.catalogue import InstanceType
 from advisor.sizing.demand import BALANCED, Demand, Preset
+from advisor.sizing.gpu_use import gpu_use
+from advisor.sizing.other_gpus import Evidence, speeds, sure
+from advisor.sizing.pace import pace
 
 LEAK = "host_memory_leak"
+HIDING_SHARE = 0.25
+"""From this share of the time on, stalls hide what machine the run needs (ours)."""
+NO_EVIDENCE = Evidence()
 __all__ = ["Recommendation", "RuleJudgement", "recommend"]
 
 
@@ -27,11 +42,12 @@ def recommend(
     catalogue: Mapping[str, InstanceType],
     as_of: datetime,
     preset: Preset = BALANCED,
+    may_buy: Collection[str] = (),
+    evidence: Evidence = NO_EVIDENCE,
 ) -> list[Recommendation]:
     """The recommendations from one run, in the order in which to follow them.
 
-    Each saving is for that change alone. Two savings don't add up: the evidence of the second gives
-    its remaining saving after the first.
+    Each saving is for that change alone; `advice.order.joint_saving_usd` tells what several save.
 
     Args:
         demand: the run's resource use; None if it wasn't measured or its nodes differ. Then no
@@ -39,14 +55,102 @@ def recommend(
         cost_usd: of the run; None: no price, and no saving in money is given.
         recent_costs_usd: of the job's priced runs of the last 30 days, including this one.
         as_of: the time whose prices and availability count; aware.
+        may_buy: other ways to buy the same machines that the workspace allows: `spot`, `ec2`
+            (instead of SageMaker). They fit any run, so they are no finding about this one.
+        evidence: what probes and other jobs tell about the speed on other GPU models.
     """
     spending = Spending(cost_usd, duration_seconds, tuple(recent_costs_usd))
-    fix = fix_input_pipeline(judgements, spending, demand, catalogue)
-    sized = None if _leaks(judgements) else demand
-    change = change_instance_type(spending, sized, book, catalogue, as_of, preset, fix)
-    return [advised for advised in (fix, change) if advised is not None]
+    found = causes(judgements, duration_seconds)
+    loader = fix_input_pipeline(found, spending, demand, catalogue)
+    others = fixes(found, KINDS, spending)
+    change = measure = None
+    if demand is not None and not _hides_needs(found, spending):
+        used = _with_gpus(demand, judgements, catalogue, evidence)
+        change = change_instance_type(spending, used, book, catalogue, as_of, preset, loader)
+        if change is None or change.rung != SAME:
+            measure = probe(spending, used, book, catalogue, as_of, preset, evidence)
+    bought = [
+        buy_spot(judgements, spending, demand, book, as_of) if "spot" in may_buy else None,
+        run_on_ec2(spending, demand, book, as_of) if "ec2" in may_buy else None,
+    ]
+    kept = [each for each in (loader, *others, *bought) if each is not None]
+    followed = _followed(kept, change, cost_usd)
+    return followed if measure is None else _with_probe(followed, measure)
 
 
-def _leaks(judgements: Sequence[RuleJudgement]) -> bool:
-    """Then the memory that the run reached says nothing about what it needs."""
-    return any(j.rule_id == LEAK and j.verdict.state == "fired" for j in judgements)
+def _with_probe(followed: list[Recommendation], measure: Recommendation) -> list[Recommendation]:
+    """In its place by expected saving. It excludes another machine, yet both are shown: a switch
+    that is sure, and what may be found beyond it."""
+    expected = expected_saving_usd(measure)
+    before = [each for each in followed if expected_saving_usd(each) >= expected]
+    return [*before, measure, *(each for each in followed if each not in before)]
+
+
+def _with_gpus(
+    demand: Demand,
+    judgements: Sequence[RuleJudgement],
+    catalogue: Mapping[str, InstanceType],
+    evidence: Evidence,
+) -> Demand:
+    """With the use of its GPUs, and its speed on others that is known well enough to switch."""
+    if not demand.gpus:
+        return demand
+    used = replace(demand, gpu_use=gpu_use(judgements), pace=pace(judgements))
+    return replace(used, gpu_speeds=sure(speeds(used, catalogue, evidence)))
+
+
+def _hides_needs(found: Mapping[str, Cause], spending: Spending) -> bool:
+    """Whether what the run used says too little about the machine that it needs: its memory grows
+    without end, or it spends much of its time on something that no core or GPU makes faster."""
+    stalls = (cause for rule, cause in found.items() if rule in _MACHINE_INDEPENDENT)
+    lost = sum(cause.seconds_high for cause in stalls)
+    return LEAK in found or share_of_time(lost, spending) >= HIDING_SHARE
+
+
+_MACHINE_INDEPENDENT = frozenset(rule for rule, fix in KINDS.items() if fix.kind == CHECKPOINTS) | {
+    "hung"
+}
+
+
+def _followed(
+    fixing: list[Recommendation], change: Recommendation | None, cost_usd: Decimal | None
+) -> list[Recommendation]:
+    """The best action for each cause, by expected saving.
+
+    The loader comes before a machine that is chosen by the cores that loading needs. Giving back
+    GPUs that aren't needed waits for nothing.
+    """
+    advised = [*fixing, *([change] if change else [])]
+    shown = [_with_alternatives(each, advised) for each in without_conflicts(advised)]
+    waits = [
+        each for each in shown if each.changes_price and UNUSED_GPUS not in each.conflicts_with
+    ]
+    loader = [each for each in shown if each.kind == FIX_INPUT_PIPELINE]
+    if not (waits and loader and cost_usd):
+        return shown
+    rest = [each for each in shown if each not in loader]
+    place = min(shown.index(loader[0]), rest.index(waits[0]))
+    both = _on_one_scale(loader[0], waits[0], cost_usd)
+    return [
+        replace(each, evidence=[*each.evidence, both]) if each in (loader[0], waits[0]) else each
+        for each in (*rest[:place], *loader, *rest[place:])
+    ]
+
+
+def _on_one_scale(fix: Recommendation, change: Recommendation, cost_usd: Decimal) -> str:
+    together = joint_saving_usd([fix, change], cost_usd)
+    return (
+        f"Of {display_usd(cost_usd)} a run, the loader's fix alone saves "
+        f"{display_usd(fix.saving_usd)}, the other machine alone {display_usd(change.saving_usd)}, "
+        f"both {display_usd(together)}: the fix first."
+    )
+
+
+def _with_alternatives(kept: Recommendation, advised: list[Recommendation]) -> Recommendation:
+    """What was left out in its favour is said in its evidence."""
+    others = [
+        f"Or: {other.title} (saves about {display_usd(other.saving_usd)} instead)."
+        for other in advised
+        if other.dedupe_key in kept.conflicts_with or kept.dedupe_key in other.conflicts_with
+    ]
+    return replace(kept, evidence=[*kept.evidence, *others])

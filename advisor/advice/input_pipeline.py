@@ -2,60 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from advisor.advice.recommendation import Recommendation, RuleJudgement, Saving, Spending
+from advisor.advice.causes import Cause
+from advisor.advice.fixes import Fix, fixes, share_of_time
+from advisor.advice.recommendation import Recommendation, Spending
 from advisor.advice.recommendation import risk_of_more_than as risk_of
-from advisor.money import display_usd
 from advisor.pricing.catalogue import InstanceType
 from advisor.sizing.demand import Demand
+from rules.catalogue.input_bound import CORES_FULL_PCT
 
 KIND = "fix_input_pipeline"
 RULE = "input_bound"
 CORES_SPREAD = 0.2
 """Variation of the number of busy cores from run to run (log). Our choice."""
+MOST_RISK = 2.0
+"""Above it, the cores are likelier too few than enough: the work itself has to become cheaper."""
 RISK_UNMEASURED = 2.0
+RISK_OF_REWRITING = 0.8
 EFFORT = "medium"
 """In 400 jobs with low utilisation, small changes to code or scripts removed 85 % of the causes
 (Gao et al., ICSE 2024). Still, code has to change."""
+IN_PARALLEL = (
+    "DataLoader(dataset, num_workers=..., prefetch_factor=4, pin_memory=True, "
+    "persistent_workers=True)",
+    "tf.data: dataset.map(prepare, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)",
+)
+CHEAPER = (
+    "Prepare the data once, and store the result in few large files.",
+    "Vectorise the transformation, or do it on the GPU (NVIDIA DALI, torchvision.transforms.v2).",
+)
+
+
+@dataclass(frozen=True)
+class _Risk:
+    of_4: float
+    dimension: str
+    reason: str
 
 
 def fix_input_pipeline(
-    judgements: Sequence[RuleJudgement],
+    found: Mapping[str, Cause],
     spending: Spending,
     demand: Demand | None,
     catalogue: Mapping[str, InstanceType],
 ) -> Recommendation | None:
-    """The recommendation, if the rule fired."""
-    judged = next((j for j in judgements if j.rule_id == RULE and j.verdict.state == "fired"), None)
-    if judged is None or spending.duration_seconds <= 0:
+    """The recommendation, if the finding is a cause of its own."""
+    cause = found.get(RULE)
+    if cause is None or spending.duration_seconds <= 0:
         return None
-    verdict = judged.verdict
-    low, high = verdict.waste_seconds_low, verdict.waste_seconds_high
-    saving = _saving(spending, low, high)
-    risk, dimension = _risk(demand, catalogue, share_of_time(spending, high))
-    return Recommendation(
-        kind=KIND,
-        title="Load data in parallel and ahead of the training loop",
-        change={"input_pipeline": "parallel and prefetching"},
-        saving_low_usd=saving.low if saving else None,
-        saving_usd=saving.mid if saving else None,
-        saving_high_usd=saving.high if saving else None,
-        monthly_saving_usd=spending.monthly_usd(saving),
-        risk=risk,
-        risk_dimension=dimension,
-        effort=EFFORT,
-        evidence=_evidence(judged, spending, saving),
-        assumptions=_assumptions(demand),
-        candidates=[],
-        dedupe_key=KIND,
-    )
-
-
-def share_of_time(spending: Spending, waste_seconds: float) -> float:
-    """0 to 1."""
-    return min(max(waste_seconds / spending.duration_seconds, 0.0), 1.0)
+    recovered = share_of_time(cause.seconds_high, spending)
+    risk = _risk(demand, catalogue, recovered)
+    is_full = _has_full_cores(cause) or (demand is not None and risk.of_4 > MOST_RISK)
+    fix = _make_cheaper() if is_full else _in_parallel(risk)
+    return fixes({RULE: cause}, {RULE: fix}, spending)[0]
 
 
 def cores_after_fix(cores_busy: float, recovered_share: float) -> float:
@@ -63,44 +64,55 @@ def cores_after_fix(cores_busy: float, recovered_share: float) -> float:
     return cores_busy / max(1 - recovered_share, 0.01)
 
 
-def _saving(spending: Spending, low: float, high: float) -> Saving | None:
-    if spending.cost_usd is None:
-        return None
-    at_least, at_most = (
-        spending.cost_usd * Decimal(str(share_of_time(spending, seconds)))
-        for seconds in (low, high)
+def _in_parallel(risk: _Risk) -> Fix:
+    return Fix(
+        kind=KIND,
+        title="Load data in parallel and ahead of the training loop",
+        setting="input_pipeline",
+        value="parallel and prefetching",
+        effort=EFFORT,
+        risk=risk.of_4,
+        risk_dimension=risk.dimension,
+        risk_reason=risk.reason,
+        steps=IN_PARALLEL,
     )
-    return Saving.of(spending.cost_usd, at_least, (at_least + at_most) / 2, at_most)
+
+
+def _make_cheaper() -> Fix:
+    """The cores are full, so that more workers wouldn't load faster."""
+    return Fix(
+        kind=KIND,
+        title="Make the preparation of data cheaper: the cores are full",
+        setting="input_pipeline",
+        value="cheaper preparation",
+        effort=EFFORT,
+        risk=RISK_OF_REWRITING,
+        risk_dimension="quality",
+        risk_reason="Data that is prepared in another way may change the results.",
+        steps=CHEAPER,
+    )
+
+
+def _has_full_cores(cause: Cause) -> bool:
+    """As the finding itself says."""
+    numbers = cause.judged.numbers
+    busy_pct, workers = numbers.known("cpu_busy_p50_pct"), numbers.known("loader_workers")
+    cores = numbers.known("cores_per_rank")
+    has_enough_workers = workers is not None and cores is not None and workers >= max(cores, 1.0)
+    return (busy_pct is not None and busy_pct >= CORES_FULL_PCT) or has_enough_workers
 
 
 def _risk(
     demand: Demand | None, catalogue: Mapping[str, InstanceType], recovered_share: float
-) -> tuple[float, str]:
+) -> _Risk:
     """The risk that the machine has too few cores to load as fast as the loop then trains."""
     machine = catalogue.get(demand.instance_type) if demand else None
     if demand is None or machine is None:
-        return RISK_UNMEASURED, "cores (not measured)"
+        reason = "The cores may be too few to load faster: how many were busy isn't known."
+        return _Risk(RISK_UNMEASURED, "cores (not measured)", reason)
     after = cores_after_fix(demand.cores_busy_p95, recovered_share)
-    return risk_of(machine.vcpus, after, CORES_SPREAD), "cores"
-
-
-def _evidence(judged: RuleJudgement, spending: Spending, saving: Saving | None) -> list[str]:
-    verdict = judged.verdict
-    seconds = f"{verdict.waste_seconds_low:.0f} to {verdict.waste_seconds_high:.0f} s"
-    evidence = [
-        verdict.summary,
-        f"A fix saves {seconds} of the run's {spending.duration_seconds:.0f} s.",
-    ]
-    if saving is not None:
-        money = f"{display_usd(saving.low)} to {display_usd(saving.high)}"
-        evidence.append(
-            f"At the run's price, that saves {money} of {display_usd(spending.cost_usd)}."
-        )
-    return evidence
-
-
-def _assumptions(demand: Demand | None) -> list[str]:
-    assumptions = ["Cost is proportional to time.", "The amount of work stays the same."]
-    if demand is not None:
-        assumptions.append(f"The run stays on {demand.node_count} × {demand.instance_type}.")
-    return assumptions
+    return _Risk(
+        risk_of(machine.vcpus, after, CORES_SPREAD),
+        "cores",
+        f"The cores may become too few: {after:.1f} of {machine.vcpus} would be busy.",
+    )

@@ -9,26 +9,35 @@ from datetime import datetime
 from decimal import Decimal
 
 from advisor.advice.input_pipeline import cores_after_fix
-from advisor.advice.recommendation import Recommendation, Saving, Spending, risk_of_more_than
+from advisor.advice.kinds import UNUSED_GPUS
+from advisor.advice.recommendation import (
+    MEASURED,
+    SAME,
+    Recommendation,
+    Saving,
+    Spending,
+    risk_of_more_than,
+)
 from advisor.money import display_usd
 from advisor.pricing.book import PriceBook
 from advisor.pricing.catalogue import GIB, InstanceType
 from advisor.pricing.providers import availability_service
-from advisor.sizing.candidates import USABLE_MEMORY, Candidate, candidates
+from advisor.sizing.candidates import Candidate, candidates
+from advisor.sizing.constraints import USABLE_MEMORY
 from advisor.sizing.demand import Demand, Preset
-from advisor.sizing.speed import OTHER_PROCESSOR_SPREAD, processor_spread
+from advisor.sizing.layout import is_other_gpu
+from advisor.sizing.speed import is_other_processor
 
 KIND = "change_instance_type"
 MINIMUM_SECONDS = 30.0
 """A shorter run says too little about the needs of the next one: 30 samples at one a second."""
-MARGIN = Decimal("0.10")
-MARGIN_OTHER_PROCESSOR = Decimal("0.25")
-"""The least saving of a switch, as a share of the cost. Requiring a quarter, if speed is predicted
-from other hardware, cut harmful advice from 23 % to none on 280 public measurements."""
+MARGIN = Decimal("0.05")
+"""The least saving of a switch, as a share of the cost. Besides, it must not cost more at the
+adverse end of the prediction."""
 CORES_SPREAD, MEMORY_SPREAD = 0.20, 0.10
 """Variation between runs of a job (log). Our choice."""
-NINE_TENTHS = 3.29
-"""Standard deviations between the ends of a 90 % interval."""
+EIGHT_TENTHS = 2.56
+"""Standard deviations between the ends of an 80 % interval."""
 SHOWN = 10
 
 
@@ -44,8 +53,7 @@ class _Switch:
 
     @property
     def is_other_processor(self) -> bool:
-        spread = processor_spread(self.now.machine, self.then.machine)
-        return spread >= OTHER_PROCESSOR_SPREAD
+        return is_other_processor(self.now.machine, self.then.machine)
 
     @property
     def is_worthwhile(self) -> bool:
@@ -54,8 +62,7 @@ class _Switch:
         mid, high = self.then.cost_mid_usd, self.then.cost_high_usd
         if mid is None or high is None:
             return False
-        margin = MARGIN_OTHER_PROCESSOR if self.is_other_processor else MARGIN
-        return high <= self.cost_usd and mid <= self.cost_usd * (1 - margin)
+        return high <= self.cost_usd and mid <= self.cost_usd * (1 - MARGIN)
 
 
 def change_instance_type(
@@ -86,13 +93,18 @@ def change_instance_type(
 
 
 def _best(demand: Demand, table: list[Candidate], cost_usd: Decimal) -> _Switch | None:
-    now = next((c for c in table if c.instance_type == demand.instance_type), None)
+    now = next((c for c in table if _is_present(c, demand)), None)
     if now is None:
         return None
     spent = cost_usd if now.cost_mid_usd is None else min(cost_usd, now.cost_mid_usd)
     fitting = (c for c in table if not c.rejected_because and c is not now)
     switches = (_Switch(demand, now, then, spent) for then in fitting)
     return next((switch for switch in switches if switch.is_worthwhile), None)
+
+
+def _is_present(candidate: Candidate, demand: Demand) -> bool:
+    place = candidate.instance_type, candidate.node_count
+    return place == (demand.instance_type, demand.node_count)
 
 
 def _recommendation(
@@ -106,8 +118,7 @@ def _recommendation(
     then = switch.then
     return Recommendation(
         kind=KIND,
-        title=f"Run on {then.node_count} × {then.instance_type} "
-        f"instead of {switch.now.instance_type}",
+        title=f"Run on {then.node_count} × {then.instance_type} instead of {_present(switch)}",
         change={"instance_type": then.instance_type, "node_count": then.node_count},
         saving_low_usd=saving.low,
         saving_usd=saving.mid,
@@ -120,7 +131,30 @@ def _recommendation(
         assumptions=_assumptions(switch),
         candidates=[c.to_document() for c in _shown(switch, table)],
         dedupe_key=KIND,
+        rung=_rung(switch),
+        how_to_apply=_how_to_apply(switch),
+        risk_reason=_reason(switch, dimension),
+        conflicts_with=[UNUSED_GPUS] if _gives_gpus_back(switch) else [],
     )
+
+
+def _present(switch: _Switch) -> str:
+    now = switch.now
+    is_as_many = now.node_count == switch.then.node_count
+    return now.instance_type if is_as_many else f"{now.node_count} × {now.instance_type}"
+
+
+def _rung(switch: _Switch) -> str:
+    """Of another GPU model, how its speed is known."""
+    known = switch.demand.gpu_speeds.get(switch.then.machine.gpu_key)
+    is_other = is_other_gpu(switch.now.machine, switch.then.machine)
+    return known.rung if known and is_other else SAME
+
+
+def _gives_gpus_back(switch: _Switch) -> bool:
+    then = switch.then
+    given = switch.demand.gpus * switch.demand.node_count
+    return then.node_count * then.machine.gpu_count < given
 
 
 def _saving(switch: _Switch, cost_usd: Decimal) -> Saving:
@@ -133,17 +167,39 @@ def _saving(switch: _Switch, cost_usd: Decimal) -> Saving:
 
 def _risk(switch: _Switch) -> tuple[float, str]:
     """The worst of these risks: too few cores, too little memory, so slow that it costs more."""
-    demand, machine, then = switch.demand, switch.then.machine, switch.then
-    spread = math.log(then.time_high_seconds / then.time_low_seconds) / NINE_TENTHS
+    machine, then, planned = switch.then.machine, switch.then, switch.then.planned
+    spread = math.log(then.time_high_seconds / then.time_low_seconds) / EIGHT_TENTHS
     risks = {
-        "cores": risk_of_more_than(machine.vcpus, demand.cores_busy_p95, CORES_SPREAD),
+        "cores": risk_of_more_than(machine.vcpus, planned.cores.mid, CORES_SPREAD),
         "memory": risk_of_more_than(
-            machine.memory_bytes * USABLE_MEMORY, demand.memory_p99_bytes, MEMORY_SPREAD
+            machine.memory_bytes * USABLE_MEMORY, planned.memory_bytes, MEMORY_SPREAD
         ),
         "speed": risk_of_more_than(float(switch.cost_usd), float(then.cost_mid_usd or 0), spread),
     }
     dimension = max(risks, key=lambda name: risks[name])
     return risks[dimension], dimension
+
+
+def _reason(switch: _Switch, dimension: str) -> str:
+    machine, then, planned = switch.then.machine, switch.then, switch.then.planned
+    if dimension == "cores":
+        busy = f"{planned.cores.mid:.1f} of {machine.vcpus} would be busy"
+        return f"The cores may become too few: {busy}."
+    if dimension == "memory":
+        needed, usable = planned.memory_bytes / GIB, machine.memory_bytes * USABLE_MEMORY / GIB
+        return f"The memory may run out: {needed:.1f} of {usable:.1f} usable GiB would be in use."
+    highest = display_usd(then.cost_high_usd)
+    return f"It may run slower than predicted, and then cost up to {highest} a run."
+
+
+def _how_to_apply(switch: _Switch) -> list[str]:
+    then = switch.then
+    if switch.demand.service == "sagemaker_training":
+        return [
+            "In the estimator, set:",
+            f'instance_type="{then.instance_type}", instance_count={then.node_count}',
+        ]
+    return [f"Start the next run on {then.node_count} × {then.instance_type}."]
 
 
 def _effort(switch: _Switch) -> str:
@@ -174,12 +230,22 @@ def _evidence(
         f"{display_usd(now.usd_per_hour)}.",
     ]
     if demand.gpus:
-        evidence.append(
-            f"{demand.gpus} of {now.machine.gpu_count} GPUs in use; the GPU model stays the same."
-        )
+        evidence.append(_gpus(switch))
     if fix:
         evidence.append(_interaction(saving, fix, spending, demand))
     return evidence
+
+
+def _gpus(switch: _Switch) -> str:
+    demand, then = switch.demand, switch.then
+    given = demand.gpus * demand.node_count
+    is_other = is_other_gpu(switch.now.machine, then.machine)
+    model = f"model {then.machine.gpu_model}" if is_other else "the same model"
+    left = f"{then.instance_type} has {then.machine.gpu_count} of {model}"
+    if demand.gpu_use is None:
+        return f"{given} GPUs were given to the run; {left}."
+    load = f"together as busy as {demand.gpu_use.load:.1f} full ones"
+    return f"{demand.gpus_used} of {given} GPUs were in use, {load}; {left}."
 
 
 def _interaction(saving: Saving, fix: Recommendation, spending: Spending, demand: Demand) -> str:
@@ -194,8 +260,13 @@ def _interaction(saving: Saving, fix: Recommendation, spending: Spending, demand
 
 
 def _assumptions(switch: _Switch) -> list[str]:
-    assumptions = [f"The number of nodes stays at {switch.then.node_count}."]
-    if switch.is_other_processor:
+    assumptions = [_nodes(switch)]
+    if switch.then.planned.gpus < switch.demand.gpus_used:
+        assumptions.append(
+            f"{switch.then.planned.gpus} GPUs do the work of {switch.demand.gpus_used}. Keep the "
+            "global batch, by accumulating gradients: another one may change the results."
+        )
+    if switch.is_other_processor and _rung(switch) != MEASURED:
         assumptions.append("The processor differs, and its speed on this job was not measured.")
     listing = availability_service(switch.demand.service)
     if listing is not None:
@@ -209,16 +280,23 @@ def _assumptions(switch: _Switch) -> list[str]:
     return assumptions
 
 
+def _nodes(switch: _Switch) -> str:
+    before, after = switch.now.node_count, switch.then.node_count
+    if before == after:
+        return f"The number of nodes stays at {after}."
+    return f"The work of {before} nodes is spread evenly over {after}."
+
+
 def _shown(switch: _Switch, table: Sequence[Candidate]) -> list[Candidate]:
     """The chosen machine, the present one, the cheapest others, then rejected machines that would
-    be cheaper than now ("why not that one?"), nearest in price first."""
+    be cheaper than now ("why not that one?"), nearest in the cost of a run first."""
     chosen = [switch.then, switch.now]
     fitting = [c for c in table if not c.rejected_because and c not in chosen]
-    price, most = switch.then.usd_per_hour or Decimal(0), switch.now.usd_per_hour
+    cost = switch.then.cost_mid_usd or Decimal(0)
     rejected = [
-        (abs(c.usd_per_hour - price), c.instance_type, c)
+        (abs(c.cost_mid_usd - cost), c.instance_type, c)
         for c in table
-        if c.rejected_because and c.usd_per_hour and most and c.usd_per_hour < most
+        if c.rejected_because and c.cost_mid_usd and c.cost_mid_usd < switch.cost_usd
     ]
     nearest = [c for _, _, c in sorted(rejected, key=lambda entry: entry[:2])]
     return chosen + fitting[: SHOWN - 2] + nearest[:SHOWN]

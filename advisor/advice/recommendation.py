@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Protocol
 
 from advisor.money import rounded_usd
 from rules.rule import Numbers, Verdict
+
+MEASURED, SAME, HISTORY, PRIOR = "measured", "same", "history", "prior"
+"""The evidence of an estimate, the best first: this job or a probe ran so; the GPU model stays;
+other jobs of the workspace ran on both machines; public measurements and data sheets."""
+MOST_RISK_MAILED = 3.0
+PRICE_SETTINGS = frozenset({"instance_type", "purchase_option", "region", "service"})
+"""The settings of a change on which the price of an hour depends."""
 
 
 class RuleJudgement(Protocol):
@@ -45,6 +52,27 @@ class Recommendation:
     candidates: list[dict[str, Any]]
     """`Candidate.to_document()` of each candidate, including rejected ones with the reason."""
     dedupe_key: str
+    """One per job and cause; the same cause keeps its key from run to run."""
+    rung: str = SAME
+    """What the estimate rests on: `measured`, `same`, `history` or `prior`."""
+    how_to_apply: list[str] = field(default_factory=list)
+    """Steps to follow or lines to copy, in order."""
+    risk_reason: str = ""
+    """Why it is a risk, in one sentence."""
+    conflicts_with: list[str] = field(default_factory=list)
+    """Dedupe keys of recommendations that can't be followed together with this one."""
+    rules: list[str] = field(default_factory=list)
+    """The rules whose findings it answers. A later run on which they pass has followed it."""
+
+    @property
+    def may_be_mailed(self) -> bool:
+        """Whether it may be sent to people who didn't ask."""
+        return self.risk <= MOST_RISK_MAILED
+
+    @property
+    def changes_price(self) -> bool:
+        """Whether it changes what an hour costs, and so the worth of every saved hour."""
+        return bool(PRICE_SETTINGS & self.change.keys())
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from trimtab.wire import NodeFacts
 
@@ -11,7 +12,18 @@ from advisor import machine
 from advisor.figures import Figures
 from advisor.pricing.price import PriceKey
 from advisor.pricing.providers import sold_as
+from advisor.sizing.cpu import Ratio
 from advisor.sizing.doubt import doubts
+from advisor.sizing.gpu_use import GpuUse
+from advisor.sizing.pace import Pace
+
+
+@dataclass(frozen=True)
+class GpuSpeed:
+    """The run's speed on another GPU model, over that on its own; `rung`: how it is known."""
+
+    ratio: Ratio
+    rung: str
 
 
 @dataclass(frozen=True)
@@ -21,7 +33,7 @@ class Demand:
     cores_busy_p95: float
     memory_p99_bytes: float
     gpus: int
-    """GPUs of a node that the run used: allocated and busy."""
+    """GPUs of a node that the run was given."""
     duration_seconds: float
     instance_type: str
     region: str
@@ -29,6 +41,17 @@ class Demand:
     provider: str = "aws"
     purchase_option: str = "on_demand"
     node_count: int = 1
+    gpu_use: GpuUse | None = None
+    """None: no GPUs, or their use isn't known."""
+    pace: Pace | None = None
+    """If the loader sets the pace; None: it doesn't, or that isn't known."""
+    gpu_speeds: Mapping[str, GpuSpeed] = field(default_factory=dict)
+    """Other GPU models that may be proposed, by key."""
+
+    @property
+    def gpus_used(self) -> int:
+        """Over all nodes; all that were given, if their use isn't known."""
+        return self.gpu_use.used if self.gpu_use else self.gpus * self.node_count
 
     def price_key(self, instance_type: str) -> PriceKey:
         """The price key of another machine in the same region, with the same service and purchase
@@ -71,6 +94,27 @@ def demand_of(
     )
 
 
+class Use(Protocol):
+    """How much of its nodes a run used; None: not measured."""
+
+    @property
+    def cores_busy_p95(self) -> float | None: ...
+    @property
+    def memory_p99_bytes(self) -> float | None: ...
+
+
+def missing_for_demand(nodes: Sequence[NodeFacts], measured: Use) -> list[str]:
+    """Why `demand_of` gives None, in words; empty: it doesn't."""
+    missing = doubts(nodes)
+    if len({machine.price_key(node) for node in nodes}) > 1:
+        missing.append("The nodes are of different types, so no type fits all of them.")
+    if measured.cores_busy_p95 is None:
+        missing.append("How many cores were busy: the agent samples it.")
+    if measured.memory_p99_bytes is None:
+        missing.append("How much memory was in use: the agent samples it.")
+    return missing
+
+
 @dataclass(frozen=True)
 class Preset:
     """Limits on a machine's utilisation and on how much slower a run may become."""
@@ -78,13 +122,17 @@ class Preset:
     name: str
     busy_target: float
     """The maximum of busy cores over cores."""
+    gpu_target: float
+    """The maximum of a GPU's utilisation after it took over the work of others."""
     memory_headroom: float
     """Extra memory, as a share of the run's use."""
     slowdown_limit: float
     """The maximum extra time, as a share of the run's duration."""
 
 
-SAVE = Preset("save", busy_target=0.90, memory_headroom=0.05, slowdown_limit=0.50)
-BALANCED = Preset("balanced", busy_target=0.80, memory_headroom=0.10, slowdown_limit=0.10)
-SAFE = Preset("safe", busy_target=0.65, memory_headroom=0.20, slowdown_limit=0.0)
+SAVE = Preset("save", busy_target=0.90, gpu_target=1.0, memory_headroom=0.05, slowdown_limit=0.50)
+BALANCED = Preset(
+    "balanced", busy_target=0.80, gpu_target=0.9, memory_headroom=0.10, slowdown_limit=0.10
+)
+SAFE = Preset("safe", busy_target=0.65, gpu_target=0.8, memory_headroom=0.20, slowdown_limit=0.0)
 PRESETS = {preset.name: preset for preset in (SAVE, BALANCED, SAFE)}

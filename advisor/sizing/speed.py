@@ -4,77 +4,100 @@ differences."""
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 
 from advisor.pricing.catalogue import InstanceType
+from advisor.sizing.cpu import SAME_FAMILY, Ratio, core_speed, kinship, size_exponent
 from advisor.sizing.demand import Demand
+from advisor.sizing.layout import Layout, is_other_gpu
+from advisor.sizing.pace import Pace
 
-SAME_FAMILY_SPREAD = 0.03
-"""Twice the 1.4 % variation between machines of one type."""
-SAME_PROCESSOR_SPREAD = 0.10
-"""Example: m5 and c5 have the same generation and vendor, but another clock and memory."""
-OTHER_PROCESSOR_SPREAD = 0.30
-"""The clock rate doesn't give the work per cycle. Our choice: data-sheet ratios miss measured
-speeds by 20 to 40 %."""
 SECOND_THREAD = 0.25
 """The least contribution of a core's second hardware thread, in cores. A cautious choice of
 ours."""
-_GENERATION = re.compile(r"[a-z]+(\d+)([a-z]*)")
 
 
 @dataclass(frozen=True)
 class Seconds:
-    """A predicted duration. The actual one is between low and high about nine times out of ten."""
+    """A predicted duration. The actual one is between low and high about eight times out of ten."""
 
     low: float
     mid: float
     high: float
 
 
-def predicted_seconds(demand: Demand, now: InstanceType, other: InstanceType) -> Seconds:
-    """The run's duration on `other`.
+def predicted_seconds(
+    demand: Demand, now: InstanceType, other: InstanceType, planned: Layout
+) -> Seconds:
+    """The run's duration on machines of another type, which have the same GPUs, if it uses any.
 
-    The clock ratio scales the whole duration. If the busy cores don't fit, the time grows in
-    proportion: at best as if hardware threads were cores, at worst as if the second thread of a
-    core added little. The GPUs have to be the same: no speed is guessed for another model.
+    The speed of a core scales the duration. With fewer cores than are busy, the run takes longer:
+    at best by the least power of the number of cores that throughput grows with, at worst in
+    proportion, as if the second thread of a core added little. More cores than are busy change
+    nothing.
+
+    A run with GPUs whose loader sets the pace is faster with faster cores, until the GPU sets it.
+    Any other run with GPUs isn't predicted faster by them: that is the optimistic end only. If
+    fewer GPUs do the work, that takes longer at worst by the time for which each is busier.
     """
-    if other.name == now.name:
+    if other.name == now.name and planned.node_count == demand.node_count:
         return Seconds(*(demand.duration_seconds,) * 3)
-    spread = processor_spread(now, other)
-    ratio = demand.duration_seconds * _clock_ratio(now, other)
-    least = max(1.0, demand.cores_busy_p95 / other.vcpus)
-    most = max(1.0, demand.cores_busy_p95 / _cores_at_worst(now, other))
-    return Seconds(
-        low=ratio * least / (1 + spread),
-        mid=ratio * math.sqrt(least * most),
-        high=ratio * most * (1 + spread),
-    )
+    speed, crowd = core_speed(now, other), _crowding(demand, now, other, planned)
+    busier = _product(planned.gpu_slowdown, _gpu_time(demand, now, other))
+    if demand.gpus_used and demand.pace:
+        return _paced(demand, demand.pace, speed, crowd, busier)
+    if demand.gpus_used:
+        speed = Ratio(min(speed.low, 1.0), min(speed.mid, 1.0), max(speed.high, 1.0))
+    slower = Ratio(1 / speed.high, 1 / speed.mid, 1 / speed.low)
+    factor = _product(slower, crowd, busier)
+    seconds = (demand.duration_seconds * each for each in (factor.low, factor.mid, factor.high))
+    return Seconds(*seconds)
 
 
-def processor_spread(now: InstanceType, other: InstanceType) -> float:
-    """The possible error of a prediction from one machine to the other, as a share."""
-    if now.family == other.family:
-        return SAME_FAMILY_SPREAD
-    is_alike = now.cpu_vendor == other.cpu_vendor and _generation(now) == _generation(other)
-    return SAME_PROCESSOR_SPREAD if is_alike else OTHER_PROCESSOR_SPREAD
+def _paced(demand: Demand, pace: Pace, speed: Ratio, crowd: Ratio, gpu: Ratio) -> Seconds:
+    loader = _product(Ratio(1 / speed.high, 1 / speed.mid, 1 / speed.low), crowd)
+    time = pace.time(loader, gpu)
+    return Seconds(*(demand.duration_seconds * each for each in (time.low, time.mid, time.high)))
 
 
-def _clock_ratio(now: InstanceType, other: InstanceType) -> float:
-    """At least 1 for another processor, because a higher clock doesn't guarantee a shorter run."""
-    if now.family == other.family or not now.clock_ghz or not other.clock_ghz:
-        return 1.0
-    return max(1.0, now.clock_ghz / other.clock_ghz)
+def _gpu_time(demand: Demand, now: InstanceType, other: InstanceType) -> Ratio:
+    """On another GPU model, by what is known of the run's speed there."""
+    known = demand.gpu_speeds.get(other.gpu_key)
+    if known is None or not is_other_gpu(now, other):
+        return Ratio(1.0, 1.0, 1.0)
+    return Ratio(1 / known.ratio.high, 1 / known.ratio.mid, 1 / known.ratio.low)
 
 
-def _cores_at_worst(now: InstanceType, other: InstanceType) -> float:
-    """With as many threads and cores as now, the measurement still applies."""
-    if other.vcpus >= now.vcpus and other.physical_cores >= now.physical_cores:
-        return float(other.vcpus)
-    return other.physical_cores + SECOND_THREAD * (other.vcpus - other.physical_cores)
+def _product(*factors: Ratio) -> Ratio:
+    """Their errors are independent: the distances to the ends add up as squares, in logs."""
+    mid = math.prod(each.mid for each in factors)
+    below = math.hypot(*(math.log(each.mid / each.low) for each in factors))
+    above = math.hypot(*(math.log(each.high / each.mid) for each in factors))
+    return Ratio(mid * math.exp(-below), mid, mid * math.exp(above))
 
 
-def _generation(machine: InstanceType) -> str:
-    """`5` for m5, c5d, r5n. A letter after it other than for disk and network is a processor."""
-    matched = _GENERATION.match(machine.family)
-    return f"{matched[1]}{matched[2].strip('dnz')}" if matched else machine.family
+def is_other_processor(now: InstanceType, other: InstanceType) -> bool:
+    return kinship(now, other) != SAME_FAMILY
+
+
+def _crowding(demand: Demand, now: InstanceType, other: InstanceType, planned: Layout) -> Ratio:
+    """By how much longer the busy cores' work takes on the cores of `other`; at least 1."""
+    at_least = max(1.0, planned.cores.mid / other.vcpus) ** size_exponent().low
+    at_worst = _worst(demand, now, other, planned, planned.cores.mid)
+    most = _worst(demand, now, other, planned, planned.cores.high)
+    return Ratio(at_least, math.sqrt(at_least * at_worst), most)
+
+
+def _worst(
+    demand: Demand, now: InstanceType, other: InstanceType, planned: Layout, cores: float
+) -> float:
+    """If `cores` of each node are busy. Their work is measured on the present machine."""
+    spread = planned.node_count / demand.node_count
+    work = _in_cores(cores * spread, now) / spread
+    return max(1.0, cores / other.vcpus, work / _in_cores(other.vcpus, other))
+
+
+def _in_cores(busy_threads: float, machine: InstanceType) -> float:
+    """What busy hardware threads get done at least, in whole cores."""
+    second_threads = max(busy_threads - machine.physical_cores, 0.0)
+    return busy_threads - (1 - SECOND_THREAD) * second_threads

@@ -1,0 +1,1 @@
+"""Whether recommendations were followed, and what that saved, measured on later runs."""

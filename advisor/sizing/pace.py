@@ -1,0 +1,65 @@
+"""What sets the pace of a training loop: `t = max(G, D) + E`.
+
+G is the time of the GPU, D that of the loader, both of one step. A faster GPU shortens G, more or
+faster cores shorten D, a fix of the loader shortens D; so all of them stand on one scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from advisor.sizing.cpu import Ratio
+from advisor.sizing.gpu_use import Judged
+
+RULE = "input_bound"
+LEAST_WAIT = 0.05
+"""Below this share of waiting, the loader doesn't set the pace (TensorFlow's guide: 5 %)."""
+USUAL_VARIATION = 0.5
+"""Coefficient of variation of a loader's times, if it wasn't measured (ours)."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Of a run whose loader sets the pace: D is the whole step."""
+
+    loop_share: float
+    """Of the run's duration, that of its steps."""
+    wait_share: float
+    """Of the steps, the wait for data; the rest is G."""
+    variation: float = USUAL_VARIATION
+
+    def time(self, loader: Ratio, gpu: Ratio) -> Ratio:
+        """The run's duration relative to now, if the loader and the GPU take so much longer."""
+        low, mid, high = (
+            self._loop(d, g)
+            for d, g in ((loader.low, gpu.low), (loader.mid, gpu.mid), (loader.high, gpu.high))
+        )
+        likely = self._whole(mid)
+        above = self._whole(high * self._excess(loader.high, gpu.high))
+        return Ratio(min(self._whole(low), likely), likely, max(above, likely))
+
+    def _loop(self, loader: float, gpu: float) -> float:
+        return max(loader, (1 - self.wait_share) * gpu)
+
+    def _whole(self, loop: float) -> float:
+        return self.loop_share * loop + 1 - self.loop_share
+
+    def _excess(self, loader: float, gpu: float) -> float:
+        """The larger of two times is more than the larger of their means if they vary. Simulated
+        with G = D: 1.2 times at a variation of 0.5, 1.55 times at 1."""
+        times = loader, (1 - self.wait_share) * gpu
+        nearness = min(times) / max(times)
+        return 1 + nearness * (0.25 * self.variation + 0.3 * self.variation**2)
+
+
+def pace(judgements: Iterable[Judged]) -> Pace | None:
+    """None: the loader doesn't set the pace, or its waits weren't measured."""
+    numbers = next((j.numbers for j in judgements if j.rule_id == RULE), None)
+    if numbers is None:
+        return None
+    wait_pct, steps = numbers.known("wait_share_pct"), numbers.known("step_seconds")
+    run = numbers.known("run_seconds")
+    if wait_pct is None or not steps or not run or wait_pct / 100 < LEAST_WAIT:
+        return None
+    return Pace(min(steps / run, 1.0), min(wait_pct / 100, 1.0))

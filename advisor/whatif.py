@@ -1,0 +1,138 @@
+"""What if: the same job with another objective, region, way of buying, interval or amount of work.
+
+A pure function over the same candidates as the recommendations. Nothing here is advice by itself:
+"fastest" and "deadline" may cost more than today.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from decimal import Decimal
+
+from advisor.money import rounded_usd
+from advisor.pricing.book import PriceBook
+from advisor.pricing.catalogue import InstanceType
+from advisor.sizing.candidates import Candidate, fits, order, priced
+from advisor.sizing.demand import BALANCED, Demand, Preset
+from advisor.sizing.objective import Cheapest, Objective, best, pareto
+from advisor.sizing.spot import Interruptions, best_interval_seconds, expected_seconds
+
+SPOT = "spot"
+NEVER = 1e6
+"""In place of infinite: no interval ends before the next interruption."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What differs from the run. None: as in the run, or the best."""
+
+    objective: Objective = field(default_factory=Cheapest)
+    regions: tuple[str, ...] = ()
+    """Empty: the run's."""
+    options: tuple[str, ...] = ()
+    """`on_demand`, `spot`; empty: the run's."""
+    checkpoint_seconds: float | None = None
+    """For which one checkpoint stops the training; None: none are saved."""
+    checkpoint_interval_seconds: float | None = None
+    interruption_hours: float = 24.0
+    """Mean time between interruptions of a spot node."""
+    work: float = 1.0
+    """Epochs, or another amount of training, over the run's."""
+    fixed_seconds: float = 0.0
+    """Of the run's duration, what doesn't grow with the work, such as start-up."""
+    runs_a_month: float = 1.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Costs are of one run; a month's are `runs_a_month` times as much."""
+
+    chosen: Candidate | None
+    """None: the objective allows none."""
+    front: list[Candidate]
+    """Than which none is both faster and cheaper, the fastest first."""
+    table: list[Candidate]
+    """All, those that fit first, then by cost."""
+    monthly_usd: Decimal | None
+    """Of the chosen one."""
+    interval_seconds: float | None
+    """Between checkpoints, on spot; None: no checkpoints, or no spot."""
+
+
+def what_if(
+    demand: Demand,
+    asked: Question,
+    book: PriceBook,
+    catalogue: Mapping[str, InstanceType],
+    as_of: datetime,
+    preset: Preset = BALANCED,
+) -> Answer:
+    """The best candidate for the question, and all others.
+
+    Args:
+        as_of: the time whose prices and availability count; aware.
+    """
+    fixed = min(max(asked.fixed_seconds, 0.0), demand.duration_seconds)
+    seconds = fixed + (demand.duration_seconds - fixed) * asked.work
+    then = replace(demand, duration_seconds=seconds)
+    table = sorted(_table(then, asked, book, catalogue, as_of, preset), key=order)
+    chosen = best(asked.objective, table, seconds)
+    is_on_spot = SPOT in (asked.options or (demand.purchase_option,))
+    return Answer(
+        chosen=chosen,
+        front=pareto(table),
+        table=table,
+        monthly_usd=_monthly_usd(chosen, asked.runs_a_month),
+        interval_seconds=_interval(then, asked) if is_on_spot else None,
+    )
+
+
+def _table(
+    demand: Demand,
+    asked: Question,
+    book: PriceBook,
+    catalogue: Mapping[str, InstanceType],
+    as_of: datetime,
+    preset: Preset,
+) -> list[Candidate]:
+    """Limits on time are the objective's, not the preset's."""
+    fitting = fits(demand, catalogue, preset)
+    table = []
+    for region in asked.regions or (demand.region,):
+        for option in asked.options or (demand.purchase_option,):
+            bought = replace(demand, region=region, purchase_option=option)
+            for fit in fitting:
+                nodes = fit.planned.node_count
+                factor = _slowdown(bought, asked, nodes) if option == SPOT else 1.0
+                table.append(priced(fit, bought, book, as_of, math.inf, factor))
+    return table
+
+
+def _interval(demand: Demand, asked: Question) -> float | None:
+    if asked.checkpoint_seconds is None:
+        return None
+    of = _interruptions(asked, demand.node_count)
+    return asked.checkpoint_interval_seconds or best_interval_seconds(of)
+
+
+def _slowdown(demand: Demand, asked: Question, node_count: int) -> float:
+    """The expected time on spot, over the time without interruptions."""
+    seconds = max(demand.duration_seconds, 1.0)
+    of = _interruptions(asked, node_count)
+    interval = _interval(replace(demand, node_count=node_count), asked) or seconds
+    factor = expected_seconds(seconds, interval, of) / seconds
+    return max(factor, 1.0) if math.isfinite(factor) else NEVER
+
+
+def _interruptions(asked: Question, node_count: int) -> Interruptions:
+    mean = 3600 * asked.interruption_hours
+    return Interruptions.of_nodes(mean, node_count, asked.checkpoint_seconds or 0.0)
+
+
+def _monthly_usd(chosen: Candidate | None, runs: float) -> Decimal | None:
+    if chosen is None or chosen.cost_mid_usd is None:
+        return None
+    return rounded_usd(chosen.cost_mid_usd * Decimal(str(runs)))
