@@ -54,6 +54,7 @@ def build_declaration(session: UUID, run: UUID, target: Target, options: Options
         agent_version=__version__,
         workload={**workload, **options.workload},
         allow_stop=options.allow_stop,
+        probe=options.probe,
     )
 
 

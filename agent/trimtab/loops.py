@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trimtab import ring
 from trimtab.recorder import PHASES
@@ -14,6 +14,9 @@ from trimtab.ring_events import ring_event
 from trimtab.steps import RankSteps, Step
 from trimtab.timeline import Timeline
 from trimtab.wire import Event, StepBlock, StepSummary
+
+if TYPE_CHECKING:
+    from trimtab.probe import Watch
 
 _MOST_EVENTS = 4_000
 """Per segment. Metrics above this number are dropped and counted until the next segment."""
@@ -40,10 +43,21 @@ class _Process:
 class TrainingLoops:
     """The rings of a run's processes on this node."""
 
-    def __init__(self, folder: Path, timeline: Timeline, taken_over: bool = False) -> None:
-        """`taken_over`: another agent has already read what is in the folder now."""
+    def __init__(
+        self,
+        folder: Path,
+        timeline: Timeline,
+        taken_over: bool = False,
+        watch: Watch | None = None,
+    ) -> None:
+        """`taken_over`: another agent has already read what is in the folder now.
+
+        Args:
+            watch: of a probe; it is told each step.
+        """
         self._folder = folder
         self._timeline = timeline
+        self._watch = watch
         self._processes: dict[str, _Process | None] = {}
         self._events: list[tuple[int, str, dict[str, Any]]] = []
         self._events_lost = 0
@@ -62,9 +76,11 @@ class TrainingLoops:
             for name in os.listdir(self._folder):  # noqa: PTH208 - runs at every tick
                 if name.endswith(".ring") and name not in self._processes:
                     self._open(name)
-        for process in self._processes.values():
+        for name, process in self._processes.items():
             if process:
-                self._read(process)
+                self._read(name, process)
+        if self._watch:
+            self._watch.polled()
 
     def seal(self, start_ns: int) -> Sealed:
         """Everything since the last seal, in times since `start_ns` of the session."""
@@ -93,14 +109,17 @@ class TrainingLoops:
         with suppress(OSError, ValueError):
             self._processes[name] = _Process(path)
 
-    def _read(self, process: _Process) -> None:
-        for kind, phase, name, mono_ns, a, b, c in process.reader.records():
+    def _read(self, name: str, process: _Process) -> None:
+        for kind, phase, flags, mono_ns, a, b, c in process.reader.records():
             at_ns = self._timeline.from_monotonic_ns(mono_ns)
             with suppress(IndexError, OSError):
                 if kind == ring.STEP:
-                    process.steps.add(_step(PHASES[phase], at_ns, a, b, c))
+                    step = _step(PHASES[phase], at_ns, a, b, c)
+                    process.steps.add(step)
+                    if self._watch:
+                        self._watch.step(name, process.reader.rank, step)
                 else:
-                    self._event(process, kind, at_ns, phase, name, (a, b, c))
+                    self._event(process, kind, at_ns, phase, flags, (a, b, c))
 
     def _event(
         self, process: _Process, kind: int, at_ns: int, phase: int, name: int, rest: tuple[Any, ...]

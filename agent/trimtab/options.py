@@ -10,7 +10,7 @@ from trimtab.directives import profile_request
 from trimtab.identity import Server, pairs, shortened
 from trimtab.redaction import redacted
 from trimtab.settings import saved_server
-from trimtab.wire import NodeFacts
+from trimtab.wire import NodeFacts, Probe
 
 Scalar = Union[str, int, float, bool]
 
@@ -37,6 +37,8 @@ class Options:
     """Whether a rule may end the training."""
     profile: dict[str, Any] | None = None
     """The steps to profile, as `directives.profile_request` gives them."""
+    probe: Probe | None = None
+    """None: an ordinary run."""
 
     def apply_to(self, facts: NodeFacts) -> None:
         for name, value in self.node.items():
@@ -63,6 +65,8 @@ def node_texts(said: Mapping[str, str | None], environment: Mapping[str, str]) -
         name: said.get(name) or environment.get(f"TRIMTAB_{name.upper()}", "")
         for name in _NODE_TEXTS
     }
+    # Providers are named in lower case, as `--provider` makes them.
+    texts["provider"] = texts["provider"].lower()
     return {name: shortened(value.strip()) for name, value in texts.items() if value}
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
 from trimtab import identity, platforms, profiles, run_folder
@@ -32,6 +32,9 @@ from trimtab.timeline import Timeline
 from trimtab.uploader import Uploader
 from trimtab.wire import Event, Gpu, Segment, encode_declaration, encode_segment
 
+if TYPE_CHECKING:
+    from trimtab.probe import Watch
+
 _LAST_SAMPLE_SECONDS = 2.0
 _OTHERS_SECONDS = 2.0
 _FOLDER_PREFIX = "trimtab-run-"
@@ -49,8 +52,13 @@ class Session:
         options: Options,
         say: Callable[[str], None],
         folder: Path | None = None,
+        watch: Watch | None = None,
     ) -> None:
-        """`folder`: of an agent that measured this run before and has ended."""
+        """`folder`: of an agent that measured this run before and has ended.
+
+        Args:
+            watch: follows the steps, if this is a probe.
+        """
         self.id = uuid4()
         self.run_id: UUID = identity.run_id(options.server, target.environment)
         self.spool: Spool = open_spool()
@@ -62,6 +70,7 @@ class Session:
             profiles.request(self.folder, options.profile)
         self.uploader: Uploader | None = None
         self._target, self._options, self._say = target, options, say
+        self._watch = watch
         self._secrets = target.secrets(options)
         self._declaration = build_declaration(self.id, self.run_id, target, options)
         self._declaring = threading.Lock()
@@ -87,7 +96,7 @@ class Session:
         self._send_declaration()
         sources = [*machine_sources(), *self._own_sources(pid)]
         interval = self._options.interval_seconds
-        loops = TrainingLoops(self.folder, self._timeline, self._taken_over)
+        loops = TrainingLoops(self.folder, self._timeline, self._taken_over, self._watch)
         self._sampler = Sampler(sources, loops, self._timeline, interval, self._seal)
         self._sampler.start()
         self._start_uploader(pid, stop)
@@ -157,6 +166,11 @@ class Session:
         return self._declaration.job
 
     @property
+    def page(self) -> str:
+        """The URL of the run's page; empty if no service is set."""
+        return self._options.server.page(self.run_id)
+
+    @property
     def uploaded(self) -> int:
         """How many segments of this process the service accepted."""
         return self.uploader.taken if self.uploader else 0
@@ -176,9 +190,13 @@ class Session:
             for at_ns, kind, data in own
         ]
         events = [*loops.events, *own_events, *draft.events]
+        if self._watch:
+            self._watch.sealed(draft.blocks(), events)
         for event in events:
             if event.kind == "session_end":
                 event.data["final_seq"] = seq
+                if self._watch:
+                    event.data["warmup_steps"] = self._watch.warmup_steps
         segment = Segment(
             run_id=self.run_id,
             job=self._declaration.job,

@@ -130,7 +130,11 @@ class Command:
                 self._forward(heard)
 
     def end(self, rule: str, grace_seconds: float) -> None:
-        """Called from another thread: SIGTERM to all processes of the command, SIGKILL later."""
+        """Called from another thread: SIGTERM to all processes of the command, SIGKILL later.
+
+        Args:
+            rule: the one that ends it; empty: none does.
+        """
         if self._stopping:
             return
         self._stop_asked, self._rule = True, rule
@@ -168,11 +172,11 @@ class Command:
         return max(0.01, min(5.0, self._kill_at - time.monotonic()))
 
     def _kill_leftovers(self) -> None:
-        """Kill processes that a rule ended and that outlive the command by 2 s.
+        """Kill processes that were ended and that outlive the command by 2 s.
 
         Otherwise they would keep the GPU without being measured.
         """
-        if self._rule and self._kill_at < math.inf:
+        if self._stopping and self._kill_at < math.inf:
             until = time.monotonic() + min(_LEFT_SECONDS, self._patience())
             while time.monotonic() < until and any(p.is_running() for p in self._stopping[1:]):
                 time.sleep(0.05)

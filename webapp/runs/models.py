@@ -65,6 +65,11 @@ class Job(models.Model):
         """The runs that aren't deleted."""
         return Run.objects.filter(job=self).present()
 
+    @property
+    def compared_runs(self) -> RunQuerySet:
+        """The runs that may be compared, without probes."""
+        return self.present_runs.ordinary()
+
 
 def began() -> Coalesce:
     """When a run began, else when it was first seen. A job's runs are sorted by it.
@@ -78,6 +83,10 @@ class RunQuerySet(models.QuerySet["Run"]):
     def present(self) -> RunQuerySet:
         """Runs that aren't deleted: all that are shown, summed or compared."""
         return self.filter(deleted_at=None)
+
+    def ordinary(self) -> RunQuerySet:
+        """Without probes, which tell nothing of a job's levels, rhythm or usual cost."""
+        return self.filter(probe__isnull=True)
 
     def newest_first(self) -> RunQuerySet:
         return self.order_by(began().desc(), "-number")
@@ -125,6 +134,8 @@ class Run(models.Model):
     command = models.JSONField(default=list, blank=True)
     git = models.JSONField(default=dict, blank=True)
     agent_version = models.CharField(max_length=120, blank=True)
+    probe = models.JSONField(null=True, blank=True)
+    """What a probe was asked for, as `wire.Probe` has it; null: an ordinary run."""
     state = models.CharField(max_length=16, choices=STATES, default=RUNNING)
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
@@ -191,6 +202,11 @@ class Run(models.Model):
 
     def __str__(self) -> str:
         return f"{self.job} #{self.number}"
+
+    @property
+    def is_probe(self) -> bool:
+        """It measured some steps and was then stopped."""
+        return self.probe is not None
 
     @property
     def whose(self) -> str:

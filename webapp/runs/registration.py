@@ -61,6 +61,7 @@ def declare(run: Run, declared: Declaration) -> None:
     run.workload = {**run.workload, **declared.workload}
     run.command = declared.command or run.command
     run.agent_version = declared.agent_version or run.agent_version
+    run.probe = asdict(declared.probe) if declared.probe else run.probe
     if declared.git_commit:
         run.git = {
             "commit": declared.git_commit,

@@ -15,7 +15,7 @@ def jobs_of(workspace: Workspace | None) -> QuerySet[Job]:
     """The jobs of a workspace, without deleted and merged ones. Empty without a workspace."""
     if workspace is None:
         return Job.objects.none()
-    return Job.objects.filter(workspace=workspace, deleted_at=None, merged_into=None)
+    return workspace.jobs.filter(deleted_at=None, merged_into=None)
 
 
 def runs_of(reader: Workspace | Token | None) -> QuerySet[Run]:

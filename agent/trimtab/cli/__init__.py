@@ -12,6 +12,7 @@ from trimtab import __version__
 
 _MODULES = {
     "run": "run",
+    "probe": "probe",
     "attach": "attach",
     "watch": "attach",
     "doctor": "doctor",

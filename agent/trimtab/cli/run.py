@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trimtab import descriptors, launch
 from trimtab.cli import run_options, shared_run
@@ -18,6 +19,9 @@ from trimtab.launch import Inheritance
 from trimtab.session import Session
 from trimtab.sharing import Lock
 from trimtab.supervise import Command, failure_code
+
+if TYPE_CHECKING:
+    from trimtab.probe import Watch
 
 _EXAMPLES = """
 examples:
@@ -77,27 +81,43 @@ def _measured(
 ) -> int:
     """Raises OSError if the command can't be started."""
     began = time.monotonic()
-    session = _session(words, arguments)
-    try:
-        variables = inherited.environment
-        if session:
-            variables = shared_run.environment(session.folder, arguments, variables)
-        stderr = _kept_stderr(arguments) if session else None
-        command = Command(words, variables, inherited, stderr)
-    except OSError:
-        if session:
-            session.clean_up()
-        raise
-    if session:
-        _started(session, command)
-        if lock:
-            lock.publish(session.folder)
+    session = measuring_session(words, arguments)
+    stderr = _kept_stderr(arguments) if session else None
+    command = started(words, session, arguments, inherited, stderr)
+    if session and lock:
+        lock.publish(session.folder)
     ending = command.wait()
     if session:
         server = run_options.options(arguments).server
         seconds = time.monotonic() - began
         end(session, ending, seconds, server, arguments.result_file, stderr)
     return ending.exit_code or 0
+
+
+def started(
+    words: Sequence[str],
+    session: Session | None,
+    arguments: argparse.Namespace,
+    inherited: Inheritance,
+    stderr: KeptStderr | None = None,
+) -> Command:
+    """Start the command, and the session that measures it.
+
+    Raises:
+        OSError: the command can't be started; the session is cleaned up.
+    """
+    try:
+        variables = inherited.environment
+        if session:
+            variables = shared_run.environment(session.folder, arguments, variables)
+        command = Command(words, variables, inherited, stderr)
+    except OSError:
+        if session:
+            session.clean_up()
+        raise
+    if session:
+        _begin(session, command)
+    return command
 
 
 def _kept_stderr(arguments: argparse.Namespace) -> KeptStderr | None:
@@ -108,7 +128,9 @@ def _kept_stderr(arguments: argparse.Namespace) -> KeptStderr | None:
         return None
 
 
-def _session(words: Sequence[str], arguments: argparse.Namespace) -> Session | None:
+def measuring_session(
+    words: Sequence[str], arguments: argparse.Namespace, watch: Watch | None = None
+) -> Session | None:
     """None if measuring is impossible or disabled; the command runs anyway."""
     if os.environ.get("TRIMTAB_DISABLE") == "1":
         return None
@@ -120,13 +142,13 @@ def _session(words: Sequence[str], arguments: argparse.Namespace) -> Session | N
         return None
     try:
         target = Target(words, run_options.environment(arguments))
-        return Session(target, run_options.options(arguments), say)
+        return Session(target, run_options.options(arguments), say, watch=watch)
     except Exception as error:
         say(f"the command runs without being measured: {error}")
         return None
 
 
-def _started(session: Session, command: Command) -> None:
+def _begin(session: Session, command: Command) -> None:
     try:
         session.start(command.pid, command.end)
     except Exception as error:

@@ -20,12 +20,17 @@ _MACHINE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._$+-]{0,63}")
 """`g5.2xlarge`, `VM.Standard.E4.Flex$_2_8`, `1x_A100-80GB_SECURE`."""
 
 
-def add_identity_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options for service, job, run, owner and machine."""
+def add_identity_arguments(parser: argparse.ArgumentParser, *, joins_runs: bool = True) -> None:
+    """The options for service, job, run, owner and machine.
+
+    Args:
+        joins_runs: whether several commands may make one run.
+    """
     add_server_arguments(parser)
     run = parser.add_argument_group("the run")
     run.add_argument("--job", help="name of the job; default git repository/script path")
-    run.add_argument("--run", help="run id, or any name that all nodes of the run share")
+    if joins_runs:
+        run.add_argument("--run", help="run id, or any name that all nodes of the run share")
     run.add_argument("--owner", help="owner of the run; default TRIMTAB_OWNER")
     run.add_argument(
         "--tag",
@@ -114,6 +119,7 @@ def options(arguments: argparse.Namespace) -> chosen.Options:
         interval_seconds=getattr(arguments, "interval", 0.5),
         allow_stop=getattr(arguments, "allow_stop", False),
         profile=getattr(arguments, "profile_steps", None) or _profile_steps_of(environment),
+        probe=getattr(arguments, "probe", None),
     )
 
 

@@ -10,6 +10,7 @@ from trimtab.wire.declaration import (
     Declaration,
     Gpu,
     NodeFacts,
+    Probe,
     decode_declaration,
     encode_declaration,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "Gpu",
     "Limits",
     "NodeFacts",
+    "Probe",
     "Refusal",
     "Segment",
     "SessionClock",

@@ -55,6 +55,17 @@ class NodeFacts:
 
 
 @dataclass
+class Probe:
+    """A run that measures some steps on another machine and is then stopped."""
+
+    steps: int
+    warmup_steps: int | None = None
+    """Steps before those; None: as many as the loop needs to reach its level."""
+    gpus: int | None = None
+    """How many GPUs it was limited to; None: not limited."""
+
+
+@dataclass
 class Declaration:
     """The run as its agent knows it. Sending it again updates what it names."""
 
@@ -77,6 +88,8 @@ class Declaration:
     """A rule of the service may end the command."""
     expired_uploads: int = 0
     """Refused uploads of this session that the agent deleted unsent."""
+    probe: Probe | None = None
+    """None: an ordinary run."""
 
 
 def encode_declaration(declaration: Declaration) -> bytes:
@@ -111,6 +124,20 @@ def decode_declaration(body: bytes, limits: Limits = LIMITS) -> Declaration:
         workload=_texts(document, "workload", limits),
         allow_stop=document.get("allow_stop") is True,
         expired_uploads=integer(document, "expired_uploads", high=10**9, default=0),
+        probe=_probe(document),
+    )
+
+
+def _probe(document: dict[str, Any]) -> Probe | None:
+    said = document.get("probe")
+    if said is None:
+        return None
+    if not isinstance(said, dict):
+        raise WireError("probe", "not an object", "Send steps, warmup_steps and gpus.")
+    limited = [name for name in ("warmup_steps", "gpus") if said.get(name) is not None]
+    return Probe(
+        steps=integer(said, "steps", low=1, high=10**6),
+        **{name: integer(said, name, high=10**6) for name in limited},
     )
 
 

@@ -1,0 +1,39 @@
+"""Measured speeds."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from webapp.runs.models import Run
+
+
+class Measurement(models.Model):
+    """The speed of one run's or probe's training loop, and what it ran on. Its job is the run's."""
+
+    run = models.OneToOneField(Run, models.CASCADE, related_name="measurement")
+    throughput = models.FloatField()
+    """`unit` per second of all processes together; `low` and `high` are an 80 % interval."""
+    low = models.FloatField()
+    high = models.FloatField()
+    rel_sd = models.FloatField()
+    unit = models.CharField(max_length=16)
+    steps = models.PositiveIntegerField()
+    warmup_steps = models.PositiveIntegerField()
+    batch = models.FloatField(null=True)
+    """Samples a step of all processes together; null: not counted."""
+    precision = models.CharField(max_length=16, blank=True)
+    gpu = models.CharField(max_length=64, blank=True)
+    """Its key in the GPU table; empty: no GPU was seen, or not one model alone."""
+    gpus = models.PositiveIntegerField()
+    util_pct = models.FloatField(null=True)
+    gpu_memory_bytes = models.BigIntegerField(null=True)
+    host_memory_bytes = models.BigIntegerField(null=True)
+    data_wait_share = models.FloatField(null=True)
+    pace = models.CharField(max_length=16)
+    """What set the pace: `loader`, `gpu`, `cpu` or `unknown`."""
+    predicted_low = models.FloatField(null=True)
+    """Of a probe: the speed that was predicted before, as a ratio to the job's own run."""
+    predicted_high = models.FloatField(null=True)
+
+    def __str__(self) -> str:
+        return f"{self.throughput:.4g} {self.unit}/s of {self.run}"

@@ -1,0 +1,32 @@
+"""The measurements that members of a workspace may see."""
+
+from __future__ import annotations
+
+from django.db.models import QuerySet
+
+from webapp.accounts.models import Workspace
+from webapp.measurements.models import Measurement
+from webapp.runs.models import Job, Run, RunQuerySet
+
+
+def measurements_of_job(job: Job) -> QuerySet[Measurement]:
+    """Of runs and probes that aren't deleted, the newest first."""
+    return _present().filter(run__job=job).order_by("-run__started_at", "-run__number")
+
+
+def measurements_of_workspace(workspace: Workspace) -> QuerySet[Measurement]:
+    present = _present().filter(run__workspace=workspace, run__job__deleted_at=None)
+    return present.order_by("-run__started_at", "-run__number")
+
+
+def measurement_of(run: Run) -> Measurement | None:
+    return _present().filter(run=run).first()
+
+
+def probes_of(job: Job) -> RunQuerySet:
+    """The newest first."""
+    return job.present_runs.filter(probe__isnull=False).newest_first()
+
+
+def _present() -> QuerySet[Measurement]:
+    return Measurement.objects.filter(run__deleted_at=None).select_related("run__job")

@@ -1,0 +1,162 @@
+"""What a job's measurements say, and which of them are evidence for it."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from django.db.models import QuerySet
+
+from advisor.probing.bootstrap import Rate
+from advisor.probing.evidence import Ran, arguments, contradiction, varying, why_not
+from advisor.probing.loop_speed import DEVICE_BUSY, LoopSpeed
+from advisor.speed.knowledge import Knowledge
+from advisor.speed.measurement import Measurement as Speed
+from advisor.speed.measurement import Target
+from advisor.speed.prediction import predict
+from webapp.accounts.models import Workspace
+from webapp.measurements import scope
+from webapp.measurements.models import Measurement
+from webapp.runs.models import Job
+
+LOOKED_AT = 50
+"""The newest measurements of a job; of a workspace, ten times as many."""
+KEPT_ALIKE = 3
+"""The newest measurements of one configuration that are evidence."""
+RUN_TO_RUN = 0.02
+"""Relative standard deviation between runs of the same work (the usual one of `successive.noise`),
+which the steps of a single run don't show."""
+UNREAD = ("metric_progress", "metrics", "git", "parameters", "configuration", "tags")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A run's or probe's measurement beside the job's newest measured run."""
+
+    row: Measurement
+    rate: Rate
+    ratio: Rate | None
+    """The speed as a ratio to that run's; None: it isn't comparable."""
+    refused_because: str
+    """Why it isn't evidence for the job; empty: it is."""
+    contradicts: str
+    """How it contradicts what was predicted; empty: it doesn't."""
+
+    @property
+    def is_reference(self) -> bool:
+        return self.ratio is not None and self.ratio.value == 1 and not self.row.run.is_probe
+
+
+def evidence_of(job: Job) -> list[Evidence]:
+    """The job's newest measurements, newest first."""
+    return list(_judged(list(_read(scope.measurements_of_job(job))[:LOOKED_AT])))
+
+
+def measurements_of(job: Job) -> list[Speed]:
+    """What the speed model may take as measured of a job: its newest measured run first, then
+    comparable probes and its other runs. Empty: no run with a known GPU was measured."""
+    return _speeds(evidence_of(job))
+
+
+def history_of(workspace: Workspace, without: Job) -> list[Speed]:
+    """What is measured of the workspace's other jobs."""
+    rows = _read(scope.measurements_of_workspace(workspace)).exclude(run__job=without)
+    by_job: dict[int, list[Measurement]] = defaultdict(list)
+    for row in rows.exclude(gpu="")[: 10 * LOOKED_AT]:
+        by_job[row.run.job_id].append(row)
+    return [speed for own in by_job.values() for speed in _speeds(list(_judged(own)))]
+
+
+def predicted_ratio(job: Job, speed: LoopSpeed) -> tuple[float, float] | None:
+    """The 80 % interval of the speed on these GPUs as a ratio to the job's run, from what was
+    known without it; None: nothing was predicted."""
+    known = measurements_of(job)
+    if not known or not speed.gpu or not speed.gpus:
+        return None
+    others = Knowledge(history_of(job.workspace, without=job))
+    predicted = predict(known, [Target(speed.gpu, speed.gpus)], others).speeds[0]
+    return (predicted.low(), predicted.high()) if predicted.rung else None
+
+
+def _read(rows: QuerySet[Measurement]) -> QuerySet[Measurement]:
+    return rows.defer(*(f"run__{name}" for name in UNREAD))
+
+
+def _judged(rows: Sequence[Measurement]) -> Iterator[Evidence]:
+    """Of one job, newest first."""
+    ran = {row.pk: _ran(row) for row in rows}
+    runs = [row for row in rows if not row.run.is_probe]
+    free = varying([ran[row.pk].arguments for row in runs])
+    reference = runs[0] if runs else None
+    for row in rows:
+        refused = "" if reference else "not comparable: no finished run of the job was measured"
+        if reference and row.run.is_probe:
+            asked = (row.run.probe or {}).get("gpus")
+            refused = why_not(ran[row.pk], ran[reference.pk], asked, free)
+        elif reference:
+            refused = why_not(ran[row.pk], ran[reference.pk], free={*ran[row.pk].arguments, *free})
+        yield _evidence(row, reference, refused)
+
+
+def _evidence(row: Measurement, reference: Measurement | None, refused: str) -> Evidence:
+    rate = Rate(row.low, row.throughput, row.high, row.rel_sd)
+    if reference is None or refused:
+        return Evidence(row, rate, None, refused, "")
+    ratio = rate.times(1 / reference.throughput)
+    contradicts = ""
+    if row.predicted_low is not None and row.predicted_high is not None:
+        contradicts = contradiction(ratio, row.predicted_low, row.predicted_high)
+    return Evidence(row, rate, ratio, "", contradicts)
+
+
+def _ran(row: Measurement) -> Ran:
+    entry_point = str(row.run.workload.get("entry_point", ""))
+    return Ran(
+        entry_point=entry_point,
+        arguments=arguments(row.run.command, entry_point),
+        unit=row.unit,
+        batch=row.batch,
+        precision=row.precision,
+        gpus=row.gpus,
+    )
+
+
+def _speeds(found: Iterable[Evidence]) -> list[Speed]:
+    """The reference first; probes have its batch and precision where these are equal but for
+    rounding, or not known."""
+    accepted = [each for each in found if not each.refused_because and each.row.gpu]
+    runs = [each for each in accepted if not each.row.run.is_probe]
+    if not runs:
+        return []
+    first = runs[0].row
+    counts: dict[tuple[str, int, bool], int] = defaultdict(int)
+    speeds = []
+    for each in [runs[0], *(other for other in accepted if other is not runs[0])]:
+        row = each.row
+        alike = row.gpu, row.gpus, row.run.is_probe
+        counts[alike] += 1
+        if counts[alike] <= KEPT_ALIKE:
+            speeds.append(_like(_speed(row), first))
+    return speeds
+
+
+def _speed(row: Measurement) -> Speed:
+    return Speed(
+        workload=str(row.run.job.uuid),
+        gpu=row.gpu,
+        throughput=row.throughput,
+        precision=row.precision,
+        batch=row.batch,
+        gpus=max(1, row.gpus),
+        util_pct=row.util_pct,
+        util_kind=DEVICE_BUSY if row.util_pct is not None else "",
+        probe_steps=row.steps if row.run.is_probe else None,
+        rel_sd=math.hypot(row.rel_sd, RUN_TO_RUN),
+    )
+
+
+def _like(speed: Speed, reference: Measurement) -> Speed:
+    batch = reference.batch if speed.gpus == max(1, reference.gpus) else speed.batch
+    return replace(speed, batch=batch, precision=speed.precision or reference.precision)
