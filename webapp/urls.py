@@ -3,7 +3,18 @@
 from django.urls import include, path
 
 from webapp.accounts.access import open_to_everybody
-from webapp.api import artefacts, compare, job_runs, read, rules, spend, usage, write
+from webapp.api import (
+    artefacts,
+    compare,
+    job_runs,
+    measurements,
+    read,
+    recommendations,
+    rules,
+    spend,
+    usage,
+    write,
+)
 from webapp.api.description import Api
 from webapp.http import downloads, health, problems
 from webapp.http.problem_page import problem_page
@@ -24,6 +35,8 @@ api.add_router("", read.router)
 api.add_router("", artefacts.router)
 api.add_router("", compare.router)
 api.add_router("", job_runs.router)
+api.add_router("", recommendations.router)
+api.add_router("", measurements.router)
 api.add_router("", spend.router)
 api.add_router("", usage.router)
 api.add_router("", rules.router)
@@ -41,6 +54,7 @@ urlpatterns = [
     path("", include("webapp.dashboard.urls")),
     path("", include("webapp.runs.urls")),
     path("", include("webapp.analysis.urls")),
+    path("", include("webapp.advice.urls")),
     path("", include("webapp.directives.urls")),
     path("", include("webapp.rulebook.urls")),
     path("", include("webapp.prices.urls")),

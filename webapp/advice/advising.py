@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any
 
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
@@ -13,29 +13,45 @@ from django.utils import timezone
 from advisor.advice.input_pipeline import RULE as INPUT_BOUND
 from advisor.costing.cost import RunCost
 from advisor.recommend import Recommendation, recommend
-from advisor.sizing.demand import PRESETS, demand_of
+from advisor.sizing.demand import PRESETS, Demand, demand_of
+from advisor.sizing.other_gpus import Evidence
+from advisor.speed.decision import MOST_PROBES
+from advisor.speed.knowledge import Knowledge
 from rules.engine import Judgement as RuleJudgement
-from webapp.advice import life_cycle
-from webapp.analysis import pricing, queue
+from webapp.advice import life_cycle, settling
+from webapp.advice.calibrating import calibrated
+from webapp.analysis import pricing
 from webapp.analysis.models import Judgement
 from webapp.analysis.outcome import FollowUp, Outcome
+from webapp.measurements.selectors.evidence import history_of, measurements_of
 from webapp.prices.machines import catalogue_in
 from webapp.runs.history import facts
-from webapp.runs.models import Job, Node, Run
+from webapp.runs.models import Node, Run
 
 RECENT = timedelta(days=30)
 
 
 def prepare(outcome: Outcome) -> FollowUp:
-    """The advisor's recommendations for an analysed run, to be saved with the analysis."""
-    advised = recommendations(outcome)
+    """The advisor's recommendations for an analysed run, to be saved with the analysis. Of a run
+    that wasn't read none follow, but its cost counts. A probe renews those of its job."""
+    if outcome.run.is_probe:
+        return lambda run: life_cycle.advise_again(run.job) if outcome.is_final else None
+    if outcome.measured is None or outcome.measured.too_large:
+        return lambda run: settling.settle(run.job)
+    advised = calibrated(recommendations(outcome), outcome)
     return lambda run: life_cycle.save(run, advised, outcome.is_final)
 
 
 def recommendations(outcome: Outcome) -> list[Recommendation]:
-    """The recommendations from a run; none if it failed, was stopped or wasn't measured."""
+    """The recommendations from a run; none if it failed, was stopped, wasn't measured or is a
+    probe."""
     run, measured = outcome.run, outcome.measured
-    if run.state in (Run.FAILED, Run.STOPPED) or run.duration is None or measured is None:
+    if (
+        run.is_probe
+        or run.state in (Run.FAILED, Run.STOPPED)
+        or run.duration is None
+        or measured is None
+    ):
         return []
     machines = [facts(node) for node in outcome.nodes]
     demand = demand_of(machines, measured.figures, run.duration.total_seconds())
@@ -49,16 +65,24 @@ def recommendations(outcome: Outcome) -> list[Recommendation]:
         catalogue_in(demand.region, demand.provider) if demand else catalogue_in(""),
         timezone.now(),
         PRESETS[run.workspace.preset],
+        evidence=_evidence(run, demand),
     )
 
 
-def advise_again(job: Job, **_: Any) -> None:
-    """Queue the newest finished run of a job, to renew recommendations from a run that was deleted
-    or moved. Call in a transaction."""
-    newest = job.present_runs.filter(state=Run.FINISHED).newest_first().first()
-    if newest is not None:
-        queue.want(newest)
-        queue.enqueue_on_commit(newest)
+def _evidence(run: Run, demand: Demand | None) -> Evidence:
+    """What was measured of the job, if its reference ran on the GPUs of this run, and of the
+    workspace's other jobs."""
+    if demand is None or not demand.gpus:
+        return Evidence()
+    known = measurements_of(run.job)
+    machine = catalogue_in(demand.region, demand.provider).get(demand.instance_type)
+    is_alike = machine is not None and bool(known) and known[0].gpu == machine.gpu_key
+    probed = {each.gpu for each in known if each.probe_steps is not None}
+    return Evidence(
+        measured=tuple(known) if is_alike else (),
+        knowledge=Knowledge(history_of(run.workspace, without=run.job)),
+        rounds=math.ceil(len(probed) / MOST_PROBES),
+    )
 
 
 def _recent_costs_usd(
@@ -70,7 +94,7 @@ def _recent_costs_usd(
     save must not count in a month's saving.
     """
     since = timezone.now() - RECENT
-    others = run.job.present_runs.filter(
+    others = run.job.compared_runs.filter(
         started_at__gte=since,
         cost_usd__isnull=False,
         configuration__instance_type=pricing.instance_types(nodes),

@@ -6,11 +6,14 @@ class AdviceConfig(AppConfig):
     label = "advice"
 
     def ready(self) -> None:
-        from webapp.advice.advising import advise_again, prepare
-        from webapp.advice.life_cycle import move
+        from webapp.advice.advising import prepare
+        from webapp.advice.life_cycle import advise_again, move
+        from webapp.advice.settling import settle
         from webapp.analysis.hooks import follow_analyses
+        from webapp.analysis.signals import runs_judged
         from webapp.runs.signals import history_changed, runs_moved
 
         follow_analyses(prepare)
+        runs_judged.connect(settle)
         history_changed.connect(advise_again)
         runs_moved.connect(move)

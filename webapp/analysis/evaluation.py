@@ -12,6 +12,7 @@ from django.conf import settings
 from advisor.comparison.job_metrics import JobMetrics, from_document
 from advisor.costing.cost import cost_of_run
 from advisor.figures import figures
+from advisor.probing.loop_speed import Plan, loop_speed
 from advisor.store.frames import load_frame
 from advisor.store.opening import open_store
 from advisor.store.resolution import resolution_seconds
@@ -39,12 +40,9 @@ def evaluate(held: queue.Claim) -> Outcome:
     """Analyse a run as far as it has arrived. Writes nothing but the lease."""
     run = Run.objects.select_related("job", "workspace").get(pk=held.run_id)
     outcome = priced(run)
-    if run.raw_deleted_at is not None:
-        return outcome
-    measured = _measure(held, run, outcome)
-    outcome = replace(outcome, measured=measured)
-    # Of a run that wasn't read nothing follows, above all not that advice was followed.
-    return outcome if measured.too_large else replace(outcome, follow_ups=hooks.follow_ups(outcome))
+    if run.raw_deleted_at is None:
+        outcome = replace(outcome, measured=_measure(held, run, outcome))
+    return replace(outcome, follow_ups=hooks.follow_ups(outcome))
 
 
 def priced(run: Run) -> Outcome:
@@ -82,8 +80,9 @@ def _measure(held: queue.Claim, run: Run, priced: Outcome) -> Measured:
     claims.renew(held)
     metrics = JobMetrics(from_document(run.job.metrics), {})
     measured = figures(frame, metrics.less_is_better)
+    speed = loop_speed(frame, Plan(**run.probe) if run.probe else None)
     claims.renew(held)
-    return Measured(judgements, waste, measured, unreadable, frame.unsampled_seconds)
+    return Measured(judgements, waste, measured, unreadable, frame.unsampled_seconds, speed=speed)
 
 
 def _too_large(reason: str, values: Mapping[str, Values]) -> Measured:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from advisor.costing.cost import NodeUse, RunCost
 from advisor.figures import Figures
 from advisor.pricing.book import PriceBook
+from advisor.probing.loop_speed import LoopSpeed
 from rules.engine import Judgement
 from rules.ledger import Ledger
 from webapp.runs.models import Node, Run
@@ -29,6 +30,8 @@ class Measured:
     """Of the run, those of which nothing was ever stored, but for short gaps."""
     too_large: str = ""
     """Of what the run has too much to be judged, in words; empty: it was judged."""
+    speed: LoopSpeed | None = None
+    """Of its training loop; None: too few steps."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from webapp.analysis import (
     verdicts,
 )
 from webapp.analysis.judgement_columns import columns_of, waste_usd
+from webapp.analysis.judging import judged_by
 from webapp.analysis.models import CostPart, Judgement
 from webapp.analysis.outcome import Outcome
 from webapp.runs import locks, progress
@@ -46,12 +47,12 @@ def save(outcome: Outcome) -> None:
     # After every run that is locked: see `locks`.
     recounting.want_neighbours(run, outcome.nodes, outcome.uses)
     if outcome.measured is None:
-        _price_waste_again(run, outcome)
-        return
-    _save_judgements(run, outcome.measured.judgements, outcome)
+        _judge_numbers_again(run)
+    else:
+        _save_judgements(run, outcome.measured.judgements, outcome)
     for follow_up in outcome.follow_ups:
         follow_up(run)
-    if outcome.run.started_at is not None:
+    if outcome.measured is not None and outcome.run.started_at is not None:
         since = outcome.run.started_at
         stopping.ask(run, outcome.nodes, outcome.measured.judgements, since)
 
@@ -63,13 +64,22 @@ def _locked(outcome: Outcome) -> Run:
     return Run.objects.select_for_update(of=("self",), no_key=True).get(pk=outcome.run.pk)
 
 
-def _price_waste_again(run: Run, outcome: Outcome) -> None:
-    """Price the known waste at the new cost. Its seconds were measured when there were samples."""
-    known = outcome.cost.total_usd, outcome.run.duration
+def _judge_numbers_again(run: Run) -> None:
+    """At the run's new cost, by the numbers from when there were samples. Those of an earlier
+    version of a rule keep their verdict; their waste is priced."""
+    known = run.cost_usd, run.duration
     for row in run.judgements.all():
-        row.waste_usd_low = waste_usd(row.waste_seconds_low, *known)
-        row.waste_usd_high = waste_usd(row.waste_seconds_high, *known)
-        row.save(update_fields=["waste_usd_low", "waste_usd_high"])
+        judged = judged_by(row, {row.rule: row.values})
+        if judged is None:
+            columns: dict[str, Any] = {
+                "waste_usd_low": waste_usd(row.waste_seconds_low, *known),
+                "waste_usd_high": waste_usd(row.waste_seconds_high, *known),
+            }
+        else:
+            since = (row.first_fired_at or timezone.now()) if _fired(judged) else None
+            columns = {**columns_of(judged, *known), "first_fired_at": since}
+        Judgement.objects.filter(pk=row.pk).update(**columns)
+    folding.fold(run)
 
 
 def _save_judgements(run: Run, judged: Sequence[RuleJudgement], outcome: Outcome) -> None:

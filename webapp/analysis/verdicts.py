@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from django.db.models import Q
+
 from advisor.run_summary import SuccessiveVerdict
 from advisor.successive.beside import beside
 from advisor.successive.causes import Measured, causes
@@ -20,6 +22,7 @@ from webapp.analysis import circumstances, comparability, noise_prior, regressio
 from webapp.analysis.comparability import Keys
 from webapp.analysis.models import AcceptedLevel, Analysis
 from webapp.analysis.scope import open_regressions_of
+from webapp.analysis.signals import runs_judged
 from webapp.runs.models import Job, Run, RunQuerySet
 
 SECONDS_PER_HOUR = 3600
@@ -61,10 +64,13 @@ def judge_again(job: Job, analysed: Run | None = None, **_: Any) -> None:
         results |= {run: (key, verdicts.get(run)) for run in own}
     _write(results | _of_excluded(job))
     regressions.drop_others(job, runs)
+    if analysed is None:
+        runs_judged.send(sender=Job, job=job)
 
 
 def _of_excluded(job: Job) -> dict[Run, tuple[Keys, SuccessiveVerdict | None]]:
-    excluded = job.present_runs.filter(is_excluded=True, summary__verdict__isnull=False)
+    is_left_out = Q(is_excluded=True) | Q(probe__isnull=False)
+    excluded = job.present_runs.filter(is_left_out, summary__verdict__isnull=False)
     return {run: (_stored_of(run)[0], None) for run in excluded}
 
 
@@ -96,8 +102,8 @@ def _judged(comparable: Sequence[Run], *, is_whole: bool) -> dict[Run, Successiv
 
 
 def _finished(job: Job) -> RunQuerySet:
-    """The finished runs without excluded ones, the newest first."""
-    done = job.present_runs.filter(state=Run.FINISHED, is_excluded=False).newest_first()
+    """The finished runs without probes and excluded ones, the newest first."""
+    done = job.compared_runs.filter(state=Run.FINISHED, is_excluded=False).newest_first()
     return done.defer("command", "git", "metric_progress").select_related("analysis")
 
 

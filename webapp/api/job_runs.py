@@ -42,6 +42,7 @@ class JobRunOut(Schema):
     work: dict[str, float] = Field(description="Unit -> amount done.")
     is_excluded: bool
     is_pinned: bool
+    is_probe: bool = Field(description="It measured some steps. Runs aren't compared with it.")
     is_complete: bool = Field(
         description="Every node has reported its end, and the analysis is final."
     )
@@ -99,7 +100,9 @@ def _after(job: Job, cursor: str) -> RunQuerySet:
 
 def _run(run: Run, completeness: Completeness) -> dict[str, Any]:
     copied = ("number", "state", "owner", "tags", "started_at", "ended_at", "work")
-    return {name: getattr(run, name) for name in (*copied, "is_excluded", "is_pinned")} | {
+    return {
+        name: getattr(run, name) for name in (*copied, "is_excluded", "is_pinned", "is_probe")
+    } | {
         "id": run.pk,
         "duration_seconds": run.duration.total_seconds() if run.duration else None,
         "cost_usd": money(run.cost_usd),

@@ -17,6 +17,7 @@ from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
 from webapp.advice.models import Recommendation
 from webapp.advice.selectors.recommendations import recommendations_of
+from webapp.advice.selectors.savings import saving_of
 from webapp.analysis.models import Judgement
 from webapp.analysis.selectors.findings import analysis_of, findings_of
 from webapp.api import ledger, readable, run_money
@@ -98,7 +99,7 @@ def run_document(run: Run) -> dict[str, Any]:
 def _run(run: Run) -> dict[str, Any]:
     copied = ("id", "number", "state", "owner", "tags", "started_at", "ended_at", "work", "metrics")
     sessions = scope.sessions_of(run)
-    said = ("metric_progress", "stopped_by", "note", "is_excluded", "is_pinned")
+    said = ("metric_progress", "stopped_by", "note", "is_excluded", "is_pinned", "is_probe")
     nodes = machines.nodes_of(run)
     return {name: getattr(run, name) for name in (*copied, *said)} | {
         "job": {"id": run.job.uuid, "name": run.job.name},
@@ -129,12 +130,17 @@ def _finding(judgement: Judgement) -> dict[str, Any]:
 
 
 def _recommendation(recommendation: Recommendation) -> dict[str, Any]:
-    copied = ("title", "state", "risk", "effort", "is_provisional")
-    sums = ("saving_usd", "saving_low_usd", "saving_high_usd", "monthly_saving_usd")
+    copied = ("title", "state", "rung", "risk", "effort", "is_provisional")
+    saving = saving_of(recommendation)
+    estimated = saving.estimated
     return {
         "id": recommendation.uuid,
         **{name: getattr(recommendation, name) for name in copied},
-        **{name: money(getattr(recommendation, name)) for name in sums},
+        "saving_usd": money(estimated.mid if estimated else None),
+        "saving_low_usd": money(estimated.low if estimated else None),
+        "saving_high_usd": money(estimated.high if estimated else None),
+        "monthly_saving_usd": money(saving.monthly_usd),
+        "realised_usd": money(saving.realised.mid if saving.realised else None),
     }
 
 

@@ -40,6 +40,10 @@ class RecommendationOut(Schema):
     saving_low_usd: str | None
     saving_high_usd: str | None
     monthly_saving_usd: str | None
+    realised_usd: str | None = Field(
+        description="What later runs saved by following it, signed; null: not measured."
+    )
+    rung: str = Field(description="The evidence of the estimate: measured, same, history or prior.")
     risk: float
     effort: str
     is_provisional: bool
@@ -102,6 +106,7 @@ class RunOut(Schema):
     note: str
     is_excluded: bool = Field(description="No other run is compared with this run.")
     is_pinned: bool = Field(description="Later runs are compared only with pinned runs.")
+    is_probe: bool = Field(description="It measured some steps. Runs aren't compared with it.")
     started_at: datetime | None
     ended_at: datetime | None
     duration_seconds: float | None

@@ -118,8 +118,8 @@ def wait_for_analysis(run: Run, progress: Progress) -> Run:
 
 def outcome(runs: list[Run]) -> Outcome:
     """The runs with what was concluded from them. Raises DemonstrationError naming what lacks."""
-    # The second run follows the first one's advice, which is then claimed.
-    states = (Recommendation.ACTIVE, Recommendation.CLAIMED)
+    # The second run follows the first one's advice, which it claims and may prove.
+    states = (Recommendation.ACTIVE, *Recommendation.FOLLOWED)
     given = Recommendation.objects.filter(job=runs[0].job, state__in=states)
     result = Outcome(tuple(runs), tuple(given.order_by("-saving_usd")))
     missing = list(_missing(result))

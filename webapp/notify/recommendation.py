@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from decimal import Decimal
 from uuid import UUID
 
 from django.db.models import F, QuerySet
 from django.urls import reverse
 
+from advisor.advice.order import MOST_RISK
+from advisor.advice.recommendation import MOST_RISK_MAILED
 from webapp.advice.models import Recommendation
+from webapp.advice.selectors.savings import saving_of
 from webapp.notify.addresses import absolute
 from webapp.notify.models import Mail
 from webapp.notify.notification_kind import Content, Due, Kind, NotYetError
@@ -21,19 +25,31 @@ from webapp.templatetags import shown
 ID = "recommendation"
 LOOK_BACK = timedelta(days=7)
 """Allows for downtime of the service. Older recommendations aren't mailed."""
+UNREAD = ("evidence", "assumptions", "candidates", "how_to_apply")
 MOST_JOB_CHARACTERS, MOST_TITLE_CHARACTERS = 60, 90
 
 
 def due(now: datetime) -> Iterator[Due]:
-    """Final recommendations of finished runs, for members who were subscribed at that time."""
+    """The best final recommendation of each job, for members who were subscribed at that time."""
     subscriptions = wanted_by_workspace(ID)
-    news = _holding().filter(changed_at__gte=now - LOOK_BACK, job__workspace__in=subscriptions)
-    fields = ("uuid", "created_at", "title", "job__name", "job__workspace_id")
-    for uuid, created_at, title, job, workspace_id in news.values_list(*fields):
-        about = f"{one_line(job, MOST_JOB_CHARACTERS)}: {title}"
-        for each in subscriptions[workspace_id]:
-            if each.since <= created_at:
-                yield Due(each.membership.user_id, workspace_id, str(uuid), about)
+    holding = _holding().filter(job__workspace__in=subscriptions, risk__lte=MOST_RISK_MAILED)
+    recent = holding.filter(changed_at__gte=now - LOOK_BACK)
+    rivals = holding.filter(job__in=recent.values("job")).defer(*UNREAD)
+    best = {row.job_id: row for row in sorted(rivals, key=_expected_saving_usd)}
+    for row in best.values():
+        if row.changed_at < now - LOOK_BACK:
+            continue
+        about = f"{one_line(row.job.name, MOST_JOB_CHARACTERS)}: {row.title}"
+        for each in subscriptions[row.job.workspace_id]:
+            if each.since <= row.created_at:
+                workspace_id = row.job.workspace_id
+                yield Due(each.membership.user_id, workspace_id, str(row.uuid), about)
+
+
+def _expected_saving_usd(row: Recommendation) -> tuple[Decimal, int]:
+    """The order in which the advisor shows them; without a price the earliest is the best."""
+    probability = Decimal(str(1 - row.risk / MOST_RISK))
+    return (row.saving_usd or Decimal(0)) * probability, -row.pk
 
 
 def content(mail: Mail) -> Content | None:
@@ -51,6 +67,7 @@ def content(mail: Mail) -> Content | None:
         "job": job,
         "title": title,
         "row": advice,
+        "saving": saving_of(advice),
         "run": advice.run,
         "seconds": advice.run.duration.total_seconds() if advice.run.duration else None,
         "change": [(shown.words(key), one_line(value)) for key, value in advice.change.items()],
@@ -95,7 +112,7 @@ def _subject(job: str, title: str, advice: Recommendation) -> str:
 KIND = Kind(
     id=ID,
     title="Recommendations",
-    description="A change that would make a job cheaper, sent when the run behind it has finished.",
+    description="The change that would save most in a job, when the run behind it has finished.",
     due=due,
     content=content,
 )

@@ -8,7 +8,7 @@ from typing import TypeVar
 from django.db.models import Exists, Model, OuterRef, Q, QuerySet
 
 from webapp.accounts.models import Workspace
-from webapp.advice.models import Recommendation
+from webapp.advice.models import RealisedSaving, Recommendation
 from webapp.analysis.models import Analysis
 from webapp.background.conditions import is_open
 from webapp.runs.models import UNDO_DAYS, Artefact, Chunk, Job, Run, Segment
@@ -59,13 +59,14 @@ def artefacts(workspace: Workspace, now: datetime) -> QuerySet[Artefact]:
 
 
 def old_runs(workspace: Workspace, now: datetime) -> QuerySet[Run]:
-    """Expired runs, except those behind a followed recommendation."""
+    """Expired runs, except those behind a followed recommendation or a realised saving."""
     followed = Recommendation.objects.exclude(
         state__in=(Recommendation.ACTIVE, Recommendation.EXPIRED)
     )
     evidence = followed.filter(Q(run=OuterRef("pk")) | Q(claimed_by=OuterRef("pk")))
     old = _older(settled_runs(workspace), "ended_at", now, workspace.keep_runs_days)
-    return old.exclude(Exists(evidence))
+    saved = RealisedSaving.objects.filter(run=OuterRef("pk"))
+    return old.exclude(Exists(evidence)).exclude(Exists(saved))
 
 
 def deleted_runs(workspace: Workspace, now: datetime) -> QuerySet[Run]:

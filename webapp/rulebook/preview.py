@@ -15,8 +15,8 @@ from rules.parameter import Preset, Values
 from rules.registry import all_rules
 from rules.rule import Rule
 from webapp.accounts.models import Workspace
+from webapp.analysis.judging import judged_by
 from webapp.analysis.models import Judgement
-from webapp.rulebook.judging import judged_by
 from webapp.runs.models import Job, Run, RunQuerySet, began
 from webapp.thresholds.values import Overrides, resolved, set_by, values_of
 
@@ -68,9 +68,9 @@ def _count(effect: Effect, row: Judgement, values: Mapping[str, Values]) -> None
 
 
 def recent_runs(workspace: Workspace, job: Job | None = None) -> RunQuerySet:
-    """Runs that began in the last DAYS days."""
+    """Runs, without probes, that began in the last DAYS days."""
     since = timezone.now() - timedelta(days=DAYS)
-    runs = Run.objects.filter(workspace=workspace).present().alias(began=began())
+    runs = Run.objects.filter(workspace=workspace).present().ordinary().alias(began=began())
     runs = runs.filter(began__gte=since)
     return runs if job is None else runs.filter(job=job)
 

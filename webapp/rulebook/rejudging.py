@@ -14,13 +14,13 @@ from django.utils import timezone
 from rules import engine
 from rules.rule import Values
 from webapp.accounts.models import Workspace
-from webapp.advice.advising import advise_again
+from webapp.advice.life_cycle import advise_again
 from webapp.analysis import folding, queue
 from webapp.analysis.judgement_columns import columns_of
+from webapp.analysis.judging import hashes, judged_by
 from webapp.analysis.models import Judgement
 from webapp.background import claims, handing_out
 from webapp.background.kinds import Kind, Limits
-from webapp.rulebook.judging import hashes, judged_by
 from webapp.rulebook.models import Rejudging
 from webapp.rulebook.preview import recent_runs
 from webapp.runs.models import Job, Run

@@ -69,7 +69,7 @@ def length_words(value: timedelta | None) -> str:
 
 
 @register.filter
-def magnitude(value: float) -> float:
+def magnitude(value: Decimal) -> Decimal:
     return abs(value)
 
 

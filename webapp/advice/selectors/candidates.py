@@ -1,4 +1,4 @@
-"""A recommendation with its candidates, as the page lists them."""
+"""A recommendation with its figures and candidates, as the pages list them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,16 @@ from decimal import Decimal
 from typing import Any
 
 from webapp.advice.models import Recommendation
+from webapp.advice.selectors.savings import (
+    Saving,
+    SavingLine,
+    calibration_of,
+    risk_words,
+    rung_words,
+    saving_lines,
+    saving_of,
+    with_savings,
+)
 
 
 @dataclass(frozen=True)
@@ -29,19 +39,45 @@ class CandidateLine:
 @dataclass(frozen=True)
 class Advice:
     row: Recommendation
+    saving: Saving
+    rung: str
+    """What the estimate rests on, in words."""
+    risk: str
+    realised: list[SavingLine]
+    calibration: float | None
+    """Realised over promised; None: not known."""
     possible: list[CandidateLine]
     rejected: list[CandidateLine]
 
+    @property
+    def is_followed(self) -> bool:
+        return self.row.state in Recommendation.FOLLOWED
 
-def advice(rows: Iterable[Recommendation], present_types: Iterable[str]) -> list[Advice]:
+    @property
+    def was_followed_unseen(self) -> bool:
+        """By a run that began before anybody had opened it."""
+        claimed_by, seen_at = self.row.claimed_by, self.row.seen_at
+        return claimed_by is not None and (seen_at is None or seen_at > claimed_by.began_at)
+
+    @property
+    def is_open(self) -> bool:
+        return self.row.state in (Recommendation.ACTIVE, Recommendation.SNOOZED)
+
+
+def advice(rows: Iterable[Recommendation], present_types: Iterable[str] = ()) -> list[Advice]:
     """`present_types`: the run's instance types."""
-    return [_advice(row, set(present_types)) for row in rows]
+    return [_advice(row, set(present_types)) for row in with_savings(rows)]
 
 
 def _advice(row: Recommendation, present: set[str]) -> Advice:
     lines = [_line(candidate, row.change, present) for candidate in row.candidates]
     return Advice(
         row=row,
+        saving=saving_of(row),
+        rung=rung_words(row),
+        risk=risk_words(row),
+        realised=saving_lines(row),
+        calibration=calibration_of(row),
         possible=[line for line in lines if not line.why_not],
         rejected=[line for line in lines if line.why_not],
     )

@@ -10,12 +10,21 @@ from webapp.runs.models import Job, Run
 
 def recommendations_of(run: Run) -> QuerySet[Recommendation]:
     """Recommendations with this run as evidence, in any state; largest saving first."""
-    return Recommendation.objects.filter(run=run)
+    rows = Recommendation.objects.filter(run=run)
+    return rows.select_related("run", "claimed_by", "proven_by")
 
 
 def open_recommendations(job: Job) -> QuerySet[Recommendation]:
     """Undecided recommendations, each with the run that is its evidence; largest saving first."""
-    return _open().filter(job=job).select_related("run")
+    return _open().filter(job=job).select_related("run", "claimed_by", "proven_by")
+
+
+def decided_recommendations(job: Job) -> QuerySet[Recommendation]:
+    """Those that runs followed or a person decided on, the latest change first."""
+    decided = (*Recommendation.FOLLOWED, Recommendation.DISMISSED, Recommendation.SNOOZED)
+    present = Recommendation.objects.filter(job=job, state__in=decided, run__deleted_at=None)
+    related = present.select_related("run", "claimed_by", "proven_by")
+    return related.order_by("-changed_at", "-pk")
 
 
 def open_saving_usd() -> Subquery:

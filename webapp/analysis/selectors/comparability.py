@@ -49,7 +49,7 @@ class ParameterRow:
 
 def parameter_rows(job: Job) -> list[ParameterRow]:
     """By role and name: what is the same work first."""
-    done = job.present_runs.filter(state=Run.FINISHED, is_excluded=False).newest_first()
+    done = job.compared_runs.filter(state=Run.FINISHED, is_excluded=False).newest_first()
     runs = list(reversed(done.only("parameters", "summary")[:LEARNT_FROM]))
     chosen = chosen_roles(job)
     rows = []

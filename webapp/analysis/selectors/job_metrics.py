@@ -15,7 +15,7 @@ SEEDS = frozenset({"seed", "random_seed", "random_state"})
 
 def job_metrics(a: Run, b: Run) -> JobMetrics:
     """For comparing `b` with `a`. The noise is that of earlier runs like `a`, without both."""
-    finished = a.job.present_runs.filter(state=Run.FINISHED, is_excluded=False)
+    finished = a.job.compared_runs.filter(state=Run.FINISHED, is_excluded=False)
     earlier = finished.exclude(pk__in=[a.pk, b.pk]).before(b).newest_first()
     rows = earlier.only("metrics", "parameters", "summary")[:LOOKED_AT]
     alike = [run.metrics for run in rows if _likeness(run) == _likeness(a)]

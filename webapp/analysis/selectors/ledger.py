@@ -107,9 +107,10 @@ def run_ledger(run: Run) -> LedgerView | None:
 
 
 def job_ledger(job: Job) -> LedgerView | None:
-    """The ledger of the runs that began in the last JOB_DAYS days; None: there are none."""
+    """The ledger of the runs, without probes, that began in the last JOB_DAYS days; None: there are
+    none."""
     since = timezone.now() - timedelta(days=JOB_DAYS)
-    recent = job.present_runs.alias(began=began()).filter(began__gte=since)
+    recent = job.compared_runs.alias(began=began()).filter(began__gte=since)
     return _view(LedgerEntry.objects.filter(run__in=recent))
 
 

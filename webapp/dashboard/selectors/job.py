@@ -11,26 +11,29 @@ from django.db.models import Count, Sum
 from django.urls import reverse
 from django.utils import timezone
 
-from webapp.advice.models import Recommendation
-from webapp.advice.selectors.recommendations import open_recommendations
+from webapp.advice.selectors.candidates import Advice, advice
+from webapp.advice.selectors.recommendations import (
+    decided_recommendations,
+    open_recommendations,
+)
 from webapp.analysis import scope
 from webapp.analysis.models import AcceptedLevel, Regression
 from webapp.analysis.selectors.ledger import JOB_DAYS, LedgerView, job_ledger
 from webapp.analysis.selectors.verdict import VerdictHistory, verdict_history
 from webapp.analysis.selectors.work import WorkUnit, common_unit
 from webapp.dashboard.selectors.baseline import baseline_of
+from webapp.dashboard.selectors.probes import UNREAD, ProbeLine, probe_lines
 from webapp.runs.models import Job, Run
 from webapp.spend.budget_status import BudgetLine, standing_of
 
 CHART_RUNS = 120
 MOST_PAST = 5
-UNREAD = ("command", "git", "parameters", "workload", "metrics", "metric_progress")
-"""Columns that the page doesn't show, so they aren't loaded for lists of runs."""
+MOST_DECIDED = 20
 
 
 @dataclass(frozen=True)
 class JobPage:
-    """`charted` are the latest runs, oldest first."""
+    """`charted` are the latest runs without probes, oldest first."""
 
     job: Job
     charted: list[Run]
@@ -41,7 +44,7 @@ class JobPage:
     run_count: int
     total_usd: Decimal | None
     unpriced_count: int
-    recommendations: list[Recommendation]
+    recommendations: list[Advice]
     budget: BudgetLine | None
     """The state of the job's own budget this month; None: it has none."""
 
@@ -60,6 +63,10 @@ class JobPage:
         return verdict_history(self.charted)
 
     @cached_property
+    def probes(self) -> list[ProbeLine]:
+        return probe_lines(self.job)
+
+    @cached_property
     def open_regressions(self) -> list[Regression]:
         return list(scope.open_regressions_of(self.job))
 
@@ -72,6 +79,11 @@ class JobPage:
     @cached_property
     def accepted_levels(self) -> list[AcceptedLevel]:
         return list(scope.accepted_levels_of(self.job)[:MOST_PAST])
+
+    @cached_property
+    def decided(self) -> list[Advice]:
+        """The latest recommendations that were followed or decided on."""
+        return advice(decided_recommendations(self.job)[:MOST_DECIDED])
 
     @cached_property
     def ledger(self) -> LedgerView | None:
@@ -109,7 +121,7 @@ class JobPage:
 
 
 def job_page(job: Job) -> JobPage:
-    newest = job.present_runs.newest_first().defer(*UNREAD)
+    newest = job.compared_runs.newest_first().defer(*UNREAD)
     charted = list(newest[:CHART_RUNS])[::-1]
     # Only columns of the index `runs_counted`.
     sums = job.present_runs.aggregate(
@@ -123,7 +135,7 @@ def job_page(job: Job) -> JobPage:
         run_count=sums["count"],
         total_usd=sums["usd"],
         unpriced_count=sums["count"] - sums["priced"],
-        recommendations=list(open_recommendations(job)),
+        recommendations=advice(open_recommendations(job)),
         budget=standing_of(job, timezone.now()),
     )
 

@@ -79,7 +79,7 @@ def listed(jobs: QuerySet[Job], runs: QuerySet[Run], sort: str) -> QuerySet[Job]
 def rows(jobs: Iterable[Job], runs: QuerySet[Run]) -> list[JobRow]:
     """The page's jobs with their last run and cost trend."""
     jobs = list(jobs)
-    latest = _latest_runs(jobs, runs)
+    latest = _latest_runs(jobs, runs.filter(probe__isnull=True))
     last = Run.objects.in_bulk([costs[0].run_id for costs in latest.values()])
     return [_row(job, latest[job.pk], last) for job in jobs]
 

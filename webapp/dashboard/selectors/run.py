@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from advisor.advice.checked import Checked
 from advisor.sizing.doubt import doubts
+from webapp.advice.models import RealisedSaving
 from webapp.advice.selectors.candidates import Advice, advice
+from webapp.advice.selectors.checked import checked_of
 from webapp.advice.selectors.recommendations import recommendations_of
+from webapp.advice.selectors.savings import saved_by
 from webapp.analysis.models import Analysis, Judgement
 from webapp.analysis.selectors.cost_lines import CostLine, cost_lines
 from webapp.analysis.selectors.findings import analysis_of
@@ -16,6 +20,7 @@ from webapp.analysis.selectors.run_money import RunMoney, run_money
 from webapp.dashboard.selectors.baseline import baseline_of
 from webapp.dashboard.selectors.charts import charts
 from webapp.dashboard.selectors.judgements import RuleLine, rule_lines
+from webapp.dashboard.selectors.probes import ProbeLine, probe_line
 from webapp.directives.selectors import AskedOfAgent, StopNotice, asked_of_agent, stop_notice
 from webapp.quotas.refusals import Refusal, last_refusal
 from webapp.runs import scope
@@ -34,6 +39,10 @@ class RunPage:
     judged: list[RuleLine]
     cost_lines: list[CostLine]
     recommendations: list[Advice]
+    checked: list[Checked]
+    """What the advisor found well, and what it couldn't check."""
+    saved: list[RealisedSaving]
+    """What it saved by following recommendations from earlier runs."""
     analysis: Analysis | None
     before: Run | None
     after: Run | None
@@ -51,6 +60,8 @@ class RunPage:
     failure: Failure | None
     stderr: list[str]
     stages: list[StageTime]
+    probe: ProbeLine | None
+    """None: an ordinary run."""
 
     @property
     def findings(self) -> list[RuleLine]:
@@ -149,13 +160,17 @@ class RunPage:
 def run_page(run: Run, *, may_change: bool) -> RunPage:
     """`may_change`: the reader may, in this workspace."""
     sessions = scope.sessions_of(run)
+    nodes = list(Node.objects.filter(attempt__run=run).select_related("attempt"))
+    judged, advised = rule_lines(run), list(recommendations_of(run))
     siblings, may_ask = run.job.present_runs, may_change and run.state == Run.RUNNING
     return RunPage(
         run=run,
-        nodes=list(Node.objects.filter(attempt__run=run).select_related("attempt")),
-        judged=rule_lines(run),
+        nodes=nodes,
+        judged=judged,
         cost_lines=cost_lines(run),
-        recommendations=advice(recommendations_of(run), run.summary.instance_types),
+        recommendations=advice(advised, run.summary.instance_types),
+        checked=checked_of(run, nodes, [line.row for line in judged], advised),
+        saved=saved_by(run),
         analysis=analysis_of(run),
         before=siblings.before(run).newest_first().first(),
         after=siblings.after(run).newest_first().last(),
@@ -170,4 +185,5 @@ def run_page(run: Run, *, may_change: bool) -> RunPage:
         failure=failure_of(run, sessions),
         stderr=stderr_of(sessions),
         stages=stages_of(run, sessions),
+        probe=probe_line(run),
     )

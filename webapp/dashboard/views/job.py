@@ -10,9 +10,11 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import PersonRequest
+from webapp.advice import looking
 from webapp.analysis.selectors.old_prices import old_prices_of_runs
-from webapp.dashboard.selectors.job import UNREAD, job_page
+from webapp.dashboard.selectors.job import job_page
 from webapp.dashboard.selectors.judgements import finding_counts
+from webapp.dashboard.selectors.probes import UNREAD
 from webapp.runs import scope
 
 PAGE_RUNS = 50
@@ -25,6 +27,7 @@ def job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
     if present is None:
         return _moved(request, job_uuid)
     shown = job_page(present)
+    looking.seen(item.row for item in shown.recommendations)
     newest = present.present_runs.newest_first().defer(*UNREAD)
     page = Paginator(newest, PAGE_RUNS).get_page(request.GET.get("page"))
     unit = shown.unit

@@ -9,6 +9,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import PersonRequest
+from webapp.advice import looking
 from webapp.analysis.selectors.old_prices import old_prices_of_runs
 from webapp.dashboard.selectors.run import run_page
 from webapp.runs import scope
@@ -18,6 +19,7 @@ from webapp.runs import scope
 def run(request: PersonRequest, run_id: UUID) -> HttpResponse:
     chosen = scope.run_or_404(request.workspace, run_id)
     page = run_page(chosen, may_change=request.may_change)
+    looking.seen(item.row for item in page.recommendations)
     context = {"run": chosen, "page": page, "chart": page.chart_document()}
     context["old_prices"] = old_prices_of_runs(
         scope.runs_of(request.workspace).filter(pk=chosen.pk)

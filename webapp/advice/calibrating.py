@@ -1,0 +1,31 @@
+"""How past estimates of a workspace held, for the intervals of new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from advisor.proof.calibration import widened, widening
+from advisor.recommend import Recommendation as Advised
+from webapp.accounts.models import Workspace
+from webapp.advice.models import RealisedSaving
+from webapp.advice.selectors.savings import pairs
+from webapp.analysis.outcome import Outcome
+
+LOOKED_AT = 1000
+"""The newest savings of runs that are compared with what was promised."""
+
+
+def calibrated(advised: Sequence[Advised], outcome: Outcome) -> list[Advised]:
+    """With intervals as wide as past estimates of the same kind in the workspace call for."""
+    workspace, cost_usd = outcome.run.workspace, outcome.cost.total_usd
+    return [widened(each, factor_of(workspace, each.kind), cost_usd) for each in advised]
+
+
+def factor_of(workspace: Workspace, kind: str) -> float:
+    """1 or more."""
+    checked = RealisedSaving.objects.filter(
+        recommendation__job__workspace=workspace,
+        recommendation__kind=kind,
+        recommendation__run__deleted_at=None,
+    )
+    return widening(pairs(checked.order_by("-pk")[:LOOKED_AT]))

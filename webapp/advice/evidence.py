@@ -1,0 +1,89 @@
+"""The complete runs of a job, as the proof of its recommendations reads them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from decimal import Decimal
+from functools import cached_property
+from uuid import UUID
+
+from django.db.models import Q
+
+from advisor.pricing.book import PriceBook
+from advisor.proof.runs import CompleteRun
+from advisor.successive.history import MOST_BASELINE
+from webapp.analysis import circumstances, pricing
+from webapp.analysis.models import Judgement
+from webapp.prices.book import price_book
+from webapp.runs.models import Job, Node, Run, RunQuerySet, began
+
+MOST_RUNS = 1500
+"""The newest runs that are looked at."""
+
+
+def complete_runs(job: Job) -> RunQuerySet:
+    """The finished runs whose analysis is final, without excluded ones and probes. A part of a run
+    proves nothing."""
+    done = Q(analysis=None) | Q(analysis__is_final=True)
+    found = job.compared_runs.filter(done, state=Run.FINISHED, is_excluded=False)
+    return found.defer("command", "git", "metrics", "metric_progress", "note")
+
+
+def runs_since(job: Job, since: datetime) -> list[Run]:
+    """The job's complete runs since then and a baseline before, in order of time."""
+    later = complete_runs(job).alias(began=began()).filter(began__gte=since)
+    runs = list(later.newest_first()[:MOST_RUNS])[::-1]
+    if not runs or len(runs) == MOST_RUNS:
+        return runs
+    before = complete_runs(job).before(runs[0]).newest_first()[:MOST_BASELINE]
+    return [*list(before)[::-1], *runs]
+
+
+def plain(runs: Sequence[Run], rules: Collection[str]) -> list[CompleteRun]:
+    """With the states of the named rules."""
+    states: dict[UUID, dict[str, str]] = defaultdict(dict)
+    judged = Judgement.objects.filter(run__in=runs, rule__in=rules) if rules else ()
+    for row in judged:
+        states[row.run_id][row.rule] = row.state
+    return [
+        CompleteRun(
+            number=run.number,
+            at=run.began_at,
+            workload_key=run.summary.workload_key,
+            configuration_key=run.summary.configuration_key,
+            configuration=run.configuration,
+            worked=circumstances.worked(run),
+            cost_usd=run.cost_usd,
+            usd_per_hour=run.summary.usd_per_hour,
+            rules=states[run.pk],
+        )
+        for run in runs
+        if not run.summary.too_large
+    ]
+
+
+class Prices:
+    """What the machines of a job's runs cost at other times. Reads rows only if asked."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    def __call__(self, run: CompleteRun, at: datetime) -> Decimal | None:
+        """USD per hour of a node; None: no price."""
+        node = self._node(run.number)
+        if node is None:
+            return None
+        priced = self._book.price_at(pricing.price_key(node), at)
+        return priced.row.usd_per_hour if priced else None
+
+    def _node(self, number: int) -> Node | None:
+        own = Node.objects.filter(attempt__run__job=self._job, attempt__run__number=number)
+        return own.order_by("number").first()
+
+    @cached_property
+    def _book(self) -> PriceBook:
+        nodes = Node.objects.filter(attempt__run__job=self._job)
+        regions = nodes.order_by().values_list("region", flat=True).distinct()
+        return price_book(self._job.workspace, set(regions))

@@ -1,0 +1,21 @@
+"""The recommendations that members of a workspace may see."""
+
+from __future__ import annotations
+
+from django.db.models import QuerySet
+
+from webapp.accounts.models import Workspace
+from webapp.advice.models import Recommendation
+from webapp.runs import scope
+from webapp.runs.models import Job
+
+
+def recommendations_of(workspace: Workspace | None) -> QuerySet[Recommendation]:
+    """In any state, of jobs that aren't deleted or merged, from runs that aren't deleted."""
+    present = Recommendation.objects.filter(job__in=scope.jobs_of(workspace), run__deleted_at=None)
+    return present.select_related("job", "run", "claimed_by", "proven_by")
+
+
+def recommendations_of_job(job: Job) -> QuerySet[Recommendation]:
+    """In any state; the newest decisions first."""
+    return recommendations_of(job.workspace).filter(job=job).order_by("-changed_at", "-pk")
