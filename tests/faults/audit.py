@@ -187,14 +187,17 @@ def of_mails(house: House, schedules: Iterable[Schedule]) -> Figures:
 
 
 def due_mails(house: House, schedule: Schedule) -> list[str]:
-    """How the subjects begin of the mails that a schedule's recommendations need."""
-    documents = [house.get(f"/api/v1/runs/{run_id}") for run_id in schedule.run_ids]
-    return [
-        f"{document['job']['name']}: {advice['title']}"
-        for document in documents
-        for advice in document["recommendations"]
-        if advice["state"] == "active" and not advice["is_provisional"]
-    ]
+    """How the subjects begin of the mails that a schedule's recommendations need: for each job the
+    one that saves most, by its probability."""
+    best: dict[str, tuple[float, str]] = {}
+    for run_id in schedule.run_ids:
+        document = house.get(f"/api/v1/runs/{run_id}")
+        for advice in document["recommendations"]:
+            if advice["state"] == "active" and not advice["is_provisional"] and advice["risk"] <= 3:
+                expected = float(advice["saving_usd"] or 0) * (1 - advice["risk"] / 4)
+                job = document["job"]["name"]
+                best[job] = max(best.get(job, (-1.0, "")), (expected, advice["title"]))
+    return [f"{job}: {title}" for job, (_, title) in best.items()]
 
 
 def _falls_between(house: House, first: Delivery, second: Delivery) -> bool:

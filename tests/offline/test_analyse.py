@@ -34,7 +34,8 @@ def test_it_prices_and_judges_a_folder_of_segments(folder):
     assert (report["state"], report["missing_segments"]) == ("finished", 0)
     states = {each["rule"]: each["state"] for each in report["judgements"]}
     assert states["input_bound"] == states["unused_gpus"] == "fired"
-    assert [each["kind"] for each in report["recommendations"]] == ["fix_input_pipeline"]
+    kinds = [each["kind"] for each in report["recommendations"]]
+    assert kinds == ["shorten_start_up", "fix_input_pipeline", "use_all_gpus"]
 
 
 def test_it_prints_the_same_as_a_readable_table(folder):
@@ -46,7 +47,7 @@ def test_it_prints_the_same_as_a_readable_table(folder):
         "ml.p3.8xlarge",
         "input_bound",
         "unused gpu",
-        "1. Load data",
+        "1. Shorten the start-up",
     ):
         assert words in done.stdout
     assert "$2.05" in done.stdout, "of each node"

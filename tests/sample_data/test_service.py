@@ -13,6 +13,7 @@ import requests
 from django.utils import timezone
 
 from tests.upgrade.uploads import send
+from tests.web import factories
 from webapp.accounts.models import Token, Workspace
 from webapp.analysis.models import Regression
 from webapp.analysis.tasks import evaluate
@@ -55,6 +56,27 @@ def test_the_published_costs_come_out_to_the_cent_and_beyond(live_server: Any, t
     for run in runs:
         evaluate(str(run.pk))
     assert [run.cost_usd for run in runs.all()] == [Decimal("6.15672"), Decimal("1.06675")]
+
+
+def test_the_published_move_is_claimed_verified_and_saves_what_was_published(
+    live_server: Any, token: str
+) -> None:
+    for upload in chain.from_iterable(map(uploads_of, published_runs(WORKSPACE))):
+        send(live_server.url, token, upload)
+    before, after = Run.objects.order_by("started_at")
+    evaluate(str(before.pk))
+    before.refresh_from_db()
+    machines = {"node_count": 2, "purchase_option": "on_demand"}
+    table = [{"instance_type": kind, **machines} for kind in ("ml.g4dn.xlarge", "ml.p3.2xlarge")]
+    row = factories.recommendation(before, candidates=table, change=table[0])
+    evaluate(str(after.pk))
+    row.refresh_from_db()
+    assert (row.state, row.claimed_by, row.proven_by) == ("verified", after, after)
+    assert row.claimed_candidate == table[1]
+    # A finding of the first run is gone, too. Together they save what was published.
+    saved = row.job.recommendations.exclude(realised_usd=None)
+    assert sum(saved.values_list("realised_usd", flat=True)) == Decimal("5.08997")
+    assert row.realised_usd > Decimal("4.5")
 
 
 def test_the_slow_runs_are_an_open_regression_with_its_cost_in_whatever_order_they_are_analysed(

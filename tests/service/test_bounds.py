@@ -89,7 +89,7 @@ def test_what_is_too_large_is_not_judged_and_says_of_what(agent, monkeypatch):
     agent.put(agent.segment(0))
     agent.put(agent.segment(1, last=True))
     monkeypatch.setattr(room, "MOST_SERIES", 2)
-    advised = "webapp.analysis.hooks.follow_ups"
+    advised = "webapp.advice.advising.recommendations"
     monkeypatch.setattr(advised, lambda _: pytest.fail("nothing follows from it"))
     evaluate(str(agent.run_id))
     run = Run.objects.get(pk=agent.run_id)

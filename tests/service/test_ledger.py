@@ -22,6 +22,7 @@ from webapp.runs.models import Node, Run
 from webapp.sample_data.histories import WORKSPACE
 from webapp.sample_data.load import uploads_of
 from webapp.sample_data.published import published_runs
+from webapp.thresholds.models import ParameterValue
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -110,6 +111,27 @@ def test_dollars_follow_a_new_price_when_the_samples_are_gone(agent, ledger_of):
     assert after.keys() == before.keys()
     for label, usd in after.items():
         assert usd == pytest.approx(before[label] * 2, abs=Decimal("1e-8"))
+
+
+def test_the_floor_in_dollars_follows_a_new_price_when_the_samples_are_gone(agent, workspace):
+    """Half a dollar of waste is above it, a cent is not; with samples or without."""
+    ParameterValue.objects.create(
+        workspace=workspace, rule="materiality", name="least_waste_usd", value=0.1
+    )
+    run = _finish(agent)
+    found = run.judgements.get(rule="input_bound")
+    assert (found.state, found.first_fired_at) == ("passed", None)
+    assert "below the materiality floor" in found.summary
+    Run.objects.filter(pk=run.pk).update(raw_deleted_at=timezone.now())
+    for instance_type, state in (("p5.48xlarge", "fired"), ("c5.large", "passed")):
+        Node.objects.filter(attempt__run=run).update(instance_type=instance_type)
+        with transaction.atomic():
+            repricing.price_again(Run.objects.get(pk=run.pk))
+        found.refresh_from_db()
+        assert found.state == state
+        assert (
+            bool(found.waste_usd_high) is (found.first_fired_at is not None) is (state == "fired")
+        )
 
 
 def test_a_job_adds_up_the_runs_of_the_last_days(client, workspace, agent, settings):

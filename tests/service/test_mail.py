@@ -61,7 +61,7 @@ def test_a_later_run_with_the_same_advice_is_no_news(team):
 
 def test_it_tells_what_the_page_tells(team):
     run = mailing.advised_run(team.agent())
-    advice = Recommendation.objects.get(run=run)
+    advice = Recommendation.objects.get(run=run, kind="fix_input_pipeline")
     mailing.one_round()
     for part in parts(django_mail.outbox[0]):
         assert advice.title in part
@@ -74,6 +74,25 @@ def test_it_tells_what_the_page_tells(team):
         assert "/unsubscribe/" in part
         assert advice.evidence[1][:30] in part
         assert team.workspace.name in part
+
+
+def test_of_a_jobs_recommendations_the_best_is_mailed_and_none_of_high_risk(team):
+    run = mailing.advised_run(team.agent())
+    assert Recommendation.objects.filter(run=run).count() > 1
+    mailing.one_round()
+    assert {Mail.objects.get(pk=mail.pk).about for mail in Mail.objects.all()} == {
+        "digits: Load data in parallel and ahead of the training loop"
+    }
+
+
+def test_what_is_riskier_than_three_of_four_is_not_mailed_unasked(team):
+    run = mailing.advised_run(team.agent())
+    Recommendation.objects.filter(run=run).update(risk=3.01)
+    mailing.one_round()
+    assert django_mail.outbox == []
+    Recommendation.objects.filter(run=run).update(risk=3.0)
+    mailing.one_round()
+    assert len(django_mail.outbox) == 2
 
 
 def test_no_price_is_said_and_never_zero(team):

@@ -37,6 +37,7 @@ pytestmark = pytest.mark.django_db
 
 AGENT = FakeAgent(None, "", run_id=UUID(int=11), session_id=UUID(int=12))  # type: ignore[arg-type]
 JOB_ID = UUID(int=13)
+ADVICE_ID = UUID(int=15)
 OTHER_RUN = UUID(int=14)
 TRACE = b"a trace"
 # What is there, by the name of the parameter that names it. Other parameters are made up.
@@ -46,6 +47,7 @@ THERE: dict[str, list[Any]] = {
     "seq": [0, 1],
     "job_id": [str(JOB_ID)],
     "job": [str(JOB_ID)],
+    "recommendation_id": [str(ADVICE_ID)],
     "run": [str(AGENT.run_id)],
     "a": [str(AGENT.run_id)],
     "b": [str(OTHER_RUN)],
@@ -109,6 +111,7 @@ def run(tokens, client):
     assert AGENT.put(hostile.whole_segment(AGENT)).status_code == 200
     assert AGENT.put_artefact(TRACE).status_code == 200
     Job.objects.update(uuid=JOB_ID)
+    factories.recommendation(Run.objects.earliest("number"), uuid=ADVICE_ID)
     job = Job.objects.get()
     Run.objects.create(id=OTHER_RUN, workspace=job.workspace, job=job, number=99)
 

@@ -97,6 +97,10 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "analysis:open_regression_again": {"post": MEMBERS},
     "analysis:compared_by": {"get": VIEWERS},
     "analysis:choose_roles": {"post": MEMBERS},
+    "advice:dismiss": {"post": MEMBERS},
+    "advice:snooze": {"post": MEMBERS},
+    "advice:follow": {"post": MEMBERS},
+    "advice:reopen": {"post": MEMBERS},
     "directives:profile_run": {"post": MEMBERS},
     "directives:change_interval": {"post": MEMBERS},
     "runs:series_json": {"get": VIEWERS},
@@ -158,6 +162,15 @@ SCOPES: dict[tuple[str, str], set[str]] = {
     ("get", "/api/v1/rules"): {Token.READ},
     ("put", "/api/v1/rules"): {Token.WRITE},
     ("get", "/api/v1/jobs/{job_id}/runs"): {Token.READ},
+    ("get", "/api/v1/jobs/{job_id}/recommendations"): {Token.READ},
+    **{
+        ("post", f"/api/v1/jobs/{{job_id}}/recommendations/{{recommendation_id}}/{verb}"): {
+            Token.WRITE
+        }
+        for verb in ("dismiss", "snooze", "reopen")
+    },
+    ("get", "/api/v1/jobs/{job_id}/measurements"): {Token.READ},
+    ("get", "/api/v1/price"): {Token.READ, Token.INGEST},
     ("patch", "/api/v1/jobs/{job_id}"): {Token.WRITE},
     ("delete", "/api/v1/jobs/{job_id}"): {Token.WRITE},
     ("post", "/api/v1/jobs/{job_id}/restore"): {Token.WRITE},
@@ -268,6 +281,8 @@ def world() -> World:
         "job_uuid": run.job.uuid,
         "job_id": run.job.uuid,
         "number": run.number,
+        "recommendation_uuid": run.recommendations.get().uuid,
+        "recommendation_id": run.recommendations.get().uuid,
         "secret": "no-such-secret",
         "session_uuid": uuid4(),
         "unsubscribe_token": _mailed_to_somebody(workspace),
