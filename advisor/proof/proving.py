@@ -15,6 +15,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
+from advisor.comparison.job_metrics import MetricSettings
 from advisor.money import rounded_usd
 from advisor.proof.baseline import (
     Level,
@@ -26,6 +27,7 @@ from advisor.proof.baseline import (
     level_of,
 )
 from advisor.proof.claims import Claim, claim_of
+from advisor.proof.results import check_results
 from advisor.proof.runs import MACHINE, CompleteRun, Estimate, PriceOf, Promise
 from advisor.proof.saving import Realised, RunSaving, running
 from advisor.proof.splitting import UNRECOMMENDED_MOVE, Part, split
@@ -68,9 +70,14 @@ def prove(
     runs: Sequence[CompleteRun],
     prices: PriceOf = lambda run, at: None,
     prior: Prior | None = None,
+    metrics: MetricSettings | None = None,
 ) -> dict[Hashable, Proof]:
     """The proof of each promise that was followed, by key. In the order of the runs' times;
-    the order of the promises and other workloads don't matter."""
+    the order of the promises and other workloads don't matter.
+
+    Args:
+        metrics: what people set about the job's metrics. Runs with worse results prove no saving.
+    """
     proofs: dict[Hashable, Proof] = {}
     ordered = sorted(runs, key=lambda run: run.order)
     by_workload: dict[str, list[Promise]] = defaultdict(list)
@@ -78,7 +85,7 @@ def prove(
         by_workload[promise.workload_key].append(promise)
     for workload, own in by_workload.items():
         alike = [run for run in ordered if run.workload_key == workload]
-        proofs |= _Workload(alike, own, prices, prior or Prior()).proofs()
+        proofs |= _Workload(alike, own, prices, prior or Prior(), metrics or {}).proofs()
     return proofs
 
 
@@ -99,8 +106,10 @@ class _Workload:
         promises: Sequence[Promise],
         prices: PriceOf,
         prior: Prior,
+        metrics: MetricSettings,
     ) -> None:
         self._runs, self._prices, self._prior = runs, prices, prior
+        self._metrics = metrics
         self._promises = {promise.key: promise for promise in promises}
         claims = ((key, claim_of(each, runs)) for key, each in self._promises.items())
         self._claims = {key: claim for key, claim in claims if claim is not None}
@@ -134,6 +143,7 @@ class _Workload:
     def _saving(self, key: Hashable, claim: Claim, run: CompleteRun, place: int) -> RunSaving:
         first = self._stretches.first(claim)
         level = self._level(self._stretches.before(claim), run)
+        check_results(level.runs, run, self._metrics)
         before, now = level.adjusted_to(run, self._prices), actual(run)
         common, own = [_error(level, before)], level.spread * float(before.usd)
         if place in first:

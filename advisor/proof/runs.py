@@ -29,6 +29,8 @@ class CompleteRun:
     """Of one node, at the time of the run; None: no price, or unequal nodes."""
     rules: Mapping[str, str] = field(default_factory=dict)
     """Rule -> its state on this run."""
+    results: Mapping[str, float] = field(default_factory=dict)
+    """The last values of its user metrics."""
 
     @property
     def order(self) -> tuple[datetime, int]:

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.advice.recommendation import Recommendation
+from advisor.comparison.job_metrics import MetricSetting
 from advisor.proof.baseline import Priced
 from advisor.proof.calibration import Pair, score, widened, widening
 from advisor.proof.proving import FAILED, UNVERIFIABLE, VERIFIED, Proof, prove
@@ -333,3 +334,35 @@ def test_a_wider_interval_stays_within_what_was_spent(factor: float, low: int, h
     assert wider.saving_high_usd is not None
     assert 0 <= wider.saving_low_usd <= low
     assert high <= wider.saving_high_usd <= 40
+
+
+def test_a_cheaper_run_with_worse_results_proves_nothing() -> None:
+    before = [a_run(n, results={"val/auroc": 0.95}) for n in (1, 2)]
+    cheaper = {"machine": SMALL, "results": {"val/auroc": 0.60}}
+    proof = prove([to_smaller(before[1])], [*before, a_run(3, **cheaper), a_run(4, **cheaper)])[
+        "machine"
+    ]
+    assert proof.state == UNVERIFIABLE
+    assert "its results are worse: val/auroc was 0.6 instead of 0.95" in proof.missing[0]
+    good = [a_run(n, machine=SMALL, results={"val/auroc": 0.95}) for n in (5, 6, 7)]
+    mixed = prove([to_smaller(before[1])], [*before, a_run(3, **cheaper), *good])["machine"]
+    assert [saving.number for saving in mixed.savings] == [5, 6, 7]
+    assert mixed.state == VERIFIED
+
+
+def test_results_in_a_direction_that_is_unknown_count_once_a_person_sets_it() -> None:
+    before = [a_run(n, results={"gamma": 1.0}) for n in (1, 2)]
+    runs = [*before, *(a_run(n, machine=SMALL, results={"gamma": 2.0}) for n in (3, 4, 5))]
+    promise = to_smaller(before[1])
+    unknown = prove([promise], runs)["machine"]
+    assert unknown.savings == ()
+    assert "may be worse: gamma was 2 instead of 1" in unknown.missing[0]
+    higher = prove([promise], runs, metrics={"gamma": MetricSetting("higher")})["machine"]
+    assert higher.state == VERIFIED
+
+
+def test_results_within_the_noise_of_the_runs_before_count() -> None:
+    noisy = (0.90, 0.80, 0.95, 0.78, 0.88, 0.93)
+    before = [a_run(n, results={"accuracy": value}) for n, value in enumerate(noisy, 1)]
+    runs = [*before, *(a_run(n, machine=SMALL, results={"accuracy": 0.8}) for n in (7, 8))]
+    assert prove([to_smaller(before[-1])], runs)["machine"].state == VERIFIED

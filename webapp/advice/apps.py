@@ -11,9 +11,10 @@ class AdviceConfig(AppConfig):
         from webapp.advice.settling import settle
         from webapp.analysis.hooks import follow_analyses
         from webapp.analysis.signals import runs_judged
-        from webapp.runs.signals import history_changed, runs_moved
+        from webapp.runs.signals import history_changed, metrics_set, runs_moved
 
         follow_analyses(prepare)
         runs_judged.connect(settle)
+        metrics_set.connect(settle)
         history_changed.connect(advise_again)
         runs_moved.connect(move)

@@ -28,7 +28,7 @@ def complete_runs(job: Job) -> RunQuerySet:
     proves nothing."""
     done = Q(analysis=None) | Q(analysis__is_final=True)
     found = job.compared_runs.filter(done, state=Run.FINISHED, is_excluded=False)
-    return found.defer("command", "git", "metrics", "metric_progress", "note")
+    return found.defer("command", "git", "metric_progress", "note")
 
 
 def runs_since(job: Job, since: datetime) -> list[Run]:
@@ -58,6 +58,7 @@ def plain(runs: Sequence[Run], rules: Collection[str]) -> list[CompleteRun]:
             cost_usd=run.cost_usd,
             usd_per_hour=run.summary.usd_per_hour,
             rules=states[run.pk],
+            results=run.metrics,
         )
         for run in runs
         if not run.summary.too_large

@@ -14,6 +14,7 @@ from typing import Any
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from advisor.comparison.job_metrics import from_document
 from advisor.proof.proving import CLAIMED, COUNTED, Proof, prove
 from advisor.proof.saving import RunSaving
 from webapp.advice import estimates, evidence
@@ -56,6 +57,7 @@ def settle(job: Job, **_: Any) -> None:
         evidence.plain(runs, rules),
         evidence.Prices(job),
         noise_prior.of(runs) if runs else None,
+        from_document(job.metrics),
     )
     numbered = {run.number: run for run in runs}
     for row in rows:

@@ -5,6 +5,8 @@ from django.dispatch import Signal
 history_changed = Signal()
 """A job's runs or compared runs have changed. Arguments: `job`, and `since`, the start of the first
 affected run."""
+metrics_set = Signal()
+"""A person set how the metrics of a job are judged. Argument: `job`, locked."""
 machine_corrected = Signal()
 """A person corrected a run's machine. Argument: `run`."""
 runs_moved = Signal()

@@ -13,6 +13,7 @@ from webapp.accounts import audit
 from webapp.runs import locks
 from webapp.runs.editing.changes import Actor, Change, apply, changes
 from webapp.runs.models import Job
+from webapp.runs.signals import metrics_set
 
 FIELDS = ("name", "owner", "tags", "metrics")
 
@@ -42,6 +43,8 @@ def edit(job: Job, by: Actor, values: Mapping[str, Any]) -> Job:
         # A run has just arrived with this name.
         _must_be_free(held, held.name)
         raise
+    if "metrics" in change:
+        metrics_set.send(sender=Job, job=held)
     audit.record(held.workspace, by, "job.edited", held.name, _as_people_write(change))
     return held
 
