@@ -65,7 +65,8 @@ def recommend(
     others = fixes(found, KINDS, spending)
     change = measure = None
     if demand is not None and not _hides_needs(found, spending):
-        used = _with_gpus(demand, judgements, catalogue, evidence)
+        needed = replace(demand, machine_speeds=evidence.machines)
+        used = _with_gpus(needed, judgements, catalogue, evidence)
         change = change_instance_type(spending, used, book, catalogue, as_of, preset, loader)
         if change is None or change.rung != SAME:
             measure = probe(spending, used, book, catalogue, as_of, preset, evidence)

@@ -78,6 +78,8 @@ class RunSummary:
     """Of what the run has too much to be judged, in words; empty: it was judged."""
     ledger_version: int = 1
     """Of the meaning of the ledger's labels; see docs/ledger.md."""
+    speed_version: int = 0
+    """Of the measurement of the training loop's speed."""
     missing_segments: int | None = None
     """Segments that an agent announced but that didn't arrive."""
     usd_per_hour: Decimal | None = None

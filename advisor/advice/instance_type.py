@@ -145,7 +145,10 @@ def _present(switch: _Switch) -> str:
 
 
 def _rung(switch: _Switch) -> str:
-    """Of another GPU model, how its speed is known."""
+    """How the speed on the machine is known."""
+    then, demand = switch.then, switch.demand
+    if then.machine.name in demand.machine_speeds and then.node_count == demand.node_count:
+        return MEASURED
     known = switch.demand.gpu_speeds.get(switch.then.machine.gpu_key)
     is_other = is_other_gpu(switch.now.machine, switch.then.machine)
     return known.rung if known and is_other else SAME

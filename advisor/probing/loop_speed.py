@@ -17,6 +17,8 @@ from rules.frame import NodeFrame, RunFrame
 from rules.processes import memory_bytes
 from rules.training_loop import events_of, weighted_median
 
+VERSION = 1
+"""Of what is measured. Runs of an earlier one are measured again."""
 LEAST_STEPS = 10
 MOST_WARMUP_STEPS = 200
 WAITS_FOR_LOADER = 0.15

@@ -47,6 +47,8 @@ class Demand:
     """If the loader sets the pace; None: it doesn't, or that isn't known."""
     gpu_speeds: Mapping[str, GpuSpeed] = field(default_factory=dict)
     """Other GPU models that may be proposed, by key."""
+    machine_speeds: Mapping[str, Ratio] = field(default_factory=dict)
+    """Instance type -> the measured speed on as many machines of it, relative to now."""
 
     @property
     def gpus_used(self) -> int:

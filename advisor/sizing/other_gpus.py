@@ -37,6 +37,8 @@ class Evidence:
     measured: tuple[Measurement, ...] = ()
     knowledge: Knowledge = field(default_factory=Knowledge)
     rounds: int = 0
+    machines: Mapping[str, Ratio] = field(default_factory=dict)
+    """See `Demand.machine_speeds`."""
 
 
 @dataclass(frozen=True)

@@ -39,9 +39,16 @@ def predicted_seconds(
     A run with GPUs whose loader sets the pace is faster with faster cores, until the GPU sets it.
     Any other run with GPUs isn't predicted faster by them: that is the optimistic end only. If
     fewer GPUs do the work, that takes longer at worst by the time for which each is busier.
+
+    Where the job or a probe ran on as many of the machines, what was measured counts.
     """
-    if other.name == now.name and planned.node_count == demand.node_count:
-        return Seconds(*(demand.duration_seconds,) * 3)
+    if planned.node_count == demand.node_count:
+        if other.name == now.name:
+            return Seconds(*(demand.duration_seconds,) * 3)
+        if ran := demand.machine_speeds.get(other.name):
+            return Seconds(
+                *(demand.duration_seconds / each for each in (ran.high, ran.mid, ran.low))
+            )
     speed, crowd = core_speed(now, other), _crowding(demand, now, other, planned)
     busier = _product(planned.gpu_slowdown, _gpu_time(demand, now, other))
     if demand.gpus_used and demand.pace:

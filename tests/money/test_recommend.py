@@ -16,11 +16,14 @@ from hypothesis import strategies as st
 from advisor.advice.checked import checked
 from advisor.advice.kinds import KINDS
 from advisor.advice.order import joint_saving_usd
+from advisor.advice.recommendation import MEASURED, SAME
 from advisor.pricing.book import PriceBook
 from advisor.pricing.bundled import bundled_prices
 from advisor.pricing.catalogue import GIB, catalogue
 from advisor.recommend import Recommendation, recommend
+from advisor.sizing.cpu import Ratio
 from advisor.sizing.demand import SAFE, Demand
+from advisor.sizing.other_gpus import Evidence
 from rules.category import OVERVIEW
 from rules.engine import Judgement
 from rules.registry import all_rules
@@ -314,3 +317,19 @@ def test_a_saving_is_never_below_nothing_nor_above_what_was_spent(
         assert not known or Decimal(0) <= known[0] <= known[1] <= known[2] <= cost
         assert 0 <= (recommendation.monthly_saving_usd or 0) <= sum(recent)
         assert 0 <= recommendation.risk <= 4
+
+
+def test_a_machine_that_the_job_ran_on_is_judged_by_what_was_measured_there() -> None:
+    [predicted] = _machines(Evidence())
+    chosen = predicted.change["instance_type"]
+    assert predicted.rung == SAME
+    slow = _machines(Evidence(machines={chosen: Ratio(0.39, 0.4, 0.41)}))
+    assert all(each.change["instance_type"] != chosen for each in slow)
+    [as_fast] = _machines(Evidence(machines={chosen: Ratio(2.95, 3.0, 3.05)}))
+    assert (as_fast.change["instance_type"], as_fast.rung) == (chosen, MEASURED)
+    [row] = [row for row in as_fast.candidates if row["instance_type"] == chosen]
+    assert row["time_mid_seconds"] == pytest.approx(1200)
+
+
+def _machines(evidence: Evidence) -> list[Recommendation]:
+    return recommend([], JOB, COST, 3600, [COST], BOOK, catalogue(), AS_OF, evidence=evidence)

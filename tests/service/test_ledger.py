@@ -167,6 +167,14 @@ def test_it_is_renewed_once_where_samples_remain(agent, ledger_of):
     assert renewal.want_outdated(timezone.now()) == 0
 
 
+def test_a_speed_that_an_earlier_release_did_not_measure_is_measured_once(agent):
+    run = _finish(agent)
+    _make_earlier(run, "speed_version")
+    assert renewal.want_outdated(timezone.now()) == 1
+    evaluate(str(run.pk))
+    assert renewal.want_outdated(timezone.now()) == 0
+
+
 def test_a_judgement_by_an_earlier_version_of_its_rule_is_renewed_too(agent):
     run = _finish(agent)
     rule = run.judgements.get(rule="low_gpu_utilization")
@@ -196,8 +204,8 @@ def test_without_samples_or_after_a_month_nothing_is_renewed(agent):
     assert renewal.want_outdated(now) == 0
 
 
-def _make_earlier(run: Run) -> None:
-    """As a release before versions saved it."""
+def _make_earlier(run: Run, version: str = "ledger_version") -> None:
+    """As a release before that version saved it."""
     document = to_document(Run.objects.get(pk=run.pk).summary)
-    del document["ledger_version"]
+    del document[version]
     Run.objects.filter(pk=run.pk).update(summary=document)

@@ -7,18 +7,26 @@ from decimal import Decimal
 from uuid import uuid4
 
 import pytest
+from django.db import transaction
 from django.test import Client
 from django.utils import timezone
 from trimtab.wire import Block, Event, Gpu, NodeFacts, Probe, StepBlock
 
 from advisor.pricing.price import OWN_RATE
+from advisor.recommend import recommend
+from advisor.sizing.other_gpus import Evidence
 from tests.service.uploads import SEGMENT_MS, FakeAgent
 from webapp.accounts.models import Token, Workspace
 from webapp.advice.models import Recommendation
+from webapp.analysis import queue
 from webapp.analysis.models import Analysis
 from webapp.analysis.tasks import evaluate
 from webapp.measurements.models import Measurement
-from webapp.measurements.selectors.evidence import evidence_of, history_of, measurements_of
+from webapp.measurements.selectors.evidence import (
+    evidence_of,
+    history_of,
+    measurements_of,
+)
 from webapp.prices.models import Price
 from webapp.runs.models import Job, Run
 
@@ -61,7 +69,7 @@ class Training:
             effective_cpus=4.0,
             memory_bytes=16 * 2**30,
             effective_memory_bytes=16 * 2**30,
-            gpus=[Gpu(model, memory)],
+            gpus=[Gpu(model, memory)] if model else [],
         )
         self.agent.machine_id = node.machine_id
         self.agent.declare(node=node, command=list(self.command), probe=self.probe)
@@ -77,11 +85,14 @@ class Training:
 
     def _block(self) -> Block:
         ticks = list(range(0, SEGMENT_MS, 500))
+        gpu = {
+            "gpu0.busy_pct": [90.0] * len(ticks),
+            "gpu0.tree_memory_used_bytes": [5 * 2**30] * len(ticks),
+        }
         return Block(
             ticks,
             {
-                "gpu0.busy_pct": [90.0] * len(ticks),
-                "gpu0.tree_memory_used_bytes": [5 * 2**30] * len(ticks),
+                **(gpu if self.machine[1] else {}),
                 "tree.rss_bytes": [3 * 2**30] * len(ticks),
                 "host.cpu_busy_pct": [25.0] * len(ticks),
                 "host.memory_used_bytes": [4 * 2**30] * len(ticks),
@@ -124,16 +135,15 @@ def test_the_speed_model_gets_the_run_first_and_then_the_probe(agent: FakeAgent)
     Training(agent).upload()
     _probe(agent).upload()
     job = Job.objects.get()
-    present, probed = measurements_of(job)
+    present, probed = measurements_of(evidence_of(job))
     assert (present.gpu, present.batch, present.probe_steps) == ("T4", 128, None)
     assert (probed.gpu, probed.batch, probed.probe_steps) == ("L4", 128, 100)
     assert present.workload == probed.workload == str(job.uuid)
     assert probed.throughput / present.throughput == pytest.approx(2, rel=0.001)
     agent.job = "another"
     Training(agent).upload()
-    assert history_of(job.workspace, without=job) == measurements_of(
-        Job.objects.get(name="another")
-    )
+    another = Job.objects.get(name="another")
+    assert history_of(job.workspace, without=job) == measurements_of(evidence_of(another))
     stranger = Workspace.objects.create(name="Theirs")
     assert history_of(stranger, without=job) == []
 
@@ -154,7 +164,7 @@ def test_a_probe_of_something_else_is_kept_and_refused(
     probed, _ = evidence_of(Job.objects.get())
     assert reason in probed.refused_because
     assert bool(reason) == bool(probed.refused_because)
-    assert len(measurements_of(Job.objects.get())) == (1 if reason else 2)
+    assert len(measurements_of(evidence_of(Job.objects.get()))) == (1 if reason else 2)
 
 
 def test_fewer_gpus_than_asked_are_refused(agent: FakeAgent) -> None:
@@ -171,7 +181,7 @@ def test_two_probes_on_one_gpu_are_both_kept(agent: FakeAgent) -> None:
         probe = _probe(agent)
         probe.step_ms = step_ms
         probe.upload()
-    speeds = [speed.throughput for speed in measurements_of(Job.objects.get())[1:]]
+    speeds = [speed.throughput for speed in measurements_of(evidence_of(Job.objects.get()))[1:]]
     assert sorted(speeds) == pytest.approx([2560, 3200], rel=0.001)
 
 
@@ -292,3 +302,39 @@ def test_an_agent_may_ask_for_the_list_price_before_it_spends(workspace: Workspa
     assert _ask(path, workspace, "read").json()["usd_per_hour"] == "1.250000000"
     stranger = Workspace.objects.create(name="Theirs")
     assert _ask(path, stranger, "read").json()["usd_per_hour"] == "2.000000000"
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[Evidence]:
+    """The evidence of each recommendation."""
+    seen = []
+
+    def spy(*arguments, **more):
+        seen.append(more["evidence"])
+        return recommend(*arguments, **more)
+
+    monkeypatch.setattr("webapp.advice.advising.recommend", spy)
+    return seen
+
+
+def test_a_machine_without_gpus_that_was_probed_is_evidence_by_its_name(agent, told):
+    run = Training(agent, machine=("m5.xlarge", "", 0)).upload()
+    probed = Training(agent, machine=("m7i.xlarge", "", 0), probe=Probe(steps=20), step_ms=400)
+    probed.upload()
+    evaluate(str(run.pk))
+    assert told[0].machines == {}
+    [(name, ratio)] = told[-1].machines.items()
+    assert name == "m7i.xlarge"
+    assert ratio.mid == pytest.approx(0.25, rel=0.01)
+    assert 0.2 < ratio.low < ratio.mid < ratio.high < 0.3
+
+
+def test_the_first_analysis_of_a_run_knows_its_own_measurement(agent, told):
+    """As every later one does."""
+    run = Training(agent).upload()
+    with transaction.atomic():
+        queue.want_again(run)
+    evaluate(str(run.pk))
+    first, second = told
+    assert first.measured == second.measured
+    assert len(first.measured) == 1

@@ -23,7 +23,13 @@ from webapp.advice.calibrating import calibrated
 from webapp.analysis import pricing
 from webapp.analysis.models import Judgement
 from webapp.analysis.outcome import FollowUp, Outcome
-from webapp.measurements.selectors.evidence import history_of, measurements_of
+from webapp.measurements import measuring
+from webapp.measurements.selectors.evidence import (
+    evidence_with,
+    history_of,
+    machine_speeds,
+    measurements_of,
+)
 from webapp.prices.machines import catalogue_in
 from webapp.runs.history import facts
 from webapp.runs.models import Node, Run
@@ -65,16 +71,21 @@ def recommendations(outcome: Outcome) -> list[Recommendation]:
         catalogue_in(demand.region, demand.provider) if demand else catalogue_in(""),
         timezone.now(),
         PRESETS[run.workspace.preset],
-        evidence=_evidence(run, demand),
+        evidence=_evidence(outcome, demand),
     )
 
 
-def _evidence(run: Run, demand: Demand | None) -> Evidence:
-    """What was measured of the job, if its reference ran on the GPUs of this run, and of the
-    workspace's other jobs."""
-    if demand is None or not demand.gpus:
+def _evidence(outcome: Outcome, demand: Demand | None) -> Evidence:
+    """What was measured of the job, this run included, if its reference ran on the GPUs of this
+    run, and of the workspace's other jobs."""
+    if demand is None:
         return Evidence()
-    known = measurements_of(run.job)
+    run = outcome.run
+    ran = evidence_with(run.job, measuring.measured(outcome))
+    machines = machine_speeds(ran, demand.instance_type)
+    if not demand.gpus:
+        return Evidence(machines=machines)
+    known = measurements_of(ran)
     machine = catalogue_in(demand.region, demand.provider).get(demand.instance_type)
     is_alike = machine is not None and bool(known) and known[0].gpu == machine.gpu_key
     probed = {each.gpu for each in known if each.probe_steps is not None}
@@ -82,6 +93,7 @@ def _evidence(run: Run, demand: Demand | None) -> Evidence:
         measured=tuple(known) if is_alike else (),
         knowledge=Knowledge(history_of(run.workspace, without=run.job)),
         rounds=math.ceil(len(probed) / MOST_PROBES),
+        machines=machines,
     )
 
 

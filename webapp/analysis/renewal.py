@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
+from advisor.probing.loop_speed import VERSION as SPEED_VERSION
 from rules.ledger import VERSION as LEDGER_VERSION
 from rules.registry import all_rules
 from webapp.analysis import queue
@@ -17,21 +18,24 @@ DAYS = 30
 """As far back as changed thresholds measure again."""
 AT_ONCE = 50
 """A few minutes of one worker, so that new runs don't wait for old ones."""
-_OUTDATED_LEDGER = Q(summary__ledger_version__isnull=True) | Q(
-    summary__ledger_version__lt=LEDGER_VERSION
+_OUTDATED_FIGURES = (
+    Q(summary__ledger_version__isnull=True)
+    | Q(summary__ledger_version__lt=LEDGER_VERSION)
+    | Q(summary__speed_version__isnull=True)
+    | Q(summary__speed_version__lt=SPEED_VERSION)
 )
 
 
 def want_outdated(now: datetime) -> int:
-    """Queue the newest runs whose ledger or verdicts have an earlier version, or whose costs were
-    written without what each second cost. Returns their number."""
+    """Queue the newest runs whose ledger, verdicts or measured speed have an earlier version, or
+    whose costs were written without what each second cost. Returns their number."""
     since = now - timedelta(days=DAYS)
     finished = Run.objects.present().filter(
         raw_deleted_at=None, analysis__is_final=True, analysis__error=""
     )
     recent = finished.alias(began=began()).filter(began__gte=since)
     outdated = recent.filter(
-        Exists(_outdated_judgements()) | Exists(_without_charges()) | _OUTDATED_LEDGER
+        Exists(_outdated_judgements()) | Exists(_without_charges()) | _OUTDATED_FIGURES
     )
     with transaction.atomic():
         runs = list(outdated.newest_first()[:AT_ONCE])

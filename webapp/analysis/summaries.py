@@ -11,6 +11,7 @@ from advisor.costing.cost import cost_of_run, merged
 from advisor.costing.notes import notes
 from advisor.costing.phases import usd_by_phase
 from advisor.costing.projection import Projection, projection
+from advisor.probing.loop_speed import VERSION as SPEED_VERSION
 from advisor.run_summary import RunSummary
 from rules.ledger import VERSION as LEDGER_VERSION
 from webapp.analysis import pricing
@@ -36,6 +37,7 @@ def with_figures(summary: RunSummary, measured: Measured) -> RunSummary:
         unsampled_seconds=measured.unsampled_seconds,
         too_large=measured.too_large,
         ledger_version=LEDGER_VERSION,
+        speed_version=SPEED_VERSION,
     )
 
 

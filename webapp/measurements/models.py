@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from django.db import models
 
-from webapp.runs.models import Run
+from advisor.pricing.providers import machine_name
+from advisor.probing.loop_speed import LoopSpeed
+from webapp.runs.models import Node, Run
 
 
 class Measurement(models.Model):
@@ -31,9 +35,43 @@ class Measurement(models.Model):
     data_wait_share = models.FloatField(null=True)
     pace = models.CharField(max_length=16)
     """What set the pace: `loader`, `gpu`, `cpu` or `unknown`."""
+    machine = models.CharField(max_length=64, blank=True)
+    """The machine behind the instance type of all nodes; empty: not known, or unequal nodes."""
+    node_count = models.PositiveIntegerField(default=1)
     predicted_low = models.FloatField(null=True)
     """Of a probe: the speed that was predicted before, as a ratio to the job's own run."""
     predicted_high = models.FloatField(null=True)
 
     def __str__(self) -> str:
         return f"{self.throughput:.4g} {self.unit}/s of {self.run}"
+
+    @classmethod
+    def of(cls, run: Run, nodes: Sequence[Node], speed: LoopSpeed) -> Measurement:
+        """Not saved."""
+        machines = {machine_name(node.instance_type) for node in nodes}
+        return cls(
+            run=run,
+            machine=machines.pop() if len(machines) == 1 else "",
+            node_count=len(nodes),
+            throughput=speed.rate.value,
+            low=speed.rate.low,
+            high=speed.rate.high,
+            rel_sd=speed.rate.rel_sd,
+            **{name: getattr(speed, name) for name in _SAME_NAME},
+        )
+
+
+_SAME_NAME = (
+    "unit",
+    "steps",
+    "warmup_steps",
+    "batch",
+    "precision",
+    "gpu",
+    "gpus",
+    "util_pct",
+    "gpu_memory_bytes",
+    "host_memory_bytes",
+    "data_wait_share",
+    "pace",
+)

@@ -6,12 +6,15 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from django.db.models import QuerySet
 
+from advisor.pricing.providers import machine_name
 from advisor.probing.bootstrap import Rate
 from advisor.probing.evidence import Ran, arguments, contradiction, varying, why_not
-from advisor.probing.loop_speed import DEVICE_BUSY, LoopSpeed
+from advisor.probing.loop_speed import DEVICE_BUSY
+from advisor.sizing.cpu import Ratio
 from advisor.speed.knowledge import Knowledge
 from advisor.speed.measurement import Measurement as Speed
 from advisor.speed.measurement import Target
@@ -25,6 +28,8 @@ LOOKED_AT = 50
 """The newest measurements of a job; of a workspace, ten times as many."""
 KEPT_ALIKE = 3
 """The newest measurements of one configuration that are evidence."""
+TENTH = 1.2816
+"""Standard deviations of a normal distribution beyond which a tenth lies."""
 RUN_TO_RUN = 0.02
 """Relative standard deviation between runs of the same work (the usual one of `successive.noise`),
 which the steps of a single run don't show."""
@@ -43,21 +48,57 @@ class Evidence:
     """Why it isn't evidence for the job; empty: it is."""
     contradicts: str
     """How it contradicts what was predicted; empty: it doesn't."""
-
-    @property
-    def is_reference(self) -> bool:
-        return self.ratio is not None and self.ratio.value == 1 and not self.row.run.is_probe
+    is_reference: bool = False
+    """Whether it is that run's."""
 
 
 def evidence_of(job: Job) -> list[Evidence]:
     """The job's newest measurements, newest first."""
-    return list(_judged(list(_read(scope.measurements_of_job(job))[:LOOKED_AT])))
+    return list(_judged(_rows(job)))
 
 
-def measurements_of(job: Job) -> list[Speed]:
+def evidence_with(job: Job, new: Measurement | None) -> list[Evidence]:
+    """As `evidence_of` gives it once `new` is saved, in place of an earlier one of its run."""
+    rows = _rows(job)
+    if new is not None:
+        rows = [row for row in rows if row.run_id != new.run_id]
+        rows = sorted([*rows, new], key=_order, reverse=True)
+    return list(_judged(rows))
+
+
+def measurements_of(known: Iterable[Evidence]) -> list[Speed]:
     """What the speed model may take as measured of a job: its newest measured run first, then
     comparable probes and its other runs. Empty: no run with a known GPU was measured."""
-    return _speeds(evidence_of(job))
+    return _speeds(known)
+
+
+def machine_speeds(known: Iterable[Evidence], present: str) -> dict[str, Ratio]:
+    """Instance type -> the job's speed on as many machines of it, relative to those it runs on now.
+
+    Args:
+        present: their instance type. Without a measurement on it nothing can be compared.
+    """
+    rates: dict[tuple[str, int], Rate] = {}
+    for each in known:
+        if each.row.machine and not each.refused_because:
+            rates.setdefault((each.row.machine, each.row.node_count), each.rate)
+    own = machine_name(present)
+    counts = (count for machine, count in rates if machine == own)
+    nodes = next(counts, None)
+    if nodes is None:
+        return {}
+    return {
+        machine: _relative(rate, rates[own, nodes])
+        for (machine, count), rate in rates.items()
+        if count == nodes and machine != own
+    }
+
+
+def _relative(rate: Rate, now: Rate) -> Ratio:
+    """With an 80 % interval, the difference between runs included."""
+    ratio = rate.value / now.value
+    spread = math.exp(TENTH * math.hypot(rate.rel_sd, now.rel_sd, RUN_TO_RUN, RUN_TO_RUN))
+    return Ratio(ratio / spread, ratio, ratio * spread)
 
 
 def history_of(workspace: Workspace, without: Job) -> list[Speed]:
@@ -69,15 +110,24 @@ def history_of(workspace: Workspace, without: Job) -> list[Speed]:
     return [speed for own in by_job.values() for speed in _speeds(list(_judged(own)))]
 
 
-def predicted_ratio(job: Job, speed: LoopSpeed) -> tuple[float, float] | None:
-    """The 80 % interval of the speed on these GPUs as a ratio to the job's run, from what was
-    known without it; None: nothing was predicted."""
-    known = measurements_of(job)
-    if not known or not speed.gpu or not speed.gpus:
+def predicted_ratio(new: Measurement) -> tuple[float, float] | None:
+    """The 80 % interval of the speed on its GPUs as a ratio to the job's run, from what was known
+    without it; None: nothing was predicted."""
+    job = new.run.job
+    known = measurements_of(evidence_of(job))
+    if not known or not new.gpu or not new.gpus:
         return None
     others = Knowledge(history_of(job.workspace, without=job))
-    predicted = predict(known, [Target(speed.gpu, speed.gpus)], others).speeds[0]
+    predicted = predict(known, [Target(new.gpu, new.gpus)], others).speeds[0]
     return (predicted.low(), predicted.high()) if predicted.rung else None
+
+
+def _order(row: Measurement) -> tuple[datetime, int]:
+    return row.run.began_at, row.run.number
+
+
+def _rows(job: Job) -> list[Measurement]:
+    return list(_read(scope.measurements_of_job(job))[:LOOKED_AT])
 
 
 def _read(rows: QuerySet[Measurement]) -> QuerySet[Measurement]:
@@ -108,7 +158,7 @@ def _evidence(row: Measurement, reference: Measurement | None, refused: str) -> 
     contradicts = ""
     if row.predicted_low is not None and row.predicted_high is not None:
         contradicts = contradiction(ratio, row.predicted_low, row.predicted_high)
-    return Evidence(row, rate, ratio, "", contradicts)
+    return Evidence(row, rate, ratio, "", contradicts, is_reference=row is reference)
 
 
 def _ran(row: Measurement) -> Ran:
