@@ -14,12 +14,15 @@ from advisor.advice.input_pipeline import fix_input_pipeline
 from advisor.advice.instance_type import change_instance_type
 from advisor.advice.kinds import CHECKPOINTS, KINDS, UNUSED_GPUS
 from advisor.advice.order import expected_saving_usd, joint_saving_usd, without_conflicts
+from advisor.advice.precision import mixed_precision
 from advisor.advice.probe import probe
 from advisor.advice.purchase import buy_spot, run_on_ec2
 from advisor.advice.recommendation import SAME, Recommendation, RuleJudgement, Spending
+from advisor.advice.sharing import share_gpu
 from advisor.money import display_usd
 from advisor.pricing.book import PriceBook
 from advisor.pricing.catalogue import InstanceType
+from advisor.probing.loop_speed import LoopSpeed
 from advisor.sizing.demand import BALANCED, Demand, Preset
 from advisor.sizing.gpu_use import gpu_use
 from advisor.sizing.other_gpus import Evidence, speeds, sure
@@ -44,6 +47,7 @@ def recommend(
     preset: Preset = BALANCED,
     may_buy: Collection[str] = (),
     evidence: Evidence = NO_EVIDENCE,
+    speed: LoopSpeed | None = None,
 ) -> list[Recommendation]:
     """The recommendations from one run, in the order in which to follow them.
 
@@ -58,15 +62,17 @@ def recommend(
         may_buy: other ways to buy the same machines that the workspace allows: `spot`, `ec2`
             (instead of SageMaker). They fit any run, so they are no finding about this one.
         evidence: what probes and other jobs tell about the speed on other GPU models.
+        speed: of the run's training loop; None: not measured.
     """
     spending = Spending(cost_usd, duration_seconds, tuple(recent_costs_usd))
     found = causes(judgements, duration_seconds)
     loader = fix_input_pipeline(found, spending, demand, catalogue)
     others = fixes(found, KINDS, spending)
-    change = measure = None
+    change = measure = shared = None
     if demand is not None and not _hides_needs(found, spending):
         needed = replace(demand, machine_speeds=evidence.machines)
-        used = _with_gpus(needed, judgements, catalogue, evidence)
+        used = _with_gpus(needed, judgements, catalogue, evidence, speed)
+        shared = share_gpu(spending, used, speed, catalogue, preset)
         change = change_instance_type(spending, used, book, catalogue, as_of, preset, loader)
         if change is None or change.rung != SAME:
             measure = probe(spending, used, book, catalogue, as_of, preset, evidence)
@@ -74,7 +80,8 @@ def recommend(
         buy_spot(judgements, spending, demand, book, as_of) if "spot" in may_buy else None,
         run_on_ec2(spending, demand, book, as_of) if "ec2" in may_buy else None,
     ]
-    kept = [each for each in (loader, *others, *bought) if each is not None]
+    faster = mixed_precision(judgements, spending, speed)
+    kept = [each for each in (loader, *others, faster, shared, *bought) if each is not None]
     followed = _followed(kept, change, cost_usd)
     return followed if measure is None else _with_probe(followed, measure)
 
@@ -92,11 +99,13 @@ def _with_gpus(
     judgements: Sequence[RuleJudgement],
     catalogue: Mapping[str, InstanceType],
     evidence: Evidence,
+    speed: LoopSpeed | None,
 ) -> Demand:
     """With the use of its GPUs, and its speed on others that is known well enough to switch."""
     if not demand.gpus:
         return demand
-    used = replace(demand, gpu_use=gpu_use(judgements), pace=pace(judgements))
+    variation = speed.step_variation if speed else None
+    used = replace(demand, gpu_use=gpu_use(judgements), pace=pace(judgements, variation))
     return replace(used, gpu_speeds=sure(speeds(used, catalogue, evidence)))
 
 

@@ -10,6 +10,7 @@ from advisor.advice.input_pipeline import RULE as INPUT_BOUND
 
 CHECKPOINTS = "fix_checkpoints"
 UNUSED_GPUS = "use_all_gpus"
+RAISE_BATCH = "raise_batch"
 
 _IN_BACKGROUND = Fix(
     kind=CHECKPOINTS,
@@ -167,7 +168,7 @@ _LEAK = Fix(
     steps=("losses.append(loss.item())  # not the tensor", "@functools.lru_cache(maxsize=1000)"),
 )
 _BATCH = Fix(
-    kind="raise_batch",
+    kind=RAISE_BATCH,
     title="Raise the batch size",
     setting="batch_size",
     value="larger",

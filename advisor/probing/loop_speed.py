@@ -68,6 +68,8 @@ class LoopSpeed:
     data_wait_share: float | None
     pace: str
     """What set the pace: LOADER, GPU, CPU or UNKNOWN."""
+    step_variation: float | None = None
+    """Coefficient of variation of the steps' times; None: most steps were only summed."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,7 @@ def loop_speed(frame: RunFrame, plan: Plan | None = None) -> LoopSpeed | None:
         host_memory_bytes=_host_memory(frame),
         data_wait_share=wait_share,
         pace=_pace(wait_share, has_gpu=any(numbers for _, numbers in used)),
+        step_variation=_variation(measured),
     )
 
 
@@ -182,6 +185,14 @@ def _wait_share(loop: _Loop) -> float | None:
         return None
     waited = float((loop.wait * loop.count)[known].sum())
     return min(1.0, waited / float(loop.time[known].sum()))
+
+
+def _variation(loop: _Loop) -> float | None:
+    """Of the steps that were kept one by one, if they are most."""
+    single = loop.seconds[loop.count == 1]
+    if len(single) < max(LEAST_STEPS, loop.count.sum() / 2):
+        return None
+    return float(single.std() / single.mean())
 
 
 def _pace(wait_share: float | None, *, has_gpu: bool) -> str:

@@ -19,6 +19,10 @@ USUAL_VARIATION = 0.5
 """Coefficient of variation of a loader's times, if it wasn't measured (ours)."""
 
 
+MOST_VARIATION = 1.0
+"""Up to which the excess was simulated."""
+
+
 @dataclass(frozen=True)
 class Pace:
     """Of a run whose loader sets the pace: D is the whole step."""
@@ -53,8 +57,12 @@ class Pace:
         return 1 + nearness * (0.25 * self.variation + 0.3 * self.variation**2)
 
 
-def pace(judgements: Iterable[Judged]) -> Pace | None:
-    """None: the loader doesn't set the pace, or its waits weren't measured."""
+def pace(judgements: Iterable[Judged], variation: float | None = None) -> Pace | None:
+    """None: the loader doesn't set the pace, or its waits weren't measured.
+
+    Args:
+        variation: coefficient of variation of the steps' times; None: not measured.
+    """
     numbers = next((j.numbers for j in judgements if j.rule_id == RULE), None)
     if numbers is None:
         return None
@@ -62,4 +70,5 @@ def pace(judgements: Iterable[Judged]) -> Pace | None:
     run = numbers.known("run_seconds")
     if wait_pct is None or not steps or not run or wait_pct / 100 < LEAST_WAIT:
         return None
-    return Pace(min(steps / run, 1.0), min(wait_pct / 100, 1.0))
+    varies = USUAL_VARIATION if variation is None else min(variation, MOST_VARIATION)
+    return Pace(min(steps / run, 1.0), min(wait_pct / 100, 1.0), varies)

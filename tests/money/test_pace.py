@@ -68,6 +68,13 @@ def test_the_pace_is_read_from_what_the_rule_measured() -> None:
     assert pace(judged(wait_share_pct=2, step_seconds=60, run_seconds=100)) is None
     assert pace(judged(wait_share_pct=50)) is None
     assert pace([]) is None
+    waits = judged(wait_share_pct=50, step_seconds=60, run_seconds=100)
+    assert pace(waits, 0.1) == Pace(0.6, 0.5, 0.1)
+    assert pace(waits, 9.0) == Pace(0.6, 0.5, 1.0)
+    highest = [
+        found.time(exactly(0.5), exactly(1)).high for v in (0, 0.5, 1) if (found := pace(waits, v))
+    ]
+    assert highest == sorted(set(highest))
 
 
 @given(

@@ -52,6 +52,8 @@ class Training:
     command: tuple[str, ...] = tuple(COMMAND)
     probe: Probe | None = None
     slow_steps: int = 0
+    slow_every: int = 0
+    """Every so many steps, one takes twice as long."""
     segments: int = 3
     state: str = "finished"
 
@@ -104,6 +106,8 @@ class Training:
         while True:
             is_slow = seq == 0 and len(durations) < self.slow_steps
             duration = self.step_ms * (4000 if is_slow else 1000)
+            if self.slow_every and len(durations) % self.slow_every == 0:
+                duration *= 2
             if at + duration > SEGMENT_MS * 1000:
                 break
             starts.append(at)
@@ -327,6 +331,20 @@ def test_a_machine_without_gpus_that_was_probed_is_evidence_by_its_name(agent, t
     assert name == "m7i.xlarge"
     assert ratio.mid == pytest.approx(0.25, rel=0.01)
     assert 0.2 < ratio.low < ratio.mid < ratio.high < 0.3
+
+
+def test_how_much_steps_vary_is_measured_while_they_are_kept_one_by_one(agent, monkeypatch):
+    speeds = []
+
+    def spy(*arguments, **more):
+        speeds.append(more["speed"])
+        return recommend(*arguments, **more)
+
+    monkeypatch.setattr("webapp.advice.advising.recommend", spy)
+    Training(agent).upload()
+    assert speeds[0].step_variation == pytest.approx(0, abs=1e-6)
+    Training(agent, slow_every=2).upload()
+    assert speeds[1].step_variation == pytest.approx(0.333, abs=0.02)
 
 
 def test_the_first_analysis_of_a_run_knows_its_own_measurement(agent, told):

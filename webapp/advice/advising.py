@@ -72,6 +72,7 @@ def recommendations(outcome: Outcome) -> list[Recommendation]:
         timezone.now(),
         PRESETS[run.workspace.preset],
         evidence=_evidence(outcome, demand),
+        speed=measured.speed,
     )
 
 

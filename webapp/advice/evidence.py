@@ -11,11 +11,13 @@ from uuid import UUID
 
 from django.db.models import Q
 
+from advisor.advice.precision import MEASURED_PRECISION
 from advisor.pricing.book import PriceBook
 from advisor.proof.runs import CompleteRun
 from advisor.successive.history import MOST_BASELINE
 from webapp.analysis import circumstances, pricing
 from webapp.analysis.models import Judgement
+from webapp.measurements.selectors.evidence import measured_precisions
 from webapp.prices.book import price_book
 from webapp.runs.models import Job, Node, Run, RunQuerySet, began
 
@@ -42,18 +44,21 @@ def runs_since(job: Job, since: datetime) -> list[Run]:
 
 
 def plain(runs: Sequence[Run], rules: Collection[str]) -> list[CompleteRun]:
-    """With the states of the named rules."""
+    """With the states of the named rules, and the precision that was measured as a setting."""
     states: dict[UUID, dict[str, str]] = defaultdict(dict)
     judged = Judgement.objects.filter(run__in=runs, rule__in=rules) if rules else ()
     for row in judged:
         states[row.run_id][row.rule] = row.state
+    precisions = {
+        pk: {MEASURED_PRECISION: precision} for pk, precision in measured_precisions(runs).items()
+    }
     return [
         CompleteRun(
             number=run.number,
             at=run.began_at,
             workload_key=run.summary.workload_key,
             configuration_key=run.summary.configuration_key,
-            configuration=run.configuration,
+            configuration=run.configuration | precisions.get(run.pk, {}),
             worked=circumstances.worked(run),
             cost_usd=run.cost_usd,
             usd_per_hour=run.summary.usd_per_hour,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from django.db.models import QuerySet
 
 from webapp.accounts.models import Workspace
@@ -17,6 +19,10 @@ def measurements_of_job(job: Job) -> QuerySet[Measurement]:
 def measurements_of_workspace(workspace: Workspace) -> QuerySet[Measurement]:
     present = _present().filter(run__workspace=workspace, run__job__deleted_at=None)
     return present.order_by("-run__started_at", "-run__number")
+
+
+def measurements_of_runs(runs: Collection[Run]) -> QuerySet[Measurement]:
+    return _present().filter(run__in=runs)
 
 
 def measurement_of(run: Run) -> Measurement | None:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from uuid import UUID
 
 from django.db.models import QuerySet
 
@@ -22,7 +23,7 @@ from advisor.speed.prediction import predict
 from webapp.accounts.models import Workspace
 from webapp.measurements import scope
 from webapp.measurements.models import Measurement
-from webapp.runs.models import Job
+from webapp.runs.models import Job, Run
 
 LOOKED_AT = 50
 """The newest measurements of a job; of a workspace, ten times as many."""
@@ -108,6 +109,12 @@ def history_of(workspace: Workspace, without: Job) -> list[Speed]:
     for row in rows.exclude(gpu="")[: 10 * LOOKED_AT]:
         by_job[row.run.job_id].append(row)
     return [speed for own in by_job.values() for speed in _speeds(list(_judged(own)))]
+
+
+def measured_precisions(runs: Sequence[Run]) -> dict[UUID, str]:
+    """Of the runs of which it is known."""
+    rows = scope.measurements_of_runs(runs).exclude(precision="")
+    return dict(rows.values_list("run_id", "precision"))
 
 
 def predicted_ratio(new: Measurement) -> tuple[float, float] | None:
