@@ -55,9 +55,15 @@ class Training:
     slow_every: int = 0
     """Every so many steps, one takes twice as long."""
     segments: int = 3
+    segment_ms: int = SEGMENT_MS
     state: str = "finished"
 
     def upload(self) -> Run:
+        self.send()
+        evaluate(str(self.agent.run_id))
+        return Run.objects.get(pk=self.agent.run_id)
+
+    def send(self) -> None:
         self.agent.run_id, self.agent.session_id = uuid4(), uuid4()
         instance_type, model, memory = self.machine
         self.agent.instance_type = instance_type
@@ -77,16 +83,25 @@ class Training:
         self.agent.declare(node=node, command=list(self.command), probe=self.probe)
         for seq in range(self.segments):
             is_last = seq == self.segments - 1
-            segment = self.agent.segment(seq, blocks=[self._block()], steps=[self._steps(seq)])
+            segment = self.agent.segment(
+                seq,
+                start_ms=seq * self.segment_ms,
+                duration_ms=self.segment_ms,
+                resolution_ms=self._tick_ms,
+                blocks=[self._block()],
+                steps=[self._steps(seq)],
+            )
             if is_last:
                 end = {"state": self.state, "exit_code": 0, "final_seq": seq}
-                segment.events.append(Event(SEGMENT_MS, "session_end", end))
+                segment.events.append(Event(self.segment_ms, "session_end", end))
             assert self.agent.put(segment).status_code == 200
-        evaluate(str(self.agent.run_id))
-        return Run.objects.get(pk=self.agent.run_id)
+
+    @property
+    def _tick_ms(self) -> int:
+        return self.segment_ms // 20
 
     def _block(self) -> Block:
-        ticks = list(range(0, SEGMENT_MS, 500))
+        ticks = list(range(0, self.segment_ms, self._tick_ms))
         gpu = {
             "gpu0.busy_pct": [90.0] * len(ticks),
             "gpu0.tree_memory_used_bytes": [5 * 2**30] * len(ticks),
@@ -108,7 +123,7 @@ class Training:
             duration = self.step_ms * (4000 if is_slow else 1000)
             if self.slow_every and len(durations) % self.slow_every == 0:
                 duration *= 2
-            if at + duration > SEGMENT_MS * 1000:
+            if at + duration > self.segment_ms * 1000:
                 break
             starts.append(at)
             durations.append(duration)
