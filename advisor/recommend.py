@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
+from advisor.advice.buying import AS_NOW, Buying, buy_differently
 from advisor.advice.causes import Cause, causes
 from advisor.advice.fixes import fixes, share_of_time
 from advisor.advice.input_pipeline import KIND as FIX_INPUT_PIPELINE
@@ -16,7 +17,6 @@ from advisor.advice.kinds import CHECKPOINTS, KINDS, UNUSED_GPUS
 from advisor.advice.order import expected_saving_usd, joint_saving_usd, without_conflicts
 from advisor.advice.precision import mixed_precision
 from advisor.advice.probe import probe
-from advisor.advice.purchase import buy_spot, run_on_ec2
 from advisor.advice.recommendation import SAME, Recommendation, RuleJudgement, Spending
 from advisor.advice.sharing import share_gpu
 from advisor.money import display_usd
@@ -45,7 +45,7 @@ def recommend(
     catalogue: Mapping[str, InstanceType],
     as_of: datetime,
     preset: Preset = BALANCED,
-    may_buy: Collection[str] = (),
+    may_buy: Buying = AS_NOW,
     evidence: Evidence = NO_EVIDENCE,
     speed: LoopSpeed | None = None,
 ) -> list[Recommendation]:
@@ -59,8 +59,7 @@ def recommend(
         cost_usd: of the run; None: no price, and no saving in money is given.
         recent_costs_usd: of the job's priced runs of the last 30 days, including this one.
         as_of: the time whose prices and availability count; aware.
-        may_buy: other ways to buy the same machines that the workspace allows: `spot`, `ec2`
-            (instead of SageMaker). They fit any run, so they are no finding about this one.
+        may_buy: other ways and regions in which the workspace may buy the same machines.
         evidence: what probes and other jobs tell about the speed on other GPU models.
         speed: of the run's training loop; None: not measured.
     """
@@ -76,10 +75,7 @@ def recommend(
         change = change_instance_type(spending, used, book, catalogue, as_of, preset, loader)
         if change is None or change.rung != SAME:
             measure = probe(spending, used, book, catalogue, as_of, preset, evidence)
-    bought = [
-        buy_spot(judgements, spending, demand, book, as_of) if "spot" in may_buy else None,
-        run_on_ec2(spending, demand, book, as_of) if "ec2" in may_buy else None,
-    ]
+    bought = buy_differently(judgements, spending, demand, book, as_of, may_buy)
     faster = mixed_precision(judgements, spending, speed)
     kept = [each for each in (loader, *others, faster, shared, *bought) if each is not None]
     followed = _followed(kept, change, cost_usd)

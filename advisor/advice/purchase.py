@@ -1,12 +1,13 @@
-"""Buy the same machines in another way: spot, or EC2 instead of SageMaker."""
+"""Buy the same machines in another way: spot, EC2 instead of SageMaker, or in another region."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from advisor.advice.recommendation import (
     SAME,
@@ -17,7 +18,8 @@ from advisor.advice.recommendation import (
 )
 from advisor.money import display_usd
 from advisor.pricing.book import PriceBook
-from advisor.pricing.price import PriceKey
+from advisor.pricing.catalogue import InstanceType
+from advisor.pricing.price import PriceKey, PriceRow
 from advisor.pricing.providers import machine_name
 from advisor.sizing.demand import Demand
 from advisor.sizing.spot import (
@@ -27,13 +29,16 @@ from advisor.sizing.spot import (
     expected_seconds,
 )
 
-SPOT, EC2 = "buy_spot", "run_on_ec2"
+SPOT, EC2, REGION, COMMIT = "buy_spot", "run_on_ec2", "other_region", "commit"
 MARGIN = Decimal("0.05")
+MOST_REGIONS = 3
+"""Named beside the cheapest one."""
 MEAN_HOURS = (5.0, 24.0, 72.0)
 """Between two interruptions of a node: at worst, likely, at best. Nobody publishes it; ours."""
 SAFE_SHARE = 0.5
 """Without checkpoints, a run of at most this share of the time between interruptions (ours)."""
-SAGEMAKER, SPOT_OPTION = "sagemaker_training", "spot"
+SAGEMAKER = "sagemaker_training"
+ON_DEMAND, SPOT_OPTION, RESERVED = "on_demand", "spot", "reserved"
 
 
 def buy_spot(
@@ -44,25 +49,25 @@ def buy_spot(
     as_of: datetime,
 ) -> Recommendation | None:
     """If spot is cheaper although the run is interrupted, even if that happens often."""
-    usd = _hourly(demand, book, as_of, purchase_option=SPOT_OPTION)
-    if demand is None or usd is None or demand.purchase_option != "on_demand":
+    usd = hourly(demand, book, as_of, purchase_option=SPOT_OPTION)
+    if demand is None or usd is None or demand.purchase_option != ON_DEMAND:
         return None
-    now_usd, then_usd = usd
     checkpoint = _checkpoint_seconds(judgements)
     factors = [_slowdown(demand, hours, checkpoint) for hours in MEAN_HOURS]
-    ratio = then_usd / now_usd
-    costs = [ratio * Decimal(str(f)) if math.isfinite(f) else None for f in factors]
+    costs = [usd.ratio * Decimal(str(f)) if math.isfinite(f) else None for f in factors]
     saving = _saving(spending, costs)
     if saving is None:
         return None
-    discount = f"{100 * (1 - ratio):.0f} %"
+    discount = f"{100 * (1 - usd.ratio):.0f} %"
     evidence = [
-        f"Spot costs {display_usd(then_usd)} per hour instead of {display_usd(now_usd)}: "
+        f"Spot costs {display_usd(usd.then_usd)} per hour instead of {display_usd(usd.now_usd)}: "
         f"{discount} less.",
         _pays_from(demand, checkpoint),
     ]
-    return replace(
-        _same_machine(SPOT, spending, saving),
+    return same_machine(
+        SPOT,
+        spending,
+        saving,
         title=f"Buy {demand.node_count} × {demand.instance_type} as spot",
         change={"purchase_option": SPOT_OPTION},
         risk=round(4 * _interrupted(demand), 2),
@@ -77,6 +82,7 @@ def buy_spot(
             "The run resumes from its last checkpoint by itself.",
         ],
         how_to_apply=_spot_steps(demand, checkpoint),
+        conflicts_with=[COMMIT],
     )
 
 
@@ -84,18 +90,19 @@ def run_on_ec2(
     spending: Spending, demand: Demand | None, book: PriceBook, as_of: datetime
 ) -> Recommendation | None:
     """The same machines without SageMaker's premium."""
-    if demand is None or demand.service != SAGEMAKER or demand.purchase_option != "on_demand":
+    if demand is None or demand.service != SAGEMAKER or demand.purchase_option != ON_DEMAND:
         return None
     name = machine_name(demand.instance_type)
-    usd = _hourly(demand, book, as_of, service="ec2", instance_type=name)
+    usd = hourly(demand, book, as_of, service="ec2", instance_type=name)
     if usd is None:
         return None
-    now_usd, then_usd = usd
-    saving = _saving(spending, [then_usd / now_usd] * 3)
+    saving = _saving(spending, [usd.ratio] * 3)
     if saving is None:
         return None
-    return replace(
-        _same_machine(EC2, spending, saving),
+    return same_machine(
+        EC2,
+        spending,
+        saving,
         title=f"Run on EC2's {name} instead of SageMaker",
         change={"service": "ec2"},
         risk=0.8,
@@ -103,10 +110,11 @@ def run_on_ec2(
         risk_reason="You start, stop and patch the machines yourself; one left on costs more.",
         effort="high",
         evidence=[
-            f"{name} costs {display_usd(then_usd)} per hour on EC2, {display_usd(now_usd)} on "
+            f"{name} costs {display_usd(usd.then_usd)} per hour on EC2, "
+            f"{display_usd(usd.now_usd)} on "
             "SageMaker."
         ],
-        assumptions=["The machine stops when the training ends."],
+        assumptions=["The machine stops when the training ends.", *usd.assumptions],
         how_to_apply=[
             f"aws ec2 run-instances --instance-type {name} --count {demand.node_count} "
             "--instance-initiated-shutdown-behavior terminate --user-data file://train.sh",
@@ -115,41 +123,105 @@ def run_on_ec2(
     )
 
 
-def _same_machine(kind: str, spending: Spending, saving: Saving) -> Recommendation:
+def run_in_region(
+    spending: Spending,
+    demand: Demand | None,
+    book: PriceBook,
+    as_of: datetime,
+    regions: Mapping[str, Mapping[str, InstanceType]],
+) -> Recommendation | None:
+    """The same machines in the allowed region where they cost least.
+
+    Args:
+        regions: -> the types offered there.
+    """
+    if demand is None or not demand.region or demand.purchase_option == RESERVED:
+        return None
+    offered = {
+        region: found
+        for region, types in regions.items()
+        if region != demand.region
+        and _is_sold(demand, types, as_of)
+        and (found := hourly(demand, book, as_of, region=region))
+    }
+    region = min(offered, key=lambda name: (offered[name].then_usd, name), default="")
+    saving = _saving(spending, [offered[region].ratio] * 3) if region else None
+    if saving is None:
+        return None
+    usd = offered[region]
+    machines = f"{demand.node_count} × {demand.instance_type}"
+    return same_machine(
+        REGION,
+        spending,
+        saving,
+        title=f"Run {machines} in {region} instead of {demand.region}",
+        change={"region": region},
+        risk=0.8,
+        risk_dimension="data",
+        risk_reason="The data has to be there too: reading it from afar slows the training and is "
+        "charged, and some data may not leave its region.",
+        effort="medium",
+        evidence=[
+            f"{demand.instance_type} costs {display_usd(usd.then_usd)} per hour in {region}, "
+            f"{display_usd(usd.now_usd)} in {demand.region}.",
+            *_dearer(offered, region),
+        ],
+        assumptions=[
+            "The transfer of the data isn't counted.",
+            "The speed is the same there.",
+            *usd.assumptions,
+        ],
+        how_to_apply=_region_steps(demand, region),
+    )
+
+
+def same_machine(kind: str, spending: Spending, saving: Saving, **said: Any) -> Recommendation:
+    """A recommendation to pay less for the same machine; `said`: the rest of its fields."""
     return Recommendation(
         kind=kind,
-        title="",
-        change={},
         saving_low_usd=saving.low,
         saving_usd=saving.mid,
         saving_high_usd=saving.high,
         monthly_saving_usd=spending.monthly_usd(saving),
-        risk=0.0,
-        risk_dimension="",
-        effort="",
-        evidence=[],
-        assumptions=[],
         candidates=[],
         dedupe_key=kind,
         rung=SAME,
+        **said,
     )
 
 
-def _hourly(
-    demand: Demand | None, book: PriceBook, as_of: datetime, **other: str
-) -> tuple[Decimal, Decimal] | None:
-    """USD per hour of a node, now and otherwise; None: one of them has no price at `as_of`."""
+@dataclass(frozen=True)
+class Hourly:
+    """USD per hour of a node, now and otherwise."""
+
+    now_usd: Decimal
+    then_usd: Decimal
+    is_estimated: bool
+
+    @property
+    def ratio(self) -> Decimal:
+        return self.then_usd / self.now_usd
+
+    @property
+    def assumptions(self) -> list[str]:
+        return ["The price is estimated."] if self.is_estimated else []
+
+
+def hourly(demand: Demand | None, book: PriceBook, as_of: datetime, **other: str) -> Hourly | None:
+    """What a node costs now, and with the other fields of the price's key; None: one of them has no
+    price at `as_of`."""
     if demand is None:
         return None
     key = demand.price_key(demand.instance_type)
-    found = [_usd_at(book, each, as_of) for each in (key, replace(key, **other))]
-    now_usd, then_usd = found
-    return None if not now_usd or not then_usd else (now_usd, then_usd)
+    now, then = (_row_at(book, each, as_of) for each in (key, replace(key, **other)))
+    if not now or not then or not now.usd_per_hour or not then.usd_per_hour:
+        return None
+    return Hourly(now.usd_per_hour, then.usd_per_hour, now.estimated or then.estimated)
 
 
-def _usd_at(book: PriceBook, key: PriceKey, as_of: datetime) -> Decimal | None:
+def _row_at(book: PriceBook, key: PriceKey, as_of: datetime) -> PriceRow | None:
     priced = book.price_at(key, as_of)
-    return None if priced is None or priced.later else priced.row.usd_per_hour
+    return None if priced is None or priced.later else priced.row
 
 
 def _saving(spending: Spending, ratios: Sequence[Decimal | None]) -> Saving | None:
@@ -207,3 +279,31 @@ def _spot_steps(demand: Demand, checkpoint: float | None) -> list[str]:
             'checkpoint_s3_uri="s3://BUCKET/checkpoints")',
         ]
     return [*steps, "aws ec2 run-instances --instance-market-options MarketType=spot ..."]
+
+
+def _is_sold(demand: Demand, types: Mapping[str, InstanceType], as_of: datetime) -> bool:
+    machine = types.get(demand.instance_type)
+    return machine is not None and machine.available_at(as_of.date())
+
+
+def _dearer(offered: Mapping[str, Hourly], chosen: str) -> list[str]:
+    others = sorted((usd.then_usd, name) for name, usd in offered.items() if name != chosen)
+    words = [f"{name} {display_usd(usd)}" for usd, name in others[:MOST_REGIONS]]
+    return [f"In other allowed regions: {', '.join(words)}."] if words else []
+
+
+def _region_steps(demand: Demand, region: str) -> list[str]:
+    copied = f"aws s3 sync s3://BUCKET s3://BUCKET-{region} --source-region {demand.region} "
+    if demand.service == SAGEMAKER:
+        return [
+            f"{copied}--region {region}",
+            f'session = sagemaker.Session(boto3.Session(region_name="{region}"))',
+            f"Estimator(sagemaker_session=session, ...)  # data from s3://BUCKET-{region}",
+        ]
+    if demand.service == "ec2":
+        return [
+            f"{copied}--region {region}",
+            f"aws ec2 run-instances --region {region} --instance-type {demand.instance_type} "
+            f"--count {demand.node_count} ...",
+        ]
+    return [f"Copy the data to {region}.", f"Start the next run there, on {demand.instance_type}."]

@@ -38,11 +38,13 @@ def claim_of(promise: Promise, runs: Sequence[CompleteRun]) -> Claim | None:
 
 def follows(promise: Promise, run: CompleteRun) -> bool | None:
     """None: this run doesn't tell."""
+    if promise.bought:
+        return _has_settings(promise, promise.bought, run.configuration)
     if promise.is_about_machine:
         return _machine(run.configuration) != _machine(promise.configuration) and (
             candidate_of(promise, run.configuration) is not None
         )
-    if _has_settings(promise, run.configuration):
+    if _has_settings(promise, promise.change, run.configuration):
         return True
     states = [run.rules.get(rule) for rule in promise.rules]
     if FIRED in states:
@@ -76,8 +78,9 @@ def _machine(configuration: Mapping[str, Any]) -> dict[str, Any]:
     return {name: configuration.get(name) for name in MACHINE}
 
 
-def _has_settings(promise: Promise, configuration: Mapping[str, Any]) -> bool:
-    wanted = promise.change
+def _has_settings(
+    promise: Promise, wanted: Mapping[str, Any], configuration: Mapping[str, Any]
+) -> bool:
     known = bool(wanted) and all(name in configuration for name in wanted)
     return (
         known

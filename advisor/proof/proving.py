@@ -28,7 +28,7 @@ from advisor.proof.baseline import (
 )
 from advisor.proof.claims import Claim, claim_of
 from advisor.proof.results import check_results
-from advisor.proof.runs import MACHINE, CompleteRun, Estimate, PriceOf, Promise
+from advisor.proof.runs import BOUGHT, MACHINE, CompleteRun, Estimate, PriceOf, Promise
 from advisor.proof.saving import Realised, RunSaving, running
 from advisor.proof.splitting import UNRECOMMENDED_MOVE, Part, split
 from advisor.proof.stretches import Stretches
@@ -200,8 +200,9 @@ def _state_of(realised: Realised) -> str:
 
 
 def _is_moved(before: CompleteRun, after: CompleteRun) -> bool:
-    """To other machines, or another number of them."""
-    return any(before.configuration.get(name) != after.configuration.get(name) for name in MACHINE)
+    """To other machines, or another number of them, or bought otherwise."""
+    names = {*MACHINE, *BOUGHT}
+    return any(before.configuration.get(name) != after.configuration.get(name) for name in names)
 
 
 def _error(level: Level, priced: Priced) -> float:
@@ -210,6 +211,8 @@ def _error(level: Level, priced: Priced) -> float:
 
 
 def _part(promise: Promise, claim: Claim) -> Part:
+    if promise.bought:
+        return Part(is_about_machine=True, time_ratio=1.0)
     low, mid, high = _time_ratios(promise.estimate, claim.candidate)
     spread = math.log(high / low) / NINE_TENTHS
     return Part(promise.is_about_machine, mid, spread)

@@ -11,6 +11,9 @@ from typing import Any
 from advisor.successive.machine_time import Worked
 
 MACHINE = ("instance_type", "node_count", "purchase_option")
+PLACE = ("region", "service")
+BOUGHT = ("purchase_option", *PLACE)
+"""How and where machines are bought: settings on which only their price depends."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,7 @@ class CompleteRun:
     workload_key: str
     configuration_key: str
     configuration: Mapping[str, Any]
-    """Machines and parameters."""
+    """Machines and parameters; region and service only if a promise is about them."""
     worked: Worked
     cost_usd: Decimal | None
     usd_per_hour: Decimal | None
@@ -37,9 +40,9 @@ class CompleteRun:
         return self.at, self.number
 
     @property
-    def machine(self) -> tuple[Any, Any]:
+    def machine(self) -> tuple[Any, ...]:
         """That has a price of its own."""
-        return self.configuration.get("instance_type"), self.configuration.get("purchase_option")
+        return tuple(self.configuration.get(name) for name in ("instance_type", *BOUGHT))
 
     @property
     def usd_per_machine_second(self) -> Decimal | None:
@@ -97,4 +100,10 @@ class Promise:
 
     @property
     def is_about_machine(self) -> bool:
-        return bool(self.candidates) or any(name in self.change for name in MACHINE)
+        return bool(self.candidates) or any(name in self.change for name in {*MACHINE, *BOUGHT})
+
+    @property
+    def bought(self) -> dict[str, Any]:
+        """How the same machines are to be bought; empty: it isn't about that."""
+        named = {} if self.candidates else self.change
+        return {name: value for name, value in named.items() if name in BOUGHT}

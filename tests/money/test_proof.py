@@ -366,3 +366,44 @@ def test_results_within_the_noise_of_the_runs_before_count() -> None:
     before = [a_run(n, results={"accuracy": value}) for n, value in enumerate(noisy, 1)]
     runs = [*before, *(a_run(n, machine=SMALL, results={"accuracy": 0.8}) for n in (7, 8))]
     assert prove([to_smaller(before[-1])], runs)["machine"].state == VERIFIED
+
+
+@pytest.mark.parametrize("setting", ["purchase_option", "region", "service"])
+def test_a_run_that_is_bought_as_advised_claims_and_one_that_is_not_ends_it(setting: str) -> None:
+    """On the same machine, at half the price."""
+    before, after = {"purchase_option": "on_demand"}, {"purchase_option": "spot"}
+    if setting != "purchase_option":
+        before, after = {setting: "here"}, {setting: "there"}
+    runs = [a_run(number) for number in range(1, 6)]
+    moved = [
+        replace(run, configuration=run.configuration | (after if run.number in (3, 4) else before))
+        for run in runs
+    ]
+    half = [
+        replace(run, cost_usd=(run.cost_usd or 0) / 2, usd_per_hour=Decimal("0.34"))
+        if run.number in (3, 4)
+        else run
+        for run in moved
+    ]
+    promise = _promise(half[1], "bought", Decimal("0.03"), change=after)
+    prices = {1: Decimal("0.68"), 2: Decimal("0.68")}
+    proof = prove([promise], half, lambda run, at: prices.get(run.number))["bought"]
+    assert (proof.state, proof.claimed_by) == (VERIFIED, 3)
+    assert [each.number for each in proof.savings] == [3, 4]
+    assert saved(proof) == pytest.approx(2 * float(half[2].cost_usd or 0))
+
+
+def test_a_fix_that_comes_with_another_region_gets_none_of_what_the_price_saved() -> None:
+    runs = [a_run(1), a_run(2), a_run(3, ms_per_sample=27.0, loader="passed")]
+    places = ["here", "here", "there"]
+    runs = [
+        replace(run, configuration=run.configuration | {"region": place})
+        for run, place in zip(runs, places, strict=True)
+    ]
+    runs[2] = replace(runs[2], cost_usd=(runs[2].cost_usd or 0) / 2, usd_per_hour=Decimal("0.34"))
+    region = _promise(runs[1], "region", Decimal("0.03"), change={"region": "there"})
+    proofs = prove([region, to_faster_loading(runs[1])], runs, lambda run, at: Decimal("0.68"))
+    assert proofs["region"].claimed_by == proofs["loader"].claimed_by == 3
+    together = float(runs[1].cost_usd or 0) - float(runs[2].cost_usd or 0)
+    assert saved(proofs["region"]) + saved(proofs["loader"]) == pytest.approx(together)
+    assert saved(proofs["region"]) > saved(proofs["loader"]) > 0

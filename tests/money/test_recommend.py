@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from advisor.advice.buying import Buying
 from advisor.advice.checked import checked
 from advisor.advice.kinds import KINDS
 from advisor.advice.order import joint_saving_usd
@@ -48,6 +49,7 @@ WAITS = Judgement(
     Numbers({}),
     Verdict("fired", "It waited.", waste_seconds_low=1200, waste_seconds_high=1800),
 )
+BUYS_SPOT, BUYS_EC2 = (Buying(frozenset([way])) for way in ("spot", "ec2"))
 LACKS = Verdict("insufficient_data", "Missing: X.")
 PASSED = replace(WAITS, verdict=Verdict("passed", "It did not wait."))
 
@@ -239,23 +241,23 @@ def test_a_healthy_run_is_told_what_was_checked_and_what_is_missing() -> None:
 def test_spot_is_offered_where_it_is_allowed_and_interruptions_leave_a_saving() -> None:
     assert "buy_spot" not in advise()
     saves = finding("checkpoint_interval", 0, 0, checkpoint_seconds=20)
-    spot = advise([saves], may_buy=["spot"])["buy_spot"]
+    spot = advise([saves], may_buy=BUYS_SPOT)["buy_spot"]
     assert spot.change == {"purchase_option": "spot"}
     assert Decimal(0) < (spot.saving_low_usd or 0) < (spot.saving_high_usd or 0) < COST
     assert "of 100 such runs are interrupted" in spot.risk_reason
     days = replace(JOB, duration_seconds=3600 * 100)
-    assert "buy_spot" not in advise(demand=days, cost_usd=COST * 100, may_buy=["spot"])
-    long = advise([saves], days, COST * 100, may_buy=["spot"])["buy_spot"]
+    assert "buy_spot" not in advise(demand=days, cost_usd=COST * 100, may_buy=BUYS_SPOT)
+    long = advise([saves], days, COST * 100, may_buy=BUYS_SPOT)["buy_spot"]
     assert long.risk > spot.risk
 
 
 def test_ec2_is_offered_instead_of_sagemaker_where_it_is_allowed() -> None:
     on_sagemaker = replace(JOB, instance_type="ml.g5.xlarge", gpus=1, service="sagemaker_training")
     cost = Decimal("1.4084")
-    advised = advise(demand=on_sagemaker, cost_usd=cost, may_buy=["ec2"])["run_on_ec2"]
+    advised = advise(demand=on_sagemaker, cost_usd=cost, may_buy=BUYS_EC2)["run_on_ec2"]
     assert advised.effort == "high"
     assert advised.saving_usd == pytest.approx(cost - Decimal("1.006"), abs=Decimal("0.0001"))
-    assert "run_on_ec2" not in advise(may_buy=["ec2"])
+    assert "run_on_ec2" not in advise(may_buy=BUYS_EC2)
 
 
 def test_a_larger_expected_saving_comes_first() -> None:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from advisor.proof.runs import Estimate, Promise
+from advisor.proof.runs import PLACE, Estimate, Promise
+from webapp.advice import evidence
 from webapp.advice.models import Recommendation
 
 SUMS = ("saving_low_usd", "saving_usd", "saving_high_usd", "monthly_saving_usd")
@@ -25,18 +26,24 @@ def document(row: Recommendation) -> dict[str, Any]:
     }
 
 
+def is_about_place(row: Recommendation) -> bool:
+    """Whether runs follow it by settings that only `evidence.configurations` knows."""
+    return not row.change.keys().isdisjoint(PLACE)
+
+
 def promise(row: Recommendation) -> Promise:
     """For the proof. A later run may equal a row of any table that was shown: what it is now, and
     what a person saw first."""
     frozen = row.claimed_estimate or document(row)
     seen = (row.seen_estimate or {}).get("candidates", [])
     run, expired_by = row.run, row.expired_by
+    known = evidence.configurations([run]) if is_about_place(row) else {}
     return Promise(
         key=row.pk,
         number=run.number,
         at=run.began_at,
         workload_key=run.summary.workload_key,
-        configuration=run.configuration,
+        configuration=known.get(run.pk, run.configuration),
         change=row.change,
         candidates=[*frozen["candidates"], *seen],
         rules=row.rules,

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Q
@@ -43,8 +44,11 @@ def runs_since(job: Job, since: datetime) -> list[Run]:
     return [*list(before)[::-1], *runs]
 
 
-def plain(runs: Sequence[Run], rules: Collection[str]) -> list[CompleteRun]:
-    """With the states of the named rules, and the precision that was measured as a setting."""
+def plain(
+    runs: Sequence[Run], rules: Collection[str], knows_place: bool = False
+) -> list[CompleteRun]:
+    """With the states of the named rules, and the precision that was measured as a setting.
+    `knows_place`: see `configurations`."""
     states: dict[UUID, dict[str, str]] = defaultdict(dict)
     judged = Judgement.objects.filter(run__in=runs, rule__in=rules) if rules else ()
     for row in judged:
@@ -52,13 +56,14 @@ def plain(runs: Sequence[Run], rules: Collection[str]) -> list[CompleteRun]:
     precisions = {
         pk: {MEASURED_PRECISION: precision} for pk, precision in measured_precisions(runs).items()
     }
+    known = configurations(runs) if knows_place else {}
     return [
         CompleteRun(
             number=run.number,
             at=run.began_at,
             workload_key=run.summary.workload_key,
             configuration_key=run.summary.configuration_key,
-            configuration=run.configuration | precisions.get(run.pk, {}),
+            configuration=known.get(run.pk, run.configuration) | precisions.get(run.pk, {}),
             worked=circumstances.worked(run),
             cost_usd=run.cost_usd,
             usd_per_hour=run.summary.usd_per_hour,
@@ -68,6 +73,18 @@ def plain(runs: Sequence[Run], rules: Collection[str]) -> list[CompleteRun]:
         for run in runs
         if not run.summary.too_large
     ]
+
+
+def configurations(runs: Sequence[Run]) -> dict[UUID, dict[str, Any]]:
+    """The configurations with the region and service of the machines, which stored ones don't have:
+    by them alone runs stay comparable."""
+    first = Node.objects.filter(attempt__run__in=runs, number=1).select_related("attempt")
+    keys = {node.attempt.run_id: pricing.price_key(node) for node in first}
+    return {
+        run.pk: run.configuration | {"region": keys[run.pk].region, "service": keys[run.pk].service}
+        for run in runs
+        if run.pk in keys
+    }
 
 
 class Prices:

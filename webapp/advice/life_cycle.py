@@ -150,7 +150,7 @@ def _expire_earlier(job: Job) -> None:
 
 def _told(row: Recommendation, run: Run) -> bool | None:
     """Whether the run follows it; None: it doesn't tell."""
-    plain = evidence.plain([run], row.rules)
+    plain = evidence.plain([run], row.rules, estimates.is_about_place(row))
     if not plain:
         return None
     told = follows(estimates.promise(row), plain[0])

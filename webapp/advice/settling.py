@@ -54,7 +54,7 @@ def settle(job: Job, **_: Any) -> None:
     rules = {rule for row in rows for rule in row.rules}
     proofs = prove(
         [estimates.promise(row) for row in rows],
-        evidence.plain(runs, rules),
+        evidence.plain(runs, rules, any(map(estimates.is_about_place, rows))),
         evidence.Prices(job),
         noise_prior.of(runs) if runs else None,
         from_document(job.metrics),

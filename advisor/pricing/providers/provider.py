@@ -89,7 +89,7 @@ class Provider:
     title = ""
     services: tuple[Service, ...] = ()
     purchase_options: Mapping[str, str] = MappingProxyType(
-        {"on_demand": "On demand", "spot": "Spot"}
+        {"on_demand": "On demand", "spot": "Spot", "reserved": "Reserved"}
     )
     """Name in price rows -> displayed name."""
     needs_instance_type = False

@@ -1,0 +1,52 @@
+"""The ways to buy that a workspace allows, and the advice to use them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from advisor.advice.commitment import MachineUse, commit
+from advisor.advice.purchase import buy_spot, run_in_region, run_on_ec2
+from advisor.advice.recommendation import Recommendation, RuleJudgement, Spending
+from advisor.pricing.book import PriceBook
+from advisor.pricing.catalogue import InstanceType
+from advisor.sizing.demand import Demand
+
+SPOT, EC2, RESERVED = "spot", "ec2", "reserved"
+WAYS = {SPOT: "spot", EC2: "EC2 instead of SageMaker", RESERVED: "commitments (reserved)"}
+"""Name of a way to buy -> words."""
+
+
+@dataclass(frozen=True)
+class Buying:
+    """What may be proposed. It fits any run, so that none of it is a finding about one."""
+
+    ways: frozenset[str] = frozenset()
+    """Of `WAYS`."""
+    regions: Mapping[str, Mapping[str, InstanceType]] = field(default_factory=dict)
+    """Other regions that the job may run in -> the types offered there."""
+    use: MachineUse | None = None
+    """Of machines like the run's; None: not known, so that no commitment is proposed."""
+
+
+AS_NOW = Buying()
+
+
+def buy_differently(
+    judgements: Sequence[RuleJudgement],
+    spending: Spending,
+    demand: Demand | None,
+    book: PriceBook,
+    as_of: datetime,
+    allowed: Buying,
+) -> list[Recommendation]:
+    """The same machines for less, in each allowed way that pays."""
+    ways = allowed.ways
+    found = [
+        buy_spot(judgements, spending, demand, book, as_of) if SPOT in ways else None,
+        run_on_ec2(spending, demand, book, as_of) if EC2 in ways else None,
+        run_in_region(spending, demand, book, as_of, allowed.regions),
+        commit(spending, demand, book, as_of, allowed.use) if RESERVED in ways else None,
+    ]
+    return [each for each in found if each is not None]
