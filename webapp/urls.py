@@ -5,6 +5,7 @@ from django.urls import include, path
 from webapp.accounts.access import open_to_everybody
 from webapp.api import (
     artefacts,
+    buying,
     compare,
     job_runs,
     measurements,
@@ -40,6 +41,7 @@ api.add_router("", measurements.router)
 api.add_router("", spend.router)
 api.add_router("", usage.router)
 api.add_router("", rules.router)
+api.add_router("", buying.router)
 api.add_router("", write.router)
 problems.handle_in(api)
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from advisor.advice.commitment import MachineUse, commit
-from advisor.advice.purchase import buy_spot, run_in_region, run_on_ec2
+from advisor.advice.purchase import (
+    ON_DEMAND,
+    SAGEMAKER,
+    buy_spot,
+    run_in_region,
+    run_on_ec2,
+)
 from advisor.advice.recommendation import Recommendation, RuleJudgement, Spending
 from advisor.pricing.book import PriceBook
 from advisor.pricing.catalogue import InstanceType
+from advisor.pricing.price import PriceKey
+from advisor.pricing.providers.on_premises import PROVIDER as ON_PREMISES
 from advisor.sizing.demand import Demand
 
 SPOT, EC2, RESERVED = "spot", "ec2", "reserved"
@@ -31,6 +39,19 @@ class Buying:
 
 
 AS_NOW = Buying()
+
+
+def not_considered(key: PriceKey, ways: Collection[str], has_regions: bool) -> list[str]:
+    """What isn't allowed for machines bought like `key`, in words; for own machines nothing."""
+    if key.provider == ON_PREMISES.name:
+        return []
+    is_possible = {
+        SPOT: key.purchase_option == ON_DEMAND,
+        EC2: key.purchase_option == ON_DEMAND and key.service == SAGEMAKER,
+        RESERVED: key.purchase_option == ON_DEMAND,
+    }
+    left = [words for way, words in WAYS.items() if is_possible[way] and way not in ways]
+    return left if has_regions or not key.region else [*left, "other regions"]
 
 
 def buy_differently(

@@ -56,6 +56,11 @@ class PriceBook:
         """The same book before discounts and own rates."""
         return PriceBook(row for rows in self._rows.values() for row in rows if row.is_list)
 
+    def with_rows(self, more: Iterable[PriceRow]) -> PriceBook:
+        """The same book with further rows, which it must not have."""
+        own = (row for rows in self._rows.values() for row in rows)
+        return PriceBook([*own, *more], self._discounts)
+
     @property
     def has_own_rates(self) -> bool:
         """Whether "your rate" can differ from the list price."""

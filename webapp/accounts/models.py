@@ -58,6 +58,10 @@ class Workspace(models.Model):
         default="balanced",
         choices=[("save", "Save"), ("balanced", "Balanced"), ("safe", "Safe")],
     )
+    may_buy = models.JSONField(default=list, blank=True)
+    """Ways to buy that the advisor may propose, as `advisor.advice.buying.WAYS` names them."""
+    other_regions = models.JSONField(default=list, blank=True)
+    """Regions beside that of a run in which its job may run, too."""
     created_at = models.DateTimeField(default=timezone.now)
     keep_raw_days = models.PositiveIntegerField(null=True, blank=True, default=30)
     """Days to keep single samples; None: no limit. The same for the other two."""

@@ -20,6 +20,7 @@ from advisor.speed.knowledge import Knowledge
 from rules.engine import Judgement as RuleJudgement
 from webapp.advice import life_cycle, settling
 from webapp.advice.calibrating import calibrated
+from webapp.advice.selectors.purchases import allowed_for, book_for
 from webapp.analysis import pricing
 from webapp.analysis.models import Judgement
 from webapp.analysis.outcome import FollowUp, Outcome
@@ -61,16 +62,18 @@ def recommendations(outcome: Outcome) -> list[Recommendation]:
         return []
     machines = [facts(node) for node in outcome.nodes]
     demand = demand_of(machines, measured.figures, run.duration.total_seconds())
+    may_buy = allowed_for(run, demand, outcome.nodes, outcome.book, timezone.now())
     return recommend(
         measured.judgements,
         demand,
         outcome.cost.total_usd,
         run.duration.total_seconds(),
         _recent_costs_usd(run, outcome.nodes, measured.judgements, outcome.cost),
-        outcome.book,
+        book_for(run.workspace, demand, outcome.book),
         catalogue_in(demand.region, demand.provider) if demand else catalogue_in(""),
         timezone.now(),
         PRESETS[run.workspace.preset],
+        may_buy=may_buy,
         evidence=_evidence(outcome, demand),
         speed=measured.speed,
     )

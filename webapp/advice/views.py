@@ -1,4 +1,4 @@
-"""Decisions on recommendations, from the pages of runs and jobs."""
+"""The advice settings, and decisions on recommendations from the pages of runs and jobs."""
 
 from __future__ import annotations
 
@@ -7,17 +7,31 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpResponse
-from django.shortcuts import get_object_or_404, redirect
+from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.dateparse import parse_date
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_http_methods, require_POST
 
-from webapp.accounts.access import PersonRequest, members_only
-from webapp.advice import deciding
+from webapp.accounts.access import PersonRequest, changed_by_owners, members_only
+from webapp.advice import allowing, deciding
 from webapp.advice.deciding import DecisionError
+from webapp.advice.forms import BuyingForm
 from webapp.advice.models import Recommendation
 from webapp.advice.scope import recommendations_of
 
 MOST_REASON_CHARACTERS = 2000
+
+
+@changed_by_owners
+@require_http_methods(["GET", "POST"])
+def buying(request: PersonRequest) -> HttpResponse:
+    """Which ways to buy, and which regions, the advisor may propose."""
+    form = BuyingForm(request.workspace, request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        allowed = form.cleaned_data
+        allowing.save(request.workspace, request.user, allowed["may_buy"], allowed["other_regions"])
+        messages.success(request, "Saved. Recommendations are renewed within minutes.")
+        return redirect("advice:buying")
+    return render(request, "advice/buying.html", {"form": form})
 
 
 @members_only

@@ -11,6 +11,7 @@ from django.db.models import Q
 from advisor.pricing.book import PriceBook
 from advisor.pricing.discounts import Discount as PlainDiscount
 from advisor.pricing.price import PriceKey, PriceRow
+from advisor.pricing.providers import machine_name, provider
 from webapp.accounts.models import Workspace
 from webapp.prices.models import Discount, Price
 
@@ -21,6 +22,15 @@ def price_book(workspace: Workspace, regions: Collection[str]) -> PriceBook:
     rows = Price.objects.filter(ours, region__in={*regions, ""})
     discounts = Discount.objects.filter(workspace=workspace)
     return PriceBook([plain(row) for row in rows], [plain_discount(row) for row in discounts])
+
+
+def rows_elsewhere(workspace: Workspace, regions: Collection[str], key: PriceKey) -> list[PriceRow]:
+    """The rows that price the machine of `key` in `regions`, but for those that name no region."""
+    names = {key.instance_type, machine_name(key.instance_type), ""}
+    names.add(provider(key.provider).short_name(key.instance_type))
+    ours = Q(workspace=None) | Q(workspace=workspace)
+    found = Price.objects.filter(ours, provider=key.provider, region__in=regions)
+    return [plain(row) for row in found.filter(instance_type__in=names)]
 
 
 def plain(row: Price) -> PriceRow:

@@ -13,6 +13,12 @@ def prices_of(workspace: Workspace) -> QuerySet[Price]:
     return Price.objects.filter(Q(workspace=None) | Q(workspace=workspace))
 
 
+def regions_of(workspace: Workspace) -> list[str]:
+    """The regions that have prices, by name."""
+    known = prices_of(workspace).exclude(region="").order_by("region")
+    return list(known.values_list("region", flat=True).distinct())
+
+
 def own_rates_of(workspace: Workspace) -> QuerySet[Price]:
     """The workspace's own rates, newest first."""
     own = Price.objects.filter(workspace=workspace, precedence__gte=OWN_RATE)

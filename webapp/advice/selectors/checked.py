@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import cast
 
+from advisor.advice.buying import not_considered
 from advisor.advice.checked import Checked, checked
 from advisor.advice.instance_type import KIND as CHANGE_INSTANCE_TYPE
 from advisor.sizing.demand import missing_for_demand
@@ -13,6 +14,7 @@ from rules.registry import all_rules
 from rules.rule import Numbers, State, Verdict
 from webapp.advice.models import Recommendation
 from webapp.analysis.models import Judgement
+from webapp.analysis.pricing import price_key
 from webapp.runs.history import facts
 from webapp.runs.models import Node, Run
 
@@ -29,7 +31,14 @@ def checked_of(
         return []
     missing = missing_for_demand([facts(node) for node in nodes], run.summary)
     is_machine_advised = any(row.kind == CHANGE_INSTANCE_TYPE for row in advised)
-    return checked(known, missing, is_machine_advised)
+    return checked(known, missing, is_machine_advised, _not_considered(run, nodes))
+
+
+def _not_considered(run: Run, nodes: Sequence[Node]) -> list[str]:
+    if not nodes:
+        return []
+    allowed = run.workspace
+    return not_considered(price_key(nodes[0]), allowed.may_buy, bool(allowed.other_regions))
 
 
 def _plain(row: Judgement) -> RuleJudgement:

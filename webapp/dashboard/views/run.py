@@ -18,6 +18,8 @@ from webapp.runs import scope
 @require_safe
 def run(request: PersonRequest, run_id: UUID) -> HttpResponse:
     chosen = scope.run_or_404(request.workspace, run_id)
+    # It is known, so the page needn't ask for it.
+    chosen.workspace = request.workspace
     page = run_page(chosen, may_change=request.may_change)
     looking.seen(item.row for item in page.recommendations)
     context = {"run": chosen, "page": page, "chart": page.chart_document()}
