@@ -32,7 +32,7 @@ LEAK = "host_memory_leak"
 HIDING_SHARE = 0.25
 """From this share of the time on, stalls hide what machine the run needs (ours)."""
 NO_EVIDENCE = Evidence()
-__all__ = ["Recommendation", "RuleJudgement", "recommend"]
+__all__ = ["Recommendation", "RuleJudgement", "recommend", "with_gpus"]
 
 
 def recommend(
@@ -70,7 +70,7 @@ def recommend(
     change = measure = shared = None
     if demand is not None and not _hides_needs(found, spending):
         needed = replace(demand, machine_speeds=evidence.machines)
-        used = _with_gpus(needed, judgements, catalogue, evidence, speed)
+        used = with_gpus(needed, judgements, catalogue, evidence, speed)
         shared = share_gpu(spending, used, speed, catalogue, preset)
         change = change_instance_type(spending, used, book, catalogue, as_of, preset, loader)
         if change is None or change.rung != SAME:
@@ -90,19 +90,22 @@ def _with_probe(followed: list[Recommendation], measure: Recommendation) -> list
     return [*before, measure, *(each for each in followed if each not in before)]
 
 
-def _with_gpus(
+def with_gpus(
     demand: Demand,
     judgements: Sequence[RuleJudgement],
     catalogue: Mapping[str, InstanceType],
     evidence: Evidence,
-    speed: LoopSpeed | None,
+    speed: LoopSpeed | None = None,
+    only_sure: bool = True,
 ) -> Demand:
-    """With the use of its GPUs, and its speed on others that is known well enough to switch."""
+    """With the use of its GPUs, and its speed on others: those that are known well enough to
+    switch, or all."""
     if not demand.gpus:
         return demand
     variation = speed.step_variation if speed else None
     used = replace(demand, gpu_use=gpu_use(judgements), pace=pace(judgements, variation))
-    return replace(used, gpu_speeds=sure(speeds(used, catalogue, evidence)))
+    known = speeds(used, catalogue, evidence)
+    return replace(used, gpu_speeds=sure(known) if only_sure else known)
 
 
 def _hides_needs(found: Mapping[str, Cause], spending: Spending) -> bool:

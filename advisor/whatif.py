@@ -7,20 +7,22 @@ A pure function over the same candidates as the recommendations. Nothing here is
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
+from types import MappingProxyType
 
 from advisor.money import rounded_usd
 from advisor.pricing.book import PriceBook
 from advisor.pricing.catalogue import InstanceType
-from advisor.sizing.candidates import Candidate, fits, order, priced
+from advisor.sizing.candidates import Candidate, Fit, fits, order, priced
 from advisor.sizing.demand import BALANCED, Demand, Preset
 from advisor.sizing.objective import Cheapest, Objective, best, pareto
 from advisor.sizing.spot import Interruptions, best_interval_seconds, expected_seconds
 
 SPOT = "spot"
+NOWHERE: Mapping[str, Mapping[str, InstanceType]] = MappingProxyType({})
 NEVER = 1e6
 """In place of infinite: no interval ends before the next interruption."""
 
@@ -69,16 +71,19 @@ def what_if(
     catalogue: Mapping[str, InstanceType],
     as_of: datetime,
     preset: Preset = BALANCED,
+    elsewhere: Mapping[str, Mapping[str, InstanceType]] = NOWHERE,
 ) -> Answer:
     """The best candidate for the question, and all others.
 
     Args:
+        elsewhere: other regions -> the types offered there; one that isn't named offers the same.
         as_of: the time whose prices and availability count; aware.
     """
     fixed = min(max(asked.fixed_seconds, 0.0), demand.duration_seconds)
     seconds = fixed + (demand.duration_seconds - fixed) * asked.work
     then = replace(demand, duration_seconds=seconds)
-    table = sorted(_table(then, asked, book, catalogue, as_of, preset), key=order)
+    fitting = fits(then, catalogue, preset)
+    table = sorted(_table(then, asked, book, fitting, as_of, elsewhere), key=order)
     chosen = best(asked.objective, table, seconds)
     is_on_spot = SPOT in (asked.options or (demand.purchase_option,))
     return Answer(
@@ -94,20 +99,21 @@ def _table(
     demand: Demand,
     asked: Question,
     book: PriceBook,
-    catalogue: Mapping[str, InstanceType],
+    fitting: Sequence[Fit],
     as_of: datetime,
-    preset: Preset,
+    elsewhere: Mapping[str, Mapping[str, InstanceType]],
 ) -> list[Candidate]:
     """Limits on time are the objective's, not the preset's."""
-    fitting = fits(demand, catalogue, preset)
     table = []
     for region in asked.regions or (demand.region,):
+        offered = elsewhere.get(region, {})
         for option in asked.options or (demand.purchase_option,):
             bought = replace(demand, region=region, purchase_option=option)
             for fit in fitting:
                 nodes = fit.planned.node_count
                 factor = _slowdown(bought, asked, nodes) if option == SPOT else 1.0
-                table.append(priced(fit, bought, book, as_of, math.inf, factor))
+                there = replace(fit, machine=offered.get(fit.machine.name, fit.machine))
+                table.append(priced(there, bought, book, as_of, math.inf, factor))
     return table
 
 

@@ -70,7 +70,7 @@ class _History:
     def __init__(self, count: int) -> None:
         from django.test import Client
 
-        from webapp.accounts.models import Membership, User, Workspace
+        from webapp.accounts.models import Membership, Token, User, Workspace
         from webapp.runs.models import Job
         from webapp.spend.models import Budget
 
@@ -86,6 +86,7 @@ class _History:
             _make_runs(other, 100)
         self.client = Client(SERVER_NAME="localhost")
         self.client.force_login(user)
+        self.token = Token.make(self.workspace, "script", [Token.READ])[1]
 
     def page(self, address: str) -> Callable[[], None]:
         def ask() -> None:
@@ -94,6 +95,15 @@ class _History:
                 raise SystemExit(f"{address} answered {answer.status_code}")
 
         return ask
+
+    def what_if(self) -> None:
+        """Two regions and two ways to buy, of the newest run."""
+        asked = {"regions": ["us-east-1", "us-west-2"], "options": ["on_demand", "spot"]}
+        address = f"/api/v1/runs/{self.runs[-1].pk}/what-if"
+        bearer = {"Authorization": f"Bearer {self.token}"}
+        answer = self.client.post(address, asked, content_type="application/json", headers=bearer)
+        if answer.status_code != 200:
+            raise SystemExit(f"{address} answered {answer.status_code}: {answer.content!r}")
 
 
 def _make_runs(job, count: int) -> list:  # type: ignore[no-untyped-def, type-arg]
@@ -119,7 +129,8 @@ def _make_runs(job, count: int) -> list:  # type: ignore[no-untyped-def, type-ar
     ]
     judgements = [
         Judgement(
-            run=run, rule=rule, rule_version=1, values_hash="0" * 16, values={}, numbers={},
+            run=run, rule=rule, rule_version=1, values_hash="0" * 16, values={},
+            numbers={"values": {}, "windows": []},
             state="fired" if rule == "input_bound" else "passed", severity="medium", summary="So.",
         )
         for run in runs
@@ -160,6 +171,7 @@ def _summary() -> dict[str, object]:
     return {
         "steps": 2000, "step_seconds_p50": 0.61, "data_wait_share": 0.21,
         "cpu_busy_p95_pct": 50.0, "gpu_busy_p95_pct": 80.0, "memory_p99_bytes": 9e9,
+        "cores_busy_p95": 2.0,
         "phase_seconds": {"initialise": 30.0, "train": 1750.0, "finalise": 20.0},
         "phase_usd": {"initialise": "0.01", "train": "0.48", "finalise": "0.01"},
         "usd_per_hour": "1.006", "basis": "list",
@@ -179,6 +191,7 @@ def _node(attempt):  # type: ignore[no-untyped-def]
     return Node(
         attempt=attempt, machine_id=f"i-{uuid4().hex[:12]}", provider="aws", service="ec2",
         region="us-east-1", instance_type="g5.xlarge", vcpus=4, effective_cpus=4,
+        gpus=[{"model": "NVIDIA A10G", "memory_bytes": 24 * 2**30, "uuid": "g", "allocated": True}],
     )  # fmt: skip
 
 
@@ -229,6 +242,7 @@ def _questions(history: _History) -> Iterator[tuple[str, Callable[[], None]]]:
     yield "the job, its last page", history.page(f"/jobs/{job.uuid}/?page={pages}")
     yield "its newest run", history.page(f"/runs/{newest.pk}/")
     yield "a run in the middle", history.page(f"/runs/{middle.pk}/")
+    yield "what if its newest run", history.what_if
     yield "a comparison", history.page(f"/compare/?a={middle.pk}&b={newest.pk}")
     yield "the verdict on the newest run", judge
     yield "the month's spend", history.page("/spend/")

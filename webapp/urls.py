@@ -14,6 +14,7 @@ from webapp.api import (
     rules,
     spend,
     usage,
+    what_if,
     write,
 )
 from webapp.api.description import Api
@@ -42,6 +43,7 @@ api.add_router("", spend.router)
 api.add_router("", usage.router)
 api.add_router("", rules.router)
 api.add_router("", buying.router)
+api.add_router("", what_if.router)
 api.add_router("", write.router)
 problems.handle_in(api)
 

@@ -12,7 +12,6 @@ from advisor.advice.input_pipeline import cores_after_fix
 from advisor.advice.kinds import UNUSED_GPUS
 from advisor.advice.recommendation import (
     MEASURED,
-    SAME,
     Recommendation,
     Saving,
     Spending,
@@ -26,6 +25,7 @@ from advisor.sizing.candidates import Candidate, candidates
 from advisor.sizing.constraints import USABLE_MEMORY
 from advisor.sizing.demand import Demand, Preset
 from advisor.sizing.layout import is_other_gpu
+from advisor.sizing.other_gpus import rung_of
 from advisor.sizing.speed import is_other_processor
 
 KIND = "change_instance_type"
@@ -146,12 +146,8 @@ def _present(switch: _Switch) -> str:
 
 def _rung(switch: _Switch) -> str:
     """How the speed on the machine is known."""
-    then, demand = switch.then, switch.demand
-    if then.machine.name in demand.machine_speeds and then.node_count == demand.node_count:
-        return MEASURED
-    known = switch.demand.gpu_speeds.get(switch.then.machine.gpu_key)
-    is_other = is_other_gpu(switch.now.machine, switch.then.machine)
-    return known.rung if known and is_other else SAME
+    then = switch.then
+    return rung_of(switch.demand, switch.now.machine, then.machine, then.node_count)
 
 
 def _gives_gpus_back(switch: _Switch) -> bool:

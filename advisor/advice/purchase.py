@@ -52,7 +52,7 @@ def buy_spot(
     usd = hourly(demand, book, as_of, purchase_option=SPOT_OPTION)
     if demand is None or usd is None or demand.purchase_option != ON_DEMAND:
         return None
-    checkpoint = _checkpoint_seconds(judgements)
+    checkpoint = checkpoint_seconds(judgements)
     factors = [_slowdown(demand, hours, checkpoint) for hours in MEAN_HOURS]
     costs = [usd.ratio * Decimal(str(f)) if math.isfinite(f) else None for f in factors]
     saving = _saving(spending, costs)
@@ -235,7 +235,7 @@ def _saving(spending: Spending, ratios: Sequence[Decimal | None]) -> Saving | No
     return Saving.of(cost, *(cost * (1 - ratio) for ratio in (worst, likely, best)))
 
 
-def _checkpoint_seconds(judgements: Sequence[RuleJudgement]) -> float | None:
+def checkpoint_seconds(judgements: Sequence[RuleJudgement]) -> float | None:
     """Of one recorded checkpoint; None: none was recorded."""
     numbers = next((j.numbers for j in judgements if j.rule_id == "checkpoint_interval"), None)
     return numbers.known("checkpoint_seconds") if numbers else None

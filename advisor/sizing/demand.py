@@ -9,7 +9,6 @@ from typing import Protocol
 from trimtab.wire import NodeFacts
 
 from advisor import machine
-from advisor.figures import Figures
 from advisor.pricing.price import PriceKey
 from advisor.pricing.providers import sold_as
 from advisor.sizing.cpu import Ratio
@@ -71,9 +70,7 @@ class Demand:
         return sold_as(self.service, name)
 
 
-def demand_of(
-    nodes: Sequence[NodeFacts], measured: Figures, duration_seconds: float
-) -> Demand | None:
+def demand_of(nodes: Sequence[NodeFacts], measured: Use, duration_seconds: float) -> Demand | None:
     """A run's use of its nodes; None if CPU or memory wasn't measured, the nodes differ, or one of
     them isn't what it is taken for."""
     if doubts(nodes):

@@ -15,7 +15,7 @@ from advisor.sizing.demand import Demand, GpuSpeed, Preset
 from advisor.sizing.layout import is_other_gpu
 from advisor.speed.knowledge import Knowledge
 from advisor.speed.measurement import Measurement, Target
-from advisor.speed.prediction import HISTORY, MEASURED, Prediction, Speed, predict
+from advisor.speed.prediction import HISTORY, MEASURED, SAME, Prediction, Speed, predict
 
 SURE = frozenset({MEASURED, HISTORY})
 """Rungs that allow a switch."""
@@ -70,6 +70,14 @@ def speeds(
     )
     known = zip(others, predicted.speeds, strict=True)
     return {gpu: _gpu_speed(speed) for gpu, speed in known if speed.rung}
+
+
+def rung_of(demand: Demand, now: InstanceType, other: InstanceType, node_count: int) -> str:
+    """How the run's speed on other machines is known."""
+    if other.name in demand.machine_speeds and node_count == demand.node_count:
+        return MEASURED
+    known = demand.gpu_speeds.get(other.gpu_key)
+    return known.rung if known and is_other_gpu(now, other) else SAME
 
 
 def sure(known: Mapping[str, GpuSpeed]) -> dict[str, GpuSpeed]:

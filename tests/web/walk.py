@@ -162,6 +162,7 @@ SCOPES: dict[tuple[str, str], set[str]] = {
     ("get", "/api/v1/usage"): {Token.READ},
     ("get", "/api/v1/rules"): {Token.READ},
     ("put", "/api/v1/rules"): {Token.WRITE},
+    ("post", "/api/v1/runs/{run_id}/what-if"): {Token.READ},
     ("get", "/api/v1/buying"): {Token.READ},
     ("put", "/api/v1/buying"): {Token.WRITE},
     ("get", "/api/v1/jobs/{job_id}/runs"): {Token.READ},

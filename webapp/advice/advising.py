@@ -25,6 +25,7 @@ from webapp.analysis import pricing
 from webapp.analysis.models import Judgement
 from webapp.analysis.outcome import FollowUp, Outcome
 from webapp.measurements import measuring
+from webapp.measurements.selectors.evidence import Evidence as Ran
 from webapp.measurements.selectors.evidence import (
     evidence_with,
     history_of,
@@ -84,8 +85,13 @@ def _evidence(outcome: Outcome, demand: Demand | None) -> Evidence:
     run, and of the workspace's other jobs."""
     if demand is None:
         return Evidence()
-    run = outcome.run
-    ran = evidence_with(run.job, measuring.measured(outcome))
+    return evidence_from(
+        outcome.run, evidence_with(outcome.run.job, measuring.measured(outcome)), demand
+    )
+
+
+def evidence_from(run: Run, ran: Sequence[Ran], demand: Demand) -> Evidence:
+    """From what is known of the run's job, and what was measured of other jobs."""
     machines = machine_speeds(ran, demand.instance_type)
     if not demand.gpus:
         return Evidence(machines=machines)

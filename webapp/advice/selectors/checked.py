@@ -26,7 +26,7 @@ def checked_of(
     advised: Iterable[Recommendation],
 ) -> list[Checked]:
     """Nothing before a run that finished is analysed as a whole, and for a probe."""
-    known = [_plain(row) for row in judged if row.rule in all_rules() and not row.is_provisional]
+    known = [plain(row) for row in judged if row.rule in all_rules() and not row.is_provisional]
     if run.state != Run.FINISHED or run.is_probe or not known:
         return []
     missing = missing_for_demand([facts(node) for node in nodes], run.summary)
@@ -41,7 +41,7 @@ def _not_considered(run: Run, nodes: Sequence[Node]) -> list[str]:
     return not_considered(price_key(nodes[0]), allowed.may_buy, bool(allowed.other_regions))
 
 
-def _plain(row: Judgement) -> RuleJudgement:
+def plain(row: Judgement) -> RuleJudgement:
     verdict = Verdict(cast("State", row.state), row.summary)
     numbers = Numbers.from_document(row.numbers)
     return RuleJudgement(row.rule, row.rule_version, row.values, numbers, verdict)
