@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from datetime import timedelta
 from itertools import cycle
 from typing import Any
 from uuid import UUID
@@ -12,6 +13,7 @@ import pytest
 import schemathesis
 from django.core.signals import request_finished, request_started
 from django.db import close_old_connections, transaction
+from django.utils import timezone
 from hypothesis import HealthCheck, Phase, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
@@ -29,7 +31,7 @@ from tests.service.uploads import FakeAgent
 from tests.web import factories
 from webapp.accounts.models import Token, Workspace
 from webapp.ingest.bodies import DECLARATION_TYPE, SEGMENT_TYPE
-from webapp.runs.models import Job, Run
+from webapp.runs.models import Job, Node, Run
 from webapp.urls import api
 from webapp.wsgi import application
 
@@ -113,7 +115,18 @@ def run(tokens, client):
     Job.objects.update(uuid=JOB_ID)
     factories.recommendation(Run.objects.earliest("number"), uuid=ADVICE_ID)
     job = Job.objects.get()
+    _make_measured(Run.objects.get(pk=AGENT.run_id))
     Run.objects.create(id=OTHER_RUN, workspace=job.workspace, job=job, number=99)
+
+
+def _make_measured(run: Run) -> None:
+    """Its machine and its use of it are known, so that it can be asked what if."""
+    run.state, run.summary = Run.FINISHED, factories.summary()
+    run.started_at = timezone.now() - timedelta(hours=2)
+    run.ended_at = run.started_at + timedelta(hours=1)
+    run.save()
+    machine = {"provider": "aws", "service": "ec2", "region": "us-east-1", "vcpus": 2}
+    Node.objects.filter(attempt__run=run).update(instance_type="c5.large", gpus=[], **machine)
 
 
 @pytest.fixture
