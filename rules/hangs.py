@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from rules.activity import own_cores, work_began
 from rules.frame import NodeFrame, RunFrame
-from rules.idle import mostly
+from rules.idle import has_gpus, mostly
 from rules.intervals import intervals_where, merged, total_seconds, without
 from rules.rule import Window
-from rules.stillness import moving, stillness, unknown
+from rules.stillness import is_known, moving, stillness, unknown
 from rules.training_loop import phase_spans, weighted_median
 
 STEPS_WITHOUT_ONE = 10.0
@@ -56,16 +56,21 @@ def find_hangs(frame: RunFrame, idle_seconds: float, spin_seconds: float) -> Han
     began = [n.warm_up_end_seconds() for n in frame.nodes.values() if work_began(n)]
     if not began:
         return None
-    silent = silences(frame)
-    flags = _together(frame, silent)
-    if flags is None:
+    if not all(is_known(node, frame) for node in frame.nodes.values()):
         return None
+    silent = silences(frame)
+    if silent is None and not has_gpus(frame):
+        return None
+    least = idle_seconds, spin_seconds
+    if silent is not None:
+        least = _long_enough(frame, least)
+        if not _long(silent, min(least)):
+            return Hangs([], has_steps=True)
+    flags = _together(frame, silent)
     flags = flags[flags.index >= min(began)]
     if silent is not None:
-        return _with_steps(frame, flags, silent, (idle_seconds, spin_seconds))
-    if not any(node.allocated_gpus() for node in frame.nodes.values()):
-        return None
-    return _without_steps(frame, flags, (idle_seconds, spin_seconds))
+        return _with_steps(frame, flags, silent, least)
+    return _without_steps(frame, flags, least)
 
 
 def silences(frame: RunFrame) -> list[Window] | None:
@@ -106,7 +111,7 @@ def ended_well(frame: RunFrame) -> bool:
 def _with_steps(
     frame: RunFrame, flags: pd.DataFrame, silent: list[Window], least: tuple[float, float]
 ) -> Hangs:
-    idle_seconds, spin_seconds = (max(each, _long_for_steps(frame)) for each in least)
+    idle_seconds, spin_seconds = least
     shortest = min(idle_seconds, spin_seconds)
     long = _long(silent, shortest)
     still = _within(_stretches(frame, flags["still"], shortest), long)
@@ -132,13 +137,16 @@ def _without_steps(frame: RunFrame, flags: pd.DataFrame, least: tuple[float, flo
     return Hangs(list(merged(windows)), missing=() if windows else tuple(sorted(missing)))
 
 
-def _together(frame: RunFrame, silent: list[Window] | None) -> pd.DataFrame | None:
+def _long_enough(frame: RunFrame, least: tuple[float, float]) -> tuple[float, float]:
+    """Also longer than steps take."""
+    idle_seconds, spin_seconds = (max(each, _long_for_steps(frame)) for each in least)
+    return idle_seconds, spin_seconds
+
+
+def _together(frame: RunFrame, silent: list[Window] | None) -> pd.DataFrame:
     """At the ticks at which every node is known: all stand `still`, some GPU `spins`, some core
-    `polls`. None: a node is unknown."""
-    tables = [stillness(n, frame, _at_work(n, frame, silent)) for n in frame.nodes.values()]
-    known = [table.flags for table in tables if table is not None]
-    if not known or len(known) < len(tables):
-        return None
+    `polls`."""
+    known = [stillness(n, frame, _at_work(n, frame, silent)) for n in frame.nodes.values()]
     if len(known) == 1:
         return known[0]
     both = pd.concat(known, axis=1, keys=range(len(known))).dropna().astype(bool)

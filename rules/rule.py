@@ -104,9 +104,9 @@ class Rule:
     explains: tuple[str, ...] = ()
     """The ledger's labels that contain the waste. Empty: it is time that some label counts as
     work, such as work that is lost, or it is none."""
-    scope: Scope = "run"
-    """`window`: what it finds in one stretch doesn't depend on the rest of the run, so it may be
-    judged on each new stretch alone. `run`: it needs the whole run so far."""
+    window_seconds: Callable[[Values], float] | None = None
+    """How much of a run the rule needs to find something that has just become true: then it may be
+    judged on the newest stretch of that length alone. None: it needs the whole run so far."""
     awaits_end: bool = False
     """The verdict depends on the rest of the run: it can't fire before the end."""
     reports_risk: bool = False
@@ -117,6 +117,10 @@ class Rule:
     """The run may be stopped while the finding lasts, if its owner allows that."""
     sagemaker_name: str = ""
     documentation: str = field(default="", repr=False)
+
+    @property
+    def scope(self) -> Scope:
+        return "run" if self.window_seconds is None else "window"
 
     def values(self, overrides: Values | None = None) -> dict[str, float]:
         """The rule's parameters: defaults, then `overrides` by our or SageMaker's name.

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 
 from rules.activity import own_cores
 from rules.evidence import after
 from rules.frame import UNUSED_PCT, NodeFrame, RunFrame
-from rules.idle import BACKGROUND_SHARE, mostly
+from rules.idle import BACKGROUND_SHARE, has_gpus, mostly
 from rules.processes import (
     MACHINE_TRAFFIC,
     NETWORK,
@@ -49,34 +47,32 @@ KNOWN_SHARE = 0.8
 """Of a window, for evidence to count as known in it."""
 
 
-@dataclass(frozen=True)
-class Stillness:
-    """Flags at the ticks at which all of a node's evidence about GPUs and cores is known."""
+def is_known(node: NodeFrame, frame: RunFrame) -> bool:
+    """Whether it can be seen that the node's GPUs or, without any, its cores stand still."""
+    gpus = node.allocated_gpus()
+    if gpus:
+        return all(node.gpu_busy_pct(number) is not None for number in gpus)
+    return own_cores(node, frame.resolution_seconds) is not None
 
-    flags: pd.DataFrame
-    """`still`: nothing but idling, spinning and polling. `spins`: a GPU does. `polls`: a core."""
 
-
-def stillness(node: NodeFrame, frame: RunFrame, at_work: pd.Series[bool]) -> Stillness | None:
-    """None: it is unknown whether the GPUs or, without any, the cores stand still.
+def stillness(node: NodeFrame, frame: RunFrame, at_work: pd.Series[bool]) -> pd.DataFrame:
+    """Flags at the ticks at which all of the evidence about the GPUs and cores of a known node is
+    there: `still`: nothing but idling, spinning and polling; `spins`: a GPU does; `polls`: a core.
 
     Args:
         at_work: at the node's ticks, whether the run made progress then.
     """
-    has_gpus = any(each.allocated_gpus() for each in frame.nodes.values())
     step = frame.resolution_seconds
     gpus, busy = _gpus(node, at_work, step), own_cores(node, step)
-    if (node.allocated_gpus() and gpus is None) or (not has_gpus and busy is None):
-        return None
-    if busy is None:
-        return None if gpus is None else Stillness(gpus.assign(polls=False))
-    limit, rest = _most_cores(node, busy, at_work, has_gpus), _rest_cores(node)
-    cores = pd.DataFrame({"rests": mostly(busy <= limit), "polls": mostly(busy > rest)})
     if gpus is None:
-        gpus = pd.DataFrame({"still": True, "spins": False}, index=cores.index)
+        gpus = pd.DataFrame({"still": True, "spins": False}, index=node.judged.index)
+    if busy is None:
+        return gpus.assign(polls=False)
+    limit, rest = _most_cores(node, busy, at_work, has_gpus(frame)), _rest_cores(node)
+    cores = pd.DataFrame({"rests": mostly(busy <= limit), "polls": mostly(busy > rest)})
     both = gpus.join(cores, how="inner").astype(bool)
     both["still"] &= both.pop("rests")
-    return Stillness(both)
+    return both
 
 
 def ranks(node: NodeFrame) -> int:
@@ -106,11 +102,10 @@ def unknown(node: NodeFrame, frame: RunFrame, window: Window) -> list[str]:
 
 
 def _gpus(node: NodeFrame, at_work: pd.Series[bool], step_seconds: float) -> pd.DataFrame | None:
-    """Whether each allocated GPU idles or spins, and whether one spins; None: unknown."""
-    numbers = node.allocated_gpus()
-    tables = [_gpu(node, number, at_work, step_seconds) for number in numbers]
+    """Whether each allocated GPU idles or spins, and whether one spins; None: it has none."""
+    tables = [_gpu(node, number, at_work, step_seconds) for number in node.allocated_gpus()]
     known = [table for table in tables if table is not None]
-    if not known or len(known) < len(numbers):
+    if not known:
         return None
     still = pd.concat([table["still"] for table in known], axis=1).dropna().astype(bool)
     spins = pd.concat([table["spins"] for table in known], axis=1).dropna().astype(bool)

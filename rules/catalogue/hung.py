@@ -119,6 +119,11 @@ def _missing(evidence: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"{words} of the run's processes" for words in evidence)
 
 
+def window_seconds(values: Values) -> float:
+    """The hang, and as much of the work before it."""
+    return 2 * max(values["idle_seconds"], values["spin_seconds"])
+
+
 RULE = Rule(
     id="hung",
     title="Hung run",
@@ -154,6 +159,7 @@ RULE = Rule(
     ),
     measure=measure,
     judge=judge,
+    window_seconds=window_seconds,
     reports_risk=True,
     may_stop=True,
 )

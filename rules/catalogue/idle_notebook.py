@@ -91,6 +91,11 @@ def _resting(frame: RunFrame, values: Values) -> pd.Series[bool] | None:
     return pd.concat([cores, gpus], axis=1).dropna().astype(bool).all(axis=1)
 
 
+def window_seconds(values: Values) -> float:
+    """The idle time, with gaps in it."""
+    return values["idle_seconds"] + GAP_SECONDS
+
+
 RULE = Rule(
     id="idle_notebook",
     title="Idle interactive session",
@@ -134,5 +139,6 @@ RULE = Rule(
     ),
     measure=measure,
     judge=judge,
+    window_seconds=window_seconds,
     explained_by=("hung",),
 )
