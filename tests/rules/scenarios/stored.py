@@ -66,29 +66,44 @@ def _raw(ref) -> bool:  # type: ignore[no-untyped-def]
     return ref.kind == "samples" and not ref.tier_seconds
 
 
-def _stored(node: NodeFrame, frame: RunFrame, store: Memory, number: int) -> NodeHistory:
+def uploaded(frame: RunFrame, store: Memory, segment_seconds: float) -> Stored:
+    """Uploaded in segments of that length, as those of a run that is still going on."""
+    samples = round(segment_seconds / frame.resolution_seconds)
+    every = enumerate(frame.nodes.values())
+    nodes = tuple(_uploaded(node, frame, store, n, samples) for n, node in every)
+    return Stored(store, frame, nodes)
+
+
+def _uploaded(
+    node: NodeFrame, frame: RunFrame, store: Memory, number: int, samples: int
+) -> NodeHistory:
     session = UUID(int=number + 1)
     refs = []
-    for segment in _segments(node, frame, session):
+    for segment in _segments(node, frame, session, samples):
         key = f"{session}/{segment.seq:06d}"
         store.put(key, encode_segment(segment))
         times = segment.start_ms, segment.duration_ms
         refs.append(SegmentRef(key, str(session), segment.seq, START, *times))
     end = START + timedelta(seconds=frame.duration_seconds)
     held = tuple((_at(a), _at(b)) for a, b in node.intervals) or ((START, end),)
-    hot = NodeHistory(node.key, node.hardware, held, tuple(refs), ())
+    return NodeHistory(node.key, node.hardware, held, tuple(refs), ())
+
+
+def _stored(node: NodeFrame, frame: RunFrame, store: Memory, number: int) -> NodeHistory:
+    hot = _uploaded(node, frame, store, number, SEGMENT_SAMPLES)
+    end = START + timedelta(seconds=frame.duration_seconds)
     first = START.replace(minute=0)
     hours = [first + n * HOUR for n in range(int((end - first) / HOUR) + 1)]
     chunks = tuple(ref for hour in hours for ref in compact(store, hot, hour, "run"))
-    return NodeHistory(node.key, node.hardware, held, (), chunks)
+    return NodeHistory(node.key, node.hardware, hot.intervals, (), chunks)
 
 
 def _at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-def _segments(node: NodeFrame, frame: RunFrame, session: UUID) -> Iterator[Segment]:
-    length = min(SEGMENT_SAMPLES * frame.resolution_seconds, 36_000.0)
+def _segments(node: NodeFrame, frame: RunFrame, session: UUID, samples: int) -> Iterator[Segment]:
+    length = min(samples * frame.resolution_seconds, 36_000.0)
     for seq in range(int(np.ceil(frame.duration_seconds / length))):
         low = seq * length
         high = min(low + length, frame.duration_seconds)
