@@ -75,6 +75,11 @@ PROMISES = (
         "live_findings",
     ),
     Promise(
+        "looks",
+        "A look at a running run of 100 series every 0.5 s: at most 20 ms of CPU a node",
+        "looks",
+    ),
+    Promise(
         "false_alarms",
         "Successive runs, 2 % variation: at most 1 % of quiet runs are called, 2 to 10 % of quiet "
         "histories of 60 runs are alarmed, and +10 % is found in 80 % after 4 runs, 95 % after 8",

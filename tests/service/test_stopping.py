@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from datetime import timedelta
 
@@ -11,7 +12,7 @@ from django.utils import timezone
 from trimtab.wire import Block, Segment, StepBlock
 
 from tests.service.uploads import FakeAgent
-from webapp.analysis import queue
+from webapp.analysis import queue, tails
 from webapp.analysis.models import Analysis, Judgement
 from webapp.analysis.tasks import evaluate
 from webapp.directives.models import Directive
@@ -166,6 +167,28 @@ def test_a_long_run_is_looked_at_with_each_upload_and_analysed_when_it_shows_som
     time_passes(10)
     evaluate(str(long_run.run_id))
     assert Analysis.objects.get().done == Analysis.objects.get().wanted
+    assert asked(long_run) == ["hung"]
+
+
+@pytest.mark.parametrize("memory", ["kept", "of another worker", "too small"])
+def test_looks_find_the_same_whatever_the_worker_still_holds_and_however_late_minutes_come(
+    long_run, monkeypatch, memory
+):
+    if memory == "too small":
+        monkeypatch.setattr(tails, "MOST_BYTES", 0)
+    late = 44
+    for number in range(40, 50):
+        if number != late:
+            live(long_run, RESTS, first=number)
+        time_passes(10)
+        evaluate(str(long_run.run_id))
+        if memory == "of another worker" and number % 2:
+            monkeypatch.setattr(tails, "_tails", OrderedDict())
+    assert asked(long_run) == []
+    live(long_run, RESTS, first=late)
+    live(long_run, RESTS, first=50)
+    time_passes(10)
+    evaluate(str(long_run.run_id))
     assert asked(long_run) == ["hung"]
 
 
