@@ -84,25 +84,41 @@ def binned(rows: Rows, origin_ms: float, width_ms: float) -> tuple[np.ndarray, R
 
     A row counts in the cell of its `at_ms`. Empty cells don't appear. Histograms are left out.
     """
-    cell = np.floor((rows.at_ms - origin_ms) / width_ms).astype("int64")
-    first = np.flatnonzero(np.diff(cell, prepend=cell[:1] - 1))
+    cells, first = cells_of(rows, origin_ms, width_ms)
     if not len(first):
-        return cell, rows
-    weight = np.add.reduceat(rows.weight, first)
-    weighted = np.where(rows.weight > 0, rows.mean, 0.0) * rows.weight
-    middle = origin_ms + (cell[first] + 0.5) * width_ms
-    return cell[first], Rows(
+        return cells, rows
+    weight, mean = cell_means(rows, first)
+    middle = origin_ms + (cells + 0.5) * width_ms
+    return cells, Rows(
         at_ms=np.floor(middle).astype("int64"),
         width_ms=np.full(len(first), round(width_ms)),
         cadence_ms=np.maximum.reduceat(rows.cadence_ms, first),
         low=np.fmin.reduceat(rows.low, first),
-        mean=np.add.reduceat(weighted, first) / np.where(weight > 0, weight, np.nan),
+        mean=mean,
         high=np.fmax.reduceat(rows.high, first),
         weight=weight,
         count=np.add.reduceat(rows.count, first),
-        last=rows.last[np.append(first[1:], len(rows)) - 1],
+        last=cell_lasts(rows, first),
         histogram=no_histograms(len(first)),
     )
+
+
+def cells_of(rows: Rows, origin_ms: float, width_ms: float) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers of the cells that have rows, and the index of the first row of each."""
+    cell = np.floor((rows.at_ms - origin_ms) / width_ms).astype("int64")
+    first = np.flatnonzero(np.diff(cell, prepend=cell[:1] - 1))
+    return cell[first], first
+
+
+def cell_means(rows: Rows, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The weight and the weighted mean of each cell; NaN without weight."""
+    weight = np.add.reduceat(rows.weight, first)
+    weighted = np.where(rows.weight > 0, rows.mean, 0.0) * rows.weight
+    return weight, np.add.reduceat(weighted, first) / np.where(weight > 0, weight, np.nan)
+
+
+def cell_lasts(rows: Rows, first: np.ndarray) -> np.ndarray:
+    return np.asarray(rows.last[np.append(first[1:], len(rows)) - 1])
 
 
 def no_gap(rows: Rows, left: np.ndarray, right: np.ndarray) -> np.ndarray:

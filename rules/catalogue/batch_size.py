@@ -43,6 +43,8 @@ from __future__ import annotations
 
 import math
 
+import pandas as pd
+
 from rules.activity import cpu_pct, first_step_end_seconds
 from rules.bottleneck import patience_parameters
 from rules.category import GPU
@@ -72,8 +74,9 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
     windows: list[Window] = []
     for node in frame.nodes.values():
         numbers[f"cpu_p95_pct@{node.key}"] = _cpu_p95(node, frame, values)
+        memory = gpu_memory_table(node)
         for number in node.used_gpus:
-            measured, work = _gpu_numbers(node, number, frame, values)
+            measured, work = _gpu_numbers(node, number, memory, frame, values)
             numbers |= {f"{name}@{node.key}/gpu{number}": value for name, value in measured.items()}
             windows += [work] if work else []
     return Numbers(numbers, merged(windows))
@@ -164,9 +167,8 @@ def _cpu_p95(node: NodeFrame, frame: RunFrame, values: Values) -> float | None:
 
 
 def _gpu_numbers(
-    node: NodeFrame, number: int, frame: RunFrame, values: Values
+    node: NodeFrame, number: int, memory: pd.DataFrame, frame: RunFrame, values: Values
 ) -> tuple[dict[str, float | None], Window | None]:
-    memory = gpu_memory_table(node)
     used = memory[number].dropna() if number in memory else None
     length, busy = values["window_seconds"], node.gpu_busy_pct(number)
     tables = [window_percentiles(node, each, length, {"p95": 95}) for each in (busy, used)]
