@@ -1,7 +1,7 @@
 """The advisor without a service.
 
-`analyse RUN_DIR` prints one run's cost, findings and advice; `predict` how fast a training would
-run on other GPUs.
+`analyse RUN_DIR` prints one run's cost, findings and advice; `import PATH` those of a run that
+another tool recorded; `predict` how fast a training would run on other GPUs.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from uuid import UUID
 
 from trimtab.wire import NodeFacts
 
-from advisor.offline.analysis import analyse
+from advisor.importers.recording import NotImportableError
+from advisor.importers.stated import Stated
+from advisor.offline.analysis import analyse, report_of
 from advisor.offline.document import as_document
+from advisor.offline.importing import import_path, read_description
 from advisor.offline.reading import Folder, FolderError, StoredRun, read_folder
-from advisor.offline.report import as_text
+from advisor.offline.report import as_text, import_text
 from advisor.sizing.demand import BALANCED, PRESETS
 from advisor.speed.lines import answers
 from advisor.store.room import TooLargeError
@@ -65,6 +68,35 @@ def _analyse(arguments: argparse.Namespace) -> int:
     return PARTLY_UNREADABLE if folder.unreadable else ANALYSED
 
 
+def _import(arguments: argparse.Namespace) -> int:
+    try:
+        known = _facts(arguments)
+        imported = import_path(arguments.path, known)
+    except NotImportableError as error:
+        print(f"trimtab: {error}", file=sys.stderr)
+        return NOT_ANALYSED
+    preset, now = PRESETS[arguments.preset], datetime.now(UTC)
+    try:
+        report = report_of(imported.run, imported.timeline, preset, now)
+    except TooLargeError as error:
+        print(f"trimtab: the run is too large to judge: it has {error}", file=sys.stderr)
+        return NOT_ANALYSED
+    if arguments.json:
+        document = as_document(report) | {"imported": imported.imported.document()}
+        print(json.dumps(document, indent=2))
+    else:
+        print(import_text(imported.imported))
+        print(as_text(report))
+    return ANALYSED
+
+
+def _facts(arguments: argparse.Namespace) -> Stated:
+    """The options, and what AWS's API says. Raises NotImportableError."""
+    names = ("job", "provider", "service", "region", "instance_type", "purchase_option")
+    said = Stated(**{name: getattr(arguments, name) for name in names})
+    return said.over(read_description(arguments.describe)) if arguments.describe else said
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m advisor", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -83,14 +115,25 @@ def _parser() -> argparse.ArgumentParser:
         help="an agent's state folder, or a folder of *.segment and *.declaration files",
     )
     command.add_argument("--run", type=_uuid, metavar="ID", help="the run, if there are several")
-    command.add_argument("--json", action="store_true", help="print a JSON document")
-    command.add_argument(
-        "--preset", choices=PRESETS, default=BALANCED.name, help="headroom of recommended machines"
+    _add_shared(command, "of every node; overrides what its agent declared")
+    command = commands.add_parser(
+        "import",
+        help="analyse a run that another tool recorded",
+        description="Converts a recording, prints its cost, findings and advice at the bundled "
+        "list prices, and stores nothing. Formats: see docs/importing.md.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    for name in ("provider", "service", "region", "instance-type", "purchase-option"):
-        command.add_argument(
-            f"--{name}", default="", help="of every node; overrides what its agent declared"
-        )
+    command.set_defaults(command=_import)
+    command.add_argument("path", type=Path, metavar="PATH", help="a folder, or one file")
+    command.add_argument("--job", default="", help="name of the job; default from the recording")
+    command.add_argument(
+        "--describe",
+        type=Path,
+        metavar="FILE",
+        help="output of `aws sagemaker describe-training-job`, for machine, region and times",
+    )
+    _add_shared(command, "of every node; overrides --describe")
     command = commands.add_parser(
         "predict",
         help="predict the speed on other GPUs",
@@ -99,6 +142,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.set_defaults(command=_predict)
     return parser
+
+
+def _add_shared(command: argparse.ArgumentParser, whose: str) -> None:
+    command.add_argument("--json", action="store_true", help="print a JSON document")
+    command.add_argument(
+        "--preset", choices=PRESETS, default=BALANCED.name, help="headroom of recommended machines"
+    )
+    for name in ("provider", "service", "region", "instance-type", "purchase-option"):
+        command.add_argument(f"--{name}", default="", help=whose)
 
 
 def _uuid(text: str) -> UUID:

@@ -63,7 +63,11 @@ def analyse(run: StoredRun, stated: NodeFacts, preset: Preset, as_of: datetime) 
         stated: a person's values for every node; empty ones are as the agent declared them.
         as_of: the time whose prices and availability count for recommendations; aware.
     """
-    timeline = Timeline.of(run, stated)
+    return report_of(run, Timeline.of(run, stated), preset, as_of)
+
+
+def report_of(run: StoredRun, timeline: Timeline, preset: Preset, as_of: datetime) -> Report:
+    """As `analyse`, of a run whose nodes are known already."""
     histories = [node.history for node in timeline.nodes]
     length = stored_seconds(histories, timeline.started_at, timeline.ended_at)
     frame, _ = load_frame(

@@ -15,6 +15,7 @@ from advisor import machine
 from advisor.costing.cost import Interval
 from advisor.offline.reading import StoredRun, StoredSegment
 from advisor.store.index import NodeHistory, SegmentRef, from_ns
+from advisor.store.objects import ObjectReader
 
 FINISHED, FAILED, STOPPED, RUNNING = "finished", "failed", "stopped", "running"
 
@@ -64,13 +65,27 @@ class Session:
 
 
 @dataclass(frozen=True)
+class ImportedSession:
+    """A node of a run that something else recorded. It has ended."""
+
+    interval: Interval
+    state: str
+    missing_segments: int = 0
+
+    @property
+    def end(self) -> tuple[int, str]:
+        start, end = self.interval
+        return (end - start) // timedelta(milliseconds=1), self.state
+
+
+@dataclass(frozen=True)
 class Node:
-    """One machine in an attempt, with its hardware and its stored segments."""
+    """One machine in an attempt, with its hardware and what is stored of it."""
 
     facts: NodeFacts
     history: NodeHistory
     attempt: int
-    sessions: tuple[Session, ...]
+    sessions: tuple[Session | ImportedSession, ...]
     """Sessions in the order of their starts."""
 
     @property
@@ -93,9 +108,9 @@ class Timeline:
     """A run's nodes, time and final state."""
 
     nodes: tuple[Node, ...]
-    bodies: Bodies
+    bodies: ObjectReader
     finest_ms: int
-    """The finest resolution of its segments."""
+    """The finest resolution of its samples."""
 
     @classmethod
     def of(cls, run: StoredRun, stated: NodeFacts) -> Timeline:

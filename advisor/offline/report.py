@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from advisor.comparison.wording import display_seconds
+from advisor.importers.conversion import Imported
 from advisor.machine import price_key
 from advisor.money import display_usd
 from advisor.offline.analysis import Report
@@ -25,6 +26,17 @@ def as_text(report: Report) -> str:
         _section("Recommendations", _recommendations(report)),
     ]
     return "\n\n".join(sections) + "\n"
+
+
+def import_text(imported: Imported) -> str:
+    """What was imported, and what was skipped and why."""
+    tally = imported.tally
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in tally.records.most_common())
+    lines = [f"Imported from {imported.format}: {kinds}"]
+    for each in sorted(tally.skipped.values(), key=lambda each: -each.count):
+        first = f"; the first: {each.first}" if each.first else ""
+        lines.append(f"Skipped {each.count:,} {each.what}: {each.why}{first}")
+    return "\n".join([*lines, *tally.notes, ""])
 
 
 def _section(heading: str, lines: Iterable[str]) -> str:

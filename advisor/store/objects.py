@@ -35,11 +35,15 @@ class ObjectReader(Protocol):
         """Raises `ObjectMissingError`."""
 
 
-class ObjectStore(ObjectReader, Protocol):
-    """Whole objects by key. Keys are safe characters, `/` and single dots between them."""
+class Objects(ObjectReader, Protocol):
+    """The part that storing and reading a run needs."""
 
     def put(self, key: str, body: bytes) -> None:
         """Durable when it returns. Readers see the old or the new object, never a partial one."""
+
+
+class ObjectStore(Objects, Protocol):
+    """Whole objects by key. Keys are safe characters, `/` and single dots between them."""
 
     def put_file(self, key: str, file: IO[bytes]) -> None:
         """`put` of a whole file, from its beginning. It needn't fit into memory."""

@@ -1,0 +1,138 @@
+"""Converts a folder: finds its format, stores its samples, and says what it found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from trimtab.wire import LIMITS, Declaration, Gpu, NodeFacts
+
+from advisor.importers import formats
+from advisor.importers.recording import NotImportableError, Recording
+from advisor.importers.source import Source
+from advisor.importers.stated import Stated
+from advisor.importers.storing import StoredNode, store_recording
+from advisor.importers.tally import Tally
+from advisor.pricing.catalogue import catalogue
+from advisor.store.objects import Objects
+
+_CORE = re.compile(r"cpu\d+\.busy_pct")
+
+
+@dataclass(frozen=True)
+class ImportedNode:
+    """One node: what is stored of it, and its declaration."""
+
+    stored: StoredNode
+    declaration: Declaration
+
+
+@dataclass(frozen=True)
+class Imported:
+    """The result of an import."""
+
+    format: str
+    state: str
+    nodes: tuple[ImportedNode, ...]
+    tally: Tally
+    operators: list[dict[str, Any]]
+    statistics: dict[str, Any]
+
+    def document(self) -> dict[str, Any]:
+        """What to keep of it beside the run, as JSON."""
+        return {
+            "format": self.format,
+            **self.tally.document(),
+            "operators": self.operators,
+            "statistics": self.statistics,
+        }
+
+
+def convert(
+    store: Objects,
+    source: Source,
+    stated: Stated,
+    run_id: UUID,
+    *,
+    with_tiers: bool = True,
+    alive: Callable[[], object] = lambda: None,
+) -> Imported:
+    """Store a folder's recording under a run.
+
+    Args:
+        with_tiers: see `store_recording`.
+        alive: called now and then.
+
+    Raises:
+        NotImportableError: no known format, or no record of it can be used.
+    """
+    tally = Tally()
+    for note in stated.notes:
+        tally.note(note)
+    recording = formats.opened(source, stated, tally)
+    nodes = store_recording(
+        store, recording, run_id, tally, held=_held(stated), with_tiers=with_tiers, alive=alive
+    )
+    if not tally.taken:
+        raise NotImportableError("no record of it can be used")
+    if stated.nodes and len(nodes) != stated.nodes:
+        tally.note(f"The job had {stated.nodes} machines; the files are of {len(nodes)}.")
+    return Imported(
+        format=recording.format,
+        state=recording.state,
+        nodes=tuple(
+            ImportedNode(each, _declaration(recording, each, run_id, stated, source))
+            for each in nodes
+        ),
+        tally=tally,
+        operators=[asdict(each) for each in recording.operators],
+        statistics=recording.statistics,
+    )
+
+
+def _held(stated: Stated) -> tuple[datetime | None, datetime | None]:
+    start, end = stated.started_at, stated.ended_at
+    if start is None or end is None or not timedelta(0) < end - start < timedelta(days=30):
+        return None, None
+    return start, end
+
+
+def _declaration(
+    recording: Recording, node: StoredNode, run_id: UUID, stated: Stated, source: Source
+) -> Declaration:
+    job = stated.job or recording.job or source.name
+    workload = {"imported from": recording.format}
+    return Declaration(
+        run_id=run_id,
+        job=job[: LIMITS.name_chars],
+        attempt=0,
+        session_id=node.session_id,
+        node=_facts(recording, node, run_id, stated),
+        tags={"training job": recording.training_job} if recording.training_job else {},
+        parameters=dict(stated.parameters),
+        workload=workload,
+    )
+
+
+def _facts(recording: Recording, node: StoredNode, run_id: UUID, stated: Stated) -> NodeFacts:
+    known = catalogue().get(stated.instance_type)
+    gpus = [Gpu(known.gpu_model, known.gpu_memory_bytes)] * known.gpu_count if known else []
+    return NodeFacts(
+        # A managed job's machines are its own, and no other run's.
+        machine_id=f"{recording.training_job or run_id}/{node.name}"[-LIMITS.name_chars :],
+        hostname=node.name[: LIMITS.name_chars],
+        provider=stated.provider or recording.provider,
+        service=stated.service,
+        region=stated.region,
+        instance_type=stated.instance_type,
+        purchase_option=stated.purchase_option or "on_demand",
+        owns_machine=recording.owns_machine,
+        vcpus=sum(_CORE.fullmatch(name) is not None for name in node.series)
+        or (known.vcpus if known else 0),
+        memory_bytes=known.memory_bytes if known else 0,
+        gpus=gpus,
+    )

@@ -1,0 +1,42 @@
+"""The formats that can be imported. Each is a module with FORMAT, `recognises` and `opened`."""
+
+from __future__ import annotations
+
+from typing import Protocol, cast
+
+from advisor.importers import sagemaker
+from advisor.importers.recording import NotImportableError, Recording
+from advisor.importers.source import Source
+from advisor.importers.stated import Stated
+from advisor.importers.tally import Tally
+
+
+class Format(Protocol):
+    """One format."""
+
+    FORMAT: str
+
+    def recognises(self, source: Source) -> bool:
+        """Whether the folder has any file of this format."""
+
+    def opened(self, source: Source, stated: Stated, tally: Tally) -> Recording:
+        """Raises NotImportableError."""
+
+
+FORMATS = tuple(cast(Format, module) for module in (sagemaker,))
+"""The first that recognises a folder reads it."""
+
+
+def opened(source: Source, stated: Stated, tally: Tally) -> Recording:
+    """The recording in a folder.
+
+    Raises:
+        NotImportableError: no known format, or nothing in it that can be imported.
+    """
+    chosen = next((each for each in FORMATS if each.recognises(source)), None)
+    if chosen is None:
+        known = ", ".join(each.FORMAT for each in FORMATS)
+        count = len(source.sizes)
+        files = "1 file" if count == 1 else f"{count:,} files"
+        raise NotImportableError(f"no known format in its {files}. Known formats: {known}")
+    return chosen.opened(source, stated, tally)

@@ -1,0 +1,112 @@
+"""What an importer gives: the parts of a recording, node by node and in the order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.importers.tally import Operator
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+
+
+class NotImportableError(ValueError):
+    """Nothing of the recording can be imported. The message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Ticks of one node.
+
+    Attributes:
+        cadence_ms: the intended time between two ticks.
+        times_ms: Unix milliseconds, rising.
+        columns: series -> a value for each tick; NaN: missing. Counters are whole numbers.
+    """
+
+    cadence_ms: int
+    times_ms: Whole
+    columns: dict[str, Floats]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Training steps of one rank and phase.
+
+    Attributes:
+        start_us: Unix microseconds.
+        data_wait_us: the part of the duration spent waiting for data; None: not measured.
+    """
+
+    rank: int
+    phase: str
+    start_us: Whole
+    duration_us: Whole
+    data_wait_us: Whole | None = None
+
+
+@dataclass(frozen=True)
+class Happening:
+    """An event of the wire (`trimtab.wire.Event`) at a Unix millisecond."""
+
+    time_ms: int
+    kind: str
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The node was at work until this Unix millisecond at least."""
+
+    until_ms: int
+
+
+Part = Samples | Steps | Happening | Seen
+
+
+@dataclass
+class RecordedNode:
+    """One machine of a recording.
+
+    Attributes:
+        name: as the recording names it.
+        started_ms: Unix milliseconds of the first record, or when the machine was held from.
+        ended_ms: until when it was held at least; None: until its last record.
+    """
+
+    name: str
+    started_ms: int
+    ended_ms: int | None = None
+
+
+class Recording(Protocol):
+    """An opened recording.
+
+    Attributes:
+        format: the name of the format, for people.
+        training_job: the name that its platform gave the run; empty: none.
+        job: the job's name, as far as the recording says; empty: it doesn't.
+        provider: whose machines they were, if only one can be.
+        owns_machine: its machines were started for it alone.
+        state: `finished`, `failed` or `stopped`.
+    """
+
+    format: str
+    training_job: str
+    job: str
+    provider: str
+    owns_machine: bool
+    state: str
+    nodes: list[RecordedNode]
+    operators: list[Operator]
+    """Complete once all parts were read."""
+    statistics: dict[str, Any]
+    """Tables of the recording itself, as JSON; complete once all parts were read."""
+
+    def parts(self, node: RecordedNode) -> Iterator[Part]:
+        """Read a node's parts in about the order of their times."""

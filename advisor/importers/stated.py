@@ -1,0 +1,148 @@
+"""What a person or AWS's API says of the imported run: machine, region, times, state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from trimtab.wire import LIMITS
+
+from advisor.importers.recording import NotImportableError
+
+_STATES = {"Completed": "finished", "Failed": "failed", "Stopped": "stopped"}
+_MOST_PARAMETERS = 200
+
+
+@dataclass(frozen=True)
+class Stated:
+    """Facts that recordings don't have. Empty, 0 and None are unknown.
+
+    Attributes:
+        training_job: as its platform names the run.
+        started_at, ended_at: the billed time, UTC.
+        billable_seconds: of each machine, as billed.
+        nodes: the number of machines.
+        columns: of a CSV file: its column -> our series, or `time`.
+        imported_at: UTC; the begin of a recording that has no time of day.
+    """
+
+    job: str = ""
+    training_job: str = ""
+    provider: str = ""
+    service: str = ""
+    region: str = ""
+    instance_type: str = ""
+    purchase_option: str = ""
+    state: str = ""
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    billable_seconds: int = 0
+    nodes: int = 0
+    parameters: dict[str, str] = field(default_factory=dict)
+    columns: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    imported_at: datetime = datetime(1970, 1, 1, tzinfo=UTC)
+
+    def over(self, other: Stated) -> Stated:
+        """Both; what this one knows wins."""
+        known = {name: value for name, value in vars(self).items() if value}
+        return replace(other, **known)
+
+
+def from_document(document: Mapping[str, Any]) -> Stated:
+    """The flags that `trimtab import` sends: a mapping of texts.
+
+    Raises:
+        NotImportableError: another shape.
+    """
+    names = ("job", "provider", "service", "region", "instance_type", "purchase_option")
+    values: dict[str, Any] = {name: _text(document, name) for name in names}
+    columns = document.get("columns") or {}
+    if not isinstance(columns, dict) or not all(isinstance(v, str) for v in columns.values()):
+        raise NotImportableError("columns is not a mapping of texts")
+    return Stated(**values, columns={str(k): v for k, v in columns.items()})
+
+
+def from_describe(document: object) -> Stated:
+    """What `aws sagemaker describe-training-job` printed.
+
+    Raises:
+        NotImportableError: it isn't a training job's description.
+    """
+    if not isinstance(document, dict) or "TrainingJobName" not in document:
+        raise NotImportableError(
+            "no description of a training job: save the output of "
+            "`aws sagemaker describe-training-job --training-job-name NAME`"
+        )
+    resources = document.get("ResourceConfig")
+    resources = resources if isinstance(resources, dict) else {}
+    groups = resources.get("InstanceGroups")
+    first = groups[0] if isinstance(groups, list) and groups else resources
+    first = first if isinstance(first, dict) else {}
+    arn = str(document.get("TrainingJobArn", "")).split(":")
+    spot = document.get("EnableManagedSpotTraining") is True
+    return Stated(
+        training_job=_text(document, "TrainingJobName"),
+        provider="aws",
+        service="sagemaker_training",
+        region=arn[3][: LIMITS.name_chars] if len(arn) > 3 else "",
+        instance_type=_text(first, "InstanceType"),
+        purchase_option="on_demand",
+        state=_STATES.get(str(document.get("TrainingJobStatus")), ""),
+        started_at=_moment(document.get("TrainingStartTime")),
+        ended_at=_moment(document.get("TrainingEndTime")),
+        billable_seconds=_count(document.get("BillableTimeInSeconds")),
+        nodes=_count(first.get("InstanceCount")),
+        parameters=_parameters(document.get("HyperParameters")),
+        notes=_notes(document, spot),
+    )
+
+
+def _notes(document: Mapping[str, Any], spot: bool) -> tuple[str, ...]:
+    trained, billed = (
+        _count(document.get(name)) for name in ("TrainingTimeInSeconds", "BillableTimeInSeconds")
+    )
+    if not spot or not trained or billed >= trained:
+        return ()
+    return (
+        f"Managed spot training: {billed:,} s of {trained:,} s are billed at the on-demand price. "
+        "The cost is that of the whole time; enter the billed amount to compare.",
+    )
+
+
+def _parameters(said: object) -> dict[str, str]:
+    """Without SageMaker's own, which aren't the training's."""
+    if not isinstance(said, dict):
+        return {}
+    ours = {
+        str(name)[: LIMITS.name_chars]: str(value)[:200]
+        for name, value in said.items()
+        if not str(name).startswith("sagemaker_") and not str(name).startswith("_")
+    }
+    return dict(list(ours.items())[:_MOST_PARAMETERS])
+
+
+def _moment(said: object) -> datetime | None:
+    """A time as the CLI prints it: ISO 8601, or seconds since 1970."""
+    try:
+        if isinstance(said, str):
+            moment = datetime.fromisoformat(said)
+            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+        if isinstance(said, int | float) and not isinstance(said, bool):
+            return datetime.fromtimestamp(said, UTC)
+    except (ValueError, OverflowError, OSError):
+        pass
+    return None
+
+
+def _count(said: object) -> int:
+    is_count = isinstance(said, int) and not isinstance(said, bool) and 0 <= said < 10**9
+    return said if is_count else 0  # type: ignore[return-value]
+
+
+def _text(document: Mapping[str, Any], name: str) -> str:
+    said = document.get(name, "")
+    text = said if isinstance(said, str) else ""
+    return "".join(char for char in text if char.isprintable())[: LIMITS.name_chars]

@@ -1,0 +1,316 @@
+"""Stores a recording as chunks, as if it had been uploaded and compacted.
+
+Memory: an hour of one node. Equal recordings give equal chunks, so that storing one again
+overwrites its objects with the same content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from uuid import UUID, uuid5
+
+import numpy as np
+import pyarrow as pa
+
+from advisor.importers.recording import (
+    Happening,
+    Part,
+    RecordedNode,
+    Recording,
+    Samples,
+    Seen,
+    Steps,
+    Whole,
+)
+from advisor.importers.tally import Tally
+from advisor.store import chunks, tables, ticks
+from advisor.store.chunks import Members
+from advisor.store.index import (
+    HOUR_MS,
+    TIERS_SECONDS,
+    ChunkKind,
+    ChunkRef,
+    NodeHistory,
+    from_ms,
+    to_ms,
+    to_us,
+)
+from advisor.store.objects import Objects
+from advisor.store.reading import Reader
+from advisor.store.room import MOST_HOUR_EVENTS, MOST_HOUR_SAMPLES, MOST_HOUR_STEPS
+from advisor.store.ticks import Column, Session, Ticks
+from rules.frame import Hardware
+
+HOUR = timedelta(hours=1)
+SEQ = 0
+"""An import is one upload."""
+LONGEST = timedelta(days=400)
+"""Of a recording. Further records are taken for damaged ones."""
+_MOST_SERIES = 4_000
+
+
+@dataclass(frozen=True)
+class StoredNode:
+    """One node of a stored recording."""
+
+    name: str
+    session_id: UUID
+    started_at: datetime
+    ended_at: datetime
+    finest_ms: int
+    """The shortest interval between samples."""
+    series: frozenset[str]
+    chunks: tuple[ChunkRef, ...]
+
+    def history(self, key: str, facts: Hardware) -> NodeHistory:
+        return NodeHistory(key, facts, ((self.started_at, self.ended_at),), (), self.chunks)
+
+
+def session_id(run_id: UUID, node: str) -> UUID:
+    """The same for the same run and node, so that importing again replaces."""
+    return uuid5(run_id, f"import/{node}")
+
+
+def store_recording(
+    store: Objects,
+    recording: Recording,
+    run_id: UUID,
+    tally: Tally,
+    *,
+    held: tuple[datetime | None, datetime | None] = (None, None),
+    with_tiers: bool = True,
+    alive: Callable[[], object] = lambda: None,
+) -> list[StoredNode]:
+    """Write all chunks of a recording.
+
+    Args:
+        held: when all of its machines were held, as their platform says; None: unknown.
+        with_tiers: for charts. A reader of a single pass needs none.
+        alive: called now and then.
+    """
+    nodes = []
+    for node in recording.nodes:
+        writer = _Writer(store, run_id, node, tally, held, recording.state)
+        for part in recording.parts(node):
+            writer.add(part)
+            alive()
+        nodes.append(writer.finish(with_tiers))
+        alive()
+    return nodes
+
+
+@dataclass
+class _Hour:
+    """What of one hour isn't written yet."""
+
+    samples: list[Ticks] = field(default_factory=list)
+    steps: list[pa.Table] = field(default_factory=list)
+    events: list[tuple[object, ...]] = field(default_factory=list)
+
+
+class _Writer:
+    """One node's hours. Parts come in about the order of time, each kind for itself."""
+
+    def __init__(
+        self,
+        store: Objects,
+        run_id: UUID,
+        node: RecordedNode,
+        tally: Tally,
+        held: tuple[datetime | None, datetime | None],
+        state: str,
+    ) -> None:
+        self._store, self._tally, self._node, self._state = store, tally, node, state
+        start = min(filter(None, (from_ms(node.started_ms), held[0])))
+        self._started_at = start
+        self._session = Session(to_us(start), str(session_id(run_id, node.name)))
+        self._prefix = f"runs/{run_id}/imports/{self._session.id}"
+        self._end_ms = max(node.ended_ms or 0, to_ms(held[1]) if held[1] else 0, node.started_ms)
+        self._hours: dict[int, _Hour] = defaultdict(_Hour)
+        self._sizes: dict[tuple[int, str], int] = defaultdict(int)
+        self._refs: dict[str, ChunkRef] = {}
+        self._series: set[str] = set()
+        self._finest_ms = 3_600_000
+        self._last: dict[type, int] = {}
+
+    def add(self, part: Part) -> None:
+        if isinstance(part, Samples):
+            self._add_samples(part)
+        elif isinstance(part, Steps):
+            self._add_steps(part)
+        elif isinstance(part, Seen):
+            if self._inside(np.array([part.until_ms])).all():
+                self._end_ms = max(self._end_ms, part.until_ms)
+        else:
+            self._add_event(part)
+
+    def finish(self, with_tiers: bool) -> StoredNode:
+        end = self._end_ms - to_ms(self._started_at)
+        data = {"state": self._state, "imported": True, "seconds": end / 1000}
+        self._add_event(Happening(self._end_ms, "session_end", data))
+        for hour in sorted(self._hours):
+            self._flush(hour)
+        if with_tiers:
+            self._add_tiers()
+        return StoredNode(
+            self._node.name,
+            UUID(self._session.id),
+            self._started_at,
+            from_ms(self._end_ms),
+            self._finest_ms,
+            frozenset(self._series),
+            tuple(self._refs.values()),
+        )
+
+    def _add_samples(self, part: Samples) -> None:
+        columns = {n: v for n, v in part.columns.items() if self._is_kept(n)}
+        for hour, chosen in self._by_hour(part.times_ms, "samples"):
+            cells = len(columns) * int(chosen.sum())
+            if not columns or not self._fits(hour, "samples", cells, MOST_HOUR_SAMPLES):
+                continue
+            kept = {name: _column(values[chosen]) for name, values in columns.items()}
+            kept = {name: each for name, each in kept.items() if each.known.any()}
+            times = part.times_ms[chosen]
+            self._hours[hour].samples.append(
+                ticks.in_order(self._session, part.cadence_ms, times, kept)
+            )
+            self._series |= kept.keys()
+        self._finest_ms = min(self._finest_ms, part.cadence_ms)
+        self._flush_before(Samples, part.times_ms)
+
+    def _add_steps(self, part: Steps) -> None:
+        start_ms = part.start_us // 1000
+        for hour, chosen in self._by_hour(start_ms, "steps"):
+            if self._fits(hour, "steps", int(chosen.sum()), MOST_HOUR_STEPS):
+                self._hours[hour].steps.append(self._step_table(part, chosen))
+        ends_ms = (part.start_us + part.duration_us) // 1000
+        inside = ends_ms[self._inside(start_ms) & self._inside(ends_ms)]
+        self._end_ms = max(self._end_ms, int(inside.max(initial=0)))
+        self._flush_before(Steps, start_ms)
+
+    def _add_event(self, part: Happening) -> None:
+        hour = part.time_ms // HOUR_MS * HOUR_MS
+        if self._fits(hour, "events", 1, MOST_HOUR_EVENTS):
+            data = json.dumps(part.data, sort_keys=True)
+            row = part.time_ms, self._session.id, SEQ, part.kind, data
+            self._hours[hour].events.append(row)
+
+    def _is_kept(self, name: str) -> bool:
+        if name in self._series or len(self._series) < _MOST_SERIES:
+            return True
+        self._tally.skip("series", f"more than {_MOST_SERIES:,} of one node")
+        return False
+
+    def _by_hour(self, times_ms: Whole, what: str) -> Iterator[tuple[int, np.ndarray]]:
+        """The hours of these times, and which rows are of each."""
+        inside = self._inside(times_ms)
+        outside = len(times_ms) - int(inside.sum())
+        self._tally.skip(what, "before the first record, or more than 400 days after it", outside)
+        if not inside.any():
+            return
+        self._end_ms = max(self._end_ms, int(times_ms[inside].max()))
+        hours = times_ms // HOUR_MS
+        for hour in np.unique(hours[inside]).tolist():
+            yield hour * HOUR_MS, inside & (hours == hour)
+
+    def _inside(self, times_ms: Whole) -> np.ndarray:
+        first = to_ms(self._started_at)
+        return (times_ms >= first) & (times_ms < first + LONGEST // timedelta(milliseconds=1))
+
+    def _fits(self, hour: int, what: str, count: int, most: int) -> bool:
+        self._sizes[hour, what] += count
+        if self._sizes[hour, what] <= most:
+            return True
+        self._tally.skip(what, f"more than {most:,} of one node in one hour", count)
+        return False
+
+    def _step_table(self, part: Steps, chosen: np.ndarray) -> pa.Table:
+        count = int(chosen.sum())
+        waits = part.data_wait_us
+        given = {
+            "start_us": part.start_us[chosen],
+            "session": pa.array([self._session.id]).take(pa.array(np.zeros(count, "int64"))),
+            "seq": np.full(count, SEQ),
+            "rank": np.full(count, part.rank),
+            "phase": pa.array([part.phase]).take(pa.array(np.zeros(count, "int64"))),
+            "count": np.ones(count, "int64"),
+            "duration_us": part.duration_us[chosen],
+        } | ({} if waits is None else {"data_wait_us": waits[chosen]})
+        arrays = [
+            pa.array(given[each.name], each.type)
+            if each.name in given
+            else pa.nulls(count, each.type)
+            for each in tables.STEP_SCHEMA
+        ]
+        return pa.table(arrays, tables.STEP_SCHEMA)
+
+    def _flush_before(self, kind: type, times_ms: Whole) -> None:
+        """Write the hours that are over for every kind that has come so far."""
+        if not len(times_ms):
+            return
+        self._last[kind] = int(times_ms[-1]) // HOUR_MS * HOUR_MS
+        for hour in [hour for hour in self._hours if hour < self._last[kind]]:
+            held = self._hours[hour]
+            if kind is Samples and held.samples:
+                self._put_samples(hour, held)
+            elif kind is Steps and held.steps:
+                self._put_steps(hour, held)
+
+    def _flush(self, hour: int) -> None:
+        held = self._hours.pop(hour)
+        if held.samples:
+            self._put_samples(hour, held)
+        if held.steps:
+            self._put_steps(hour, held)
+        if held.events:
+            events = tables.of_rows([held.events], tables.EVENT_SCHEMA)
+            table = tables.merged([events], tables.EVENT_SCHEMA)
+            self._put(hour, "events", 0, chunks.encode_table(table, self._members()))
+
+    def _put_samples(self, hour: int, held: _Hour) -> None:
+        body = chunks.encode_ticks(ticks.merged(held.samples), self._members())
+        self._put(hour, "samples", 0, body)
+        held.samples = []
+
+    def _put_steps(self, hour: int, held: _Hour) -> None:
+        table = tables.merged(held.steps, tables.STEP_SCHEMA)
+        self._put(hour, "steps", 0, chunks.encode_table(table, self._members()))
+        held.steps = []
+
+    def _add_tiers(self) -> None:
+        raw = tuple(self._refs.values())
+        history = NodeHistory(self._node.name, Hardware(), (), (), raw)
+        reader = Reader(self._store, history)
+        for hour in sorted({ref.hour_ms for ref in raw if ref.kind == "samples"}):
+            for tier in TIERS_SECONDS:
+                rows = dict(reader.rows(hour, None, tier))
+                if rows:
+                    body = chunks.encode_tier(rows, self._members())
+                    self._put(hour, "samples", tier, body)
+
+    def _members(self) -> Members:
+        members = Members()
+        members.add(self._session, [SEQ])
+        return members
+
+    def _put(self, hour: int, kind: ChunkKind, tier: int, body: bytes) -> None:
+        digest = hashlib.sha256(body).hexdigest()[:32]
+        at = from_ms(hour)
+        key = f"{self._prefix}/{at:%Y%m%dT%H}-{kind}-{tier}-{digest}.parquet"
+        self._store.put(key, body)
+        self._refs[key] = ChunkRef(key, kind, tier, at, at + HOUR, len(body))
+
+
+def _column(values: np.ndarray) -> Column:
+    """Whole numbers as integers, which are stored smaller."""
+    known = np.isfinite(values)
+    filled = np.where(known, values, 0.0)
+    whole = filled.astype("int64")
+    if bool((whole == filled).all()):
+        return Column(whole, known)
+    return Column(filled, known)

@@ -1,0 +1,75 @@
+"""Counts what an importer took and what it skipped, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+MOST_REASONS = 50
+"""Different things skipped that are named; further ones are counted together."""
+_WHERE_CHARS = 200
+
+
+@dataclass
+class Skipped:
+    """Records or files of one kind that were skipped for one reason."""
+
+    what: str
+    """A plural noun: `records`, `files`."""
+    why: str
+    count: int = 0
+    first: str = ""
+    """Where the first of them is."""
+
+
+@dataclass
+class Operator:
+    """One operation of a trace, over all its calls."""
+
+    category: str
+    name: str
+    count: int
+    total_us: int
+    longest_us: int
+
+
+@dataclass
+class Tally:
+    """What was taken of a recording, and what was not."""
+
+    records: Counter[str] = field(default_factory=Counter)
+    """Kind of record -> how many were taken."""
+    skipped: dict[tuple[str, str], Skipped] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    """Sentences about what was assumed."""
+
+    def take(self, what: str, count: int = 1) -> None:
+        if count:
+            self.records[what] += int(count)
+
+    def skip(self, what: str, why: str, count: int = 1, where: str = "") -> None:
+        if count <= 0:
+            return
+        key = what, why
+        if key not in self.skipped and len(self.skipped) >= MOST_REASONS:
+            key, where = (what, "other reasons"), ""
+        entry = self.skipped.setdefault(key, Skipped(*key, first=where[:_WHERE_CHARS]))
+        entry.count += int(count)
+
+    def note(self, sentence: str) -> None:
+        if sentence not in self.notes and len(self.notes) < MOST_REASONS:
+            self.notes.append(sentence)
+
+    @property
+    def taken(self) -> int:
+        return sum(self.records.values())
+
+    def document(self) -> dict[str, Any]:
+        """As JSON, the most skipped first."""
+        skipped = sorted(self.skipped.values(), key=lambda each: -each.count)
+        return {
+            "records": dict(self.records.most_common()),
+            "skipped": [asdict(each) for each in skipped],
+            "notes": self.notes,
+        }
