@@ -81,6 +81,7 @@ INSTALLED_APPS = [
     "webapp.rulebook",
     "webapp.analysis",
     "webapp.measurements",
+    "webapp.imports",
     "webapp.advice",
     "webapp.spend",
     "webapp.retention",
@@ -227,6 +228,7 @@ CELERY_TASK_DEFAULT_QUEUE = "evaluate"
 CELERY_TASK_QUEUES: dict[str, dict[str, str]] = {"evaluate": {}, "maintain": {}, "schedule": {}}
 CELERY_TASK_ROUTES = {
     "analysis.compact": {"queue": "maintain"},
+    "imports.convert": {"queue": "maintain"},
     "notify.send": {"queue": "maintain"},
     "notify.send_password_reset": {"queue": "maintain"},
     "prices.refresh": {"queue": "maintain"},

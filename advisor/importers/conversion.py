@@ -29,6 +29,7 @@ class ImportedNode:
 
     stored: StoredNode
     declaration: Declaration
+    state: str
 
 
 @dataclass(frozen=True)
@@ -58,19 +59,21 @@ def convert(
     stated: Stated,
     run_id: UUID,
     *,
+    tally: Tally | None = None,
     with_tiers: bool = True,
     alive: Callable[[], object] = lambda: None,
 ) -> Imported:
     """Store a folder's recording under a run.
 
     Args:
+        tally: to go on with.
         with_tiers: see `store_recording`.
         alive: called now and then.
 
     Raises:
         NotImportableError: no known format, or no record of it can be used.
     """
-    tally = Tally()
+    tally = tally or Tally()
     for note in stated.notes:
         tally.note(note)
     recording = formats.opened(source, stated, tally)
@@ -85,7 +88,9 @@ def convert(
         format=recording.format,
         state=recording.state,
         nodes=tuple(
-            ImportedNode(each, _declaration(recording, each, run_id, stated, source))
+            ImportedNode(
+                each, _declaration(recording, each, run_id, stated, source), recording.state
+            )
             for each in nodes
         ),
         tally=tally,

@@ -48,6 +48,7 @@ class Stated:
     def over(self, other: Stated) -> Stated:
         """Both; what this one knows wins."""
         known = {name: value for name, value in vars(self).items() if value}
+        known.pop("imported_at")
         return replace(other, **known)
 
 

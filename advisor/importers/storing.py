@@ -66,6 +66,8 @@ class StoredNode:
     """The shortest interval between samples."""
     series: frozenset[str]
     chunks: tuple[ChunkRef, ...]
+    prefix: str
+    """Of the keys of its objects, and of those that an earlier import of it made."""
 
     def history(self, key: str, facts: Hardware) -> NodeHistory:
         return NodeHistory(key, facts, ((self.started_at, self.ended_at),), (), self.chunks)
@@ -165,6 +167,7 @@ class _Writer:
             self._finest_ms,
             frozenset(self._series),
             tuple(self._refs.values()),
+            self._prefix,
         )
 
     def _add_samples(self, part: Samples) -> None:

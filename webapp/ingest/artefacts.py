@@ -21,6 +21,7 @@ from trimtab.wire import LIMITS
 from advisor.store.opening import open_store
 from webapp.accounts.models import Token, Workspace
 from webapp.http.problems import Problem
+from webapp.imports import queue as imports
 from webapp.ingest import accept
 from webapp.ingest.bodies import check_length, cut_off
 from webapp.quotas import admission
@@ -87,7 +88,9 @@ def keep(token: Token, run_id: UUID, sha256: str, said: Described, file: BinaryI
             409 if the run has too many files; 429 beyond a quota.
     """
     workspace = token.workspace
-    if Artefact.objects.filter(run=run_id, run__workspace=workspace, sha256=sha256).exists():
+    own = Artefact.objects.filter(run=run_id, run__workspace=workspace, sha256=sha256)
+    if known := own.first():
+        imports.sent_again(known)
         return True
     is_new, size_bytes = _is_new_run(workspace, run_id, said), file.seek(0, 2)
     taken = admission.Upload(run_id, is_new, size_bytes, size_bytes)
@@ -97,9 +100,10 @@ def keep(token: Token, run_id: UUID, sha256: str, said: Described, file: BinaryI
         described = {"kind": said.kind, "name": said.name, "object_key": key}
         with transaction.atomic():
             run = accept.own_run(workspace, run_id, said.job)
-            _, made = Artefact.objects.get_or_create(
+            artefact, made = Artefact.objects.get_or_create(
                 run=run, sha256=sha256, defaults={**described, "size_bytes": size_bytes}
             )
+            imports.artefact_arrived(artefact)
         if not made:
             counted.take_back()
     return not made

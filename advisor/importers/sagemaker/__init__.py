@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
+from trimtab.wire import job_of_training
 
 from advisor.importers.recording import (
     NotImportableError,
@@ -14,7 +15,7 @@ from advisor.importers.recording import (
     RecordedNode,
     Samples,
 )
-from advisor.importers.sagemaker.layout import Layout, TimelineFile, job_of, layout
+from advisor.importers.sagemaker.layout import Layout, TimelineFile, layout
 from advisor.importers.sagemaker.reports import read_reports
 from advisor.importers.sagemaker.system import SystemMetrics, first_ms
 from advisor.importers.sagemaker.timelines import Timelines, first_us
@@ -52,7 +53,7 @@ class SageMakerRecording:
         self._source, self._tally = source, tally
         self._layout = found = layout(source.sizes, source.name)
         self.training_job = stated.training_job or found.training_job
-        self.job = job_of(self.training_job)
+        self.job = job_of_training(self.training_job)
         self.state = self._state(stated)
         for why, paths in found.others.items():
             tally.skip("files", why, len(paths), paths[0])

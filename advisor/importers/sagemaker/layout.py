@@ -88,11 +88,6 @@ def layout(paths: Iterable[str], folder_name: str) -> Layout:
     return found
 
 
-def job_of(training_job: str) -> str:
-    """The name without the time of the run, which SDKs add: every run of the job has it."""
-    return re.sub(rf"{_TIME_SUFFIX}\Z", "", training_job)
-
-
 def _training_job(paths: list[str]) -> str:
     matches = (_JOB_FOLDER.fullmatch(path) for path in paths[:1000])
     return next((match[1] for match in matches if match), "")

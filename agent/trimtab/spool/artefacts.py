@@ -55,6 +55,11 @@ class Artefacts:
         self._bound()
         return True
 
+    def has_room(self) -> bool:
+        """Whether one more of the largest fits, without the oldest being dropped."""
+        held = self._database.read("SELECT COALESCE(SUM(bytes), 0) FROM artefacts")
+        return int(held[0][0]) + 2 * MOST_BYTES <= _SHELF_BYTES
+
     def waiting(self, sessions: Iterable[str]) -> Artefact | None:
         """The artefact with the fewest failures, oldest first."""
         for *texts, sha256 in self._database.read(_NEXT, json.dumps(list(sessions))):

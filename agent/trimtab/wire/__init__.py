@@ -27,6 +27,7 @@ from trimtab.wire.segment import (
     StepBlock,
     StepSummary,
 )
+from trimtab.wire.training_job import job_of_training
 
 __all__ = [
     "FINAL_PROBLEMS",
@@ -55,4 +56,5 @@ __all__ = [
     "encode_declaration",
     "encode_segment",
     "is_final",
+    "job_of_training",
 ]

@@ -1,0 +1,1 @@
+"""Converts what other tools recorded, and shows what came of it."""

@@ -1,0 +1,114 @@
+"""Puts an upload's parts together, unpacks them, and converts what is inside."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import IO
+
+from django.conf import settings
+from trimtab.wire import LIMITS
+
+from advisor.importers.archive import unpack
+from advisor.importers.conversion import Imported, convert
+from advisor.importers.recording import NotImportableError
+from advisor.importers.source import Source
+from advisor.importers.stated import Stated
+from advisor.importers.tally import Tally
+from advisor.store.objects import ObjectStore
+from advisor.store.opening import open_store
+from webapp.background import claims
+from webapp.imports.description import (
+    ARCHIVE_SUFFIX,
+    MOST_BYTES,
+    NAME_SUFFIX,
+    Description,
+    read_description,
+)
+from webapp.imports.models import Import
+from webapp.imports.waiting import PartsMissingError
+from webapp.runs.models import Artefact
+
+RENEWED_EVERY_SECONDS = 15
+_PIECE_BYTES = 1024 * 1024
+
+
+class LeaseLostError(RuntimeError):
+    """Another worker has the import by now."""
+
+
+def convert_upload(held: claims.Claim[Import]) -> Imported:
+    """Convert the upload. Writes objects, but no rows except the lease and the stage.
+
+    Raises:
+        NotImportableError: it can't be converted, whenever it is tried.
+        PartsMissingError
+    """
+    artefact = held.row.artefact
+    store = open_store(settings.OBJECTS_URL)
+    pulse = _Pulse(held)
+    with tempfile.TemporaryDirectory(prefix="trimtab-import-") as name:
+        folder = Path(name)
+        said, keys = _described(store, artefact)
+        with (folder / "archive").open("w+b") as packed:
+            pulse("Fetching")
+            _fetch(store, keys, packed, pulse)
+            pulse("Unpacking")
+            tally = Tally()
+            unpack(packed, folder / "content", tally, pulse)
+        (folder / "archive").unlink()
+        pulse("Converting")
+        source = Source(folder / "content", said.name)
+        return convert(store, source, said.stated, artefact.run_id, tally=tally, alive=pulse)
+
+
+def _described(store: ObjectStore, artefact: Artefact) -> tuple[Description, list[str]]:
+    """The description, and the objects that make the archive."""
+    if not artefact.name.endswith(NAME_SUFFIX):
+        # Earlier agents send the archive without a description.
+        name = artefact.name.removesuffix(ARCHIVE_SUFFIX)
+        stated = Stated(job=artefact.run.job.name, imported_at=artefact.created_at)
+        return Description(name[: LIMITS.name_chars], (), stated), [artefact.object_key]
+    if artefact.size_bytes > MOST_BYTES:
+        raise NotImportableError("the description of the upload is too large")
+    said = read_description(store.get(artefact.object_key), artefact.created_at)
+    known = dict(
+        Artefact.objects.filter(run=artefact.run_id, sha256__in=said.parts).values_list(
+            "sha256", "object_key"
+        )
+    )
+    missing = [part for part in said.parts if part not in known]
+    if missing:
+        raise PartsMissingError(len(missing), len(said.parts))
+    return said, [known[part] for part in said.parts]
+
+
+def _fetch(
+    store: ObjectStore, keys: list[str], into: IO[bytes], alive: Callable[[], object]
+) -> None:
+    for key in keys:
+        with closing(store.open(key)) as part:
+            shutil.copyfileobj(part, into, _PIECE_BYTES)
+        alive()
+    into.seek(0)
+
+
+class _Pulse:
+    """Renews the lease while the work goes on, and says what is being done."""
+
+    def __init__(self, held: claims.Claim[Import]) -> None:
+        self._held = held
+        self._stage = ""
+        self._next = 0.0
+
+    def __call__(self, stage: str = "") -> None:
+        if not stage and time.monotonic() < self._next:
+            return
+        self._stage = stage or self._stage
+        self._next = time.monotonic() + RENEWED_EVERY_SECONDS
+        if not claims.renew(self._held, stage=self._stage):
+            raise LeaseLostError

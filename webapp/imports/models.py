@@ -1,0 +1,21 @@
+"""Imports: the conversion of an uploaded folder."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from webapp.background.models import Claimable
+from webapp.runs.models import Artefact
+
+
+class Import(Claimable):
+    """The conversion of one upload. Its run is the artefact's."""
+
+    artefact = models.OneToOneField(Artefact, models.CASCADE, related_name="conversion")
+    stage = models.CharField(max_length=120, blank=True)
+    """What a worker is doing, for people; empty: nothing."""
+    result = models.JSONField(default=dict, blank=True)
+    """What was taken and skipped, as `advisor.importers.conversion.Imported` has it."""
+
+    def __str__(self) -> str:
+        return f"import of {self.artefact}"

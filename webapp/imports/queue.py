@@ -1,0 +1,67 @@
+"""The queue of imports. The rows are background work."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.urls import reverse
+
+from webapp.background import claims, conditions, handing_out
+from webapp.background.kinds import Kind, Limits
+from webapp.imports.models import Import
+from webapp.runs.models import Artefact
+
+WHOLE, PART = "import", "import-part"
+"""Kinds of artefacts: the description of an upload (from older agents: the archive), and a part of
+its archive."""
+MOST_SECONDS = 3600
+"""After this time Celery ends a conversion."""
+KIND = Kind(
+    id="import",
+    title="Import",
+    model=Import,
+    task="imports.convert",
+    key="artefact_id",
+    limits=Limits(
+        lease=timedelta(minutes=2),
+        hand_out_again_after=timedelta(minutes=2),
+        max_attempts=3,
+        max_kills=3,
+        first_pause=timedelta(seconds=30),
+        longest_pause=timedelta(minutes=5),
+        # A conversion may take minutes; analyses of other runs should not wait for many of them.
+        most_queued=2,
+        is_shared=True,
+    ),
+    workspace="artefact__run__workspace",
+    subject=lambda row: f"{row.artefact.name} into {row.artefact.run}",
+    address=lambda row: reverse("dashboard:run", args=[row.artefact.run_id]),
+    related=("artefact__run__job",),
+    shown={"artefact__run__deleted_at": None, "artefact__run__job__deleted_at": None},
+)
+
+
+def artefact_arrived(artefact: Artefact) -> None:
+    """Queue what can be converted now. Call in the transaction that wrote the artefact."""
+    if artefact.kind == WHOLE:
+        Import.objects.get_or_create(artefact=artefact)
+        _want(Import.objects.filter(artefact=artefact))
+    elif artefact.kind == PART:
+        _want(Import.objects.filter(conditions.pending(), artefact__run=artefact.run))
+
+
+def sent_again(artefact: Artefact) -> None:
+    """Convert an upload that failed again, because somebody sent it again."""
+    failed = Import.objects.filter(conditions.pending(), artefact=artefact)
+    if failed.exclude(given_up_at=None).exists():
+        with transaction.atomic():
+            _want(failed)
+
+
+def _want(rows: QuerySet[Import]) -> None:
+    keys = list(rows.values_list("pk", flat=True))
+    if keys:
+        claims.want(Import.objects.filter(pk__in=keys), error="")
+        transaction.on_commit(lambda: handing_out.hand_out(KIND, pk__in=keys))

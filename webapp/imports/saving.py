@@ -1,0 +1,75 @@
+"""Saves what was converted: the run's nodes, their chunks and facts, in one transaction."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db import transaction
+from django.utils import timezone
+
+from advisor.importers.conversion import Imported, ImportedNode
+from webapp.analysis import queue as analyses
+from webapp.background import claims
+from webapp.imports.models import Import
+from webapp.quotas import admission
+from webapp.runs import progress, registration
+from webapp.runs.models import Chunk, Run, Session
+
+
+def save(held: claims.Claim[Import], imported: Imported) -> None:
+    """Save it all, or nothing. Saving the same again changes nothing.
+
+    Raises:
+        Problem: 429 beyond a quota.
+    """
+    run = held.row.artefact.run
+    written = [ref for node in imported.nodes for ref in node.stored.chunks]
+    stored_bytes = sum(ref.size_bytes or 0 for ref in written)
+    taken = admission.Upload(run.pk, is_new_run=False, body_bytes=0, stored_bytes=stored_bytes)
+    with admission.admitted(run.workspace, None, taken), transaction.atomic():
+        locked = registration.run(run.workspace, run.pk, run.job.name)
+        if not claims.finish(held, stage="", result=imported.document()):
+            return
+        for node in imported.nodes:
+            _save_node(locked, node)
+            registration.declare(locked, node.declaration)
+        locked.last_received_at = timezone.now()
+        progress.derive(locked)
+        locked.save()
+        analyses.want(locked)
+    analyses.enqueue_on_commit(locked)
+
+
+def _save_node(run: Run, imported: ImportedNode) -> None:
+    stored, declared = imported.stored, imported.declaration
+    node = registration.node(run, declared.attempt, declared.node.machine_id)
+    length_ms = (stored.ended_at - stored.started_at) // timedelta(milliseconds=1)
+    Session.objects.update_or_create(
+        id=stored.session_id,
+        defaults={
+            "node": node,
+            "boot_id": "imported",
+            "started_at": stored.started_at,
+            "last_ms": length_ms,
+            "ended_ms": length_ms,
+            "end_state": imported.state,
+        },
+    )
+    # What an earlier version of an importer made of the same files.
+    earlier = Chunk.objects.filter(object_key__startswith=stored.prefix)
+    earlier.exclude(object_key__in=[ref.key for ref in stored.chunks]).update(
+        replaced_at=timezone.now()
+    )
+    for ref in stored.chunks:
+        Chunk.objects.update_or_create(
+            object_key=ref.key,
+            defaults={
+                "node": node,
+                "kind": ref.kind,
+                "tier_seconds": ref.tier_seconds,
+                "starts_at": ref.starts_at,
+                "ends_at": ref.ends_at,
+                "size_bytes": ref.size_bytes,
+                "replaced_at": None,
+            },
+        )

@@ -1,0 +1,29 @@
+"""Uploads of which parts haven't arrived yet."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.utils import timezone
+
+from webapp.background import claims
+from webapp.imports.models import Import
+
+LOOKED_AGAIN_AFTER = timedelta(hours=1)
+"""A part that arrives makes it due at once."""
+LONGEST = timedelta(days=7)
+
+
+class PartsMissingError(RuntimeError):
+    """Some parts haven't arrived."""
+
+    def __init__(self, missing: int, of: int) -> None:
+        super().__init__(f"{missing} of {of} parts haven't arrived. Run `trimtab sync`.")
+
+
+def put_back(held: claims.Claim[Import], error: PartsMissingError) -> None:
+    """Wait for the parts; give up after a week."""
+    if timezone.now() - held.row.artefact.created_at > LONGEST:
+        claims.give_up(held, str(error))
+    else:
+        claims.release(held, timezone.now() + LOOKED_AGAIN_AFTER, stage=str(error)[:120])
