@@ -89,10 +89,10 @@ def _added(archive: tarfile.TarFile, path: Path, name: str) -> Iterator[None]:
         left = info.size
         while left:
             piece = file.read(min(left, _PIECE_BYTES)).ljust(min(left, _PIECE_BYTES), b"\0")
-            archive.fileobj.write(piece)  # type: ignore[union-attr]
+            archive.fileobj.write(piece)
             left -= len(piece)
             yield
-        archive.fileobj.write(b"\0" * (-info.size % tarfile.BLOCKSIZE))  # type: ignore[union-attr]
+        archive.fileobj.write(b"\0" * (-info.size % tarfile.BLOCKSIZE))
         yield
 
 

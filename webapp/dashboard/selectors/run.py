@@ -22,6 +22,7 @@ from webapp.dashboard.selectors.charts import charts
 from webapp.dashboard.selectors.judgements import RuleLine, rule_lines
 from webapp.dashboard.selectors.probes import ProbeLine, probe_line
 from webapp.directives.selectors import AskedOfAgent, StopNotice, asked_of_agent, stop_notice
+from webapp.imports.selectors import ImportLine, imports_of
 from webapp.quotas.refusals import Refusal, last_refusal
 from webapp.runs import scope
 from webapp.runs.failure import Failure, failure_of, stderr_of
@@ -62,6 +63,8 @@ class RunPage:
     stages: list[StageTime]
     probe: ProbeLine | None
     """None: an ordinary run."""
+    imports: list[ImportLine]
+    """What of it came from another tool."""
 
     @property
     def findings(self) -> list[RuleLine]:
@@ -94,7 +97,14 @@ class RunPage:
     def is_changing(self) -> bool:
         """More results may come, so the page refreshes."""
         pending = self.analysis is not None and self.analysis.done < self.analysis.wanted
-        return self.run.state == Run.RUNNING or (pending and not self.error)
+        is_importing = any(not (each.is_done or each.has_failed) for each in self.imports)
+        return self.run.state == Run.RUNNING or is_importing or (pending and not self.error)
+
+    @property
+    def asks_for_machine(self) -> bool:
+        """The run was imported, and nobody said on which machine it ran."""
+        is_imported = any(each.is_done for each in self.imports)
+        return is_imported and not any(node.instance_type for node in self.nodes)
 
     @property
     def error(self) -> str:
@@ -186,4 +196,5 @@ def run_page(run: Run, *, may_change: bool) -> RunPage:
         stderr=stderr_of(sessions),
         stages=stages_of(run, sessions),
         probe=probe_line(run),
+        imports=imports_of(run),
     )

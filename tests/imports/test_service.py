@@ -1,0 +1,199 @@
+"""An uploaded folder becomes a run: sent in parts, converted by a worker, priced and judged."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.test import Client
+from trimtab.packing import Parts
+
+from tests.imports.folders import DESCRIBED, TRAINING_JOB, sagemaker
+from tests.service.uploads import FakeAgent
+from webapp.accounts.models import Token, Workspace
+from webapp.analysis import tasks as analyses
+from webapp.imports import tasks
+from webapp.imports.models import Import
+from webapp.runs.models import Artefact, Chunk, Run, Session
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def objects_in_a_folder_of_their_own(settings, tmp_path):
+    settings.OBJECTS_URL = str(tmp_path / "objects")
+
+
+@pytest.fixture
+def agent(db) -> FakeAgent:
+    workspace = Workspace.objects.create(name="Ours")
+    return FakeAgent(Client(), Token.make(workspace, "agent", ["ingest"])[1], job="vision")
+
+
+def upload(agent: FakeAgent, folder: Path, tmp_path: Path, **said: Any) -> None:
+    """As `trimtab import` sends it, in small parts."""
+    packed = tmp_path / f"parts-{uuid4()}"
+    packed.mkdir()
+    sent = []
+    for number, part in enumerate(Parts(folder, packed, part_bytes=2_000)):
+        sent.append(part.sha256)
+        put(agent, part.path.read_bytes(), "import-part", f"{folder.name}.tar.gz.{number}")
+    assert len(sent) > 1
+    describe(agent, folder.name, sent, **said)
+
+
+def describe(agent: FakeAgent, name: str, parts: list[str], **said: Any) -> None:
+    body = json.dumps({"version": 1, "name": name, "parts": parts, **said}).encode()
+    put(agent, body, "import", f"{name}.import.json")
+
+
+def put(agent: FakeAgent, body: bytes, kind: str, name: str) -> None:
+    answer = agent.put_artefact(body, kind=kind, name=name)
+    assert answer.status_code == 200, answer.content
+
+
+def work() -> Import:
+    """What a worker does with the only import."""
+    row = Import.objects.get()
+    tasks.convert(row.artefact_id)
+    row.refresh_from_db()
+    return row
+
+
+def test_a_folder_becomes_a_priced_and_judged_run(agent, tmp_path):
+    upload(agent, sagemaker(tmp_path), tmp_path, describe=DESCRIBED)
+    done = work()
+    assert (done.error, done.wanted) == ("", done.done)
+    assert done.result["records"] == {"samples": 360 * 9, "steps": 170}
+    assert done.result["skipped"] == []
+    run = Run.objects.get()
+    analyses.evaluate(str(run.pk))
+    run.refresh_from_db()
+    assert (run.job.name, run.state, run.tags) == (
+        "vision",
+        "finished",
+        {"training job": TRAINING_JOB},
+    )
+    assert run.parameters == {"epochs": "3"}
+    assert run.duration is not None
+    assert run.duration.total_seconds() == 300, "as billed, not as sampled"
+    assert run.cost_usd == (Decimal("3.825") * 300 / 3600).quantize(Decimal("0.000000001"))
+    states = dict(run.judgements.values_list("rule", "state"))
+    assert states["low_gpu_utilization"] != "insufficient_data"
+    assert run.summary.steps == 170
+
+
+def test_the_same_folder_again_adds_nothing(agent, tmp_path):
+    folder = sagemaker(tmp_path)
+    upload(agent, folder, tmp_path)
+    work()
+    chunks = set(Chunk.objects.values_list("object_key", flat=True))
+    upload(agent, folder, tmp_path)
+    row = work()
+    assert row.wanted == row.done
+    Import.objects.update(wanted=row.wanted + 1)
+    work()
+    assert Run.objects.count() == Session.objects.count() == 1
+    kept = Chunk.objects.filter(replaced_at=None)
+    assert set(kept.values_list("object_key", flat=True)) == chunks
+
+
+def test_it_waits_for_parts_that_come_late(agent, tmp_path):
+    packed = tmp_path / "parts"
+    packed.mkdir()
+    parts = [p.path.read_bytes() for p in Parts(sagemaker(tmp_path), packed, part_bytes=2_000)]
+    describe(agent, "late", [hashlib.sha256(part).hexdigest() for part in parts])
+    waiting = work()
+    assert waiting.wanted > waiting.done
+    assert "haven't arrived" in waiting.stage
+    for part in parts:
+        put(agent, part, "import-part", "part")
+    done = work()
+    assert (done.wanted, done.stage) == (done.done, "")
+
+
+def test_what_nobody_knows_is_said_and_is_not_tried_again(agent, tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "readme.txt").write_text("hello " * 10_000)
+    (folder / "random").write_bytes(hashlib.sha512(b"x").digest() * 1)
+    body = io.BytesIO()
+    with tarfile.open(fileobj=body, mode="w:gz") as archive:
+        archive.add(folder, arcname=".")
+    put(agent, body.getvalue(), "import", "notes.tar.gz")
+    failed = work()
+    assert failed.given_up_at is not None
+    assert "no known format in its 2 files" in failed.error
+    assert Artefact.objects.count() == 1, "the files are kept"
+    assert not Session.objects.exists()
+
+
+def hostile() -> dict[str, bytes]:
+    """Archives that would leave the folder, follow links, or fill the disk."""
+
+    def made(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
+        body = io.BytesIO()
+        with tarfile.open(fileobj=body, mode="w:gz") as archive:
+            for info, content in members:
+                info.size = len(content)
+                archive.addfile(info, io.BytesIO(content))
+        return body.getvalue()
+
+    def named(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
+        info = tarfile.TarInfo(name)
+        info.type, info.linkname = kind, target
+        return info
+
+    long_header = tarfile.TarInfo("x")
+    long_header.type, long_header.size = tarfile.XHDTYPE, 2**40
+    return {
+        "traversal": made((named("../../outside"), b"x"), (named("/tmp/trimtab-outside"), b"x")),
+        "links": made((named("a", tarfile.SYMTYPE, "/etc"), b""), (named("a/passwd"), b"x")),
+        "hard link": made((named("a", tarfile.LNKTYPE, "/etc/passwd"), b"")),
+        "device": made((named("a", tarfile.CHRTYPE), b"")),
+        "header": gzip.compress(long_header.tobuf() + b"\0" * 4096),
+        "not gzip": b"nothing",
+        "cut off": made((named("a"), b"x" * 10**6))[:-20],
+    }
+
+
+@pytest.mark.parametrize("name", sorted(hostile()))
+def test_a_hostile_archive_harms_nothing(agent, tmp_path, name):
+    put(agent, hostile()[name], "import", "x.tar.gz")
+    failed = work()
+    assert failed.given_up_at is not None
+    assert failed.error
+    assert not Path("/tmp/trimtab-outside").exists()
+
+
+def test_the_page_says_what_came_and_asks_for_the_machine(agent, tmp_path, client):
+    from webapp.accounts.models import Membership, User
+
+    folder = sagemaker(tmp_path)
+    broken = next(folder.rglob("*.algo-1.json"))
+    broken.write_bytes(broken.read_bytes()[:-20])
+    upload(agent, folder, tmp_path)
+    work()
+    run = Run.objects.get()
+    analyses.evaluate(str(run.pk))
+    user = User.objects.create_user("ada@example.org")
+    Membership.objects.create(user=user, workspace=run.workspace, role=Membership.OWNER)
+    client.force_login(user)
+    page = client.get(f"/runs/{run.pk}/").content.decode()
+    assert "Imported from <span" in page
+    assert "3,409 records, 1 skipped" in page
+    assert "not a whole record of JSON" in page
+    assert "On which machine did this run?" in page
+    said = {"instance_type": "ml.p3.2xlarge", "region": "us-west-2", "purchase_option": "on_demand"}
+    client.post(f"/runs/{run.pk}/machine/", said)
+    run.refresh_from_db()
+    assert run.cost_usd is not None
+    assert "On which machine" not in client.get(f"/runs/{run.pk}/").content.decode()

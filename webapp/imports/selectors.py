@@ -1,0 +1,86 @@
+"""The imports of a run, as its page shows them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from django.utils import timezone
+
+from webapp.background import conditions
+from webapp.imports import scope
+from webapp.imports.models import Import
+from webapp.runs.models import Run
+
+SHOWN_OPERATIONS = 10
+"""Of each category."""
+
+
+@dataclass(frozen=True)
+class ImportLine:
+    """One import, with its state (see `background.conditions`)."""
+
+    row: Import
+    state: str
+
+    @property
+    def is_done(self) -> bool:
+        return self.state == conditions.DONE
+
+    @property
+    def has_failed(self) -> bool:
+        return self.state == conditions.FAILED
+
+    @property
+    def format(self) -> str:
+        return str(self.row.result.get("format", ""))
+
+    @property
+    def records(self) -> dict[str, int]:
+        """Kind -> how many were imported."""
+        return dict(self.row.result.get("records", {}))
+
+    @property
+    def record_count(self) -> int:
+        return sum(self.records.values())
+
+    @property
+    def skipped(self) -> list[dict[str, Any]]:
+        return list(self.row.result.get("skipped", ()))
+
+    @property
+    def skipped_count(self) -> int:
+        return sum(each["count"] for each in self.skipped)
+
+    @property
+    def notes(self) -> list[str]:
+        return list(self.row.result.get("notes", ()))
+
+    @property
+    def operations(self) -> list[tuple[str, list[dict[str, Any]]]]:
+        """By category, those that took the most time; each with its share of the category."""
+        by_category: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for each in self.row.result.get("operators", ()):
+            by_category[each["category"]].append(each)
+        return [(name, _with_shares(rows)) for name, rows in by_category.items()]
+
+    @property
+    def usage(self) -> list[dict[str, Any]]:
+        """The statistics of SageMaker's own report."""
+        return list(self.row.result.get("statistics", {}).get("usage", ()))
+
+
+def imports_of(run: Run) -> list[ImportLine]:
+    """The oldest first."""
+    rows = scope.imports_of(run).annotate(work_state=conditions.state(timezone.now()))
+    return [ImportLine(row, row.work_state) for row in rows]
+
+
+def _with_shares(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    total_us = sum(row["total_us"] for row in rows) or 1
+    return [
+        row | {"share": row["total_us"] / total_us, "seconds": row["total_us"] / 1e6}
+        for row in islice(rows, SHOWN_OPERATIONS)
+    ]
