@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import time
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -128,21 +129,40 @@ def _folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_folder_is_imported_as_one_artefact_and_again_as_the_same(
-    trimtab, online, service, tmp_path
-):
+def test_a_folder_is_imported_in_parts_and_again_as_the_same(trimtab, online, service, tmp_path):
     folder = _folder(tmp_path)
     first = trimtab(online, "import", str(folder), "--job", "vision")
     assert (first.returncode, first.stderr) == (0, "")
     os.utime(folder)
     assert trimtab(online, "import", str(folder), "--job", "vision").returncode == 0
-    one, two = service.artefacts
-    assert one == two
-    assert (one.kind, one.name, one.job) == ("import", "old-run.tar.gz", "vision")
-    assert f"{service.url}/runs/{one.run}" in first.stdout
-    with tarfile.open(fileobj=io.BytesIO(one.body)) as archive:
+    part, whole, *again = service.artefacts
+    assert [part, whole] == again
+    assert (part.kind, part.name, part.job) == ("import-part", "old-run.tar.gz.001", "vision")
+    assert f"{service.url}/runs/{part.run}" in first.stdout
+    with tarfile.open(fileobj=io.BytesIO(part.body)) as archive:
         assert archive.getnames() == ["b.csv", "system/a.json"]
         assert {m.uname for m in archive.getmembers()} == {""}
+    assert (whole.kind, whole.name) == ("import", "old-run.import.json")
+    said = json.loads(whole.body)
+    assert said["parts"] == [sha256(part.body).hexdigest()]
+    assert (said["name"], said["stated"]["job"], said["describe"]) == ("old-run", "vision", None)
+
+
+def test_an_import_says_what_the_person_and_aws_say(trimtab, online, service, tmp_path):
+    described = tmp_path / "described.json"
+    described.write_text('{"TrainingJobName": "vision-2026-07-10-03-21-06-061"}')
+    folder = _folder(tmp_path).rename(tmp_path / "vision-2026-07-10-03-21-06-061")
+    words = ("--describe", str(described), "--region", "us-west-2")
+    assert trimtab(online, "import", str(folder / "system"), *words).returncode == 0
+    part, whole = service.artefacts
+    assert part.job == whole.job == "vision"
+    said = json.loads(whole.body)
+    assert said["stated"] == {"job": "", "region": "us-west-2"}
+    assert said["describe"] == json.loads(described.read_text())
+    described.write_text("[]")
+    wrong = trimtab(online, "import", str(folder), "--describe", str(described))
+    assert wrong.returncode == 2
+    assert "describe-training-job" in wrong.stderr
 
 
 def test_an_import_without_a_service_waits_for_sync(
@@ -152,7 +172,7 @@ def test_an_import_without_a_service_waits_for_sync(
     assert kept.returncode == 1
     assert "sync" in kept.stderr
     assert trimtab(online, "sync").returncode == 0
-    assert [a.job for a in service.artefacts] == ["old-run"]
+    assert [a.job for a in service.artefacts] == ["old-run", "old-run"]
     assert trimtab(environment, "import", "/nowhere").returncode == 2
 
 

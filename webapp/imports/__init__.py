@@ -1,1 +1,1 @@
-"""Converts what other tools recorded, and shows what came of it."""
+"""Converts what other tools recorded, and shows the result."""

@@ -98,7 +98,7 @@ def _fetch(
 
 
 class _Pulse:
-    """Renews the lease while the work goes on, and says what is being done."""
+    """Renews the lease while the work continues, and says what is being done."""
 
     def __init__(self, held: claims.Claim[Import]) -> None:
         self._held = held
