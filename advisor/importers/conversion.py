@@ -20,6 +20,7 @@ from advisor.importers.tally import Tally
 from advisor.pricing.catalogue import catalogue
 from advisor.store.objects import Objects
 
+_UNKNOWN_GPU = "unknown model"
 _CORE = re.compile(r"cpu\d+\.busy_pct")
 
 
@@ -125,7 +126,9 @@ def _declaration(
 
 def _facts(recording: Recording, node: StoredNode, run_id: UUID, stated: Stated) -> NodeFacts:
     known = catalogue().get(stated.instance_type)
-    gpus = [Gpu(known.gpu_model, known.gpu_memory_bytes)] * known.gpu_count if known else []
+    gpus = [Gpu(_UNKNOWN_GPU, 0)] * node.gpus
+    if known:
+        gpus = [Gpu(known.gpu_model, known.gpu_memory_bytes)] * known.gpu_count
     return NodeFacts(
         # A managed job's machines are its own, and no other run's.
         machine_id=f"{recording.training_job or run_id}/{node.name}"[-LIMITS.name_chars :],

@@ -77,11 +77,13 @@ class RecordedNode:
         name: as the recording names it.
         started_ms: Unix milliseconds of the first record, or when the machine was held from.
         ended_ms: until when it was held at least; None: until its last record.
+        gpus: how many it had, if that is known without a sample of them.
     """
 
     name: str
     started_ms: int
     ended_ms: int | None = None
+    gpus: int = 0
 
 
 class Recording(Protocol):

@@ -66,6 +66,8 @@ class StoredNode:
     """The shortest interval between samples."""
     series: frozenset[str]
     chunks: tuple[ChunkRef, ...]
+    gpus: int
+    """How many it had, if that is known without a sample of them."""
     prefix: str
     """Of the keys of its objects, and of those that an earlier import of it made."""
 
@@ -167,6 +169,7 @@ class _Writer:
             self._finest_ms,
             frozenset(self._series),
             tuple(self._refs.values()),
+            self._node.gpus,
             self._prefix,
         )
 

@@ -18,6 +18,7 @@ from webapp.analysis import compaction, queue
 from webapp.analysis.models import Analysis, Compaction
 from webapp.background import claims, conditions, handing_out
 from webapp.background.kinds import Kind, Limits, all_kinds
+from webapp.imports import queue as imports
 from webapp.notify import password_reset
 from webapp.notify import queue as mails
 from webapp.notify.models import Mail, PasswordReset
@@ -63,9 +64,14 @@ def _prices(workspace: Workspace, agent: FakeAgent) -> None:
     PriceRefresh.objects.create(name="ec2/us-east-1", wanted=1)
 
 
+def _import(workspace: Workspace, agent: FakeAgent) -> None:
+    agent.put_artefact(b"no archive", kind="import", name="x.tar.gz")
+
+
 WORK: dict[str, tuple[Kind[Any], Callable[[Workspace, FakeAgent], None]]] = {
     "analysis": (queue.KIND, _analysis),
     "compaction": (compaction.KIND, _compaction),
+    "import": (imports.KIND, _import),
     "mail": (mails.KIND, _mail),
     "password_reset": (password_reset.KIND, _password_reset),
     "prices": (refresh.KIND, _prices),

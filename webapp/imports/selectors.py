@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -12,7 +13,8 @@ from django.utils import timezone
 from webapp.background import conditions
 from webapp.imports import scope
 from webapp.imports.models import Import
-from webapp.runs.models import Run
+from webapp.imports.queue import WHOLE
+from webapp.runs.models import Artefact, Run
 
 SHOWN_OPERATIONS = 10
 """Of each category."""
@@ -72,8 +74,10 @@ class ImportLine:
         return list(self.row.result.get("statistics", {}).get("usage", ()))
 
 
-def imports_of(run: Run) -> list[ImportLine]:
-    """The oldest first."""
+def imports_of(run: Run, artefacts: Iterable[Artefact]) -> list[ImportLine]:
+    """The oldest first. `artefacts`: of the run; most have none that is imported."""
+    if not any(artefact.kind == WHOLE for artefact in artefacts):
+        return []
     rows = scope.imports_of(run).annotate(work_state=conditions.state(timezone.now()))
     return [ImportLine(row, row.work_state) for row in rows]
 

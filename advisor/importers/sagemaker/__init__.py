@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
@@ -131,7 +132,9 @@ class SageMakerRecording:
             "have too little data."
         )
         start, end = round(reports.started_seconds * 1000), round(reports.ended_seconds * 1000)
-        return [RecordedNode(name, start, end) for name in reports.nodes or [_ONLY_NODE]]
+        gpus = Counter(node for node, _ in reports.highest_gpu_pct)
+        names = reports.nodes or [_ONLY_NODE]
+        return [RecordedNode(name, start, end, gpus[name]) for name in names]
 
     def _unused_gpus(self, node: RecordedNode) -> Iterator[Samples]:
         """A GPU whose highest use was 0 was at 0 all the time; of others no sample is known."""

@@ -170,6 +170,7 @@ class RunPage:
 def run_page(run: Run, *, may_change: bool) -> RunPage:
     """`may_change`: the reader may, in this workspace."""
     sessions = scope.sessions_of(run)
+    artefacts = list(scope.artefacts_of(run))
     nodes = list(Node.objects.filter(attempt__run=run).select_related("attempt"))
     judged, advised = rule_lines(run), list(recommendations_of(run))
     siblings, may_ask = run.job.present_runs, may_change and run.state == Run.RUNNING
@@ -188,7 +189,7 @@ def run_page(run: Run, *, may_change: bool) -> RunPage:
         money=run_money(run),
         ledger=run_ledger(run),
         stop=stop_notice(run),
-        artefacts=list(scope.artefacts_of(run)),
+        artefacts=artefacts,
         may_ask=may_ask,
         asked=asked_of_agent(run, may_ask=may_ask),
         refusal=last_refusal(run),
@@ -196,5 +197,5 @@ def run_page(run: Run, *, may_change: bool) -> RunPage:
         stderr=stderr_of(sessions),
         stages=stages_of(run, sessions),
         probe=probe_line(run),
-        imports=imports_of(run),
+        imports=imports_of(run, artefacts),
     )

@@ -1,0 +1,169 @@
+"""SageMaker Debugger's folders without a service: values, times, reports, damage."""
+
+from __future__ import annotations
+
+import json
+import random
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.__main__ import main
+from advisor.importers.recording import NotImportableError
+from advisor.importers.stated import Stated
+from advisor.offline.analysis import report_of
+from advisor.offline.importing import ImportedRun, import_path
+from advisor.sizing.demand import BALANCED
+from advisor.store.frames import load_frame
+from advisor.store.index import from_ms
+from rules.frame import NodeFrame
+from tests.imports.folders import DESCRIBED, START, sagemaker, step_events, write_lines
+
+
+def imported(path: Path) -> ImportedRun:
+    return import_path(path, Stated())
+
+
+def frame_of(run: ImportedRun) -> NodeFrame:
+    timeline = run.timeline
+    histories = [node.history for node in timeline.nodes]
+    times = timeline.started_at, timeline.ended_at
+    frame, unreadable = load_frame(timeline.bodies, histories, *times, 1.0, True)
+    assert not unreadable
+    return frame.nodes["node-1"]
+
+
+def test_values_units_and_times_are_those_of_the_recording(tmp_path):
+    run = imported(sagemaker(tmp_path, seconds=120))
+    node = frame_of(run)
+    means = {name: node.samples[name].mean() for name in node.samples.columns}
+    assert means["host.cpu_busy_pct"] == 30.0
+    assert means["host.cpu_iowait_pct"] == 2.0
+    assert means["gpu0.busy_pct"] == 60.0
+    assert means["host.memory_used_pct"] == 50.0
+    read = node.samples["disk.read_bytes_total"].dropna()
+    assert read.iloc[-1] - read.iloc[0] == pytest.approx(1000 * (len(read) - 1), rel=0.02)
+    assert run.timeline.started_at == from_ms(START * 1000)
+    assert len(node.steps) == 110
+    assert set(node.steps["duration_seconds"]) == {0.9}
+    assert node.steps["start_seconds"].iloc[0] == pytest.approx(10.0)
+    assert node.steps["data_wait_seconds"].isna().all(), "not measured is not zero"
+
+
+def test_the_wait_for_data_before_a_step_is_part_of_it(tmp_path):
+    folder = sagemaker(tmp_path, seconds=60)
+    (path,) = folder.rglob("*_pythontimeline.json")
+    phases = [(2, "DataLoaderIter"), (3, "DataLoaderIterInitialize")]
+    events = step_events(60) + [
+        {"name": "process_name", "ph": "M", "pid": pid, "args": {"name": name}}
+        for pid, name in phases
+    ]
+    for step in range(11, 60):
+        start = step * 10**6 - 80_000
+        events.append({"name": "Iter::GetNext", "ph": "X", "pid": 2, "ts": start, "dur": 50_000})
+    settings = {"num_workers": "4", "pin_memory": "True"}
+    events.append({"name": "x", "ph": "X", "pid": 3, "ts": 10**6, "dur": 9, "args": settings})
+    path.write_text(json.dumps(events))
+    node = frame_of(imported(folder))
+    waits = node.steps["data_wait_seconds"].round(6)
+    assert set(waits.iloc[1:]) == {0.05}
+    assert set(node.steps["duration_seconds"].round(6).iloc[1:]) == {0.95}
+    ((_, loader),) = node.events_by_kind["loader"]
+    assert (loader["workers"], loader["pin_memory"]) == (4, True)
+
+
+def reports(folder: Path, gpu_max: float) -> Path:
+    """A job of which only the reports of SageMaker's rules were kept."""
+    place = folder / "job" / "rule-output" / "profiler-output" / "profiler-reports"
+    place.mkdir(parents=True)
+    times = {"job_start": START, "job_end": START + 1800}
+    usage = {"CPU": {"algo-1": {"max": 90, "p99": 80, "p95": 70, "p50": 20, "min": 0}}}
+    details: dict[str, dict[str, Any]] = {
+        "MaxInitializationTime": times,
+        "OverallSystemUsage": usage,
+        "LowGPUUtilization": {"algo-1": {"gpu0": {"gpu_max": gpu_max, "p95": gpu_max}}},
+    }
+    for rule, found in details.items():
+        report = {"RuleTriggered": 0, "Violations": 0, "Datapoints": 3600, "Details": found}
+        (place / f"{rule}.json").write_text(json.dumps(report))
+    return folder / "job"
+
+
+@pytest.mark.parametrize(("gpu_max", "state"), [(0.0, "fired"), (40.0, "insufficient_data")])
+def test_reports_alone_say_only_what_percentiles_can(tmp_path, gpu_max, state):
+    run = imported(reports(tmp_path, gpu_max))
+    assert run.timeline.duration_seconds == 1800
+    report = report_of(run.run, run.timeline, BALANCED, run.timeline.ended_at)
+    states = {each.rule_id: each.verdict.state for each in report.judgements}
+    assert states["unused_gpus"] == state
+    assert states["cpu_bottleneck"] != "fired"
+    assert run.imported.statistics["usage"][0]["p95"] == 70
+
+
+def test_impossible_records_are_skipped_by_name(tmp_path):
+    folder = sagemaker(tmp_path, seconds=60)
+    (path,) = folder.rglob("*.algo-1.json")
+    good = {"Type": "gpu", "Name": "gpu0", "Dimension": "GPUUtilization", "NodeId": "algo-1"}
+    bad = [
+        {**good, "Value": 5, "Timestamp": 5.0},
+        {**good, "Value": 5, "Timestamp": float(START) * 1000},
+        {**good, "Value": "high", "Timestamp": START + 1.25},
+        {**good, "Type": "tpu", "Value": 5, "Timestamp": START + 1.25},
+    ]
+    write_lines(path, [*map(json.loads, path.read_text().splitlines()), *bad])
+    tally = imported(folder).imported.tally
+    assert {each.why: each.count for each in tally.skipped.values()} == {
+        "a time outside of the job": 2,
+        "no number as value": 1,
+        "no known series": 1,
+    }
+
+
+def test_the_command_prints_the_verdicts_and_the_cost(tmp_path, capsys):
+    described = tmp_path / "described.json"
+    described.write_text(json.dumps(DESCRIBED))
+    folder = str(sagemaker(tmp_path))
+    assert main(["import", folder, "--describe", str(described)]) == 0
+    said = capsys.readouterr().out
+    assert "Imported from SageMaker Debugger: 3,240 samples, 170 steps" in said
+    assert "$0.3188" in said
+    assert main(["import", folder, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["job"], document["cost_usd"]) == ("vision", None)
+    assert document["imported"]["records"]["steps"] == 170
+    assert main(["import", str(tmp_path / "nowhere")]) == 2
+
+
+def mutations(body: bytes, chance: random.Random) -> bytes:
+    """The body with some bytes changed, cut, repeated or replaced by what parsers dislike."""
+    nasty = [b"{", b"[" * 5000, b"1e999", b"-1", b"null", b"\x00", b"\xff\xfe", b'"', b"9" * 400]
+    changed = bytearray(body)
+    for _ in range(chance.randint(1, 6)):
+        at = chance.randrange(len(changed) + 1)
+        end = min(at + chance.randint(0, 40), len(changed))
+        changed[at:end] = chance.choice([b"", bytes([chance.randrange(256)]), *nasty])
+    return bytes(changed[: chance.choice([len(changed), chance.randint(0, len(changed))])])
+
+
+@pytest.mark.parametrize(
+    "count", [60, pytest.param(5_000, marks=[pytest.mark.long, pytest.mark.timeout(3000)])]
+)
+def test_mutated_files_neither_crash_nor_hang(tmp_path, count):
+    whole = sagemaker(tmp_path / "whole", seconds=20)
+    described = reports(tmp_path / "reports", 0.0)
+    bodies = {
+        p.relative_to(f): p.read_bytes() for f in (whole, described) for p in f.rglob("*.json")
+    }
+    chance = random.Random(20)
+    for number in range(count):
+        folder = tmp_path / f"mutated-{number % 10}"
+        for name, body in bodies.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(mutations(body, chance) if chance.random() < 0.7 else body)
+        with suppress(NotImportableError):
+            run = imported(folder)
+            if number % 20 == 0:
+                report_of(run.run, run.timeline, BALANCED, run.timeline.ended_at)
