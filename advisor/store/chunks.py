@@ -27,7 +27,7 @@ from advisor.store.segments import HotSegment
 from advisor.store.ticks import Column, Session, Ticks, from_arrow
 
 _METADATA = b"trimtab"
-_KEYS = ("session", "cadence_ms", "time_ms")
+KEYS = ("session", "cadence_ms", "time_ms")
 _TIER_ROW_GROUP = 2048
 """Small, so that a few series are read without the rest; 60 s tiers of 30 series fit in one."""
 _FEW_VALUES = 0.5
@@ -58,11 +58,22 @@ class Members:
     def holds(self, ref: SegmentRef) -> bool:
         return any(s.id == ref.session_id and ref.seq in seqs for s, seqs in self.seqs.items())
 
+    def count(self) -> int:
+        return sum(len(seqs) for seqs in self.seqs.values())
+
     def missing_from(self, other: Members) -> bool:
         return any(seqs - other.seqs.get(session, set()) for session, seqs in self.seqs.items())
 
     def as_json(self) -> list[Any]:
         return [[*session, _ranges(self.seqs[session])] for session in sorted(self.seqs)]
+
+    @classmethod
+    def from_json(cls, document: list[Any]) -> Members:
+        members = cls()
+        for started_us, session_id, ranges in document:
+            for low, high in ranges:
+                members.add(Session(started_us, session_id), range(low, high + 1))
+        return members
 
 
 def _ranges(seqs: Collection[int]) -> list[list[int]]:
@@ -78,6 +89,11 @@ def _ranges(seqs: Collection[int]) -> list[list[int]]:
 
 def encode_ticks(ticks: list[Ticks], members: Members) -> bytes:
     """Raw samples of one node and hour."""
+    return _written(table_of(ticks), members)
+
+
+def table_of(ticks: list[Ticks]) -> pa.Table:
+    """Ticks with a column per series; null: not known. `ticks_of_table` is the way back."""
     names = sorted(
         {n for each in ticks for n, column in each.columns.items() if column.known.any()}
     )
@@ -92,11 +108,11 @@ def encode_ticks(ticks: list[Ticks], members: Members) -> bytes:
     columns |= {
         name: _stacked([each.columns.get(name) for each in ticks], lengths) for name in names
     }
-    return _written(pa.table(columns), members)
+    return pa.table(columns)
 
 
 @contextmanager
-def _damage_refused() -> Iterator[None]:
+def damage_refused() -> Iterator[None]:
     """Parquet's pages have no checksums: damaged bytes may show as any of these."""
     try:
         yield
@@ -104,35 +120,47 @@ def _damage_refused() -> Iterator[None]:
         raise ChunkError(f"damaged: {type(error).__name__}: {error}") from error
 
 
-@_damage_refused()
+@damage_refused()
 def decode_ticks(body: bytes, names: Collection[str] | None = None) -> tuple[list[Ticks], Members]:
     """The ticks of the requested series (thinned or not) that the chunk has, and its members."""
     file = _opened(body)
     members = _members(file)
-    has = file.schema_arrow.names
-    wanted = [n for n in has if n in _KEYS or names is None or n.split(":")[0] in names]
+    wanted = columns_of(file.schema_arrow.names, names)
     table = file.read(columns=wanted, use_threads=False).combine_chunks()
+    return ticks_of_table(table, members), members
+
+
+def columns_of(has: Iterable[str], names: Collection[str] | None) -> list[str]:
+    """The columns that the ticks of the requested series (None: all) need."""
+    return [n for n in has if n in KEYS or names is None or n.split(":")[0] in names]
+
+
+def ticks_of_table(table: pa.Table, members: Members) -> list[Ticks]:
     sessions = {session.id: session for session in members.seqs}
-    return [_ticks(part, sessions) for part in _tracks(table)], members
+    return [_ticks(part, sessions) for part in _tracks(table)]
 
 
-@_damage_refused()
+@damage_refused()
 def series_of(body: bytes) -> set[str]:
     """The series of a chunk of raw samples or of a tier, from its header only."""
     file = _opened(body)
     index = _metadata(file).get("series")
-    names = index if index is not None else [n for n in file.schema_arrow.names if n not in _KEYS]
+    names = index if index is not None else [n for n in file.schema_arrow.names if n not in KEYS]
     return {name.split(":")[0] for name in names}
 
 
-def encode_tier(series: dict[str, Rows], members: Members) -> bytes:
-    """One tier of one node and hour, by series, then by time."""
+def encode_tier(series: dict[str, Rows], members: Members, left_out: Collection[str] = ()) -> bytes:
+    """One tier of one node, by series, then by time.
+
+    Args:
+        left_out: fields that nobody will ask for.
+    """
     names = sorted(name for name, rows in series.items() if len(rows))
     lengths = [len(series[name]) for name in names]
     columns: dict[str, pa.Array] = {
         "series": pa.array(np.repeat(names, lengths).tolist(), pa.string())
     }
-    for field_name in FIELDS:
+    for field_name in (name for name in FIELDS if name not in left_out):
         values = np.concatenate([getattr(series[name], field_name) for name in names])
         columns[field_name] = pa.array(values, from_pandas=True)
     starts = np.cumsum([0, *lengths]).tolist()
@@ -142,7 +170,7 @@ def encode_tier(series: dict[str, Rows], members: Members) -> bytes:
     return _written(pa.table(columns), members, {"series": index}, _TIER_ROW_GROUP)
 
 
-@_damage_refused()
+@damage_refused()
 def decode_tier(
     body: bytes, names: Collection[str] | None = None, with_histograms: bool = True
 ) -> tuple[dict[str, Rows], Members]:
@@ -156,8 +184,9 @@ def decode_tier(
     fields = [n for n in FIELDS if n in file.schema_arrow.names and n not in left_out]
     table = file.read_row_groups(groups, columns=fields, use_threads=False)
     arrays = {name: table[name].to_numpy() for name in fields}
-    # Older tiers have none.
+    # Older tiers and those of charts have none.
     found = arrays.setdefault("histogram", no_histograms(len(table)))
+    arrays.setdefault("last", np.full(len(table), np.nan))
     if any(each is None or len(each) % 2 for each in found):
         raise ChunkError("a histogram that is no list of pairs")
     series = {}
@@ -174,10 +203,12 @@ def encode_table(table: pa.Table, members: Members) -> bytes:
     return _written(table, members)
 
 
-@_damage_refused()
-def decode_table(body: bytes) -> tuple[pa.Table, Members]:
+@damage_refused()
+def decode_table(body: bytes, columns: Collection[str] | None = None) -> tuple[pa.Table, Members]:
     file = _opened(body)
-    return file.read(use_threads=False).replace_schema_metadata(None), _members(file)
+    wanted = None if columns is None else list(columns)
+    table = file.read(columns=wanted, use_threads=False)
+    return table.replace_schema_metadata(None), _members(file)
 
 
 def _groups(first: int, length: int) -> range:
@@ -210,7 +241,7 @@ def _tracks(table: pa.Table) -> Iterable[pa.Table]:
 
 
 def _ticks(part: pa.Table, sessions: dict[str, Session]) -> Ticks:
-    columns = {n: from_arrow(part[n].combine_chunks()) for n in part.column_names if n not in _KEYS}
+    columns = {n: from_arrow(part[n].combine_chunks()) for n in part.column_names if n not in KEYS}
     return Ticks(
         session=sessions[part["session"][0].as_py()],
         cadence_ms=part["cadence_ms"][0].as_py(),
@@ -232,11 +263,7 @@ def _metadata(file: pq.ParquetFile) -> dict[str, Any]:
 
 
 def _members(file: pq.ParquetFile) -> Members:
-    members = Members()
-    for started_us, session_id, ranges in _metadata(file)["members"]:
-        for low, high in ranges:
-            members.add(Session(started_us, session_id), range(low, high + 1))
-    return members
+    return Members.from_json(_metadata(file)["members"])
 
 
 def _written(

@@ -1,17 +1,41 @@
-"""Compacts hot segments of one node and hour to one Parquet file, tiers, steps and events."""
+"""Compacts a node's hour to one Parquet file, tiers, steps and events; merges its newest segments
+to a tail; and makes the chunks of many hours that charts read."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 
+import pyarrow as pa
+
 from advisor.store import chunks
+from advisor.store.chart_plan import Buckets
 from advisor.store.chunks import Members
-from advisor.store.index import TIERS_SECONDS, ChunkKind, ChunkRef, NodeHistory, to_ms
+from advisor.store.grid import Grid
+from advisor.store.histogram import rolled_up
+from advisor.store.index import (
+    CHART_TIER_HOURS,
+    HOUR_MS,
+    STEP_TIER_SECONDS,
+    TIERS_SECONDS,
+    ChunkKind,
+    ChunkRef,
+    NodeHistory,
+    from_ms,
+    to_ms,
+)
 from advisor.store.objects import ObjectStore
 from advisor.store.reading import Reader
+from advisor.store.series import rows_of
+from advisor.store.step_series import cells_between
+from advisor.store.step_tiers import TIER_SCHEMA, cells_of, coarser
+from advisor.store.tails import encode_tail
 
 HOUR = timedelta(hours=1)
+NOT_DRAWN = ("last", "histogram")
+"""Fields of a tier that charts don't show."""
 
 
 class CompactionError(RuntimeError):
@@ -30,10 +54,81 @@ def compact(store: ObjectStore, node: NodeHistory, hour: datetime, prefix: str) 
     """
     reader = Reader(store, node)
     bodies = _bodies(reader, to_ms(hour))
+    _refuse_unreadable(reader)
+    place = f"{prefix}/{node.key}/{hour:%Y%m%dT%H}"
+    return [
+        _put(store, place, (hour, hour + HOUR), kind, tier, body)
+        for (kind, tier), body in bodies.items()
+    ]
+
+
+def merge(store: ObjectStore, node: NodeHistory, hour: datetime, prefix: str) -> ChunkRef | None:
+    """Merge the node's segments in [hour, hour + 1 h) with its tails of that hour into one tail,
+    which replaces them; None: they say nothing of this hour.
+
+    Raises:
+        CompactionError: as `compact`.
+    """
+    tails = tuple(ref for ref in node.chunks if ref.kind == "tail")
+    reader, hour_ms = Reader(store, replace(node, chunks=tails)), to_ms(hour)
+    ticks, members = reader.ticks(hour_ms, None)
+    (steps, with_steps), (events, with_events) = reader.steps(hour_ms), reader.events(hour_ms)
+    for each in (with_steps, with_events):
+        members.update(each)
+    _refuse_unreadable(reader)
+    if not (ticks or len(steps) or len(events)):
+        return None
+    body = encode_tail(ticks, steps, events, members)
+    place = f"{prefix}/{node.key}/{hour:%Y%m%dT%H}"
+    return _put(store, place, (hour, hour + HOUR), "tail", 0, body)
+
+
+def summarise(
+    store: ObjectStore,
+    node: NodeHistory,
+    hours: tuple[datetime, datetime],
+    tier_seconds: int,
+    prefix: str,
+) -> list[ChunkRef]:
+    """The chunks of many hours for charts: samples and steps of [first, last), at one tier.
+
+    Raises:
+        CompactionError: as `compact`.
+    """
+    first, last = hours
+    cells = round((last - first) / timedelta(seconds=tier_seconds))
+    buckets = Buckets(tier_seconds, Grid.even(to_ms(first), tier_seconds * 1000, cells))
+    reader = Reader(store, node, with_histograms=False)
+    every = rows_of(reader, node, None, buckets)
+    samples = {name: rolled_up(rows, tier_seconds, name, False) for name, rows in every.items()}
+    steps = coarser(cells_between(reader, node, buckets, TIER_SCHEMA.names), tier_seconds)
+    _refuse_unreadable(reader)
+    place = f"{prefix}/{node.key}/{first:%Y%m%dT%H}-{last:%Y%m%dT%H}"
+    made = []
+    if samples:
+        body = chunks.encode_tier(samples, Members(), NOT_DRAWN)
+        made.append(_put(store, place, hours, "chart_samples", tier_seconds, body))
+    if len(steps):
+        body = chunks.encode_table(steps, Members())
+        made.append(_put(store, place, hours, "chart_steps", tier_seconds, body))
+    return made
+
+
+def span_of(hour_ms: int, tier_seconds: int) -> range:
+    """The hours, in Unix milliseconds, that share a chart's chunk with this one."""
+    length_ms = CHART_TIER_HOURS[tier_seconds] * HOUR_MS
+    first = hour_ms // length_ms * length_ms
+    return range(first, first + length_ms, HOUR_MS)
+
+
+def hours_between(first_ms: int, last_ms: int) -> tuple[datetime, datetime]:
+    """The range of whole hours from the first to the last, both included."""
+    return from_ms(first_ms), from_ms(last_ms + HOUR_MS)
+
+
+def _refuse_unreadable(reader: Reader) -> None:
     if reader.unreadable:
         raise CompactionError(f"unreadable: {', '.join(reader.unreadable)}")
-    place = f"{prefix}/{node.key}/{hour:%Y%m%dT%H}"
-    return [_put(store, place, hour, kind, tier, body) for (kind, tier), body in bodies.items()]
 
 
 def _bodies(reader: Reader, hour_ms: int) -> dict[tuple[ChunkKind, int], bytes]:
@@ -49,18 +144,31 @@ def _bodies(reader: Reader, hour_ms: int) -> dict[tuple[ChunkKind, int], bytes]:
             known.update(reader.tier_members(hour_ms, tier))
             bodies["samples", tier] = chunks.encode_tier(rows, known)
     steps, members = reader.steps(hour_ms)
-    if len(steps):
-        bodies["steps", 0] = chunks.encode_table(steps, members)
+    bodies.update(_step_bodies(steps, members))
     events, members = reader.events(hour_ms)
     if len(events):
         bodies["events", 0] = chunks.encode_table(events, members)
     return bodies
 
 
+def _step_bodies(
+    steps: pa.Table, members: Members
+) -> Iterator[tuple[tuple[ChunkKind, int], bytes]]:
+    if len(steps):
+        yield ("steps", 0), chunks.encode_table(steps, members)
+        tier = cells_of(steps, STEP_TIER_SECONDS)
+        yield ("steps", STEP_TIER_SECONDS), chunks.encode_table(tier, members)
+
+
 def _put(
-    store: ObjectStore, place: str, hour: datetime, kind: ChunkKind, tier: int, body: bytes
+    store: ObjectStore,
+    place: str,
+    hours: tuple[datetime, datetime],
+    kind: ChunkKind,
+    tier: int,
+    body: bytes,
 ) -> ChunkRef:
     digest = hashlib.sha256(body).hexdigest()[:32]
-    key = f"{place}-{kind}-{tier}-{digest}.parquet"
+    key = f"{place}-{kind}-{tier}-{digest}.{'tail' if kind == 'tail' else 'parquet'}"
     store.put(key, body)
-    return ChunkRef(key, kind, tier, starts_at=hour, ends_at=hour + HOUR, size_bytes=len(body))
+    return ChunkRef(key, kind, tier, *hours, size_bytes=len(body))

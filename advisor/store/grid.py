@@ -94,6 +94,15 @@ def spread(rows: Rows, grid: Grid, low: int, high: int) -> np.ndarray:
     return values
 
 
+def counts(rows: Rows, grid: Grid) -> np.ndarray:
+    """The known samples in each cell: int64 of shape (grid.count,)."""
+    cells, sums = binned(_known(rows), grid.start_ms, grid.width_ms)
+    inside, places = grid.within(cells, 0, grid.count)
+    found = np.zeros(grid.count, dtype=np.int64)
+    found[places] = sums.count[inside]
+    return found
+
+
 def means(rows: Rows, grid: Grid, low: int, high: int) -> np.ndarray:
     """The mean of `spread`, without the rest of it: half of the time of reading a run."""
     known = _known(rows)

@@ -8,9 +8,16 @@ from typing import Literal
 
 from rules.frame import Hardware
 
-ChunkKind = Literal["samples", "steps", "events"]
+ChunkKind = Literal["samples", "steps", "events", "tail", "chart_samples", "chart_steps"]
+HOUR_KINDS: tuple[ChunkKind, ...] = ("samples", "steps", "events", "tail")
+"""Chunks of one hour. A tail holds some of its newest segments until the hour is compacted."""
+CHART_KINDS: tuple[ChunkKind, ...] = ("chart_samples", "chart_steps")
+"""Chunks of many hours, for charts: a copy of what the hours' chunks hold."""
 HOUR_MS = 3_600_000
 TIERS_SECONDS = (10, 60)
+STEP_TIER_SECONDS = 10
+CHART_TIER_HOURS = {60: 24, 600: 7 * 24, 3600: 28 * 24}
+"""Tier of a chart's chunk in seconds -> its hours, which count from the Unix epoch."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -61,7 +68,10 @@ class SegmentRef:
 
 @dataclass(frozen=True)
 class ChunkRef:
-    """One compacted Parquet file of one UTC hour. Tier 0 is raw samples; 10 and 60 are seconds."""
+    """One compacted object of one UTC hour, or of many (`CHART_KINDS`).
+
+    Tier 0 is raw samples and steps; others are seconds.
+    """
 
     key: str
     kind: ChunkKind

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 from pyarrow import ArrowException
@@ -15,17 +16,50 @@ from trimtab.wire import WireError
 from advisor.store import chunks, segments, tables, ticks
 from advisor.store.chunks import ChunkError, Members
 from advisor.store.histogram import rolled_up
-from advisor.store.index import HOUR_MS, TIERS_SECONDS, ChunkRef, NodeHistory, SegmentRef, to_ms
+from advisor.store.index import (
+    CHART_KINDS,
+    HOUR_MS,
+    STEP_TIER_SECONDS,
+    TIERS_SECONDS,
+    ChunkRef,
+    NodeHistory,
+    SegmentRef,
+    to_ms,
+)
 from advisor.store.objects import ObjectMissingError, ObjectReader
 from advisor.store.room import MANY_SAMPLES, Room
 from advisor.store.rows import Rows, joined
 from advisor.store.segments import HotSegment
 from advisor.store.session_series import series_names, series_rows
+from advisor.store.tails import Tail, decode_tail
 from advisor.store.ticks import Ticks
 
 Found = TypeVar("Found")
 logger = logging.getLogger(__name__)
 _BROKEN = (ObjectMissingError, WireError, ArrowException, ChunkError, OSError)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What of an hour is not compacted yet: tails, and segments that are in no tail."""
+
+    tails: list[Tail]
+    segments: list[HotSegment]
+
+    def __bool__(self) -> bool:
+        return bool(self.tails or self.segments)
+
+    def ticks(self, names: Collection[str] | None) -> list[Ticks]:
+        merged = [ticks for tail in self.tails for ticks in tail.ticks(names)]
+        return [*merged, *_only(segments.ticks_of(self.segments), names)]
+
+    def members(self, has_part: Callable[[HotSegment], object]) -> Members:
+        """The tails' segments, and those with the part that is asked for."""
+        members = Members()
+        for tail in self.tails:
+            members.update(tail.members)
+        members.add_all(segment for segment in self.segments if has_part(segment))
+        return members
 
 
 class Reader:
@@ -51,11 +85,13 @@ class Reader:
         self._segments: dict[int, list[SegmentRef]] = defaultdict(list)
         self._chunks: dict[int, list[ChunkRef]] = defaultdict(list)
         self._decoded: dict[SegmentRef, HotSegment | None] = {}
+        self._tails: dict[ChunkRef, Tail | None] = {}
         for ref in {(ref.session_id, ref.seq): ref for ref in node.segments}.values():
             for hour_ms in ref.hours_ms:
                 self._segments[hour_ms].append(ref)
         for chunk in sorted(set(node.chunks), key=lambda ref: ref.key):
-            self._chunks[chunk.hour_ms].append(chunk)
+            if chunk.kind not in CHART_KINDS:
+                self._chunks[chunk.hour_ms].append(chunk)
 
     def hours(self, start: datetime, end: datetime) -> list[int]:
         """The hours within [start, end] that have stored data, in order."""
@@ -90,28 +126,60 @@ class Reader:
     def ticks(self, hour_ms: int, names: Collection[str] | None) -> tuple[list[Ticks], Members]:
         """The raw samples of an hour, and the segments they came in."""
         stored, members = self._stored_ticks(hour_ms, names)
-        hot = self.waiting(hour_ms, members)
-        members.add_all(s for s in hot if s.has_samples)
-        return ticks.merged([*stored, *_only(segments.ticks_of(hot), names)]), members
+        waiting = self.waiting(hour_ms, members)
+        members.update(waiting.members(lambda segment: segment.has_samples))
+        return ticks.merged([*stored, *waiting.ticks(names)]), members
 
-    def steps(self, hour_ms: int) -> tuple[pa.Table, Members]:
-        """Raises TooLargeError."""
-        return self._table(hour_ms, "steps", lambda hot: hot.steps, tables.STEP_SCHEMA)
+    def steps(
+        self, hour_ms: int, columns: Collection[str] | None = None
+    ) -> tuple[pa.Table, Members]:
+        """Raises TooLargeError.
+
+        Args:
+            columns: those of interest; others may be missing. None: all.
+        """
+        stored, members = self._stored_tables(hour_ms, "steps", columns)
+        waiting = self.waiting(hour_ms, members)
+        members.update(waiting.members(lambda segment: segment.step_count))
+        parts = [tail.steps() for tail in waiting.tails]
+        parts += [table for hot in waiting.segments for table in hot.step_tables]
+        parts.append(tables.of_rows((hot.steps for hot in waiting.segments), tables.STEP_SCHEMA))
+        return tables.merged([*stored, *parts], tables.STEP_SCHEMA, columns), members
 
     def events(self, hour_ms: int) -> tuple[pa.Table, Members]:
-        return self._table(hour_ms, "events", lambda hot: hot.events, tables.EVENT_SCHEMA)
+        stored, members = self._stored_tables(hour_ms, "events", None)
+        waiting = self.waiting(hour_ms, members)
+        members.update(waiting.members(lambda segment: segment.events))
+        parts = [tail.events() for tail in waiting.tails]
+        parts.append(tables.of_rows((hot.events for hot in waiting.segments), tables.EVENT_SCHEMA))
+        return tables.merged([*stored, *parts], tables.EVENT_SCHEMA), members
+
+    def step_tier(self, hour_ms: int) -> pa.Table | None:
+        """The hour's tier of steps; None if it has none, or if steps wait beside it."""
+        for ref in self._refs(hour_ms, "steps", STEP_TIER_SECONDS):
+            decoded = self._read(ref.key, chunks.decode_table)
+            if decoded and not self.waiting(hour_ms, decoded[1]):
+                return decoded[0]
+        return None
 
     def tier_members(self, hour_ms: int, tier_seconds: int) -> Members:
         return self._tier(hour_ms, tier_seconds, ())[1]
 
-    def waiting(self, hour_ms: int, members: Members) -> list[HotSegment]:
-        """The hour's parts of hot segments that aren't among these members."""
-        refs = sorted(self._segments.get(hour_ms, ()), key=lambda ref: (ref.session_id, ref.seq))
-        waiting = [ref for ref in refs if not members.holds(ref)]
+    def waiting(self, hour_ms: int, members: Members) -> Waiting:
+        """The hour's tails and parts of hot segments that aren't among these members."""
         self._forget_before(hour_ms)
+        read = (self._tail(ref) for ref in self._refs(hour_ms, "tail", 0))
+        tails = [tail for tail in read if tail and tail.members.missing_from(members)]
+        held = Members()
+        for each in (members, *(tail.members for tail in tails)):
+            held.update(each)
+        refs = sorted(self._segments.get(hour_ms, ()), key=lambda ref: (ref.session_id, ref.seq))
+        waiting = [ref for ref in refs if not held.holds(ref)]
         samples = sum(ref.sample_count for ref in waiting)
-        self._room.check_hour(samples)
-        steps = events = 0
+        samples += sum(tail.sample_count for tail in tails)
+        steps = sum(tail.step_count for tail in tails)
+        events = sum(tail.event_count for tail in tails)
+        self._room.check_hour(samples, steps, events)
         found: list[HotSegment] = []
         for ref in waiting:
             hot = self._hot(ref, samples > MANY_SAMPLES)
@@ -119,13 +187,26 @@ class Reader:
                 found.append(segments.within_hour(hot, ref, hour_ms))
                 steps, events = steps + hot.step_count, events + len(hot.events)
                 self._room.check_hour(samples, steps, events)
-        return found
+        return Waiting(tails, found)
 
     def segment(self, ref: SegmentRef, is_compact: bool = False) -> HotSegment | None:
         return self._read(ref.key, lambda body: segments.read_segment(ref, body, is_compact))
 
     def chunk_series(self, ref: ChunkRef) -> set[str]:
         return self._read(ref.key, chunks.series_of) or set()
+
+    def tail_series(self) -> set[str]:
+        refs = [ref for refs in self._chunks.values() for ref in refs if ref.kind == "tail"]
+        return {name for ref in refs if (tail := self._tail(ref)) for name in tail.series()}
+
+    def chart_rows(self, ref: ChunkRef, names: Collection[str] | None) -> dict[str, Rows]:
+        """The rows of a chunk of many hours."""
+        decoded = self._read(ref.key, lambda body: chunks.decode_tier(body, names, False))
+        return decoded[0] if decoded else {}
+
+    def chart_steps(self, ref: ChunkRef) -> pa.Table | None:
+        decoded = self._read(ref.key, chunks.decode_table)
+        return decoded[0] if decoded else None
 
     def _made_of(
         self,
@@ -137,9 +218,9 @@ class Reader:
         """Rows of the raw samples; where those of a tier are no longer kept, its rows stay."""
         stored, raw_members = self._stored_ticks(hour_ms, names)
         if tier is None or not tier_members.missing_from(raw_members):
-            hot = segments.ticks_of(self.waiting(hour_ms, raw_members))
-            return _series(ticks.merged([*stored, *_only(hot, names)]), names)
-        late = dict(_series(segments.ticks_of(self.waiting(hour_ms, tier_members)), names))
+            hot = self.waiting(hour_ms, raw_members).ticks(names)
+            return _series(ticks.merged([*stored, *hot]), names)
+        late = dict(_series(ticks.merged(self.waiting(hour_ms, tier_members).ticks(names)), names))
         every = sorted({*tier, *late})
         return ((n, joined(part[n] for part in (tier, late) if n in part)) for n in every)
 
@@ -164,28 +245,16 @@ class Reader:
                 return decoded
         return None, Members()
 
-    def _table(
-        self,
-        hour_ms: int,
-        kind: str,
-        rows_of: Callable[[HotSegment], list[tuple[Any, ...]]],
-        schema: pa.Schema,
-    ) -> tuple[pa.Table, Members]:
-        members = Members()
-        parts = []
+    def _stored_tables(
+        self, hour_ms: int, kind: str, columns: Collection[str] | None
+    ) -> tuple[list[pa.Table], Members]:
+        parts, members = [], Members()
         for ref in self._refs(hour_ms, kind, 0):
-            decoded = self._read(ref.key, chunks.decode_table)
+            decoded = self._read(ref.key, lambda body: chunks.decode_table(body, columns))
             if decoded:
                 parts.append(decoded[0])
                 members.update(decoded[1])
-        waiting = self.waiting(hour_ms, members)
-        if schema is tables.STEP_SCHEMA:
-            parts += [table for hot in waiting for table in hot.step_tables]
-            members.add_all(hot for hot in waiting if hot.step_tables)
-        hot = [segment for segment in waiting if rows_of(segment)]
-        members.add_all(hot)
-        late = tables.of_rows((rows_of(segment) for segment in hot), schema)
-        return tables.merged([*parts, late], schema), members
+        return parts, members
 
     def _refs(self, hour_ms: int, kind: str, tier_seconds: int) -> list[ChunkRef]:
         refs = self._chunks.get(hour_ms, ())
@@ -196,9 +265,15 @@ class Reader:
             self._decoded[ref] = self.segment(ref, is_compact)
         return self._decoded[ref]
 
+    def _tail(self, ref: ChunkRef) -> Tail | None:
+        if ref not in self._tails:
+            self._tails[ref] = self._read(ref.key, decode_tail)
+        return self._tails[ref]
+
     def _forget_before(self, hour_ms: int) -> None:
         kept = {ref: hot for ref, hot in self._decoded.items() if ref.hours_ms[-1] >= hour_ms}
         self._decoded = kept
+        self._tails = {ref: t for ref, t in self._tails.items() if ref.hour_ms >= hour_ms}
 
     def _read(self, key: str, decode: Callable[[bytes], Found]) -> Found | None:
         try:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import numpy as np
 
-from advisor.store.grid import Grid, spread
-from advisor.store.index import HOUR_MS, TIERS_SECONDS, NodeHistory, to_ms
+from advisor.store.chart_plan import Buckets, buckets_of, plan
+from advisor.store.grid import counts, spread
+from advisor.store.index import HOUR_MS, TIERS_SECONDS, ChunkRef, NodeHistory, from_ms
 from advisor.store.objects import ObjectStore
 from advisor.store.reading import Reader
 from advisor.store.rows import Rows, joined
 from rules.evidence import COUNTER_SUFFIX, is_counter
+
+HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
@@ -22,18 +25,22 @@ class SeriesView:
 
     Attributes:
         series: the displayed name. A counter is shown as its rate (`shown_name`).
-        t_seconds: bucket starts, seconds since the requested start.
+        t_seconds: bucket starts, seconds since the requested start, `width_seconds` apart.
         minimum, mean, maximum: same length; NaN: unknown.
+        count: int64, the samples (a counter: the known rates) or steps in the bucket. 0 with a
+            value: a neighbour's, within a gap too short to tell.
         unreadable: keys of this node's objects that couldn't be read; their samples are NaN.
     """
 
     node_key: str
     series: str
     unit: str
+    width_seconds: float
     t_seconds: np.ndarray
     minimum: np.ndarray
     mean: np.ndarray
     maximum: np.ndarray
+    count: np.ndarray
     unreadable: tuple[str, ...] = ()
 
 
@@ -49,22 +56,24 @@ def read_series(
     start: datetime,
     end: datetime,
     buckets: int,
+    *,
+    is_aligned: bool = False,
 ) -> list[SeriesView]:
     """The requested series of every node that has them, between `start` and `end`.
 
-    Reads the coarsest tier that fills the buckets, so the cost depends on `buckets` and hardly on
-    the length of the run. An hour with uncompacted segments is read raw.
+    Reads the coarsest tier that fills the buckets, from chunks of many hours where there are some:
+    so the cost depends on `buckets` and not on the length of the run. An hour with uncompacted
+    segments is read with them.
+
+    Args:
+        is_aligned: see `buckets_of`.
     """
-    width_ms = max((end - start) / timedelta(milliseconds=1) / max(buckets, 1), 1.0)
-    tier = max((t for t in TIERS_SECONDS if t * 1000 <= width_ms), default=0)
-    count = max(int(np.ceil(round((end - start) / timedelta(milliseconds=1) / width_ms, 9))), 1)
-    grid = Grid.even(to_ms(start), width_ms, count)
-    views = []
+    asked, views = buckets_of(start, end, buckets, is_aligned=is_aligned), []
     for node in nodes:
         reader = Reader(store, node, with_histograms=False)
-        rows = _rows(reader, set(names), start, end, tier)
-        unreadable = tuple(reader.unreadable)
-        views += [_view(node.key, n, rows[n], grid, unreadable) for n in names if n in rows]
+        rows = rows_of(reader, node, set(names), asked)
+        drawn = [_view(node.key, n, rows[n], asked, start) for n in names if n in rows]
+        views += [replace(view, unreadable=tuple(reader.unreadable)) for view in drawn]
     return views
 
 
@@ -93,27 +102,37 @@ def _names(reader: Reader, node: NodeHistory) -> list[str]:
         hot = reader.segment(segment)
         blocks = hot.blocks if hot else []
         names |= {name.split(":")[0] for block in blocks for name in block.columns}
-    return sorted(names)
+    return sorted(names | reader.tail_series())
 
 
-def _rows(
-    reader: Reader, names: set[str], start: datetime, end: datetime, tier: int
+def rows_of(
+    reader: Reader, node: NodeHistory, names: set[str] | None, buckets: Buckets
 ) -> dict[str, Rows]:
-    low_ms, high_ms = to_ms(start), to_ms(end)
+    """What the buckets hold of each series (None: all), in time order."""
+    low, high = from_ms(buckets.start_ms), from_ms(buckets.end_ms - 1)
+    chosen = plan(node, "chart_samples", reader.hours(low, high), buckets)
     parts: dict[str, list[Rows]] = {}
-    for hour in reader.hours(start, end):
-        if hour >= high_ms or hour + HOUR_MS <= low_ms:
-            continue
+    for ref, hours in chosen.chunks:
+        for name, rows in reader.chart_rows(ref, names).items():
+            parts.setdefault(name, []).append(_in_hours(rows, hours, ref))
+    for hour in chosen.hours:
+        tier = max((t for t in TIERS_SECONDS if t <= buckets.tier_seconds), default=0)
         for name, rows in reader.rows(hour, names, tier):
-            parts.setdefault(name, []).append(rows.within(low_ms, high_ms))
+            parts.setdefault(name, []).append(rows.within(buckets.start_ms, buckets.end_ms))
     by_name = {name: joined(rows) for name, rows in parts.items()}
     return {name: rows for name, rows in by_name.items() if len(rows)}
 
 
-def _view(
-    node_key: str, name: str, rows: Rows, grid: Grid, unreadable: tuple[str, ...]
-) -> SeriesView:
+def _in_hours(rows: Rows, hours: set[int], ref: ChunkRef) -> Rows:
+    if len(hours) == (ref.ends_at - ref.starts_at) // HOUR:
+        return rows
+    return rows.pick(np.isin(rows.at_ms // HOUR_MS * HOUR_MS, sorted(hours)))
+
+
+def _view(node_key: str, name: str, rows: Rows, buckets: Buckets, start: datetime) -> SeriesView:
+    grid = buckets.grid
     minimum, mean, maximum = spread(rows, grid, 0, grid.count)
     shown, unit = shown_name(name)
-    starts = np.arange(grid.count) * (grid.width_ms / 1000)
-    return SeriesView(node_key, shown, unit, starts, minimum, mean, maximum, unreadable)
+    starts = buckets.starts_seconds(start)
+    known = (minimum, mean, maximum, counts(rows, grid))
+    return SeriesView(node_key, shown, unit, buckets.width_seconds, starts, *known)

@@ -6,16 +6,20 @@ from collections.abc import Sequence
 from datetime import datetime
 
 import numpy as np
-import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from advisor.store import frames
-from advisor.store.index import NodeHistory
+from advisor.store.chart_plan import Buckets, buckets_of, plan
+from advisor.store.index import HOUR_MS, STEP_TIER_SECONDS, NodeHistory, from_ms
 from advisor.store.objects import ObjectStore
+from advisor.store.reading import Reader
 from advisor.store.series import SeriesView
+from advisor.store.step_tiers import DRAWN, STEP_COLUMNS, TIER_SCHEMA, cells_of, single_cells
 
 STEP, DATA_WAIT = "step.duration_seconds", "step.data_wait_seconds"
 NAMES = (STEP, DATA_WAIT)
-_COLUMNS = {STEP: "duration_seconds", DATA_WAIT: "data_wait_seconds"}
+_COLUMNS = {STEP: ("duration", "count"), DATA_WAIT: ("data_wait", "wait_count")}
+_US = 1e6
 
 
 def read_steps(
@@ -25,45 +29,100 @@ def read_steps(
     start: datetime,
     end: datetime,
     buckets: int,
+    *,
+    is_aligned: bool = False,
 ) -> list[SeriesView]:
-    """The training steps that began between `start` and `end`; all ranks of a node together."""
+    """The training steps that began between `start` and `end`; all ranks of a node together.
+
+    Wide buckets read tiers of steps, as those of samples do.
+
+    Args:
+        is_aligned: see `buckets_of`.
+    """
     views = []
     for node in nodes:
-        steps = _training(store, node, start, end)
-        wanted = [name for name in NAMES if name in names]
-        views += [_view(node.key, name, steps, start, end, buckets) for name in wanted]
+        reader = Reader(store, node)
+        asked = buckets_of(start, end, buckets, is_aligned=is_aligned)
+        cells = _training(cells_between(reader, node, asked, DRAWN))
+        if not len(cells):
+            continue
+        # A bucket shorter than the steps would be empty and look like a gap.
+        longest = pc.max(cells["duration_max_us"]).as_py() / _US
+        if 2 * longest > asked.width_seconds:
+            asked = buckets_of(start, end, buckets, 2 * longest, is_aligned=is_aligned)
+        broken = tuple(reader.unreadable)
+        views += [_view(node.key, n, cells, asked, start, broken) for n in NAMES if n in names]
     return [view for view in views if view is not None]
 
 
-def _training(
-    store: ObjectStore, node: NodeHistory, start: datetime, end: datetime
-) -> pd.DataFrame:
-    """Reads only the chunks of steps. A broken object leaves a hole, as with samples."""
-    steps, _ = frames.read_steps(store, [node], start, end)
-    return steps[steps["phase"] == "train"]
+def cells_between(
+    reader: Reader, node: NodeHistory, buckets: Buckets, columns: Sequence[str]
+) -> pa.Table:
+    """The steps of all phases in the buckets, as a tier that is no coarser than theirs."""
+    low, high = from_ms(buckets.start_ms), from_ms(buckets.end_ms - 1)
+    chosen = plan(node, "chart_steps", reader.hours(low, high), buckets)
+    parts = [pa.schema([TIER_SCHEMA.field(name) for name in columns]).empty_table()]
+    for ref, hours in chosen.chunks:
+        cells = reader.chart_steps(ref)
+        if cells is not None:
+            hour = cells["cell_ms"].to_numpy() // HOUR_MS * HOUR_MS
+            cells = cells.filter(pa.array(np.isin(hour, sorted(hours))))
+            parts.append(_within(cells, buckets, ref.tier_seconds))
+    for hour_ms in chosen.hours:
+        tier = STEP_TIER_SECONDS if buckets.tier_seconds >= STEP_TIER_SECONDS else 0
+        cells = reader.step_tier(hour_ms) if tier else None
+        if cells is None:
+            cells = _of_raw(reader, hour_ms, tier, columns)
+        parts.append(_within(cells, buckets, tier))
+    return pa.concat_tables(part.select(columns) for part in parts).combine_chunks()
+
+
+def _within(cells: pa.Table, buckets: Buckets, tier_seconds: int) -> pa.Table:
+    at_ms = cells["cell_ms"].to_numpy()
+    ends_ms = at_ms + max(tier_seconds * 1000, 1)
+    return cells.filter(pa.array((ends_ms > buckets.start_ms) & (at_ms < buckets.end_ms)))
+
+
+def _of_raw(reader: Reader, hour_ms: int, tier: int, columns: Sequence[str]) -> pa.Table:
+    is_drawn = set(columns) <= set(DRAWN)
+    steps, _ = reader.steps(hour_ms, STEP_COLUMNS if is_drawn else None)
+    return cells_of(steps, tier) if tier else single_cells(steps)
+
+
+def _training(cells: pa.Table) -> pa.Table:
+    return cells.filter(pc.equal(cells["phase"], "train"))
 
 
 def _view(
-    node_key: str, name: str, steps: pd.DataFrame, start: datetime, end: datetime, buckets: int
+    node_key: str,
+    name: str,
+    cells: pa.Table,
+    buckets: Buckets,
+    start: datetime,
+    unreadable: tuple[str, ...],
 ) -> SeriesView | None:
-    known = steps.dropna(subset=[_COLUMNS[name]])
+    prefix, counted = _COLUMNS[name]
+    known = cells.filter(pc.greater(cells[counted], 0))
     if not len(known):
         return None
-    value, weight = known[_COLUMNS[name]], known["count"]
-    length = (end - start).total_seconds()
-    # A bucket shorter than the steps would be empty and look like a gap.
-    longest = float((steps["duration_seconds"] * steps["count"]).max())
-    count = max(int(min(buckets, length / max(2 * longest, 1e-3))), 1)
-    bucket = np.clip((known["start_seconds"] / length * count).astype("int64"), 0, count - 1)
-    every = np.arange(count)
-    mean = (value * weight).groupby(bucket).sum() / weight.groupby(bucket).sum()
-    grouped = value.groupby(bucket)
+    grid, size = buckets.grid, buckets.grid.count
+    place = ((known["cell_ms"].to_numpy() - grid.start_ms) // grid.width_ms).astype(np.int64)
+    place = np.clip(place, 0, size - 1)
+    count = np.bincount(place, known[counted].to_numpy(), size).astype(np.int64)
+    total = np.bincount(place, known[f"{prefix}_us"].to_numpy(), size)
+    least, most = np.full(size, np.inf), np.full(size, -np.inf)
+    np.minimum.at(least, place, known[f"{prefix}_min_us"].to_numpy())
+    np.maximum.at(most, place, known[f"{prefix}_max_us"].to_numpy())
+    is_known = count > 0
     return SeriesView(
         node_key=node_key,
         series=name,
         unit="seconds",
-        t_seconds=every * (length / count),
-        minimum=grouped.min().reindex(every).to_numpy(dtype=float),
-        mean=mean.reindex(every).to_numpy(dtype=float),
-        maximum=grouped.max().reindex(every).to_numpy(dtype=float),
+        width_seconds=buckets.width_seconds,
+        t_seconds=buckets.starts_seconds(start),
+        minimum=np.where(is_known, least, np.nan) / _US,
+        mean=np.where(is_known, total, np.nan) / np.where(is_known, count, 1) / _US,
+        maximum=np.where(is_known, most, np.nan) / _US,
+        count=count,
+        unreadable=unreadable,
     )

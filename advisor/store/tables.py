@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import chain
 from typing import Any
 
@@ -48,13 +48,23 @@ def of_rows(parts: Iterable[list[tuple[Any, ...]]], schema: pa.Schema) -> pa.Tab
     return pa.table(arrays, schema)
 
 
-def merged(parts: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
+def merged(
+    parts: Iterable[pa.Table], schema: pa.Schema, columns: Collection[str] | None = None
+) -> pa.Table:
     """Merge tables of different segments. Rows of one segment with the same time keep their
-    order."""
+    order.
+
+    Args:
+        columns: those to keep, the order's first among them; None: all. With fewer, rows with the
+            same time are in no particular order.
+    """
+    order: tuple[str, ...] = _STEP_ORDER if schema is STEP_SCHEMA else _EVENT_ORDER
+    if columns is not None:
+        schema = pa.schema([field for field in schema if field.name in columns])
+        order = tuple(name for name in order if name in columns)
     joined = pa.concat_tables(
         [schema.empty_table(), *(part.select(schema.names).cast(schema) for part in parts)]
     )
-    order = _STEP_ORDER if schema is STEP_SCHEMA else _EVENT_ORDER
     if (np.diff(joined[order[0]].to_numpy()) > 0).all():
         return joined
     places = pa.array(np.arange(len(joined)), pa.int64())

@@ -128,7 +128,12 @@ def test_steps_too_many_to_keep_singly_keep_their_histogram_and_their_samples(st
         assert row["duration_seconds"] == pytest.approx(0.0025)
         assert row["start_seconds"] == pytest.approx(2.0)
         assert math.isnan(row["data_wait_seconds"])
-    (ref,) = [ref for ref in after.chunks if ref.kind == "steps"]
+    refs = {ref.tier_seconds: ref for ref in after.chunks if ref.kind == "steps"}
+    (cell,) = decode_table(store.get(refs[10].key))[0].to_pylist()
+    assert (cell["count"], cell["samples"], cell["wait_count"]) == (400, 12_800, 0)
+    assert (cell["duration_min_us"], cell["duration_max_us"]) == (1_500, 9_000)
+    assert dict(cell["histogram"]) == {42: 390, 50: 10}
+    ref = refs[0]
     (stored,) = decode_table(store.get(ref.key))[0].to_pylist()
     assert dict(stored["histogram"]) == {42: 390, 50: 10}
     assert stored["slowest_us"] == [9_000, 8_000]

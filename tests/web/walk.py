@@ -106,6 +106,7 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "directives:change_interval": {"post": MEMBERS},
     "runs:series_json": {"get": VIEWERS},
     "runs:series_csv": {"get": VIEWERS},
+    "dashboard:run_charts": {"get": VIEWERS},
     "dashboard:compare": {"get": VIEWERS},
     "rulebook:rules": {"get": VIEWERS},
     "rulebook:rule": {"get": VIEWERS},

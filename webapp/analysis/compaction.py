@@ -1,9 +1,9 @@
-"""Compacts small segments to one Parquet file per node and hour, and to tiers. Rows are swapped in
-one transaction."""
+"""Merges a node's newest segments to tails, compacts its hours to one Parquet file each and to
+tiers, and makes chunks of many hours for charts. Rows are swapped in one transaction each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
@@ -15,10 +15,11 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.urls import reverse
 from django.utils import timezone
 
-from advisor.store.compaction import compact
-from advisor.store.index import ChunkRef, from_ms
+from advisor.store.compaction import compact, merge
+from advisor.store.index import ChunkRef, SegmentRef, from_ms
 from advisor.store.objects import ObjectStore
 from advisor.store.opening import open_store
+from webapp.analysis import chart_chunks, chunk_rows
 from webapp.analysis.models import Compaction
 from webapp.background import claims, conditions, fairness
 from webapp.background.kinds import Kind, Limits
@@ -29,13 +30,18 @@ from webapp.runs.models import Chunk, Node, Run, Segment
 HOUR = timedelta(hours=1)
 # Segments often arrive some minutes late; any later ones need another compaction.
 SETTLED_AFTER = timedelta(minutes=10)
-# Reading a hot segment takes about 1 ms, so a run's page should not read hundreds.
-MOST_HOT = 60
+# Reading a hot segment takes about 1 ms, so a run's page should read a handful. Agents send six a
+# minute.
+MOST_HOT = 6
+# Of many nodes, those with the most hot segments come first: this is a few seconds' work a minute.
+MOST_MERGED = 100
+# A larger tail is left as it is, and the next segments begin another.
+LARGE_TAIL_BYTES = 500_000
 # A run's last segments may arrive after its end.
 ENDED_BEFORE = timedelta(minutes=1)
 ENDED = (Run.FINISHED, Run.FAILED, Run.STOPPED, Run.LOST)
 # A reader that listed an object before the swap may still open it.
-GRACE = timedelta(hours=1)
+GRACE, TAIL_GRACE = timedelta(hours=1), timedelta(minutes=10)
 DELETED_AT_ONCE = 200
 MOST_HOURS = 24
 """Compacted by one task: the next one may be another node's."""
@@ -68,12 +74,14 @@ KIND = Kind(
 
 
 def due_nodes(now: datetime) -> list[int]:
-    """Nodes with hot segments of an ended run or a passed hour, or with too many of them."""
+    """Nodes with hot segments or tails of an ended run or a passed hour, or with many hot
+    segments; and some whose charts' chunks an earlier release didn't make."""
     ended = Q(session__node__attempt__run__state__in=ENDED, received_at__lt=now - ENDED_BEFORE)
     passed = Q(received_at__lt=now - HOUR - SETTLED_AFTER)
     hot = Segment.objects.filter(ended | passed, compacted_at=None).order_by()
     waiting = set(hot.values_list("session__node_id", flat=True).distinct())
-    return sorted(waiting | set(_crowded_nodes()))
+    waiting |= set(_settled_tails(now).values_list("node_id", flat=True))
+    return sorted(waiting | set(_crowded_nodes()) | set(chart_chunks.outdated_nodes()))
 
 
 def want_due(now: datetime) -> None:
@@ -89,70 +97,93 @@ def want_due(now: datetime) -> None:
     claims.want(rows, now)
 
 
+def _settled_tails(now: datetime) -> QuerySet[Chunk]:
+    run = "node__attempt__run__"
+    silent = Q(**{f"{run}state__in": ENDED, f"{run}last_received_at__lt": now - ENDED_BEFORE})
+    tails = Chunk.objects.filter(kind="tail", replaced_at=None)
+    return tails.filter(silent | Q(ends_at__lte=now - SETTLED_AFTER))
+
+
 def _crowded_nodes() -> list[int]:
     hot = Segment.objects.filter(compacted_at=None).order_by().values("session__node_id")
-    crowded = hot.annotate(hot=Count("pk")).filter(hot__gte=MOST_HOT)
-    return list(crowded.values_list("session__node_id", flat=True))
+    crowded = hot.annotate(hot=Count("pk")).filter(hot__gte=MOST_HOT).order_by("-hot")
+    return list(crowded.values_list("session__node_id", flat=True)[:MOST_MERGED])
 
 
 def compact_node(node_id: int) -> bool:
-    """Compact the first hours of a node that have hot segments; True: there are more.
+    """Compact the first settled hours of a node that have hot segments or tails, and merge the
+    segments of later hours to tails; True: there is more to compact.
 
     Safe to repeat and to interrupt.
 
     Raises:
         TooLargeError: an hour has more than fits into memory.
     """
-    node = Node.objects.select_related("attempt").get(pk=node_id)
+    node = Node.objects.select_related("attempt__run").get(pk=node_id)
+    settled_before = _settled_before_ms(node, timezone.now())
+    recent = [ref for ref in node_history(node).segments if ref.hours_ms[-1] >= settled_before]
+    if recent:
+        _merge(node, recent)
+    has_more = _compact_settled(node, settled_before)
+    return has_more or chart_chunks.renew(node, settled_before)
+
+
+def _settled_before_ms(node: Node, now: datetime) -> float:
+    """Hours that begin before this time get no more segments, as far as can be told; Unix ms."""
+    if node.attempt.run.state in ENDED:
+        return float("inf")
+    return (now - HOUR - SETTLED_AFTER).timestamp() * 1000
+
+
+def _merge(node: Node, segments: list[SegmentRef]) -> None:
+    """Each hour's segments into its youngest tail, or a new one if that is large."""
     history = node_history(node)
-    hours = sorted({ms for ref in history.segments for ms in ref.hours_ms})
+    store, prefix = open_store(settings.OBJECTS_URL), f"runs/{node.attempt.run_id}"
+    made, replaced = [], []
+    for hour_ms in sorted({ms for ref in segments for ms in ref.hours_ms}):
+        own = tuple(ref for ref in segments if hour_ms in ref.hours_ms)
+        tails = [r for r in history.chunks if r.kind == "tail" and r.hour_ms == hour_ms]
+        joined = [ref for ref in tails if (ref.size_bytes or 0) < LARGE_TAIL_BYTES]
+        part = replace(history, segments=own, chunks=tuple(joined))
+        tail = merge(store, part, from_ms(hour_ms), prefix)
+        if tail is not None:
+            made.append(tail)
+            replaced += joined
+    _swap(node, segments, replaced, made)
+
+
+def _compact_settled(node: Node, settled_before: float) -> bool:
+    """True: there are more hours than are compacted at once."""
+    history = node_history(node)
+    waiting = {ms for ref in history.segments for ms in ref.hours_ms}
+    waiting |= {ref.hour_ms for ref in history.chunks if ref.kind == "tail"}
+    hours = sorted(ms for ms in waiting if ms < settled_before)
     chosen = set(hours[:MOST_HOURS])
     refs = tuple(ref for ref in history.segments if chosen.issuperset(ref.hours_ms))
     # A segment of more hours than that is compacted alone.
-    refs = refs or history.segments[:1]
-    chosen = {ms for ref in refs for ms in ref.hours_ms}
-    if not refs:
+    refs = refs or history.segments[: len(hours) > MOST_HOURS]
+    chosen |= {ms for ref in refs for ms in ref.hours_ms}
+    if not chosen:
         return False
     kept = tuple(ref for ref in history.chunks if ref.hour_ms in chosen)
     part = replace(history, segments=refs, chunks=kept)
-    store = open_store(settings.OBJECTS_URL)
-    prefix = f"runs/{node.attempt.run_id}"
-    starts = [from_ms(ms) for ms in sorted(chosen)]
-    chunks = [ref for hour in starts for ref in compact(store, part, hour, prefix)]
-    keys = [ref.key for ref in refs]
-    _swap(node, list(_hot(node).filter(object_key__in=keys)), starts, chunks)
-    return len(refs) < len(history.segments)
+    store, prefix = open_store(settings.OBJECTS_URL), f"runs/{node.attempt.run_id}"
+    chunks = [ref for ms in sorted(chosen) for ref in compact(store, part, from_ms(ms), prefix)]
+    _swap(node, refs, kept, chunks)
+    return len(hours) > MOST_HOURS
 
 
 @transaction.atomic
-def _swap(node: Node, hot: list[Segment], hours: list[datetime], refs: list[ChunkRef]) -> None:
-    """Readers see either the segments or their chunks. Another worker's swap wins over ours."""
+def _swap(
+    node: Node, hot: Sequence[SegmentRef], old: Sequence[ChunkRef], new: Sequence[ChunkRef]
+) -> None:
+    """Readers see either the segments and old chunks or the new ones. Another worker's swap wins
+    over ours."""
     Node.objects.select_for_update().get(pk=node.pk)
-    ours = _hot(node).filter(pk__in=[segment.pk for segment in hot])
-    if ours.count() != len(hot):
-        return
-    keys = [ref.key for ref in refs]
-    for hour in hours:
-        replaced = Chunk.objects.filter(node=node, starts_at__gte=hour, starts_at__lt=hour + HOUR)
-        replaced.exclude(object_key__in=keys).update(replaced_at=timezone.now())
-    for ref in refs:
-        _save_chunk(node, ref)
-    ours.update(compacted_at=timezone.now())
-
-
-def _save_chunk(node: Node, ref: ChunkRef) -> None:
-    Chunk.objects.update_or_create(
-        object_key=ref.key,
-        defaults={
-            "node": node,
-            "kind": ref.kind,
-            "tier_seconds": ref.tier_seconds,
-            "starts_at": ref.starts_at,
-            "ends_at": ref.ends_at,
-            "size_bytes": ref.size_bytes,
-            "replaced_at": None,
-        },
-    )
+    segments = [ref.key for ref in hot]
+    ours = _hot(node).filter(object_key__in=segments)
+    if ours.count() == len(segments) and chunk_rows.replace(node, old, new):
+        ours.update(compacted_at=timezone.now())
 
 
 def delete_replaced(now: datetime) -> None:
@@ -165,7 +196,8 @@ def delete_replaced(now: datetime) -> None:
         BackupRunningError: a backup began, so the rest is left for the next call.
     """
     store = open_store(settings.OBJECTS_URL)
-    chunks = Chunk.objects.filter(replaced_at__lt=now - GRACE)
+    old_tails = Q(kind="tail", replaced_at__lt=now - TAIL_GRACE)
+    chunks = Chunk.objects.filter(old_tails | Q(replaced_at__lt=now - GRACE))
     for old in _batches(chunks):
         with object_hold.deletion():
             Chunk.objects.filter(pk__in=old).delete()

@@ -31,6 +31,8 @@ class Compaction(Claimable):
     """The compaction of one node's segments. `wanted` rises when there is enough to compact."""
 
     node = models.OneToOneField(Node, models.CASCADE, related_name="compaction")
+    charts_version = models.PositiveSmallIntegerField(default=0, db_default=0)
+    """The release of charts' chunks that it has; 0: none."""
 
     def __str__(self) -> str:
         return f"compaction of {self.node}"

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from webapp.dashboard.views import compare, deleted, job, jobs, jobs_csv, removal, run
+from webapp.dashboard.views import compare, deleted, job, jobs, jobs_csv, removal, run, run_charts
 
 app_name = "dashboard"
 urlpatterns = [
@@ -10,6 +10,7 @@ urlpatterns = [
     path("jobs.csv", jobs_csv.jobs_csv, name="jobs_csv"),
     path("jobs/<uuid:job_uuid>/", job.job, name="job"),
     path("runs/<uuid:run_id>/", run.run, name="run"),
+    path("runs/<uuid:run_id>/charts.json", run_charts.run_charts, name="run_charts"),
     path("compare/", compare.compare, name="compare"),
     path("settings/members/leave/", removal.leave, name="leave"),
     path(

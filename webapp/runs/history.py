@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
+from django.db.models import Q
 from trimtab.wire import Gpu, NodeFacts
 
 from advisor.machine import hardware
-from advisor.store.index import ChunkRef, NodeHistory, SegmentRef
+from advisor.store.chart_plan import Buckets, plan
+from advisor.store.index import (
+    CHART_KINDS,
+    HOUR_KINDS,
+    HOUR_MS,
+    ChunkRef,
+    NodeHistory,
+    SegmentRef,
+    from_ms,
+    to_ms,
+)
+from rules.frame import Hardware
 from webapp.runs.models import Chunk, Node, Run, Segment
+
+
+def nodes_of(run: Run) -> list[Node]:
+    """In order of appearance."""
+    return list(Node.objects.filter(attempt__run=run).order_by("number"))
 
 
 def node_histories(run: Run) -> list[NodeHistory]:
@@ -19,15 +38,53 @@ def node_histories(run: Run) -> list[NodeHistory]:
 
 
 def node_history(node: Node) -> NodeHistory:
-    hot = Segment.objects.filter(session__node=node, compacted_at=None).select_related("session")
-    chunks = Chunk.objects.filter(node=node, replaced_at=None)
+    """All that the node's hours hold; without the chunks of many hours, which charts read."""
+    # Segments first: one that is merged meanwhile is among the tail's members.
+    hot = tuple(_hot(node))
+    chunks = Chunk.objects.filter(node=node, replaced_at=None, kind__in=HOUR_KINDS)
     return NodeHistory(
         key=node.key,
         hardware=hardware(facts(node)),
         intervals=tuple(session.interval for session in node.sessions.all()),
-        segments=tuple(segment_refs(hot)),
+        segments=hot,
         chunks=tuple(chunk_refs(chunks)),
     )
+
+
+def chart_history(node: Node, buckets: Buckets) -> NodeHistory:
+    """What a chart of these buckets reads of a node: however long it ran, a few rows.
+
+    Chunks of single hours are left out where one of many hours has the same.
+    """
+    hot = tuple(_hot(node))
+    chunks = Chunk.objects.filter(node=node, replaced_at=None)
+    low = from_ms(buckets.start_ms // HOUR_MS * HOUR_MS)
+    drawn = chunks.filter(starts_at__lt=from_ms(buckets.end_ms), ends_at__gt=low)
+    large = Q(kind__in=CHART_KINDS, tier_seconds__lte=buckets.tier_seconds)
+    refs = tuple(chunk_refs(drawn.filter(large | Q(kind="tail"))))
+    known = NodeHistory(node.key, Hardware(), (), hot, refs)
+    hours = range(to_ms(low), buckets.end_ms, HOUR_MS)
+    alone = Q(pk__in=())
+    for kind, chart_kind in zip(("samples", "steps"), CHART_KINDS, strict=True):
+        rest = plan(known, chart_kind, hours, buckets).hours
+        alone |= Q(kind=kind) & _within(rest)
+    return replace(known, chunks=(*refs, *chunk_refs(drawn.filter(alone))))
+
+
+def _within(hours_ms: list[int]) -> Q:
+    """Chunks of these hours, given in order."""
+    found = Q(pk__in=())
+    ends = [i for i, (a, b) in enumerate(pairwise(hours_ms), 1) if b - a > HOUR_MS]
+    for low, high in pairwise([0, *ends, len(hours_ms)]):
+        if high > low:
+            last = from_ms(hours_ms[high - 1])
+            found |= Q(starts_at__gte=from_ms(hours_ms[low]), starts_at__lte=last)
+    return found
+
+
+def _hot(node: Node) -> Iterable[SegmentRef]:
+    hot = Segment.objects.filter(session__node=node, compacted_at=None)
+    return segment_refs(hot.select_related("session"))
 
 
 def facts(node: Node) -> NodeFacts:
@@ -81,4 +138,5 @@ def chunk_refs(chunks: Iterable[Chunk]) -> Iterable[ChunkRef]:
             tier_seconds=chunk.tier_seconds,
             starts_at=chunk.starts_at,
             ends_at=chunk.ends_at,
+            size_bytes=chunk.size_bytes,
         )

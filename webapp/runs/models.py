@@ -382,7 +382,8 @@ class Segment(models.Model):
 
 
 class Chunk(models.Model):
-    """Compacted samples, steps or events of one node and hour, in one tier."""
+    """Compacted samples, steps or events of one node in one tier: of one hour, or of many for
+    charts. A tail holds an hour's newest segments until the hour is compacted."""
 
     node = models.ForeignKey(Node, models.CASCADE, related_name="chunks")
     kind = models.CharField(max_length=16)
@@ -393,6 +394,23 @@ class Chunk(models.Model):
     starts_at = models.DateTimeField()
     ends_at = models.DateTimeField()
     replaced_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        indexes = [
+            models.Index(
+                fields=["node", "kind", "starts_at"],
+                name="chunks_of_a_node",
+                condition=Q(replaced_at=None),
+            ),
+            models.Index(
+                fields=["ends_at"], name="tails", condition=Q(kind="tail", replaced_at=None)
+            ),
+            models.Index(
+                fields=["replaced_at"],
+                name="replaced_chunks",
+                condition=Q(replaced_at__isnull=False),
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.object_key

@@ -20,6 +20,11 @@ class Line:
 
     name: str
     label: str
+    gpu: int | None = None
+    """The number of its GPU."""
+
+    def is_of(self, node: Node) -> bool:
+        return self.gpu is None or self.gpu < len(node.gpus)
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,10 @@ class Chart:
         """For the browser, with the series names that the API answers."""
         shown = [{"name": shown_name(line.name)[0], "label": line.label} for line in self.lines]
         return asdict(self) | {"lines": shown, "query": [line.name for line in self.lines]}
+
+    def possible(self, nodes: Sequence[Node]) -> list[tuple[Line, Node]]:
+        """The lines that nodes may have, the first of every node before the second."""
+        return [(line, node) for line in self.lines for node in nodes if line.is_of(node)]
 
 
 def charts(nodes: Sequence[Node]) -> list[Chart]:
@@ -68,8 +77,8 @@ def _gpu_charts(nodes: Sequence[Node]) -> list[Chart]:
         return []
     shown = range(min(count, MOST_LINES))
     largest = max((gpu.get("memory_bytes", 0) for node in nodes for gpu in node.gpus), default=0)
-    busy = tuple(Line(f"gpu{i}.busy_pct", f"GPU {i}") for i in shown)
-    memory = tuple(Line(f"gpu{i}.memory_used_bytes", f"GPU {i}") for i in shown)
+    busy = tuple(Line(f"gpu{i}.busy_pct", f"GPU {i}", i) for i in shown)
+    memory = tuple(Line(f"gpu{i}.memory_used_bytes", f"GPU {i}", i) for i in shown)
     more = f", {MOST_LINES} of {count}" if count > MOST_LINES else ""
     return [
         Chart("gpu", f"GPU busy{more}", "pct", busy, 100),

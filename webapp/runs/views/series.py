@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import numpy as np
@@ -20,25 +20,25 @@ from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
 
 from advisor.store import step_series
+from advisor.store.chart_plan import buckets_of
 from advisor.store.opening import open_store
 from advisor.store.room import TooLargeError
 from advisor.store.series import SeriesView, read_series
 from webapp.accounts.access import PersonRequest
 from webapp.http.problems import Problem
 from webapp.runs import scope
-from webapp.runs.history import node_histories
+from webapp.runs.history import chart_history, nodes_of
 from webapp.runs.models import Run
 
-Write = Callable[["Run", "Asked", list[SeriesView]], HttpResponse]
+AnyWindow = TypeVar("AnyWindow", bound="Window")
 MOST_BUCKETS, DEFAULT_BUCKETS, MOST_NAMES = 2000, 400, 64
 SIGNIFICANT_DIGITS = 6
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What to read: `start_seconds` and `end_seconds` since the start of the run."""
+class Window:
+    """What part of a run to read: `start_seconds` and `end_seconds` since its start."""
 
-    names: tuple[str, ...]
     start_seconds: float
     end_seconds: float
     buckets: int
@@ -47,6 +47,20 @@ class Asked:
         """An ETag that changes with the query and with all data that arrives for the run."""
         text = f"{self}|{run.pk}|{run.started_at}|{run.last_received_at}"
         return f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
+
+    def times(self, run: Run) -> tuple[datetime, datetime] | None:
+        """None: there is nothing in it."""
+        if run.started_at is None or self.end_seconds <= self.start_seconds:
+            return None
+        start = run.started_at + timedelta(seconds=self.start_seconds)
+        return start, run.started_at + timedelta(seconds=self.end_seconds)
+
+
+@dataclass(frozen=True)
+class Asked(Window):
+    """Some series of a part of a run."""
+
+    names: tuple[str, ...]
 
 
 @require_safe
@@ -73,8 +87,18 @@ def answer(
     write: Callable[[Run, Asked, list[SeriesView]], HttpResponse],
 ) -> HttpResponse:
     """Answers a query about a run that the person may see; 304 if nothing has changed."""
+    return unless_known(request, run, _asked, lambda asked: write(run, asked, _read(run, asked)))
+
+
+def unless_known(
+    request: HttpRequest,
+    run: Run,
+    parse: Callable[[HttpRequest, Run], AnyWindow],
+    respond: Callable[[AnyWindow], HttpResponse],
+) -> HttpResponse:
+    """The answer to a query that `parse` understands; 304 if nothing has changed since."""
     try:
-        asked = _asked(request, run)
+        asked = parse(request, run)
     except Problem as problem:
         return problem.response()
     etag = asked.etag(run)
@@ -83,41 +107,46 @@ def answer(
     if fresh is not None and fresh.status_code == 304:
         return fresh
     try:
-        views = _read(run, asked)
+        response = respond(asked)
     except TooLargeError as error:
         detail = f"The run has {error}."
         return Problem(422, detail, "from", "Ask for fewer hours.").response()
-    response = write(run, asked, views)
     response["ETag"] = etag
     response["Cache-Control"] = "private, no-cache"
     return response
 
 
 def _read(run: Run, asked: Asked) -> list[SeriesView]:
-    if run.started_at is None or asked.end_seconds <= asked.start_seconds:
+    times = asked.times(run)
+    if times is None:
         return []
-    start = run.started_at + timedelta(seconds=asked.start_seconds)
-    end = run.started_at + timedelta(seconds=asked.end_seconds)
-    store, nodes = open_store(settings.OBJECTS_URL), node_histories(run)
+    buckets = buckets_of(*times, asked.buckets, is_aligned=False)
+    nodes = [chart_history(node, buckets) for node in nodes_of(run)]
+    store = open_store(settings.OBJECTS_URL)
     sampled = [name for name in asked.names if name not in step_series.NAMES]
-    views = read_series(store, nodes, sampled, start, end, asked.buckets) if sampled else []
+    views = read_series(store, nodes, sampled, *times, asked.buckets) if sampled else []
     if len(sampled) < len(asked.names):
-        views += step_series.read_steps(store, nodes, asked.names, start, end, asked.buckets)
+        views += step_series.read_steps(store, nodes, asked.names, *times, asked.buckets)
     return views
 
 
 def _asked(request: HttpRequest, run: Run) -> Asked:
-    length = run.duration.total_seconds() if run.duration else 0.0
     names = tuple(name for name in request.GET.get("names", "").split(",") if name)
     if not names or len(names) > MOST_NAMES:
         raise Problem(400, "No series is named, or too many are.", "names", "Send 1 to 64 names.")
+    return Asked(**vars(window(request, run)), names=names)
+
+
+def window(request: HttpRequest, run: Run) -> Window:
+    """The part of the run that the query asks for. Raises Problem."""
+    length = run.duration.total_seconds() if run.duration else 0.0
     start = _number(request, "from", 0.0)
     end = min(_number(request, "to", length), length)
     buckets = _number(request, "buckets", DEFAULT_BUCKETS)
     if not 1 <= buckets <= MOST_BUCKETS:
         detail = f"{buckets:g} is outside 1..{MOST_BUCKETS}."
         raise Problem(400, detail, "buckets", "Send a number within the range.")
-    return Asked(names, max(start, 0.0), end, int(buckets))
+    return Window(max(start, 0.0), end, int(buckets))
 
 
 def _number(request: HttpRequest, field: str, default: float) -> float:
@@ -154,11 +183,20 @@ def _document(view: SeriesView, offset_seconds: float) -> dict[str, Any]:
 
 
 def _plain(values: np.ndarray) -> list[float | None]:
-    return [_rounded(value) if math.isfinite(value) else None for value in values.tolist()]
+    return plain(values, SIGNIFICANT_DIGITS)
 
 
-def _rounded(value: float) -> float:
-    return float(f"{value:.{SIGNIFICANT_DIGITS}g}")
+def plain(values: np.ndarray, digits: int) -> list[float | None]:
+    """Rounded to significant digits; None: unknown."""
+    known = np.isfinite(values)
+    size = np.abs(np.where(known & (values != 0), values, 1.0))
+    places = digits - 1 - np.floor(np.log10(size)).astype(int)
+    # Powers of ten are exact, so each quotient is the float nearest to its decimal.
+    up, down = 10.0 ** np.clip(places, 0, 300), 10.0 ** np.clip(-places, 0, 300)
+    rounded = np.round(np.where(known, values, 0.0) / down * up) / up * down
+    found = rounded.astype(object)
+    found[~known] = None
+    return list(found.tolist())
 
 
 def _csv(run: Run, asked: Asked, views: list[SeriesView]) -> HttpResponse:

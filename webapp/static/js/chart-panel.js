@@ -49,9 +49,9 @@ export class ChartPanel {
     if (this.csv) this.foot.append((this.csvLink = element("a", { href: this.csv, download: "" }, "CSV")));
   }
 
-  // `lines`: [{label, series: {t, min, mean, max}}]; `from` and `to`: the ends of the axis.
-  show(lines, from, to, title) {
-    this.hidden = Math.max(lines.length - MOST_LINES, 0);
+  // `lines`: [{label, series: {t, min, mean, max}}]; `from` and `to`: the ends of the axis; `hidden`: how many more there are.
+  show(lines, from, to, title, hidden = 0) {
+    this.hidden = hidden + Math.max(lines.length - MOST_LINES, 0);
     this.lines = lines.slice(0, MOST_LINES);
     Object.assign(this, { from, to, title });
     this.area.setAttribute("aria-busy", "false");

@@ -13,10 +13,11 @@ function buckets() {
   return Math.min(Math.max(Math.round(width / 3), 100), 1000);
 }
 
-function query(names, path) {
-  const parameters = new URLSearchParams({ names: names.join(","), from: view.from, to: view.to, buckets: buckets() });
-  return `${path}?${parameters}`;
+function query(path, more = {}) {
+  return `${path}?${new URLSearchParams({ ...more, from: view.from, to: view.to, buckets: buckets() })}`;
 }
+
+const csv = (spec) => query(root.dataset.csv, { names: spec.query.join(",") });
 
 function withEvidence(options, panel) {
   const boxes = facts.evidence.filter(({ rule }) => view.shown.has(rule));
@@ -53,10 +54,9 @@ function showAll() {
 async function load() {
   root.querySelector("[data-zoom-reset]").hidden = !view.isZoomed;
   root.querySelector("[data-zoom-hint]").hidden = view.isZoomed;
-  const names = facts.charts.flatMap((chart) => chart.query);
   const error = root.querySelector("[data-chart-error]");
   try {
-    const response = await fetch(query(names, root.dataset.series), { headers: { Accept: "application/json" } });
+    const response = await fetch(query(root.dataset.source), { headers: { Accept: "application/json" } });
     if (!response.ok || response.redirected) throw new Error(`HTTP ${response.status}`);
     show(await response.json());
     error.hidden = true;
@@ -68,16 +68,18 @@ async function load() {
 }
 
 function show(answer) {
-  const nodes = [...new Set(answer.series.map((series) => series.node))];
+  const hasMany = Object.keys(facts.nodes).length > 1;
   for (const panel of panels) {
-    const lines = panel.spec.lines.flatMap(({ name, label }) =>
-      answer.series
-        .filter((series) => series.name === name)
-        .map((series) => ({ label: nodes.length > 1 ? `${facts.nodes[series.node]} ${label}` : label, series })),
-    );
-    if (panel.csvLink) panel.csvLink.href = query(panel.spec.query, root.dataset.csv);
-    panel.show(lines, view.from, view.to);
+    const { lines, hidden } = answer.charts[panel.spec.key] || { lines: [], hidden: 0 };
+    const named = lines.map(({ node, label, ...series }) => ({ label: hasMany ? `${facts.nodes[node]} ${label}` : label, series: withTimes(series) }));
+    if (panel.csvLink) panel.csvLink.href = csv(panel.spec);
+    panel.show(named, view.from, view.to, undefined, hidden);
   }
+}
+
+// The answer has one start and one step for the times of all values of a line.
+function withTimes({ start, step, ...series }) {
+  return { ...series, t: series.mean.map((_, index) => start + index * step) };
 }
 
 function evidenceButtons() {
@@ -104,7 +106,7 @@ function start() {
   const group = () => panels.map((panel) => panel.chart).filter(Boolean);
   const plugins = [crosshair(group)];
   for (const spec of facts.charts) {
-    const panel = new ChartPanel(spec, { csv: query(spec.query, root.dataset.csv), plugins, extend: withEvidence });
+    const panel = new ChartPanel(spec, { csv: csv(spec), plugins, extend: withEvidence });
     panels.push(panel);
     root.querySelector("[data-charts]").append(panel.element);
   }

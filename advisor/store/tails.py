@@ -1,0 +1,111 @@
+"""Tails: the newest segments of a node's hour in one object, so that reading them opens few.
+
+A tail is made again every minute while a run continues, and replaced once its hour is compacted: so
+it is written fast rather than small, in Arrow's own format. Its members are segments that are no
+longer read themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from advisor.store import chunks, tables
+from advisor.store.chunks import ChunkError, Members
+from advisor.store.ticks import Ticks
+
+_MAGIC = b"trimtab tail 1\n"
+_LENGTH_BYTES = 4
+_ALIGNED_BYTES = 64
+"""Where Arrow expects its buffers; its files are multiples of 8 bytes long."""
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
+
+
+@dataclass(frozen=True)
+class Tail:
+    """What some segments of one hour said. Its parts are decoded when they are asked for."""
+
+    members: Members
+    sample_count: int
+    step_count: int
+    event_count: int
+    parts: dict[str, pa.Buffer] = field(repr=False)
+
+    def ticks(self, names: Collection[str] | None) -> list[Ticks]:
+        """Of the requested series; None: all."""
+        if "samples" not in self.parts:
+            return []
+        with chunks.damage_refused():
+            schema = pa.ipc.open_file(self.parts["samples"]).schema
+            wanted = set(chunks.columns_of(schema.names, names))
+            places = [place for place, name in enumerate(schema.names) if name in wanted]
+            options = pa.ipc.IpcReadOptions(included_fields=places, use_threads=False)
+            table = pa.ipc.open_file(self.parts["samples"], options=options).read_all()
+            return chunks.ticks_of_table(table.combine_chunks(), self.members)
+
+    def steps(self) -> pa.Table:
+        return self._table("steps", tables.STEP_SCHEMA)
+
+    def events(self) -> pa.Table:
+        return self._table("events", tables.EVENT_SCHEMA)
+
+    def series(self) -> set[str]:
+        if "samples" not in self.parts:
+            return set()
+        names = pa.ipc.open_file(self.parts["samples"]).schema.names
+        return {name.split(":")[0] for name in names} - set(chunks.KEYS)
+
+    def _table(self, part: str, schema: pa.Schema) -> pa.Table:
+        if part not in self.parts:
+            return schema.empty_table()
+        with chunks.damage_refused():
+            return pa.ipc.open_file(self.parts[part]).read_all()
+
+
+def encode_tail(ticks: list[Ticks], steps: pa.Table, events: pa.Table, members: Members) -> bytes:
+    """The bytes of a tail; `decode_tail` is the way back."""
+    samples = chunks.table_of(ticks) if ticks else pa.table({})
+    named = {"samples": samples, "steps": steps, "events": events}
+    parts = {name: _written(table) for name, table in named.items() if len(table)}
+    body = b"".join(parts.values())
+    header = {
+        "members": members.as_json(),
+        "counts": [sum(len(t.times_ms) * len(t.columns) for t in ticks), len(steps), len(events)],
+        "parts": {name: len(part) for name, part in parts.items()},
+        "crc": zlib.crc32(body),
+    }
+    head = json.dumps(header, separators=(",", ":")).encode()
+    head += b" " * (-(len(_MAGIC) + _LENGTH_BYTES + len(head)) % _ALIGNED_BYTES)
+    return b"".join([_MAGIC, len(head).to_bytes(_LENGTH_BYTES, "big"), head, body])
+
+
+def decode_tail(body: bytes) -> Tail:
+    """
+    Raises:
+        ChunkError: the bytes are not a tail, or damaged.
+    """
+    if not body.startswith(_MAGIC):
+        raise ChunkError("not a tail")
+    with chunks.damage_refused():
+        head_at = len(_MAGIC) + _LENGTH_BYTES
+        begin = head_at + int.from_bytes(body[len(_MAGIC) : head_at], "big")
+        header = json.loads(body[head_at:begin])
+        if zlib.crc32(memoryview(body)[begin:]) != header["crc"]:
+            raise ChunkError("damaged: its checksum differs")
+        whole, parts = pa.py_buffer(body), {}
+        for name, length in header["parts"].items():
+            parts[name] = whole.slice(begin, length)
+            begin += length
+        samples, steps, events = header["counts"]
+        return Tail(Members.from_json(header["members"]), samples, steps, events, parts)
+
+
+def _written(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema, options=_OPTIONS) as writer:
+        writer.write_table(table.combine_chunks())
+    return bytes(sink.getvalue())
