@@ -101,6 +101,8 @@ def sqlite(path: Path) -> dict[str, object]:
     return {
         "ENGINE": "webapp.database.sqlite",
         "NAME": str(path),
+        # To open it costs as much as some uploads, and to close it moves the WAL into the file.
+        "CONN_MAX_AGE": 60,
         "OPTIONS": {
             # IMMEDIATE takes the write lock at BEGIN, so `timeout` is respected: without it
             # read-then-write transactions fail with "database is locked" by the thousand.

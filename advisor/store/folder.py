@@ -26,6 +26,12 @@ class FolderStore:
     def put(self, key: str, body: bytes) -> None:
         self.put_file(key, io.BytesIO(body))
 
+    def put_new(self, key: str, body: bytes) -> bool:
+        if self.exists(key):
+            return False
+        self.put(key, body)
+        return True
+
     def put_file(self, key: str, file: IO[bytes]) -> None:
         path = self.folder / checked(key)
         try:

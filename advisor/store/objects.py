@@ -41,6 +41,9 @@ class Objects(ObjectReader, Protocol):
     def put(self, key: str, body: bytes) -> None:
         """Durable when it returns. Readers see the old or the new object, never a partial one."""
 
+    def put_new(self, key: str, body: bytes) -> bool:
+        """`put`, unless there is such an object: False. True can be wrong where asking is dear."""
+
 
 class ObjectStore(Objects, Protocol):
     """Whole objects by key. Keys are safe characters, `/` and single dots between them."""

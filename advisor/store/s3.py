@@ -29,6 +29,10 @@ class S3Store:
     def put(self, key: str, body: bytes) -> None:
         self._put(key, body)
 
+    def put_new(self, key: str, body: bytes) -> bool:
+        self._put(key, body)
+        return True
+
     def put_file(self, key: str, file: IO[bytes]) -> None:
         file.seek(0)
         self._put(key, file)

@@ -162,7 +162,7 @@ def test_a_long_run_is_looked_at_with_each_upload_and_analysed_when_it_shows_som
     seen = Analysis.objects.get()
     assert (seen.finished_at, seen.done) == (before.finished_at, before.done)
     assert seen.looked_at is not None
-    assert seen.due_at - seen.finished_at > timedelta(minutes=4)
+    assert seen.due_at > timezone.now(), "not again at once"
     live(long_run, RESTS * 2, first=49)
     time_passes(10)
     evaluate(str(long_run.run_id))

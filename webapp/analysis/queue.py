@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Case, Value, When
 from django.urls import reverse
 from django.utils import timezone
 
 from webapp.analysis.models import Analysis
 from webapp.background import claims, handing_out
 from webapp.background.kinds import Kind, Limits
+from webapp.database.listed import listed
 from webapp.runs import locks
 from webapp.runs.models import Run
 
@@ -24,6 +24,8 @@ GROWTH = 0.1
 SOONEST, LATEST = timedelta(seconds=5), timedelta(minutes=15)
 # In between, each upload triggers a look at its last minutes. Agents upload every 10 s.
 LOOK_AGAIN_AFTER = timedelta(seconds=9)
+LONGEST_COMMIT = timedelta(seconds=60)
+"""From the time in a row until others can read it, at most."""
 KIND = Kind(
     id="analysis",
     title="Analysis",
@@ -48,6 +50,12 @@ KIND = Kind(
 )
 
 
+_ARRIVED = """
+UPDATE analysis_analysis SET wanted = wanted + new.count FROM new
+WHERE analysis_analysis.run_id = new.run_id
+"""
+
+
 @dataclass(frozen=True)
 class Claim(claims.Claim[Analysis]):
     """A worker's right to analyse a run."""
@@ -63,12 +71,28 @@ class Claim(claims.Claim[Analysis]):
     def is_look(self) -> bool:
         return self.began_at < self.whole_due_at
 
+    @property
+    def shows_nothing_new(self) -> bool:
+        """Nothing came since the last look began."""
+        seen_at, run = self.row.looked_at, self.row.run
+        return seen_at is not None and run.last_received_at < seen_at - LONGEST_COMMIT
+
 
 def want(run: Run) -> None:
     """Queue a run of which something arrived or changed. Call in the transaction that wrote it."""
     analysis, _ = Analysis.objects.get_or_create(run=run)
     due_at = _due_at(run, analysis, timezone.now())
     claims.want(Analysis.objects.filter(pk=analysis.pk), due_at, is_fresh=run.has_ended)
+
+
+def arrived(counts: Mapping[uuid.UUID, int]) -> None:
+    """So many plain segments came for these running runs: `want` for many, in one statement.
+
+    When such a run is due was decided with the last look or analysis.
+    """
+    if not counts:
+        return
+    listed(("run_id", "count"), counts.items(), _ARRIVED)
 
 
 def want_again(run: Run) -> None:
@@ -96,16 +120,16 @@ def finish(held: Claim, save: Callable[[], None], is_final: bool) -> bool:
     """Save the outcome in one transaction, if the lease is still ours. Returns False if it was
     lost."""
     with transaction.atomic():
-        locks.run(held.run_id)
-        return claims.finish(held, save, is_final=is_final)
+        run = locks.run(held.run_id)
+        now = timezone.now()
+        due_at = now if run.has_ended else now + LOOK_AGAIN_AFTER
+        return claims.finish(held, save, is_final=is_final, due_at=due_at)
 
 
 def put_back(held: Claim) -> None:
-    """Release a run whose last minutes showed nothing new, until its next whole analysis."""
-    now = timezone.now()
-    nothing_came = When(wanted=held.row.wanted, then=Value(held.whole_due_at))
-    due_at = Case(nothing_came, default=Value(now + LOOK_AGAIN_AFTER))
-    claims.release(held, due_at, looked_at=now)
+    """Release a run whose last minutes showed nothing new, until the next look."""
+    due_at = min(held.whole_due_at, timezone.now() + LOOK_AGAIN_AFTER)
+    claims.release(held, due_at, looked_at=held.began_at)
 
 
 def _due_at(run: Run, analysis: Analysis, now: datetime) -> datetime:

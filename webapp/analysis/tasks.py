@@ -27,7 +27,7 @@ def evaluate(run_id: str) -> None:
     if held is None:
         return
     try:
-        if held.is_look and not looks.shows_news(held):
+        if held.is_look and (held.shows_nothing_new or not looks.shows_news(held)):
             queue.put_back(held)
             return
         outcome = evaluate_run(held)

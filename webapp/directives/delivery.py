@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 from uuid import UUID
 
 from trimtab.wire import Event, Segment
 
+from webapp.database.listed import listed
 from webapp.directives.models import Answer, Directive
 from webapp.runs.models import Session
+
+EVENT = "directive"
+"""The kind of an event that answers one."""
+_ASKED = """
+SELECT DISTINCT runs_session.id FROM new
+JOIN runs_session ON runs_session.id = new.id
+JOIN runs_node ON runs_node.id = runs_session.node_id
+JOIN directives_directive ON directives_directive.attempt_id = runs_node.attempt_id
+"""
+
+
+def asked(session_ids: Collection[UUID]) -> set[UUID]:
+    """Those of the sessions whose attempts have directives at all: the others need no look-up."""
+    rows = listed(("id",), [[each] for each in session_ids], _ASKED)
+    return {UUID(str(each)) for (each,) in rows}
 
 
 def pending(session_id: UUID) -> list[dict[str, Any]]:
@@ -22,7 +39,7 @@ def pending(session_id: UUID) -> list[dict[str, Any]]:
 def record_outcomes(session: Session, segment: Segment) -> None:
     """Save the answers in a new segment. Call in the transaction that writes its row."""
     for event in segment.events:
-        if event.kind == "directive":
+        if event.kind == EVENT:
             _save(session, event)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from functools import lru_cache
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -34,6 +35,7 @@ def address_of(peer: str, forwarded_for: str) -> str:
         return peer
 
 
+@lru_cache(10_000)
 def network(address: str) -> str:
     """Whom limits count together: who holds one IPv6 address holds its /64.
 

@@ -24,6 +24,7 @@ from webapp.http.problems import Problem
 from webapp.http.redis_outage import Outage
 
 PATIENCE_SECONDS = 1
+HANDFULS, HANDFUL_SECONDS = 1000, 10.0
 # What one process remembers of addresses; then it starts afresh, which only refuses later.
 MOST_REMEMBERED = 10_000
 
@@ -32,14 +33,14 @@ logger = logging.getLogger(__name__)
 
 def address_asks(address: str) -> None:
     """Count a request of an address, whatever its token. Raises Problem 429."""
-    wait = _outage.seconds_to_wait("address", network(address), settings.ADDRESS_REQUESTS_A_MINUTE)
+    wait = handfuls.seconds_to_wait("address", network(address), settings.ADDRESS_REQUESTS_A_MINUTE)
     if wait:
         _refuse("Too many requests from this IP address.", wait)
 
 
 def token_asks(token_id: int) -> None:
     """Count a request of a valid token. Raises Problem 429."""
-    wait = _outage.seconds_to_wait("token", str(token_id), settings.TOKEN_REQUESTS_A_MINUTE)
+    wait = handfuls.seconds_to_wait("token", str(token_id), settings.TOKEN_REQUESTS_A_MINUTE)
     if wait:
         _refuse("Too many requests with this token.", wait)
 
@@ -103,21 +104,52 @@ class _Outage(Outage):
     def __init__(self) -> None:
         super().__init__("rate limits are off: Redis does not answer", logger)
 
-    def seconds_to_wait(self, kind: str, who: str, most: int, minutes: int = 1) -> int:
-        """Counts one; 0 if there was room for it, or no limit, or no Redis."""
+    def seconds_to_wait(
+        self, kind: str, who: str, most: int, minutes: int = 1, count: int = 1
+    ) -> int:
+        """Counts `count`; 0 if there was room for them, or no limit, or no Redis."""
         if not most:
             return 0
         item = RateLimitItemPerMinute(most, minutes)
-        return self.answer(lambda: _seconds_to_wait(kind, who, item), 0, RedisError)
+        return self.answer(lambda: _seconds_to_wait(kind, who, item, count), 0, RedisError)
+
+
+class Handfuls:
+    """Counts requests with Redis a thousandth of the limit at a time, and of these none.
+
+    So a limit of 30,000 a minute asks Redis for one of 30 requests, and a small one for each.
+    What is not used in time counts as well: a handful in ten seconds is a hundred-and-sixtieth of
+    the limit.
+    """
+
+    def __init__(self) -> None:
+        self._left: dict[tuple[str, str, int], tuple[int, float]] = {}
+        """How many may still come, until when (monotonic seconds)."""
+
+    def seconds_to_wait(self, kind: str, who: str, most: int) -> int:
+        """Counts one request within a minute; 0 if there is room for it."""
+        own, now = (kind, who, most), time.monotonic()
+        left, until = self._left.get(own, (0, 0.0))
+        if left > 0 and now < until:
+            self._left[own] = left - 1, until
+            return 0
+        count = max(1, most // HANDFULS)
+        wait = _outage.seconds_to_wait(kind, who, most, count=count)
+        if not wait and count > 1:
+            if len(self._left) >= MOST_REMEMBERED:
+                self._left.clear()
+            self._left[own] = count - 1, now + HANDFUL_SECONDS
+        return wait
 
 
 _outage = _Outage()
 guesses = Guesses()
+handfuls = Handfuls()
 
 
-def _seconds_to_wait(kind: str, who: str, item: RateLimitItemPerMinute) -> int:
+def _seconds_to_wait(kind: str, who: str, item: RateLimitItemPerMinute, count: int) -> int:
     limiter = _limiter(settings.REDIS_URL)
-    if limiter.hit(item, kind, who):
+    if limiter.hit(item, kind, who, cost=count):
         return 0
     free_at = limiter.get_window_stats(item, kind, who).reset_time
     return max(1, math.ceil(free_at - time.time()))

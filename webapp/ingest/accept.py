@@ -1,15 +1,24 @@
-"""Takes what agents send: object first, then the rows in one short transaction, then the queue."""
+"""Takes what agents send: object first, then the rows in one short transaction, then the queue.
+
+A segment goes the short way (`appending`) if its session is known and it holds no fact of its
+session that is kept: nearly all do. The others go the careful way, which makes what is missing, and
+says why something is refused.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import time
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F
+from django.utils import timezone
 from trimtab.wire import FIRST_PIECE, Declaration, Segment
 
 from advisor.store.opening import open_store
@@ -17,13 +26,14 @@ from webapp.accounts.models import Token, Workspace
 from webapp.analysis import queue
 from webapp.directives import delivery
 from webapp.http.problems import Problem
-from webapp.ingest import bounds
+from webapp.ingest import appending, bounds, known_sessions
 from webapp.quotas import admission
 from webapp.runs import models as rows
 from webapp.runs import progress, registration
 
 # Below this, the difference between the clocks is the time an upload takes.
 SKEW_NOISE_SECONDS = 5
+_TELLING = progress.TELLING | {delivery.EVENT}
 MOST_LABELS = 500
 """Of each kind on one run, however many declarations brought them."""
 
@@ -36,15 +46,21 @@ class Upload:
     body: bytes
     sent_at_ns: int | None
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         return hashlib.sha256(self.body).hexdigest()
 
-    @property
+    @cached_property
     def object_key(self) -> str:
         clock = self.segment.clock
         name = f"{self.segment.seq:09d}-{self.sha256}.segment"
         return f"runs/{self.segment.run_id}/{clock.session_id}/{name}"
+
+    @property
+    def is_plain(self) -> bool:
+        """It is a whole segment without facts that are kept with its session."""
+        kinds = {event.kind for event in self.segment.events}
+        return self.segment.seq < FIRST_PIECE and kinds.isdisjoint(_TELLING)
 
     @property
     def measured_until_ns(self) -> int:
@@ -84,15 +100,88 @@ def declaration(
     queue.enqueue_on_commit(run)
 
 
-def segment(workspace: Workspace, upload: Upload, token: Token | None = None) -> bool:
-    """Make one segment durable; True if it already was.
+@dataclass(frozen=True)
+class Accepted:
+    """A segment is durable.
+
+    Attributes:
+        is_duplicate: it already was.
+        may_be_asked: False: there is no directive for its agent.
+    """
+
+    is_duplicate: bool
+    may_be_asked: bool = True
+
+
+def segment(workspace: Workspace, upload: Upload, token: Token | None = None) -> Accepted:
+    """Make one segment durable.
 
     Raises:
         Problem: 400 if it is out of bounds; 404 if the run or session is another workspace's; 409
             if this seq was already taken with another body; 429 beyond a quota.
     """
+    began_at = known_sessions.began_at(workspace, upload.segment) if upload.is_plain else None
+    if began_at is None:
+        return Accepted(_carefully(workspace, upload, token))
+    bounds.check(upload.segment)
+    is_written = False
+    store = open_store(settings.OBJECTS_URL)
+    with admission.attempted(workspace, token, _taken(upload, is_new=False)) as counted:
+        if counted.is_admitted:
+            is_written = store.put_new(upload.object_key, upload.body)
+        if is_written:
+            appended = appending.append(_entry(workspace, upload, began_at))
+            if appended.is_new:
+                return Accepted(False, appended.may_be_asked)
+        counted.take_back()
+    try:
+        return Accepted(_carefully(workspace, upload, token, is_written))
+    except Problem:
+        if is_written:
+            store.delete(upload.object_key)
+        raise
+
+
+def _entry(workspace: Workspace, upload: Upload, began_at: datetime) -> appending.Entry:
+    segment = upload.segment
+    return appending.Entry(
+        workspace.pk,
+        segment.run_id,
+        segment.attempt,
+        segment.machine_id,
+        segment.clock.session_id,
+        segment.seq,
+        ends_at=began_at + timedelta(milliseconds=segment.start_ms + segment.duration_ms),
+        received_at=timezone.now(),
+        **_columns(upload),
+        refused=appending.refused_json([(r.name, r.reason) for r in segment.refused]),
+    )
+
+
+def _columns(upload: Upload) -> dict[str, Any]:
+    """Of the segment's row."""
+    segment = upload.segment
+    return {
+        "object_key": upload.object_key,
+        "sha256": upload.sha256,
+        "body_bytes": len(upload.body),
+        "sample_count": segment.sample_count,
+        "start_ms": segment.start_ms,
+        "duration_ms": segment.duration_ms,
+        "resolution_ms": segment.resolution_ms,
+    }
+
+
+def _carefully(
+    workspace: Workspace, upload: Upload, token: Token | None, is_written: bool = False
+) -> bool:
+    """Ask for everything, make what is missing; True if the segment already was durable.
+
+    Args:
+        is_written: its object has just been written, and wasn't there before.
+    """
     if known := _known(workspace, upload):
-        _heal(workspace, known, upload)
+        _heal(workspace, known, upload, is_written)
         return True
     bounds.check(upload.segment)
     taken = _taken(upload, is_new_run(workspace, upload.segment.run_id))
@@ -137,12 +226,17 @@ def _known(workspace: Workspace, upload: Upload) -> rows.Segment | None:
     return known if known is not None and _same(known, upload) else None
 
 
-def _heal(workspace: Workspace, known: rows.Segment, upload: Upload) -> None:
+def _heal(workspace: Workspace, known: rows.Segment, upload: Upload, is_written: bool) -> None:
     """Write the object again if it was lost, and judge the run again with it."""
     store = open_store(settings.OBJECTS_URL)
-    if known.compacted_at is not None or store.exists(known.object_key):
+    if known.compacted_at is not None:
+        if is_written:
+            store.delete(upload.object_key)
         return
-    store.put(known.object_key, upload.body)
+    if not is_written:
+        if store.exists(known.object_key):
+            return
+        store.put(known.object_key, upload.body)
     with transaction.atomic():
         run = own_run(workspace, upload.segment.run_id, upload.segment.job)
         queue.want(run)
@@ -219,16 +313,7 @@ def _add_row(session: rows.Session, upload: Upload) -> bool:
     row, made = rows.Segment.objects.get_or_create(
         session=session,
         seq=segment.seq,
-        defaults={
-            "object_key": upload.object_key,
-            "sha256": upload.sha256,
-            "body_bytes": len(upload.body),
-            "sample_count": segment.sample_count,
-            "start_ms": segment.start_ms,
-            "duration_ms": segment.duration_ms,
-            "resolution_ms": segment.resolution_ms,
-            "refused": [[r.name, r.reason] for r in segment.refused],
-        },
+        defaults=_columns(upload) | {"refused": [[r.name, r.reason] for r in segment.refused]},
     )
     return made or not _same(row, upload)
 

@@ -36,8 +36,10 @@ def missing(upload: Upload, answered: str) -> list[tuple[UUID, int]]:
         answered: as the agent says in its header: `12-96,3`. Another form is ignored.
     """
     session, now = upload.segment.clock.session_id, time.monotonic()
+    if not answered or now < _check_at.get(session, now):
+        return []
     wanted = _numbers(answered) if _RANGES.fullmatch(answered) else set()
-    if not wanted or now < _check_at.get(session, now):
+    if not wanted:
         return []
     gone = sorted(wanted - _stored(upload, min(wanted)))
     if len(_check_at) >= _MOST_REMEMBERED:

@@ -18,7 +18,7 @@ from webapp.ingest import accept, artefacts, description, resend, uploaders
 from webapp.ingest.bodies import decoded
 from webapp.runs import resource
 
-_agents = Bearer(Token.INGEST)
+_agents = Bearer(Token.INGEST, remembers=True)
 router = Router(tags=["ingest"], auth=_agents)
 
 
@@ -55,12 +55,12 @@ def put_segment(request: HttpRequest, run_id: UUID, session_id: UUID, seq: int) 
     _must_hold_something(segment)
     upload = accept.Upload(segment, request.body, _sent_at_ns(request))
     token: Token = request.auth  # type: ignore[attr-defined]
-    duplicate = accept.segment(token.workspace, upload, token)
+    accepted = accept.segment(token.workspace, upload, token)
     uploaders.remember(token, run_id)
     refused = [{"name": r.name, "reason": r.reason} for r in segment.refused]
-    asked = delivery.pending(session_id)
+    asked = delivery.pending(session_id) if accepted.may_be_asked else []
     again = resend.missing(upload, request.headers.get(resend.HEADER, ""))
-    return _answer(duplicate=duplicate, refused=refused, directives=asked, resend=again)
+    return _answer(duplicate=accepted.is_duplicate, refused=refused, directives=asked, resend=again)
 
 
 @resource.router.put(

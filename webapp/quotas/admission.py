@@ -9,12 +9,13 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NoReturn
 from uuid import UUID
 
 from django.conf import settings
 
 from webapp.accounts.models import Token, Workspace
-from webapp.quotas import counters, refusals, scripts
+from webapp.quotas import counters, deferral, refusals, scripts
 from webapp.quotas.kinds import RUNS, SERIES, STORED, TOKEN_RUNS, TOKEN_UPLOADED, UPLOADED, Quota
 
 MOST_REMEMBERED = 10_000
@@ -57,30 +58,58 @@ class Admission:
     """An upload that is being counted."""
 
     def __init__(self, workspace: Workspace, token: Token | None, upload: Upload) -> None:
-        self._workspace, self._upload = workspace, upload
+        self._workspace, self._token, self._upload = workspace, token, upload
         self._hour = counters.hour_now()
         self._windows = list(_windows(workspace, token, upload))
-        self._is_counted = self._has_run = False
+        self.is_admitted = False
+        self._is_counted = self._has_run = self._is_deferred = False
+        self._beyond: Quota | None = None
+        self._beyond_window: _Window | None = None
 
-    def count(self) -> None:
-        """Raises Problem 429; then nothing of it was counted."""
+    def has_room(self) -> bool:
+        """Count it, unless it is beyond a quota: then nothing of it was counted."""
+        if not _has_room_for_series(self._workspace, self._upload):
+            self._beyond = SERIES
+            return False
+        if deferral.take(self._workspace, self._token, self._upload, self._limits()):
+            self._is_counted = self._is_deferred = True
+            return True
         answer = counters.asked(self._charge, None)
         if answer is None:
-            return
+            return True
         if answer == scripts.STORAGE_FULL:
-            refusals.refuse(self._workspace, self._upload.run_id, STORED)
-        if answer > 0:
-            window = self._windows[answer - 1]
-            refusals.refuse(
-                self._workspace, self._upload.run_id, window.quota, window.key, window.cost
-            )
+            self._beyond = STORED
+        elif answer > 0:
+            self._beyond_window = self._windows[answer - 1]
+            self._beyond = self._beyond_window.quota
+        if self._beyond is not None:
+            return False
+        if answer == scripts.COUNTED_FAR_FROM_LIMITS:
+            deferral.begin(self._workspace, self._token)
         self._is_counted, self._has_run = True, answer == scripts.COUNTED_WITH_RUN
+        return True
+
+    def refuse(self) -> NoReturn:
+        """Say why there is no room. Raises Problem 429."""
+        assert self._beyond is not None  # noqa: S101 - there was no room
+        window = self._beyond_window
+        key, cost = (window.key, window.cost) if window else ("", 0)
+        refusals.refuse(self._workspace, self._upload.run_id, self._beyond, key, cost)
 
     def take_back(self) -> None:
         """Count it no longer: nothing was stored. While Redis is down, it stays counted."""
-        if self._is_counted:
-            self._is_counted = False
+        if not self._is_counted:
+            return
+        self._is_counted = False
+        if self._is_deferred:
+            deferral.take_back(self._workspace, self._token, self._upload)
+        else:
             counters.asked(self._subtract, None)
+
+    def _limits(self) -> list[int]:
+        """Of what it takes; those of the operator."""
+        limits = [STORED.limit(self._workspace), *(window.limit for window in self._windows)]
+        return [limit for limit in limits if limit]
 
     def _charge(self, known: counters.Counters) -> int:
         upload, workspace = self._upload, self._workspace
@@ -116,9 +145,17 @@ def admitted(workspace: Workspace, token: Token | None, upload: Upload) -> Itera
     Raises:
         Problem: 429, kind `quota`, before anything is written or counted.
     """
-    _count_series(workspace, upload)
+    with attempted(workspace, token, upload) as admission:
+        if not admission.is_admitted:
+            admission.refuse()
+        yield admission
+
+
+@contextmanager
+def attempted(workspace: Workspace, token: Token | None, upload: Upload) -> Iterator[Admission]:
+    """`admitted`, but what is beyond a quota isn't refused here: see `is_admitted`."""
     admission = Admission(workspace, token, upload)
-    admission.count()
+    admission.is_admitted = admission.has_room()
     try:
         yield admission
     except BaseException:
@@ -137,17 +174,18 @@ def _windows(workspace: Workspace, token: Token | None, upload: Upload) -> Itera
                 yield _Window(quota, key, cost, quota.limit(workspace))
 
 
-def _count_series(workspace: Workspace, upload: Upload) -> None:
-    """Raises Problem 429 if some of the node's series are new and the workspace has too many."""
+def _has_room_for_series(workspace: Workspace, upload: Upload) -> bool:
+    """False if some of the node's series are new and the workspace has too many."""
     node, hour = (upload.run_id, upload.machine_id), counters.hour_now()
     now = hour, hash(upload.series)
     if not upload.series or _seen.get(node) == now:
-        return
+        return True
     if counters.asked(lambda known: _add_series(known, workspace, upload, hour), None):
-        refusals.refuse(workspace, upload.run_id, SERIES)
+        return False
     if len(_seen) >= MOST_REMEMBERED:
         _seen.clear()
     _seen[node] = now
+    return True
 
 
 def _add_series(known: counters.Counters, workspace: Workspace, upload: Upload, hour: int) -> int:

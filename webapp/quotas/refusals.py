@@ -79,6 +79,8 @@ def last_refusal(run: Run) -> Refusal | None:
         return None
     name, _, seconds = said.decode().partition(" ")
     at = datetime.fromtimestamp(int(seconds), UTC)
+    if at < run.last_received_at:
+        return None
     return Refusal(BY_NAME[name], at, _detail(BY_NAME[name], run.workspace))
 
 

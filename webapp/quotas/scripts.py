@@ -13,7 +13,9 @@ HOURS = 24
 KEPT_SECONDS = (HOURS + 1) * 3600
 RUN_KNOWN_SECONDS = 3600
 """The nodes of a new run begin at the same time: for an hour it counts once."""
-STORAGE_FULL, COUNTED_WITH_RUN = -1, -2
+STORAGE_FULL, COUNTED_WITH_RUN, COUNTED_FAR_FROM_LIMITS = -1, -2, -3
+FAR = 0.9
+"""The share of a limit below which it is far."""
 
 CHARGE = f"""
 local hour, stored = tonumber(ARGV[1]), tonumber(ARGV[2])
@@ -31,19 +33,24 @@ local function used(key)
     return before + tonumber(known[3] or 0)
 end
 local counts_run = ARGV[4] == '1' and redis.call('EXISTS', KEYS[2]) == 0
-local costs = {{}}
+local costs, is_far = {{}}, true
 for i = 4, #KEYS do
     local at = 5 + (i - 4) * 3
     local cost, limit = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
     if ARGV[at + 2] == 'run' and not counts_run then cost = 0 end
     costs[i] = cost
-    if limit > 0 and cost > 0 and used(KEYS[i]) + cost > limit then return i - 3 end
+    if limit > 0 and cost > 0 then
+        local sum = used(KEYS[i]) + cost
+        if sum > limit then return i - 3 end
+        if sum > {FAR} * limit then is_far = false end
+    end
 end
 local limit = tonumber(ARGV[3])
 if limit > 0 and stored > 0 then
     local held = redis.call('HMGET', KEYS[1], 'counted', 'since')
     local used = tonumber(held[1] or 0) + tonumber(held[2] or 0)
     if used + stored > limit then return {STORAGE_FULL} end
+    if used + stored > {FAR} * limit then is_far = false end
 end
 if stored > 0 then redis.call('HINCRBY', KEYS[1], 'since', stored) end
 for i = 4, #KEYS do
@@ -54,14 +61,16 @@ for i = 4, #KEYS do
 end
 if counts_run then redis.call('SET', KEYS[2], 1, 'EX', {RUN_KNOWN_SECONDS}) end
 redis.call('DEL', KEYS[3])
-return counts_run and {COUNTED_WITH_RUN} or 0
+if counts_run then return {COUNTED_WITH_RUN} end
+return is_far and {COUNTED_FAR_FROM_LIMITS} or 0
 """
 """Counts an upload, or nothing of it if it is beyond a limit.
 
 KEYS: the storage, the new run, its last refusal; then the windows.
 ARGV: the hour, bytes to store, the limit of the storage, 1 if the run is new; then of each window
 its cost, limit and whether it counts runs (`run`).
-Returns 0: counted; -2: counted with its run; -1: beyond the storage; n: beyond the n-th window.
+Returns 0: counted; -2: counted with its run; -3: counted, and far from each limit; -1: beyond the
+storage; n: beyond the n-th window.
 """
 
 SERIES = f"""

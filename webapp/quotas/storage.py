@@ -17,7 +17,7 @@ from django.db.models import F, Q, QuerySet, Sum
 from advisor.store.objects import ObjectStore
 from advisor.store.opening import open_store
 from webapp.accounts.models import Workspace
-from webapp.quotas import counters
+from webapp.quotas import counters, deferral
 from webapp.quotas.models import StorageUse
 from webapp.runs.models import Artefact, Chunk, Segment
 
@@ -34,6 +34,7 @@ MOST_RUNS_LOOKED_UP = 200
 
 def count(now: datetime) -> None:
     """Count all workspaces."""
+    deferral.flush()
     _look_up_sizes(open_store(settings.OBJECTS_URL))
     workspaces = list(Workspace.objects.values_list("pk", flat=True))
     accepted = {pk: counters.asked(_reader(pk), 0) for pk in workspaces}

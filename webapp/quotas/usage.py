@@ -8,7 +8,7 @@ from typing import Any
 
 from webapp.accounts import scope as accounts
 from webapp.accounts.models import Token, Workspace
-from webapp.quotas import counters
+from webapp.quotas import counters, deferral
 from webapp.quotas.kinds import (
     BYTES,
     RUNS,
@@ -99,6 +99,7 @@ class JobUse:
 
 def lines(workspace: Workspace) -> list[Line]:
     """The workspace's own quotas. Reads no rows."""
+    deferral.flush()
     hour = counters.hour_now()
     keys = [counters.window(quota, workspace.pk) for quota in (UPLOADED, RUNS)]
 
@@ -126,6 +127,7 @@ def pressing(workspace: Workspace) -> list[Line]:
 
 def by_token(workspace: Workspace) -> list[TokenUse]:
     """Tokens that uploaded in the last 24 hours, the busiest first."""
+    deferral.flush()
     tokens, hour = list(accounts.tokens_of(workspace)), counters.hour_now()
 
     def read(known: counters.Counters) -> list[Any]:

@@ -106,6 +106,7 @@ class Run(models.Model):
     service."""
 
     RUNNING, FINISHED, FAILED, STOPPED, LOST = "running", "finished", "failed", "stopped", "lost"
+    ENDED = (FINISHED, FAILED, STOPPED)
     STATES: ClassVar = [
         (RUNNING, "Running"),
         (FINISHED, "Finished"),
@@ -224,7 +225,7 @@ class Run(models.Model):
 
     @property
     def has_ended(self) -> bool:
-        return self.state in (self.FINISHED, self.FAILED, self.STOPPED)
+        return self.state in self.ENDED
 
     @property
     def duration(self) -> timedelta | None:

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from django.conf import settings
+from django.db import connection
 from django.utils import timezone
 from trimtab.wire import FIRST_PIECE, Segment
 
+from webapp.database.listed import listed
 from webapp.runs import endings
 from webapp.runs.models import Run, Session
+
+TELLING = frozenset({"session_end", "stderr", "stage_begin", "stage_end"})
+"""Events of which `follow` keeps something with the session. Other segments only go on."""
+_REACH_OF_SESSIONS = """
+UPDATE runs_session SET last_ms = new.last_ms FROM new
+WHERE runs_session.id = new.id AND runs_session.last_ms < new.last_ms
+"""
+_REACH_OF_RUNS = """
+UPDATE runs_run SET last_received_at = new.now,
+    state = CASE state WHEN 'lost' THEN 'running' ELSE state END,
+    ended_at = CASE WHEN ended_at > new.ends_at THEN ended_at ELSE new.ends_at END
+FROM new WHERE runs_run.id = new.id RETURNING runs_run.id, runs_run.state
+"""
 
 
 def follow(run: Run, session: Session, segment: Segment) -> None:
@@ -30,6 +47,43 @@ def follow(run: Run, session: Session, segment: Segment) -> None:
     run.last_received_at = timezone.now()
     derive(run)
     run.save()
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A segment without `TELLING` events took its session up to here."""
+
+    run_id: UUID
+    session_id: UUID
+    last_ms: int
+    ends_at: datetime
+    """By the corrected clock of the machine."""
+
+
+def lock(run_ids: Collection[UUID]) -> None:
+    """Lock these runs, as `locks` has it, in one order. SQLite has one writer at a time anyway."""
+    if connection.vendor != "sqlite":
+        held = Run.objects.select_for_update(of=("self",), no_key=True)
+        list(held.filter(pk__in=run_ids).order_by("pk").values_list("pk"))
+
+
+def reached(ones: Sequence[Reached], now: datetime) -> set[UUID]:
+    """`follow` for segments without `TELLING` events of known sessions, in two statements.
+
+    They change no state but `lost`: such a run has an open session, and is no longer silent.
+
+    Returns:
+        The runs that have ended.
+    """
+    sessions: dict[UUID, int] = {}
+    runs: dict[UUID, datetime] = {}
+    for one in ones:
+        sessions[one.session_id] = max(one.last_ms, sessions.get(one.session_id, 0))
+        runs[one.run_id] = max(one.ends_at, runs.get(one.run_id, one.ends_at))
+    listed(("id", "last_ms"), sessions.items(), _REACH_OF_SESSIONS)
+    moments = [(run_id, ends_at, now) for run_id, ends_at in runs.items()]
+    states = listed(("id", "ends_at", "now"), moments, _REACH_OF_RUNS)
+    return {UUID(str(run)) for run, state in states if state in Run.ENDED}
 
 
 def derive(run: Run) -> None:

@@ -6,6 +6,8 @@ One bad series is refused by name; the rest of its segment is kept.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
+from operator import lt
 from typing import Any
 from uuid import UUID
 
@@ -156,7 +158,7 @@ def _block(times: list[Any], columns: dict[str, Any], segment: Segment, limits: 
     block = Block(times_ms=times, columns={})
     for name, raw in columns.items():
         values = decode_column(raw, limits.ticks)
-        if len(name) > limits.name_chars or not SERIES_NAME.match(name):
+        if not _is_series_name(name, limits.name_chars):
             segment.refused.append(
                 Refusal(printable(name), "not a series name (entity.metric_unit)")
             )
@@ -170,10 +172,15 @@ def _block(times: list[Any], columns: dict[str, Any], segment: Segment, limits: 
     return block
 
 
+@lru_cache(10_000)
+def _is_series_name(name: str, most_chars: int) -> bool:
+    return len(name) <= most_chars and SERIES_NAME.match(name) is not None
+
+
 def _are_times(times: list[Any]) -> bool:
-    if not times or not all(type(time) is int and 0 <= time <= 10**9 for time in times):
+    if not times or set(map(type, times)) != {int} or not 0 <= times[0] <= times[-1] <= 10**9:
         return False
-    return all(a < b for a, b in zip(times, times[1:]))
+    return all(map(lt, times, times[1:]))
 
 
 # Steps and events
@@ -237,13 +244,18 @@ def _whole(
 ) -> list[int | None]:
     """Up to `MOST_US`, which can be added to a time without exceeding 64 bits."""
     values = decode_column(raw.get(name), at_most)
-    good = values is not None and all(
-        (v is None and missing) or (type(v) is int and low <= v <= MOST_US) for v in values
-    )
-    if not good:
+    if values is None or not _are_whole(values, missing, low):
         problem = f"not a column of at most {at_most} whole numbers from {low} to {MOST_US}"
         raise WireError(name, problem, "Send microseconds.")
     return values  # type: ignore[return-value]
+
+
+def _are_whole(values: list[Any], missing: bool, low: int) -> bool:
+    kinds = set(map(type, values))
+    if not kinds <= ({int, type(None)} if missing else {int}):
+        return False
+    present = [v for v in values if v is not None] if type(None) in kinds else values
+    return not present or (low <= min(present) and max(present) <= MOST_US)
 
 
 def _phase(raw: dict[str, Any]) -> str:

@@ -11,6 +11,11 @@ from typing import Any
 
 from trimtab.wire.segment import Number
 
+_MISSING = type(None)
+_NUMBERS = {int, float, _MISSING}
+"""The types of values: booleans are none."""
+_MOST = 2**63
+
 
 def encode_column(values: list[Number]) -> Any:
     values = [None if isinstance(v, float) and not math.isfinite(v) else v for v in values]
@@ -31,16 +36,23 @@ def decode_column(raw: Any, at_most: int) -> list[Number] | None:
         return _constant(raw, at_most) if "k" in raw else _from_deltas(raw.get("d"), at_most)
     if not isinstance(raw, list) or len(raw) > at_most:
         return None
-    if not all(value is None or _is_number(value) for value in raw):
+    kinds = set(map(type, raw))
+    if not kinds <= _NUMBERS or (int in kinds and not _fit([v for v in raw if type(v) is int])):
         return None
+    present = [v for v in raw if v is not None] if _MISSING in kinds else raw
+    # A sum is finite only if each of its parts is.
+    if float not in kinds or math.isfinite(sum(present)):
+        return raw
     return [None if isinstance(v, float) and not math.isfinite(v) else v for v in raw]
 
 
 def _constant(raw: dict[str, Any], at_most: int) -> list[Number] | None:
     value, count = raw["k"], raw.get("n")
-    if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= at_most:
+    if type(count) is not int or not 0 <= count <= at_most:
         return None
-    if value is not None and not (_is_number(value) and math.isfinite(value)):
+    if type(value) not in _NUMBERS or (type(value) is int and not _fit([value])):
+        return None
+    if isinstance(value, float) and not math.isfinite(value):
         return None
     return [value] * count
 
@@ -48,16 +60,15 @@ def _constant(raw: dict[str, Any], at_most: int) -> list[Number] | None:
 def _from_deltas(raw: Any, at_most: int) -> list[Number] | None:
     if not isinstance(raw, list) or len(raw) > at_most:
         return None
-    if not all(type(value) is int and abs(value) < 2**63 for value in raw):
+    if not set(map(type, raw)) <= {int} or not _fit(raw):
         return None
     values = list(accumulate(raw))
-    return values if all(abs(value) < 2**63 for value in values) else None
+    return values if _fit(values) else None
 
 
-def _is_number(value: Any) -> bool:
-    if type(value) is int:
-        return abs(value) < 2**63
-    return isinstance(value, float)
+def _fit(values: list[int]) -> bool:
+    """Into 64 bits."""
+    return not values or (min(values) > -_MOST and max(values) < _MOST)
 
 
 def declared_length(raw: Any) -> int:

@@ -1,0 +1,41 @@
+"""Statements written by hand about many rows at once, for SQLite and PostgreSQL alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+
+
+def listed(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], statement: str, *more: object
+) -> list[tuple[Any, ...]]:
+    """Execute a statement that reads `rows` as the table `new`; what it returns, if it does.
+
+    Args:
+        columns: the names of the columns of `new`.
+        more: values of the statement's own places (`%s`).
+    """
+    values = [[adapted(value) for value in row] for row in rows]
+    place = f"({', '.join(['%s'] * len(columns))})"
+    places = ", ".join([place] * len(values))
+    head = f"WITH new ({', '.join(columns)}) AS (VALUES {places}) "
+    return executed(head + statement, [*(value for row in values for value in row), *more])
+
+
+def executed(statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        return cursor.fetchall() if cursor.description else []
+
+
+def adapted(value: object) -> object:
+    """As the database's own columns hold it."""
+    if isinstance(value, UUID):
+        return value if connection.features.has_native_uuid_field else value.hex
+    if isinstance(value, datetime):
+        return connection.ops.adapt_datetimefield_value(value)
+    return value

@@ -1,0 +1,95 @@
+"""Counts uploads in this process for a second, while a workspace is far from its limits.
+
+Redis then counts them with one question instead of hundreds. Not for the first upload of a run,
+nor where a hundredth of a limit is at stake: those are counted before they are written. A process
+that is killed forgets a second of uploads; what is stored is counted from the rows now and then.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from webapp.accounts.models import Token, Workspace
+from webapp.quotas import counters
+from webapp.quotas.kinds import TOKEN_UPLOADED, UPLOADED
+
+if TYPE_CHECKING:
+    from webapp.quotas.admission import Upload
+
+SECONDS = 1.0
+LEAST_PART = 100
+"""At most this part of each limit is counted here."""
+
+_lock = threading.Lock()
+
+
+@dataclass
+class _Count:
+    """Of one workspace and token. It holds until the next question to Redis."""
+
+    until: float = 0.0
+    """Monotonic seconds."""
+    body_bytes: int = 0
+    stored_bytes: int = 0
+
+
+_counts: dict[tuple[str, ...], _Count] = {}
+"""By the keys of the storage and the windows of what is uploaded."""
+
+
+def begin(workspace: Workspace, token: Token | None) -> None:
+    """Redis has just counted an upload, and said that it is far from each limit."""
+    flush()
+    with _lock:
+        _counts[_keys(workspace, token)] = _Count(time.monotonic() + SECONDS)
+
+
+def take(workspace: Workspace, token: Token | None, upload: Upload, limits: Sequence[int]) -> bool:
+    """Count an upload here. False: Redis has to be asked."""
+    with _lock:
+        count = _counts.get(_keys(workspace, token))
+        if count is None or upload.is_new_run or time.monotonic() >= count.until:
+            return False
+        body_bytes = count.body_bytes + upload.body_bytes
+        if any(body_bytes * LEAST_PART > limit for limit in limits):
+            return False
+        count.body_bytes = body_bytes
+        count.stored_bytes += upload.stored_bytes
+    return True
+
+
+def take_back(workspace: Workspace, token: Token | None, upload: Upload) -> None:
+    """Count it no longer, even if Redis has learnt of it meanwhile."""
+    with _lock:
+        count = _counts.setdefault(_keys(workspace, token), _Count())
+        count.body_bytes -= upload.body_bytes
+        count.stored_bytes -= upload.stored_bytes
+
+
+def flush() -> None:
+    """Tell Redis what was counted here."""
+    with _lock:
+        taken = dict(_counts)
+        _counts.clear()
+    for keys, count in taken.items():
+        if count.body_bytes or count.stored_bytes:
+            counters.asked(partial(_add, keys=keys, count=count), None)
+
+
+def _add(known: counters.Counters, keys: tuple[str, ...], count: _Count) -> None:
+    storage, *windows = keys
+    pipeline = known.redis.pipeline(transaction=False)
+    for window in windows:
+        pipeline.hincrby(window, str(counters.hour_now()), count.body_bytes)
+    pipeline.hincrby(storage, "since", count.stored_bytes)
+    pipeline.execute()
+
+
+def _keys(workspace: Workspace, token: Token | None) -> tuple[str, ...]:
+    keys = counters.storage(workspace.pk), counters.window(UPLOADED, workspace.pk)
+    return keys if token is None else (*keys, counters.window(TOKEN_UPLOADED, token.pk))
