@@ -49,7 +49,7 @@ from rules.frame import Hardware
 HOUR = timedelta(hours=1)
 SEQ = 0
 """An import is one upload."""
-LONGEST = timedelta(days=400)
+LONGEST = timedelta(days=30)
 """Of a recording. Further records are taken for damaged ones."""
 _MOST_SERIES = 4_000
 
@@ -175,7 +175,9 @@ class _Writer:
 
     def _add_samples(self, part: Samples) -> None:
         columns = {n: v for n, v in part.columns.items() if self._is_kept(n)}
-        for hour, chosen in self._by_hour(part.times_ms, "samples"):
+        outside = ~self._inside(part.times_ms)
+        self._lose("samples", sum(_known(values[outside]) for values in columns.values()))
+        for hour, chosen in self._by_hour(part.times_ms):
             cells = len(columns) * int(chosen.sum())
             if not columns or not self._fits(hour, "samples", cells, MOST_HOUR_SAMPLES):
                 continue
@@ -191,7 +193,8 @@ class _Writer:
 
     def _add_steps(self, part: Steps) -> None:
         start_ms = part.start_us // 1000
-        for hour, chosen in self._by_hour(start_ms, "steps"):
+        self._lose("steps", int((~self._inside(start_ms)).sum()))
+        for hour, chosen in self._by_hour(start_ms):
             if self._fits(hour, "steps", int(chosen.sum()), MOST_HOUR_STEPS):
                 self._hours[hour].steps.append(self._step_table(part, chosen))
         ends_ms = (part.start_us + part.duration_us) // 1000
@@ -212,11 +215,12 @@ class _Writer:
         self._tally.skip("series", f"more than {_MOST_SERIES:,} of one node")
         return False
 
-    def _by_hour(self, times_ms: Whole, what: str) -> Iterator[tuple[int, np.ndarray]]:
+    def _lose(self, what: str, count: int) -> None:
+        self._tally.lose(what, "before the first record, or more than 30 days after it", count)
+
+    def _by_hour(self, times_ms: Whole) -> Iterator[tuple[int, np.ndarray]]:
         """The hours of these times, and which rows are of each."""
         inside = self._inside(times_ms)
-        outside = len(times_ms) - int(inside.sum())
-        self._tally.skip(what, "before the first record, or more than 400 days after it", outside)
         if not inside.any():
             return
         self._end_ms = max(self._end_ms, int(times_ms[inside].max()))
@@ -232,7 +236,7 @@ class _Writer:
         self._sizes[hour, what] += count
         if self._sizes[hour, what] <= most:
             return True
-        self._tally.skip(what, f"more than {most:,} of one node in one hour", count)
+        self._tally.lose(what, f"more than {most:,} of one node in one hour", count)
         return False
 
     def _step_table(self, part: Steps, chosen: np.ndarray) -> pa.Table:
@@ -310,6 +314,10 @@ class _Writer:
         key = f"{self._prefix}/{at:%Y%m%dT%H}-{kind}-{tier}-{digest}.parquet"
         self._store.put(key, body)
         self._refs[key] = ChunkRef(key, kind, tier, at, at + HOUR, len(body))
+
+
+def _known(values: np.ndarray) -> int:
+    return int(np.isfinite(values).sum())
 
 
 def _column(values: np.ndarray) -> Column:

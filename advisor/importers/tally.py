@@ -57,6 +57,12 @@ class Tally:
         entry = self.skipped.setdefault(key, Skipped(*key, first=where[:_WHERE_CHARS]))
         entry.count += int(count)
 
+    def lose(self, what: str, why: str, count: int) -> None:
+        """Skip records that were counted as taken."""
+        self.skip(what, why, count)
+        self.records[what] = max(self.records[what] - max(count, 0), 0)
+        self.records += Counter()  # without zeros
+
     def note(self, sentence: str) -> None:
         if sentence not in self.notes and len(self.notes) < MOST_REASONS:
             self.notes.append(sentence)

@@ -167,3 +167,17 @@ def test_mutated_files_neither_crash_nor_hang(tmp_path, count):
             run = imported(folder)
             if number % 20 == 0:
                 report_of(run.run, run.timeline, BALANCED, run.timeline.ended_at)
+
+
+def test_a_stray_file_of_another_job_loses_only_itself(tmp_path):
+    folder = sagemaker(tmp_path, seconds=60)
+    (path,) = folder.rglob("*_pythontimeline.json")
+    earlier = START - 5 * 365 * 86_400
+    events = step_events(30)
+    events[0]["args"]["start_time_since_epoch_in_micros"] = earlier * 10**6
+    stray = path.with_name(f"{earlier * 10**6}_9-algo-1_pythontimeline.json")
+    stray.write_text(json.dumps(events))
+    run = imported(folder)
+    assert run.timeline.started_at == from_ms(START * 1000)
+    assert dict(run.imported.tally.records) == {"samples": 120 * 9, "steps": 50}
+    assert [each.count for each in run.imported.tally.skipped.values()] == [20]

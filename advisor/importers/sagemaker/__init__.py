@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from advisor.importers.recording import (
 )
 from advisor.importers.sagemaker.layout import Layout, TimelineFile, layout
 from advisor.importers.sagemaker.reports import read_reports
-from advisor.importers.sagemaker.system import SystemMetrics, first_ms
+from advisor.importers.sagemaker.system import LONGEST_SECONDS, SystemMetrics, first_ms
 from advisor.importers.sagemaker.timelines import Timelines, first_us
 from advisor.importers.source import Source
 from advisor.importers.stated import Stated
@@ -95,7 +96,12 @@ class SageMakerRecording:
         if len(names) > MOST_NODES:
             raise NotImportableError(f"more than {MOST_NODES} nodes")
         firsts = {name: self._first_ms(name) for name in names}
-        nodes = [RecordedNode(name, first) for name, first in firsts.items() if first]
+        middle = _middle_seconds(self._layout)
+        nodes = [
+            RecordedNode(name, first)
+            for name, first in firsts.items()
+            if first and (not middle or abs(first / 1000 - middle) <= LONGEST_SECONDS)
+        ]
         if not nodes and self._reports.has_times:
             return self._summarised()
         if not nodes and names:
@@ -122,7 +128,10 @@ class SageMakerRecording:
         for file in by_process.values():
             at_us = first_us(self._source, file)
             firsts.append(at_us // 1000 if at_us else None)
-        return min((at for at in firsts if at is not None), default=None)
+        known = [at for at in firsts if at is not None]
+        middle_ms = 1000 * _middle_seconds(self._layout)
+        of_this_job = [at for at in known if abs(at - middle_ms) <= 1000 * LONGEST_SECONDS]
+        return min(of_this_job or known, default=None)
 
     def _summarised(self) -> list[RecordedNode]:
         """A run of which only the rules' reports are known."""
@@ -146,6 +155,14 @@ class SageMakerRecording:
         times = np.arange(node.started_ms, node.ended_ms + 1, _SUMMARY_CADENCE_MS)
         zeros = {f"gpu{int(gpu[3:6])}.busy_pct": np.zeros(len(times)) for gpu in unused}
         yield Samples(_SUMMARY_CADENCE_MS, times, zeros)
+
+
+def _middle_seconds(found: Layout) -> float:
+    """The middle of the files' times, by their names; 0: no name has one. A stray file of another
+    job doesn't move it."""
+    system = [float(file.minute_seconds) for file in found.system]
+    ends = [file.end_us / 1e6 for file in found.timelines if file.end_us]
+    return median(system or ends or [0.0])
 
 
 def _by_node(found: Layout) -> dict[str, list[TimelineFile]]:
