@@ -31,6 +31,7 @@ class Buckets:
 
     tier_seconds: int
     grid: Grid
+    is_aligned: bool = True
 
     @property
     def start_ms(self) -> int:
@@ -43,6 +44,12 @@ class Buckets:
     @property
     def width_seconds(self) -> float:
         return self.grid.width_ms / 1000
+
+    def no_shorter_than(self, seconds: float, times: tuple[datetime, datetime]) -> Buckets:
+        """Wider ones if need be, for the same times."""
+        if seconds <= self.width_seconds:
+            return self
+        return buckets_of(*times, self.grid.count, seconds, is_aligned=self.is_aligned)
 
     def starts_seconds(self, start: datetime) -> np.ndarray:
         """Where each begins, in seconds since `start`."""
@@ -67,10 +74,11 @@ def buckets_of(
     for tier in reversed(DRAWN_TIERS_SECONDS) if is_aligned else ():
         aligned = _aligned(to_ms(start), to_ms(end), tier * 1000, width_ms, most)
         if aligned.width_ms <= MOST_WIDENED * width_ms:
-            return Buckets(tier, aligned)
+            return Buckets(tier, aligned, is_aligned)
     tier = max((t for t in DRAWN_TIERS_SECONDS if t * 1000 <= width_ms), default=0)
     count = max(int(np.ceil(round(length_ms / width_ms, 9))), 1)
-    return Buckets(0 if is_aligned else tier, Grid.even(to_ms(start), width_ms, count))
+    even = Grid.even(to_ms(start), width_ms, count)
+    return Buckets(0 if is_aligned else tier, even, is_aligned)
 
 
 def _aligned(start_ms: int, end_ms: int, cell_ms: int, width_ms: float, most: int) -> Grid:

@@ -98,7 +98,7 @@ def summarise(
     first, last = hours
     cells = round((last - first) / timedelta(seconds=tier_seconds))
     buckets = Buckets(tier_seconds, Grid.even(to_ms(first), tier_seconds * 1000, cells))
-    reader = Reader(store, node, with_histograms=False)
+    reader = Reader(store, node, for_charts=True)
     every = rows_of(reader, node, None, buckets)
     samples = {name: rolled_up(rows, tier_seconds, name, False) for name, rows in every.items()}
     steps = coarser(cells_between(reader, node, buckets, TIER_SCHEMA.names), tier_seconds)

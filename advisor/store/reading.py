@@ -68,7 +68,8 @@ class Reader:
     Request hours in rising order: a segment stays decoded only while its hours are requested.
 
     Args:
-        with_histograms: of the rows of a tier. Charts need none, and read faster without.
+        for_charts: rows of a tier come without histograms, which is faster, and what was decoded is
+            kept: the same hours are asked for their samples and for their steps.
     """
 
     def __init__(
@@ -76,12 +77,12 @@ class Reader:
         store: ObjectReader,
         node: NodeHistory,
         room: Room | None = None,
-        with_histograms: bool = True,
+        for_charts: bool = False,
     ) -> None:
         self.unreadable: list[str] = []
         self._store = store
         self._room = room or Room()
-        self._with_histograms = with_histograms
+        self._for_charts = for_charts
         self._segments: dict[int, list[SegmentRef]] = defaultdict(list)
         self._chunks: dict[int, list[ChunkRef]] = defaultdict(list)
         self._decoded: dict[SegmentRef, HotSegment | None] = {}
@@ -115,7 +116,7 @@ class Reader:
             if stored is not None and not self.waiting(hour_ms, members):
                 return iter(stored.items())
             made = self._made_of(hour_ms, names, stored, members)
-            keeps = self._with_histograms
+            keeps = not self._for_charts
             return ((name, rolled_up(rows, tier_seconds, name, keeps)) for name, rows in made)
         if not self._refs(hour_ms, "samples", 0):
             finest = min((t for t in TIERS_SECONDS if self._refs(hour_ms, "samples", t)), default=0)
@@ -238,7 +239,7 @@ class Reader:
     def _tier(
         self, hour_ms: int, tier_seconds: int, names: Collection[str] | None
     ) -> tuple[dict[str, Rows] | None, Members]:
-        keeps = self._with_histograms
+        keeps = not self._for_charts
         for ref in self._refs(hour_ms, "samples", tier_seconds):
             decoded = self._read(ref.key, lambda body: chunks.decode_tier(body, names, keeps))
             if decoded:
@@ -271,6 +272,8 @@ class Reader:
         return self._tails[ref]
 
     def _forget_before(self, hour_ms: int) -> None:
+        if self._for_charts:
+            return
         kept = {ref: hot for ref, hot in self._decoded.items() if ref.hours_ms[-1] >= hour_ms}
         self._decoded = kept
         self._tails = {ref: t for ref, t in self._tails.items() if ref.hour_ms >= hour_ms}

@@ -68,13 +68,20 @@ def read_series(
     Args:
         is_aligned: see `buckets_of`.
     """
-    asked, views = buckets_of(start, end, buckets, is_aligned=is_aligned), []
-    for node in nodes:
-        reader = Reader(store, node, with_histograms=False)
-        rows = rows_of(reader, node, set(names), asked)
-        drawn = [_view(node.key, n, rows[n], asked, start) for n in names if n in rows]
-        views += [replace(view, unreadable=tuple(reader.unreadable)) for view in drawn]
-    return views
+    asked = buckets_of(start, end, buckets, is_aligned=is_aligned)
+    views = (
+        views_of(Reader(store, node, for_charts=True), node, names, start, asked) for node in nodes
+    )
+    return [view for of_node in views for view in of_node]
+
+
+def views_of(
+    reader: Reader, node: NodeHistory, names: Collection[str], start: datetime, buckets: Buckets
+) -> list[SeriesView]:
+    """The requested series that the node has."""
+    rows = rows_of(reader, node, set(names), buckets) if names else {}
+    drawn = [_view(node.key, n, rows[n], buckets, start) for n in names if n in rows]
+    return [replace(view, unreadable=tuple(reader.unreadable)) for view in drawn]
 
 
 def shown_name(series: str) -> tuple[str, str]:

@@ -39,19 +39,33 @@ def read_steps(
     Args:
         is_aligned: see `buckets_of`.
     """
-    views = []
-    for node in nodes:
-        reader = Reader(store, node)
-        asked = buckets_of(start, end, buckets, is_aligned=is_aligned)
-        cells = _training(cells_between(reader, node, asked, DRAWN))
-        if not len(cells):
-            continue
-        # A bucket shorter than the steps would be empty and look like a gap.
-        longest = pc.max(cells["duration_max_us"]).as_py() / _US
-        if 2 * longest > asked.width_seconds:
-            asked = buckets_of(start, end, buckets, 2 * longest, is_aligned=is_aligned)
-        broken = tuple(reader.unreadable)
-        views += [_view(node.key, n, cells, asked, start, broken) for n in NAMES if n in names]
+    asked = buckets_of(start, end, buckets, is_aligned=is_aligned)
+    views = (
+        step_views_of(Reader(store, node, for_charts=True), node, names, (start, end), asked)
+        for node in nodes
+    )
+    return [view for of_node in views for view in of_node]
+
+
+def step_views_of(
+    reader: Reader,
+    node: NodeHistory,
+    names: Sequence[str],
+    times: tuple[datetime, datetime],
+    buckets: Buckets,
+) -> list[SeriesView]:
+    """The requested series of the node's training steps between two times."""
+    wanted = [name for name in NAMES if name in names]
+    if not wanted:
+        return []
+    cells = _training(cells_between(reader, node, buckets, DRAWN))
+    if not len(cells):
+        return []
+    # A bucket shorter than the steps would be empty and look like a gap.
+    longest = pc.max(cells["duration_max_us"]).as_py() / _US
+    drawn = buckets.no_shorter_than(2 * longest, times)
+    broken = tuple(reader.unreadable)
+    views = (_view(node.key, name, cells, drawn, times[0], broken) for name in wanted)
     return [view for view in views if view is not None]
 
 

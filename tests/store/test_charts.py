@@ -128,8 +128,9 @@ def _points(parts):
 def _assert_shows(view, start, points):
     start_ms = round((start - START).total_seconds() * 1000)
     for place, since in enumerate(view.t_seconds):
-        low = start_ms + since * 1000
-        own = [p for p in points if low <= p[0] < low + view.width_seconds * 1000]
+        low = round(start_ms + since * 1000, 6)
+        high = round(low + view.width_seconds * 1000, 6)
+        own = [p for p in points if low <= p[0] < high]
         assert view.count[place] == sum(p[4] for p in own)
         if own:
             assert view.minimum[place] == pytest.approx(min(p[1] for p in own))

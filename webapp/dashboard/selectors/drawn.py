@@ -11,8 +11,9 @@ from django.conf import settings
 
 from advisor.store.chart_plan import buckets_of
 from advisor.store.opening import open_store
-from advisor.store.series import SeriesView, read_series, shown_name
-from advisor.store.step_series import NAMES, read_steps
+from advisor.store.reading import Reader
+from advisor.store.series import SeriesView, shown_name, views_of
+from advisor.store.step_series import NAMES, step_views_of
 from webapp.dashboard.selectors.charts import MOST_LINES, Chart, charts
 from webapp.runs.history import chart_history, nodes_of
 from webapp.runs.models import Node, Run
@@ -50,10 +51,11 @@ def _read(
     buckets = buckets_of(*times, most, is_aligned=True)
     views: list[SeriesView] = []
     for node, own in names.items():
-        history = [chart_history(node, buckets)]
+        history = chart_history(node, buckets)
+        reader = Reader(store, history, for_charts=True)
         sampled = [name for name in own if name not in NAMES]
-        views += read_series(store, history, sampled, *times, most, is_aligned=True)
-        views += read_steps(store, history, own, *times, most, is_aligned=True)
+        views += views_of(reader, history, sampled, times[0], buckets)
+        views += step_views_of(reader, history, own, times, buckets)
     return {(view.node_key, view.series): view for view in views}
 
 
