@@ -21,6 +21,7 @@ from advisor.pricing.catalogue import catalogue
 from advisor.store.objects import Objects
 
 _UNKNOWN_GPU = "unknown model"
+_GPU = re.compile(r"gpu\d+\.busy_pct")
 _CORE = re.compile(r"cpu\d+\.busy_pct")
 
 
@@ -126,7 +127,8 @@ def _declaration(
 
 def _facts(recording: Recording, node: StoredNode, run_id: UUID, stated: Stated) -> NodeFacts:
     known = catalogue().get(stated.instance_type)
-    gpus = [Gpu(_UNKNOWN_GPU, 0)] * node.gpus
+    seen = sum(_GPU.fullmatch(name) is not None for name in node.series)
+    gpus = [Gpu(_UNKNOWN_GPU, 0)] * max(node.gpus, seen)
     if known:
         gpus = [Gpu(known.gpu_model, known.gpu_memory_bytes)] * known.gpu_count
     return NodeFacts(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, cast
 
-from advisor.importers import sagemaker
+from advisor.importers import dcgm, sagemaker
 from advisor.importers.recording import NotImportableError, Recording
 from advisor.importers.source import Source
 from advisor.importers.stated import Stated
@@ -23,7 +23,7 @@ class Format(Protocol):
         """Raises NotImportableError."""
 
 
-FORMATS = tuple(cast(Format, module) for module in (sagemaker,))
+FORMATS = tuple(cast(Format, module) for module in (sagemaker, dcgm))
 """The first that recognises a folder reads it."""
 
 
