@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ from advisor.importers.tally import Operator, Tally
 
 FORMAT = "DCGM"
 _MOST_BYTES = 64 * 1024 * 1024
+_MOST_FILES = 100
+"""Read to find a recording."""
 _EARLIEST_MS, _LATEST_MS = 1_262_304_000_000, 4_102_444_800_000
 """2010 to 2099."""
 _PREFIX, _TIME = "DCGMI - ", "Timestamp"
@@ -84,7 +87,7 @@ class DcgmRecording:
 
 
 def _candidates(source: Source) -> Iterator[str]:
-    return (path for path in source.sizes if _NAME.fullmatch(path))
+    return islice((path for path in source.sizes if _NAME.fullmatch(path)), _MOST_FILES)
 
 
 def _is_recording(source: Source, path: str) -> bool:

@@ -16,7 +16,7 @@ from advisor.offline.importing import import_path
 BESIDE = Path(__file__).parents[2].parent / "shared" / "fixtures"
 RECORDED = Path(os.environ.get("TRIMTAB_FIXTURES", BESIDE)) / "dcgm"
 TAKEN = 11
-"""Fields with a series of ours; the six of PCIe and NVLink have none."""
+"""Fields with a series of ours; those of PCIe, NVLink and the graphics engine have none."""
 
 
 @pytest.mark.fixtures
@@ -29,7 +29,7 @@ def test_a_real_training_is_imported_with_the_counts_of_its_content(name):
     run = import_path(path, Stated())
     assert dict(run.imported.tally.records) == {"samples": TAKEN * len(times)}
     assert {each.why: each.count for each in run.imported.tally.skipped.values()} == {
-        "no series of ours": 6
+        "no series of ours": 7
     }
     assert run.timeline.duration_seconds == (times[-1] - times[0]) / 1000
 

@@ -23,8 +23,9 @@ _PATIENCE_SECONDS = 60.0
 _MOST_DESCRIPTION_BYTES = 4 * 1024 * 1024
 _EPILOG = """
 The service converts the files to a run with charts, cost and findings; the run's page says what was
-imported and what was skipped. It knows the profiler output of SageMaker Debugger: the folder of a
-training job, or a part of it. Of other files it says that it doesn't know them. Files are sent as
+imported and what was skipped. It knows the profiler output of SageMaker Debugger (the folder of a
+training job, or a part of it), and DCGM's fields as JSON. Of other files it says that it doesn't
+know them. Files are sent as
 they are, without redaction. Importing the same files again adds nothing. Exit code: 0 uploaded;
 1 kept in the spool, or refused; 2 no such path, or wrong options.
 """
