@@ -24,6 +24,7 @@ MEASUREMENTS = FIXTURES / "speed"
     [
         ("history", "--runs", "30"),
         ("ladder", "--histories", "10"),
+        ("fleet", "--nodes", "4", "--seconds", "12"),
         pytest.param(
             ("advice", "--quick"),
             marks=[
