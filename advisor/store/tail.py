@@ -16,11 +16,14 @@ from trimtab.wire import PHASES, Block, Segment, StepBlock, StepSummary, decode_
 from trimtab.wire.segment import Number
 
 from advisor.store.index import SegmentRef
+from advisor.store.room import TooLargeError
 from advisor.store.rows import GAP_FACTOR
 from rules.evidence import is_counter
 from rules.frame import EVENT_COLUMNS, STEP_COLUMNS, Hardware, NodeFrame
 from rules.ticks import has_ticks
 
+MOST_BYTES = 16 * 2**20
+"""Of one tail; usual ones take 0.1 to 0.5 MiB."""
 _PHASE = pd.CategoricalDtype(list(PHASES))
 _NEVER, _OFFSETS = 0, 60_000
 """A cell without a sample, and the parts of a cell by which its samples are told apart."""
@@ -91,6 +94,7 @@ class Tail:
 
         Raises:
             trimtab.wire.WireError: the body is not a segment.
+            TooLargeError: the tail takes more than `MOST_BYTES` now. It can't be used again.
         """
         segment = decode_segment(body)
         start_us = ref.start_us
@@ -107,6 +111,8 @@ class Tail:
         self._parts[ref.session_id, ref.seq] = _Part(
             end_ms, np.concatenate([_NO_STEPS, *rows]), events
         )
+        if self.size_bytes > MOST_BYTES:
+            raise TooLargeError(f"more than {MOST_BYTES >> 20} MiB in a node's last minutes")
 
     def skip(self, ref: SegmentRef) -> None:
         """Leave out a segment that can't be read; its time is unknown."""
@@ -149,7 +155,7 @@ class Tail:
         if not len(lasts) or not columns:
             return
         reach = _reach(times, segment.duration_ms, self._cell_ms)
-        rows = np.array([self._place(name, reach) for name in columns])
+        rows = self._places_of(columns, reach)
         found = np.array(
             [[_last_known(c, cells, at) for at in lasts.tolist()] for c in columns.values()],
             dtype=np.float64,
@@ -161,17 +167,20 @@ class Tail:
         self._values[where] = np.where(newer, found, self._values[where])
         self._offsets[where] = np.where(newer, offsets, self._offsets[where])
 
-    def _place(self, name: str, reach: int) -> int:
-        place = self._places.get(name)
-        if place is None:
-            place = self._places[name] = len(self._places)
-            width = self._values.shape[1]
-            self._values = np.vstack([self._values, np.full((1, width), np.nan)])
-            never = np.full((1, width), _NEVER, dtype=np.uint16)
+    def _places_of(self, names: Iterable[str], reach: int) -> np.ndarray:
+        """The rows of these series, which are added if they are new."""
+        new = [name for name in names if name not in self._places]
+        if new:
+            self._places |= {name: len(self._places) + n for n, name in enumerate(new)}
+            shape = len(new), self._values.shape[1]
+            self._values = np.vstack([self._values, np.full(shape, np.nan)])
+            never = np.full(shape, _NEVER, dtype=np.uint16)
             self._offsets = np.vstack([self._offsets, never])
-            self._reach.append(reach)
-        self._reach[place] = max(self._reach[place], reach)
-        return place
+            self._reach += [reach] * len(new)
+        places = [self._places[name] for name in names]
+        for place in places:
+            self._reach[place] = max(self._reach[place], reach)
+        return np.array(places)
 
     def _summed(self, block: StepBlock, start_us: int) -> np.ndarray:
         """The steps that begin in the same cell as one row, with their means."""

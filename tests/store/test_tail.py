@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from trimtab.wire import Block, Event, Segment, StepSummary, encode_segment
 
 from advisor.store.index import SegmentRef, to_ms
+from advisor.store.room import TooLargeError
 from advisor.store.tail import Tail
 from rules.frame import Hardware, NodeFrame
 from tests.store.runs import SEGMENT_MS, SESSION, of_blocks, segment
@@ -132,3 +133,12 @@ def test_what_a_worker_holds_of_a_segment_that_is_gone_is_noticed():
     held = {(str(SESSION), seq) for seq in range(3)}
     assert not tail.has_others(held)
     assert tail.has_others(held - {(str(SESSION), 1)})
+
+
+def test_a_node_with_more_than_fits_into_memory_is_refused():
+    columns = {f"gpu{number}.busy_pct": [1, 2] for number in range(4_000)}
+    made = of_blocks(0, [Block([0, 5000], columns)])  # type: ignore[arg-type]
+    tail = Tail(CELL_MS, 1_000)
+    tail.move_to(start_ms())
+    with pytest.raises(TooLargeError):
+        tail.add(ref(made), encode_segment(made))

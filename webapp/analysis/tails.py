@@ -21,6 +21,7 @@ from advisor.machine import hardware
 from advisor.store.index import SegmentRef, from_ms, to_ms
 from advisor.store.objects import ObjectMissingError
 from advisor.store.opening import open_store
+from advisor.store.room import TooLargeError
 from advisor.store.tail import Key, Tail
 from rules.frame import RunFrame
 from webapp.runs.history import facts
@@ -74,7 +75,8 @@ def frame(run: Run, nodes: Sequence[Node], length: timedelta) -> tuple[RunFrame,
 
 def _tail(place: Place, rows: Rows, start_ms: int) -> Tail:
     """With these segments, of which only those are read that it didn't hold."""
-    tail = _tails[place][0] if place in _tails else None
+    # Taken out while it changes: one that is left half done is never used again.
+    tail = _tails.pop(place, (None, 0.0))[0]
     if tail is not None:
         tail.move_to(start_ms)
     if tail is None or tail.has_others(rows):
@@ -89,7 +91,6 @@ def _tail(place: Place, rows: Rows, start_ms: int) -> Tail:
 
 def _keep(place: Place, tail: Tail) -> None:
     now = time.monotonic()
-    _tails.pop(place, None)
     while _tails and next(iter(_tails.values()))[1] < now - UNUSED_SECONDS:
         _tails.popitem(last=False)
     if tail.size_bytes + sum(each.size_bytes for each, _ in _tails.values()) <= MOST_BYTES:
@@ -124,6 +125,8 @@ def _add(tail: Tail, session: Session, row: Row) -> None:
         raise NoTailError
     try:
         tail.add(ref, open_store(settings.OBJECTS_URL).get(key))
+    except TooLargeError as error:
+        raise NoTailError from error
     except (ObjectMissingError, WireError, OSError) as error:
         logger.warning("unreadable object", extra={"key": key, "error": str(error)})
         tail.skip(ref)
