@@ -247,7 +247,12 @@ def report(
 
 
 def broken_promises(costs: list[Cost], trace: float | None) -> list[str]:
-    broken = []
+    measured = {cost.name for cost in costs}
+    broken = [
+        f"{name}: not measured (its driver needs gcc)"
+        for name in CPU_SECONDS_AN_HOUR
+        if name not in measured
+    ]
     for cost in costs:
         cpu, rss = CPU_SECONDS_AN_HOUR.get(cost.name), RSS_MIB.get(cost.name)
         if cpu is not None and cost.cpu_seconds_an_hour > cpu:

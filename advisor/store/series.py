@@ -125,7 +125,9 @@ def rows_of(
     for hour in chosen.hours:
         tier = max((t for t in TIERS_SECONDS if t <= buckets.tier_seconds), default=0)
         for name, rows in reader.rows(hour, names, tier):
-            parts.setdefault(name, []).append(rows.within(buckets.start_ms, buckets.end_ms))
+            # Of aligned buckets no cell lies half outside, so nothing has to be moved inside.
+            inside = rows if buckets.is_aligned else rows.within(buckets.start_ms, buckets.end_ms)
+            parts.setdefault(name, []).append(inside)
     by_name = {name: joined(rows) for name, rows in parts.items()}
     return {name: rows for name, rows in by_name.items() if len(rows)}
 

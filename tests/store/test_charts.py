@@ -84,7 +84,7 @@ HOW = [
 
 
 @pytest.mark.parametrize("how", HOW)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(parts=runs(), window=windows())
 def test_a_chart_shows_the_least_mean_greatest_and_number_of_what_lies_in_each_bucket(
     store, how, parts, window
