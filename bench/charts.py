@@ -112,7 +112,7 @@ def _measured(service: _Service, most_hours: int):  # type: ignore[no-untyped-de
 
 
 def _row(service: _Service, name: str, run: Any) -> Row:
-    address = f"/runs/{run.pk}/charts.json?buckets={BUCKETS}"
+    address = f"/runs/{run.pk}/charts/series.json?buckets={BUCKETS}"
     service.ask(address)
     CountingStore.reads, durations, size = 0, [], 0
     for _ in range(TIMES):

@@ -10,7 +10,7 @@ urlpatterns = [
     path("jobs.csv", jobs_csv.jobs_csv, name="jobs_csv"),
     path("jobs/<uuid:job_uuid>/", job.job, name="job"),
     path("runs/<uuid:run_id>/", run.run, name="run"),
-    path("runs/<uuid:run_id>/charts.json", run_charts.run_charts, name="run_charts"),
+    path("runs/<uuid:run_id>/charts/series.json", run_charts.run_charts, name="run_charts"),
     path("compare/", compare.compare, name="compare"),
     path("settings/members/leave/", removal.leave, name="leave"),
     path(
