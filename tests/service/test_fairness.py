@@ -153,7 +153,7 @@ def test_a_finished_analysis_hands_out_the_next(agent, workspace, messages):
 def test_compaction_has_one_worker_at_a_time(db):
     assert compaction.KIND.limits.most_queued == 1
     shared = {kind.id for kind in all_kinds() if kind.limits.is_shared}
-    assert shared == {"analysis", "compaction"}
+    assert shared == {"analysis", "compaction", "import"}
 
 
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])

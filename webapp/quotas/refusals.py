@@ -78,7 +78,7 @@ def last_refusal(run: Run) -> Refusal | None:
     if not isinstance(said, bytes):
         return None
     name, _, seconds = said.decode().partition(" ")
-    at = datetime.fromtimestamp(int(seconds), UTC)
+    at = datetime.fromtimestamp(float(seconds), UTC)
     if at < run.last_received_at:
         return None
     return Refusal(BY_NAME[name], at, _detail(BY_NAME[name], run.workspace))
@@ -97,7 +97,7 @@ def _seconds_until_room(window: str, cost: int, limit: int) -> float:
 
 
 def _remember(run_id: UUID, quota: Quota) -> None:
-    key, said = counters.refusal(run_id), f"{quota.name} {int(time.time())}"
+    key, said = counters.refusal(run_id), f"{quota.name} {time.time():.6f}"
     counters.asked(lambda known: known.redis.set(key, said, ex=REMEMBERED_SECONDS), None)
 
 
