@@ -45,6 +45,7 @@ def test_a_list_that_lacks_a_file_is_not_enough(thing: str, missing: str, tmp_pa
     assert ADDITIONS[thing].check(tmp_path) != ""
 
 
-def test_there_is_no_importer_to_add_yet() -> None:
-    assert named_files("Importer") == []
-    assert not (scratch.ROOT / "advisor" / "importers").exists()
+def test_the_files_named_for_an_importer_are_those_of_one_that_exists() -> None:
+    named = named_files("Importer")
+    assert len(named) == 4
+    assert all((scratch.ROOT / path.replace("NAME", "dcgm")).is_file() for path in named)

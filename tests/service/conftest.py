@@ -11,7 +11,8 @@ from webapp.accounts.models import Token, Workspace
 __all__ = ["bucket_url", "s3_endpoint"]
 
 # SQLite has one writer at a time: there is nothing to wait for in a circle.
-collect_ignore = [] if connection.vendor == "postgresql" else ["test_edits_at_once.py"]
+AT_ONCE = ["test_edits_at_once.py", "test_uploads_at_once.py"]
+collect_ignore = [] if connection.vendor == "postgresql" else AT_ONCE
 
 
 @pytest.fixture(autouse=True)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 from uuid import uuid4
 
 import pytest
-from django.db import connection
 from django.utils import timezone
 from trimtab.wire import FIRST_PIECE, Event
 
@@ -121,23 +119,3 @@ def test_one_row_that_cant_be_written_fails_no_other(known, monkeypatch):
     appending._write_all(waiting)
     assert [each.error is None for each in waiting] == [True, False, True, True]
     assert sorted(Segment.objects.values_list("seq", flat=True)) == [0, 1, 2, 4, 5]
-
-
-@pytest.mark.skipif(connection.vendor == "sqlite", reason="a test's SQLite has one connection")
-@pytest.mark.django_db(transaction=True)
-def test_the_same_segment_sent_many_times_at_once_is_kept_once(known):
-    answers: list[bool] = []
-
-    def put() -> None:
-        try:
-            answers.append(known.put(known.segment(2)).json()["duplicate"])
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=put) for _ in range(8)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert sorted(answers) == [False] + [True] * 7
-    assert Segment.objects.filter(seq=2).count() == 1

@@ -146,6 +146,12 @@ def admitted(workspace: Workspace, token: Token | None, upload: Upload) -> Itera
         Problem: 429, kind `quota`, before anything is written or counted.
     """
     with attempted(workspace, token, upload) as admission:
+        if admission.is_admitted:
+            yield admission
+            return
+    # What the process remembers of the limits may be some seconds old.
+    workspace.refresh_from_db(fields=["quotas"])
+    with attempted(workspace, token, upload) as admission:
         if not admission.is_admitted:
             admission.refuse()
         yield admission
