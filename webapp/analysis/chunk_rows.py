@@ -33,7 +33,7 @@ def replace(node: Node, old: Sequence[ChunkRef], new: Sequence[ChunkRef]) -> boo
     used = live.filter(object_key__in=[ref.key for ref in old])
     used.exclude(object_key__in=kept).update(replaced_at=timezone.now())
     for ref in new:
-        _save(node, ref)
+        save(node, ref)
     return True
 
 
@@ -43,7 +43,8 @@ def are_live(node: Node, refs: Sequence[ChunkRef]) -> bool:
     return live.filter(object_key__in=[ref.key for ref in refs]).count() == len(refs)
 
 
-def _save(node: Node, ref: ChunkRef) -> None:
+def save(node: Node, ref: ChunkRef) -> None:
+    """Of an object that is written. Saving it again makes it live again."""
     Chunk.objects.update_or_create(
         object_key=ref.key,
         defaults={

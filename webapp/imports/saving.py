@@ -8,6 +8,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from advisor.importers.conversion import Imported, ImportedNode
+from webapp.analysis import chunk_rows
 from webapp.analysis import queue as analyses
 from webapp.background import claims
 from webapp.imports.models import Import
@@ -61,15 +62,4 @@ def _save_node(run: Run, imported: ImportedNode) -> None:
         replaced_at=timezone.now()
     )
     for ref in stored.chunks:
-        Chunk.objects.update_or_create(
-            object_key=ref.key,
-            defaults={
-                "node": node,
-                "kind": ref.kind,
-                "tier_seconds": ref.tier_seconds,
-                "starts_at": ref.starts_at,
-                "ends_at": ref.ends_at,
-                "size_bytes": ref.size_bytes,
-                "replaced_at": None,
-            },
-        )
+        chunk_rows.save(node, ref)
