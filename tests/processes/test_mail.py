@@ -111,18 +111,25 @@ class Post:
             self.kills.append(Kill(at, name, frozenset(self.sent())))
 
     def due(self) -> set[str]:
-        """A name for each mail that there has to be: person and recommendation. What part of a run
-        seemed to show isn't news once the whole run doesn't."""
-        kept = "SELECT uuid FROM advice_recommendation WHERE state = 'active'"
-        return {f"{person} {UUID(uuid)}" for (uuid,) in self.query(kept) for person in PEOPLE}
+        """A name for each mail that there has to be: person and job. What part of a run seemed to
+        show isn't news once the whole run doesn't, and of a job only the best is."""
+        jobs = set(self._jobs().values())
+        return {f"{person} {job}" for job in jobs for person in PEOPLE}
 
     def sent(self) -> dict[str, str]:
-        """Message-ID -> person and recommendation, of every mail that was sent."""
+        """Message-ID -> person and job, of every mail that was sent. Without a job: what was mailed
+        isn't recommended."""
         rows = self.query(
             "SELECT m.message_id, u.email, m.subject_key FROM notify_mail m"
             " JOIN accounts_user u ON u.id = m.user_id WHERE m.state = 'sent'"
         )
-        return {message_id: f"{email} {key}" for message_id, email, key in rows}
+        jobs = self._jobs()
+        return {message_id: f"{email} {jobs.get(UUID(key))}" for message_id, email, key in rows}
+
+    def _jobs(self) -> dict[UUID, int]:
+        """What is recommended -> its job."""
+        rows = self.query("SELECT uuid, job_id FROM advice_recommendation WHERE state = 'active'")
+        return {UUID(uuid): job for uuid, job in rows}
 
     def is_done(self) -> bool:
         final = "SELECT COUNT(*) FROM analysis_analysis WHERE is_final AND done = wanted"
@@ -135,7 +142,9 @@ class Post:
         wait_until(self.is_done, PATIENCE_SECONDS, "every mail sent", self._state)
 
     def _state(self) -> object:
-        return self.query("SELECT state, attempts, error, leased_until FROM notify_mail")
+        mails = "SELECT state, attempts, error, leased_until, subject_key FROM notify_mail"
+        advice = "SELECT uuid, job_id, kind, state, is_provisional FROM advice_recommendation"
+        return self.query(mails), self.query(advice)
 
     def copies(self) -> dict[str, list[Delivery]]:
         """Message-ID -> what arrived of it."""
