@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import json
+import random
 import tarfile
 from decimal import Decimal
 from pathlib import Path
@@ -14,8 +15,13 @@ from uuid import uuid4
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 from trimtab.packing import Parts
 
+from advisor.importers.stated import Stated
+from advisor.offline.analysis import report_of
+from advisor.offline.importing import import_path
+from advisor.sizing.demand import BALANCED
 from tests.imports.folders import DESCRIBED, TRAINING_JOB, sagemaker
 from tests.service.uploads import FakeAgent
 from webapp.accounts.models import Token, Workspace
@@ -38,12 +44,14 @@ def agent(db) -> FakeAgent:
     return FakeAgent(Client(), Token.make(workspace, "agent", ["ingest"])[1], job="vision")
 
 
-def upload(agent: FakeAgent, folder: Path, tmp_path: Path, **said: Any) -> None:
+def upload(
+    agent: FakeAgent, folder: Path, tmp_path: Path, part_bytes: int = 2_000, **said: Any
+) -> None:
     """As `trimtab import` sends it, in small parts."""
     packed = tmp_path / f"parts-{uuid4()}"
     packed.mkdir()
     sent = []
-    for number, part in enumerate(Parts(folder, packed, part_bytes=2_000)):
+    for number, part in enumerate(Parts(folder, packed, part_bytes=part_bytes)):
         sent.append(part.sha256)
         put(agent, part.path.read_bytes(), "import-part", f"{folder.name}.tar.gz.{number}")
     assert len(sent) > 1
@@ -89,6 +97,29 @@ def test_a_folder_becomes_a_priced_and_judged_run(agent, tmp_path):
     states = dict(run.judgements.values_list("rule", "state"))
     assert states["low_gpu_utilization"] != "insufficient_data"
     assert run.summary.steps == 170
+
+
+def test_a_coarse_recording_is_judged_as_without_a_service(agent, tmp_path):
+    """On the grid of its own samples: a minute between two of them isn't 59 s without any."""
+    folder = tmp_path / "coarse"
+    folder.mkdir()
+    chance = random.Random(0)
+    times = [1_767_225_600_000 + 60_000 * minute for minute in range(120)]
+    columns = {
+        "Timestamp": times,
+        "DCGMI - GPU Utilization": [99 - minute % 7 for minute in range(120)],
+        "DCGMI - Power Usage": [chance.uniform(200, 300) for _ in range(120)],
+    }
+    (folder / "gpu0.json").write_text(json.dumps(columns))
+    upload(agent, folder, tmp_path, part_bytes=500)
+    assert work().error == ""
+    run = Run.objects.get()
+    analyses.evaluate(str(run.pk))
+    offline = import_path(folder, Stated())
+    report = report_of(offline.run, offline.timeline, BALANCED, timezone.now())
+    here = {row.rule: (row.state, row.summary) for row in run.judgements.all()}
+    there = {j.rule_id: (j.verdict.state, j.verdict.summary) for j in report.judgements}
+    assert here == there
 
 
 def test_the_same_folder_again_adds_nothing(agent, tmp_path):

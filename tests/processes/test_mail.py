@@ -144,7 +144,10 @@ class Post:
     def _state(self) -> object:
         mails = "SELECT state, attempts, error, leased_until, subject_key FROM notify_mail"
         advice = "SELECT uuid, job_id, kind, state, is_provisional FROM advice_recommendation"
-        return self.query(mails), self.query(advice)
+        runs = (
+            "SELECT run_id, is_final, wanted, done, due_at, attempts, error FROM analysis_analysis"
+        )
+        return [self.query(each) for each in (mails, advice, runs)]
 
     def copies(self) -> dict[str, list[Delivery]]:
         """Message-ID -> what arrived of it."""

@@ -346,6 +346,13 @@ def test_a_machine_without_gpus_that_was_probed_is_evidence_by_its_name(agent, t
     assert name == "m7i.xlarge"
     assert ratio.mid == pytest.approx(0.25, rel=0.01)
     assert 0.2 < ratio.low < ratio.mid < ratio.high < 0.3
+    probed.step_ms = 200
+    probed.upload()
+    evaluate(str(run.pk))
+    both = told[-1].machines[name]
+    assert both.low == pytest.approx(ratio.low, rel=0.01)
+    assert both.mid == pytest.approx(0.375, rel=0.01)
+    assert both.high > 0.5
 
 
 def test_how_much_steps_vary_is_measured_while_they_are_kept_one_by_one(agent, monkeypatch):

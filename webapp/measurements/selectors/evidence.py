@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from statistics import median
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -79,27 +80,29 @@ def machine_speeds(known: Iterable[Evidence], present: str) -> dict[str, Ratio]:
     Args:
         present: their instance type. Without a measurement on it nothing can be compared.
     """
-    rates: dict[tuple[str, int], Rate] = {}
+    rates: dict[tuple[str, int], list[Rate]] = defaultdict(list)
     for each in known:
         if each.row.machine and not each.refused_because:
-            rates.setdefault((each.row.machine, each.row.node_count), each.rate)
+            rates[each.row.machine, each.row.node_count].append(each.rate)
     own = machine_name(present)
-    counts = (count for machine, count in rates if machine == own)
-    nodes = next(counts, None)
+    nodes = next((count for machine, count in rates if machine == own), None)
     if nodes is None:
         return {}
     return {
-        machine: _relative(rate, rates[own, nodes])
-        for (machine, count), rate in rates.items()
+        machine: _relative(alike[:KEPT_ALIKE], rates[own, nodes][0])
+        for (machine, count), alike in rates.items()
         if count == nodes and machine != own
     }
 
 
-def _relative(rate: Rate, now: Rate) -> Ratio:
-    """With an 80 % interval, the difference between runs included."""
-    ratio = rate.value / now.value
-    spread = math.exp(TENTH * math.hypot(rate.rel_sd, now.rel_sd, RUN_TO_RUN, RUN_TO_RUN))
-    return Ratio(ratio / spread, ratio, ratio * spread)
+def _relative(rates: Sequence[Rate], now: Rate) -> Ratio:
+    """With an 80 % interval, the difference between runs included; of several measurements, from
+    the lowest to the highest end."""
+    ratios = [rate.value / now.value for rate in rates]
+    spread = math.exp(
+        TENTH * max(math.hypot(r.rel_sd, now.rel_sd, RUN_TO_RUN, RUN_TO_RUN) for r in rates)
+    )
+    return Ratio(min(ratios) / spread, median(ratios), max(ratios) * spread)
 
 
 def history_of(workspace: Workspace, without: Job) -> list[Speed]:
