@@ -22,6 +22,17 @@ CHROMIUM = "/usr/bin/chromium"
 WIDTHS = {"wide": 1440, "narrow": 390}
 THEMES = ("light", "dark")
 MOST_JOBS = 4
+LISTS = {
+    "home": "/",
+    "jobs": "/jobs/",
+    "runs": "/runs/",
+    "recommendations": "/recommendations/",
+    "savings": "/savings/",
+    "spend": "/spend/",
+    "budgets": "/budgets/",
+    "rules": "/rules/",
+    "prices": "/prices/",
+}
 
 
 @dataclass
@@ -113,10 +124,10 @@ def _pictures(
 
 
 def _pages(page: Page, base_url: str) -> Iterator[tuple[str, str]]:
-    """Name and path of each page: the jobs, then each job, its newest run and a comparison."""
-    page.goto(base_url + "/")
-    jobs = _links(page, "a[href^='/jobs/']")[:MOST_JOBS]
-    pages = [("jobs", "/")]
+    """Name and path of each page: the lists, then each job, its newest run and a comparison."""
+    page.goto(base_url + "/jobs/")
+    jobs = _links(page, "th a[href^='/jobs/']")[:MOST_JOBS]
+    pages = list(LISTS.items())
     for number, job in enumerate(jobs, start=1):
         page.goto(base_url + job)
         pages.append((f"job-{number}", job))

@@ -139,7 +139,7 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 PASSWORD_RESET_TIMEOUT = 3600
 LOGIN_URL = "accounts:sign_in"
-LOGIN_REDIRECT_URL = "dashboard:jobs"
+LOGIN_REDIRECT_URL = "dashboard:home"
 
 # Sign-in by an OpenID Connect provider, beside passwords; off without an issuer.
 OIDC_ISSUER = env.text("OIDC_ISSUER")

@@ -110,7 +110,7 @@ def test_the_bars_of_a_month_sum_to_the_month(workspace: Workspace) -> None:
     random = Random(7)
     stored(workspace, [random_run(random) for _ in range(20)])
     for month in months("Asia/Kathmandu"):
-        bars = usd_by_day(workspace, month.start, month.end)
+        (bars,) = usd_by_day(workspace, month.start, month.end)
         whole = sum(each.usd or 0 for each in spends(workspace, month.start, month.end))
         assert sum(bars.values()) == whole
 

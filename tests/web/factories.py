@@ -16,7 +16,7 @@ from advisor.run_summary import RunSummary
 from advisor.store.opening import open_store
 from webapp.accounts.models import Membership, User, Workspace
 from webapp.advice.models import Recommendation
-from webapp.analysis.models import Analysis, CostPart, Judgement
+from webapp.analysis.models import Analysis, CostPart, Judgement, Regression
 from webapp.prices.models import Price
 from webapp.runs.models import Artefact, Attempt, Job, Node, Run
 
@@ -154,6 +154,18 @@ def recommendation(of: Run, **more: Any) -> Recommendation:
         "is_provisional": False,
     }
     return Recommendation.objects.create(job=of.job, run=of, **values | more)
+
+
+def regression(since: Run, **more: Any) -> Regression:
+    """Open since this run, which cost a tenth of a dollar more."""
+    values: dict[str, Any] = {
+        "confirmed_by": since,
+        "last": since,
+        "change": 0.25,
+        "run_count": 2,
+        "extra_usd": Decimal("0.1"),
+    }
+    return Regression.objects.create(job=since.job, since=since, **values | more)
 
 
 def analysis(of: Run, **more: Any) -> Analysis:

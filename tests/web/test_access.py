@@ -99,4 +99,4 @@ def test_a_missing_page_is_a_404_in_our_design(owner, address):
     response = owner.client.get(address)
 
     assert response.status_code == 404
-    assert b"Go to jobs" in response.content
+    assert b"Go to the home page" in response.content

@@ -114,7 +114,11 @@ def pair(owner) -> tuple[Run, Run]:
 def _addresses(pair: tuple[Run, Run]) -> dict[str, str]:
     a, b = pair
     return {
+        "home": reverse("dashboard:home"),
         "jobs": reverse("dashboard:jobs"),
+        "runs": reverse("dashboard:runs"),
+        "recommendations": reverse("advice:inbox"),
+        "savings": reverse("spend:savings"),
         "job": reverse("dashboard:job", args=[a.job.uuid]),
         "run": reverse("dashboard:run", args=[a.pk]),
         "compare": reverse("dashboard:compare") + f"?a={a.pk}&b={b.pk}",
@@ -245,9 +249,9 @@ def test_runs_can_be_aligned_by_time(visit, pair):
 
 
 def test_everything_can_be_reached_and_seen_by_keyboard(visit, pair):
-    page = visit().go("/")
+    page = visit().go("/jobs/")
     reached = []
-    for _ in range(25):
+    for _ in range(30):
         page.keyboard.press("Tab")
         focus = page.evaluate(
             """() => {

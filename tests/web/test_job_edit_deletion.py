@@ -44,7 +44,7 @@ def undo(person: Person, page: str):  # type: ignore[no-untyped-def]
 
 
 def spend(person: Person) -> list[str]:
-    return re.findall(r"\$\d+\.\d\d", person.page("/"))
+    return re.findall(r"\$\d+\.\d\d", person.page("/jobs/"))
 
 
 def test_a_deleted_run_is_in_no_list_or_sum_until_its_deletion_is_undone(owner, job):
@@ -57,7 +57,7 @@ def test_a_deleted_run_is_in_no_list_or_sum_until_its_deletion_is_undone(owner, 
     back = undo(owner, page)
     assert back.redirect_chain[-1][0] == reverse("dashboard:run", args=[run.pk])
     assert f"{run} was restored." in back.content.decode()
-    assert "$7.00" in owner.page("/")
+    assert "$7.00" in owner.page("/jobs/")
     assert [entry.action for entry in AuditEntry.objects.order_by("pk")] == [
         "run.deleted",
         "run.restored",
@@ -107,7 +107,7 @@ def test_what_is_deleted_is_listed_and_comes_back_from_there(owner, stranger, jo
     assert "vision" not in stranger.page(DELETED)
     post(owner, "restore_run", run)
     assert list(Run.objects.present()) == [run]
-    assert "vision/train.py" in owner.page("/")
+    assert "vision/train.py" in owner.page("/jobs/")
     page = owner.page(DELETED)
     assert "2 runs</span>" in page
     undo(owner, page)

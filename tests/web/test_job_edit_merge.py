@@ -63,7 +63,7 @@ def test_the_runs_of_both_are_one_jobs_and_the_undo_parts_them_as_they_were(owne
     assert "train.py was merged into vision/train.py." in page
     assert "$7.00" in page
     assert (numbers(old), numbers(new)) == ([], [1, 2, 3])
-    listed = owner.page("/")
+    listed = owner.page("/jobs/")
     assert "vision/train.py" in listed
     assert ">train.py<" not in listed
     page = undo(owner, page).content.decode()

@@ -43,7 +43,7 @@ def full(owner) -> Person:
 
 
 def page(person: Person, *query: tuple[str, str]) -> str:
-    return person.page(f"/?{urlencode(query)}")
+    return person.page(f"/jobs/?{urlencode(query)}")
 
 
 def names(html: str) -> list[str]:
@@ -124,7 +124,7 @@ def test_groups_have_what_their_runs_spent_and_add_up(full):
 def test_a_group_leads_to_its_jobs_whatever_else_is_asked(full):
     shown = page(full, ("group", "tag:team"), ("owner", "ada"))
     inside = re.findall(r'class="name" href="([^"]+)"', shown)
-    assert [names(full.page(f"/{address.replace('&amp;', '&')}")) for address in inside] == [
+    assert [names(full.page(f"/jobs/{address.replace('&amp;', '&')}")) for address in inside] == [
         ["mixed"], ["vision"], ["mixed"],
     ]  # fmt: skip
     assert "owner=ada" in inside[0]
@@ -173,7 +173,7 @@ def test_the_file_of_groups_has_a_line_for_each_job_in_each(full):
      "tag=%ED%A0%80=1", "group=tag:'", "page=99", "group=owner&page=99"],
 )  # fmt: skip
 def test_no_address_breaks_the_page_or_the_file(full, query):
-    assert full.client.get(f"/?{query}").status_code == 200
+    assert full.client.get(f"/jobs/?{query}").status_code == 200
     assert full.client.get(f"{reverse('dashboard:jobs_csv')}?{query}").status_code == 200
 
 

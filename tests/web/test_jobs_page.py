@@ -13,7 +13,7 @@ from tests.web import factories
 
 
 def _page(person, query: str = "") -> str:  # type: ignore[no-untyped-def]
-    return person.client.get(reverse("dashboard:jobs") + query).content.decode()
+    return person.client.get(reverse("dashboard:jobs") + query, follow=True).content.decode()
 
 
 def _text(html: str) -> str:

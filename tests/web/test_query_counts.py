@@ -9,16 +9,18 @@ from django.urls import reverse
 
 from tests.web import factories, training
 from webapp.accounts.models import Token
+from webapp.runs.models import Run
+from webapp.spend.models import Budget
 
 MOST_QUERIES = 22
 
 
-def _count(person, address: str) -> int:  # type: ignore[no-untyped-def]
+def _count(person, address: str, most: int = MOST_QUERIES) -> int:  # type: ignore[no-untyped-def]
     with CaptureQueriesContext(
         connection,
     ) as captured:
         person.page(address)
-    assert len(captured) <= MOST_QUERIES, [query["sql"] for query in captured.captured_queries]
+    assert len(captured) <= most, [query["sql"] for query in captured.captured_queries]
     return len(captured)
 
 
@@ -33,7 +35,19 @@ def _full_run(job):  # type: ignore[no-untyped-def]
 
 @pytest.mark.parametrize(
     "address",
-    ["/", "/?group=owner", "/?owner=ada&tag=team%3Dvision", "/jobs.csv", ""],
+    [
+        "/",
+        "/jobs/",
+        "/jobs/?group=owner",
+        "/jobs/?owner=ada&tag=team%3Dvision",
+        "/jobs.csv",
+        "/runs/",
+        "/runs/?label=effective",
+        "/recommendations/",
+        "/recommendations.csv",
+        "/savings/",
+        "",
+    ],
 )
 def test_a_list_of_many_runs_asks_as_often_as_one_of_few(owner, address):
     job = factories.job(owner.workspace, owner="ada", tags={"team": "vision"})
@@ -47,6 +61,25 @@ def test_a_list_of_many_runs_asks_as_often_as_one_of_few(owner, address):
         _full_run(factories.job(owner.workspace, f"other-{number}"))
 
     assert _count(owner, address) == few
+
+
+def test_the_home_page_asks_as_often_with_much_of_everything(owner):
+    job = factories.job(owner.workspace)
+    _full_run(job)
+    Budget.objects.create(workspace=owner.workspace, amount_usd="0.01")
+    factories.run(job, state=Run.RUNNING)
+    few = _count(owner, "/", most=25)
+
+    for number in range(6):
+        other = factories.job(owner.workspace, f"other-{number}")
+        Budget.objects.create(workspace=owner.workspace, job=other, amount_usd="0.01")
+        run = _full_run(other)
+        running = factories.run(other, state=Run.RUNNING)
+        factories.judgement(running, "hung")
+        factories.run(other, state=Run.FAILED, cost=None)
+        factories.regression(run)
+
+    assert _count(owner, "/", most=25) == few
 
 
 def test_a_long_run_asks_as_often_as_a_short_one(owner):

@@ -251,7 +251,7 @@ def test_members_without_it_set_it_up_before_they_see_the_workspace(requiring):
     assert "secret.py" not in page
     app, codes = set_up(client, password="")
     assert len(codes) == 10
-    assert "secret.py" in client.get("/").content.decode()
+    assert "secret.py" in client.get("/jobs/").content.decode()
     assert app
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db.models import QuerySet
 
 from webapp.accounts.models import Workspace
-from webapp.advice.models import Recommendation
+from webapp.advice.models import RealisedSaving, Recommendation
 from webapp.runs import scope
 from webapp.runs.models import Job
 
@@ -19,3 +19,15 @@ def recommendations_of(workspace: Workspace | None) -> QuerySet[Recommendation]:
 def recommendations_of_job(job: Job) -> QuerySet[Recommendation]:
     """In any state; the newest decisions first."""
     return recommendations_of(job.workspace).filter(job=job).order_by("-changed_at", "-pk")
+
+
+def realised_savings_of(workspace: Workspace) -> QuerySet[RealisedSaving]:
+    """What runs saved by following recommendations, with both, in order of time."""
+    present = RealisedSaving.objects.filter(
+        recommendation__in=recommendations_of(workspace).select_related(None).order_by(),
+        recommendation__state__in=Recommendation.FOLLOWED,
+        run__deleted_at=None,
+    )
+    return present.select_related("recommendation__job", "recommendation__run", "run").order_by(
+        "run__started_at", "pk"
+    )

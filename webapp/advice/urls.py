@@ -1,14 +1,22 @@
-"""The URLs of the advice settings, and of decisions on recommendations."""
+"""The URLs of recommendations and of the advice settings."""
 
 from django.urls import path
 
-from webapp.advice import views
+from webapp.advice.views import buying, decisions, inbox, recommendation
 
 app_name = "advice"
 urlpatterns = [
-    path("settings/advice/", views.buying, name="buying"),
-    path("recommendations/<uuid:recommendation_uuid>/dismiss/", views.dismiss, name="dismiss"),
-    path("recommendations/<uuid:recommendation_uuid>/snooze/", views.snooze, name="snooze"),
-    path("recommendations/<uuid:recommendation_uuid>/follow/", views.follow, name="follow"),
-    path("recommendations/<uuid:recommendation_uuid>/reopen/", views.reopen, name="reopen"),
+    path("recommendations/", inbox.inbox, name="inbox"),
+    path("recommendations.csv", inbox.as_csv, name="inbox_csv"),
+    path("recommendations/decide/", decisions.decide_many, name="decide_many"),
+    path(
+        "recommendations/<uuid:recommendation_uuid>/",
+        recommendation.recommendation,
+        name="recommendation",
+    ),
+    path("recommendations/<uuid:recommendation_uuid>/dismiss/", decisions.dismiss, name="dismiss"),
+    path("recommendations/<uuid:recommendation_uuid>/snooze/", decisions.snooze, name="snooze"),
+    path("recommendations/<uuid:recommendation_uuid>/follow/", decisions.follow, name="follow"),
+    path("recommendations/<uuid:recommendation_uuid>/reopen/", decisions.reopen, name="reopen"),
+    path("settings/advice/", buying.buying, name="buying"),
 ]

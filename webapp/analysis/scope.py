@@ -1,11 +1,13 @@
-"""The regressions of a job that members of its workspace may see."""
+"""What analyses found of a job or workspace, as its members may see it."""
 
 from __future__ import annotations
 
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 
+from webapp.accounts.models import Workspace
 from webapp.analysis.models import AcceptedLevel, Regression
-from webapp.runs.models import Job
+from webapp.runs import scope
+from webapp.runs.models import Job, Run
 
 
 def regressions_of(job: Job) -> QuerySet[Regression]:
@@ -22,3 +24,16 @@ def accepted_levels_of(job: Job) -> QuerySet[AcceptedLevel]:
     """The newest first."""
     present = AcceptedLevel.objects.filter(run__job=job, run__deleted_at=None)
     return present.select_related("run__job").order_by("-accepted_at")
+
+
+def every_open_regression_of(workspace: Workspace) -> QuerySet[Regression]:
+    """Of all jobs, the most expensive first; those without a price last."""
+    jobs = scope.jobs_of(workspace)
+    opened = Regression.objects.filter(job__in=jobs, since__deleted_at=None)
+    opened = opened.filter(ended_by=None, is_accepted=False).select_related("job", "since", "last")
+    return opened.order_by(F("extra_usd").desc(nulls_last=True), "-opened_at")
+
+
+def analysed_runs_of(workspace: Workspace) -> QuerySet[Run]:
+    """Runs whose analysis is final."""
+    return scope.runs_of(workspace).filter(analysis__is_final=True)

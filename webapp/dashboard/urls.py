@@ -1,14 +1,27 @@
-"""The pages of jobs and runs."""
+"""The home page, and the pages of jobs and runs."""
 
 from django.urls import path
 
-from webapp.dashboard.views import compare, deleted, job, jobs, jobs_csv, removal, run, run_charts
+from webapp.dashboard.views import (
+    compare,
+    deleted,
+    home,
+    job,
+    jobs,
+    jobs_csv,
+    removal,
+    run,
+    run_charts,
+    runs,
+)
 
 app_name = "dashboard"
 urlpatterns = [
-    path("", jobs.jobs, name="jobs"),
+    path("", home.home, name="home"),
+    path("jobs/", jobs.jobs, name="jobs"),
     path("jobs.csv", jobs_csv.jobs_csv, name="jobs_csv"),
     path("jobs/<uuid:job_uuid>/", job.job, name="job"),
+    path("runs/", runs.runs, name="runs"),
     path("runs/<uuid:run_id>/", run.run, name="run"),
     path("runs/<uuid:run_id>/charts/series.json", run_charts.run_charts, name="run_charts"),
     path("compare/", compare.compare, name="compare"),

@@ -34,7 +34,7 @@ class MonthBars:
 
 def month_bars(workspace: Workspace, month: Month) -> MonthBars | None:
     """One bar for each UTC day that overlaps the month; None: nothing was spent."""
-    by_day = usd_by_day(workspace, month.start, month.end)
+    (by_day,) = usd_by_day(workspace, month.start, month.end)
     top = max(by_day.values(), default=Decimal(0))
     if not top:
         return None

@@ -12,6 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import reduce
+from itertools import pairwise
+from operator import or_
 from typing import Any
 
 from django.db.models import Count, Q, QuerySet, Sum
@@ -94,14 +97,22 @@ def spends(
     return list(sums.by_group.values())
 
 
-def usd_by_day(workspace: Workspace, start: datetime, end: datetime) -> dict[date, Decimal]:
-    """The spend on each UTC day between `start` and `end`."""
-    parts = priced_parts_of(workspace)
-    grouped = parts.filter(whole_days(start, end)).order_by().values("day")
-    by_day = {row["day"]: row["sum_usd"] for row in grouped.annotate(sum_usd=Sum("usd"))}
-    for part in cut_days(parts, start, end):
-        by_day[part.day] = by_day.get(part.day, Decimal(0)) + between(part, start, end)
-    return by_day
+def usd_by_day(workspace: Workspace, *edges: datetime) -> list[dict[date, Decimal]]:
+    """The spend on each UTC day: one entry for each span between two successive `edges`."""
+    parts, spans = priced_parts_of(workspace), list(pairwise(edges))
+    whole = reduce(or_, (whole_days(start, end) for start, end in spans))
+    grouped = parts.filter(whole).order_by().values("day").annotate(sum_usd=Sum("usd"))
+    sums = {row["day"]: row["sum_usd"] for row in grouped}
+    cut = cut_days(parts, *edges)
+    by_span: list[dict[date, Decimal]] = []
+    for start, end in spans:
+        first, last = _first_whole_day(start), end.astimezone(UTC).date()
+        by_day = {day: usd for day, usd in sums.items() if first <= day < last}
+        for part in cut:
+            if usd := between(part, start, end):
+                by_day[part.day] = by_day.get(part.day, Decimal(0)) + usd
+        by_span.append(by_day)
+    return by_span
 
 
 def whole_days(start: datetime, end: datetime) -> Q:

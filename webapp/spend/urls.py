@@ -1,13 +1,15 @@
-"""Spend by month, and budgets."""
+"""Spend by month, savings, and budgets."""
 
 from django.urls import path
 
-from webapp.spend.views import budgets, spend
+from webapp.spend.views import budgets, savings, spend
 
 app_name = "spend"
 urlpatterns = [
     path("spend/", spend.spend, name="spend"),
     path("spend/spend.csv", spend.as_csv, name="spend_csv"),
+    path("savings/", savings.savings, name="savings"),
+    path("savings.csv", savings.as_csv, name="savings_csv"),
     path("budgets/", budgets.budgets, name="budgets"),
     path("budgets/new/", budgets.new_budget, name="new_budget"),
     path("budgets/<uuid:budget_uuid>/", budgets.edit_budget, name="edit_budget"),

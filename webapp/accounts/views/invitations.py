@@ -48,7 +48,7 @@ def _join(request: HttpRequest, invitation: Invitation, invited: User | None) ->
 
 def _enter(request: HttpRequest, invitation: Invitation, user: User) -> HttpResponse:
     is_signed_in = request.user.pk == user.pk
-    answer = redirect("dashboard:jobs") if is_signed_in else enter(request, user)
+    answer = redirect("dashboard:home") if is_signed_in else enter(request, user)
     request.session["workspace"] = invitation.workspace_id
     return answer
 

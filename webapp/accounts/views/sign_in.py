@@ -39,7 +39,7 @@ WRONG = "Wrong email address or password."
 def sign_in(request: HttpRequest) -> HttpResponse:
     """Sign in by password; shows the other ways. Remembers the page to return to."""
     if request.user.is_authenticated:
-        return redirect("dashboard:jobs")
+        return redirect("dashboard:home")
     remember(request, request.GET.get("next", ""))
     form = SignInForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
@@ -180,4 +180,4 @@ def _begin(request: HttpRequest, user: User) -> HttpResponse:
         request.session.pop(key, None)
     login(request, user, backend="django.contrib.auth.backends.ModelBackend")
     sessions.begin(request, user)
-    return redirect(wanted or "dashboard:jobs")
+    return redirect(wanted or "dashboard:home")

@@ -22,7 +22,7 @@ def switch(request: PersonRequest) -> HttpResponse:
     own = scope.workspaces_of(request.user)
     chosen = get_object_or_404(own, uuid=_uuid(request.POST.get("workspace", "")))
     request.session["workspace"] = chosen.pk
-    return redirect("dashboard:jobs")
+    return redirect("dashboard:home")
 
 
 @signed_in_only
@@ -40,7 +40,7 @@ def new_workspace(request: PersonRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         made = setup.new_workspace(form.cleaned_data["name"], request.user)
         request.session["workspace"] = made.pk
-        return redirect("dashboard:jobs")
+        return redirect("dashboard:home")
     return render(request, "accounts/new_workspace.html", {"form": form})
 
 

@@ -1,4 +1,4 @@
-"""The waste ledger of a run or job: time and money by label."""
+"""The waste ledger of runs: time and money by label."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from webapp.runs.models import Job, Run, began
 JOB_DAYS = 30
 BAR_WIDTH = 1000
 EFFECTIVE = "effective"
+IDLE = frozenset({"unused_gpu", "idle_tail", "hung", "gpu_idle", "unused_cores"})
+"""Held, and nothing ran."""
 MOST_COLOURS = 5
 MEANINGS = {
     "effective": ("Effective", "useful training work", ""),
@@ -95,6 +97,15 @@ class LedgerView:
         return _sum(line.usd for line in self.lines if line.is_waste)
 
     @property
+    def used_usd(self) -> Decimal | None:
+        """Of time in which something ran on the hardware, or may have: without idle time."""
+        return _sum(line.usd for line in self.lines if line.label not in IDLE)
+
+    @property
+    def effective_usd(self) -> Decimal | None:
+        return _sum(line.usd for line in self.lines if line.label == EFFECTIVE)
+
+    @property
     def waste_share(self) -> float:
         return sum(line.share for line in self.lines if line.is_waste)
 
@@ -111,7 +122,12 @@ def job_ledger(job: Job) -> LedgerView | None:
     none."""
     since = timezone.now() - timedelta(days=JOB_DAYS)
     recent = job.compared_runs.alias(began=began()).filter(began__gte=since)
-    return _view(LedgerEntry.objects.filter(run__in=recent))
+    return runs_ledger(recent)
+
+
+def runs_ledger(runs: QuerySet[Run]) -> LedgerView | None:
+    """Of these runs together; None: nothing was measured."""
+    return _view(LedgerEntry.objects.filter(run__in=runs.order_by()))
 
 
 @dataclass(frozen=True)

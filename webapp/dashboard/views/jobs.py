@@ -1,14 +1,13 @@
-"""The list of jobs, which is the home page."""
+"""The list of jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from django.conf import settings
 from django.core.paginator import Paginator
 from django.db.models import QuerySet
 from django.http import HttpResponse, QueryDict
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import PersonRequest
@@ -20,7 +19,6 @@ from webapp.dashboard.selectors.job_filter import JobFilter
 from webapp.dashboard.selectors.sparkline import sparkline
 from webapp.runs import scope
 from webapp.runs.models import Run
-from webapp.service import agent_wheel
 
 PAGE_JOBS, PAGE_GROUPS = 50, 20
 COLUMNS = (
@@ -40,8 +38,7 @@ def jobs(request: PersonRequest) -> HttpResponse:
     see `JobFilter`."""
     own, job_filter = scope.jobs_of(request.workspace), JobFilter.of(request.GET)
     if job_filter.is_all and not own.exists():
-        known = {"base_url": settings.BASE_URL, "agent_wheel": agent_wheel.address()}
-        return render(request, "dashboard/no_jobs.html", known)
+        return redirect("dashboard:home")
     every = scope.runs_of(request.workspace)
     runs = job_filter.runs(every)
     if job_filter.group is not None:

@@ -52,7 +52,7 @@ def _removed(request: PersonRequest, membership: Membership) -> HttpResponse:
         return redirect("accounts:members")
     messages.success(request, f"{membership.user} is no longer a member of {membership.workspace}.")
     is_own = membership.user_id == request.user.pk
-    return redirect("dashboard:jobs" if is_own else "accounts:members")
+    return redirect("dashboard:home" if is_own else "accounts:members")
 
 
 def _page(request: PersonRequest, membership: Membership) -> HttpResponse:

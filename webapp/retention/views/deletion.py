@@ -58,7 +58,7 @@ def restore_workspace(request: PersonRequest, deleted_uuid: UUID) -> HttpRespons
     audit.record(workspace, request.user, "workspace.restored", workspace.name)
     request.session["workspace"] = workspace.pk
     messages.success(request, f"{workspace} is restored, with its tokens.")
-    return redirect("dashboard:jobs")
+    return redirect("dashboard:home")
 
 
 def _goes_at(workspace: Workspace):  # type: ignore[no-untyped-def]

@@ -1,0 +1,240 @@
+"""The home page: what needs somebody, what is spent and saved, and what runs now."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+
+from tests.web import factories
+from webapp.analysis.models import LedgerEntry
+from webapp.dashboard.selectors.home import pace
+from webapp.runs.models import Run
+from webapp.spend.models import Budget
+
+
+def text(html: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
+
+
+def agenda(person: Any) -> list[str]:
+    page = person.page("/")
+    found = re.search(r"Needs attention.*?</section>", page, re.DOTALL)
+    assert found
+    return [text(item).strip() for item in re.findall(r"<li>.*?</li>", found[0], re.DOTALL)]
+
+
+def labelled(run: Run, **usd: str | None) -> Run:
+    node = factories.node(run)
+    for label, amount in usd.items():
+        cost = None if amount is None else Decimal(amount)
+        LedgerEntry.objects.create(
+            run=run, node=node, label=label, microseconds=60_000_000, usd=cost
+        )
+    return run
+
+
+def test_a_new_workspace_begins_with_its_first_run(owner):
+    assert "trimtab run -- python train.py" in owner.page("/")
+
+
+def test_a_healthy_workspace_says_that_nothing_needs_anybody(owner):
+    factories.run(factories.job(owner.workspace))
+
+    assert agenda(owner) == []
+    assert "Nothing needs you" in owner.page("/")
+
+
+def test_what_needs_somebody_is_named_the_most_urgent_first(owner):
+    job = factories.job(owner.workspace, "vision/train.py")
+    bad = factories.run(job)
+    hung = factories.run(job, state=Run.RUNNING, ended_at=None)
+    factories.judgement(hung, "hung", summary="No step for 20 minutes.")
+    factories.run(job, state=Run.FAILED, cost="3.5")
+    factories.regression(bad, extra_usd=Decimal("12.5"))
+    Budget.objects.create(workspace=owner.workspace, amount_usd="0.001")
+    factories.costed(bad)
+    factories.node(bad)
+    factories.costed(bad)
+    factories.recommendation(bad)
+
+    kinds = ["Hangs now", "Failed", "Regression", "Budget", "Recommendation"]
+    items = agenda(owner)
+    assert len(items) == len(kinds)
+    assert all(item.startswith(kind) for item, kind in zip(items, kinds, strict=True))
+    page = text(owner.page("/"))
+    assert "No step for 20 minutes." in page
+    assert "$3.50 spent" in page
+    assert "+25 % machine time since #1, 2 runs" in page
+    assert "$12.50 more so far" in page
+    assert "$1.86 less a month" in page
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"state": Run.FINISHED},
+        {"state": Run.FAILED, "started_at": timezone.now() - timedelta(days=3)},
+        {"state": Run.FAILED, "deleted_at": timezone.now()},
+    ],
+)
+def test_what_is_over_needs_nobody(owner, changes):
+    job = factories.job(owner.workspace)
+    factories.run(job)
+    factories.judgement(factories.run(job, **changes), "hung")
+
+    assert agenda(owner) == []
+
+
+def test_an_accepted_or_ended_regression_needs_nobody(owner):
+    job = factories.job(owner.workspace)
+    first, second = factories.run(job), factories.run(job)
+    factories.regression(first, is_accepted=True)
+    factories.regression(second, ended_by=factories.run(job))
+
+    assert agenda(owner) == []
+
+
+def test_a_saving_that_no_run_of_this_month_would_have_is_told_by_the_run(owner):
+    run = factories.run(factories.job(owner.workspace))
+    row = factories.recommendation(run, monthly_saving_usd=Decimal(0))
+
+    (item,) = agenda(owner)
+    row.refresh_from_db()
+
+    assert "$0.0060 less a run" in item
+    assert row.seen_at is not None
+    assert row.seen_estimate["saving_usd"] == "0.006000000"
+
+
+def test_unpriced_trouble_has_no_price_not_zero(owner):
+    job = factories.job(owner.workspace)
+    factories.run(job, state=Run.FAILED, cost=None)
+
+    (item,) = agenda(owner)
+
+    assert "no price" in item
+    assert "$0" not in item
+
+
+def test_others_trouble_is_not_told(owner, stranger):
+    factories.run(factories.job(owner.workspace))
+    job = factories.job(stranger.workspace, "secret/train.py")
+    factories.regression(factories.run(job, state=Run.FAILED))
+    factories.judgement(factories.run(job, state=Run.RUNNING), "hung")
+    factories.recommendation(labelled(factories.run(job), effective="7.5"))
+
+    page = owner.page("/")
+
+    assert agenda(owner) == []
+    assert "secret/train.py" not in page
+    assert "$7.50" not in page
+
+
+def test_the_money_is_what_the_ledger_of_the_last_month_says(owner):
+    job = factories.job(owner.workspace)
+    labelled(factories.run(job), effective="6", data_stall="1.5", gpu_idle="2.5")
+    long_ago = timezone.now() - timedelta(days=31)
+    labelled(factories.run(job, started_at=long_ago), effective="100")
+
+    page = text(owner.page("/"))
+
+    assert "Held by runs $10.00" in page
+    assert "Used $7.50" in page
+    assert "Effective $6.00" in page
+
+
+def test_without_a_price_the_share_is_told(owner):
+    run = labelled(factories.run(factories.job(owner.workspace)), effective="1", data_stall=None)
+    assert run.pk
+
+    page = text(owner.page("/"))
+
+    assert "Some of these runs have no price" in page
+    assert "50 % of the time was wasted" in page
+
+
+def test_a_label_leads_to_the_runs_that_lost_most_by_it(owner):
+    job = factories.job(owner.workspace)
+    small = labelled(factories.run(job), data_stall="0.25", effective="9")
+    large = labelled(factories.run(job), data_stall="2.75", effective="1")
+    none = labelled(factories.run(job), effective="4")
+    (address,) = re.findall(r'href="(/runs/\?[^"]*label=data_stall)"', owner.page("/"))
+    unpriced = labelled(factories.run(job, cost=None), data_stall=None)
+    listed = owner.page(address.replace("&amp;", "&"))
+
+    names = re.findall(r'class="name" href="/runs/([0-9a-f-]+)/', listed)
+    assert names == [str(large.pk), str(small.pk), str(unpriced.pk)]
+    assert str(none.pk) not in listed
+    assert "$2.75" in listed
+    assert "no price" in listed
+
+
+@pytest.mark.parametrize("query", ["state=x", "days=x", "day=2026-99-99", "label=x", "days=99999"])
+def test_a_query_that_says_nothing_lists_all_runs(owner, query):
+    run = factories.run(factories.job(owner.workspace))
+
+    assert str(run.pk) in owner.page(f"/runs/?{query}")
+
+
+def test_runs_are_listed_by_state_and_by_the_day_that_they_held_machines(owner):
+    job = factories.job(owner.workspace)
+    night = datetime(2026, 11, 3, 23, 50, tzinfo=UTC)
+    held = factories.run(job, started_at=night)
+    factories.node(held)
+    factories.costed(held)
+    failed = factories.run(job, state=Run.FAILED)
+
+    by_day = owner.page("/runs/?day=2026-11-03")
+    by_state = owner.page("/runs/?state=failed")
+
+    assert str(held.pk) in by_day
+    assert str(failed.pk) not in by_day
+    assert str(failed.pk) in by_state
+    assert str(held.pk) not in by_state
+    assert "No run matches" in owner.page("/runs/?day=2026-11-09")
+
+
+def test_a_running_run_is_told_beside_what_its_job_usually_costs(owner):
+    job = factories.job(owner.workspace)
+    for cost in ("4", "5", "90"):
+        factories.run(job, cost=cost, seconds=3600)
+    factories.run(job, cost="1000", state=Run.FAILED)
+    running = factories.run(job, cost="1.25", state=Run.RUNNING, seconds=900)
+
+    page = text(owner.page("/"))
+
+    assert f"{job.name} #{running.number}" in page
+    assert "at least $1.25" in page
+    assert "usually 1 h 0 m" in page
+    assert "usually $5.00" in page
+
+
+def test_the_pace_of_the_month_is_the_spend_of_its_days(owner):
+    job = factories.job(owner.workspace)
+    for day in ("2026-10-02", "2026-10-20", "2026-11-01", "2026-11-05"):
+        began = datetime.fromisoformat(day).replace(hour=3, tzinfo=UTC)
+        run = factories.run(job, started_at=began, seconds=3600)
+        factories.node(run)
+        factories.costed(run)
+
+    told = pace(owner.workspace, datetime(2026, 11, 10, 12, tzinfo=UTC))
+
+    assert told.usd == 2 * factories.USD_PER_HOUR
+    assert told.then_usd == factories.USD_PER_HOUR
+    assert told.before.count(",") == 32
+    assert told.line.endswith(",0.0")
+
+
+def test_a_bookmark_of_the_old_list_of_jobs_still_leads_there(owner):
+    factories.job(owner.workspace, "vision/train.py", owner="ada")
+    factories.job(owner.workspace, "speech/train.py", owner="bob")
+
+    page = owner.client.get("/?owner=ada&sort=spend", follow=True)
+
+    assert page.redirect_chain == [(reverse("dashboard:jobs") + "?owner=ada&sort=spend", 302)]

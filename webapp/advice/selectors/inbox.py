@@ -1,0 +1,140 @@
+"""The recommendations of all jobs, filtered by the URL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+
+from django.db.models import CharField, Count, F, Max, Q, QuerySet, Value
+from django.db.models.functions import Coalesce, NullIf
+from django.http import QueryDict
+
+from webapp.advice.models import Recommendation
+from webapp.advice.selectors.savings import RISKS, Saving, risk_words, rung_words, saving_of
+
+STATES: dict[str, tuple[str, ...]] = {
+    "open": (Recommendation.ACTIVE,),
+    "followed": Recommendation.FOLLOWED,
+    "snoozed": (Recommendation.SNOOZED,),
+    "dismissed": (Recommendation.DISMISSED,),
+}
+MOST_CHARACTERS = 200
+MOST_OWNERS = 50
+RISK_LIMITS = {words: most for most, words in RISKS[:-1]}
+UNREAD = ("candidates", "evidence", "assumptions", "how_to_apply", "claimed_estimate")
+"""Columns that a list doesn't show."""
+_OWNER = Coalesce(NullIf("run__owner", Value("")), F("job__owner"), output_field=CharField())
+
+
+@dataclass(frozen=True)
+class InboxFilter:
+    """`?state=open|followed|snoozed|dismissed&q=TEXT&kind=&effort=&owner=&risk=`, the last one the
+    highest risk. Unknown values of `state` and `risk` are ignored."""
+
+    state: str = "open"
+    text: str = ""
+    kind: str = ""
+    effort: str = ""
+    owner: str = ""
+    risk: str = ""
+
+    @classmethod
+    def of(cls, query: QueryDict) -> InboxFilter:
+        state, risk = query.get("state", ""), query.get("risk", "")
+        return cls(
+            state=state if state in STATES else "open",
+            text=_short(query.get("q", "")),
+            kind=_short(query.get("kind", "")),
+            effort=_short(query.get("effort", "")),
+            owner=_short(query.get("owner", "")),
+            risk=risk if risk in RISK_LIMITS else "",
+        )
+
+    @property
+    def is_all(self) -> bool:
+        """Nothing is left out of the state."""
+        return not (self.text or self.kind or self.effort or self.owner or self.risk)
+
+    def rows(self, rows: QuerySet[Recommendation]) -> QuerySet[Recommendation]:
+        """Open ones by their monthly saving, the others by when they changed."""
+        chosen = rows.filter(state__in=STATES[self.state])
+        if self.text:
+            named = Q(title__icontains=self.text) | Q(job__name__icontains=self.text)
+            chosen = chosen.filter(named)
+        if self.kind:
+            chosen = chosen.filter(kind=self.kind)
+        if self.effort:
+            chosen = chosen.filter(effort=self.effort)
+        if self.owner:
+            chosen = chosen.alias(whose=_OWNER).filter(whose=self.owner)
+        if self.risk:
+            chosen = chosen.filter(risk__lte=RISK_LIMITS[self.risk])
+        if self.state != "open":
+            return chosen.order_by("-changed_at", "-pk")
+        largest = (F(name).desc(nulls_last=True) for name in ("monthly_saving_usd", "saving_usd"))
+        return chosen.order_by(*largest, "-pk")
+
+
+@dataclass(frozen=True)
+class InboxLine:
+    row: Recommendation
+    saving: Saving
+    risk: str
+    rung: str
+    """What the estimate rests on, in words."""
+
+
+@dataclass(frozen=True)
+class Offered:
+    """What there is to filter by."""
+
+    kinds: list[str]
+    efforts: list[str]
+    owners: list[str]
+    risks: tuple[str, ...] = tuple(RISK_LIMITS)
+
+
+def lines(rows: Iterable[Recommendation]) -> list[InboxLine]:
+    return [InboxLine(row, saving_of(row), risk_words(row), rung_words(row)) for row in rows]
+
+
+def offered(rows: QuerySet[Recommendation]) -> Offered:
+    every = rows.filter(state__in=[each for states in STATES.values() for each in states])
+    plain = every.select_related(None).order_by()
+    kinds, efforts, owners = set(), set(), set()
+    for kind, effort, owner in plain.values_list("kind", "effort", _OWNER).distinct():
+        kinds.add(kind)
+        efforts.add(effort)
+        owners.add(owner)
+    return Offered(sorted(kinds), sorted(efforts), sorted(owners - {""})[:MOST_OWNERS])
+
+
+def counts(rows: QuerySet[Recommendation]) -> dict[str, int]:
+    """By the names in `STATES`."""
+    plain = rows.select_related(None).order_by()
+    by_state = dict(plain.values_list("state").annotate(rows=Count("pk")))
+    return {name: sum(by_state.get(each, 0) for each in states) for name, states in STATES.items()}
+
+
+@dataclass(frozen=True)
+class OpenSaving:
+    """What could be saved a month: the best of each job, since several may exclude one another."""
+
+    usd: Decimal | None
+    """None: no price."""
+    job_count: int
+
+
+def open_saving(rows: QuerySet[Recommendation]) -> OpenSaving:
+    """Of the open ones among `rows`."""
+    active = rows.filter(state=Recommendation.ACTIVE).select_related(None).order_by()
+    best = active.values("job").annotate(best=Max("monthly_saving_usd"))
+    known = [each["best"] for each in best]
+    priced = [usd for usd in known if usd is not None]
+    return OpenSaving(sum(priced, Decimal(0)) if priced or not known else None, len(known))
+
+
+def _short(text: str) -> str:
+    """PostgreSQL takes no NUL."""
+    return text.replace("\0", "").strip()[:MOST_CHARACTERS]

@@ -1,0 +1,115 @@
+"""What needs somebody now, over all jobs: the most urgent first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from django.db.models import F
+from django.urls import reverse
+
+from advisor.costing.budget import OK
+from webapp.accounts.models import Workspace
+from webapp.advice import looking
+from webapp.advice.models import Recommendation
+from webapp.advice.scope import recommendations_of
+from webapp.advice.selectors.savings import saving_of
+from webapp.analysis.models import Judgement
+from webapp.analysis.scope import every_open_regression_of
+from webapp.runs.models import Run
+from webapp.runs.scope import runs_of
+from webapp.spend.budget_status import BudgetLine
+from webapp.templatetags import shown
+
+FAILED_WITHIN = timedelta(hours=24)
+NEW_WITHIN = timedelta(days=7)
+MOST_OF_A_KIND = 5
+HANGS, FAILED, REGRESSION, BUDGET, RECOMMENDATION = (
+    "Hangs now",
+    "Failed",
+    "Regression",
+    "Budget",
+    "Recommendation",
+)
+
+
+@dataclass(frozen=True)
+class Item:
+    """`usd` is what it has cost, or could save a month; None: no price."""
+
+    kind: str
+    title: str
+    note: str
+    at: datetime | None
+    """Since when; None: it has no such time."""
+    usd: Decimal | None
+    of_usd: str
+    """What `usd` is, in words."""
+    address: str
+
+
+def attention(workspace: Workspace, budgets: list[BudgetLine], now: datetime) -> list[Item]:
+    """At most MOST_OF_A_KIND of each kind."""
+    return [
+        *_hanging(workspace),
+        *_failed(workspace, now),
+        *_regressions(workspace),
+        *_budgets(budgets),
+        *_recommendations(workspace, now),
+    ]
+
+
+def _hanging(workspace: Workspace) -> Iterator[Item]:
+    fired = Judgement.objects.filter(
+        run__in=runs_of(workspace).filter(state=Run.RUNNING).select_related(None),
+        rule="hung",
+        state=Judgement.FIRED,
+    )
+    for row in fired.select_related("run__job").order_by("-judged_at")[:MOST_OF_A_KIND]:
+        address = reverse("dashboard:run", args=[row.run_id]) + "#rules"
+        usd, since = row.counted_usd_high, row.first_fired_at
+        yield Item(HANGS, str(row.run), row.summary, since, usd, "wasted so far", address)
+
+
+def _failed(workspace: Workspace, now: datetime) -> Iterator[Item]:
+    failed = runs_of(workspace).filter(state=Run.FAILED, ended_at__gte=now - FAILED_WITHIN)
+    for run in failed.order_by("-ended_at")[:MOST_OF_A_KIND]:
+        note = f"after {shown.length_words(run.duration)}"
+        address = reverse("dashboard:run", args=[run.pk])
+        yield Item(FAILED, str(run), note, run.ended_at, run.cost_usd, "spent", address)
+
+
+def _regressions(workspace: Workspace) -> Iterator[Item]:
+    for row in every_open_regression_of(workspace)[:MOST_OF_A_KIND]:
+        runs = f"{row.run_count} run{'' if row.run_count == 1 else 's'}"
+        note = f"{shown.signed_share(row.change)} machine time since #{row.since.number}, {runs}"
+        address = reverse("dashboard:job", args=[row.job.uuid]) + f"#regression-{row.since.number}"
+        name, since = row.job.name, row.opened_at
+        yield Item(REGRESSION, name, note, since, row.extra_usd, "more so far", address)
+
+
+def _budgets(lines: list[BudgetLine]) -> Iterator[Item]:
+    at_risk = [line for line in lines if line.state != OK]
+    for line in at_risk[:MOST_OF_A_KIND]:
+        address = reverse("spend:budgets") + f"#budget-{line.budget.uuid}"
+        note = f"{line.words}: {shown.usd(line.budget.amount_usd)} in {line.month.title}"
+        yield Item(BUDGET, str(line.budget), note, None, line.standing.spent_usd, "spent", address)
+
+
+def _recommendations(workspace: Workspace, now: datetime) -> Iterator[Item]:
+    """The new ones. What is promised here is frozen, as everywhere where a person sees it."""
+    new = recommendations_of(workspace).filter(
+        state=Recommendation.ACTIVE, is_provisional=False, created_at__gte=now - NEW_WITHIN
+    )
+    rows = list(new.order_by(F("monthly_saving_usd").desc(nulls_last=True))[:MOST_OF_A_KIND])
+    looking.seen(rows)
+    for row in rows:
+        address = reverse("advice:recommendation", args=[row.uuid])
+        saving, since = saving_of(row), row.created_at
+        # A job that didn't run for a month has nothing to save a month.
+        usd, of_usd = saving.monthly_usd, "less a month"
+        if not usd:
+            usd, of_usd = saving.per_run_usd, "less a run"
+        yield Item(RECOMMENDATION, row.title, row.job.name, since, usd, of_usd, address)

@@ -1,0 +1,160 @@
+"""The home page: what needs somebody, what is spent and saved, and what runs now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from itertools import accumulate
+from statistics import median
+
+from django.db.models import F, QuerySet, Window
+from django.db.models.functions import RowNumber
+
+from webapp.accounts.models import Workspace
+from webapp.advice.scope import realised_savings_of, recommendations_of
+from webapp.advice.selectors.inbox import OpenSaving, open_saving
+from webapp.analysis.selectors.ledger import LedgerView, runs_ledger
+from webapp.dashboard.selectors.attention import Item, attention
+from webapp.runs.models import Run, began
+from webapp.runs.scope import runs_of
+from webapp.spend.budget_status import standings
+from webapp.spend.months import Month, current
+from webapp.spend.savings import Saved, proven_sum
+from webapp.spend.scope import budgets_of
+from webapp.spend.sums import usd_by_day
+
+LEDGER_DAYS = 30
+MOST_RUNNING = 10
+USUAL_RUNS = 5
+"""How many finished runs of its job tell what a running run may cost."""
+WIDTH, HEIGHT = 1000.0, 140.0
+
+
+@dataclass(frozen=True)
+class Pace:
+    """The spend of a month, day by day, beside the month before. `line` and `before` are SVG points
+    in a box of WIDTH x HEIGHT."""
+
+    month: Month
+    usd: Decimal
+    then_usd: Decimal
+    """Of the month before, up to the same day."""
+    line: str
+    before: str
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.line and not self.before
+
+
+@dataclass(frozen=True)
+class RunningLine:
+    run: Run
+    usual_usd: Decimal | None
+    """The median of the job's last finished runs; None: there are none with a price."""
+    usual_seconds: float | None
+    """None: there are none."""
+    usual_runs: int
+
+
+@dataclass(frozen=True)
+class HomePage:
+    attention: list[Item]
+    running: list[RunningLine]
+    running_count: int
+    pace: Pace
+    ledger: LedgerView | None
+    """Of the runs that began in the last days; None: nothing was measured."""
+    open: OpenSaving
+    proven: Saved
+
+    @property
+    def ledger_days(self) -> int:
+        return LEDGER_DAYS
+
+    @property
+    def running_usd(self) -> Decimal | None:
+        """What those shown have cost so far; None: none has a price."""
+        costs = [line.run.cost_usd for line in self.running]
+        priced = [usd for usd in costs if usd is not None]
+        return sum(priced, Decimal(0)) if priced else None
+
+
+def home_page(workspace: Workspace, now: datetime) -> HomePage:
+    runs = runs_of(workspace)
+    running = runs.filter(state=Run.RUNNING)
+    shown = list(running.order_by("-started_at")[: MOST_RUNNING + 1])
+    recent = runs.filter(started_at__gte=now - timedelta(days=LEDGER_DAYS)).select_related(None)
+    budgets = standings(workspace, budgets_of(workspace), now)
+    return HomePage(
+        attention=attention(workspace, budgets, now),
+        running=_running_lines(shown[:MOST_RUNNING], runs),
+        running_count=len(shown) if len(shown) <= MOST_RUNNING else running.count(),
+        pace=pace(workspace, now),
+        ledger=runs_ledger(recent),
+        open=open_saving(recommendations_of(workspace)),
+        proven=proven_sum(realised_savings_of(workspace)),
+    )
+
+
+def _running_lines(running: list[Run], runs: QuerySet[Run]) -> list[RunningLine]:
+    finished = runs.filter(
+        job__in={run.job_id for run in running}, state=Run.FINISHED, probe__isnull=True
+    )
+    newest = Window(RowNumber(), partition_by=F("job_id"), order_by=began().desc())
+    latest = finished.select_related(None).annotate(place=newest).filter(place__lte=USUAL_RUNS)
+    by_job: dict[int, list[tuple[Decimal | None, float]]] = {}
+    figures = latest.order_by().values_list("job_id", "cost_usd", "started_at", "ended_at")
+    for job_id, usd, started_at, ended_at in figures if running else ():
+        if started_at is not None and ended_at is not None:
+            known = by_job.setdefault(job_id, [])
+            known.append((usd, (ended_at - started_at).total_seconds()))
+    return [_running_line(run, by_job.get(run.job_id, [])) for run in running]
+
+
+def _running_line(run: Run, usual: list[tuple[Decimal | None, float]]) -> RunningLine:
+    costs = [usd for usd, _ in usual if usd is not None]
+    seconds = [length for _, length in usual]
+    return RunningLine(
+        run=run,
+        usual_usd=median(costs) if costs else None,
+        usual_seconds=median(seconds) if seconds else None,
+        usual_runs=len(usual),
+    )
+
+
+def pace(workspace: Workspace, now: datetime) -> Pace:
+    """Days are UTC's, as costs are kept; a month begins in the workspace's time zone."""
+    month = current(workspace, now)
+    earlier = month.shifted(-1)
+    before, mine = usd_by_day(workspace, earlier.start, month.start, now)
+    today = (now.astimezone(UTC).date() - month.start.date()).days
+    sums, sums_before = _sums(mine, month), _sums(before, earlier)
+    top = max(sums[today], sums_before[-1])
+    days = max(len(sums), len(sums_before))
+    return Pace(
+        month=month,
+        usd=sums[today],
+        then_usd=sums_before[min(today, len(sums_before) - 1)],
+        line=_points(sums[: today + 1], top, days),
+        before=_points(sums_before, top, days) if sums_before[-1] else "",
+    )
+
+
+def _sums(usd: Mapping[date, Decimal], month: Month) -> list[Decimal]:
+    """What was spent up to the end of each of the month's days."""
+    first = month.start.date()
+    last = (month.end - timedelta(microseconds=1)).astimezone(UTC).date()
+    days = [first + timedelta(days=n) for n in range((last - first).days + 1)]
+    return list(accumulate(usd.get(day, Decimal(0)) for day in days))
+
+
+def _points(sums: list[Decimal], top: Decimal, days: int) -> str:
+    """From 0 at the begin of the first day; empty: nothing is spent at all."""
+    if not top:
+        return ""
+    step = WIDTH / days
+    places = enumerate([Decimal(0), *sums])
+    return " ".join(f"{n * step:.1f},{HEIGHT * (1 - float(usd / top)):.1f}" for n, usd in places)

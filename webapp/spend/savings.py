@@ -1,0 +1,262 @@
+"""What following recommendations saved, what could still be saved, and what was missed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
+
+from django.db.models import QuerySet
+
+from advisor.money import rounded_usd
+from advisor.proof.calibration import score
+from webapp.accounts.models import Workspace
+from webapp.advice import scope
+from webapp.advice.models import RealisedSaving, Recommendation
+from webapp.advice.selectors.candidates import Advice, advice
+from webapp.advice.selectors.inbox import OpenSaving, open_saving
+from webapp.advice.selectors.savings import Range, pairs
+from webapp.runs.models import Job
+from webapp.runs.scope import runs_of
+from webapp.spend.months import Month, current
+from webapp.spend.year import by_month
+
+MONTHS_SHOWN = 12
+PROVEN = (Recommendation.VERIFIED, Recommendation.FAILED)
+WIDTH, HEIGHT = 1000.0, 160.0
+UNREAD = ("evidence", "assumptions", "how_to_apply", "candidates")
+
+
+@dataclass
+class Saved:
+    """A sum over runs. The interval adds up those of the runs, so it is on the cautious side."""
+
+    usd: Decimal = Decimal(0)
+    low_usd: Decimal = Decimal(0)
+    high_usd: Decimal = Decimal(0)
+    runs: int = 0
+
+    def add(self, saved: RealisedSaving) -> None:
+        self.usd += saved.usd
+        self.low_usd += saved.low_usd
+        self.high_usd += saved.high_usd
+        self.runs += 1
+
+
+@dataclass
+class MonthLine:
+    """`sums`: of the months up to this one."""
+
+    month: Month
+    spend_usd: Decimal | None
+    """None: no run has a price."""
+    saved: Saved = field(default_factory=Saved)
+    sums: Range = field(default_factory=lambda: Range(Decimal(0), Decimal(0), Decimal(0)))
+
+
+@dataclass
+class JobLine:
+    job: Job
+    saved: Saved = field(default_factory=Saved)
+    """Proven."""
+    unproven: Saved = field(default_factory=Saved)
+    open_usd: Decimal | None = None
+    """A month, by its best open recommendation; None: it has none, or no price."""
+    missed_usd: Decimal | None = None
+    """What later runs would have saved since somebody saw that recommendation; None: as above, or
+    nobody has seen it."""
+
+
+@dataclass(frozen=True)
+class SavingsPage:
+    """`months` are the last ones, the oldest first. A saving is counted when its run began."""
+
+    months: list[MonthLine]
+    earlier: Saved
+    """Proven, by runs that began before the first month."""
+    jobs: list[JobLine]
+    """Those with a figure: the most saved first, then by what is open."""
+    followed: list[Advice]
+    proven: Saved
+    unproven: Saved
+    open: OpenSaving
+    calibration: float | None
+    """Realised over promised, of proven ones; None: not known."""
+    calibrated_count: int
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.followed and not self.open.job_count
+
+    @property
+    def missed_usd(self) -> Decimal | None:
+        missed = [line.missed_usd for line in self.jobs if line.missed_usd is not None]
+        return sum(missed, Decimal(0)) if missed else None
+
+    @cached_property
+    def chart(self) -> Curve | None:
+        """The proven sums; None: there are none."""
+        return _curve(self.earlier, self.months) if self.proven.runs else None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """In a box of WIDTH x HEIGHT: `line` and `band` are SVG points, `zero_y` is where 0 USD is."""
+
+    line: str
+    band: str
+    zero_y: float
+
+
+def savings_page(workspace: Workspace, now: datetime) -> SavingsPage:
+    months = _months(workspace, now)
+    own = scope.recommendations_of(workspace)
+    saved = list(scope.realised_savings_of(workspace))
+    proven = [each for each in saved if each.recommendation.state in PROVEN]
+    unproven = [each for each in saved if each.recommendation.state not in PROVEN]
+    earlier = _count_by_month(months, proven)
+    known = pairs(proven)
+    followed = own.filter(state__in=Recommendation.FOLLOWED).order_by("-changed_at", "-pk")
+    return SavingsPage(
+        months=months,
+        earlier=earlier,
+        jobs=_by_job(workspace, own, proven, unproven),
+        followed=advice(followed),
+        proven=_sum(proven),
+        unproven=_sum(unproven),
+        open=open_saving(own),
+        calibration=score(known),
+        calibrated_count=len(known),
+    )
+
+
+def proven_sum(saved: QuerySet[RealisedSaving]) -> Saved:
+    """Of those that are proven, and of those that are proven to cost more."""
+    return _sum(saved.filter(recommendation__state__in=PROVEN))
+
+
+def _months(workspace: Workspace, now: datetime) -> list[MonthLine]:
+    """Without those before the first run."""
+    last = current(workspace, now)
+    months = [last.shifted(-back) for back in range(MONTHS_SHOWN)]
+    lines = [
+        (MonthLine(month, spend.usd), spend.run_count)
+        for month, spend in zip(months, by_month(workspace, months), strict=True)
+    ]
+    while len(lines) > 1 and not lines[-1][1] and lines[-1][0].spend_usd is None:
+        lines.pop()
+    return [line for line, _ in reversed(lines)]
+
+
+def _count_by_month(months: Sequence[MonthLine], saved: Iterable[RealisedSaving]) -> Saved:
+    """Fills the lines; returns what was saved before the first of them."""
+    earlier = Saved()
+    for each in saved:
+        began_at = each.run.began_at
+        within = (line.saved for line in reversed(months) if line.month.start <= began_at)
+        next(within, earlier).add(each)
+    low, mid, high = earlier.low_usd, earlier.usd, earlier.high_usd
+    for line in months:
+        low, mid = low + line.saved.low_usd, mid + line.saved.usd
+        high += line.saved.high_usd
+        line.sums = Range(low, mid, high)
+    return earlier
+
+
+def _by_job(
+    workspace: Workspace,
+    own: QuerySet[Recommendation],
+    proven: Iterable[RealisedSaving],
+    unproven: Iterable[RealisedSaving],
+) -> list[JobLine]:
+    lines: dict[int, JobLine] = {}
+
+    def line_of(row: Recommendation) -> JobLine:
+        return lines.setdefault(row.job_id, JobLine(row.job))
+
+    for each in proven:
+        line_of(each.recommendation).saved.add(each)
+    for each in unproven:
+        line_of(each.recommendation).unproven.add(each)
+    best = _best_open(own)
+    missed = _missed(workspace, best)
+    for row in best:
+        line = line_of(row)
+        line.open_usd, line.missed_usd = row.monthly_saving_usd, missed.get(row.job_id)
+    order = [
+        (-line.saved.usd, -(line.open_usd or 0), line.job.name, line) for line in lines.values()
+    ]
+    return [line for *_, line in sorted(order, key=lambda each: each[:3])]
+
+
+def _best_open(own: QuerySet[Recommendation]) -> list[Recommendation]:
+    """Of each job the one that saves most a month."""
+    best: dict[int, Recommendation] = {}
+    opened = own.filter(state=Recommendation.ACTIVE).defer(*UNREAD, "seen_estimate")
+    for row in opened.order_by("pk"):
+        other = best.get(row.job_id)
+        if other is None or (row.monthly_saving_usd or 0) > (other.monthly_saving_usd or 0):
+            best[row.job_id] = row
+    return list(best.values())
+
+
+def _missed(workspace: Workspace, best: Iterable[Recommendation]) -> dict[int, Decimal]:
+    """By job: the recommendation's share of the evidence's cost, of each later run on the same
+    machines that began after somebody had seen it."""
+    shown = {row.job_id: row for row in best if row.seen_at is not None and _share(row) is not None}
+    if not shown:
+        return {}
+    since = min(row.seen_at for row in shown.values() if row.seen_at is not None)
+    later = runs_of(workspace).filter(
+        job__in=shown, probe__isnull=True, started_at__gte=since, cost_usd__isnull=False
+    )
+    figures = (
+        later.select_related(None)
+        .order_by()
+        .values_list("job_id", "started_at", "cost_usd", "configuration__instance_type")
+    )
+    sums: defaultdict[int, Fraction] = defaultdict(Fraction)
+    for job_id, began_at, cost_usd, machine in figures:
+        row = shown[job_id]
+        is_like = machine == row.run.configuration.get("instance_type")
+        is_later = row.seen_at is not None and began_at is not None and began_at > row.seen_at
+        if is_like and is_later:
+            sums[job_id] += Fraction(cost_usd or 0) * (_share(row) or 0)
+    return {job_id: rounded_usd(sums[job_id]) for job_id in shown}
+
+
+def _share(row: Recommendation) -> Fraction | None:
+    """None: no price."""
+    if row.saving_usd is None or not row.run.cost_usd:
+        return None
+    return min(Fraction(row.saving_usd) / Fraction(row.run.cost_usd), Fraction(1))
+
+
+def _sum(saved: Iterable[RealisedSaving]) -> Saved:
+    whole = Saved()
+    for each in saved:
+        whole.add(each)
+    return whole
+
+
+def _curve(earlier: Saved, months: Sequence[MonthLine]) -> Curve:
+    before = Range(earlier.low_usd, earlier.usd, earlier.high_usd)
+    sums = [before, *(line.sums for line in months)]
+    top = max(*(each.high for each in sums), Decimal(0))
+    bottom = min(*(each.low for each in sums), Decimal(0))
+    span = float(top - bottom) or 1.0
+    step = WIDTH / (len(sums) - 1)
+
+    def points(amounts: Iterable[Decimal]) -> list[str]:
+        return [
+            f"{n * step:.1f},{HEIGHT * float(top - usd) / span:.1f}"
+            for n, usd in enumerate(amounts)
+        ]
+
+    low, high = points(each.low for each in sums), points(each.high for each in sums)
+    line = " ".join(points(each.mid for each in sums))
+    return Curve(line, " ".join([*high, *reversed(low)]), round(HEIGHT * float(top) / span, 1))
