@@ -40,8 +40,8 @@ class MetricRow:
 
 
 @dataclass(frozen=True)
-class _Figure:
-    """A figure of the table: its name, how to format it, and whether lower is better."""
+class Figure:
+    """A figure of a table: its name, how to format it, and whether lower is better."""
 
     name: str
     write: Callable[[Any], str]
@@ -76,16 +76,16 @@ def _memory(value: float) -> str:
     return f"{value / _GIB:.2f} GiB"
 
 
-def _metric(value: float) -> str:
+def metric_text(value: float) -> str:
     return f"{value:.5g}"
 
 
-_DATA_WAIT = _Figure("data wait, share of step time", _pct, is_less_better=True, in_points=True)
-_MEASURED = (
-    ("step_seconds_p50", _Figure("step time, median", display_seconds, is_less_better=True)),
-    ("gpu_busy_p95_pct", _Figure("GPU busy, p95", _pct, in_points=True)),
-    ("cpu_busy_p95_pct", _Figure("CPU busy, p95", _pct, in_points=True)),
-    ("memory_p99_bytes", _Figure("memory in use, p99", _memory)),
+DATA_WAIT = Figure("data wait, share of step time", _pct, is_less_better=True, in_points=True)
+MEASURED = (
+    ("step_seconds_p50", Figure("step time, median", display_seconds, is_less_better=True)),
+    ("gpu_busy_p95_pct", Figure("GPU busy, p95", _pct, in_points=True)),
+    ("cpu_busy_p95_pct", Figure("CPU busy, p95", _pct, in_points=True)),
+    ("memory_p99_bytes", Figure("memory in use, p99", _memory)),
 )
 
 
@@ -105,35 +105,35 @@ def _all_rows(
     a: RunFacts, b: RunFacts, work: SharedWork, metrics: JobMetrics, is_compared: bool
 ) -> Iterator[MetricRow | None]:
     is_same = is_compared and work.is_same
-    yield _Figure("cost", display_usd, True, is_compared=is_same).row(a.cost_usd, b.cost_usd)
+    yield Figure("cost", display_usd, True, is_compared=is_same).row(a.cost_usd, b.cost_usd)
     if work.unit != WHOLE_RUN:
         yield from _per_unit(work, is_compared, is_same)
-    seconds = _Figure("duration", display_seconds, True, is_compared=is_same)
+    seconds = Figure("duration", display_seconds, True, is_compared=is_same)
     yield seconds.row(a.duration_seconds, b.duration_seconds)
-    yield _DATA_WAIT.row(_wait_pct(a), _wait_pct(b))
-    for name, figure in _MEASURED:
+    yield DATA_WAIT.row(wait_pct(a), wait_pct(b))
+    for name, figure in MEASURED:
         yield figure.row(a.figure(name), b.figure(name))
     for phase in dict.fromkeys([*a.phase_seconds, *b.phase_seconds]):
-        figure = _Figure(f"phase {phase}", display_seconds, True, is_compared=is_same)
+        figure = Figure(f"phase {phase}", display_seconds, True, is_compared=is_same)
         yield figure.row(a.phase_seconds.get(phase), b.phase_seconds.get(phase))
     for reached in metric_costs(_trained(a), _trained(b), metrics.less_is_better):
-        yield _Figure(f"cost to reach {reached.goal}", display_usd, True).row(
+        yield Figure(f"cost to reach {reached.goal}", display_usd, True).row(
             reached.a_usd, reached.b_usd
         )
     qualities = a.quality or {}, b.quality or {}
     for name in sorted({*qualities[0], *qualities[1]}):
-        yield _Figure(name, _metric).row(qualities[0].get(name), qualities[1].get(name))
+        yield Figure(name, metric_text).row(qualities[0].get(name), qualities[1].get(name))
 
 
 def _per_unit(work: SharedWork, is_compared: bool, is_same: bool) -> Iterator[MetricRow | None]:
     """Of different amounts of work only the growing part compares: see `startup`."""
     per_unit = COST_PER + work.unit.removesuffix("s")
-    whole = _Figure(per_unit, display_usd_per_unit, True, is_compared=is_same)
+    whole = Figure(per_unit, display_usd_per_unit, True, is_compared=is_same)
     yield whole.row(work.a_usd, work.b_usd)
     if not work.is_same:
         growing = replace(whole, name=f"{per_unit}{WITHOUT_START_UP}", is_compared=is_compared)
         yield growing.row(work.a_growing_usd, work.b_growing_usd)
-    yield _Figure(work.unit, quantity).row(work.a, work.b)
+    yield Figure(work.unit, quantity).row(work.a, work.b)
 
 
 def _trained(run: RunFacts) -> Trained:
@@ -141,6 +141,6 @@ def _trained(run: RunFacts) -> Trained:
     return Trained(progress, run.cost_usd, run.duration_seconds)
 
 
-def _wait_pct(run: RunFacts) -> float | None:
+def wait_pct(run: RunFacts) -> float | None:
     share = run.figure("data_wait_share")
     return None if share is None else 100 * share

@@ -1,16 +1,19 @@
-"""Two runs compared by the advisor."""
+"""Runs compared by the advisor."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor.comparison.compare import Comparison, compare
+from advisor.comparison.several import Several, compare_several
 from webapp.analysis.selectors.completeness import Completeness, completeness_of
 from webapp.analysis.selectors.job_metrics import job_metrics
 from webapp.analysis.selectors.run_facts import run_facts
 from webapp.runs.models import Run
 
 TWO_JOBS = "These runs belong to two jobs, so the difference is not a saving."
+SEVERAL_JOBS = "These runs belong to several jobs, so no difference is a saving."
 
 
 @dataclass(frozen=True)
@@ -40,3 +43,10 @@ def compared(a: Run, b: Run) -> ComparedRuns:
     both = known[a.pk], known[b.pk]
     result = compare(run_facts(a, both[0]), run_facts(b, both[1]), job_metrics(a, b))
     return ComparedRuns(a, b, result, both)
+
+
+def compared_several(runs: Sequence[Run]) -> Several:
+    """Three or more, each with the first; by the metrics' settings of the last one's job."""
+    known = completeness_of(runs)
+    facts = [run_facts(run, known[run.pk]) for run in runs]
+    return compare_several(facts, job_metrics(runs[0], runs[-1]))

@@ -87,12 +87,7 @@ class ComparePage:
         return [self._figure(row) for row in self.result.metrics]
 
     def chart_document(self) -> dict[str, Any]:
-        """Both runs, and the series to request for each."""
-        drawn = [*_gpu_charts(self.gpu_count), *CHARTS]
-        return {
-            "runs": [_drawn(run, self._name(run)) for run in self.runs],
-            "charts": [chart.document() for chart in drawn],
-        }
+        return chart_document([(run, self._name(run)) for run in self.runs], self.gpu_count)
 
     @property
     def is_partial(self) -> bool:
@@ -123,12 +118,22 @@ class ComparePage:
 
 
 def compare_page(a: Run, b: Run) -> ComparePage:
-    nodes = Node.objects.filter(attempt__run__in=[a, b])
-    return ComparePage(compared(a, b), _gpu_count(list(nodes)))
+    return ComparePage(compared(a, b), gpu_count([a, b]))
 
 
-def _gpu_count(nodes: Sequence[Node]) -> int:
+def gpu_count(runs: Sequence[Run]) -> int:
+    """Of the node with the most GPUs."""
+    nodes = Node.objects.filter(attempt__run__in=runs)
     return max((len(node.gpus) for node in nodes), default=0)
+
+
+def chart_document(named: Sequence[tuple[Run, str]], gpus: int) -> dict[str, Any]:
+    """The runs, and the series to request for each."""
+    drawn = [*_gpu_charts(gpus), *CHARTS]
+    return {
+        "runs": [_drawn(run, name) for run, name in named],
+        "charts": [chart.document() for chart in drawn],
+    }
 
 
 def _gpu_charts(count: int) -> list[Chart]:

@@ -1,4 +1,4 @@
-"""Two runs side by side."""
+"""Two runs side by side, or up to six."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from django.views.decorators.http import require_safe
 from webapp.accounts.access import PersonRequest
 from webapp.analysis.selectors.old_prices import old_prices_of_runs
 from webapp.dashboard.selectors.comparison import compare_page
+from webapp.dashboard.selectors.several import MOST_RUNS, several_page
 from webapp.runs import scope
 from webapp.runs.models import Run
 
 
 @require_safe
 def compare(request: PersonRequest) -> HttpResponse:
-    """`?a=RUN&b=RUN` compares `b` with `a`; `?run=RUN&run=RUN` puts the earlier one first."""
+    """`?a=RUN&b=RUN` compares `b` with `a`; `?run=RUN&run=RUN...` puts the earliest one first."""
     run_ids = request.GET.getlist("run")
     if run_ids:
         return _in_order(request, run_ids)
@@ -33,13 +34,18 @@ def compare(request: PersonRequest) -> HttpResponse:
 
 
 def _in_order(request: PersonRequest, run_ids: list[str]) -> HttpResponse:
-    if len(set(run_ids)) != 2:
-        count = len(set(run_ids))
-        return _selection(
-            request, f"{count} run{'s' if count != 1 else ''} selected; a comparison needs two."
-        )
-    first, second = sorted((_run(request, run) for run in run_ids), key=_age)
-    return redirect(f"{reverse('dashboard:compare')}?a={first.pk}&b={second.pk}")
+    wanted = list(dict.fromkeys(run_ids))
+    if not 2 <= len(wanted) <= MOST_RUNS:
+        count = f"{len(wanted)} run{'s' if len(wanted) != 1 else ''} selected"
+        return _selection(request, f"{count}; a comparison takes two to {MOST_RUNS}.")
+    runs = sorted((_run(request, run_id) for run_id in wanted), key=_age)
+    if len(runs) == 2:
+        return redirect(f"{reverse('dashboard:compare')}?a={runs[0].pk}&b={runs[1].pk}")
+    page = several_page(runs)
+    context = {"page": page, "chart": page.chart_document()}
+    shown = scope.runs_of(request.workspace).filter(pk__in=[run.pk for run in runs])
+    context["old_prices"] = old_prices_of_runs(shown)
+    return render(request, "dashboard/compare_several.html", context)
 
 
 def _age(run: Run) -> tuple[object, int]:

@@ -1,4 +1,4 @@
-// A job's page: cost over its runs, and choosing two of them.
+// A job's page: cost over its runs.
 import { colour, lineColour, onThemeChange, readJson, tooltip, valueScale } from "./chart-kit.js";
 import { usd } from "./format.js";
 
@@ -55,22 +55,7 @@ function draw() {
   }
 }
 
-function chooseTwo(form) {
-  const button = form.querySelector("button[type=submit]");
-  const hint = form.querySelector("[data-compare-hint]");
-  if (!button) return;
-  const update = () => {
-    const ticked = form.querySelectorAll("input[name=run]:checked").length;
-    button.disabled = ticked !== 2;
-    hint.textContent = ["Select two runs to compare", "Select one more run", ""][ticked] ?? "Select only two runs";
-  };
-  form.addEventListener("change", update);
-  update();
-}
-
 if (facts) {
   draw();
   onThemeChange(draw);
 }
-const form = document.querySelector("[data-compare-form]");
-if (form) chooseTwo(form);

@@ -1,0 +1,154 @@
+"""Compares three or more runs: each with the first, and all of them figure by figure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from advisor.comparison.compare import Comparison, compare
+from advisor.comparison.job_metrics import USUAL, JobMetrics
+from advisor.comparison.rows import (
+    COST_PER,
+    DATA_WAIT,
+    MEASURED,
+    NOTHING,
+    WITHOUT_START_UP,
+    Figure,
+    metric_text,
+    wait_pct,
+)
+from advisor.comparison.run_facts import RunFacts
+from advisor.comparison.wording import display_seconds
+from advisor.comparison.work import WHOLE_RUN, quantity
+from advisor.money import display_usd, display_usd_per_unit
+
+
+@dataclass(frozen=True)
+class Cell:
+    """`is_best`: of all runs, where they may be compared by this figure and one side is better."""
+
+    text: str
+    is_best: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    cells: tuple[Cell, ...]
+    """One of each run."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting that differs between some of the runs; None: the run doesn't have it."""
+
+    name: str
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Several:
+    runs: tuple[RunFacts, ...]
+    with_first: tuple[Comparison, ...]
+    """Each run but the first, compared with it."""
+    rows: tuple[Row, ...]
+    settings: tuple[Setting, ...]
+    unchanged_count: int
+
+    @property
+    def are_comparable(self) -> bool:
+        """By their cost for the same amount of work."""
+        return not any(each.incomparable_because for each in self.with_first)
+
+    @property
+    def warnings(self) -> list[str]:
+        """Each once, with the runs that it is about."""
+        about: dict[str, list[int]] = {}
+        for each in self.with_first:
+            for words in each.warnings:
+                about.setdefault(words, []).append(each.b.number)
+        return [
+            words if len(numbers) == len(self.with_first) else f"{_named(numbers)}: {words}"
+            for words, numbers in about.items()
+        ]
+
+
+def compare_several(runs: Sequence[RunFacts], metrics: JobMetrics = USUAL) -> Several:
+    """At least two runs; the others are compared with the first."""
+    first, *others = runs
+    with_first = tuple(compare(first, other, metrics) for other in others)
+    names = dict.fromkeys(name for run in runs for name in run.settings)
+    settings = [Setting(name, tuple(run.settings.get(name) for run in runs)) for name in names]
+    changed = tuple(each for each in settings if any(v != each.values[0] for v in each.values))
+    return Several(
+        runs=tuple(runs),
+        with_first=with_first,
+        rows=tuple(_rows(runs, with_first, metrics)),
+        settings=changed,
+        unchanged_count=len(settings) - len(changed),
+    )
+
+
+def _rows(
+    runs: Sequence[RunFacts], with_first: Sequence[Comparison], metrics: JobMetrics
+) -> Iterator[Row]:
+    """The figures that at least one run has."""
+    is_compared = not any(each.incomparable_because for each in with_first)
+    is_same = is_compared and all(each.is_same_work for each in with_first)
+    cost = Figure("cost", display_usd, True, is_compared=is_same)
+    yield from _row(cost, [run.cost_usd for run in runs])
+    yield from _per_unit(with_first, is_compared, is_same)
+    duration = Figure("duration", display_seconds, True, is_compared=is_same)
+    yield from _row(duration, [run.duration_seconds for run in runs])
+    yield from _row(DATA_WAIT, [wait_pct(run) for run in runs])
+    for name, figure in MEASURED:
+        yield from _row(figure, [run.figure(name) for run in runs])
+    for phase in dict.fromkeys(phase for run in runs for phase in run.phase_seconds):
+        figure = Figure(f"phase {phase}", display_seconds, True, is_compared=is_same)
+        yield from _row(figure, [run.phase_seconds.get(phase) for run in runs])
+    for name in sorted({name for run in runs for name in run.quality or {}}):
+        is_less_better = metrics.less_is_better(name) if metrics.is_quality(name) else None
+        figure = Figure(name, metric_text, is_less_better)
+        yield from _row(figure, [(run.quality or {}).get(name) for run in runs])
+
+
+def _per_unit(with_first: Sequence[Comparison], is_compared: bool, is_same: bool) -> Iterator[Row]:
+    """In the unit that all counted; none: no row."""
+    works = [each.per_work for each in with_first]
+    unit = works[0].unit
+    if unit == WHOLE_RUN or any(work.unit != unit for work in works):
+        return
+    name = COST_PER + unit.removesuffix("s")
+    whole = Figure(name, display_usd_per_unit, True, is_compared=is_same)
+    yield from _row(whole, [works[0].a_usd, *(work.b_usd for work in works)])
+    if not is_same:
+        growing = Figure(name + WITHOUT_START_UP, display_usd_per_unit, True, False, is_compared)
+        yield from _row(growing, [works[0].a_growing_usd, *(w.b_growing_usd for w in works)])
+    yield from _row(Figure(unit, quantity), [works[0].a, *(work.b for work in works)])
+
+
+def _row(figure: Figure, values: Sequence[Decimal | float | None]) -> Iterator[Row]:
+    known = [value for value in values if value is not None]
+    if not known:
+        return
+    best = _best(figure, known)
+    yield Row(figure.name, tuple(_cell(value, best, figure.write) for value in values))
+
+
+def _best(figure: Figure, known: Sequence[Decimal | float]) -> Decimal | float | None:
+    """None: no side is better, the runs may not be compared by it, or all are equal."""
+    if figure.is_less_better is None or not figure.is_compared or min(known) == max(known):
+        return None
+    return min(known) if figure.is_less_better else max(known)
+
+
+def _cell(
+    value: Decimal | float | None, best: Decimal | float | None, write: Callable[[Any], str]
+) -> Cell:
+    return Cell(NOTHING) if value is None else Cell(write(value), value == best)
+
+
+def _named(numbers: Sequence[int]) -> str:
+    return ", ".join(f"#{number}" for number in numbers)

@@ -1,0 +1,72 @@
+"""The page that compares three to six runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
+from advisor.comparison.compare import Comparison
+from advisor.comparison.several import Several
+from webapp.analysis.selectors.comparison import SEVERAL_JOBS, compared_several
+from webapp.dashboard.selectors.comparison import chart_document, gpu_count
+from webapp.runs.models import Run
+
+MOST_RUNS = 6
+"""As many lines as a chart can tell apart."""
+
+
+@dataclass(frozen=True)
+class RunColumn:
+    """`without` is the address of the comparison without this run."""
+
+    run: Run
+    name: str
+    without: str
+    with_first: Comparison | None
+    """None: it is the first."""
+    pair: str
+    """The address of its comparison with the first; empty: it is the first."""
+
+
+@dataclass(frozen=True)
+class SeveralPage:
+    columns: list[RunColumn]
+    result: Several
+    gpu_count: int
+
+    @property
+    def are_of_one_job(self) -> bool:
+        return len({column.run.job_id for column in self.columns}) == 1
+
+    @property
+    def warnings(self) -> list[str]:
+        return [*([] if self.are_of_one_job else [SEVERAL_JOBS]), *self.result.warnings]
+
+    def chart_document(self) -> dict[str, Any]:
+        return chart_document([(each.run, each.name) for each in self.columns], self.gpu_count)
+
+
+def several_page(runs: Sequence[Run]) -> SeveralPage:
+    """In this order; the others are compared with the first."""
+    result = compared_several(runs)
+    is_plain = len({run.job_id for run in runs}) == 1
+    columns = [
+        RunColumn(
+            run=run,
+            name=f"#{run.number}" if is_plain else str(run),
+            without=_address([other for other in runs if other is not run]),
+            with_first=result.with_first[place - 1] if place else None,
+            pair=f"{reverse('dashboard:compare')}?a={runs[0].pk}&b={run.pk}" if place else "",
+        )
+        for place, run in enumerate(runs)
+    ]
+    return SeveralPage(columns, result, gpu_count(runs))
+
+
+def _address(runs: Sequence[Run]) -> str:
+    query = urlencode([("run", str(run.pk)) for run in runs])
+    return f"{reverse('dashboard:compare')}?{query}"
