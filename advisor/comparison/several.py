@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -134,20 +134,17 @@ def _row(figure: Figure, values: Sequence[Decimal | float | None]) -> Iterator[R
     if not known:
         return
     best = _best(figure, known)
-    yield Row(figure.name, tuple(_cell(value, best, figure.write) for value in values))
+    texts = [NOTHING if value is None else figure.write(value) for value in values]
+    yield Row(figure.name, tuple(Cell(text, text == best) for text in texts))
 
 
-def _best(figure: Figure, known: Sequence[Decimal | float]) -> Decimal | float | None:
-    """None: no side is better, the runs may not be compared by it, or all are equal."""
-    if figure.is_less_better is None or not figure.is_compared or min(known) == max(known):
+def _best(figure: Figure, known: Sequence[Decimal | float]) -> str | None:
+    """As it is written: what looks the same is equally good. None: no side is better, the runs may
+    not be compared by it, or all are equal."""
+    texts = {figure.write(value) for value in known}
+    if figure.is_less_better is None or not figure.is_compared or len(texts) == 1:
         return None
-    return min(known) if figure.is_less_better else max(known)
-
-
-def _cell(
-    value: Decimal | float | None, best: Decimal | float | None, write: Callable[[Any], str]
-) -> Cell:
-    return Cell(NOTHING) if value is None else Cell(write(value), value == best)
+    return figure.write(min(known) if figure.is_less_better else max(known))
 
 
 def _named(numbers: Sequence[int]) -> str:

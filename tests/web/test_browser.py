@@ -248,6 +248,15 @@ def test_runs_can_be_aligned_by_time(visit, pair):
     )
 
 
+def test_onboarding_goes_on_by_itself_when_the_first_job_is_there(visit, owner):
+    page = visit().go("/")
+    assert page.get_by_text("goes on by itself").is_visible()
+
+    factories.run(factories.job(owner.workspace, "first/train.py"))
+
+    page.get_by_role("heading", name="Needs attention").wait_for(timeout=20_000)
+
+
 def test_everything_can_be_reached_and_seen_by_keyboard(visit, pair):
     page = visit().go("/jobs/")
     reached = []

@@ -1,0 +1,22 @@
+// Goes on to the home page as soon as the workspace has a job; doesn't ask while nobody looks.
+const EVERY_MS = 5_000;
+const waiting = document.querySelector("[data-onboarding]");
+
+async function look() {
+  if (!document.hidden) {
+    try {
+      const response = await fetch(location.href);
+      const page = new DOMParser().parseFromString(await response.text(), "text/html");
+      if (response.ok && !page.querySelector("[data-onboarding]")) {
+        location.reload();
+        return;
+      }
+    } catch {
+      // The service is away: the next round tries again.
+    }
+  }
+  setTimeout(look, EVERY_MS);
+}
+
+waiting.querySelector("span").hidden = false;
+setTimeout(look, EVERY_MS);
