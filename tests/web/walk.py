@@ -102,6 +102,7 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "advice:inbox": {"get": VIEWERS},
     "advice:inbox_csv": {"get": VIEWERS},
     "advice:recommendation": {"get": VIEWERS},
+    "advice:what_if": {"get": VIEWERS},
     "advice:decide_many": {"post": MEMBERS},
     "advice:buying": {"get": VIEWERS, "post": OWNERS},
     "advice:dismiss": {"post": MEMBERS},

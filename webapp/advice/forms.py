@@ -1,15 +1,19 @@
-"""The form of the advice settings."""
+"""The forms of the advice settings and of what-if questions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 from django import forms
 
 from advisor.advice.buying import EC2, RESERVED, SPOT, WAYS
+from advisor.sizing.objective import Cheapest, Deadline, Fastest, Objective
+from advisor.whatif import Question
 from webapp.accounts.models import Workspace
 from webapp.advice import allowing
+from webapp.advice.selectors.what_if import MOST_REGIONS
 
 HELP = {
     SPOT: "cheaper, but interrupted: the run has to resume from checkpoints",
@@ -45,3 +49,85 @@ class BuyingForm(forms.Form):
             return allowing.checked_regions(self.workspace, names)
         except allowing.RegionError as error:
             raise forms.ValidationError(f"{error} {error.fix}") from None
+
+
+CHEAPEST, FASTEST, DEADLINE = "cheapest", "fastest", "deadline"
+OBJECTIVES = {
+    CHEAPEST: "the lowest cost",
+    FASTEST: "the shortest time",
+    DEADLINE: "the lowest cost before a deadline",
+}
+OPTIONS = {"on_demand": "on demand", "spot": "spot", "reserved": "reserved"}
+
+
+class WhatIfForm(forms.Form):
+    """A question about a run, from the query of a page's address. Empty fields: as in the run."""
+
+    objective = forms.ChoiceField(
+        label="What counts", choices=list(OBJECTIVES.items()), initial=CHEAPEST, required=False
+    )
+    slower_pct = forms.FloatField(
+        label="At most so much slower, %", min_value=0, max_value=10_000, required=False
+    )
+    under_usd = forms.DecimalField(
+        label="At most, USD a run", min_value=0, max_digits=18, decimal_places=9, required=False
+    )
+    deadline_hours = forms.FloatField(
+        label="Done within, hours", min_value=0.001, max_value=100_000, required=False
+    )
+    regions = forms.CharField(label="Regions", max_length=500, required=False)
+    options = forms.MultipleChoiceField(
+        label="Ways to buy", choices=list(OPTIONS.items()), required=False
+    )
+    interruption_hours = forms.FloatField(
+        label="Hours between interruptions (spot)",
+        min_value=0.1,
+        max_value=100_000,
+        required=False,
+    )
+    epochs = forms.FloatField(
+        label="Training over the run's, times", min_value=0.001, max_value=10_000, required=False
+    )
+    runs_a_month = forms.FloatField(
+        label="Runs a month", min_value=0, max_value=1_000_000, required=False
+    )
+
+    @property
+    def ticked(self) -> list[str]:
+        return list(self["options"].value() or ())
+
+    def clean_regions(self) -> tuple[str, ...]:
+        names = dict.fromkeys(self.cleaned_data["regions"].replace(",", " ").split())
+        if len(names) > MOST_REGIONS:
+            raise forms.ValidationError(f"Name at most {MOST_REGIONS} regions.")
+        return tuple(names)
+
+    def clean(self) -> dict[str, Any]:
+        said = super().clean() or self.cleaned_data
+        for objective, field in ((FASTEST, "under_usd"), (DEADLINE, "deadline_hours")):
+            if said.get("objective") == objective and said.get(field) is None:
+                self.add_error(field, "Needed for this.")
+        return said
+
+    def question(self) -> Question:
+        """Call it on a valid form."""
+        said = self.cleaned_data
+        return Question(
+            objective=self._objective(),
+            regions=said["regions"],
+            options=tuple(said["options"]),
+            interruption_hours=said["interruption_hours"] or Question.interruption_hours,
+            work=said["epochs"] or Question.work,
+            runs_a_month=Question.runs_a_month
+            if said["runs_a_month"] is None
+            else said["runs_a_month"],
+        )
+
+    def _objective(self) -> Objective:
+        said = self.cleaned_data
+        if said["objective"] == FASTEST:
+            return Fastest(Decimal(said["under_usd"]))
+        if said["objective"] == DEADLINE:
+            return Deadline(said["deadline_hours"] * 3600)
+        slower_pct = said["slower_pct"]
+        return Cheapest(None if slower_pct is None else slower_pct / 100)

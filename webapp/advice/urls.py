@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from webapp.advice.views import buying, decisions, inbox, recommendation
+from webapp.advice.views import buying, decisions, inbox, recommendation, what_if
 
 app_name = "advice"
 urlpatterns = [
@@ -18,5 +18,6 @@ urlpatterns = [
     path("recommendations/<uuid:recommendation_uuid>/snooze/", decisions.snooze, name="snooze"),
     path("recommendations/<uuid:recommendation_uuid>/follow/", decisions.follow, name="follow"),
     path("recommendations/<uuid:recommendation_uuid>/reopen/", decisions.reopen, name="reopen"),
+    path("runs/<uuid:run_id>/what-if/", what_if.what_if, name="what_if"),
     path("settings/advice/", buying.buying, name="buying"),
 ]

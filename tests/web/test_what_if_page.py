@@ -1,0 +1,112 @@
+"""The what-if page: it answers as the API does, and says what is missing."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from django.urls import reverse
+
+from advisor.money import display_usd
+from tests.web import factories
+from webapp.accounts.models import Token
+from webapp.runs.models import Run
+
+
+def text(html: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
+
+
+@pytest.fixture
+def run(owner: Any) -> Run:
+    made = factories.run(factories.job(owner.workspace), seconds=3600)
+    factories.node(made)
+    return made
+
+
+def ask(person: Any, run: Run, **question: Any) -> str:
+    address = reverse("advice:what_if", args=[run.pk])
+    return person.page(f"{address}?{urlencode(question, doseq=True)}")
+
+
+def over_the_api(person: Any, run: Run, **question: Any) -> Any:
+    token = Token.make(person.workspace, "script", [Token.READ])[1]
+    answer = person.client.post(
+        f"/api/v1/runs/{run.pk}/what-if",
+        question,
+        content_type="application/json",
+        headers={"Authorization": f"Bearer {token}"},
+    )
+    assert answer.status_code == 200
+    return answer.json()
+
+
+@pytest.mark.parametrize(
+    ("page", "api"),
+    [
+        ({}, {}),
+        ({"slower_pct": "0", "runs_a_month": "31"}, {"slower_pct": 0, "runs_a_month": 31}),
+        ({"options": ["spot", "on_demand"]}, {"options": ["spot", "on_demand"]}),
+        (
+            {"objective": "deadline", "deadline_hours": "0.9"},
+            {"objective": "deadline", "deadline_seconds": 3240},
+        ),
+        (
+            {"objective": "fastest", "under_usd": "0.2"},
+            {"objective": "fastest", "under_usd": "0.2"},
+        ),
+        (
+            {"regions": "us-west-2, us-east-1", "epochs": "2"},
+            {"regions": ["us-west-2", "us-east-1"], "epochs": 2},
+        ),
+    ],
+)
+def test_page_and_api_give_one_answer(owner, run, page, api):
+    told, shown = over_the_api(owner, run, **api), text(ask(owner, run, **page))
+    chosen = told["chosen"]
+
+    assert f"{chosen['node_count']} × {chosen['instance_type']}" in shown
+    for usd in (chosen["cost_low_usd"], chosen["cost_high_usd"], told["monthly_usd"]):
+        assert display_usd(Decimal(usd)) in shown
+
+
+def test_a_limit_that_nothing_keeps_is_said(owner, run):
+    page = ask(owner, run, objective="deadline", deadline_hours="0.001")
+    assert "No machine does this work within these limits" in page
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ({"objective": "fastest"}, "Needed for this."),
+        ({"objective": "deadline"}, "Needed for this."),
+        ({"slower_pct": "-1"}, "greater than or equal to 0"),
+        ({"epochs": "nan"}, "Enter a number."),
+        ({"regions": "a b c d e f"}, "Name at most 5 regions."),
+        ({"regions": "mars-1"}, "There is no price in"),
+        ({"options": "barter"}, "barter is not one of the available choices"),
+    ],
+)
+def test_what_cannot_be_asked_is_marked(owner, run, question, said):
+    page = ask(owner, run, **question)
+
+    assert said in page
+    assert "a run in" not in text(page)
+
+
+def test_a_run_that_tells_too_little_says_what_is_missing(owner, run):
+    run.summary = factories.summary(memory_p99_bytes=None)
+    run.save()
+    assert "How much memory was in use" in ask(owner, run)
+
+
+def test_it_is_offered_where_advice_is_read_and_others_runs_are_not_answered(owner, stranger, run):
+    address = reverse("advice:what_if", args=[run.pk])
+    row = factories.recommendation(run)
+
+    assert address in owner.page(reverse("advice:recommendation", args=[row.uuid]))
+    assert address in owner.page(reverse("dashboard:run", args=[run.pk]))
+    assert stranger.client.get(address).status_code == 404
