@@ -250,7 +250,7 @@ def test_runs_can_be_aligned_by_time(visit, pair):
 
 def test_onboarding_goes_on_by_itself_when_the_first_job_is_there(visit, owner):
     page = visit().go("/")
-    assert page.get_by_text("goes on by itself").is_visible()
+    assert page.get_by_text("continues by itself").is_visible()
 
     factories.run(factories.job(owner.workspace, "first/train.py"))
 

@@ -9,12 +9,14 @@ from advisor.sizing.candidates import Candidate
 
 WIDTH, HEIGHT, EDGE = 1000.0, 320.0, 14.0
 MOST_POINTS = 40
+ROOM = 1.25
+"""The axes end a quarter beyond the answer, the run's own machines and the front."""
 
 
 @dataclass(frozen=True)
 class Point:
     """The middle estimate; `low` and `high` are the ends of its intervals. `kind`: `chosen`,
-    `present`, `front` or `other`."""
+    `present`, `front` or `other`, which is drawn without intervals."""
 
     candidate: Candidate
     kind: str
@@ -49,14 +51,20 @@ def drawing(
     shown = [each for each in shown if each.cost_mid_usd is not None]
     if not shown:
         return None
-    longest = max(each.time_high_seconds for each in shown)
-    dearest = max(float(each.cost_high_usd or 0) for each in shown)
     ids = {"front": {id(each) for each in front}, "chosen": {id(chosen)}, "present": {id(present)}}
+    known = [each for each in shown if _kind(each, ids) != "other"] or shown
+    longest = max(each.time_high_seconds for each in known) * ROOM
+    dearest = max(float(each.cost_high_usd or 0) for each in known) * ROOM
+    shown = [each for each in shown if _is_within(each, longest, dearest)]
     points = [_point(each, _kind(each, ids), longest, dearest) for each in shown]
     order = ("other", "front", "present", "chosen")
     points.sort(key=lambda point: order.index(point.kind))
     line = sorted((p.x, p.y) for p in points if id(p.candidate) in ids["front"])
     return Drawing(points, " ".join(f"{x},{y}" for x, y in line), longest, dearest)
+
+
+def _is_within(each: Candidate, longest: float, dearest: float) -> bool:
+    return each.time_mid_seconds <= longest and float(each.cost_mid_usd or 0) <= dearest
 
 
 def _kind(each: Candidate, ids: dict[str, set[int]]) -> str:

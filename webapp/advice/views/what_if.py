@@ -12,6 +12,7 @@ from django.views.decorators.http import require_safe
 from webapp.accounts.access import PersonRequest
 from webapp.advice.forms import DEADLINE, FASTEST, OPTIONS, WhatIfForm
 from webapp.advice.selectors.front import drawing
+from webapp.advice.selectors.savings import RUNGS
 from webapp.advice.selectors.what_if import MissingError, WhatIf, what_if_of
 from webapp.runs import scope
 
@@ -39,7 +40,7 @@ def what_if(request: PersonRequest, run_id: UUID) -> HttpResponse:
 def _answered(found: WhatIf) -> dict[str, object]:
     answer, present = found.answer, found.present
     chosen = answer.chosen
-    rows = [(each, found.rung(each)) for each in answer.table[:MOST_ROWS]]
+    rows = [(each, RUNGS[found.rung(each)]) for each in answer.table[:MOST_ROWS]]
     change_usd: Decimal | None = None
     if chosen is not None and present is not None:
         now, then = present.cost_mid_usd, chosen.cost_mid_usd
@@ -48,8 +49,9 @@ def _answered(found: WhatIf) -> dict[str, object]:
         "answer": answer,
         "present": present,
         "chosen": chosen,
-        "chosen_rung": found.rung(chosen) if chosen is not None else "",
+        "chosen_rung": RUNGS[found.rung(chosen)] if chosen is not None else "",
         "change_usd": change_usd,
         "rows": rows,
+        "any_rejected": any(each.rejected_because for each, _ in rows),
         "drawing": drawing(answer.table, answer.front, chosen, present),
     }

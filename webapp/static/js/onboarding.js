@@ -1,4 +1,4 @@
-// Goes on to the home page as soon as the workspace has a job; doesn't ask while nobody looks.
+// Opens the home page as soon as the workspace has a job; doesn't ask while nobody looks.
 const EVERY_MS = 5_000;
 const waiting = document.querySelector("[data-onboarding]");
 
