@@ -26,6 +26,15 @@ def main() -> None:
     bootstrap = runpy.run_path(str(CHECKOUT / "webapp" / "service" / "bootstrap.py"))
     bootstrap["enter_environment"](CHECKOUT, LARGER_SETS.get(command, "runtime"))
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
+    from webapp.service import late
+
+    late.load_when_used(*late.SELDOM_USED, *late.FOR_MEASUREMENTS)
+    if command == "up":
+        # Not by Django, which loads all apps first.
+        from webapp.management.commands.up import Command
+
+        Command().run_from_argv(sys.argv)
+        return
     from django.core.management import execute_from_command_line
 
     execute_from_command_line(sys.argv)

@@ -15,6 +15,13 @@ from pathlib import Path
 
 FOLDER_VARIABLE = "TRIMTAB_TEST_FOLDER"
 """Names a folder of this test run; its workers and their services find it in the environment."""
+PREPARE = """
+import os
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
+from webapp.management.preparation import prepare_rows
+prepare_rows()
+"""
+"""As `manage.py up` does, which finds nothing to do afterwards."""
 _CHECKOUT = Path(__file__).resolve().parent.parent
 _SERVICE_VARIABLES = ("DATABASE_URL", "REDIS_URL", "OBJECTS_URL")
 
@@ -41,7 +48,7 @@ def _own_folder() -> tempfile.TemporaryDirectory[str]:
 def _migrate(data_dir: Path) -> None:
     inherited = {k: v for k, v in os.environ.items() if k not in _SERVICE_VARIABLES}
     done = subprocess.run(
-        [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
+        [sys.executable, "-c", PREPARE],
         cwd=_CHECKOUT,
         env=inherited | {"TRIMTAB_DATA_DIR": str(data_dir)},
         capture_output=True,

@@ -6,4 +6,8 @@ class WebappConfig(AppConfig):
     label = "webapp"
 
     def ready(self) -> None:
-        from webapp import checks  # noqa: F401 - registers the system checks
+        # Not in `webapp/__init__.py`: beat and the supervisor need no task of ours.
+        from webapp import (
+            celery,  # noqa: F401 - the application that tasks are sent by
+            checks,  # noqa: F401 - registers the system checks
+        )

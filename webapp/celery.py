@@ -1,15 +1,17 @@
 """The Celery application. Its settings are in `webapp.settings`, prefixed `CELERY_`."""
 
+import gc
 import os
 import signal
 from typing import Any
 
 from celery import Celery
-from celery.signals import worker_init, worker_process_init
+from celery.signals import worker_before_create_process, worker_init, worker_process_init
 
-from webapp.service import worker
-from webapp.service.supervise import dies_with_parent
+from webapp.service import late, worker
+from webapp.service.child import dies_with_parent
 
+late.load_when_used(*late.SELDOM_USED, *late.FOR_MEASUREMENTS)
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 
 app = Celery("trimtab")
@@ -17,12 +19,26 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 app.steps["worker"].update((worker.Pulse, worker.MemoryLimit))
 
-_worker_pid = 0
+_worker_pid = _forks = 0
 
 
 def _remember_worker(**_: Any) -> None:
     global _worker_pid
     _worker_pid = os.getpid()
+
+
+def _share_memory(**_: Any) -> None:
+    """Before each fork of a pool process, which shares what its worker has loaded.
+
+    The first one finds no pandas: an idle worker has one process, and that may never measure. The
+    collector would write to every object, and so copy it; what is frozen it leaves alone.
+    """
+    global _forks
+    if _forks:
+        late.load(*late.FOR_MEASUREMENTS)
+    _forks += 1
+    gc.collect()
+    gc.freeze()
 
 
 def _die_with_worker(**_: Any) -> None:
@@ -32,4 +48,5 @@ def _die_with_worker(**_: Any) -> None:
 
 
 worker_init.connect(_remember_worker, weak=False)
+worker_before_create_process.connect(_share_memory, weak=False)
 worker_process_init.connect(_die_with_worker, weak=False)

@@ -238,6 +238,7 @@ CELERY_TASK_ROUTES = {
 # Of all machines together: from it follows how many of them one workspace may keep busy.
 WORKER_PROCESSES = env.integer("TRIMTAB_WORKER_PROCESSES", 2, low=1)
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_AUTOSCALER = "webapp.service.worker:PoolSize"
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat-schedule")

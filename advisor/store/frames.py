@@ -30,7 +30,6 @@ _STEPS_READ = ["rank", "start_us", "duration_us", "data_wait_us", "samples", "co
 _EVENTS_READ = ["time_ms", "kind", "data"]
 """What rules look at; the rest would only take room: histograms and the slowest are for pages."""
 _GPU_BUSY = re.compile(r"gpu\d+\.busy_pct")
-_PHASE = pd.CategoricalDtype(list(PHASES))
 
 
 def load_frame(
@@ -231,9 +230,10 @@ def _steps(table: pa.Table, start: datetime, end: datetime) -> pd.DataFrame:
 def _phases(names: pa.ChunkedArray) -> pd.Categorical:
     """As numbers, without a string for each step."""
     encoded = names.combine_chunks().dictionary_encode()
-    places = _PHASE.categories.get_indexer(encoded.dictionary.to_pylist())
+    phases = pd.CategoricalDtype(list(PHASES))
+    places = phases.categories.get_indexer(encoded.dictionary.to_pylist())
     codes = np.append(places, -1)[encoded.indices.fill_null(len(places)).to_numpy()]
-    return pd.Categorical.from_codes(codes, dtype=_PHASE)
+    return pd.Categorical.from_codes(codes, dtype=phases)
 
 
 def _events(table: pa.Table, start: datetime, end: datetime) -> pd.DataFrame:

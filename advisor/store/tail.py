@@ -24,7 +24,6 @@ from rules.ticks import has_ticks
 
 MOST_BYTES = 16 * 2**20
 """Of one tail; usual ones take 0.1 to 0.5 MiB."""
-_PHASE = pd.CategoricalDtype(list(PHASES))
 _NEVER, _OFFSETS = 0, 60_000
 """A cell without a sample, and the parts of a cell by which its samples are told apart."""
 _NOT_WATCHED = "metric"
@@ -252,7 +251,7 @@ def _step_table(parts: Sequence[np.ndarray], began: float) -> pd.DataFrame:
     rank, phase, start, duration, wait, samples, count = rows[np.lexsort(rows.T[[0, 2]])].T
     columns = (
         rank.astype("int32"),
-        pd.Categorical.from_codes(phase.astype("int8"), dtype=_PHASE),
+        pd.Categorical.from_codes(phase.astype("int8"), dtype=pd.CategoricalDtype(list(PHASES))),
         start - began,
         duration,
         wait,

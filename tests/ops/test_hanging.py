@@ -20,14 +20,14 @@ import pytest
 from tests.running_service import CHECKOUT, Service, free_port, wait_until
 
 pytestmark = pytest.mark.processes
-SUPERVISE = CHECKOUT / "webapp" / "service" / "supervise.py"
 SILENCE_SECONDS = 3
 """Longer than the supervisor looks whether a process can start at all."""
 RESTARTED_SECONDS = 30
 """A promise for what hangs, of which 20 s are patience."""
 
 WEB = """
-import http.server, sys, time
+import http.server, os, sys, time
+os.write(int(os.environ["TRIMTAB_ANNOUNCEMENT"]), b"ready\\n")
 class Handler(http.server.BaseHTTPRequestHandler):
     answered = 0
     def do_GET(self):
@@ -90,13 +90,13 @@ def supervising(logs: Path, answers: int, *children: dict[str, Any]) -> Iterator
         "children": [*children, web],
         "healthz": local,
         "logs": str(logs),
-        "announcement": "ready",
     }
     read_end, write_end = os.pipe()
     os.write(write_end, json.dumps(plan).encode())
     os.close(write_end)
     process = subprocess.Popen(
-        [sys.executable, "-P", str(SUPERVISE), str(read_end)],
+        [sys.executable, "-m", "webapp.service.supervise", str(read_end)],
+        cwd=CHECKOUT,
         pass_fds=[read_end],
         stdout=subprocess.PIPE,
         text=True,

@@ -2,6 +2,7 @@ from django.apps import AppConfig
 
 
 class DatabaseConfig(AppConfig):
-    """Installed so that Celery finds its tasks; it has no rows of its own."""
+    """Celery finds its tasks here."""
 
     name = "webapp.database"
+    label = "database"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from webapp.service.supervise import PULSE_VARIABLE
+from webapp.service.child import PULSE_VARIABLE
 
 
 def give() -> None:

@@ -39,10 +39,8 @@ class Stack:
     """None: REDIS_URL names a Redis that somebody else runs."""
     is_verbose: bool = False
 
-    def hand_over(
-        self, lock: int, announcement: str, then: list[str] | None, exit_after: bool
-    ) -> NoReturn:
-        """Become the supervisor. Redis, worker, beat and web start in this order.
+    def hand_over(self, lock: int, then: list[str] | None, exit_after: bool) -> NoReturn:
+        """Become the supervisor. Redis, worker, beat and web start side by side.
 
         `then` runs once when the service answers; with `exit_after` its exit code ends all.
         """
@@ -50,22 +48,23 @@ class Stack:
             "children": self._children(),
             "healthz": self._healthz(),
             "logs": None if self.is_verbose else str(log_folder()),
-            "announcement": announcement,
             "then": then,
             "exit_after": exit_after,
         }
         os.environ.update(self._environment())
         os.set_inheritable(lock, True)
-        script = str(Path(__file__).with_name("supervise.py"))
-        # -P: no module beside the script is ever taken for a package of the same name.
-        os.execv(sys.executable, [sys.executable, "-P", script, str(_piped(plan))])  # noqa: S606
+        words = [sys.executable, "-m", "webapp.service.supervise", str(_piped(plan))]
+        os.execv(sys.executable, words)  # noqa: S606
 
     def _environment(self) -> dict[str, str]:
         own = {
             "DJANGO_SETTINGS_MODULE": "webapp.settings",
             "TRIMTAB_BASE_URL": settings.BASE_URL,
             "TRIMTAB_DATA_DIR": str(settings.DATA_DIR),
+            "PYTHONPATH": os.pathsep.join([str(settings.BASE_DIR), *_python_path()]),
             "PYTHONUNBUFFERED": "1",
+            # Checked by `up` already.
+            "CELERY_SKIP_CHECKS": "1",
         }
         if self.redis_server:
             own["REDIS_URL"] = private_redis.url(settings.DATA_DIR)
@@ -98,6 +97,12 @@ class Stack:
         return children
 
 
+def _python_path() -> list[str]:
+    """What comes after this checkout: `up` may be called from any folder."""
+    given = os.environ.get("PYTHONPATH", "")
+    return [given] if given else []
+
+
 def _child(name: str, command: list[str], silence_seconds: float | None = None) -> dict[str, Any]:
     return {
         "name": name,
@@ -116,7 +121,7 @@ def _celery(application: str) -> list[str]:
 def _worker() -> list[str]:
     alone = ["--without-gossip", "--without-mingle"]
     limits = [
-        f"--concurrency={settings.WORKER_PROCESSES}",
+        f"--autoscale={settings.WORKER_PROCESSES},1",
         f"--max-tasks-per-child={TASKS_PER_CHILD}",
         f"--max-memory-per-child={LARGEST_CHILD_KIB}",
     ]
@@ -141,6 +146,11 @@ def log_folder() -> Path:
     folder = Path(settings.DATA_DIR) / "logs"
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
+
+
+def shown(path: Path) -> str:
+    """Relative where that is shorter to read and still works when pasted."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def lock_data_folder() -> int:

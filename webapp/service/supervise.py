@@ -1,8 +1,8 @@
 """Keeps the processes of the service running; the one process that `manage.py up` stays.
 
-Run by path, with the standard library only and nothing else of ours: an idle supervisor costs
-13 MB instead of the 60 MB of a loaded Django. The plan of what to run comes from `stack.py` as JSON
-on an inherited file descriptor, since it holds secrets that have no place in `ps`.
+It and what it imports need the standard library only: an idle supervisor costs 13 MB instead of the
+60 MB of a loaded Django. The plan of what to run comes from `stack.py` as JSON on an inherited file
+descriptor, since it holds secrets that have no place in `ps`.
 
 No thread is ever started here, so `preexec_fn` is safe.
 """
@@ -10,261 +10,49 @@ No thread is ever started here, so `preexec_fn` is safe.
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import http.client
 import json
 import os
 import select
 import shutil
 import signal
-import socket
-import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-READY_SECONDS, SETTLED_SECONDS = 60, 2
-FIRST_SIGN_SECONDS = 120
-"""From a start to the first sign of life, before the process counts as hung."""
-ASK_EVERY_SECONDS, UNANSWERED_SECONDS = 2.0, 25.0
+from webapp.service.child import Child
+from webapp.service.web_health import Health
+
+UNANSWERED_SECONDS = 25.0
 """Longer than SQLite makes requests wait for one that writes: 20 s."""
-STOPPED_SECONDS, STALL_SECONDS = 20.0, 5.0
+STALL_SECONDS = 5.0
 """A supervisor that was itself stopped for so long received no answers; that is nobody's fault."""
-FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.2, 30.0
-STEADY_SECONDS, STEADY_AFTER_HANG_SECONDS = 30, 600
+READY_SECONDS, START_TIMES = 60.0, 10
+"""How long the web server may take from its first sign of life to its first answer: the larger of
+the first, and so many times what all processes needed to start."""
+TELL_SECONDS = 30.0
+"""Between two lines about a start that takes long."""
 LARGEST_LOG_BYTES = 20 * 1024 * 1024
 STARTS_BEFORE_GIVING_UP = 3
+ANNOUNCEMENT_VARIABLE = "TRIMTAB_ANNOUNCEMENT"
+"""Names the descriptor to which the web server writes what is printed once all is ready."""
+LARGEST_ANNOUNCEMENT_BYTES = 64 * 1024
 STOPPING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
-PR_SET_PDEATHSIG = 1
-PULSE_VARIABLE = "TRIMTAB_PULSE"
-"""Names the descriptor to which a child gives its signs of life."""
-
-
-@dataclass
-class Child:
-    """One process that should always run."""
-
-    name: str
-    command: list[str]
-    stop_signal: int
-    orphan_signal: int
-    patience_seconds: float
-    silence_seconds: float | None = None
-    """After so long without a sign of life it hangs; None: it gives none."""
-    process: subprocess.Popen[bytes] | None = None
-    started_at: float = 0.0
-    start_again_at: float = 0.0
-    delay_seconds: float = FIRST_DELAY_SECONDS
-    starts: int = 0
-    pulse: int | None = None
-    """The descriptor that its signs of life come from."""
-    sign_at: float | None = None
-    ran_at: float = 0.0
-    """When it was last seen running, not stopped by a signal."""
-
-    def start(self, log: IO[bytes] | None) -> None:
-        """In a process group of its own: Ctrl-C reaches the supervisor alone, which stops all."""
-        signs = self._pulse_end()
-        self.process = subprocess.Popen(
-            self.command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env=os.environ | ({PULSE_VARIABLE: str(signs[0])} if signs else {}),
-            pass_fds=signs,
-            process_group=0,
-            preexec_fn=dies_with_parent(self.orphan_signal),
-        )
-        for fd in signs:
-            os.close(fd)
-        self.started_at = self.ran_at = time.monotonic()
-        self.sign_at = None
-        self.starts += 1
-
-    def _pulse_end(self) -> list[int]:
-        """The end of a new pipe that the process writes its signs of life to."""
-        if self.silence_seconds is None:
-            return []
-        self._stop_listening()
-        self.pulse, write_end = os.pipe()
-        for fd in (self.pulse, write_end):
-            os.set_blocking(fd, False)
-        return [write_end]
-
-    def _stop_listening(self) -> None:
-        if self.pulse is not None:
-            os.close(self.pulse)
-        self.pulse = None
-
-    def listen(self) -> None:
-        """Note whether it has given signs of life since the last time."""
-        if self.pulse is None:
-            return
-        with contextlib.suppress(BlockingIOError):
-            if os.read(self.pulse, 65_536):
-                self.sign_at = time.monotonic()
-            else:
-                self._stop_listening()
-
-    def hangs(self, now: float) -> str | None:
-        """How; None: it doesn't, as far as can be seen."""
-        if self.process is None:
-            return None
-        if not _is_stopped(self.process.pid):
-            self.ran_at = now
-        if now - self.ran_at > STOPPED_SECONDS:
-            return "stopped by a signal"
-        if self.silence_seconds is None:
-            return None
-        patience = FIRST_SIGN_SECONDS if self.sign_at is None else self.silence_seconds
-        is_silent = now - (self.sign_at or self.started_at) > patience
-        return "no sign of life" if is_silent else None
-
-    def forgive(self, now: float) -> None:
-        self.ran_at = now
-        self.sign_at = self.sign_at and now
-
-    def end_hung(self) -> None:
-        """It has ended, so nothing is expected of it."""
-        if self.process is not None:
-            self.kill_group()
-            self.process.wait()
-            self.process = None
-            self._plan_restart(STEADY_AFTER_HANG_SECONDS)
-
-    def ended(self) -> str | None:
-        """How it ended, once; None while it runs or is known to be down."""
-        if self.process is None or self.process.poll() is None:
-            return None
-        code = self.process.returncode
-        self.kill_group()
-        self.process = None
-        self._plan_restart(STEADY_SECONDS)
-        return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-
-    def _plan_restart(self, steady_seconds: float) -> None:
-        """At once after a steady life; after a short one with a delay that doubles."""
-        now = time.monotonic()
-        steady = now - self.started_at > steady_seconds
-        self.delay_seconds = FIRST_DELAY_SECONDS if steady else self.delay_seconds
-        self.start_again_at = now + self.delay_seconds
-        self.delay_seconds = min(self.delay_seconds * 2, LONGEST_DELAY_SECONDS)
-
-    def is_due(self) -> bool:
-        return self.process is None and time.monotonic() >= self.start_again_at
-
-    def stop(self) -> None:
-        """Ask, wait, then kill what is left of its process group."""
-        if self.process is None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            self.process.send_signal(self.stop_signal)
-        try:
-            self.process.wait(self.patience_seconds)
-        except subprocess.TimeoutExpired:
-            self.kill_group()
-            self.process.wait()
-        self.kill_group()
-        self.process = None
-
-    def kill_group(self) -> None:
-        """Its own children must not outlive it: a killed Celery leaves its pool behind."""
-        if self.process is not None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-
-
-def dies_with_parent(orphan_signal: int, parent: int | None = None) -> Any:
-    """What a child runs before its program: Linux signals it when its parent is killed.
-
-    The parent (default: this process) may already be gone: then the child ends here.
-    """
-    parent_pid = os.getpid() if parent is None else parent
-    libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
-
-    def prepare() -> None:
-        if libc is not None:
-            libc.prctl(PR_SET_PDEATHSIG, orphan_signal)
-        if os.getppid() != parent_pid:
-            os._exit(1)
-
-    return prepare
-
-
-def _is_stopped(pid: int) -> bool:
-    """By SIGSTOP or a debugger; False where nobody can tell."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return False
-    return stat.rpartition(b")")[2].split()[0] in (b"T", b"t")
-
-
-@dataclass
-class Health:
-    """Asks the web server for `/healthz` now and then, and never waits for the answer."""
-
-    host: str
-    port: int
-    host_header: str
-    scheme: str
-    asked_at: float = 0.0
-    answered_at: float = 0.0
-    question: socket.socket | None = None
-
-    def ask(self, now: float) -> None:
-        if self.question is not None or now - self.asked_at < ASK_EVERY_SECONDS:
-            return
-        self.asked_at = now
-        head = f"GET /healthz HTTP/1.0\r\nHost: {self.host_header}\r\n"
-        with contextlib.suppress(OSError):
-            # The kernel connects, even while the process hangs.
-            self.question = socket.create_connection((self.host, self.port), timeout=1)
-            self.question.sendall(f"{head}X-Forwarded-Proto: {self.scheme}\r\n\r\n".encode())
-            self.question.setblocking(False)
-
-    def listen(self) -> None:
-        """Any answer will do: even a refusal shows that somebody is at work."""
-        if self.question is None:
-            return
-        try:
-            if self.question.recv(4096).startswith(b"HTTP/"):
-                self.answered_at = time.monotonic()
-        except BlockingIOError:
-            return
-        except OSError:
-            pass
-        self.forget()
-
-    def forget(self) -> None:
-        if self.question is not None:
-            self.question.close()
-        self.question = None
-
-    def is_200(self) -> bool:
-        """Whether the web server answers as if asked from outside. Waits for at most 2 s."""
-        headers = {"Host": self.host_header, "X-Forwarded-Proto": self.scheme}
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=2)
-        try:
-            connection.request("GET", "/healthz", headers=headers)
-            return connection.getresponse().status == http.HTTPStatus.OK
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            connection.close()
 
 
 @dataclass
 class Supervisor:
-    """Runs a plan: `children` in start order, `healthz`, `announcement`, `then`, `exit_after`."""
+    """Runs a plan: `children` in start order, `healthz`, `logs`, `then`, `exit_after`."""
 
     plan: dict[str, Any]
     children: list[Child] = field(default_factory=list)
     exit_code: int | None = None
     signals: int = field(default_factory=lambda: _signal_pipe())
+    announcement: Announcement = field(default_factory=lambda: Announcement())
+    started_at: float = field(default_factory=time.monotonic)
     looked_at: float = field(default_factory=time.monotonic)
+    told_at: float = field(default_factory=time.monotonic)
     is_ready: bool = False
 
     def run(self) -> int:
@@ -282,37 +70,55 @@ class Supervisor:
     # Starting
 
     def _start_all(self) -> None:
+        """Side by side. As long as they advance they may take their time."""
         for child in self.children:
-            child.start(self._log_file(child))
-        deadline = time.monotonic() + READY_SECONDS
-        while self.exit_code is None and not (self._all_settled() and self.health.is_200()):
-            hopeless = [each for each in self.children if each.starts > STARTS_BEFORE_GIVING_UP]
-            if hopeless or time.monotonic() > deadline:
-                self._give_up(hopeless[0] if hopeless else self._child("web"))
-                return
+            self._start(child)
+        while self.exit_code is None and not self._is_up():
             self._wait(0.1)
+            for child in self.children:
+                if child.starts > STARTS_BEFORE_GIVING_UP:
+                    self._give_up(child, "fails to start")
+                    return
 
-    def _all_settled(self) -> bool:
-        """What can't start at all ends within this time: a wrong setting, a failed import."""
+    def _start(self, child: Child) -> None:
+        announces = child.name == "web" and not self.is_ready
+        told = {ANNOUNCEMENT_VARIABLE: self.announcement.write_end} if announces else {}
+        child.start(self._log_file(child), told)
+
+    def _is_up(self) -> bool:
+        settled = [each.settled_at() for each in self.children]
         now = time.monotonic()
-        return all(
-            each.process is not None and now - each.started_at > SETTLED_SECONDS
-            for each in self.children
-        )
+        if None in settled:
+            self._tell_of_slow_start(now)
+            return False
+        if self.health.is_200():
+            return True
+        settled_at = max(at for at in settled if at is not None)
+        if now - settled_at > max(READY_SECONDS, START_TIMES * (settled_at - self.started_at)):
+            self._give_up(self._child("web"), "has started but does not answer /healthz")
+        return False
+
+    def _tell_of_slow_start(self, now: float) -> None:
+        if now - self.told_at < TELL_SECONDS:
+            return
+        self.told_at = now
+        slow = [each for each in self.children if each.settled_at() is None]
+        words = ", ".join(f"{each.name} ({each.cpu_seconds:.1f} s of CPU time)" for each in slow)
+        _print(f"Still starting after {now - self.started_at:.0f} s: {words}")
 
     def _after_ready(self) -> None:
         if self.exit_code is not None:
             return
         self.is_ready = True
-        _print(self.plan["announcement"])
+        _print(self.announcement.text())
         if self.plan.get("then"):
             then = Child("then", self.plan["then"], signal.SIGTERM, signal.SIGTERM, 5)
             then.start(None)
             self.children.append(then)
 
-    def _give_up(self, child: Child) -> None:
+    def _give_up(self, child: Child, how: str) -> None:
         log = self._log_path(child)
-        _print(f"The {child.name} process fails to start. The end of {log}:\n{_tail(log)}")
+        _print(f"The {child.name} process {how}. The end of {log}:\n{_tail(log)}")
         self.exit_code = 1
 
     # Watching
@@ -353,14 +159,14 @@ class Supervisor:
     def _end_unanswering(self, now: float) -> None:
         """The loop of a web server turns, and yet nobody answers."""
         command = self._child("web").command
-        web = [each for each in self.children if each.command == command and each.process]
+        every = [(each, each.settled_at()) for each in self.children if each.command == command]
+        web = [(child, at) for child, at in every if at is not None]
         if not web:
             return
         self.health.ask(now)
-        ready_by = max(each.started_at for each in web) + READY_SECONDS
-        if now - max(self.health.answered_at, ready_by - UNANSWERED_SECONDS) > UNANSWERED_SECONDS:
+        if now - max(self.health.answered_at, *(at for _, at in web)) > UNANSWERED_SECONDS:
             self.health.forget()
-            for child in web:
+            for child, _ in web:
                 self._end_hung(child, "/healthz is not answered")
 
     def _end_hung(self, child: Child, how: str) -> None:
@@ -375,7 +181,7 @@ class Supervisor:
         if ending:
             self._tell(child, f"ended ({ending}); restarts in {child.delay_seconds / 2:g} s")
         if child.is_due():
-            child.start(self._log_file(child))
+            self._start(child)
         self._shorten_log(child)
 
     def _then_ended(self, then: Child, ending: str) -> None:
@@ -416,6 +222,23 @@ class Supervisor:
             return
         shutil.copyfile(path, path.with_suffix(".log.1"))
         os.truncate(path, 0)
+
+
+class Announcement:
+    """What the web server has to say once all is ready. It fits the pipe, so nobody waits."""
+
+    def __init__(self) -> None:
+        self._read_end, self.write_end = os.pipe()
+
+    def text(self) -> str:
+        """All of it. No process can add to it from here on."""
+        os.close(self.write_end)
+        os.set_blocking(self._read_end, False)
+        said = b""
+        with contextlib.suppress(BlockingIOError):
+            said = os.read(self._read_end, LARGEST_ANNOUNCEMENT_BYTES)
+        os.close(self._read_end)
+        return said.decode()
 
 
 def _signal_pipe() -> int:

@@ -1,5 +1,5 @@
-"""What the main process of a worker does beside its tasks: it shows that it lives, and ends a task
-that takes too much memory.
+"""What the main process of a worker does beside its tasks: it shows that it lives, keeps as many
+processes as there is work for, and ends a task that takes too much memory.
 """
 
 from __future__ import annotations
@@ -9,15 +9,20 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from celery import bootsteps
+from celery.worker.autoscale import Autoscaler
 
 from webapp import env
 from webapp.service import pulse
 
 TURN_SECONDS, LATE_SECONDS, LOOK_SECONDS = 1.0, 5.0, 0.5
+WAIT_LOOKS, QUIET_SECONDS = 2, 120.0
+"""After how many looks a second apart at a task that waits one more process starts, and after how
+long without need for it one ends."""
 LIKELIEST_VICTIM = 500
 """What a pool process adds to its chance to be chosen when the kernel runs out of memory."""
 
@@ -46,6 +51,38 @@ class Pulse(bootsteps.StartStopStep):  # type: ignore[misc]
             if is_turning or worker.consumer is None or worker.consumer.connection is None:
                 pulse.give()
             time.sleep(TURN_SECONDS)
+
+
+class PoolSize(Autoscaler):  # type: ignore[misc]
+    """One process while little is to do, because each takes memory; more while tasks wait.
+
+    Celery's own way adds a process as soon as two short tasks come at once, and ends none while any
+    task arrives, which the schedule makes happen every few seconds.
+    """
+
+    def __init__(self, *words: Any, **options: Any) -> None:
+        super().__init__(*words, **options, keepalive=TURN_SECONDS)
+        self._looks_with_waiting = 0
+        self._needed_at = time.monotonic()
+
+    def maybe_scale(self, req: Any = None) -> None:
+        """Called every second, and with each task that arrives."""
+        if req is not None:
+            return
+        now, processes = time.monotonic(), self.processes
+        self._looks_with_waiting = self._looks_with_waiting + 1 if self.qty > processes else 0
+        if self.qty >= processes:
+            self._needed_at = now
+        if self._looks_with_waiting >= WAIT_LOOKS and processes < self.max_concurrency:
+            self._change(self._grow)
+        elif processes > self.min_concurrency and now - self._needed_at > QUIET_SECONDS:
+            self._needed_at = now
+            self._change(self._shrink)
+
+    def _change(self, how: Callable[[int], None]) -> None:
+        self._looks_with_waiting = 0
+        how(1)
+        self.pool.maintain_pool()
 
 
 class MemoryLimit(bootsteps.StartStopStep):  # type: ignore[misc]

@@ -4,3 +4,7 @@ A thread works on a request only once all of the request is here, and is done wi
 first byte of the answer is sent. So slow clients hold connections, never threads.
 `docs/decisions/0007-whole-requests-first.md` says why.
 """
+
+from webapp.service import late
+
+late.load_when_used(*late.SELDOM_USED, *late.FOR_MEASUREMENTS)

@@ -16,7 +16,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from webapp.accounts.setup import first_workspace
 from webapp.analysis.models import Judgement
 from webapp.management import demonstration
-from webapp.management.commands.up import add_service_arguments, agent_token, start
+from webapp.management.announcement import agent_token
+from webapp.management.commands.up import add_service_arguments, start
 from webapp.management.demonstration import DemonstrationError, Outcome
 from webapp.runs.models import Run
 from webapp.service.stack import AlreadyRunningError

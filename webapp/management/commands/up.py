@@ -1,9 +1,12 @@
-"""`manage.py up`: the whole service on this machine, until Ctrl-C."""
+"""`manage.py up`: the whole service on this machine, until Ctrl-C.
+
+It works without Django's apps, whose loading takes as long as the rest of the start: the processes
+that it starts load them, side by side.
+"""
 
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
@@ -11,16 +14,13 @@ from typing import Any
 
 from django.conf import settings
 from django.core.checks import Tags
-from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
-from webapp import env, private_files
-from webapp.accounts.models import Token, Workspace, digest
-from webapp.accounts.setup import first_workspace, new_token, sign_in_link
-from webapp.database.tasks import optimise_database
+from webapp import checks, env, private_files  # noqa: F401 - registers the system checks
+from webapp.management.preparation import prepare
 from webapp.service import private_redis
 from webapp.service.address import AddressError, Bind, checked_url
-from webapp.service.stack import AlreadyRunningError, Stack, lock_data_folder, log_folder
+from webapp.service.stack import AlreadyRunningError, Stack, lock_data_folder, shown
 
 DEFAULT_BIND = "127.0.0.1:8000"
 
@@ -37,8 +37,9 @@ class Command(BaseCommand):
         try:
             start(options, then=None, exit_after=False, command=self)
         except AlreadyRunningError as running:
-            self.stdout.write(f"Trimtab is already running at {running} (data in {_data()}).")
-            self.stdout.write(welcome(str(running)))
+            data = shown(Path(settings.DATA_DIR))
+            self.stdout.write(f"Trimtab is already running at {running} (data in {data}).")
+            self.stdout.write(_welcome(str(running)))
 
 
 def add_service_arguments(parser: ArgumentParser) -> None:
@@ -70,9 +71,9 @@ def start(
     _close_files(command)
     redis_server = None if env.text("REDIS_URL") else _redis_server()
     stack = Stack(bind, redis_server, is_verbose=options["verbose"])
-    _prepare_rows_and_files()
+    prepare()
     local = f"http://{Bind(bind.local_host(), bind.port)}"
-    stack.hand_over(lock, _announcement(url), [*then, local] if then else None, exit_after)
+    stack.hand_over(lock, [*then, local] if then else None, exit_after)
 
 
 def _address(options: dict[str, Any]) -> tuple[Bind, str]:
@@ -117,10 +118,14 @@ def _redis_server() -> str:
     return server
 
 
-def _prepare_rows_and_files() -> None:
-    call_command("migrate", interactive=False, verbosity=0)
-    optimise_database()
-    call_command("collectstatic", interactive=False, verbosity=0)
+def _welcome(url: str) -> str:
+    """With Django's apps, which this process does without otherwise."""
+    import django
+
+    django.setup()
+    from webapp.management.announcement import welcome
+
+    return welcome(url)
 
 
 def _open_warning(exposed: private_files.Exposed) -> str:
@@ -135,50 +140,3 @@ def _no_tls_warning(bind: Bind) -> str:
         f"{bind} can be reached from other machines without TLS: sign-in links, sessions and "
         "tokens are sent unencrypted. Put a TLS proxy in front and set its URL: --url https://…"
     )
-
-
-def _announcement(url: str) -> str:
-    folders = f"Data in {_data()}, logs in {_shown(log_folder())}. Ctrl-C stops everything.\n"
-    return f"\nTrimtab runs at {url}\n\n{welcome(url)}\n{folders}"
-
-
-def welcome(url: str) -> str:
-    """The two ways in: a link for a person, a command for a training run."""
-    workspace = first_workspace()
-    return "\n".join(
-        [
-            "Sign in (one-time link, valid for 24 hours):",
-            f"    {sign_in_link(workspace)}",
-            "Measure a training run (put this in front of your training command):",
-            f"    {agent_command(url, agent_token(workspace))}",
-        ]
-    )
-
-
-def agent_command(url: str, token: str) -> str:
-    trimtab = _shown(Path(sys.executable).with_name("trimtab"))
-    return f"TRIMTAB_URL={url} TRIMTAB_TOKEN={token} {shlex.quote(trimtab)} run -- python train.py"
-
-
-def agent_token(workspace: Workspace) -> str:
-    """The token of agents on this machine: kept beside the data, created again once it is
-    revoked.
-    """
-    path = Path(settings.DATA_DIR) / "agent-token"
-    plain = path.read_text(encoding="utf-8") if path.exists() else ""
-    known = Token.objects.filter(workspace=workspace, digest=digest(plain)).first()
-    if known is not None and known.is_valid:
-        return plain
-    plain = new_token(workspace, "Agents on this machine", [Token.INGEST])
-    private_files.make_file(path)
-    path.write_text(plain, encoding="utf-8")
-    return plain
-
-
-def _data() -> str:
-    return _shown(Path(settings.DATA_DIR))
-
-
-def _shown(path: Path) -> str:
-    """Relative where that is shorter to read and still works when pasted."""
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from webapp.management.commands.up import welcome
+from webapp.management.announcement import welcome
 
 
 class Command(BaseCommand):

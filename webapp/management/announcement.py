@@ -1,0 +1,60 @@
+"""What a service that is ready says: its address, and the two ways in."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from django.conf import settings
+
+from webapp import private_files
+from webapp.accounts.models import Token, Workspace, digest
+from webapp.accounts.setup import first_workspace, new_token, sign_in_link
+from webapp.service.stack import log_folder, shown
+
+
+def announce(descriptor: int) -> None:
+    """For the supervisor, which prints it once all processes are ready."""
+    with os.fdopen(descriptor, "w", encoding="utf-8") as listener:
+        listener.write(_announcement(settings.BASE_URL))
+
+
+def _announcement(url: str) -> str:
+    data, logs = shown(Path(settings.DATA_DIR)), shown(log_folder())
+    folders = f"Data in {data}, logs in {logs}. Ctrl-C stops everything.\n"
+    return f"\nTrimtab runs at {url}\n\n{welcome(url)}\n{folders}"
+
+
+def welcome(url: str) -> str:
+    """A link for a person, and a command for a training run."""
+    workspace = first_workspace()
+    return "\n".join(
+        [
+            "Sign in (one-time link, valid for 24 hours):",
+            f"    {sign_in_link(workspace)}",
+            "Measure a training run (put this in front of your training command):",
+            f"    {agent_command(url, agent_token(workspace))}",
+        ]
+    )
+
+
+def agent_command(url: str, token: str) -> str:
+    trimtab = shown(Path(sys.executable).with_name("trimtab"))
+    return f"TRIMTAB_URL={url} TRIMTAB_TOKEN={token} {shlex.quote(trimtab)} run -- python train.py"
+
+
+def agent_token(workspace: Workspace) -> str:
+    """The token of agents on this machine: kept beside the data, created again once it is
+    revoked.
+    """
+    path = Path(settings.DATA_DIR) / "agent-token"
+    plain = path.read_text(encoding="utf-8") if path.exists() else ""
+    known = Token.objects.filter(workspace=workspace, digest=digest(plain)).first()
+    if known is not None and known.is_valid:
+        return plain
+    plain = new_token(workspace, "Agents on this machine", [Token.INGEST])
+    private_files.make_file(path)
+    path.write_text(plain, encoding="utf-8")
+    return plain

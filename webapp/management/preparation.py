@@ -1,0 +1,122 @@
+"""Brings rows and static files up to date before the service starts, and knows when they are.
+
+To find out costs milliseconds; to do it again costs seconds, mostly for loading every app.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import django
+from django.conf import settings
+from django.core.management import call_command
+from django.db import DatabaseError, connection
+
+from webapp.service.browser_libraries import FILES
+
+STATIC_MARK = ".made-from"
+
+
+def prepare() -> None:
+    """Raises what `migrate` and `collectstatic` raise."""
+    if not rows_are_current():
+        prepare_rows()
+    if not static_files_are_current():
+        _prepare_static_files()
+
+
+# Rows
+
+
+def rows_are_current() -> bool:
+    """Whether this database has been brought up to date by this code, and is still what it was.
+
+    The mark is a row of the database, so another one, or one that was put back, has its own.
+    """
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT mark FROM database_preparation")
+            return [mark for (mark,) in cursor.fetchall()] == [_rows_mark()]
+    except DatabaseError:
+        return False
+
+
+def prepare_rows() -> None:
+    """Make tables, and the rows that come with this version."""
+    django.setup()
+    from webapp.database.models import Preparation
+    from webapp.database.tasks import optimise_database
+
+    call_command("migrate", interactive=False, verbosity=0)
+    optimise_database()
+    Preparation.objects.update_or_create(pk=Preparation.ONLY, defaults={"mark": _rows_mark()})
+
+
+def _rows_mark() -> str:
+    """Of the code that makes rows, and of the migrations that this database says it has."""
+    digest = hashlib.sha256()
+    for path in _migrations():
+        digest.update(path.read_bytes())
+    for path in _files_below(settings.BASE_DIR / "advisor" / "pricing"):
+        digest.update(path.read_bytes())
+    digest.update((settings.BASE_DIR / "webapp" / "prices" / "bundled.py").read_bytes())
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT app, name FROM django_migrations ORDER BY app, name")
+        for applied in cursor.fetchall():
+            digest.update(repr(tuple(applied)).encode())
+    return digest.hexdigest()
+
+
+def _migrations() -> Iterator[Path]:
+    for app in settings.INSTALLED_APPS:
+        spec = find_spec(app)
+        for folder in (spec.submodule_search_locations or ()) if spec else ():
+            yield from sorted(Path(folder, "migrations").glob("*.py"))
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    """Without what Python compiles beside them."""
+    found = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return (path for path in found if path.suffix != ".pyc")
+
+
+# Static files
+
+
+def static_files_are_current() -> bool:
+    """Whether they were made from the files that are here now."""
+    try:
+        return _mark_file().read_text(encoding="ascii") == _static_mark()
+    except OSError:
+        return False
+
+
+def _prepare_static_files() -> None:
+    django.setup()
+    _mark_file().unlink(missing_ok=True)
+    call_command("collectstatic", interactive=False, verbosity=0)
+    _mark_file().write_text(_static_mark(), encoding="ascii")
+
+
+def _mark_file() -> Path:
+    """Among them, so that it goes when they go."""
+    return Path(settings.STATIC_ROOT) / STATIC_MARK
+
+
+def _static_mark() -> str:
+    digest = hashlib.sha256(django.__version__.encode())
+    for path in _static_sources():
+        facts = path.stat()
+        digest.update(f"{path}\0{facts.st_size}\0{facts.st_mtime_ns}\0".encode())
+    return digest.hexdigest()
+
+
+def _static_sources() -> Iterable[Path]:
+    base = settings.BASE_DIR
+    libraries = [base / "node_modules" / name for name in FILES.values()]
+    own = [path for folder in settings.STATICFILES_DIRS for path in _files_below(Path(folder))]
+    code = base / "webapp" / "http" / "static_storage.py"
+    return [code, *own, *(path for path in libraries if path.exists())]

@@ -1,0 +1,73 @@
+"""Libraries that are loaded when first used, and not by each process that might use them.
+
+An idle web server needs no pandas, which takes 0.3 s and 40 MB. Modules go on importing it at their
+top: they get a stand-in, which loads the library at the first access to a name in it.
+
+The library itself is imported in the ordinary way, under the interpreter's import locks, so several
+threads may be the first at once. `importlib.util.LazyLoader` has no lock before Python 3.12.2.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+SELDOM_USED = ("jinja2",)
+"""Django Ninja imports Django's test client, and that the other template engine."""
+FOR_MEASUREMENTS = ("pandas",)
+
+
+class _StandIn(ModuleType):
+    """Takes over the names of its library when asked for one of them."""
+
+    def __getattr__(self, name: str) -> Any:
+        library = _loaded(self)
+        self.__dict__.update(library.__dict__)
+        return getattr(library, name)
+
+
+def _loaded(stand_in: ModuleType) -> ModuleType:
+    name = stand_in.__name__
+    _finder.names.discard(name)
+    if sys.modules.get(name) is stand_in:
+        sys.modules.pop(name, None)
+    return importlib.import_module(name)
+
+
+class _Finder(MetaPathFinder, Loader):
+    """Finds stand-ins for the libraries that were named."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def find_spec(
+        self, fullname: str, _path: Sequence[str] | None, _target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return ModuleSpec(fullname, self) if fullname in self.names else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Only now: before this, the import machinery asks the module for what it is to fill in."""
+        module.__class__ = _StandIn
+
+
+_finder = _Finder()
+
+
+def load(*names: str) -> None:
+    """Now, before somebody uses them."""
+    for name in names:
+        library = importlib.import_module(name)
+        if isinstance(library, _StandIn):
+            _loaded(library)
+
+
+def load_when_used(*names: str) -> None:
+    """Call it before anything imports them. One that is loaded or not installed stays as it is."""
+    _finder.names |= {name for name in names if name not in sys.modules}
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
