@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -27,10 +28,10 @@ from trimtab.sources.fabric import Fabric
 from trimtab.sources.filesystems import FileSystems
 from trimtab.sources.host import HostCpu, HostMemory
 from trimtab.sources.network import Network, Tcp
+from trimtab.sources.never_falling import NeverFalling
 from trimtab.sources.paging import Paging
 from trimtab.sources.pressure import Pressure
 from trimtab.sources.remote import Lustre, Nfs
-from trimtab.sources.tree import NeverFalling
 from trimtab.wire.limits import SERIES_NAME
 
 TICK_SECONDS = 1 / os.sysconf("SC_CLK_TCK")
@@ -400,6 +401,59 @@ def test_the_tree_counts_children_and_keeps_what_dead_ones_used():
     assert most == 2
     # The kernel counts in ticks of 10 ms and drops what is left of each.
     assert 0.8 - 4 * TICK_SECONDS <= totals[-1] < 1.5
+
+
+_MANY = """
+import os, random, resource, sys, time
+def child(number):
+    random.seed(number)
+    time.sleep(random.uniform(0, 1.5))
+    until = time.process_time() + 0.01
+    while time.process_time() < until: pass
+    with open("/dev/zero", "rb", buffering=0) as zeros: zeros.read(2**18)
+    time.sleep(random.uniform(0, 1.5))
+    os._exit(0)
+children = []
+for number in range(200):
+    pid = os.fork()
+    if not pid: child(number)
+    children.append(pid)
+print(len(children), flush=True)
+for pid in children: os.waitpid(pid, 0)
+own, waited = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+seconds = own.ru_utime + own.ru_stime + waited.ru_utime + waited.ru_stime
+requested = open("/proc/self/io").read().split()[1]
+print(seconds, requested, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_two_hundred_children_are_counted_once_while_they_come_and_go():
+    """Most end long after they were last read. That is not lost, and what was last read of a child
+    isn't added to the figures of its parent, which include it."""
+    words = [sys.executable, "-c", _MANY]
+    pipe = subprocess.PIPE
+    root = subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True)
+    assert root.stdout is not None
+    tree, totals, counts = ProcessTree(root.pid), [], []
+    while "\n" not in (line := _ready_line(root.stdout)) or len(line.split()) < 2:
+        reading = tree.read()
+        totals.append(reading["tree.cpu_seconds_total"])
+        counts.append(reading["tree.processes_count"])
+        time.sleep(0.05)
+    seconds, requested = map(float, line.split())
+    last = tree.read()
+    root.communicate("")
+    assert max(counts) == 201
+    assert last["tree.processes_count"] == 1
+    assert totals == sorted(totals)
+    assert last["tree.cpu_seconds_total"] == pytest.approx(seconds, abs=5 * TICK_SECONDS)
+    assert last["tree.requested_bytes_total"] == pytest.approx(requested, abs=2**17)
+
+
+def _ready_line(stream):
+    """The next line, if there is one."""
+    return stream.readline() if select.select([stream], [], [], 0)[0] else ""
 
 
 def test_a_child_that_nobody_waited_for_still_counts():

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from trimtab.sources.procfile import ProcFile
 
@@ -13,29 +14,28 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _SPAWNED = b"multiprocessing.spawn"
 _SUSPENDED = (b"T", b"t")
 """States of a process that SIGSTOP or a debugger holds."""
+_STAT_FIELDS, _IO_WORDS = 22, 12
+"""As many as are needed."""
 
 
-@dataclass
-class Traffic:
-    """Since the process began."""
+class Traffic(NamedTuple):
+    """Bytes since the process began, those of children that it waited for included."""
 
-    read_bytes: int
+    read: int
     """Read from storage, without the page cache and mostly without network file systems."""
-    written_bytes: int
-    requested_bytes: int
+    written: int
+    requested: int
     """Requested by reads from any source, including pipes and network file systems."""
-    passed_on_bytes: int
+    passed_on: int
     """Written to any target."""
 
 
-@dataclass
-class Usage:
+class Usage(NamedTuple):
+    """CPU time is that since the process began, with the children that it waited for."""
+
     cpu_seconds: float
     rss_bytes: int
     threads: int
-    traffic: Traffic | None
-    """None for another user's process."""
-    is_worker: bool
     is_suspended: bool
 
 
@@ -43,26 +43,53 @@ class Process:
     """A process, identified by its open files or start time if the kernel reuses its id."""
 
     def __init__(self, pid: int, parent: Process | None, keep_open: bool) -> None:
+        """Raises OSError, IndexError or ValueError if it has ended or can't be read."""
         self.pid = pid
         self.is_worker = False
         self.parent = parent
+        self._children = 0
+        self.quiet_since, self.scan_at = time.monotonic(), 0.0
+        """Since when it has lost no child, and when its children are looked for again."""
         self._is_settled = False
         self._keep_open = keep_open
         self._files: dict[str, ProcFile] = {}
         self._started = self._stat()[19]
+        self.traffic: Traffic | None = None
+        """None for another user's process."""
+        self.read()
+        if parent is not None:
+            parent._children += 1
 
-    def usage(self) -> Usage:
+    @property
+    def is_leaf(self) -> bool:
+        """Neither a root nor known to have children."""
+        return self._children == 0 and self.parent is not None
+
+    def has_lost_child(self) -> None:
+        """It may start another one now."""
+        self._children -= 1
+        self.quiet_since, self.scan_at = time.monotonic(), 0.0
+
+    def exists(self) -> bool:
+        """False once it was waited for; in a hundredth of the time that reading it takes."""
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            pass
+        return True
+
+    def read(self) -> None:
+        """Raises OSError, IndexError or ValueError if it has ended."""
         stat = self._stat()
         if stat[19] != self._started:
             raise ProcessLookupError(self.pid)
-        return Usage(
-            cpu_seconds=sum(map(int, stat[11:15])) / _TICKS_PER_SECOND,
-            rss_bytes=max(0, int(stat[21])) * _PAGE_BYTES,
-            threads=int(stat[17]),
-            traffic=self._traffic(),
-            is_worker=self.is_worker,
-            is_suspended=stat[0] in _SUSPENDED,
-        )
+        ticks = int(stat[11]) + int(stat[12]) + int(stat[13]) + int(stat[14])
+        rss_bytes = max(0, int(stat[21])) * _PAGE_BYTES
+        is_suspended = stat[0] in _SUSPENDED
+        self.usage = Usage(ticks / _TICKS_PER_SECOND, rss_bytes, int(stat[17]), is_suspended)
+        self.traffic = self._traffic()
 
     @property
     def started_seconds(self) -> float:
@@ -108,18 +135,18 @@ class Process:
         return words
 
     def _stat(self) -> list[bytes]:
-        """The fields after the name, which may contain spaces and brackets."""
-        return self._read("stat").rpartition(b")")[2].split()
+        """The first fields after the name, which may contain spaces and brackets."""
+        return self._file("stat").rpartition(b")")[2].split(None, _STAT_FIELDS)
 
     def _traffic(self) -> Traffic | None:
+        """The kernel writes names and numbers in turn, always in the same order."""
         try:
-            fields = dict(line.split(b": ") for line in self._read("io").splitlines())
-            names = (b"read_bytes", b"write_bytes", b"rchar", b"wchar")
-            return Traffic(*(int(fields[name]) for name in names))
-        except (PermissionError, FileNotFoundError, KeyError):
+            words = self._file("io").split(None, _IO_WORDS)
+            return Traffic(int(words[9]), int(words[11]), int(words[1]), int(words[3]))
+        except (PermissionError, FileNotFoundError, IndexError):
             return None
 
-    def _read(self, name: str) -> bytes:
+    def _file(self, name: str) -> bytes:
         file = self._files.get(name) or ProcFile(f"/proc/{self.pid}/{name}")
         if self._keep_open:
             self._files[name] = file
@@ -128,3 +155,14 @@ class Process:
             return file.read()
         finally:
             file.close()
+
+
+def is_hidden(pid: int) -> bool:
+    """Another user's process where /proc is mounted with `hidepid`: it lives, but has no files."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False

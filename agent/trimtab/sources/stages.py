@@ -128,6 +128,8 @@ class Stages:
 
     def _settle(self, living: Iterable[Process], now: float) -> None:
         """A stage ended when the shell started its next command, which may take a while to find."""
+        if not self._ended:
+            return
         starts = [(p.parent.pid, p.started_seconds) for p in living if p.parent]
         waiting = []
         for stage in self._ended:
