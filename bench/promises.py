@@ -31,6 +31,12 @@ PROMISES = (
         OVERHEAD,
     ),
     Promise(
+        "agent_loaders",
+        "The agent of a training with 200 data-loader processes: at most 20 CPU-seconds an hour",
+        "agent_overhead",
+        OVERHEAD,
+    ),
+    Promise(
         "agent_real_gpus", "The agent with 8 real GPUs: at most 40 CPU-seconds an hour, 40 MiB"
     ),
     Promise(
@@ -127,8 +133,9 @@ PROMISES = (
         ("--schedules", "200"),
     ),
     Promise(
-        "idle",
-        "The idle service (web, worker, beat, Redis): at most 450 MB, up again within 5 s",
-        "idle",
+        "start",
+        "The service (web, worker, beat, Redis) on an idle machine: ready within 5 s, at most "
+        "450 MB a minute after that",
+        "start",
     ),
 )

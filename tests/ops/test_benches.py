@@ -25,6 +25,7 @@ MEASUREMENTS = FIXTURES / "speed"
         ("history", "--runs", "30"),
         ("ladder", "--histories", "10"),
         ("fleet", "--nodes", "4", "--seconds", "12"),
+        ("start", "--seconds", "0"),
         pytest.param(
             ("advice", "--quick"),
             marks=[

@@ -44,6 +44,14 @@ while True:
     os.write(int(os.environ["TRIMTAB_PULSE"]), b".")
     time.sleep(0.2)
 """
+SLOW = """
+import os, time
+while time.process_time() < 2:
+    pass
+while True:
+    os.write(int(os.environ["TRIMTAB_PULSE"]), b".")
+    time.sleep(0.2)
+"""
 HANGS = """
 import os, time
 os.write(int(os.environ["TRIMTAB_PULSE"]), b".")
@@ -82,6 +90,15 @@ def _child(name: str, script: str, *arguments: str, silence: float | None) -> di
 
 @contextmanager
 def supervising(logs: Path, answers: int, *children: dict[str, Any]) -> Iterator[Supervised]:
+    """Once all are ready."""
+    with started(logs, answers, *children) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        yield Supervised(process, logs)
+
+
+@contextmanager
+def started(logs: Path, answers: int, *children: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
     """These, and a web server that falls silent after so many answers."""
     port = free_port()
     local = {"host": "127.0.0.1", "port": port, "host_header": "127.0.0.1", "scheme": "http"}
@@ -102,9 +119,7 @@ def supervising(logs: Path, answers: int, *children: dict[str, Any]) -> Iterator
         text=True,
     )
     os.close(read_end)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    yield Supervised(process, logs)
+    yield process
     process.terminate()
     process.wait(20)
 
@@ -125,6 +140,23 @@ def test_a_silent_process_is_restarted_and_no_other(tmp_path):
         pauses = [float(each["event"].split()[-2]) for each in events]
         assert pauses == sorted(set(pauses))
         assert supervised.pid(LIVES) == lives
+
+
+def test_a_start_may_take_long_as_long_as_it_advances(tmp_path):
+    slow = _child("slow", SLOW, silence=SILENCE_SECONDS) | {"standstill_seconds": 1}
+    with supervising(tmp_path, 1000, slow) as supervised:
+        assert supervised.pid(SLOW)
+        assert supervised.events() == []
+
+
+def test_a_start_that_stands_still_is_told_and_given_up(tmp_path):
+    stuck = _child("stuck", "import time; time.sleep(1000)", silence=SILENCE_SECONDS)
+    with started(tmp_path, 1000, stuck | {"standstill_seconds": 1}) as process:
+        output = process.communicate(timeout=60)[0]
+    assert process.returncode == 1
+    assert "stuck hangs (no progress for 1 s); killed, restarts in" in output
+    assert "The stuck process fails to start." in output
+    assert "ready" not in output
 
 
 @pytest.mark.long

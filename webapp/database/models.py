@@ -14,3 +14,6 @@ class Preparation(models.Model):
 
     ONLY = 1
     mark = models.CharField(max_length=64)
+
+    def __str__(self) -> str:
+        return self.mark

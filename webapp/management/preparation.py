@@ -25,7 +25,7 @@ def prepare() -> None:
     if not rows_are_current():
         prepare_rows()
     if not static_files_are_current():
-        _prepare_static_files()
+        prepare_static_files()
 
 
 # Rows
@@ -94,7 +94,7 @@ def static_files_are_current() -> bool:
         return False
 
 
-def _prepare_static_files() -> None:
+def prepare_static_files() -> None:
     django.setup()
     _mark_file().unlink(missing_ok=True)
     call_command("collectstatic", interactive=False, verbosity=0)

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 STANDSTILL_SECONDS = 60.0
-"""Without CPU time before the first sign of life. On a slow machine a start takes long, but the
-process uses the processor all the time."""
+"""On a slow machine a start takes long, but the process uses the processor all the time."""
 SETTLED_SECONDS = 1.0
 """What gives no signs of life and can't start, due to a wrong setting, ends within this time."""
 STOPPED_SECONDS = 20.0
@@ -44,6 +43,8 @@ class Child:
     patience_seconds: float
     silence_seconds: float | None = None
     """After so long without a sign of life it hangs; None: it gives none."""
+    standstill_seconds: float = STANDSTILL_SECONDS
+    """The same without CPU time, before the first sign of life."""
     process: subprocess.Popen[bytes] | None = None
     started_at: float = 0.0
     start_again_at: float = 0.0
@@ -131,8 +132,8 @@ class Child:
         if self.silence_seconds is None:
             return None
         if self.sign_at is None:
-            stands_still = now - self.advanced_at > STANDSTILL_SECONDS
-            return f"no progress for {STANDSTILL_SECONDS:g} s" if stands_still else None
+            stands_still = now - self.advanced_at > self.standstill_seconds
+            return f"no progress for {self.standstill_seconds:g} s" if stands_still else None
         return "no sign of life" if now - self.sign_at > self.silence_seconds else None
 
     def _look(self, pid: int, now: float) -> None:
