@@ -57,6 +57,11 @@ PROMISES = (
         "store",
     ),
     Promise(
+        "hot_hour",
+        "Reading a chart of an hour that isn't compacted: at most twice decoding its uploads",
+        "store",
+    ),
+    Promise(
         "charts",
         "All charts of a run's page, for 7 days, 8 GPUs, or 8 live nodes: below 250 ms of the "
         "server's CPU, growth below 1.3 times from 1 h to 7 d",
@@ -83,7 +88,7 @@ PROMISES = (
     ),
     Promise(
         "first_finding",
-        "First finding: within 30 s of the evidence, uploads included",
+        "First finding: within 30 s of the evidence, uploads included, beside 50 other nodes",
         "live_findings",
     ),
     Promise(

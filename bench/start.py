@@ -5,9 +5,10 @@
     python -m bench.start --seconds 15
                                      rests for so long, of the minute that the promise is about
 
-The second start on a folder is measured: it finds rows and static files up to date. Memory is the proportional share (PSS) of all processes: supervisor, web server, worker
-with its children, beat and Redis. CPU seconds hold on a busy machine, the time until it is ready
-only on an idle one; so the time that this Python needs to load Django is measured beside it.
+The second start on a folder is measured: it finds rows and static files up to date. Memory is the
+proportional share (PSS) of all processes: supervisor, web server, worker with its children, beat
+and Redis. CPU seconds hold on a busy machine, the time until it is ready only on an idle one; so
+the time that this Python needs to load Django is measured beside it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The store on a realistic trace: bytes per sample, and the growth of read times with a run's
-length.
+"""The store on a realistic trace: bytes per sample, the growth of read times with a run's length,
+and what reading an hour costs that isn't compacted yet.
 
     python -m bench.store            prints the figures
     python -m bench.store --check    exits with 1 if a promise is broken
@@ -19,7 +19,14 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import numpy as np
-from trimtab.wire import Block, Segment, SessionClock, StepBlock, encode_segment
+from trimtab.wire import (
+    Block,
+    Segment,
+    SessionClock,
+    StepBlock,
+    decode_segment,
+    encode_segment,
+)
 from trimtab.wire.segment import Number
 
 from advisor.store.compaction import compact
@@ -36,6 +43,8 @@ BYTES_A_SAMPLE = 2.5
 LONGER_RUN_RATIO = 4.5
 """Reading the same number of buckets of a run six times as long may cost this much more:
 six files of a tier are opened for one of raw samples. Without tiers it would be six and more."""
+HOT_HOUR_RATIO = 2.0
+"""Reading three series of an hour of uploads may cost this many times decoding each upload once."""
 SESSION = UUID(int=1)
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
 HOURS, TICKS_AN_HOUR, TICKS_A_SEGMENT = 6, 7200, 20
@@ -48,6 +57,7 @@ class Figures:
     chunk_bytes_a_sample: float
     compaction_seconds_an_hour: float
     hot_hour_read_seconds: float
+    hot_hour_decoding_seconds: float
     hour_read_seconds: float
     six_hours_read_seconds: float
     six_hours_frame_seconds: float
@@ -55,6 +65,10 @@ class Figures:
     @property
     def longer_run_ratio(self) -> float:
         return self.six_hours_read_seconds / self.hour_read_seconds
+
+    @property
+    def hot_hour_ratio(self) -> float:
+        return self.hot_hour_read_seconds / self.hot_hour_decoding_seconds
 
 
 def trace(rng: np.random.Generator, ticks: int) -> dict[str, list[Number]]:
@@ -132,7 +146,8 @@ def measure(store: ObjectStore) -> Figures:
         segment_bytes_a_sample=hot_bytes / samples,
         chunk_bytes_a_sample=sum(len(store.get(ref.key)) for ref in chunks) / samples,
         compaction_seconds_an_hour=compaction_seconds,
-        hot_hour_read_seconds=_best(lambda: _read(store, hot, 1), 2),
+        hot_hour_read_seconds=_best(lambda: _read(store, hot, 1), 3),
+        hot_hour_decoding_seconds=_best(lambda: _decode(store, hot), 3),
         hour_read_seconds=_best(lambda: _read(store, cold, 1), 9),
         six_hours_read_seconds=_best(lambda: _read(store, cold, HOURS), 9),
         six_hours_frame_seconds=_best(lambda: _frame(store, cold), 2),
@@ -142,6 +157,11 @@ def measure(store: ObjectStore) -> Figures:
 def _read(store: ObjectStore, node: NodeHistory, hours: int) -> None:
     views = read_series(store, [node], SHOWN, START, START + timedelta(hours=hours), 1000)
     assert len(views) == len(SHOWN)
+
+
+def _decode(store: ObjectStore, node: NodeHistory) -> None:
+    for ref in node.segments[: len(node.segments) // HOURS]:
+        assert decode_segment(store.get(ref.key)).blocks
 
 
 def _frame(store: ObjectStore, node: NodeHistory) -> None:
@@ -161,12 +181,14 @@ def _best(call: Callable[[], None], times: int) -> float:
 
 
 def broken_promises(measured: Figures) -> list[str]:
-    ratio = measured.longer_run_ratio
+    ratio, hot = measured.longer_run_ratio, measured.hot_hour_ratio
     broken = []
     if measured.chunk_bytes_a_sample > BYTES_A_SAMPLE:
         broken.append(f"{measured.chunk_bytes_a_sample:.2f} bytes a sample, over {BYTES_A_SAMPLE}")
     if ratio > LONGER_RUN_RATIO:
         broken.append(f"six hours cost {ratio:.1f} x one hour, over {LONGER_RUN_RATIO}")
+    if hot > HOT_HOUR_RATIO:
+        broken.append(f"an hour of uploads costs {hot:.1f} x decoding, over {HOT_HOUR_RATIO}")
     return broken
 
 
@@ -180,6 +202,8 @@ def main() -> int:
         print(f"{name:32} {value:8.4f}")
     stored, ratio = measured.chunk_bytes_a_sample, measured.longer_run_ratio
     note("stored", f"{stored:.2f} bytes a sample", stored <= BYTES_A_SAMPLE)
+    hot = measured.hot_hour_ratio
+    note("hot_hour", f"{hot:.1f} times", hot <= HOT_HOUR_RATIO)
     note("longer_run", f"{ratio:.1f} times", ratio <= LONGER_RUN_RATIO)
     broken = broken_promises(measured)
     for promise in broken:

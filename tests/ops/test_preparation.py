@@ -54,7 +54,7 @@ def test_other_bundled_prices_are_noticed(tmp_path, settings):
         shutil.copytree(settings.BASE_DIR / name, tmp_path / name)
     settings.BASE_DIR = tmp_path
     assert preparation.rows_are_current()
-    next(tmp_path.glob("advisor/pricing/tables/*")).write_bytes(b"other prices")
+    next(tmp_path.glob("advisor/pricing/tables/**/*.csv")).write_bytes(b"other prices")
     assert not preparation.rows_are_current()
 
 
