@@ -6,8 +6,6 @@ import os
 from django.core.wsgi import get_wsgi_application
 from django.urls import get_resolver
 
-from webapp.service.supervise import ANNOUNCEMENT_VARIABLE
-
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 
 application = get_wsgi_application()
@@ -15,7 +13,3 @@ application = get_wsgi_application()
 get_resolver().url_patterns  # noqa: B018
 # What is loaded by now stays, so the collector needn't look at it.
 gc.freeze()
-if descriptor := os.environ.pop(ANNOUNCEMENT_VARIABLE, None):
-    from webapp.management.announcement import announce
-
-    announce(int(descriptor))

@@ -21,6 +21,7 @@ from webapp import env
 from webapp.http.front.connections import Connections
 from webapp.http.front.server import Front
 from webapp.service.address import AddressError, Bind
+from webapp.service.signals import web_starts
 
 UNIX = "unix:"
 PATIENCE_SECONDS = 5
@@ -46,6 +47,7 @@ def main() -> int:
         sockets, name = _listening(bind, is_shared=workers > 1)
     except AddressError as error:
         sys.exit(str(error))
+    web_starts.send(sender=None)
     sys.setswitchinterval(SWITCH_SECONDS)
     asyncio.run(_serve(application, sockets, name))
     return 0

@@ -1,0 +1,6 @@
+"""What happens to the processes of the service."""
+
+from django.dispatch import Signal
+
+web_starts = Signal()
+"""The web server has loaded everything and is about to listen."""
