@@ -36,6 +36,15 @@ def test_it_answers_and_prints_both_ways_in(service: Service) -> None:
     assert "trimtab run -- python train.py" in service.output
 
 
+def test_welcome_prints_the_address_that_the_service_has(service: Service) -> None:
+    welcome = manage(service.data_dir, "welcome")
+    said, _ = welcome.communicate(timeout=60)
+    assert f"    {service.url}/sign-in/" in said
+    assert f"TRIMTAB_URL={service.url} " in said
+    link = next(word for word in said.split() if "/sign-in/" in word)
+    assert requests.get(link, timeout=10).status_code == 200
+
+
 def test_it_keeps_its_secrets_from_other_users(service: Service) -> None:
     for name in ("agent-token", "secret-key"):
         assert stat.S_IMODE((service.data_dir / name).stat().st_mode) == 0o600, name

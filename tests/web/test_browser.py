@@ -307,7 +307,7 @@ def test_a_run_without_steps_says_how_to_record_them(visit, owner):
 def test_signing_in_by_the_link_works_in_the_browser(chromium, live_server, owner):
     context = chromium.new_context()
     page = context.new_page()
-    page.goto(live_server.url + urlsplit(sign_in_link(owner.workspace)).path)
+    page.goto(live_server.url + urlsplit(sign_in_link(owner.workspace, "")).path)
 
     page.get_by_role("button", name="Sign in").click()
 

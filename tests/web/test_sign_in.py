@@ -16,7 +16,7 @@ from webapp.accounts.setup import sign_in_link
 
 @pytest.fixture
 def link(owner) -> str:
-    return urlsplit(sign_in_link(owner.workspace)).path
+    return urlsplit(sign_in_link(owner.workspace, "")).path
 
 
 def test_it_signs_in_by_post_and_burns_the_link(link, anonymous):

@@ -199,7 +199,7 @@ def test_the_qr_code_has_no_styles_or_scripts(owner):
 def test_links_that_sign_in_ask_for_a_code_too(ada, owner):
     app, _ = set_up(owner.client)
     client = Client()
-    link = urlsplit(sign_in_link(owner.workspace)).path
+    link = urlsplit(sign_in_link(owner.workspace, "")).path
     assert client.post(link)["Location"] == CODE
     assert not is_in(client)
     client = Client()

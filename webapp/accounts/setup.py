@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from datetime import timedelta
 
-from django.conf import settings
 from django.db import transaction
 from django.urls import reverse
 from django.utils import timezone
@@ -49,15 +48,15 @@ def _owner() -> User:
     return owner or User.objects.create_user(OWNER_EMAIL, name="Owner")
 
 
-def sign_in_link(workspace: Workspace) -> str:
-    """A URL that signs the workspace's owner in, once, within a day."""
+def sign_in_link(workspace: Workspace, base_url: str) -> str:
+    """A URL of this service that signs the workspace's owner in, once, within a day."""
     owner = workspace.memberships.filter(role=Membership.OWNER).select_related("user").first()
     if owner is None:
         raise ValueError(f"{workspace} has no owner")
     secret = secrets.token_urlsafe(30)
     expires_at = timezone.now() + LINK_LIFETIME
     SignInLink.objects.create(user=owner.user, digest=digest(secret), expires_at=expires_at)
-    return settings.BASE_URL + reverse("accounts:use_link", args=[secret])
+    return base_url + reverse("accounts:use_link", args=[secret])
 
 
 def new_token(workspace: Workspace, name: str, scopes: list[str]) -> str:

@@ -33,7 +33,7 @@ def welcome(url: str) -> str:
     return "\n".join(
         [
             "Sign in (one-time link, valid for 24 hours):",
-            f"    {sign_in_link(workspace)}",
+            f"    {sign_in_link(workspace, url)}",
             "Measure a training run (put this in front of your training command):",
             f"    {agent_command(url, agent_token(workspace))}",
         ]

@@ -171,6 +171,22 @@ def lock_data_folder() -> int:
     return handle
 
 
+def running_at() -> str | None:
+    """The URL of the service that holds the data folder; None: none does."""
+    path = Path(settings.DATA_DIR) / LOCK_NAME
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return os.read(handle, 2000).decode() or None
+    finally:
+        os.close(handle)
+    return None
+
+
 def _piped(plan: dict[str, Any]) -> int:
     """The plan on a descriptor that outlives exec. It fits the pipe, so nobody has to read yet."""
     read_end, write_end = os.pipe()

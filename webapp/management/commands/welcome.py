@@ -8,6 +8,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 
 from webapp.management.announcement import welcome
+from webapp.service.stack import running_at
 
 
 class Command(BaseCommand):
@@ -15,4 +16,4 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def handle(self, *args: Any, **options: Any) -> None:
-        self.stdout.write(welcome(settings.BASE_URL))
+        self.stdout.write(welcome(running_at() or settings.BASE_URL))
