@@ -9,14 +9,17 @@ import numpy as np
 
 from rules.activity import host_cpu_pct, own_cores, work_began
 from rules.checkpoints import checkpoint_stalls
+from rules.compilation import compile_spans
 from rules.evidence import percentile
 from rules.frame import NodeFrame, RunFrame
 from rules.grid import Floats, Grid, unseen_seconds
 from rules.hangs import hangs
 from rules.idle import BACKGROUND_SHARE, tail_seconds
-from rules.intervals import without
+from rules.intervals import merged, without
+from rules.lost_steps import RunSteps
 from rules.processes import are_cores_own
 from rules.registry import all_rules
+from rules.restarts import process_restarts, restore_spans
 from rules.rule import Values, Window
 from rules.stages import other_stages, start_up
 from rules.stalls import data_waits, gpu_shares, idle_share
@@ -36,11 +39,14 @@ class RunSpans:
     """The parameter values of each of `AS_RULES`."""
     tail: list[Window]
     hung: list[Window]
+    lost: Mapping[str, list[Window]]
+    """By node, the time in steps that were done again."""
     some_gpu_used: bool
 
 
-def run_spans(frame: RunFrame, parameters: Mapping[str, Values]) -> RunSpans:
-    """The idle tail of a run that has ended, its hangs, and whether any GPU was in use."""
+def run_spans(frame: RunFrame, parameters: Mapping[str, Values], steps: RunSteps) -> RunSpans:
+    """The idle tail of a run that has ended, its hangs and lost steps, and whether any GPU was in
+    use."""
     values = {rule: all_rules()[rule].values(parameters.get(rule)) for rule in AS_RULES}
     idle, hang = values["idle_tail"], values["hung"]
     limits = idle["idle_gpu_pct"], idle["idle_cores"]
@@ -48,7 +54,7 @@ def run_spans(frame: RunFrame, parameters: Mapping[str, Values]) -> RunSpans:
     hung = hangs(frame, hang["idle_seconds"], hang["spin_seconds"]) or []
     used = any(node.first_use_seconds is not None for node in frame.nodes.values())
     spans = [Window(tail[0], frame.duration_seconds)] if tail and tail[1] > 0 else []
-    return RunSpans(values, spans, hung, used)
+    return RunSpans(values, spans, hung, steps.lost(), used)
 
 
 def node_seconds(
@@ -60,16 +66,21 @@ def node_seconds(
     saved = checkpoint_stalls(node, frame)
     gaps = unexplained_gaps(node, frame, gap["gap_seconds"], gap["median_steps"]) or []
     began = _began(node, frame)
+    restarts, begins = process_restarts(node)
     windows = {
-        "initialise": start_up(node, began, min(grid.start_seconds, 0.0)),
+        "restore": restore_spans(node, end),
+        "initialise": merged([*start_up(node, began, min(grid.start_seconds, 0.0)), *begins]),
         "idle_tail": without(spans.tail, other_stages(node, began, end)),
         "hung": spans.hung,
+        "restart": restarts,
         "checkpoint": saved[0] if saved else [],
         "evaluation": phase_spans(node, "evaluate", end),
         "epoch_gap": gaps,
+        "compile": compile_spans(node),
+        "lost": spans.lost.get(node.key, []),
         "communication": phase_spans(node, "communication", end),
     }
-    covered = {label: grid.covered(found) for label, found in windows.items() if found}
+    covered = {label: grid.covered(list(found)) for label, found in windows.items() if found}
     return {"gap": unseen_seconds(node, grid), "data_stall": data_waits(node, grid), **covered}
 
 

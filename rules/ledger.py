@@ -19,13 +19,15 @@ from rules.frame import NodeFrame, RunFrame
 from rules.grid import Floats, Grid
 from rules.labels import cpu_seconds, gpu_seconds, node_seconds, run_spans
 from rules.ledger_labels import LABELS
+from rules.lost_steps import RunSteps, run_steps
 from rules.rule import Values
 from rules.stalls import stalled_seconds
 
-VERSION = 3
+VERSION = 4
 """Of the labels' meaning. 1: a GPU that was more than 10 % busy was all `effective`, else
 unclassified, and the machine's work counted as the run's. 2: a GPU whose memory or tensor cores
-were busy, but few of its multiprocessors, counted as `low_sm`."""
+were busy, but few of its multiprocessors, counted as `low_sm`. 3: steps that were done again,
+restarts, loads of checkpoints and compilation had no labels."""
 Microseconds = NDArray[np.int64]
 
 
@@ -77,17 +79,22 @@ class Ledger:
         return {label: float(us / 1_000_000) for label, us in node_times_us.items() if us}
 
 
-def ledger(frame: RunFrame, parameters: Mapping[str, Values] | None = None) -> Ledger:
+def ledger(
+    frame: RunFrame,
+    parameters: Mapping[str, Values] | None = None,
+    steps: RunSteps | None = None,
+) -> Ledger:
     """The ledger of the run as far as it has arrived. Labels that depend on its end (its idle
-    tail) stay open until then.
+    tail) stay open until then, and effective time becomes lost when its steps are done again.
 
     Args:
         parameters: rule id -> the values that differ from its defaults, as for judging the run.
+        steps: of this run, and of its training's others; None: of a run that is alone.
 
     Raises:
         ValueError: a parameter that a label's rule doesn't know, or a value out of bounds.
     """
-    spans = run_spans(frame, parameters or {})
+    spans = run_spans(frame, parameters or {}, steps or run_steps(frame))
     entries: list[Entry] = []
     for node in frame.nodes.values():
         held = held_microseconds(node, frame)

@@ -56,6 +56,19 @@ def events_of(node: NodeFrame, kind: str) -> list[tuple[float, dict[str, Any]]]:
     return node.events_by_kind.get(kind, [])
 
 
+def began_of(node: NodeFrame, kind: str) -> list[tuple[float, dict[str, Any]]]:
+    """As `events_of`, at the time when each happened: some are recorded late, and say by how
+    much."""
+    found = [(at - seconds_of(data.get("ago_seconds")), data) for at, data in events_of(node, kind)]
+    return sorted(found, key=lambda event: event[0])
+
+
+def seconds_of(value: Any) -> float:
+    """A duration that an event tells; 0: none, or not a duration."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return max(float(value), 0.0) if is_number and np.isfinite(value) else 0.0
+
+
 def training_loaders(node: NodeFrame) -> list[dict[str, Any]]:
     """The data loaders that the loop declared, without those for evaluation only."""
     declared = [data for _, data in events_of(node, "loader")]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
-from trimtab import __version__, git, identity
+from trimtab import __version__, git, identity, requeue
 from trimtab.hardware import node_facts
 from trimtab.options import Options
 from trimtab.platforms import slurm
@@ -55,6 +55,8 @@ def build_declaration(session: UUID, run: UUID, target: Target, options: Options
         workload={**workload, **options.workload},
         allow_stop=options.allow_stop,
         probe=options.probe,
+        training=options.training,
+        requeue=requeue.requeue_id(target.environment),
     )
 
 

@@ -18,6 +18,8 @@ from trimtab.wire import Event, StepBlock, StepSummary
 if TYPE_CHECKING:
     from trimtab.probe import Watch
 
+_RECORDED_LATE = frozenset(("rank", "restore"))
+"""A process records these with its first step: when it began, and what it loaded before."""
 _MOST_EVENTS = 4_000
 """Per segment. Metrics above this number are dropped and counted until the next segment."""
 
@@ -92,9 +94,11 @@ class TrainingLoops:
             sealed.summaries += summaries
             self._report_lost(process)
         if self._events_lost:
-            data = {"count": self._events_lost}
-            self._events.append((self._timeline.now_ns(), "events_lost", data))
+            lost = {"count": self._events_lost}
+            self._events.append((self._timeline.now_ns(), "events_lost", lost))
         for at_ns, kind, data in self._events:
+            if at_ns < start_ns and kind in _RECORDED_LATE:
+                data["ago_seconds"] = round((start_ns - at_ns) / 1e9, 6)
             sealed.events.append(Event(max(0, at_ns - start_ns) // 1_000_000, kind, data))
         self._events, self._events_lost = [], 0
         return sealed

@@ -27,6 +27,7 @@ class Options:
     owner: str = ""
     tags: dict[str, str] = field(default_factory=dict)
     parameters: dict[str, Scalar] = field(default_factory=dict)
+    training: str = ""
     workload: dict[str, str] = field(default_factory=dict)
     node: dict[str, str] = field(default_factory=dict)
     owns_machine: bool = False

@@ -22,6 +22,7 @@ _LOCAL_RANKS = (
     "HOROVOD_LOCAL_RANK",
     "MPI_LOCALRANKID",
 )
+_RESTARTS = ("TORCHELASTIC_RESTART_COUNT",)
 _WORLD_SIZES = (
     "WORLD_SIZE",
     "SLURM_NTASKS",
@@ -38,6 +39,8 @@ class ProcessRank:
     rank: int = 0
     local_rank: int = 0
     world_size: int = 1
+    restarts: int = 0
+    """How often its launcher has restarted it on this machine."""
 
 
 def process_rank(environment: Mapping[str, str]) -> ProcessRank:
@@ -47,7 +50,8 @@ def process_rank(environment: Mapping[str, str]) -> ProcessRank:
         return _of_sagemaker(environment)
     local = _first(environment, _LOCAL_RANKS)
     size = _first(environment, _WORLD_SIZES)
-    return ProcessRank(rank, local or 0, max(size or 1, rank + 1))
+    restarts = _first(environment, _RESTARTS)
+    return ProcessRank(rank, local or 0, max(size or 1, rank + 1), restarts or 0)
 
 
 def _first(environment: Mapping[str, str], names: tuple[str, ...]) -> int | None:

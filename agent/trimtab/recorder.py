@@ -9,23 +9,28 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-from time import monotonic_ns
+from contextlib import suppress
+from pathlib import Path
+from time import CLOCK_BOOTTIME, clock_gettime_ns, monotonic_ns
 from typing import Any
 
 from trimtab import ring as layout
 from trimtab.ranks import ProcessRank
 from trimtab.ring import NOT_KNOWN, RingWriter
 
-PHASES = ("initialise", "train", "evaluate", "checkpoint", "finalise", "communication")
-TRAIN, EVALUATE, CHECKPOINT, COMMUNICATION = (
+PHASES = ("initialise", "train", "evaluate", "checkpoint", "finalise", "communication", "restore")
+TRAIN, EVALUATE, CHECKPOINT, COMMUNICATION, RESTORE = (
     PHASES.index("train"),
     PHASES.index("evaluate"),
     PHASES.index("checkpoint"),
     PHASES.index("communication"),
+    PHASES.index("restore"),
 )
 _UNKNOWN = -(2**62)
 """Added to a sum of samples if one part isn't known."""
 _HELD_NS = 200_000_000
+_NUMBERED_AGAIN_NS = 10_000_000_000
+"""A number that follows from the one before is recorded this often, in case steps got lost."""
 
 
 class Loop:
@@ -56,10 +61,13 @@ class Recorder:
     """
 
     __slots__ = (
+        "_numbered",
         "_outer",
         "_ring",
+        "_trained",
         "fetching",
         "flush_at_ns",
+        "has_restored",
         "held",
         "hook_sees_batches",
         "hook_sees_steps",
@@ -67,6 +75,7 @@ class Recorder:
         "loop",
         "rank",
         "script_reports_epochs",
+        "script_reports_numbers",
         "script_reports_steps",
         "usual_batches",
         "usual_optimizer",
@@ -88,9 +97,23 @@ class Recorder:
         self._ring = ring
         self.held: list[tuple[int, int, int, int, int, int]] = []
         """Kind, phase, time, and three fields of steps that aren't in the ring yet."""
+        self.script_reports_numbers = False
+        self.has_restored = False
+        """A checkpoint was loaded in this process."""
+        self._trained = 0
+        """Training steps that are in the ring."""
+        self._numbered: tuple[int | None, int] = (None, 0)
+        """Number minus training steps, as recorded last, and when it is recorded again at the
+        latest."""
         self._outer: list[tuple[Loop, int]] = []
         ring.write(
-            layout.RANK, 0, monotonic_ns(), process.local_rank, process.world_size, os.getpid()
+            layout.RANK,
+            0,
+            _process_began_ns(),
+            process.local_rank,
+            process.world_size,
+            os.getpid(),
+            process.restarts,
         )
         self._flush_at_exit()
 
@@ -130,6 +153,8 @@ class Recorder:
     def flush(self) -> int:
         """Write held steps. Returns how many there were."""
         held, self.held = self.held, []
+        if held and held[0][1] == TRAIN:
+            self._trained += len(held)
         for kind, phase, at_ns, duration_ns, wait_ns, samples in held:
             known = samples if samples >= 0 else NOT_KNOWN
             self._ring.write(kind, phase, at_ns, duration_ns, wait_ns, known)
@@ -225,6 +250,27 @@ class Recorder:
         self.evaluation_over()
         seen.phase, self.loop = self.loop.phase, seen
 
+    # Numbers within the whole training
+
+    @property
+    def trained(self) -> int:
+        """Training steps so far. Steps of one phase are held at a time."""
+        return self._trained + (len(self.held) if self.loop.phase == TRAIN else 0)
+
+    def numbered(self, number: int) -> None:
+        """So many steps has the whole training done, with the step that just ended.
+
+        Recorded when it doesn't follow from the steps since, and now and then.
+        """
+        offset, now = number - self.trained, monotonic_ns()
+        if offset != self._numbered[0] or now >= self._numbered[1]:
+            self._numbered = offset, now + _NUMBERED_AGAIN_NS
+            self._ring.write(layout.GLOBAL_STEP, self.loop.phase, now, number, 0, 0)
+
+    def restored(self, ended_ns: int, duration_ns: int, size_bytes: int, step: int) -> None:
+        self.has_restored = True
+        self._ring.write(layout.RESTORE, self.loop.phase, ended_ns, duration_ns, size_bytes, step)
+
     # Facts
 
     def epoch(self, number: int, at_ns: int) -> None:
@@ -241,3 +287,15 @@ class Recorder:
     ) -> None:
         """Write a record of this kind; `ring.py` defines its fields."""
         self._ring.write(kind, self.loop.phase, monotonic_ns(), a, b, c, flags)
+
+
+def _process_began_ns() -> int:
+    """When the kernel started this process, on the monotonic clock; now if that can't be read."""
+    now = monotonic_ns()
+    with suppress(OSError, ValueError, IndexError, AttributeError):
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        ago_ns = clock_gettime_ns(CLOCK_BOOTTIME) - int(fields[19]) * 10**9 // os.sysconf(
+            "SC_CLK_TCK"
+        )
+        return now - max(0, ago_ns)
+    return now

@@ -49,11 +49,25 @@ def _memory(flags: int, allocated: int, reserved: int, total: int) -> RingEvent:
 
 
 def _rank(flags: int, local_rank: int, world_size: int, pid: int) -> RingEvent:
-    return "rank", {"local_rank": local_rank, "world_size": world_size, "pid": pid}
+    data = {"local_rank": local_rank, "world_size": world_size, "pid": pid}
+    return "rank", data | ({"restarts": flags} if flags else {})
 
 
 def _profile(flags: int, first_step: int, steps: int, size_bytes: int) -> RingEvent:
     return "profile", {"first_step": first_step, "steps": steps, "bytes": size_bytes}
+
+
+def _global_step(flags: int, step: int, _: int, __: int) -> RingEvent:
+    return "global_step", {"step": step}
+
+
+def _restore(flags: int, duration_ns: int, size_bytes: int, step: int) -> RingEvent:
+    seconds = round(duration_ns / 1e9, 6)
+    return "restore", {"seconds": seconds, "bytes": _known(size_bytes), "step": _known(step)}
+
+
+def _compile(flags: int, duration_ns: int, count: int, _: int) -> RingEvent:
+    return "compile", {"seconds": round(duration_ns / 1e9, 6), "count": count}
 
 
 def _known(value: int) -> int | None:
@@ -67,4 +81,7 @@ _READERS: dict[int, Callable[..., RingEvent]] = {
     ring.MEMORY: _memory,
     ring.RANK: _rank,
     ring.PROFILE: _profile,
+    ring.GLOBAL_STEP: _global_step,
+    ring.RESTORE: _restore,
+    ring.COMPILE: _compile,
 }

@@ -70,7 +70,7 @@ def _warn_once(problem: str) -> None:
             return
 
 
-def step(samples: int | None = None) -> None:
+def step(samples: int | None = None, *, number: int | None = None) -> None:
     """Call at the end of each training step.
 
     A step lasts from the end of the previous step, or from the start of the loop if `wrap` or
@@ -78,6 +78,8 @@ def step(samples: int | None = None) -> None:
 
     Args:
         samples: training samples in this step, in this process only.
+        number: of this step within the whole training. A training that continues from a checkpoint
+            counts on from there, so that steps which it does again are seen to be lost work.
     """
     recorder = attached.recorder or attached.open()
     if recorder is None:
@@ -86,6 +88,9 @@ def step(samples: int | None = None) -> None:
         # The usual case avoids another call, which would take as long as the rest of the step.
         is_count = type(samples) is int and 0 <= samples < _MOST_SAMPLES
         recorder.step(samples if is_count else _count(samples))  # type: ignore[arg-type]
+        if number is not None:
+            recorder.script_reports_numbers = True
+            recorder.numbered(int(number))
     except Exception as error:
         _warn_once(f"step() was not recorded: {error}")
 
@@ -152,8 +157,8 @@ def _record(name: str, record: Callable[[Recorder], None]) -> None:
 
 
 def phase(name: str) -> AbstractContextManager[None]:
-    """`with trimtab.phase("evaluate"):` - one of initialise, train, evaluate, checkpoint, finalise,
-    communication.
+    """`with trimtab.phase("evaluate"):` - one of initialise, train, evaluate, checkpoint, restore,
+    finalise, communication.
 
     Steps inside belong to the phase. Its time doesn't count towards the surrounding step.
     Communication is different: it is a part of its step, and tells a rank that waits for the others

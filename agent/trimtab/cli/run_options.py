@@ -31,6 +31,11 @@ def add_identity_arguments(parser: argparse.ArgumentParser, *, joins_runs: bool 
     run.add_argument("--job", help="name of the job; default git repository/script path")
     if joins_runs:
         run.add_argument("--run", help="run id, or any name that all nodes of the run share")
+    run.add_argument(
+        "--training",
+        metavar="KEY",
+        help="a name that all runs of one training share; also TRIMTAB_TRAINING",
+    )
     run.add_argument("--owner", help="owner of the run; default TRIMTAB_OWNER")
     run.add_argument(
         "--tag",
@@ -112,6 +117,7 @@ def options(arguments: argparse.Namespace) -> chosen.Options:
         owner=shortened(arguments.owner or environment.get("TRIMTAB_OWNER", "")),
         tags=chosen.tags(arguments.tag, environment),
         parameters=chosen.parameters(arguments.param),
+        training=shortened(arguments.training or environment.get("TRIMTAB_TRAINING", "").strip()),
         workload=pairs(environment.get("TRIMTAB_WORKLOAD", "")),
         node=chosen.node_texts(vars(arguments), environment),
         owns_machine=arguments.owns_machine,

@@ -22,6 +22,7 @@ class PeriodicChecks:
         """The last autocast that was entered."""
         self._precision: tuple[int, int, int] | None = None
         self._peak = (0, 0)
+        self._compiled = (0, 0.0)
         self._memory_at_ns = 0
         self._profiling = Profiling(training)
         training.look = self._look
@@ -32,6 +33,10 @@ class PeriodicChecks:
         torch = sys.modules["torch"]
         with suppress(Exception):
             self._report_precision(torch, optimizer)
+        with suppress(Exception):
+            self._report_number(optimizer)
+        with suppress(Exception):
+            self._report_compilation()
         if now >= self._memory_at_ns:
             self._memory_at_ns = now + _MEMORY_NS
             with suppress(Exception):
@@ -49,6 +54,37 @@ class PeriodicChecks:
         if precision != self._precision and (recorder := sdk.attached.recorder):
             self._precision = precision
             recorder.fact(ring.PRECISION, autocast, parameters, flags=flags)
+
+    def _report_number(self, optimizer: Any) -> None:
+        """The optimizer's own count of its steps, which a loaded checkpoint continues.
+
+        After a load it says nothing if it began with this process: then only weights were loaded.
+        A count on a GPU isn't read, because that would wait for the GPU.
+        """
+        recorder = sdk.attached.recorder
+        if recorder is None or recorder.script_reports_numbers:
+            return
+        state: dict[str, Any] = next(iter(optimizer.state.values()), {})
+        count: Any = state.get("step")
+        if hasattr(count, "device"):
+            count = count.item() if count.device.type == "cpu" else None
+        if count is None or (recorder.has_restored and int(count) <= recorder.trained):
+            return
+        recorder.numbered(int(count))
+
+    def _report_compilation(self) -> None:
+        """What torch.compile took since the last look, by its own records."""
+        dynamo = sys.modules.get("torch._dynamo.utils")
+        if dynamo is None:
+            return
+        metrics = dynamo.compilation_time_metrics
+        times = metrics.get("_compile.compile_inner") or metrics.get("_compile") or ()
+        compiled = len(times), float(sum(times))
+        if compiled != self._compiled and (recorder := sdk.attached.recorder):
+            count, seconds = compiled[0] - self._compiled[0], compiled[1] - self._compiled[1]
+            self._compiled = compiled
+            if count > 0 and seconds > 0:
+                recorder.fact(ring.COMPILE, round(seconds * 1e9), count)
 
     def _report_memory(self, torch: Any) -> None:
         """Only if the script has initialised CUDA: initialising it takes GPU memory."""

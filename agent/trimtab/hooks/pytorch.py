@@ -19,12 +19,16 @@ from types import ModuleType
 from typing import Any
 
 from trimtab import sdk
+from trimtab.hooks import restoring
 from trimtab.hooks.batches import Batches
 from trimtab.hooks.periodic import PeriodicChecks
 from trimtab.hooks.training import Training
 from trimtab.ranks import ProcessRank, process_rank
 from trimtab.recorder import Recorder
 from trimtab.ring import NOT_KNOWN
+
+_SHORT_LOAD_NS = 50_000_000
+"""Shorter loads without a step are no checkpoints, and would fill the ring (ours)."""
 
 
 def _recorder() -> Recorder | None:
@@ -186,6 +190,49 @@ def _patch_save(module: ModuleType) -> None:
         )
 
     module.save = save  # type: ignore[attr-defined]
+    module.load = _timed_load(module.load)  # type: ignore[attr-defined]
+
+
+def _timed_load(original: Callable[..., Any]) -> Any:
+    """A call that loads a file is a restore, unless a data set's worker makes it."""
+
+    @functools.wraps(original)
+    def load(f: Any, *arguments: Any, **named: Any) -> Any:
+        began = monotonic_ns()
+        result = original(f, *arguments, **named)
+        try:
+            step = restoring.step_of(result, f)
+            took = monotonic_ns() - began
+            if (took >= _SHORT_LOAD_NS or step != NOT_KNOWN) and not _is_loader_worker():
+                training.loaded(began, restoring.size_of(f), step)
+        except Exception:
+            return result
+        return result
+
+    return load
+
+
+def _is_loader_worker() -> bool:
+    workers = sys.modules.get("torch.utils.data._utils.worker")
+    return workers is not None and workers._worker_info is not None
+
+
+def _patch_distributed_load(module: ModuleType) -> None:
+    original = module.load
+
+    @functools.wraps(original)
+    def load(*arguments: Any, **named: Any) -> Any:
+        began = monotonic_ns()
+        result = original(*arguments, **named)
+        try:
+            place = named.get("checkpoint_id")
+            step = restoring.step_of(arguments[0] if arguments else named.get("state_dict"), place)
+            training.loaded(began, NOT_KNOWN, step)
+        except Exception:
+            return result
+        return result
+
+    module.load = load  # type: ignore[attr-defined]
 
 
 def _patch_safetensors(module: ModuleType) -> None:
@@ -199,6 +246,7 @@ def _patch_safetensors(module: ModuleType) -> None:
         )
 
     module.save_file = save_file  # type: ignore[attr-defined]
+    module.load_file = _timed_load(module.load_file)  # type: ignore[attr-defined]
 
 
 def _position(file: Any) -> int:
@@ -221,5 +269,6 @@ patches: dict[str, Callable[[ModuleType], None]] = {
     "torch.nn.modules.module": _patch_module,
     "torch.amp.autocast_mode": _patch_autocast,
     "torch.serialization": _patch_save,
+    "torch.distributed.checkpoint.state_dict_loader": _patch_distributed_load,
     "safetensors.torch": _patch_safetensors,
 }

@@ -19,6 +19,8 @@ from trimtab.hooks.batches import Batches
 from trimtab.recorder import CHECKPOINT, EVALUATE, TRAIN, Recorder
 from trimtab.ring import NOT_KNOWN
 
+_MOST_LOADS = 20
+"""Files of one checkpoint, or parts of data sets: only the longest and those with a step count."""
 _LOOK_NS = 1_000_000_000
 """The shortest time between two periodic checks."""
 
@@ -50,6 +52,8 @@ class Training:
         self._fetched_from: Batches | None = None
         self._parts_bytes = 0
         """Written so far to the files of the checkpoint that a framework saves."""
+        self._loads: list[tuple[int, int, int, int]] = []
+        """End, duration, bytes and step of the checkpoints loaded before the first step."""
 
     def recorder(self) -> Recorder | None:
         return sdk.attached.recorder or self._open()
@@ -153,6 +157,8 @@ class Training:
         if recorder is None:
             return
         self._other_steps = 0
+        if self._loads:
+            self._record_loads(recorder)
         if self._thread != get_ident():
             self._thread = get_ident()
             recorder.waits_elsewhere()
@@ -261,8 +267,33 @@ class Training:
                 recorder.phase_ends()
         return result
 
+    def loaded(self, began_ns: int, size_bytes: int, step: int) -> None:
+        """A checkpoint was loaded by the thread that trains. Before the first step it isn't
+        recorded yet: a process that never trains has nothing to tell."""
+        recorder, now = sdk.attached.recorder, monotonic_ns()
+        if recorder is not None and recorder.fetching:
+            return  # a data set loads its samples
+        if self._thread not in (0, get_ident()) or (recorder and recorder.loop.phase != TRAIN):
+            return
+        self._loads.append((now, now - began_ns, size_bytes, step))
+        if len(self._loads) > _MOST_LOADS:
+            self._loads = _longest(self._loads)
+        if recorder is not None:
+            recorder.usual_optimizer = 0  # the next step is to be looked at
+
+    def _record_loads(self, recorder: Recorder) -> None:
+        loads, self._loads = self._loads, []
+        for load in loads:
+            recorder.restored(*load)
+
     def _save_part(self, save: Callable[[], Any], written_bytes: Callable[[], int]) -> Any:
         result = save()
         with suppress(Exception):
             self._parts_bytes += max(0, written_bytes())
         return result
+
+
+def _longest(loads: list[tuple[int, int, int, int]]) -> list[tuple[int, int, int, int]]:
+    """Without the least telling one, in order."""
+    least = min(loads, key=lambda load: (load[3] != NOT_KNOWN, load[1]))
+    return [load for load in loads if load is not least]

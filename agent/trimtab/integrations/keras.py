@@ -22,6 +22,7 @@ def _callback() -> Any:
     keras: Any = sys.modules.get("keras") or _imported()
     base = keras.callbacks.Callback
     fetches_before = _fetches_before_the_batch_begins(keras)
+    counts = _counts_steps(keras)
 
     class TrimtabCallback(base):  # type: ignore[misc, valid-type]
         """Records steps, epochs, evaluations and the metrics of each epoch.
@@ -43,7 +44,17 @@ def _callback() -> Any:
                 self._loop.batch_begins()
 
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-            self._loop.step_ends(self._samples)
+            self._loop.step_ends(self._samples, self._steps_done())
+
+        def _steps_done(self) -> int | None:
+            """The optimizer's own count, which a loaded model continues. On JAX `fit` keeps it
+            elsewhere until it ends."""
+            if not counts:
+                return None
+            try:
+                return int(self.model.optimizer.iterations)
+            except Exception:
+                return None
 
         def on_test_begin(self, logs: Any = None) -> None:
             self._loop.phase_begins("evaluate")
@@ -63,6 +74,14 @@ def _imported() -> Any:
         return import_module("keras")
     except ImportError:
         return import_module("tensorflow").keras
+
+
+def _counts_steps(keras: Any) -> bool:
+    """Whether the optimizer's count is up to date during `fit`, and reading it is quick."""
+    try:
+        return str(keras.backend.backend()) == "torch"
+    except AttributeError:
+        return False
 
 
 def _fetches_before_the_batch_begins(keras: Any) -> bool:

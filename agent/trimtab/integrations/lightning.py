@@ -42,7 +42,8 @@ def _callback() -> Any:
             self._batches += 1
             if trainer.global_step != self._steps:
                 known = self._batch_size
-                self._loop.step_ends(None if known is None else known * self._batches)
+                samples = None if known is None else known * self._batches
+                self._loop.step_ends(samples, trainer.global_step)
                 self._steps, self._batches = trainer.global_step, 0
 
         def on_validation_start(self, trainer: Any, module: Any) -> None:

@@ -32,10 +32,19 @@ class CallbackLoop:
             with suppress(Exception):
                 recorder.fetched(self._since_ns, NOT_KNOWN)
 
-    def step_ends(self, samples: int | None = None) -> None:
+    def step_ends(self, samples: int | None = None, number: int | None = None) -> None:
+        """
+        Args:
+            number: of the step within the whole training; None: not known.
+        """
         recorder = sdk.attached.recorder
         if recorder is None or not recorder.hook_sees_steps:
             sdk.step(samples)
+            recorder = sdk.attached.recorder
+        if recorder and number is not None:
+            with suppress(Exception):
+                recorder.script_reports_numbers = True
+                recorder.numbered(int(number))
         self._since_ns = monotonic_ns()
 
     def phase_begins(self, name: str) -> None:

@@ -34,7 +34,7 @@ def _callback() -> Any:
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             batches = args.gradient_accumulation_steps
-            self._loop.step_ends(args.train_batch_size * batches)
+            self._loop.step_ends(args.train_batch_size * batches, state.global_step)
 
         def on_prediction_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             self._loop.phase_begins("evaluate")

@@ -90,6 +90,11 @@ class Declaration:
     """Refused uploads of this session that the agent deleted unsent."""
     probe: Probe | None = None
     """None: an ordinary run."""
+    training: str = ""
+    """The key of the training that this run is a part of; empty: nobody named it."""
+    requeue: str = ""
+    """What the scheduler calls the job that it starts again after an interruption, with the
+    scheduler's name: `slurm/cluster/1234`; empty: not known."""
 
 
 def encode_declaration(declaration: Declaration) -> bytes:
@@ -125,6 +130,8 @@ def decode_declaration(body: bytes, limits: Limits = LIMITS) -> Declaration:
         allow_stop=document.get("allow_stop") is True,
         expired_uploads=integer(document, "expired_uploads", high=10**9, default=0),
         probe=_probe(document),
+        training=text(document, "training", limits, default=""),
+        requeue=text(document, "requeue", limits, default=""),
     )
 
 

@@ -23,6 +23,7 @@ _SEEN = frozenset(
         "torch.nn.modules.module",
         "torch.amp.autocast_mode",
         "torch.serialization",
+        "torch.distributed.checkpoint.state_dict_loader",
         "safetensors.torch",
         "lightning.pytorch.loops.evaluation_loop",
         "lightning.pytorch.trainer.trainer",

@@ -1,0 +1,76 @@
+"""The time that compiling, tuning and first allocations add to training steps.
+
+The first steps of a process take longer than those after them: kernels are compiled or tuned,
+memory is allocated, connections are opened. What they take above the later level counts. A
+recompilation in the middle of a run counts where the framework tells it (`compile` events).
+
+A step counts as above the level from `ABOVE_LEVEL` times its length and `LEAST_SECONDS` more: less
+is noise (ours). The level is the median of the steps after the first `FIRST_STEPS`, without their
+wait for data; at least `FEWEST_LATER` of them must be known.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rules.frame import NodeFrame
+from rules.global_steps import first_rank, processes_of
+from rules.grid import Floats
+from rules.intervals import merged
+from rules.rule import Window
+from rules.training_loop import events_of, seconds_of, weighted_median
+
+FIRST_STEPS, FEWEST_LATER = 20, 10
+ABOVE_LEVEL, LEAST_SECONDS = 1.5, 0.5
+
+
+def compile_spans(node: NodeFrame) -> list[Window]:
+    """The node's time in compilation, by its lowest rank; empty where it isn't known."""
+    rank = first_rank(node)
+    starts, lengths, waits, counts = _steps(node, rank)
+    found = []
+    for at, data in events_of(node, "compile"):
+        if data.get("rank") == rank and (seconds := seconds_of(data.get("seconds"))) > 0:
+            found.append(Window(max(at - seconds, 0.0), at))
+    level = _level(lengths - waits, counts)
+    if level is None:
+        return list(merged(found))
+    began = [restart.at_seconds for restart, _ in processes_of(node, rank)[1:]]
+    for first in [0, *np.searchsorted(starts, began)]:
+        found += _first_steps(slice(first, first + FIRST_STEPS), level, starts, lengths, waits)
+    return list(merged(found))
+
+
+def _steps(node: NodeFrame, rank: int | None) -> tuple[Floats, Floats, Floats, Floats]:
+    """Start, length, wait for data and number of the rank's training steps; those that are
+    summarised have their mean."""
+    steps = node.steps
+    steps = steps[
+        (steps["phase"] == "train") & (steps["rank"] == rank) & (steps["duration_seconds"] > 0)
+    ].sort_values("start_seconds")
+    names = ("start_seconds", "duration_seconds", "data_wait_seconds", "count")
+    start, length, wait, count = (steps[name].to_numpy(dtype=float) for name in names)
+    return start, length, np.nan_to_num(wait).clip(0, length), np.nan_to_num(count, nan=1.0)
+
+
+def _level(lengths: Floats, counts: Floats) -> float | None:
+    later = (
+        slice(FIRST_STEPS, None) if len(lengths) >= FIRST_STEPS + FEWEST_LATER else slice(1, None)
+    )
+    if counts[later].sum() < FEWEST_LATER:
+        return None
+    return weighted_median(lengths[later], counts[later])
+
+
+def _first_steps(
+    chosen: slice, level: float, starts: Floats, lengths: Floats, waits: Floats
+) -> list[Window]:
+    """From the first step to the first that is at the level."""
+    found: list[Window] = []
+    table = (column[chosen] for column in (starts, lengths, waits))
+    for start, length, wait in zip(*table, strict=True):
+        above = length - wait - level
+        if above < max((ABOVE_LEVEL - 1) * level, LEAST_SECONDS):
+            break
+        found.append(Window(float(start + wait), float(start + wait + above)))
+    return found

@@ -1,0 +1,87 @@
+"""Time that restarts cost within a held machine: waiting for the new process, loading its
+checkpoint, and starting up again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rules.frame import NodeFrame
+from rules.global_steps import first_rank, processes_of
+from rules.intervals import merged
+from rules.rule import Window
+from rules.training_loop import began_of, phase_spans, seconds_of
+
+
+def restore_spans(node: NodeFrame, end_seconds: float) -> list[Window]:
+    """When checkpoints were loaded: the phase `restore`, or the `seconds` before its event."""
+    timed = [
+        Window(max(at - seconds, 0.0), at)
+        for at, data in began_of(node, "restore")
+        if (seconds := seconds_of(data.get("seconds"))) > 0
+    ]
+    return list(merged([*timed, *phase_spans(node, "restore", end_seconds)]))
+
+
+def process_restarts(node: NodeFrame) -> tuple[list[Window], list[Window]]:
+    """Of each process that replaced another one within a session: the time from the last sign of
+    the old one to the first of the new one, and from there to its first step.
+
+    A process replaces another one if its launcher says so, or if it loads a checkpoint before its
+    first step. Others are the next command of a script.
+    """
+    rank = first_rank(node)
+    ends = _step_ends(node, rank)
+    starts = np.sort(_step_starts(node, rank))
+    waits: list[Window] = []
+    begins: list[Window] = []
+    for restart, _ in processes_of(node, rank)[1:]:
+        at = restart.at_seconds
+        following = starts[starts > at]
+        first_step = float(following[0]) if len(following) else _session_end(node, at)
+        if not restart.is_known and not _restores(node, at, first_step):
+            continue
+        seen = max(float(ends[ends <= at].max(initial=0.0)), _last_event(node, rank, at))
+        if _same_session(node, seen, at):
+            waits.append(Window(seen, at))
+        begins.append(Window(at, max(first_step, at)))
+    return list(merged(waits)), list(merged(begins))
+
+
+def _restores(node: NodeFrame, since: float, until: float) -> bool:
+    return any(since <= at <= until for at, _ in began_of(node, "restore"))
+
+
+def _last_event(node: NodeFrame, rank: int | None, before: float) -> float:
+    """Of the rank: what the machine itself reports continues without it."""
+    seen = [
+        at
+        for events in node.events_by_kind.values()
+        for at, data in events
+        if at < before and data.get("rank") == rank
+    ]
+    return max(seen, default=0.0)
+
+
+def _session_end(node: NodeFrame, at: float) -> float:
+    return max((end for start, end in node.intervals if start <= at), default=at)
+
+
+def _same_session(node: NodeFrame, first: float, second: float) -> bool:
+    return any(start <= first and second <= end for start, end in node.intervals)
+
+
+def _step_ends(node: NodeFrame, rank: int | None) -> np.ndarray[Any, np.dtype[np.float64]]:
+    steps = node.steps[node.steps["rank"] == rank]
+    counts = np.nan_to_num(steps["count"].to_numpy(dtype=float), nan=1.0)
+    length = steps["duration_seconds"].to_numpy(dtype=float) * counts
+    return np.asarray(steps["start_seconds"].to_numpy(dtype=float) + length)
+
+
+def _step_starts(node: NodeFrame, rank: int | None) -> np.ndarray[Any, np.dtype[np.float64]]:
+    trained = (node.steps["rank"] == rank) & (node.steps["phase"] == "train")
+    starts: np.ndarray[Any, np.dtype[np.float64]] = node.steps["start_seconds"][trained].to_numpy(
+        dtype=float
+    )
+    return starts

@@ -1,0 +1,102 @@
+"""Steps by their numbers within the whole training, and which of them were done again.
+
+A training that restarts from a checkpoint counts on from there, so some numbers come twice. The
+steps of the first time are **lost**: a `StepRange` that resumes at a number takes back every step
+with that number or a higher one that ended before it began.
+
+Not every number that comes again is lost work. A script that trains five models one after another
+counts five times from 1. So a count may only take back steps after a restart that is known: a
+checkpoint was loaded, the launcher restarted the process, or another session, attempt or run
+began. A count that begins again without one is **new**: what came before it stays as it is.
+
+Pure arithmetic on integers: it knows neither samples nor the order in which attempts arrived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+RESUMED, CONTINUED, NEW = "resumed", "continued", "new"
+Integers = NDArray[np.int64]
+_NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class StepRange:
+    """Steps of one node whose numbers rise by one."""
+
+    began_us: int
+    ended_us: int
+    """On one clock for all ranges that are compared."""
+    first: int
+    last: int
+    """Their numbers, both included."""
+    begins: str
+    """RESUMED: after a restart. CONTINUED: higher numbers in the same process. NEW: a count that
+    begins again."""
+    is_counted: bool = False
+    """Nobody told a number, so its steps are counted from 1."""
+
+    @property
+    def count(self) -> int:
+        return self.last - self.first + 1
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The steps of a range that count."""
+
+    last: int
+    """Higher numbers were done again; below the range's first: all of them."""
+    is_known: bool = True
+    """False: the number at which it resumed is unknown, so nothing is known to be lost."""
+
+
+def kept(ranges: Sequence[StepRange]) -> list[Kept]:
+    """For each range, the steps that count, in the order given.
+
+    A counted range that begins after another one has ended is of no use: after a restart nobody
+    knows where it resumed.
+    """
+    first_ended = min((each.ended_us for each in ranges), default=0)
+    unknown = [r.is_counted and r.began_us >= first_ended for r in ranges]
+    known = zip(ranges, unknown, strict=True)
+    resumed = sorted((r.began_us, r.first) for r, no in known if r.begins == RESUMED and not no)
+    began = np.array([at for at, _ in resumed], dtype=np.int64)
+    firsts = np.array([first for _, first in resumed], dtype=np.int64)
+    new = np.array(sorted(r.began_us for r in ranges if r.begins == NEW), dtype=np.int64)
+    return [
+        Kept(each.last, is_known=False) if no else Kept(_until(each, began, firsts, new))
+        for each, no in zip(ranges, unknown, strict=True)
+    ]
+
+
+def _until(
+    each: StepRange,
+    began: Integers,
+    firsts: Integers,
+    new: Integers,
+) -> int:
+    """Up to the lowest number that came again, before the next count that begins again."""
+    following = np.searchsorted(new, each.began_us, side="right")
+    until_us = int(new[following]) if following < len(new) else _NEVER
+    low, high = np.searchsorted(began, [each.ended_us, until_us])
+    again = int(firsts[low:high].min()) if high > low else each.last + 1
+    return min(each.last, max(again - 1, each.first - 1))
+
+
+def distinct(ranges: Sequence[StepRange], counted: Sequence[Kept]) -> int:
+    """How many different steps count: two nodes that make the same step make one."""
+    spans = sorted(
+        (r.first, k.last) for r, k in zip(ranges, counted, strict=True) if k.last >= r.first
+    )
+    total, reached = 0, None
+    for first, last in spans:
+        begin = first if reached is None else max(first, reached + 1)
+        total += max(last - begin + 1, 0)
+        reached = last if reached is None else max(reached, last)
+    return total
