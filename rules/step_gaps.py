@@ -9,6 +9,7 @@ from rules.activity import used_gpu_pct
 from rules.checkpoints import checkpoint_spans
 from rules.frame import GPU_IN_USE_PCT, NodeFrame, RunFrame
 from rules.intervals import without
+from rules.restarts import process_restarts, restore_spans
 from rules.rule import Window
 from rules.training_loop import phase_spans, weighted_median
 
@@ -41,13 +42,15 @@ def step_gaps(
 def unexplained_gaps(
     node: NodeFrame, frame: RunFrame, gap_seconds: float, median_steps: float
 ) -> list[Window] | None:
-    """The step gaps with idle GPUs that no evaluation or checkpoint accounts for."""
+    """The step gaps with idle GPUs that no evaluation, checkpoint or restart accounts for."""
     measured = step_gaps(node, gap_seconds, median_steps)
     if measured is None:
         return None
     gaps, median = measured
     end = frame.duration_seconds
-    recorded = [*phase_spans(node, "evaluate", end), *checkpoint_spans(node, end)]
+    waits, begins = process_restarts(node)
+    known = [*phase_spans(node, "evaluate", end), *checkpoint_spans(node, end)]
+    recorded = [*known, *restore_spans(node, end), *waits, *begins]
     rest = without(gaps, recorded)
     least = max(gap_seconds, median_steps * median) - 1e-9
     long = [w for w in rest if w.end_seconds - w.start_seconds >= least]

@@ -13,6 +13,7 @@ from webapp.api import (
     recommendations,
     rules,
     spend,
+    trainings,
     usage,
     what_if,
     write,
@@ -36,6 +37,7 @@ api.add_router("", routes.router)
 api.add_router("", read.router)
 api.add_router("", artefacts.router)
 api.add_router("", compare.router)
+api.add_router("", trainings.router)
 api.add_router("", job_runs.router)
 api.add_router("", recommendations.router)
 api.add_router("", measurements.router)

@@ -158,7 +158,7 @@ RULE = Rule(
     category=DATA,
     version=4,
     needs=(),
-    explains=("data_stall",),
+    explains=("data_stall", "compile", "lost"),
     parameters=(
         Parameter(
             "min_threshold", "%", 70, 0, 1000, "Too few below", "SageMaker, 70", "min_threshold"

@@ -130,7 +130,7 @@ RULE = Rule(
     category=TIME,
     version=3,
     needs=(),
-    explains=("hung", "idle_tail"),
+    explains=("hung", "idle_tail", "restart"),
     parameters=(
         Parameter(
             "idle_seconds",

@@ -227,7 +227,7 @@ RULE = Rule(
     category=DATA,
     version=4,
     needs=("steps.data_wait",),
-    explains=("data_stall",),
+    explains=("data_stall", "compile", "lost"),
     parameters=(
         Parameter(
             "notice_share_pct", "%", 5, 0, 100, "Adds a remark from this share", "TensorFlow, 5 %"

@@ -149,7 +149,7 @@ RULE = Rule(
     category=TIME,
     version=3,
     needs=(),
-    explains=("initialise", "unused_gpu"),
+    explains=("initialise", "restore", "unused_gpu"),
     parameters=(
         Parameter(
             "long_seconds",

@@ -81,6 +81,7 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "dashboard:jobs_csv": {"get": VIEWERS},
     "dashboard:job": {"get": VIEWERS},
     "dashboard:run": {"get": VIEWERS},
+    "dashboard:training": {"get": VIEWERS},
     "runs:edit_run": {"get": MEMBERS, "post": MEMBERS},
     "runs:bill_run": {"post": MEMBERS},
     "runs:correct_machine": {"post": MEMBERS},
@@ -167,6 +168,7 @@ SCOPES: dict[tuple[str, str], set[str]] = {
     ("get", "/api/v1/jobs"): {Token.READ},
     ("get", "/api/v1/compare"): {Token.READ},
     ("get", "/api/v1/cost"): {Token.READ, Token.INGEST},
+    ("get", "/api/v1/training"): {Token.READ},
     ("get", "/api/v1/spend"): {Token.READ},
     ("get", "/api/v1/budgets"): {Token.READ},
     ("get", "/api/v1/usage"): {Token.READ},
@@ -192,7 +194,7 @@ SCOPES: dict[tuple[str, str], set[str]] = {
 """Operation of the API -> the token scopes that may call it."""
 TOKEN_SCOPES = (Token.INGEST, Token.READ, Token.WRITE)
 
-TAKES_NAMES = {("get", "/api/v1/compare"), ("get", "/api/v1/cost")}
+TAKES_NAMES = {("get", f"/api/v1/{name}") for name in ("compare", "cost", "training")}
 """Pages and operations that find a run as `JOB#NUMBER` too; every other one must not."""
 
 QUERIES = {
@@ -202,6 +204,7 @@ QUERIES = {
     "/api/v1/runs/{run_id}/series": "?names=host.cpu_busy_pct",
     "/api/v1/compare": "?a={run_id}&b={other_run_id}",
     "/api/v1/cost": "?run={run_id}",
+    "/api/v1/training": "?training={run_id}",
 }
 DATA = {
     "accounts:switch_workspace": {"workspace": "{workspace_uuid}"},

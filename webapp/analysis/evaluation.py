@@ -21,8 +21,10 @@ from advisor.store.stretches import stored_seconds
 from rules import engine
 from rules.frame import RunFrame
 from rules.ledger import Ledger, ledger
+from rules.lost_steps import run_steps
 from rules.rule import Values
-from webapp.analysis import hooks, queue, sharing
+from rules.slowdown import blocks_of
+from webapp.analysis import hooks, numbered_steps, queue, sharing
 from webapp.analysis.outcome import Measured, Outcome
 from webapp.background import claims
 from webapp.prices.book import price_book
@@ -76,13 +78,23 @@ def _measure(held: queue.Claim, run: Run, priced: Outcome) -> Measured:
         return _too_large(str(error), values)
     claims.renew(held)
     judgements = engine.evaluate(frame, values, run_usd=run_usd)
-    waste = ledger(frame, values)
+    steps = run_steps(frame, numbered_steps.of_others(run))
+    waste = ledger(frame, values, steps)
     claims.renew(held)
     metrics = JobMetrics(from_document(run.job.metrics), {})
     measured = figures(frame, metrics.less_is_better)
     speed = loop_speed(frame, Plan(**run.probe) if run.probe else None)
     claims.renew(held)
-    return Measured(judgements, waste, measured, unreadable, frame.unsampled_seconds, speed=speed)
+    return Measured(
+        judgements,
+        waste,
+        measured,
+        unreadable,
+        frame.unsampled_seconds,
+        speed=speed,
+        steps=steps,
+        blocks=tuple(blocks_of(frame, steps.lost())),
+    )
 
 
 def _too_large(reason: str, values: Mapping[str, Values]) -> Measured:

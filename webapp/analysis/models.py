@@ -141,6 +141,24 @@ class LedgerEntry(models.Model):
         return f"{self.run} {self.node.key} {self.label}: {self.usd}"
 
 
+class NumberedSteps(models.Model):
+    """The numbers of a run's steps within its training, and which of them its ledger took to
+    count."""
+
+    run = models.OneToOneField(Run, models.CASCADE, related_name="numbered_steps")
+    ranges = models.JSONField(default=list)
+    """As `rules.step_ranges.StepRange`, in its order of fields; times since 1970."""
+    kept = models.JSONField(default=list)
+    """Of each range, the last number that counts."""
+    blocks = models.JSONField(default=list)
+    """Of the steps that count, as `rules.slowdown.Block`."""
+    is_unknown = models.BooleanField(default=False)
+    """Some of its steps have no known number."""
+
+    def __str__(self) -> str:
+        return f"numbered steps of {self.run}"
+
+
 class Regression(models.Model):
     """A confirmed change for the worse, from its first run until a later level is back or a person
     accepts it. Derived from the verdicts on the job's runs; rewritten with them."""

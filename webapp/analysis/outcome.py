@@ -11,6 +11,8 @@ from advisor.pricing.book import PriceBook
 from advisor.probing.loop_speed import LoopSpeed
 from rules.engine import Judgement
 from rules.ledger import Ledger
+from rules.lost_steps import RunSteps
+from rules.slowdown import Block
 from webapp.runs.models import Node, Run
 
 FollowUp = Callable[[Run], None]
@@ -32,6 +34,10 @@ class Measured:
     """Of what the run has too much to be judged, in words; empty: it was judged."""
     speed: LoopSpeed | None = None
     """Of its training loop; None: too few steps."""
+    steps: RunSteps | None = None
+    """Their numbers within the training; None: not measured."""
+    blocks: tuple[Block, ...] = ()
+    """Of the steps that count."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from rules.engine import Judgement as RuleJudgement
 from webapp.analysis import (
     folding,
     ledger_rows,
+    numbered_steps,
     pricing,
     recounting,
     stopping,
@@ -42,6 +43,7 @@ def save(outcome: Outcome) -> None:
     _save_cost(run, outcome)
     _save_figures(run, outcome)
     ledger_rows.save(run, outcome)
+    numbered_steps.save(run, outcome)
     if outcome.is_final and run.state == Run.FINISHED:
         verdicts.judge(run)
     # After every run that is locked: see `locks`.

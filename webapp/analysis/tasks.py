@@ -11,7 +11,15 @@ from django.conf import settings
 from django.utils import timezone
 
 from advisor.store.room import TooLargeError
-from webapp.analysis import compaction, looks, outcome_rows, queue, recounting, renewal
+from webapp.analysis import (
+    compaction,
+    looks,
+    numbered_steps,
+    outcome_rows,
+    queue,
+    recounting,
+    renewal,
+)
 from webapp.analysis.evaluation import evaluate as evaluate_run
 from webapp.background import claims, handing_out
 from webapp.database.object_hold import BackupRunningError
@@ -31,7 +39,8 @@ def evaluate(run_id: str) -> None:
             queue.put_back(held)
             return
         outcome = evaluate_run(held)
-        queue.finish(held, lambda: outcome_rows.save(outcome), outcome.is_final)
+        if queue.finish(held, lambda: outcome_rows.save(outcome), outcome.is_final):
+            numbered_steps.recount(outcome.run)
     except TooLargeError as error:
         claims.give_up(held, f"The run is too large to analyse: it has {error}.")
     except SoftTimeLimitExceeded:
@@ -59,8 +68,9 @@ def renew() -> None:
 
 @shared_task(name="analysis.recount")
 def recount() -> None:
-    """Queue runs on shared machines whose cost isn't what a fresh count gives."""
-    if recounting.want_outdated(timezone.now()):
+    """Queue runs whose cost or lost steps aren't what a fresh count gives."""
+    now = timezone.now()
+    if recounting.want_outdated(now) + numbered_steps.want_outdated(now):
         handing_out.sweep(queue.KIND)
 
 

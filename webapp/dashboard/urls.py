@@ -13,6 +13,7 @@ from webapp.dashboard.views import (
     run,
     run_charts,
     runs,
+    training,
 )
 
 app_name = "dashboard"
@@ -24,6 +25,7 @@ urlpatterns = [
     path("runs/", runs.runs, name="runs"),
     path("runs/<uuid:run_id>/", run.run, name="run"),
     path("runs/<uuid:run_id>/charts/series.json", run_charts.run_charts, name="run_charts"),
+    path("runs/<uuid:run_id>/training/", training.training, name="training"),
     path("compare/", compare.compare, name="compare"),
     path("settings/members/leave/", removal.leave, name="leave"),
     path(

@@ -101,6 +101,26 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.alias(began=began()).filter(later, began__gte=run.began_at)
 
 
+class Training(models.Model):
+    """The runs that continue one another. A run without a training is one of its own."""
+
+    workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="trainings")
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    key = models.CharField(max_length=120, blank=True)
+    """The name that people gave it; empty: its runs were joined by their scheduler's job."""
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["workspace", "key"], name="one_training_a_key", condition=~Q(key="")
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.key or str(self.uuid)
+
+
 class Run(models.Model):
     """One execution of a job. The agent creates its id, so that nodes join without asking the
     service."""
@@ -137,6 +157,11 @@ class Run(models.Model):
     agent_version = models.CharField(max_length=120, blank=True)
     probe = models.JSONField(null=True, blank=True)
     """What a probe was asked for, as `wire.Probe` has it; null: an ordinary run."""
+    training = models.ForeignKey(
+        Training, models.SET_NULL, null=True, blank=True, related_name="runs"
+    )
+    requeue = models.CharField(max_length=120, blank=True)
+    """What the scheduler calls the job that it starts again; empty: not known."""
     state = models.CharField(max_length=16, choices=STATES, default=RUNNING)
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
@@ -194,6 +219,9 @@ class Run(models.Model):
                 condition=Q(is_pinned=True, deleted_at=None),
             ),
             models.Index(fields=["workspace", "started_at"], name="runs_by_their_start"),
+            models.Index(
+                fields=["job", "requeue"], name="runs_started_again", condition=~Q(requeue="")
+            ),
             # A covering index for counting and summing a job's runs.
             models.Index(
                 fields=["job", "deleted_at", "workspace", "started_at", "created_at", "cost_usd"],

@@ -11,7 +11,7 @@ from django.db.models import F, Q
 from trimtab.wire import Declaration
 
 from webapp.accounts.models import Workspace
-from webapp.runs import locks
+from webapp.runs import locks, trainings
 from webapp.runs.models import Attempt, Job, MovedRun, Node, Run
 
 _MOST_SESSIONS = 500
@@ -61,6 +61,9 @@ def declare(run: Run, declared: Declaration) -> None:
     run.workload = {**run.workload, **declared.workload}
     run.command = declared.command or run.command
     run.agent_version = declared.agent_version or run.agent_version
+    run.requeue = declared.requeue or run.requeue
+    if declared.training:
+        run.training = trainings.called(run.workspace, declared.training)
     run.probe = asdict(declared.probe) if declared.probe else run.probe
     if declared.git_commit:
         run.git = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from uuid import UUID
 
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
@@ -70,6 +71,16 @@ def run_called(reader: Workspace | Token | None, reference: str) -> Run:
     if run is None:
         raise Http404("There is no such run in this workspace.")
     return run
+
+
+def training_run(reader: Workspace | Token | None, reference: str) -> Run:
+    """Any run of a training, by the training's key or id, or by one of its runs. 404 where there is
+    none in the workspace."""
+    named = Q(training__key=reference)
+    with suppress(ValueError):
+        named |= Q(training__uuid=UUID(reference))
+    found = runs_of(reader).filter(named, probe__isnull=True).order_by("-created_at", "pk")
+    return found.first() or run_called(reader, reference)
 
 
 def sessions_of(run: Run) -> list[Session]:

@@ -1,27 +1,44 @@
-"""`trimtab cost RUN`: what a run cost, by node, day and phase."""
+"""`trimtab cost RUN`: what a run cost, by node, day and phase. `trimtab cost TRAINING`: what a
+training cost, by label and attempt."""
 
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 from typing import Any
+from uuid import UUID
 
-from trimtab.cli import reports
+from trimtab.cli import reports, training_cost
 from trimtab.cli.arguments import Commands
 
 _EPILOG = """
-RUN is a run id, or JOB#NUMBER. Exit code: 0; 2 if the service gave no answer; 3 if the run has no
-price.
+RUN is a run id, or JOB#NUMBER. The name that runs were given with --training shows the whole
+training: every attempt, lost work, goodput. With --training, so does any of its runs. Exit code: 0;
+2 if the service gave no answer; 3 if there is no price.
 """
 
 
 def add_to(commands: Commands) -> None:
-    parser = commands.add_parser("cost", help="show what a run cost", epilog=_EPILOG)
+    parser = commands.add_parser("cost", help="show what a run or a training cost", epilog=_EPILOG)
     parser.add_argument("run", metavar="RUN")
+    parser.add_argument(
+        "--training", action="store_true", help="show the training that the run is a part of"
+    )
     reports.add_report_arguments(parser)
     parser.set_defaults(handler=cost)
 
 
 def cost(arguments: argparse.Namespace) -> int:
+    whole = None
+    if arguments.training or not _is_run(arguments.run):
+        alone = not arguments.training
+        whole = reports.document(
+            arguments, "training", may_be_missing=alone, training=arguments.run
+        )
+    if whole is not None:
+        return training_cost.show(whole, arguments)
+    if arguments.training:
+        return reports.FAILED
     report = reports.document(arguments, "cost", run=arguments.run)
     if report is None:
         return reports.FAILED
@@ -31,6 +48,14 @@ def cost(arguments: argparse.Namespace) -> int:
         is_markdown = arguments.markdown
         print("\n\n".join(block for block in _blocks(report, is_markdown) if block))
     return reports.UNKNOWN if report["cost_usd"] is None else reports.FINE
+
+
+def _is_run(reference: str) -> bool:
+    """By its form: a run's id, or JOB#NUMBER. Anything else may be the name of a training."""
+    with suppress(ValueError):
+        UUID(reference)
+        return True
+    return reference.rpartition("#")[2].isdecimal() and "#" in reference
 
 
 def _blocks(report: dict[str, Any], is_markdown: bool) -> list[str]:

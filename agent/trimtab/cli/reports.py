@@ -27,8 +27,14 @@ def add_report_arguments(parser: argparse.ArgumentParser) -> None:
     forms.add_argument("--json", action="store_true", help="print the service's answer as JSON")
 
 
-def document(arguments: argparse.Namespace, path: str, **query: str) -> dict[str, Any] | None:
-    """The service's answer. If there is none, None, with the reason on standard error."""
+def document(
+    arguments: argparse.Namespace, path: str, *, may_be_missing: bool = False, **query: str
+) -> dict[str, Any] | None:
+    """The service's answer. If there is none, None, with the reason on standard error.
+
+    Args:
+        may_be_missing: nothing is said if the service doesn't know what was asked for.
+    """
     server = options.server(arguments.url, arguments.token, os.environ)
     if not server.url or not server.token:
         say("no service is set. Set TRIMTAB_URL and TRIMTAB_TOKEN, or run `trimtab init`.")
@@ -37,6 +43,8 @@ def document(arguments: argparse.Namespace, path: str, **query: str) -> dict[str
         answer = Connection(server).get(f"{path}?{urlencode(query)}")
     except ValueError as error:
         say(str(error))
+        return None
+    if answer.status == 404 and may_be_missing:
         return None
     if answer.status != 200 or not answer.document:
         say(

@@ -10,6 +10,7 @@ from decimal import Decimal
 from django.db.models import Count, Q, QuerySet, Sum
 from django.utils import timezone
 
+from advisor.costing.training import Part
 from rules.ledger import VERSION
 from rules.ledger_labels import LABELS, NO_WASTE
 from webapp.analysis.models import LedgerEntry
@@ -119,6 +120,15 @@ def run_ledger(run: Run) -> LedgerView | None:
     view = _view(LedgerEntry.objects.filter(run=run))
     is_earlier = run.summary.ledger_version < VERSION
     return replace(view, is_of_earlier_version=is_earlier) if view else None
+
+
+def view_of(parts: Iterable[Part], *, is_of_gpus: bool) -> LedgerView | None:
+    """The ledger of parts that were added up, one a label; None: there are none."""
+    rows = sorted(
+        (_Summed(part.label, part.microseconds, part.usd, is_of_gpus) for part in parts),
+        key=lambda row: row.place,
+    )
+    return LedgerView(list(_lines(rows)), is_of_gpus) if rows else None
 
 
 def job_ledger(job: Job) -> LedgerView | None:

@@ -89,6 +89,12 @@ class RunPage:
         return [item for item in self.judged if item.row.state == Judgement.NOT_APPLICABLE]
 
     @property
+    def has_attempts(self) -> bool:
+        """It is a part of a training, or was started several times."""
+        numbers = {node.attempt.number for node in self.nodes}
+        return self.run.training_id is not None or len(numbers) > 1
+
+    @property
     def is_at_least(self) -> bool:
         """The run still costs money, or its end is unknown."""
         return self.run.state in (Run.RUNNING, Run.LOST)

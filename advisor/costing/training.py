@@ -1,0 +1,118 @@
+"""The ledger of a training: all attempts of all of its runs, in microseconds and nano-dollars.
+
+Sums only, so neither the order in which attempts arrive nor how they are divided into runs changes
+anything, and a training of one attempt has the ledger of its run. Time in which the training held
+no machine, between the end of an attempt and the start of the next, costs nothing and is told
+beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+from rules.ledger_labels import LABELS
+
+NOT_GOOD = ("initialise", "compile", "restore", "restart", "lost", "checkpoint")
+"""What goodput leaves out. Google's ml-goodput-measurement calls them TPU_INITIALIZATION and
+TRAINING_PREP (`initialise`), PROGRAM_STARTUP (`compile`), CHECKPOINT_RESTORE (`restore`),
+INFRASTRUCTURE_RECOVERY (`restart`), WASTED_PROGRESS (`lost`) and CHECKPOINT_SAVE (`checkpoint`)."""
+UNKNOWN, EFFECTIVE = "gap", "effective"
+
+
+@dataclass(frozen=True)
+class Part:
+    """The time of one label on one GPU, or on a node without GPUs."""
+
+    label: str
+    microseconds: int
+    usd: Decimal | None
+    """None: no price."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One start of a run's processes on one set of nodes."""
+
+    held_us: tuple[tuple[int, int], ...]
+    """When its nodes were held, on one clock for all attempts."""
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Time between attempts in which no machine was held."""
+
+    began_us: int
+    ended_us: int
+
+    @property
+    def microseconds(self) -> int:
+        return self.ended_us - self.began_us
+
+
+@dataclass(frozen=True)
+class TrainingLedger:
+    """`parts` has one part a label, in the order of `LABELS`."""
+
+    parts: tuple[Part, ...]
+    waits: tuple[Wait, ...]
+
+    @property
+    def microseconds(self) -> int:
+        return sum(part.microseconds for part in self.parts)
+
+    @property
+    def usd(self) -> Decimal | None:
+        """None: a part has no price."""
+        return added_usd(part.usd for part in self.parts)
+
+    @property
+    def goodput(self) -> Fraction | None:
+        """Of the held time whose use is known, the share that was not start, load, restart, lost
+        work or checkpoint; None: nothing is known."""
+        known = self.microseconds - self._time(UNKNOWN)
+        bad = sum(self._time(label) for label in NOT_GOOD)
+        return Fraction(known - bad, known) if known else None
+
+    @property
+    def effective_share(self) -> Fraction | None:
+        """Effective dollars over paid dollars; None: no price, or nothing was paid."""
+        paid = self.usd
+        effective = added_usd(part.usd for part in self.parts if part.label == EFFECTIVE)
+        return Fraction(effective) / Fraction(paid) if paid and effective is not None else None
+
+    def _time(self, label: str) -> int:
+        return sum(part.microseconds for part in self.parts if part.label == label)
+
+
+def training_ledger(attempts: Sequence[Attempt]) -> TrainingLedger:
+    """The attempts may come in any order."""
+    every: dict[str, list[Part]] = {}
+    for attempt in attempts:
+        for part in attempt.parts:
+            every.setdefault(part.label, []).append(part)
+    parts = (_sum(label, every[label]) for label in LABELS if label in every)
+    return TrainingLedger(tuple(parts), tuple(_waits(attempts)))
+
+
+def added_usd(amounts: Iterable[Decimal | None]) -> Decimal | None:
+    """None if one of them is."""
+    known = list(amounts)
+    return None if None in known else sum((usd for usd in known if usd is not None), Decimal(0))
+
+
+def _sum(label: str, parts: Sequence[Part]) -> Part:
+    time = sum(part.microseconds for part in parts)
+    return Part(label, time, added_usd(part.usd for part in parts))
+
+
+def _waits(attempts: Sequence[Attempt]) -> Iterable[Wait]:
+    held = sorted(span for attempt in attempts for span in attempt.held_us)
+    reached: int | None = None
+    for began, ended in held:
+        if reached is not None and began > reached:
+            yield Wait(reached, began)
+        reached = ended if reached is None else max(reached, ended)

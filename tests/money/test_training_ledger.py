@@ -1,0 +1,63 @@
+"""The ledger of a training: exact sums, whatever the order and the division into attempts."""
+
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+from fractions import Fraction
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.costing.training import Attempt, Part, training_ledger
+from rules.ledger_labels import LABELS
+
+NANO = Decimal("1e-9")
+PARTS = st.builds(
+    Part,
+    st.sampled_from(LABELS),
+    st.integers(1, 10**12),
+    st.integers(0, 10**15).map(lambda nano: nano * NANO),
+)
+
+
+@given(parts=st.lists(PARTS, max_size=30), seed=st.integers(), cuts=st.integers(1, 5))
+def test_any_division_and_order_has_the_same_ledger(
+    parts: list[Part], seed: int, cuts: int
+) -> None:
+    shuffled = random.Random(seed).sample(parts, len(parts))
+    divided = [Attempt((), tuple(shuffled[n::cuts])) for n in range(cuts)]
+    whole = training_ledger([Attempt((), tuple(parts))])
+    assert training_ledger(divided) == whole
+    assert whole.microseconds == sum(part.microseconds for part in parts)
+    assert whole.usd == sum((part.usd for part in parts if part.usd is not None), Decimal(0))
+
+
+def minutes(**of_labels: float) -> tuple[Part, ...]:
+    """A dollar a minute."""
+    return tuple(Part(k, round(v * 60e6), Decimal(str(v))) for k, v in of_labels.items())
+
+
+def test_the_two_figures() -> None:
+    found = training_ledger([Attempt((), minutes(effective=50, lost=20, data_stall=20, gap=10))])
+    assert found.goodput == Fraction(70, 90), "what nobody knows is neither"
+    assert found.effective_share == Fraction(1, 2)
+
+
+def test_waiting_for_data_is_no_loss_of_goodput() -> None:
+    found = training_ledger([Attempt((), minutes(effective=10, data_stall=89, initialise=1))])
+    assert (found.goodput, found.effective_share) == (Fraction(99, 100), Fraction(1, 10))
+
+
+def test_a_price_that_is_missing_is_no_zero() -> None:
+    found = training_ledger([Attempt((), (*minutes(effective=1), Part("lost", 1, None)))])
+    assert found.usd is None
+    assert found.effective_share is None
+    assert found.goodput is not None
+
+
+def test_the_time_between_attempts_in_which_nothing_was_held() -> None:
+    attempts = [Attempt(((300, 400), (350, 500)), ()), Attempt(((0, 100), (90, 120)), ())]
+    waits = training_ledger(attempts).waits
+    assert [(wait.began_us, wait.ended_us) for wait in waits] == [(120, 300)]
+    assert training_ledger([]).goodput is None

@@ -1,0 +1,109 @@
+"""The numbers of a run's steps, and the recount of runs whose steps were done again by a later one.
+
+A run is analysed with what is known of its training's other runs at that time. Whatever arrives
+later is compared with what the analysis took to count: a run that differs is analysed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple
+from datetime import UTC, datetime, timedelta
+
+from django.db import transaction
+
+from rules.lost_steps import shifted
+from rules.step_ranges import StepRange, kept
+from webapp.analysis import queue
+from webapp.analysis.models import NumberedSteps
+from webapp.analysis.outcome import Outcome
+from webapp.runs import trainings
+from webapp.runs.models import Run
+
+SWEPT_DAYS = 2
+"""Older trainings are taken to be over."""
+SWEPT_AT_ONCE = 200
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+def of_others(run: Run) -> list[StepRange]:
+    """Of the training's other runs, in time since the start of this one."""
+    if run.started_at is None or run.training_id is None:
+        return []
+    others = NumberedSteps.objects.filter(run__in=trainings.runs_with(run)).exclude(run=run)
+    found = [each for row in others for each in ranges_of(row)]
+    return shifted(found, -_unix_us(run.started_at))
+
+
+def save(run: Run, outcome: Outcome) -> None:
+    """Without samples, the known numbers are kept."""
+    measured, since = outcome.measured, outcome.run.started_at
+    if measured is None or measured.steps is None or since is None:
+        return
+    ranges = shifted(measured.steps.ranges, _unix_us(since))
+    columns = {
+        "ranges": [list(astuple(each)) for each in ranges],
+        "kept": [each.last for each in measured.steps.kept()],
+        "blocks": [list(astuple(block)) for block in measured.blocks],
+        "is_unknown": measured.steps.is_unknown,
+    }
+    NumberedSteps.objects.update_or_create(run=run, defaults=columns)
+
+
+def ranges_of(row: NumberedSteps) -> list[StepRange]:
+    return [StepRange(*each) for each in row.ranges]
+
+
+def recount(run: Run) -> int:
+    """Join the run with the one that it continues, and queue the runs of its training that were
+    counted without knowing all of it. Returns their number.
+
+    Call after the run's analysis was committed: of two that end together, the later one sees both.
+    """
+    fresh = Run.objects.select_related("workspace", "training").get(pk=run.pk)
+    if trainings.join_requeued(fresh):
+        fresh.refresh_from_db(fields=["training"])
+    return _want(outdated(fresh)) if fresh.training_id is not None else 0
+
+
+def want_outdated(now: datetime) -> int:
+    """Do the same for all recent trainings: a worker may have been killed before it did."""
+    since = now - timedelta(days=SWEPT_DAYS)
+    alone = list(trainings.not_joined(since)[:SWEPT_AT_ONCE])
+    recent = Run.objects.present().filter(last_received_at__gte=since).exclude(training=None)
+    newest = {run.training_id: run for run in recent.order_by("last_received_at")}
+    return sum(recount(run) for run in [*alone, *list(newest.values())[-SWEPT_AT_ONCE:]])
+
+
+def outdated(run: Run) -> list[Run]:
+    """The runs of the training whose ledger took other steps to count. Runs without samples can't
+    be measured again, and those that were never analysed will be."""
+    rows = list(
+        NumberedSteps.objects.filter(run__in=trainings.runs_with(run)).select_related("run")
+    )
+    counted = iter(kept([each for row in rows for each in ranges_of(row)]))
+    fresh = [[next(counted).last for _ in row.ranges] for row in rows]
+    return [
+        row.run
+        for row, now in zip(rows, fresh, strict=True)
+        if row.kept != now and row.run.raw_deleted_at is None
+    ]
+
+
+def differs(rows: Sequence[NumberedSteps]) -> bool:
+    """Some run's ledger is still that from before a later attempt."""
+    counted = iter(kept([each for row in rows for each in ranges_of(row)]))
+    return any(row.kept != [next(counted).last for _ in row.ranges] for row in rows)
+
+
+def _want(runs: Iterable[Run]) -> int:
+    found = list(runs)
+    with transaction.atomic():
+        for run in found:
+            queue.want(run)
+            queue.enqueue_on_commit(run)
+    return len(found)
+
+
+def _unix_us(at: datetime) -> int:
+    return (at - _EPOCH) // timedelta(microseconds=1)
