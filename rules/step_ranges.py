@@ -14,7 +14,7 @@ Pure arithmetic on integers: it knows neither samples nor the order in which att
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -91,11 +91,27 @@ def _until(
 
 def distinct(ranges: Sequence[StepRange], counted: Sequence[Kept]) -> int:
     """How many different steps count: two nodes that make the same step make one."""
-    spans = sorted(
-        (r.first, k.last) for r, k in zip(ranges, counted, strict=True) if k.last >= r.first
-    )
+    pairs = zip(ranges, counted, strict=True)
+    return _union((each.first, k.last) for each, k in pairs)
+
+
+def lost_count(ranges: Sequence[StepRange], counted: Sequence[Kept]) -> int:
+    """How many steps were lost: one that nodes made together counts once, one that was lost in two
+    attempts counts twice."""
+    total, together, reached = 0, list[tuple[int, int]](), 0
+    for each, k in sorted(zip(ranges, counted, strict=True), key=lambda pair: pair[0].began_us):
+        if each.began_us >= reached:
+            total, together = total + _union(together), []
+        reached = max(reached, each.ended_us)
+        together.append((max(k.last + 1, each.first), each.last))
+    return total + _union(together)
+
+
+def _union(spans: Iterable[tuple[int, int]]) -> int:
+    """How many numbers the spans cover, both ends included; one that ends before it begins has
+    none."""
     total, reached = 0, None
-    for first, last in spans:
+    for first, last in sorted(span for span in spans if span[1] >= span[0]):
         begin = first if reached is None else max(first, reached + 1)
         total += max(last - begin + 1, 0)
         reached = last if reached is None else max(reached, last)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.step_ranges import CONTINUED, NEW, RESUMED, Kept, StepRange, distinct, kept
+from rules.step_ranges import CONTINUED, NEW, RESUMED, Kept, StepRange, distinct, kept, lost_count
 from tests.rules.test_properties import QUICK
 
 
@@ -50,6 +50,8 @@ def test_two_nodes_that_make_the_same_steps_lose_none() -> None:
     both = made((0, 1, 100, RESUMED), (1, 1, 100, RESUMED))
     assert lasts(both) == [100, 100]
     assert distinct(both, kept(both)) == 100
+    restarted = [*both, *made((200, 61, 80, RESUMED), (200, 61, 80, RESUMED))]
+    assert lost_count(restarted, kept(restarted)) == 40
 
 
 def test_a_jump_forward_loses_nothing() -> None:
@@ -140,3 +142,4 @@ def test_any_split_and_any_order_lose_the_same_steps(
     assert lost_of(split) == lost_of(ranges_of(attempts)) == lost_one_by_one(attempts)
     last = attempts[-1]
     assert distinct(split, kept(split)) == last.first + last.count - 1
+    assert lost_count(split, kept(split)) == len(lost_of(split))

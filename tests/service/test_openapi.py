@@ -51,6 +51,7 @@ THERE: dict[str, list[Any]] = {
     "job": [str(JOB_ID)],
     "recommendation_id": [str(ADVICE_ID)],
     "run": [str(AGENT.run_id)],
+    "training": [str(AGENT.run_id)],
     "a": [str(AGENT.run_id)],
     "b": [str(OTHER_RUN)],
     "sha256": [hashlib.sha256(TRACE).hexdigest()],

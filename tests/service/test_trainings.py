@@ -335,3 +335,52 @@ def test_a_training_of_another_workspace_is_unknown(machine: Any, client: Client
         assert answer.status_code == 404
     client.force_login(factories.member(theirs))
     assert client.get(f"/runs/{run.pk}/training/").status_code == 404
+
+
+def test_runs_are_joined_and_split_by_hand(
+    machine: Any, told: Any, client: Client, workspace: Any
+) -> None:
+    """Each time the lost work is counted again, and each can be undone."""
+    first, second = two_runs(machine)
+    early, late = first.ends(80 * MINUTE, "failed"), second.ends(155 * MINUTE)
+    client.force_login(factories.member(workspace))
+
+    def press(what: str, **fields: str) -> tuple[bool, int]:
+        answer = client.post(f"/runs/{late.pk}/training/{what}/", fields, follow=True)
+        assert answer.status_code == 200
+        analyse_what_is_due()
+        minutes, document = told(early.pk)
+        return "lost" in minutes, len(document["attempts"])
+
+    assert press("join", other="no such run") == (False, 1)
+    assert press("join", other=str(late)) == (False, 1)
+    assert press("join", other=str(early)) == (True, 2)
+    training = str(Run.objects.get(pk=late.pk).training.uuid)
+    assert press("split") == (False, 1)
+    assert press("undo", training=training) == (True, 2)
+    second.declared = {"training": "elsewhere"}
+    second._put("", encode_declaration(second._declaration()))
+    assert press("undo", training="") == (False, 1)
+    history = [entry.action for entry in workspace.audit_entries.all()]
+    assert history.count("run.training_changed") == 4
+
+
+def test_two_nodes_of_which_one_is_replaced(machine: Any, told: Any) -> None:
+    """Both did the lost steps, and both cost money."""
+    nodes = [machine(machine_id=name) for name in ("a", "b")]
+    for node in nodes:
+        node.run_id = nodes[0].run_id
+        node.works(0, 80 * MINUTE)
+        node.tells(10, "global_step", step=1)
+    again = [machine(machine_id=name, starts=100 * MINUTE, attempt=1) for name in ("a", "c")]
+    for node in again:
+        node.run_id = nodes[0].run_id
+        node.tells(105 * MINUTE, "restore", seconds=5 * MINUTE, bytes=None, step=240)
+        node.works(105 * MINUTE, 155 * MINUTE)
+    for node in (*nodes, again[0]):
+        node.ends(80 * MINUTE if node in nodes else 155 * MINUTE, "failed")
+    run = again[1].ends(155 * MINUTE)
+    minutes, document = told(run.pk)
+    assert minutes["lost"] == pytest.approx(80, abs=0.2)
+    assert (document["steps"], document["lost_steps"]) == (540, 240)
+    assert [each["waited_seconds"] for each in document["attempts"]] == [None, 20 * MINUTE]

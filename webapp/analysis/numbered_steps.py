@@ -63,7 +63,7 @@ def recount(run: Run) -> int:
     fresh = Run.objects.select_related("workspace", "training").get(pk=run.pk)
     if trainings.join_requeued(fresh):
         fresh.refresh_from_db(fields=["training"])
-    return _want(outdated(fresh)) if fresh.training_id is not None else 0
+    return _want(outdated(fresh))
 
 
 def want_outdated(now: datetime) -> int:

@@ -62,7 +62,7 @@ def declare(run: Run, declared: Declaration) -> None:
     run.command = declared.command or run.command
     run.agent_version = declared.agent_version or run.agent_version
     run.requeue = declared.requeue or run.requeue
-    if declared.training:
+    if declared.training and not run.training_is_edited:
         run.training = trainings.called(run.workspace, declared.training)
     run.probe = asdict(declared.probe) if declared.probe else run.probe
     if declared.git_commit:

@@ -24,24 +24,29 @@ def runs_with(run: Run) -> RunQuerySet:
     return same.present().alias(began=began()).order_by("began", "pk")
 
 
+def any_run_of(training: Training | None) -> Run | None:
+    """A present run of it; None: it has none."""
+    return Run.objects.present().ordinary().filter(training=training).first() if training else None
+
+
 @transaction.atomic
 def join_requeued(run: Run) -> bool:
     """Join the run with the one that its scheduler started again as this one, unless somebody named
     its training. A run that finished isn't continued. Returns whether it joined one."""
-    if not run.requeue or run.training_id is not None or run.is_probe:
+    if not run.requeue or run.training_id is not None or run.training_is_edited or run.is_probe:
         return False
     before = _started_before(run, run.began_at).newest_first().first()
     if before is None or before.state == Run.FINISHED:
         return False
     training = before.training or Training.objects.create(workspace=run.workspace)
-    pair = Run.objects.filter(pk__in=(before.pk, run.pk), training=None)
+    pair = Run.objects.filter(pk__in=(before.pk, run.pk), training=None, training_is_edited=False)
     return pair.update(training=training) > 0
 
 
 def not_joined(since: datetime) -> QuerySet[Run]:
     """Runs since then that may continue another one."""
-    recent = Run.objects.present().ordinary().filter(training=None, last_received_at__gte=since)
-    return recent.exclude(requeue="")
+    recent = Run.objects.present().ordinary().filter(training=None, training_is_edited=False)
+    return recent.filter(last_received_at__gte=since).exclude(requeue="")
 
 
 def _started_before(run: Run, at: datetime) -> RunQuerySet:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -14,7 +13,7 @@ from django.db.models import Count, Max, Q, Sum
 from advisor.costing.training import Attempt as Counted
 from advisor.costing.training import Part, TrainingLedger, training_ledger
 from rules.slowdown import Block, slowdown_share
-from rules.step_ranges import Kept, distinct, kept
+from rules.step_ranges import distinct, kept, lost_count
 from webapp.analysis import numbered_steps
 from webapp.analysis.models import Analysis, LedgerEntry, NumberedSteps
 from webapp.analysis.selectors.ledger import EFFECTIVE, LedgerView, view_of
@@ -133,15 +132,10 @@ def training_of(run: Run) -> TrainingView:
         ledger=view_of(figures.parts, is_of_gpus=is_of_gpus),
         slowdown=slowdown_share(blocks),
         steps=distinct(ranges, counted),
-        lost_steps=_lost(ranges, counted),
+        lost_steps=lost_count(ranges, counted),
         is_unknown=any(row.is_unknown for row in steps) or not all(k.is_known for k in counted),
         is_provisional=_is_provisional(runs, steps),
     )
-
-
-def _lost(ranges: Sequence[object], counted: Sequence[Kept]) -> int:
-    pairs = zip(ranges, counted, strict=True)
-    return sum(each.last - max(k.last, each.first - 1) for each, k in pairs)  # type: ignore[attr-defined]
 
 
 def _is_provisional(runs: list[Run], steps: list[NumberedSteps]) -> bool:
