@@ -161,7 +161,7 @@ class Run(models.Model):
         Training, models.SET_NULL, null=True, blank=True, related_name="runs"
     )
     training_is_edited = models.BooleanField(default=False)
-    """A person has joined or split it. Nothing else does so any more."""
+    """A person has joined or split it. Nothing else does so from then on."""
     requeue = models.CharField(max_length=120, blank=True)
     """What the scheduler calls the job that it starts again; empty: not known."""
     state = models.CharField(max_length=16, choices=STATES, default=RUNNING)
