@@ -9,7 +9,9 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from trimtab.wire import (
     Block,
     Declaration,
@@ -24,6 +26,7 @@ from trimtab.wire import (
 )
 
 from tests.web import factories
+from tests.web.test_query_counts import MOST_QUERIES
 from webapp.accounts.models import Token
 from webapp.analysis import numbered_steps
 from webapp.analysis.models import Analysis, LedgerEntry
@@ -223,7 +226,7 @@ def test_a_later_run_turns_effective_time_into_lost_time(
     if is_late:
         late = second.ends(155 * MINUTE)
         early = first.ends(80 * MINUTE, "failed")
-        numbered_steps.recount(late)
+        numbered_steps.recount(late.pk)
     else:
         early = first.ends(80 * MINUTE, "failed")
         assert "lost" not in told(early.pk)[0]
@@ -318,7 +321,9 @@ def test_the_page_shows_attempts_figures_and_ledger(
     run = second.ends(155 * MINUTE)
     analyse_what_is_due()
     client.force_login(factories.member(workspace))
-    page = client.get(f"/runs/{run.pk}/training/").content.decode()
+    with CaptureQueriesContext(connection) as asked:
+        page = client.get(f"/runs/{run.pk}/training/").content.decode()
+    assert len(asked) <= MOST_QUERIES
     for text in ("llm &lt;7&gt;", "Goodput", "Lost work", "20 m 0 s", "240"):
         assert text in page, text
     assert f"/runs/{run.pk}/training/" in client.get(f"/runs/{run.pk}/").content.decode()

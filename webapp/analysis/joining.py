@@ -71,7 +71,7 @@ def _move(run: Run, by: Actor, training: Training | None) -> Training | None:
 
 def _recount(run: Run, before: Training | None) -> None:
     """Both trainings: the one that it left may have lost less, the one that it joined more."""
-    numbered_steps.recount(run)
+    numbered_steps.recount(run.pk)
     left = trainings.any_run_of(before)
     if left is not None:
-        numbered_steps.recount(left)
+        numbered_steps.recount(left.pk)

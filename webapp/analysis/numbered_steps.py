@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 from django.db import transaction
 
@@ -54,13 +55,13 @@ def ranges_of(row: NumberedSteps) -> list[StepRange]:
     return [StepRange(*each) for each in row.ranges]
 
 
-def recount(run: Run) -> int:
+def recount(run_id: UUID) -> int:
     """Join the run with the one that it continues, and queue the runs of its training that were
     counted without knowing all of it. Returns their number.
 
     Call after the run's analysis was committed: of two that end together, the later one sees both.
     """
-    fresh = Run.objects.select_related("workspace", "training").get(pk=run.pk)
+    fresh = Run.objects.select_related("workspace", "training").get(pk=run_id)
     if trainings.join_requeued(fresh):
         fresh.refresh_from_db(fields=["training"])
     return _want(outdated(fresh))
@@ -69,10 +70,11 @@ def recount(run: Run) -> int:
 def want_outdated(now: datetime) -> int:
     """Do the same for all recent trainings: a worker may have been killed before it did."""
     since = now - timedelta(days=SWEPT_DAYS)
-    alone = list(trainings.not_joined(since)[:SWEPT_AT_ONCE])
+    alone = trainings.not_joined(since).order_by("-last_received_at").values_list("pk", flat=True)
     recent = Run.objects.present().filter(last_received_at__gte=since).exclude(training=None)
-    newest = {run.training_id: run for run in recent.order_by("last_received_at")}
-    return sum(recount(run) for run in [*alone, *list(newest.values())[-SWEPT_AT_ONCE:]])
+    of_each = recent.order_by("last_received_at").values_list("training", "pk")
+    newest = list(dict(of_each).values())[-SWEPT_AT_ONCE:]
+    return sum(recount(run_id) for run_id in [*alone[:SWEPT_AT_ONCE], *newest])
 
 
 def outdated(run: Run) -> list[Run]:

@@ -40,7 +40,7 @@ def evaluate(run_id: str) -> None:
             return
         outcome = evaluate_run(held)
         if queue.finish(held, lambda: outcome_rows.save(outcome), outcome.is_final):
-            numbered_steps.recount(outcome.run)
+            numbered_steps.recount(outcome.run.pk)
     except TooLargeError as error:
         claims.give_up(held, f"The run is too large to analyse: it has {error}.")
     except SoftTimeLimitExceeded:

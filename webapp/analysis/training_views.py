@@ -22,9 +22,9 @@ MOST_CHARACTERS = 400
 @members_only
 @require_POST
 def join_training(request: PersonRequest, run_id: UUID) -> HttpResponse:
-    """`other`: a run, or the key of a training."""
+    """`other`: a run, as pages or the API name it, or the key of a training."""
     run = scope.run_or_404(request.workspace, run_id)
-    named = request.POST.get("other", "").strip()[:MOST_CHARACTERS]
+    named = request.POST.get("other", "").strip()[:MOST_CHARACTERS].replace(" #", "#")
     try:
         other = scope.training_run(request.workspace, named)
         before = joining.join(run, request.user, other)

@@ -28,6 +28,8 @@ KINDS = {
     "lost": ("lost",),
 }
 """What is drawn of an attempt, in this order, with the work in between; the rest is work."""
+LARGE = ("metric_progress", "metrics", "workload", "parameters")
+"""Columns of runs that aren't shown."""
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
@@ -117,7 +119,7 @@ class TrainingView:
 
 def training_of(run: Run) -> TrainingView:
     """The training that the run is a part of."""
-    runs = list(trainings.runs_with(run).select_related("job", "training"))
+    runs = list(trainings.runs_with(run).select_related("job", "training").defer(*LARGE))
     steps = list(NumberedSteps.objects.filter(run__in=runs))
     ranges = [each for row in steps for each in numbered_steps.ranges_of(row)]
     counted = kept(ranges)
