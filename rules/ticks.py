@@ -58,6 +58,11 @@ def has_ticks(series: str) -> bool:
     return bool(_pattern().fullmatch(series))
 
 
+def patterns() -> str:
+    """What says which series have ticks, as text; another release may have others."""
+    return _pattern().pattern
+
+
 @cache
 def _pattern() -> re.Pattern[str]:
     needs = [need.split("|") for rule in all_rules().values() for need in rule.needs]

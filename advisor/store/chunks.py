@@ -146,7 +146,12 @@ def series_of(body: bytes) -> set[str]:
     file = _opened(body)
     index = _metadata(file).get("series")
     names = index if index is not None else [n for n in file.schema_arrow.names if n not in KEYS]
-    return {name.split(":")[0] for name in names}
+    return series_among(names)
+
+
+def series_among(columns: Iterable[str]) -> set[str]:
+    """The series that columns of ticks hold, as single samples or as means of thinned ones."""
+    return {n.removesuffix(":mean") for n in columns if ":" not in n or n.endswith(":mean")}
 
 
 def encode_tier(series: dict[str, Rows], members: Members, left_out: Collection[str] = ()) -> bytes:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -14,15 +15,14 @@ import pyarrow as pa
 from trimtab.wire import PHASES
 
 from advisor.store import stretches, tables
-from advisor.store.grid import Grid, Line, last_values, means, picked
-from advisor.store.histogram import expanded, scale_of
+from advisor.store.columns import Carried, Columns
+from advisor.store.grid import Grid
 from advisor.store.index import TIERS_SECONDS, NodeHistory, to_ms, to_us
 from advisor.store.objects import ObjectReader
 from advisor.store.reading import Reader
-from advisor.store.resolution import MOST_TICKS, coarser, tick_seconds
+from advisor.store.resolution import COARSER_BY, MOST_TICKS, coarser, tick_seconds
 from advisor.store.room import Room, TooFineError
 from advisor.store.thinning import Events, Steps
-from rules.evidence import is_counter
 from rules.frame import EVENT_COLUMNS, STEP_COLUMNS, NodeFrame, RunFrame
 from rules.ticks import has_ticks
 
@@ -40,6 +40,7 @@ def load_frame(
     resolution_seconds: float,
     final: bool,
     alive: Callable[[], object] = lambda: None,
+    carried: Carried | None = None,
 ) -> tuple[RunFrame, tuple[str, ...]]:
     """The run between `started_at` and `ended_at`, and the keys of objects that couldn't be read.
 
@@ -51,20 +52,26 @@ def load_frame(
     Args:
         resolution_seconds: the finest width of a cell; wider where the run has many series.
         alive: called now and then while it is read.
+        carried: what earlier readings kept of compacted hours. The frame is the same without.
 
     Raises:
         TooLargeError: the run has more than fits into memory (`room`).
     """
     duration = (ended_at - started_at).total_seconds()
     length, ticks = stretches.stored_seconds(nodes, started_at, ended_at), float(MOST_TICKS)
+    newest = [Reader(store, node).newest_series(started_at, ended_at) for node in nodes]
     while True:
         widths = resolution_seconds, tick_seconds(resolution_seconds, length, ticks)
+        cells, singles = (stretches.grid(nodes, started_at, ended_at, w) for w in widths)
         try:
-            frames, unreadable = _frames(store, nodes, started_at, ended_at, widths, Room(alive))
+            _check_fits(newest, cells.count, singles.count)
+            reading = _Reading(store, started_at, ended_at, (cells, singles), Room(alive), carried)
+            frames, unreadable = reading.frames(nodes)
             break
-        except TooFineError as error:
-            resolution_seconds = coarser(resolution_seconds, error.times)
-            ticks /= error.times
+        except TooFineError:
+            # In equal steps: the grid depends on what the run has, not on where it was noticed.
+            resolution_seconds = coarser(resolution_seconds, COARSER_BY)
+            ticks /= COARSER_BY
     # What was read hour by hour leaves holes among what is kept: rules need the room.
     pa.system_memory_pool().release_unused()
     counted_in = widths[any(node.ticks is not None for node in frames.values())]
@@ -72,29 +79,11 @@ def load_frame(
     return frame, unreadable
 
 
-def _frames(
-    store: ObjectReader,
-    nodes: Sequence[NodeHistory],
-    started_at: datetime,
-    ended_at: datetime,
-    widths_seconds: tuple[float, float],
-    room: Room,
-) -> tuple[dict[str, NodeFrame], tuple[str, ...]]:
-    grid, ticks = (stretches.grid(nodes, started_at, ended_at, w) for w in widths_seconds)
-    steps, events = Steps(), Events()
-    frames: dict[str, NodeFrame] = {}
-    unreadable: list[str] = []
-    for node in nodes:
-        # Not all nodes' readers at once: each keeps its last hour decoded.
-        reader = Reader(store, node, room)
-        reading = _Reading(reader, started_at, ended_at, grid, ticks, room)
-        try:
-            frames[node.key] = reading.node_frame(node, steps, events)
-        except TooFineError:
-            # Its other nodes are probably like those that were read so far.
-            raise TooFineError(max(len(nodes) / (len(frames) + 1), 2.0)) from None
-        unreadable += reader.unreadable
-    return _with_ticks(frames), tuple(unreadable)
+def _check_fits(newest: Iterable[Iterable[str]], cells: int, ticks: int) -> None:
+    """Raises TooFineError if the series of each node's newest hour alone don't fit."""
+    room = Room()
+    for name in chain.from_iterable(newest):
+        room.take_series(cells, ticks if has_ticks(name) else 0)
 
 
 def _with_ticks(frames: dict[str, NodeFrame]) -> dict[str, NodeFrame]:
@@ -148,65 +137,66 @@ def _of_nodes(
 
 @dataclass(frozen=True)
 class _Reading:
-    """One node between two times, on a grid of cells and one of ticks."""
+    """A run between two times, on a grid of cells and one of ticks."""
 
-    reader: Reader
+    store: ObjectReader
     started_at: datetime
     ended_at: datetime
-    grid: Grid
-    ticks: Grid
+    grids: tuple[Grid, Grid]
     room: Room
+    carried: Carried | None
 
-    def node_frame(self, node: NodeHistory, all_steps: Steps, all_events: Events) -> NodeFrame:
+    def frames(self, nodes: Sequence[NodeHistory]) -> tuple[dict[str, NodeFrame], tuple[str, ...]]:
+        steps, events = Steps(), Events()
+        frames: dict[str, NodeFrame] = {}
+        unreadable: list[str] = []
+        for node in nodes:
+            # Not all nodes' readers at once: each keeps its last hour decoded.
+            reader = Reader(self.store, node, self.room)
+            frames[node.key] = self._node_frame(reader, node, steps, events)
+            unreadable += reader.unreadable
+        return _with_ticks(frames), tuple(unreadable)
+
+    def _node_frame(
+        self, reader: Reader, node: NodeHistory, all_steps: Steps, all_events: Events
+    ) -> NodeFrame:
         start, end = self.started_at, self.ended_at
-        lines: dict[str, Line] = {}
-        ticks: dict[str, Line] = {}
+        columns = Columns(*self.grids, (to_ms(start), to_ms(end)), self.room)
         steps = [_steps(tables.STEP_SCHEMA.empty_table(), start, end)]
         events = [_events(tables.EVENT_SCHEMA.empty_table(), start, end)]
-        for hour in self.reader.hours(start, end):
-            self._add_samples(hour, lines, ticks)
-            all_steps.add(steps, _steps(self.reader.steps(hour)[0], start, end))
-            if len(found := self.reader.events(hour)[0]):
+        for hour in reader.hours(start, end):
+            self._add_samples(reader, node.key, hour, columns)
+            all_steps.add(steps, _steps(reader.steps(hour)[0], start, end))
+            if len(found := reader.events(hour)[0]):
                 all_events.add(events, _events(found, start, end))
+        samples, ticks = columns.tables()
         return NodeFrame(
             key=node.key,
             hardware=node.hardware,
-            samples=_table(lines, self.grid, "float64"),
-            ticks=_table(ticks, self.ticks, "float32"),
+            samples=samples,
+            ticks=ticks,
             steps=_one_after_another(steps),
             events=_one_after_another(events),
             intervals=tuple(_since(start, *interval) for interval in node.intervals),
         )
 
-    def _add_samples(self, hour_ms: int, lines: dict[str, Line], ticks: dict[str, Line]) -> None:
-        # A tier's cells count from the epoch, the grid's from the run: two a cell keep edges near.
-        tier = max((t for t in TIERS_SECONDS if 2000 * t <= self.grid.width_ms), default=0)
-        series = 0
-        for name, every in self.reader.rows(hour_ms, None, tier):
-            rows = every.within(to_ms(self.started_at), to_ms(self.ended_at))
-            if name not in lines:
-                self._begin(name, lines, ticks)
-            lines[name].add(rows)
-            if name in ticks:
-                ticks[name].add(expanded(rows, scale_of(name)))
-            series += 1
-        self.room.take_hour(series, sum(_GPU_BUSY.fullmatch(name) is not None for name in lines))
-
-    def _begin(self, name: str, lines: dict[str, Line], ticks: dict[str, Line]) -> None:
-        self.room.take_series(self.grid.count, self.ticks.count if has_ticks(name) else 0)
-        lines[name] = Line(self.grid, last_values if is_counter(name) else means)
-        if has_ticks(name):
-            ticks[name] = Line(self.ticks, picked, "float32")
-
-
-def _table(lines: dict[str, Line], grid: Grid, dtype: str) -> pd.DataFrame:
-    """Empties `lines` one by one: at no time do they and the table take memory together."""
-    index = pd.Index(grid.cells * (grid.width_ms / 1000), name="seconds")
-    names = sorted(lines)
-    values = np.empty((len(names), grid.count), dtype)
-    for place, name in enumerate(names):
-        values[place] = lines.pop(name).finish()
-    return pd.DataFrame(values.T, index=index, columns=names, copy=False)
+    def _add_samples(self, reader: Reader, node_key: str, hour_ms: int, columns: Columns) -> None:
+        """From what is carried, if the hour is compacted; else from its objects."""
+        objects = reader.compacted(hour_ms) if self.carried else ()
+        name = columns.name_of(objects) if objects else ""
+        body = self.carried.find(node_key, name) if self.carried and name else None
+        if body is None or not columns.take(body):
+            # A tier's cells count from the epoch, the grid's from the run: two a cell keep edges
+            # near.
+            width_ms = self.grids[0].width_ms
+            tier = max((t for t in TIERS_SECONDS if 2000 * t <= width_ms), default=0)
+            known = len(reader.unreadable)
+            columns.add(reader.rows(hour_ms, None, tier))
+            part = columns.part() if name else b""
+            if self.carried and name and columns.is_whole and len(reader.unreadable) == known:
+                self.carried.keep(node_key, name, hour_ms, part)
+        gpus = sum(_GPU_BUSY.fullmatch(name) is not None for name in columns.names)
+        self.room.take_hour(columns.series, gpus)
 
 
 def _steps(table: pa.Table, start: datetime, end: datetime) -> pd.DataFrame:

@@ -16,11 +16,9 @@ from advisor.store.rows import (
     cell_lasts,
     cell_means,
     cells_of,
-    joined,
     nearest,
     neighbours,
     no_gap,
-    no_rows,
 )
 
 _NO_CELL = np.iinfo(np.int64).min
@@ -175,37 +173,3 @@ def picked(rows: Rows, grid: Grid, low: int, high: int) -> np.ndarray:
     values[places] = known.mean[(first + nth)[inside]]
     _fill_from_nearest(values, known, known.mean, grid, low)
     return values
-
-
-class Line:
-    """One series on a grid, filled as its rows arrive in time order. Keeps the rows of its last
-    cell only."""
-
-    def __init__(self, grid: Grid, fill: Fill = means, dtype: str = "float64") -> None:
-        self.values = np.full(grid.count, np.nan, dtype)
-        self._grid = grid
-        self._fill = fill
-        self._open = no_rows()
-        self._done = 0
-
-    def add(self, rows: Rows) -> None:
-        """Add rows inside the grid, in time order after earlier ones."""
-        self._open = joined([self._open, rows])
-        if not len(self._open):
-            return
-        newest = min(self._grid.place_of(int(self._open.at_ms[-1])), self._grid.count - 1)
-        self._settle(newest)
-        opens_at = np.searchsorted(self._open.at_ms, self._grid.starts_ms(newest))
-        self._open = self._open.pick(slice(max(int(opens_at) - 1, 0), None))
-
-    def finish(self) -> np.ndarray:
-        self._settle(self._grid.count)
-        return self.values
-
-    def _settle(self, end: int) -> None:
-        if end > self._done:
-            filled = self._fill(self._open, self._grid, self._done, end)
-            # Nothing measures more than 32 bits can hold: what is sent so is unknown.
-            filled[np.abs(filled) > np.finfo(self.values.dtype).max] = np.nan
-            self.values[self._done : end] = filled
-            self._done = end

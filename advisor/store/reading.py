@@ -17,7 +17,7 @@ from advisor.store import chunks, segments, tables, ticks
 from advisor.store.chunks import ChunkError, Members
 from advisor.store.histogram import rolled_up
 from advisor.store.index import (
-    CHART_KINDS,
+    HOUR_KINDS,
     HOUR_MS,
     STEP_TIER_SECONDS,
     TIERS_SECONDS,
@@ -91,13 +91,33 @@ class Reader:
             for hour_ms in ref.hours_ms:
                 self._segments[hour_ms].append(ref)
         for chunk in sorted(set(node.chunks), key=lambda ref: ref.key):
-            if chunk.kind not in CHART_KINDS:
+            if chunk.kind in HOUR_KINDS:
                 self._chunks[chunk.hour_ms].append(chunk)
 
     def hours(self, start: datetime, end: datetime) -> list[int]:
         """The hours within [start, end] that have stored data, in order."""
         low, high = to_ms(start) // HOUR_MS * HOUR_MS, to_ms(end)
         return sorted(h for h in {*self._segments, *self._chunks} if low <= h <= high)
+
+    def compacted(self, hour_ms: int) -> list[str]:
+        """The objects with the samples of an hour that is compacted; none: it isn't, or has no
+        samples."""
+        refs = self._chunks.get(hour_ms, ())
+        if self._segments.get(hour_ms) or any(ref.kind == "tail" for ref in refs):
+            return []
+        return [ref.key for ref in refs if ref.kind == "samples"]
+
+    def newest_series(self, start: datetime, end: datetime) -> set[str]:
+        """The series of the newest hour between two times that a chunk or tail has; none: unknown.
+        Only headers are read."""
+        for hour_ms in reversed(self.hours(start, end)):
+            raw, tails = (self._refs(hour_ms, kind, 0) for kind in ("samples", "tail"))
+            found = [self.chunk_series(ref) for ref in raw]
+            if not found:
+                found = [tail.series() for ref in tails if (tail := self._tail(ref))]
+            if found:
+                return set().union(*found)
+        return set()
 
     def rows(
         self, hour_ms: int, names: Collection[str] | None, tier_seconds: int

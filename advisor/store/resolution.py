@@ -15,6 +15,8 @@ MOST_TICKS = 36_000
 """The most ticks of a series: two a second for 5 h."""
 FINEST_TICK_SECONDS = 0.5
 """As agents sample."""
+COARSER_BY = 2.0
+"""A step from a grid on which a run doesn't fit into memory to the next one."""
 _HOUR_SECONDS = 3600.0
 
 

@@ -36,11 +36,7 @@ class TooLargeError(RuntimeError):
 
 
 class TooFineError(RuntimeError):
-    """The grid has too many cells for the run's series; one `times` as coarse may do."""
-
-    def __init__(self, times: float = 2.0) -> None:
-        super().__init__(f"{times:g} times as coarse")
-        self.times = times
+    """The grid has too many cells for the run's series."""
 
 
 class Room:

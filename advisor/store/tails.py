@@ -7,21 +7,17 @@ longer read themselves.
 
 from __future__ import annotations
 
-import json
-import zlib
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from advisor.store import chunks, tables
-from advisor.store.chunks import ChunkError, Members
+from advisor.store.chunks import Members
+from advisor.store.parts import packed, unpacked
 from advisor.store.ticks import Ticks
 
 _MAGIC = b"trimtab tail 1\n"
-_LENGTH_BYTES = 4
-_ALIGNED_BYTES = 64
-"""Where Arrow expects its buffers; its files are multiples of 8 bytes long."""
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
 
 
@@ -57,7 +53,7 @@ class Tail:
         if "samples" not in self.parts:
             return set()
         names = pa.ipc.open_file(self.parts["samples"]).schema.names
-        return {name.split(":")[0] for name in names} - set(chunks.KEYS)
+        return chunks.series_among(names) - set(chunks.KEYS)
 
     def _table(self, part: str, schema: pa.Schema) -> pa.Table:
         if part not in self.parts:
@@ -71,16 +67,11 @@ def encode_tail(ticks: list[Ticks], steps: pa.Table, events: pa.Table, members: 
     samples = chunks.table_of(ticks) if ticks else pa.table({})
     named = {"samples": samples, "steps": steps, "events": events}
     parts = {name: _written(table) for name, table in named.items() if len(table)}
-    body = b"".join(parts.values())
     header = {
         "members": members.as_json(),
         "counts": [sum(len(t.times_ms) * len(t.columns) for t in ticks), len(steps), len(events)],
-        "parts": {name: len(part) for name, part in parts.items()},
-        "crc": zlib.crc32(body),
     }
-    head = json.dumps(header, separators=(",", ":")).encode()
-    head += b" " * (-(len(_MAGIC) + _LENGTH_BYTES + len(head)) % _ALIGNED_BYTES)
-    return b"".join([_MAGIC, len(head).to_bytes(_LENGTH_BYTES, "big"), head, body])
+    return packed(_MAGIC, header, parts)
 
 
 def decode_tail(body: bytes) -> Tail:
@@ -88,18 +79,8 @@ def decode_tail(body: bytes) -> Tail:
     Raises:
         ChunkError: the bytes are not a tail, or damaged.
     """
-    if not body.startswith(_MAGIC):
-        raise ChunkError("not a tail")
+    header, parts = unpacked(_MAGIC, body)
     with chunks.damage_refused():
-        head_at = len(_MAGIC) + _LENGTH_BYTES
-        begin = head_at + int.from_bytes(body[len(_MAGIC) : head_at], "big")
-        header = json.loads(body[head_at:begin])
-        if zlib.crc32(memoryview(body)[begin:]) != header["crc"]:
-            raise ChunkError("damaged: its checksum differs")
-        whole, parts = pa.py_buffer(body), {}
-        for name, length in header["parts"].items():
-            parts[name] = whole.slice(begin, length)
-            begin += length
         samples, steps, events = header["counts"]
         return Tail(Members.from_json(header["members"]), samples, steps, events, parts)
 
