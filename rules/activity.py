@@ -36,6 +36,10 @@ def cpu_pct(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | No
 
 def host_cpu_pct(node: NodeFrame) -> pd.Series[float] | None:
     """All cores of the machine together: as measured, else the mean of the single cores."""
+    return node.once(_host_cpu_pct)
+
+
+def _host_cpu_pct(node: NodeFrame) -> pd.Series[float] | None:
     whole = node.series("host.cpu_busy_pct")
     if whole is not None:
         return whole
@@ -57,6 +61,10 @@ def own_cores(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | 
 
 def gpu_table(node: NodeFrame) -> pd.DataFrame:
     """The utilisation of the allocated GPUs, one column per GPU with data; NaN is unknown."""
+    return node.once(_gpu_table)
+
+
+def _gpu_table(node: NodeFrame) -> pd.DataFrame:
     columns = {n: node.column(f"gpu{n}.busy_pct") for n in node.allocated_gpus()}
     known = {n: busy for n, busy in columns.items() if node.gpu_busy_pct(n) is not None}
     return pd.DataFrame(known, index=node.judged.index)
@@ -64,6 +72,10 @@ def gpu_table(node: NodeFrame) -> pd.DataFrame:
 
 def used_gpu_pct(node: NodeFrame) -> pd.Series[float] | None:
     """The mean over the used GPUs; None: no GPU was used, or none is known."""
+    return node.once(_used_gpu_pct)
+
+
+def _used_gpu_pct(node: NodeFrame) -> pd.Series[float] | None:
     used = list(node.used_gpus)
     mean = gpu_table(node)[used].mean(axis=1).dropna() if used else pd.Series(dtype=float)
     return mean if len(mean) else None
@@ -71,6 +83,10 @@ def used_gpu_pct(node: NodeFrame) -> pd.Series[float] | None:
 
 def busiest_gpu_pct(node: NodeFrame) -> pd.Series[float] | None:
     """The highest utilisation of any allocated GPU, if all of them are known."""
+    return node.once(_busiest_gpu_pct)
+
+
+def _busiest_gpu_pct(node: NodeFrame) -> pd.Series[float] | None:
     table = gpu_table(node)
     if not len(table.columns) or len(table.columns) < len(node.allocated_gpus()):
         return None
@@ -80,6 +96,10 @@ def busiest_gpu_pct(node: NodeFrame) -> pd.Series[float] | None:
 
 def last_step_end_seconds(node: NodeFrame) -> float | None:
     """When the last step of any phase ended; None: no steps."""
+    return node.once(_last_step_end_seconds)
+
+
+def _last_step_end_seconds(node: NodeFrame) -> float | None:
     if not len(node.steps):
         return None
     steps = node.steps
@@ -95,6 +115,10 @@ def work_began(node: NodeFrame) -> bool:
 
 def first_step_end_seconds(node: NodeFrame) -> float:
     """The end of the first training step if it is long, as with compilation; else of warm-up."""
+    return node.once(_first_step_end_seconds)
+
+
+def _first_step_end_seconds(node: NodeFrame) -> float:
     is_train = (node.steps["phase"] == "train").to_numpy(dtype=bool)
     columns = ("start_seconds", "duration_seconds")
     starts, lengths = (node.steps[name].to_numpy(dtype=float)[is_train] for name in columns)

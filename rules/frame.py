@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -32,6 +32,7 @@ UNUSED_PCT = 2.0
 USE_SECONDS, USE_WITHIN_SECONDS = 3.0, 60.0
 """Less use within a minute is no work: a driver that starts, or somebody who looks (ours)."""
 
+Derived = TypeVar("Derived")
 _GPU_BUSY = re.compile(r"gpu(\d+)\.busy_pct")
 
 
@@ -55,8 +56,24 @@ class Hardware:
     """The GPUs that machines of its type have, seen or not; 0: none, or the type is unknown."""
 
 
+class Remembered:
+    """Something that never changes, of which several rules derive the same."""
+
+    def once(self, derive: Callable[[Self], Derived]) -> Derived:
+        """What a function gives of this; it is called once. Nobody may change the result."""
+        found = self._derived
+        if derive not in found:
+            found[derive] = derive(self)
+        result: Derived = found[derive]
+        return result
+
+    @cached_property
+    def _derived(self) -> dict[Callable[[Any], Any], Any]:
+        return {}
+
+
 @dataclass(frozen=True)
-class NodeFrame:
+class NodeFrame(Remembered):
     """One node's samples, steps and events.
 
     Attributes:
@@ -111,9 +128,15 @@ class NodeFrame:
 
     def series(self, name: str) -> pd.Series[float] | None:
         """The known values of a gauge, or of a counter in `samples`; None if there are none."""
-        column = self.samples.get(name) if is_counter(name) else self.column(name)
-        known = None if column is None else column.dropna()
-        return known if known is not None and len(known) else None
+        if name not in self._known:
+            column = self.samples.get(name) if is_counter(name) else self.column(name)
+            known = None if column is None else column.dropna()
+            self._known[name] = known if known is not None and len(known) else None
+        return self._known[name]
+
+    @cached_property
+    def _known(self) -> dict[str, pd.Series[float] | None]:
+        return {}
 
     def rate(self, name: str, resolution_seconds: float) -> pd.Series[float] | None:
         """A counter's known rates per second at the index of `judged`; None if there are none."""
@@ -136,8 +159,8 @@ class NodeFrame:
     def gpu_busy_pct(self, number: int) -> pd.Series[float] | None:
         """The GPU's utilisation; None if it isn't known, or 0 although its multiprocessors worked:
         some virtual GPUs report 0 for what they don't measure."""
-        busy, active = self.series(f"gpu{number}.busy_pct"), self.sm_active_pct(number)
-        is_measured = busy is None or active is None or busy.to_numpy().any()
+        busy = self.series(f"gpu{number}.busy_pct")
+        is_measured = busy is None or busy.to_numpy().any() or self.sm_active_pct(number) is None
         return busy if is_measured else None
 
     def sm_active_pct(self, number: int) -> pd.Series[float] | None:
@@ -249,7 +272,7 @@ def _spacing(table: pd.DataFrame) -> float:
 
 
 @dataclass(frozen=True)
-class RunFrame:
+class RunFrame(Remembered):
     """A whole run, or the part of it that has arrived."""
 
     resolution_seconds: float

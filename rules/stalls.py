@@ -18,6 +18,10 @@ def wasted_wait_seconds(frame: RunFrame) -> float | None:
     An unused GPU would idle anyway. On a node without GPUs every wait counts. None: of a node with
     steps there are no samples.
     """
+    return frame.once(_wasted_wait_seconds)
+
+
+def _wasted_wait_seconds(frame: RunFrame) -> float | None:
     nodes = [node for node in frame.nodes.values() if node.training_ranks]
     if not nodes or not all(len(node.judged.index) for node in nodes):
         return None

@@ -8,7 +8,7 @@ from typing import Literal
 
 from rules.frame import Hardware
 
-ChunkKind = Literal["samples", "steps", "events", "tail", "chart_samples", "chart_steps"]
+ChunkKind = Literal["samples", "steps", "events", "tail", "chart_samples", "chart_steps", "columns"]
 HOUR_KINDS: tuple[ChunkKind, ...] = ("samples", "steps", "events", "tail")
 """Chunks of one hour. A tail holds some of its newest segments until the hour is compacted."""
 CHART_KINDS: tuple[ChunkKind, ...] = ("chart_samples", "chart_steps")

@@ -19,7 +19,7 @@ from advisor.store.compaction import compact, merge
 from advisor.store.index import ChunkRef, SegmentRef, from_ms
 from advisor.store.objects import ObjectStore
 from advisor.store.opening import open_store
-from webapp.analysis import chart_chunks, chunk_rows
+from webapp.analysis import chart_chunks, chunk_rows, column_chunks
 from webapp.analysis.models import Compaction
 from webapp.background import claims, conditions, fairness
 from webapp.background.kinds import Kind, Limits
@@ -196,8 +196,8 @@ def delete_replaced(now: datetime) -> None:
         BackupRunningError: a backup began, so the rest is left for the next call.
     """
     store = open_store(settings.OBJECTS_URL)
-    old_tails = Q(kind="tail", replaced_at__lt=now - TAIL_GRACE)
-    chunks = Chunk.objects.filter(old_tails | Q(replaced_at__lt=now - GRACE))
+    read_once = Q(kind__in=("tail", column_chunks.KIND), replaced_at__lt=now - TAIL_GRACE)
+    chunks = Chunk.objects.filter(read_once | Q(replaced_at__lt=now - GRACE))
     for old in _batches(chunks):
         with object_hold.deletion():
             Chunk.objects.filter(pk__in=old).delete()

@@ -13,6 +13,7 @@ from advisor.comparison.job_metrics import JobMetrics, from_document
 from advisor.costing.cost import cost_of_run
 from advisor.figures import figures
 from advisor.probing.loop_speed import Plan, loop_speed
+from advisor.store.columns import Carried
 from advisor.store.frames import load_frame
 from advisor.store.opening import open_store
 from advisor.store.resolution import resolution_seconds
@@ -25,6 +26,7 @@ from rules.lost_steps import run_steps
 from rules.rule import Values
 from rules.slowdown import blocks_of
 from webapp.analysis import hooks, numbered_steps, queue, sharing
+from webapp.analysis.column_chunks import ColumnChunks
 from webapp.analysis.outcome import Measured, Outcome
 from webapp.background import claims
 from webapp.prices.book import price_book
@@ -39,7 +41,8 @@ MOST_NODE_DAYS = 50_000
 
 
 def evaluate(held: queue.Claim) -> Outcome:
-    """Analyse a run as far as it has arrived. Writes nothing but the lease."""
+    """Analyse a run as far as it has arrived. Writes nothing but the lease and what the next
+    analysis of a running run carries on from."""
     run = Run.objects.select_related("job", "workspace").get(pk=held.run_id)
     outcome = priced(run)
     if run.raw_deleted_at is None:
@@ -70,12 +73,15 @@ def _check_days(nodes: Sequence[Node]) -> None:
 def _measure(held: queue.Claim, run: Run, priced: Outcome) -> Measured:
     values, total = values_of(run.workspace, run.job), priced.cost.total_usd
     run_usd = None if total is None else float(total)
+    carried = ColumnChunks(run, priced.nodes)
     try:
         frame, unreadable = frame_of(
-            run, priced.nodes, run.started_at, _is_final(run), _Pulse(held)
+            run, priced.nodes, run.started_at, _is_final(run), _Pulse(held), carried
         )
     except TooLargeError as error:
         return _too_large(str(error), values)
+    finally:
+        carried.replace_unused()
     claims.renew(held)
     judgements = engine.evaluate(frame, values, run_usd=run_usd)
     steps = run_steps(frame, numbered_steps.of_others(run))
@@ -126,6 +132,7 @@ def frame_of(
     since: datetime | None,
     is_final: bool,
     alive: Callable[[], object] = lambda: None,
+    carried: Carried | None = None,
 ) -> tuple[RunFrame, tuple[str, ...]]:
     """The run from `since` to where it has come, and the objects that couldn't be read.
 
@@ -136,7 +143,7 @@ def frame_of(
     store = open_store(settings.OBJECTS_URL)
     histories = [node_history(node) for node in nodes]
     resolution = _resolution_seconds(run, stored_seconds(histories, since, run.ended_at))
-    return load_frame(store, histories, since, run.ended_at, resolution, is_final, alive)
+    return load_frame(store, histories, since, run.ended_at, resolution, is_final, alive, carried)
 
 
 def _resolution_seconds(run: Run, length_seconds: float) -> float:

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from django.db.models import Exists, Model, OuterRef, Q, QuerySet
 
+from advisor.store.index import CHART_KINDS
 from webapp.accounts.models import Workspace
 from webapp.advice.models import RealisedSaving, Recommendation
 from webapp.analysis.models import Analysis
@@ -17,6 +18,7 @@ Row = TypeVar("Row", bound=Model)
 
 UNDO_WORKSPACE = timedelta(days=7)
 """How long the deletion of a workspace can be undone."""
+HOUR = timedelta(hours=1)
 UNDO_RUN = timedelta(days=UNDO_DAYS)
 
 
@@ -41,8 +43,11 @@ def raw_chunks(workspace: Workspace, now: datetime) -> QuerySet[Chunk]:
 
 
 def tier_chunks(workspace: Workspace, now: datetime) -> QuerySet[Chunk]:
-    """Expired compacted objects: tiers, steps, events, single samples."""
-    return _chunks(workspace, now, workspace.keep_tiers_days)
+    """Expired compacted objects: tiers, steps, events, single samples; and chunks of many hours of
+    which any hour expired. Charts read the other hours from chunks of their own."""
+    days = workspace.keep_tiers_days
+    charts = _older(_kept(workspace), "starts_at", now - HOUR, days).filter(kind__in=CHART_KINDS)
+    return _chunks(workspace, now, days) | charts
 
 
 def left_segments(workspace: Workspace, now: datetime) -> QuerySet[Segment]:
@@ -86,10 +91,14 @@ def deleted_workspaces(now: datetime) -> QuerySet[Workspace]:
 
 
 def _chunks(workspace: Workspace, now: datetime, days: int | None) -> QuerySet[Chunk]:
-    kept = Chunk.objects.filter(
+    return _older(_kept(workspace), "ends_at", now, days)
+
+
+def _kept(workspace: Workspace) -> QuerySet[Chunk]:
+    of_settled = Chunk.objects.filter(
         replaced_at=None, node__attempt__run__in=settled_runs(workspace)
-    ).select_related("node__attempt")
-    return _older(kept, "ends_at", now, days)
+    )
+    return of_settled.select_related("node__attempt")
 
 
 def _older(rows: QuerySet[Row], field: str, now: datetime, days: int | None) -> QuerySet[Row]:

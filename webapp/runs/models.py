@@ -414,7 +414,8 @@ class Segment(models.Model):
 
 class Chunk(models.Model):
     """Compacted samples, steps or events of one node in one tier: of one hour, or of many for
-    charts. A tail holds an hour's newest segments until the hour is compacted."""
+    charts. A tail holds an hour's newest segments until the hour is compacted. Columns are what an
+    hour adds to a running run's frame."""
 
     node = models.ForeignKey(Node, models.CASCADE, related_name="chunks")
     kind = models.CharField(max_length=16)
