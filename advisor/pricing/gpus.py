@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 
 from advisor.pricing.bundled import TABLES
@@ -60,6 +60,7 @@ def gpu_models() -> MappingProxyType[str, GpuModel]:
         return MappingProxyType({line["key"]: _model(line) for line in csv.DictReader(lines)})
 
 
+@lru_cache(maxsize=1024)
 def gpu_model(name: str, memory_bytes: int = 0) -> GpuModel | None:
     """The model that a driver (`NVIDIA A100-SXM4-40GB`) or a provider (`A100`) names.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 from django.conf import settings as django_settings
@@ -152,8 +153,8 @@ STEPS = st.one_of(
 )
 @given(steps=st.lists(STEPS, min_size=3, max_size=10))
 def test_whatever_happened_before_the_results_are_those_from_scratch(token, steps):
-    first = runner(token)
-    other = runner(token, "machine-2", run_id=first.run_id)
+    first = runner(token, f"machine-{uuid4()}")
+    other = runner(token, f"machine-{uuid4()}", run_id=first.run_id)
     for agent in (first, other):
         agent.declare()
     send(first, [0])
