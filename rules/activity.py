@@ -133,9 +133,7 @@ def working(node: NodeFrame, series: pd.Series[float] | None) -> pd.Series[float
     if series is None:
         return None
     begin, end = first_step_end_seconds(node), last_step_end_seconds(node)
-    times = series.index
-    inside = times >= begin
-    if end is not None and end > begin:
-        inside &= times < end
-    part = series[inside]
+    last = end if end is not None and end > begin else np.inf
+    low, high = series.index.searchsorted([begin, last])
+    part = series.iloc[int(low) : int(high)]
     return part if len(part) else None

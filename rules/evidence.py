@@ -26,7 +26,7 @@ def after(series: pd.Series[float] | None, seconds: float) -> pd.Series[float] |
     """The part of a series from `seconds` on; None if nothing is left."""
     if series is None:
         return None
-    rest = series[series.index >= seconds]
+    rest = series.iloc[int(series.index.searchsorted(seconds)) :]
     return rest if len(rest) else None
 
 

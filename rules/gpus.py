@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pandas as pd
+
 from rules.frame import RunFrame
 from rules.rule import Numbers, Verdict
 from rules.windows import start_up
@@ -19,6 +22,12 @@ def gpu_counts(frame: RunFrame) -> dict[str, float | None]:
         "known_gpus_count": float(sum(series is not None for series in known)),
         "used_gpus_count": float(sum(len(node.used_gpus) for node in nodes)),
     }
+
+
+def idle_seconds(busy_pct: pd.Series[float], resolution_seconds: float) -> float:
+    """The part of the known time in which a GPU wasn't busy."""
+    idle = 1 - np.clip(busy_pct.to_numpy(), 0, 100) / 100
+    return float(idle.sum()) * resolution_seconds
 
 
 def advice_on_unused(unused: float, count: float) -> str:

@@ -94,6 +94,10 @@ def system_metric(node: NodeFrame, metric: str, resolution_seconds: float) -> Fl
 
 def gpu_memory_table(node: NodeFrame) -> pd.DataFrame:
     """Used memory of the allocated GPUs in percent, one column per known GPU."""
+    return node.once(_gpu_memory_table)
+
+
+def _gpu_memory_table(node: NodeFrame) -> pd.DataFrame:
     columns = {}
     for number in node.allocated_gpus():
         used = node.column(f"gpu{number}.memory_used_bytes")

@@ -41,11 +41,11 @@ def window_percentiles(
     counts = np.diff(firsts, append=len(cells))
     index, values = work.index.to_numpy(dtype=np.float64), work.to_numpy(dtype=np.float64)
     ordered = np.asarray(values[np.lexsort((values, cells))], dtype=np.float64)
-    columns = {name: _percentile(ordered, firsts, counts, p) for name, p in percents.items()}
-    ends = index[firsts + counts - 1]
-    table = pd.DataFrame({"start": index[firsts], "end": ends, **columns, "known": counts})
-    known: pd.DataFrame = table[table["known"] >= 0.5 * table["known"].max()]
-    return known
+    known = counts >= 0.5 * counts.max()
+    firsts, counts = firsts[known], counts[known]
+    columns = [_percentile(ordered, firsts, counts, percent) for percent in percents.values()]
+    table = np.stack([index[firsts], index[firsts + counts - 1], *columns], axis=1)
+    return pd.DataFrame(table, columns=["start", "end", *percents], copy=False)
 
 
 def start_up(frame: RunFrame) -> dict[str, float | None]:

@@ -50,7 +50,7 @@ from rules.bottleneck import patience_parameters
 from rules.category import GPU
 from rules.evidence import after, within
 from rules.frame import NodeFrame, RunFrame
-from rules.gpus import gpu_counts, unfit
+from rules.gpus import gpu_counts, idle_seconds, unfit
 from rules.intervals import merged
 from rules.ledger_labels import IDLE_GPUS
 from rules.parameter import SAGEMAKER_SAMPLE_SECONDS
@@ -179,7 +179,7 @@ def _gpu_numbers(
         return measured, None
     resolution = frame.resolution_seconds
     measured["seen_seconds"] = len(work) * resolution
-    measured["idle_seconds"] = float((1 - work.clip(0, 100) / 100).sum()) * resolution
+    measured["idle_seconds"] = idle_seconds(work, resolution)
     entity = f"{node.key}/gpu{number}"
     return measured, Window(float(work.index[0]), float(work.index[-1]) + resolution, entity)
 

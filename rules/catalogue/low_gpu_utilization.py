@@ -52,7 +52,7 @@ from rules.activity import first_step_end_seconds
 from rules.category import GPU
 from rules.evidence import after, percentile, within
 from rules.frame import UNUSED_PCT, NodeFrame, RunFrame
-from rules.gpus import advice_on_unused
+from rules.gpus import advice_on_unused, idle_seconds
 from rules.intervals import merged
 from rules.ledger_labels import IDLE_GPUS
 from rules.parameter import SAGEMAKER_SAMPLE_SECONDS
@@ -187,7 +187,7 @@ def _gpu_numbers(
         "p5_pct": float(windows["p5"].median()),
         "whole_run_p99_pct": percentile(busy, 99),
         "seen_seconds": len(work) * resolution_seconds,
-        "idle_seconds": float((1 - work.clip(0, 100) / 100).sum()) * resolution_seconds,
+        "idle_seconds": idle_seconds(work, resolution_seconds),
     }
 
 

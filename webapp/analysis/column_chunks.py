@@ -47,7 +47,7 @@ class ColumnChunks:
             return None
 
     def keep(self, node_key: str, name: str, hour_ms: int, body: bytes) -> None:
-        """See `advisor.store.columns.Carried`. Of a run that doesn't run any more, nothing is kept.
+        """See `advisor.store.columns.Carried`. Of a run that has ended, nothing is kept.
 
         The object is written first: if this is killed in between, it is left for the sweep of
         orphans.
@@ -63,7 +63,7 @@ class ColumnChunks:
 
     def replace_unused(self) -> None:
         """Those of earlier grids, of hours that were compacted again, or after a late segment; all
-        if the run doesn't run any more."""
+        if the run has ended."""
         used = self._used if self._run.state == Run.RUNNING else set()
         unused = sorted(set(self._known.values()) - used)
         for start in range(0, len(unused), AT_ONCE):

@@ -31,8 +31,8 @@ HOUR = timedelta(hours=1)
 # Segments often arrive some minutes late; any later ones need another compaction.
 SETTLED_AFTER = timedelta(minutes=10)
 # Reading a hot segment takes about 1 ms, so a run's page should read a handful. Agents send six a
-# minute.
-MOST_HOT = 6
+# minute, so with half of them a node is merged every minute, and never has those of two.
+MOST_HOT = 3
 # Of many nodes, those with the most hot segments come first: this is a few seconds' work a minute.
 MOST_MERGED = 100
 # A larger tail is left as it is, and the next segments begin another.
