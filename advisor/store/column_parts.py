@@ -81,7 +81,7 @@ def _sections(part: Part) -> Mapping[str, bytes]:
         "names": json.dumps(part.names, separators=(",", ":")).encode(),
         "places": _split(places),
         "rows": b"".join(_split(values) for values in rows),
-        "values": _split(part.values),
+        "values": _split(_changes(part.values)),
     }
 
 
@@ -91,7 +91,7 @@ def _part(raw: Mapping[str, bytes], grid: str, dtype: str, cells: str) -> Part:
         json.loads(raw[f"{grid}.names"]),
         places[0],
         places[1],
-        _joined(raw[f"{grid}.values"], dtype),
+        _unchanged(_joined(raw[f"{grid}.values"], dtype)),
         places[2],
         places[3],
         _rows(raw[f"{grid}.rows"]),
@@ -107,6 +107,18 @@ def _rows(raw: bytes) -> Rows:
     }
     mean = fields["mean"]
     return Rows(**fields, low=mean, high=mean, histogram=no_histograms(len(mean)))
+
+
+def _changes(values: np.ndarray) -> np.ndarray:
+    """The bits by which each value differs from the one before: many are 0."""
+    bits = values.view(f"u{values.dtype.itemsize}")
+    return bits ^ np.concatenate([np.zeros(1, bits.dtype), bits])[:-1]
+
+
+def _unchanged(changes: np.ndarray) -> np.ndarray:
+    """The way back from `_changes`."""
+    bits = changes.view(f"u{changes.dtype.itemsize}")
+    return np.asarray(np.bitwise_xor.accumulate(bits).view(changes.dtype))
 
 
 def _split(values: np.ndarray) -> bytes:
