@@ -112,7 +112,7 @@ def _rows(raw: bytes) -> Rows:
 def _changes(values: np.ndarray) -> np.ndarray:
     """The bits by which each value differs from the one before: many are 0."""
     bits = values.view(f"u{values.dtype.itemsize}")
-    return bits ^ np.concatenate([np.zeros(1, bits.dtype), bits])[:-1]
+    return np.asarray(bits ^ np.concatenate([np.zeros(1, bits.dtype), bits])[:-1])
 
 
 def _unchanged(changes: np.ndarray) -> np.ndarray:

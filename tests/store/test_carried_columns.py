@@ -265,6 +265,31 @@ def test_a_late_segment_changes_its_own_hour_only():
     assert kept.found == HOURS - 1
 
 
+def test_late_segments_that_are_not_compacted_yet_reach_the_hours_after_them():
+    growing, kept = aligned(), Kept()
+    for seq in set(range(6 * HOURS)) - {8, 9, 11}:
+        growing.arrives("n1", 0, seq)
+    for number in range(HOURS):
+        growing.compacts("n1", hour_ms(number))
+    for late in (8, 11, 9):
+        growing.arrives("n1", 0, late)
+        for _ in range(2):
+            assert_equal(growing.frame(kept, 5.0), growing.frame(None, 5.0))
+
+
+def test_samples_beyond_the_end_are_moved_inside_only_as_long_as_it_is_the_end():
+    growing, kept = aligned(), Kept()
+    for seq in range(12):
+        growing.arrives("n1", 0, seq)
+    for number in range(2):
+        growing.compacts("n1", hour_ms(number))
+    whole = growing.end
+    for end in (whole - timedelta(minutes=25), whole):
+        growing.end = end
+        for _ in range(2):
+            assert_equal(growing.frame(kept, 5.0), growing.frame(None, 5.0))
+
+
 def test_another_release_finds_nothing_of_an_earlier_one(monkeypatch):
     growing, kept = aligned(), Kept()
     for seq in range(6):
