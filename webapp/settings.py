@@ -203,7 +203,7 @@ WORKSPACE_STORAGE_BYTES = env.integer("TRIMTAB_WORKSPACE_STORAGE_BYTES", 5 * 2**
 # How many proxies of ours stand before the service and add to X-Forwarded-For
 TRUSTED_PROXIES = env.integer("TRIMTAB_TRUSTED_PROXIES", 0)
 
-# Celery carries ids; the rows are the truth.
+# Celery carries wake-ups and the schedule; the rows are the truth.
 # Why each value is what it is: docs/decisions/0003-rows-are-the-truth.md
 CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://") if _redis_socket else REDIS_URL
 CELERY_BROKER_TRANSPORT_OPTIONS = {
@@ -224,21 +224,14 @@ CELERY_TASK_TIME_LIMIT = 600
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_CREATE_MISSING_QUEUES = False
-CELERY_TASK_DEFAULT_QUEUE = "evaluate"
-CELERY_TASK_QUEUES: dict[str, dict[str, str]] = {"evaluate": {}, "maintain": {}, "schedule": {}}
-CELERY_TASK_ROUTES = {
-    "analysis.compact": {"queue": "maintain"},
-    "imports.convert": {"queue": "maintain"},
-    "notify.send": {"queue": "maintain"},
-    "notify.send_password_reset": {"queue": "maintain"},
-    "prices.refresh": {"queue": "maintain"},
-    "retention.round": {"queue": "maintain"},
-    "rulebook.judge_again": {"queue": "maintain"},
-}
+CELERY_TASK_DEFAULT_QUEUE = "work"
+CELERY_TASK_QUEUES: dict[str, dict[str, str]] = {"work": {}, "schedule": {}}
 # Of all machines together: from it follows how many of them one workspace may keep busy.
 WORKER_PROCESSES = env.integer("TRIMTAB_WORKER_PROCESSES", 2, low=1)
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_AUTOSCALER = "webapp.service.worker:PoolSize"
+# A message that nobody can work on yet stays with the broker, where it is seen to wait.
+CELERY_WORKER_DISABLE_PREFETCH = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat-schedule")

@@ -31,6 +31,7 @@ from tests.money.price_list_stub import (
 from tests.running_service import manage, prepare, wait_until
 from tests.web import factories
 from webapp.analysis.models import CostPart
+from webapp.background import pulling
 from webapp.prices import refresh as refreshing
 from webapp.prices import writing
 from webapp.prices.book import plain, price_book
@@ -258,10 +259,11 @@ def test_without_credentials_it_says_what_to_do_and_the_task_asks_nobody(no_cred
 @pytest.mark.django_db
 def test_without_credentials_a_part_that_waits_is_not_tried(no_credentials):
     refreshing.want_due([Part("ec2", "us-east-1")], timezone.now())
-    task(["ec2/us-east-1"])
+    assert pulling.pull() == 1
     row = PriceRefresh.objects.get()
     assert (row.attempts, row.error) == (0, "")
     assert row.wanted > row.done
+    assert pulling.pull() == 0, "until another day"
 
 
 @pytest.mark.django_db
@@ -270,9 +272,11 @@ def test_the_task_asks_for_whatever_is_due(aws, monkeypatch):
     monkeypatch.setattr("webapp.prices.sources.parts", lambda *_: sources)
     aws.entries.append(ec2_entry("c5.large", "1.7", region="eu-west-1"))
     task()
+    assert pulling.pull() == 2
     assert refreshed(region="eu-west-1") == {"c5.large": Decimal("1.7")}
     aws.asked.clear()
     task()
+    assert pulling.pull() == 0
     assert aws.asked == []
 
 

@@ -25,10 +25,10 @@ from webapp.background import claims  # noqa: E402 - needs Django's apps
 from webapp.rulebook import rejudging  # noqa: E402
 
 
-def judge_again(workspace_id: int) -> None:
-    held = claims.claim(rejudging.KIND, workspace_id)
+def judge_again(workspace_id: int, **which: object) -> bool:
+    held = claims.claim(rejudging.KIND, workspace_id, **which)
     if held is None:
-        return
+        return False
     kept = []
     while held.row.workspace.name == "Hungry":
         kept.append(bytearray(os.urandom(1000) * 1000 * MEGABYTES_A_PIECE))
@@ -36,7 +36,7 @@ def judge_again(workspace_id: int) -> None:
     until = time.monotonic() + LONG_SECONDS
     while time.monotonic() < until:
         pass
-    claims.finish(held)
+    return claims.finish(held)
 
 
 class Block(bootsteps.StartStopStep):

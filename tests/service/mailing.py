@@ -11,7 +11,7 @@ from tests.service.uploads import FakeAgent
 from webapp import env
 from webapp.accounts.models import Membership, Token, User, Workspace
 from webapp.analysis.tasks import evaluate
-from webapp.notify import tasks
+from webapp.notify import delivery, tasks
 from webapp.notify.models import Mail
 from webapp.runs.models import Run
 
@@ -69,7 +69,7 @@ def advised_run(agent: FakeAgent, count: int = 6) -> Run:
 def one_round() -> None:
     """What beat and the worker do every 15 s."""
     tasks.sweep()
-    tasks.send(list(Mail.objects.values_list("pk", flat=True)))
+    delivery.send(list(Mail.objects.values_list("pk", flat=True)))
 
 
 def send_through(settings, monkeypatch: pytest.MonkeyPatch, url: str) -> None:  # type: ignore[no-untyped-def]

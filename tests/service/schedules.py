@@ -127,7 +127,7 @@ class Schedule:
 
     def settle(self) -> None:
         """Analyse and sweep until nothing is left to do."""
-        Analysis.objects.update(leased_until=None, lease=None, queued_at=None)
+        Analysis.objects.update(leased_until=None, lease=None)
         for _ in range(MOST_SWEEPS):
             recount()
             due = [a.run_id for a in Analysis.objects.all() if a.wanted > a.done]

@@ -20,7 +20,7 @@ from tests.service.uploads import FakeAgent
 from webapp.analysis import compaction, queue
 from webapp.analysis.models import Analysis, CostPart, Judgement
 from webapp.analysis.tasks import evaluate
-from webapp.background import claims, handing_out
+from webapp.background import claims, pulling
 from webapp.runs.models import Chunk, Node, Run, Segment
 
 pytestmark = pytest.mark.django_db
@@ -161,7 +161,7 @@ def test_a_poison_run_stops_after_three_attempts_and_shows_its_error(agent):
         claims.fail(held, ValueError("broken\x00"))
         Analysis.objects.update(due_at=timezone.now())
     assert queue.claim(agent.run_id) is None
-    assert handing_out.sweep(queue.KIND) == 0
+    assert not pulling.sweep()
     assert "ValueError: broken" in Analysis.objects.get().error
 
 
@@ -171,13 +171,13 @@ def test_workers_that_die_cost_a_run_none_of_its_attempts_until_it_is_given_up(a
     for _ in range(10):
         assert queue.claim(agent.run_id) is not None
         Analysis.objects.update(leased_until=timezone.now() - timedelta(seconds=1))
-        handing_out.sweep(queue.KIND)
+        assert pulling.sweep()
         assert Analysis.objects.get().error == ""
     held = queue.claim(agent.run_id)
     assert held is not None
     Analysis.objects.update(leased_until=timezone.now() - timedelta(seconds=1))
     assert queue.claim(agent.run_id) is None
-    assert handing_out.sweep(queue.KIND) == 0
+    assert not pulling.sweep()
     assert "10 workers died" in Analysis.objects.get().error
     # The last one was only slow.
     assert queue.finish(held, lambda: None, is_final=False)

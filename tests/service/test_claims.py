@@ -34,7 +34,6 @@ def row(workspace) -> Rejudging:
         wanted=7,
         done=4,
         due_at=timezone.now() - HOUR,
-        queued_at=timezone.now() - MINUTE,
         attempts=2,
         kills=3,
         error="before",
@@ -55,7 +54,7 @@ def taken(row: Any, kind: Kind[Any] = KIND) -> claims.Claim[Any]:
 
 
 def is_unheld(row: Any) -> bool:
-    return now_in(row, "lease", "leased_until", "queued_at") == (None, None, None)
+    return now_in(row, "lease", "leased_until") == (None, None)
 
 
 def is_near(moment: datetime | None, expected: datetime) -> bool:
@@ -306,7 +305,7 @@ def test_the_last_failure_says_so_in_its_own_way_and_others_do_not(mail):
 def test_a_person_has_it_tried_again(mail):
     assert claims.try_again(MAIL, Mail.objects.all()) == 0
     claims.give_up(taken(mail, MAIL), OSError("gone"))
-    Mail.objects.update(queued_at=timezone.now(), kills=2, due_at=timezone.now() - HOUR)
+    Mail.objects.update(kills=2, due_at=timezone.now() - HOUR)
     assert claims.try_again(MAIL, Mail.objects.filter(attempts=99)) == 0
     assert claims.try_again(MAIL, Mail.objects.all()) == 1
     assert is_unheld(mail)

@@ -14,27 +14,17 @@ from hypothesis import strategies as st
 
 from tests.service.uploads import FakeAgent
 from webapp.accounts.models import Token, Workspace
-from webapp.analysis import compaction, queue
+from webapp.analysis import queue
 from webapp.analysis.models import Analysis
-from webapp.analysis.tasks import evaluate
-from webapp.background import claims, conditions, fairness, handing_out
+from webapp.background import claims, fairness
 from webapp.background.kinds import all_kinds
+from webapp.retention import rounds
+from webapp.retention.models import RetentionRound
 from webapp.runs.models import Job, Run
 
 pytestmark = pytest.mark.django_db
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 KIND = queue.KIND
-
-
-@pytest.fixture(autouse=True)
-def messages(monkeypatch) -> list[Any]:
-    """What the broker was given."""
-    sent: list[Any] = []
-    monkeypatch.setattr(
-        "webapp.background.handing_out.current_app.send_task",
-        lambda _task, args, **_: sent.extend(args),
-    )
-    return sent
 
 
 def due(workspace: Workspace, count: int, minutes: float = 1, **columns: Any) -> list[Analysis]:
@@ -50,8 +40,12 @@ def due(workspace: Workspace, count: int, minutes: float = 1, **columns: Any) ->
     return rows
 
 
-def owners(messages: list[Any]) -> list[str]:
-    return [Run.objects.get(pk=run_id).workspace.name for run_id in messages]
+def listed(most: int = 50) -> list[Any]:
+    return fairness.in_turn(KIND, most, timezone.now())
+
+
+def owners(keys: list[Any]) -> list[str]:
+    return [Run.objects.get(pk=run_id).workspace.name for run_id in keys]
 
 
 @pytest.fixture
@@ -59,64 +53,53 @@ def other(db) -> Workspace:
     return Workspace.objects.create(name="Theirs")
 
 
-def test_the_backlog_of_one_workspace_does_not_go_before_anothers_first(workspace, other, messages):
+def test_the_backlog_of_one_workspace_does_not_go_before_anothers_first(workspace, other):
     due(workspace, 40, minutes=90)
-    late = due(other, 1, minutes=0.1)
-    handing_out.sweep(KIND)
-    assert str(late[0].run_id) in messages
-    assert owners(messages).count("Ours") == fairness.MOST_OF_ONE
+    (late,) = due(other, 1, minutes=0.1)
+    assert listed()[1] == late.run_id
+    assert len(listed()) == 41
 
 
-def test_a_workspace_alone_has_all_workers_but_no_backlog_with_the_broker(workspace, messages):
-    due(workspace, 40)
-    handing_out.sweep(KIND)
-    handing_out.sweep(KIND)
-    assert len(messages) == len(set(messages)) == KIND.limits.most_queued == 8
-
-
-def test_those_that_wait_longest_come_first_within_a_workspace(workspace, messages):
+def test_those_that_wait_longest_come_first_within_a_workspace(workspace):
     rows = due(workspace, 12)
-    handing_out.sweep(KIND)
-    assert messages == [str(row.run_id) for row in rows[:8]]
+    assert listed(8) == [row.run_id for row in rows[:8]]
 
 
-def test_an_upload_hands_out_no_more_than_its_share(workspace, other, messages):
-    first, second = due(workspace, 2)
-    due(other, 1)
-    assert handing_out.hand_out(KIND, run=first.run) == 1
-    assert handing_out.hand_out(KIND, run=second.run) == 0
-    assert messages == [str(first.run_id)]
+def test_a_run_without_any_analysis_comes_before_those_that_have_one(workspace):
+    had = timezone.now() - MINUTE
+    rows = due(workspace, 3, finished_at=had)
+    (new,) = due(workspace, 1, minutes=0.1)
+    assert listed() == [new.run_id, *(row.run_id for row in rows)]
 
 
-def test_an_upload_hands_out_nothing_while_the_broker_holds_enough(workspace, messages):
-    *_, last = due(workspace, KIND.limits.most_queued + 1)
-    handing_out.sweep(KIND)
-    assert handing_out.hand_out(KIND, run=last.run) == 0
-    assert len(messages) == KIND.limits.most_queued
+def test_new_runs_of_one_workspace_do_not_go_before_anothers_others(workspace, other):
+    due(workspace, 10)
+    (waiting,) = due(other, 1, finished_at=timezone.now() - MINUTE)
+    assert waiting.run_id in listed()[:2]
+
+
+def test_what_a_worker_holds_is_a_turn_of_its_workspace(workspace, other):
+    due(workspace, 3, minutes=9)
+    due(other, 3, minutes=1)
+    assert owners(listed(3)) == ["Ours", "Theirs", "Ours"]
+    Analysis.objects.filter(run_id=listed()[0]).update(leased_until=timezone.now() + MINUTE)
+    assert owners(listed(3)) == ["Theirs", "Ours", "Theirs"]
 
 
 def test_a_worker_leaves_a_row_whose_workspace_has_its_share(workspace, other):
     first, second = due(workspace, 2)
     due(other, 1)
     assert claims.claim(KIND, first.run_id) is not None
-    Analysis.objects.filter(pk=second.pk).update(queued_at=timezone.now())
     assert claims.claim(KIND, second.run_id) is None
     second.refresh_from_db()
-    assert (second.queued_at, second.lease, second.kills) == (None, None, 0)
+    assert (second.lease, second.kills) == (None, 0)
 
 
-def test_a_row_that_has_to_wait_leaves_the_other_messages_with_the_broker(workspace, other):
-    held, taken, waiting = due(workspace, 3)
+def test_the_row_that_a_killed_worker_held_is_no_share_of_its_own(workspace, other):
+    gone = timezone.now() - MINUTE
+    (row,) = due(workspace, 1, lease=uuid4(), leased_until=gone)
     due(other, 1)
-    now = timezone.now()
-    assert claims.claim(KIND, held.run_id) is not None
-    Analysis.objects.filter(pk=taken.pk).update(leased_until=now + MINUTE)
-    Analysis.objects.update(queued_at=now)
-    assert claims.claim(KIND, taken.run_id) is None, "another worker has it"
-    assert claims.claim(KIND, waiting.run_id) is None
-    queued_at = dict(Analysis.objects.values_list("pk", "queued_at"))
-    assert queued_at.pop(waiting.pk) is None
-    assert set(queued_at.values()) == {now}
+    assert claims.claim(KIND, row.run_id) is not None
 
 
 def test_a_worker_takes_it_once_nobody_else_waits(workspace, other):
@@ -134,55 +117,46 @@ def test_a_workspace_that_was_lost_by_its_worker_is_not_kept_waiting(workspace, 
     assert claims.claim(KIND, mine.run_id) is not None
 
 
-def test_what_was_given_up_takes_no_turn(workspace, other, messages):
-    given_up = timezone.now()
-    due(other, 3, given_up_at=given_up, queued_at=given_up)
+def test_what_was_given_up_takes_no_turn(workspace, other):
+    due(other, 3, given_up_at=timezone.now())
     due(workspace, 3)
-    handing_out.sweep(KIND)
-    assert owners(messages) == ["Ours"] * 3
+    assert owners(listed()) == ["Ours"] * 3
 
 
-def test_a_finished_analysis_hands_out_the_next(agent, workspace, messages):
-    agent.put(agent.segment(0, last=True))
-    (waiting,) = due(workspace, 1)
-    del messages[:]
-    evaluate(str(agent.run_id))
-    assert str(waiting.run_id) in messages
+def test_long_work_leaves_a_worker_to_analyses():
+    """Whoever's it is."""
+    at_once = {kind.id: kind.limits.at_once for kind in all_kinds() if kind.limits.at_once}
+    most = fairness.MOST_OF_ONE
+    assert at_once == {"compaction": most, "import": most, "prices": 1, "retention": 1}
+    assert [kind.id for kind in all_kinds() if kind.limits.is_shared] == ["analysis"]
 
 
-def test_compaction_has_one_worker_at_a_time(db):
-    assert compaction.KIND.limits.most_queued == 1
-    shared = {kind.id for kind in all_kinds() if kind.limits.is_shared}
-    assert shared == {"analysis", "compaction", "import"}
+def test_no_more_than_its_limit_is_under_way_of_long_work(workspace, other):
+    for each in (workspace, other):
+        RetentionRound.objects.create(workspace=each, wanted=1)
+    held = claims.claim(rounds.KIND, workspace.pk)
+    assert held is not None
+    assert claims.claim(rounds.KIND, other.pk) is None
+    assert claims.finish(held)
+    assert claims.claim(rounds.KIND, other.pk) is not None
 
 
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(backlogs=st.lists(st.integers(1, 9), min_size=2, max_size=4), data=st.data())
 def test_each_workspace_is_served_within_one_round(db, backlogs, data):
-    """However the backlogs are, each has a row in the first `len(backlogs)` that are handed out."""
+    """However the backlogs are, each has a row in the first `len(backlogs)` that are taken."""
     Workspace.objects.all().delete()
     for number, count in enumerate(backlogs):
         minutes = data.draw(st.integers(1, 500))
         due(Workspace.objects.create(name=str(number)), count, minutes)
-    idle = conditions_due()
-    keys = fairness.in_turn(KIND, idle, len(backlogs), timezone.now())
-    found = Run.objects.filter(pk__in=keys).values_list("workspace__name", flat=True)
-    assert sorted(found) == [str(number) for number in range(len(backlogs))]
+    found = Run.objects.filter(pk__in=listed(len(backlogs)))
+    names = found.values_list("workspace__name", flat=True)
+    assert sorted(names) == [str(number) for number in range(len(backlogs))]
 
 
-def conditions_due() -> Any:
-    return conditions.due(KIND, timezone.now())
-
-
-def test_a_finding_of_a_stranger_waits_for_nobodys_backlog(workspace, other, messages):
-    """Through the doors: a workspace floods, another one's first upload is handed out at once."""
+def test_a_finding_of_a_stranger_waits_for_nobodys_backlog(workspace, other):
+    """Through the doors: a workspace floods, and another one's first upload comes next."""
     due(workspace, 30, minutes=60)
-    handing_out.sweep(KIND)
     agent = FakeAgent(Client(), Token.make(other, "agent", ["ingest"])[1])
     agent.put(agent.segment(0))
-    handing_out.refill(KIND)
-    del messages[:]
-    Analysis.objects.filter(run__workspace=workspace).update(queued_at=None)
-    Analysis.objects.filter(run__workspace=other).update(queued_at=None)
-    handing_out.refill(KIND)
-    assert "Theirs" in owners(messages)[:2]
+    assert "Theirs" in owners(listed(2))

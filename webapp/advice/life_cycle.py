@@ -74,7 +74,7 @@ def advise_again(job: Job, **_: Any) -> None:
     moved, or a probe measured something. Call in a transaction."""
     newest = job.compared_runs.filter(state=Run.FINISHED).newest_first().first()
     if newest is not None:
-        queue.want(newest)
+        queue.want(newest, is_upload=False)
         queue.enqueue_on_commit(newest)
 
 

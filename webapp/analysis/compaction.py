@@ -49,18 +49,16 @@ KIND = Kind(
     id="compaction",
     title="Compaction",
     model=Compaction,
-    task="analysis.compact",
+    work="webapp.analysis.tasks.compact",
     key="node_id",
     limits=Limits(
-        # As long as Celery lets a task run: a node with many hours takes minutes.
-        lease=timedelta(seconds=settings.CELERY_TASK_TIME_LIMIT),
-        hand_out_again_after=timedelta(minutes=5),
+        # As long as it may take: a node with many hours takes minutes.
+        lease=timedelta(minutes=10),
         max_attempts=30,
         first_pause=timedelta(minutes=1),
         longest_pause=timedelta(hours=1),
         # Analyses always have a worker.
-        most_queued=fairness.MOST_OF_ONE,
-        is_shared=True,
+        at_once=fairness.MOST_OF_ONE,
     ),
     workspace="node__attempt__run__workspace",
     subject=lambda compaction: f"{compaction.node.attempt.run}, {compaction.node}",

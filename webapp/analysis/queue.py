@@ -1,4 +1,10 @@
-"""The queue of analyses: which runs are due, and when. The rows are background work."""
+"""The queue of analyses: which runs are due, and when. The rows are background work.
+
+While uploads are judged late, running runs are analysed as a whole less often, and so leave the
+workers to looks, to first analyses and to runs that have ended. Looks get rarer by themselves: a
+row that is late collects what arrives, and one look judges all of it. What a run is judged by
+doesn't depend on this, only when.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +13,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 from django.urls import reverse
 from django.utils import timezone
 
 from webapp.analysis.models import Analysis
-from webapp.background import claims, handing_out
+from webapp.background import claims, conditions, lag, waking
 from webapp.background.kinds import Kind, Limits
 from webapp.database.listed import listed
 from webapp.runs import locks
@@ -24,35 +30,39 @@ GROWTH = 0.1
 SOONEST, LATEST = timedelta(seconds=5), timedelta(minutes=15)
 # In between, each upload triggers a look at its last minutes. Agents upload every 10 s.
 LOOK_AGAIN_AFTER = timedelta(seconds=9)
+# Looks and the sweep are seconds apart, so an idle service is some seconds late as well.
+ON_TIME, DOUBLED_EVERY = timedelta(seconds=15), timedelta(seconds=3)
+MOST_DOUBLED = 10
+"""Whole analyses of a running run are this many times twice as far apart at most."""
 LONGEST_COMMIT = timedelta(seconds=60)
 """From the time in a row until others can read it, at most."""
 KIND = Kind(
     id="analysis",
     title="Analysis",
     model=Analysis,
-    task="analysis.evaluate",
+    work="webapp.analysis.tasks.evaluate",
     key="run_id",
     limits=Limits(
         lease=timedelta(seconds=60),
-        hand_out_again_after=timedelta(seconds=30),
         max_attempts=3,
         first_pause=timedelta(seconds=40),
         longest_pause=timedelta(seconds=80),
-        # Few: what the broker holds is taken in order, so later work of others waits for it.
-        most_queued=4 * settings.WORKER_PROCESSES,
         is_shared=True,
     ),
     workspace="run__workspace",
     subject=lambda analysis: str(analysis.run),
     address=lambda analysis: reverse("dashboard:run", args=[analysis.run_id]),
-    related=("run__job",),
+    related=("run__job", "run__workspace"),
+    urgent=Q(finished_at=None),
+    lag_title="From upload to judged",
     shown={"run__deleted_at": None, "run__job__deleted_at": None},
 )
 
 
 _ARRIVED = """
-UPDATE analysis_analysis SET wanted = wanted + new.count FROM new
-WHERE analysis_analysis.run_id = new.run_id
+UPDATE analysis_analysis SET wanted = wanted + new.count,
+    waiting_since = COALESCE(waiting_since, new.now)
+FROM new WHERE analysis_analysis.run_id = new.run_id
 """
 
 
@@ -78,11 +88,16 @@ class Claim(claims.Claim[Analysis]):
         return seen_at is not None and run.last_received_at < seen_at - LONGEST_COMMIT
 
 
-def want(run: Run) -> None:
-    """Queue a run of which something arrived or changed. Call in the transaction that wrote it."""
+def want(run: Run, is_upload: bool = True) -> None:
+    """Queue a run of which something arrived or changed. Call in the transaction that wrote it.
+
+    Args:
+        is_upload: False: nothing arrived, so it isn't counted how long it waits.
+    """
     analysis, _ = Analysis.objects.get_or_create(run=run)
     due_at = _due_at(run, analysis, timezone.now())
-    claims.want(Analysis.objects.filter(pk=analysis.pk), due_at, is_fresh=run.has_ended)
+    rows = Analysis.objects.filter(pk=analysis.pk)
+    claims.want(rows, due_at, is_fresh=run.has_ended, is_awaited=is_upload)
 
 
 def arrived(counts: Mapping[uuid.UUID, int]) -> None:
@@ -92,27 +107,31 @@ def arrived(counts: Mapping[uuid.UUID, int]) -> None:
     """
     if not counts:
         return
-    listed(("run_id", "count"), counts.items(), _ARRIVED)
+    now = timezone.now()
+    rows = [(run_id, count, now) for run_id, count in counts.items()]
+    listed(("run_id", "count", "now"), rows, _ARRIVED)
 
 
 def want_again(run: Run) -> None:
     """Queue a run because a person asked, whatever the result of earlier attempts. Call in a
     transaction."""
-    claims.want(Analysis.objects.filter(run=run), queued_at=None, error="")
+    claims.want(Analysis.objects.filter(run=run), error="")
     enqueue_on_commit(run)
 
 
 def enqueue_on_commit(run: Run) -> None:
-    """Send the run to the broker after commit, if it is due."""
-    transaction.on_commit(lambda: handing_out.hand_out(KIND, run=run))
+    """Wake a worker after commit, if the run is due."""
+    waking.wake_on_commit(KIND, run=run)
 
 
-def claim(run_id: uuid.UUID | str) -> Claim | None:
+def claim(run_id: uuid.UUID | str, **which: object) -> Claim | None:
     """Claim a run; None if there is nothing to do or another worker has it."""
-    held = claims.claim(KIND, run_id)
+    held = claims.claim(KIND, run_id, **which)
     if held is None:
         return None
     whole_due_at = _whole_due_at(held.row.run, held.row, held.began_at)
+    if whole_due_at <= held.began_at and not held.row.run.has_ended:
+        whole_due_at = _stretched(whole_due_at, held.row, held.began_at)
     return Claim(held.kind, held.row, held.lease, held.began_at, whole_due_at)
 
 
@@ -123,13 +142,22 @@ def finish(held: Claim, save: Callable[[], None], is_final: bool) -> bool:
         run = locks.run(held.run_id)
         now = timezone.now()
         due_at = now if run.has_ended else now + LOOK_AGAIN_AFTER
-        return claims.finish(held, save, is_final=is_final, due_at=due_at)
+        # Before it has samples a run isn't analysed, whatever was written.
+        finished_at = None if held.row.run.started_at is None else now
+        return claims.finish(held, save, is_final=is_final, due_at=due_at, finished_at=finished_at)
 
 
 def put_back(held: Claim) -> None:
     """Release a run whose last minutes showed nothing new, until the next look."""
     due_at = min(held.whole_due_at, timezone.now() + LOOK_AGAIN_AFTER)
-    claims.release(held, due_at, looked_at=held.began_at)
+    claims.set_aside(held, due_at, looked_at=held.began_at)
+
+
+def late(now: datetime) -> timedelta:
+    """How long ago the first upload came that waits for its turn with a worker."""
+    mine = conditions.due(KIND, now).filter(attempts=0, kills=0)
+    since = lag.waiting_since(mine)
+    return timedelta() if since is None else now - since
 
 
 def _due_at(run: Run, analysis: Analysis, now: datetime) -> datetime:
@@ -143,3 +171,12 @@ def _whole_due_at(run: Run, analysis: Analysis, now: datetime) -> datetime:
     if run.has_ended or analysis.finished_at is None or run.duration is None:
         return now
     return analysis.finished_at + min(max(run.duration * GROWTH, SOONEST), LATEST)
+
+
+def _stretched(due_at: datetime, analysis: Analysis, now: datetime) -> datetime:
+    """When a whole analysis that is due at `due_at` is due if uploads are judged late."""
+    if analysis.finished_at is None:
+        return due_at
+    doublings = min(max((late(now) - ON_TIME) / DOUBLED_EVERY, 0.0), MOST_DOUBLED)
+    pause: timedelta = (due_at - analysis.finished_at) * 2.0**doublings
+    return analysis.finished_at + min(pause, LATEST)

@@ -96,7 +96,7 @@ def _want(wrong: Iterable[Outdated]) -> int:
     found = list(wrong)
     with transaction.atomic():
         for each in found:
-            queue.want(each.run)
+            queue.want(each.run, is_upload=False)
     return len(found)
 
 

@@ -40,7 +40,7 @@ def want_outdated(now: datetime) -> int:
     with transaction.atomic():
         runs = list(outdated.newest_first()[:AT_ONCE])
         for run in runs:
-            queue.want(run)
+            queue.want(run, is_upload=False)
     return len(runs)
 
 

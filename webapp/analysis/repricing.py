@@ -16,7 +16,7 @@ def price_what_had_no_price(workspace: Workspace, **_: Any) -> None:
     """Queue the unpriced runs. Priced runs keep the price of their date."""
     unpriced = Run.objects.filter(workspace=workspace, cost_usd=None, started_at__isnull=False)
     for run in unpriced:
-        queue.want(run)
+        queue.want(run, is_upload=False)
 
 
 def price_what_has_ended(rows: Iterable[Price], **_: Any) -> None:
@@ -27,7 +27,7 @@ def price_what_has_ended(rows: Iterable[Price], **_: Any) -> None:
             last_day = row.valid_to.astimezone(UTC).date()
             runs = Run.objects.filter(cost_parts__prices=row, cost_parts__day__gte=last_day)
             for run in runs.filter(started_at__isnull=False).distinct():
-                queue.want(run)
+                queue.want(run, is_upload=False)
 
 
 def price_again(run: Run, **_: Any) -> None:
@@ -35,5 +35,5 @@ def price_again(run: Run, **_: Any) -> None:
     that has the run locked."""
     if run.started_at is not None:
         outcome_rows.save(evaluation.priced(run))
-    queue.want(run)
+    queue.want(run, is_upload=False)
     queue.enqueue_on_commit(run)

@@ -57,7 +57,7 @@ def count_again(runs: QuerySet[Run], **_: Any) -> None:
     inside, outside = held.filter(attempt__run__in=runs), held.exclude(attempt__run__in=runs)
     together = [_at_once(inside, outside), _at_once(outside, inside)]
     for run in Run.objects.filter(pk__in=[pk for side in together for pk in side]).order_by("pk"):
-        queue.want(run)
+        queue.want(run, is_upload=False)
         queue.enqueue_on_commit(run)
 
 

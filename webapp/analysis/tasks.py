@@ -1,13 +1,14 @@
-"""Celery's tasks of the analysis: load, pure call, save."""
+"""The work of analyses and compactions, and Celery's tasks: load, pure call, save."""
 
 from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from datetime import timedelta
+from uuid import UUID
 
 from celery import shared_task
 from celery.exceptions import SoftTimeLimitExceeded
-from django.conf import settings
 from django.utils import timezone
 
 from advisor.store.room import TooLargeError
@@ -21,37 +22,35 @@ from webapp.analysis import (
     renewal,
 )
 from webapp.analysis.evaluation import evaluate as evaluate_run
-from webapp.background import claims, handing_out
+from webapp.background import claims, waking
 from webapp.database.object_hold import BackupRunningError
 from webapp.runs import progress
 
 logger = logging.getLogger(__name__)
 
 
-@shared_task(name=queue.KIND.task)
-def evaluate(run_id: str) -> None:
-    """Analyse one run if it is due, or look whether it is. Running it again changes nothing."""
-    held = queue.claim(run_id)
+def evaluate(run_id: UUID | str, **which: object) -> bool:
+    """Analyse one run, or look whether it is time to. Running it again changes nothing."""
+    held = queue.claim(run_id, **which)
     if held is None:
-        return
+        return False
     try:
         if held.is_look and (held.shows_nothing_new or not looks.shows_news(held)):
             queue.put_back(held)
-            return
+            return True
         outcome = evaluate_run(held)
         if queue.finish(held, lambda: outcome_rows.save(outcome), outcome.is_final):
             numbered_steps.recount(outcome.run.pk)
     except TooLargeError as error:
         claims.give_up(held, f"The run is too large to analyse: it has {error}.")
     except SoftTimeLimitExceeded:
-        logger.exception("analysis took too long", extra={"run": run_id})
-        minutes = settings.CELERY_TASK_SOFT_TIME_LIMIT // 60
+        logger.exception("analysis took too long", extra={"run": str(run_id)})
+        minutes = queue.KIND.limits.longest // timedelta(minutes=1)
         claims.give_up(held, f"The analysis was ended after {minutes} minutes.")
     except Exception as error:
-        logger.exception("analysis failed", extra={"run": run_id})
+        logger.exception("analysis failed", extra={"run": str(run_id)})
         claims.fail(held, error)
-    finally:
-        handing_out.refill(queue.KIND)
+    return True
 
 
 @shared_task(name="analysis.mark_lost")
@@ -63,7 +62,7 @@ def mark_lost() -> None:
 def renew() -> None:
     """Queue runs that an earlier release analysed."""
     if renewal.want_outdated(timezone.now()):
-        handing_out.sweep(queue.KIND)
+        waking.wake()
 
 
 @shared_task(name="analysis.recount")
@@ -71,24 +70,23 @@ def recount() -> None:
     """Queue runs whose cost or lost steps aren't what a fresh count gives."""
     now = timezone.now()
     if recounting.want_outdated(now) + numbered_steps.want_outdated(now):
-        handing_out.sweep(queue.KIND)
+        waking.wake()
 
 
 @shared_task(name="analysis.compact_due")
 def compact_due() -> None:
     """Queue every node that has enough to compact, and delete objects that newer ones replace."""
     compaction.want_due(timezone.now())
-    handing_out.sweep(compaction.KIND)
+    waking.wake()
     with suppress(BackupRunningError):
         compaction.delete_replaced(timezone.now())
 
 
-@shared_task(name=compaction.KIND.task)
-def compact(node_id: int) -> None:
-    """Compact one node, if it is due. Running it again changes nothing."""
-    held = claims.claim(compaction.KIND, node_id)
+def compact(node_id: int, **which: object) -> bool:
+    """Compact one node, if there is anything to do. Running it again changes nothing."""
+    held = claims.claim(compaction.KIND, node_id, **which)
     if held is None:
-        return
+        return False
     try:
         if compaction.compact_node(node_id):
             claims.release(held, timezone.now())
@@ -97,5 +95,4 @@ def compact(node_id: int) -> None:
     except Exception as error:
         logger.exception("compaction failed", extra={"node": node_id})
         claims.fail(held, error)
-    finally:
-        handing_out.refill(compaction.KIND)
+    return True

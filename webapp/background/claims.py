@@ -1,8 +1,9 @@
 """Claims, finishes and releases rows of background work.
 
 A claim is one UPDATE that must change exactly one row. It gives a lease. A worker that dies loses
-the row when its lease expires. No message is needed: any worker may claim a due row. Nothing here
-locks more than the one row (see `webapp.runs.locks` for the order).
+the row when its lease expires. No message is needed: any worker may claim a due row. On PostgreSQL
+a row that an upload or another worker has locked is passed over, not waited for. Nothing here locks
+more than the one row (see `webapp.runs.locks` for the order).
 """
 
 from __future__ import annotations
@@ -14,18 +15,19 @@ from datetime import datetime
 from typing import Any, Generic
 
 from django.db import transaction
-from django.db.models import Case, F, QuerySet, When
+from django.db.models import Case, F, QuerySet, Value, When
 from django.db.models.expressions import Combinable
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from webapp.background import conditions, fairness
+from webapp.background import conditions, fairness, lag
 from webapp.background.kinds import Kind, Row
 
 MOST_ERROR_CHARACTERS = 2000
 MOST_TRIED = 50
 """How many due rows are tried before giving up, since other workers claim them at the same time."""
 _FRESH = {"attempts": 0, "kills": 0, "given_up_at": None}
-_UNHELD = {"lease": None, "leased_until": None, "queued_at": None}
+_UNHELD = {"lease": None, "leased_until": None}
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ def want(
     rows: QuerySet[Row],
     due_at: datetime | None = None,
     is_fresh: bool = True,
+    is_awaited: bool = True,
     **columns: object,
 ) -> int:
     """Mark these rows as due, because something arrived for them. Returns the number of rows.
@@ -54,9 +57,14 @@ def want(
     Args:
         due_at: when it is due; default: now.
         is_fresh: what failed before may succeed now, so the attempts are counted from 0 again.
+        is_awaited: count how long it waits (`lag`).
     """
-    fresh = _FRESH if is_fresh else {}
-    changes = {"wanted": F("wanted") + 1, "due_at": due_at or timezone.now(), **fresh}
+    now = timezone.now()
+    changes: dict[str, Any] = {"wanted": F("wanted") + 1, "due_at": due_at or now}
+    if is_fresh:
+        changes |= _FRESH
+    if is_awaited:
+        changes["waiting_since"] = Coalesce("waiting_since", Value(now))
     return rows.update(**changes | columns)
 
 
@@ -67,10 +75,8 @@ def claim(kind: Kind[Row], key: object, **which: object) -> Claim[Row] | None:
         None if there is nothing to do, another worker has it, or other workspaces come first.
     """
     now = timezone.now()
-    if not fairness.may_begin(kind, key, now):
-        kind.rows.filter(conditions.unheld(now), **{kind.key: key}).update(queued_at=None)
-        return None
-    return _take(kind, conditions.claimable(kind, now).filter(**which), key)
+    room = fairness.has_room(kind, key, now)
+    return _take(kind, conditions.claimable(kind, now).filter(room, **which), key)
 
 
 def take_over(kind: Kind[Row], key: object) -> Claim[Row] | None:
@@ -82,17 +88,19 @@ def take_over(kind: Kind[Row], key: object) -> Claim[Row] | None:
     return _take(kind, kind.rows.filter(conditions.is_open()), key)
 
 
+@transaction.atomic
 def _take(kind: Kind[Row], rows: QuerySet[Row], key: object) -> Claim[Row] | None:
     now = timezone.now()
     lease = uuid.uuid4()
     until = now + kind.limits.lease
     # A worker that held it and neither finished nor failed has died.
     kills = F("kills") + Case(When(lease=None, then=0), default=1)
-    own = {kind.key: key}
-    taken = rows.filter(**own).update(lease=lease, leased_until=until, began_at=now, kills=kills)
-    if taken != 1:
+    free = rows.filter(**{kind.key: key}).select_for_update(skip_locked=True)
+    own = kind.rows.filter(pk__in=free.values("pk"))
+    if own.update(lease=lease, leased_until=until, began_at=now, kills=kills) != 1:
         return None
-    return Claim(kind, kind.rows.select_related(*kind.related).get(**own), lease, now)
+    row = kind.rows.select_related(*kind.related).get(**{kind.key: key})
+    return Claim(kind, row, lease, now)
 
 
 def claim_next(kind: Kind[Row]) -> Claim[Row] | None:
@@ -124,17 +132,29 @@ def finish(held: Claim[Row], save: Callable[[], None] | None = None, **columns: 
         "seconds": (now - held.began_at).total_seconds(),
         **_FRESH,
         **_UNHELD,
+        **_seen(held),
     }
     with transaction.atomic():
         kept = _own(held).update(**done | columns)
         if kept and save is not None:
             save()
+    if kept:
+        _count_lag(held)
     return kept == 1
 
 
 def release(held: Claim[Row], due_at: datetime | Combinable, **columns: object) -> bool:
     """Release the row undone, without counting a failure. It is due again at `due_at`."""
     return _own(held).update(due_at=due_at, **_FRESH | _UNHELD | columns) == 1
+
+
+def set_aside(held: Claim[Row], due_at: datetime, **columns: object) -> bool:
+    """Release the row, because what has arrived needs no more for now. It is due again at
+    `due_at`."""
+    kept = release(held, due_at, **_seen(held) | columns)
+    if kept:
+        _count_lag(held)
+    return kept
 
 
 def fail(held: Claim[Row], error: BaseException | str) -> None:
@@ -164,6 +184,18 @@ def readable(error: BaseException | str) -> str:
     text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
     # PostgreSQL refuses NUL in text, and an error may quote anything.
     return text.replace("\0", "")[:MOST_ERROR_CHARACTERS]
+
+
+def _seen(held: Claim[Row]) -> dict[str, Any]:
+    """Nothing waits any more but what arrived since the claim, which it has done no longer."""
+    more = When(wanted__gt=held.row.wanted, then=Value(held.began_at))
+    return {"waiting_since": Case(more, default=None)}
+
+
+def _count_lag(held: Claim[Row]) -> None:
+    if held.row.waiting_since is not None:
+        waited = timezone.now() - held.row.waiting_since
+        transaction.on_commit(lambda: lag.count(held.kind, waited))
 
 
 def _own(held: Claim[Row]) -> QuerySet[Row]:

@@ -1,7 +1,7 @@
 """Which due rows come next: the workspaces take turns, and none has all workers while others wait.
 
-A row that lies with the broker or with a worker is its workspace's turn, used up. Nothing is kept
-about turns: they are counted from the rows, each time.
+A row that a worker holds is its workspace's turn, used up. Nothing is kept about turns: they are
+counted from the rows, each time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Count, F, Q, QuerySet, Window
+from django.db.models import Case, Count, Exists, F, Q, QuerySet, Value, When, Window
 from django.db.models.functions import RowNumber
 
 from webapp.background import conditions
@@ -19,44 +19,45 @@ from webapp.background.kinds import Kind, Row
 
 MOST_OF_ONE = max(settings.WORKER_PROCESSES - 1, 1)
 """How many rows of a kind one workspace may have under way while another one waits."""
+_ORDER = ("is_later", "due_at", "pk")
 
 
-def in_turn(kind: Kind[Row], idle: QuerySet[Row], most: int, now: datetime) -> list[Any]:
-    """The keys of at most `most` of the idle rows: each workspace's longest waiting, in turn."""
-    if kind.workspace is None or most <= 0:
-        return list(idle.values_list(kind.key, flat=True)[: max(most, 0)])
-    turn = Window(RowNumber(), partition_by=[F(kind.workspace)], order_by=[F("due_at"), F("pk")])
-    first = idle.order_by().annotate(turn=turn).filter(turn__lte=most)
-    rows = list(first.values_list(kind.key, kind.workspace, "turn", "due_at"))
-    used = _in_flight(kind, now)
-    waiting = sorted((used[w] + turn, due_at, key) for key, w, turn, due_at in rows)
-    if kind.limits.is_shared and _many_wait(kind):
-        waiting = [place for place in waiting if place[0] <= MOST_OF_ONE]
-    return [key for _, _, key in waiting][:most]
+def in_turn(kind: Kind[Row], most: int, now: datetime) -> list[Any]:
+    """The keys of at most `most` due rows: each workspace's urgent ones and then its longest
+    waiting, in turn."""
+    due = conditions.due(kind, now).annotate(is_later=_is_later(kind))
+    if kind.workspace is None:
+        return list(due.order_by(*_ORDER).values_list(kind.key, flat=True)[:most])
+    turn = Window(RowNumber(), partition_by=[F(kind.workspace)], order_by=[F(n) for n in _ORDER])
+    first = due.order_by().annotate(turn=turn).filter(turn__lte=most)
+    rows = first.values_list(kind.key, kind.workspace, "turn", "is_later", "due_at")
+    used = _under_way(kind, now)
+    waiting = sorted((used[w] + turn, later, due_at, key) for key, w, turn, later, due_at in rows)
+    return [key for *_, key in waiting][:most]
 
 
-def may_begin(kind: Kind[Row], key: object, now: datetime) -> bool:
-    """Whether a worker may take this row: its workspace has not used up its share."""
-    if not kind.limits.is_shared or kind.workspace is None or not _many_wait(kind):
-        return True
-    own = kind.rows.filter(**{kind.key: key}).values(kind.workspace)
-    held = kind.rows.filter(leased_until__gte=now, **{f"{kind.workspace}__in": own})
-    return held.exclude(**{kind.key: key}).count() < MOST_OF_ONE
+def has_room(kind: Kind[Row], key: object, now: datetime) -> Q:
+    """Whether a worker may begin with this row: others have left room for it."""
+    held = kind.rows.filter(leased_until__gte=now).exclude(**{kind.key: key})
+    room = Q()
+    if kind.limits.at_once is not None:
+        room &= Q(~Exists(held[kind.limits.at_once - 1 :]))
+    if kind.limits.is_shared and kind.workspace is not None:
+        own = {f"{kind.workspace}__in": kind.rows.filter(**{kind.key: key}).values(kind.workspace)}
+        # The runs of others that are still going on count as well, so that a worker is free when
+        # they need it.
+        others = kind.rows.filter(conditions.is_open()).exclude(**own)
+        room &= Q(~Exists(held.filter(**own)[MOST_OF_ONE - 1 :])) | Q(~Exists(others))
+    return room
 
 
-def _many_wait(kind: Kind[Any]) -> bool:
-    """Whether several workspaces have something to do, now or when it is due: the runs of each one
-    that are still going on count as well, so that a worker is free when they need it."""
+def _is_later(kind: Kind[Row]) -> Case:
+    urgent = [] if kind.urgent is None else [When(kind.urgent, then=Value(False))]
+    return Case(*urgent, default=Value(True))
+
+
+def _under_way(kind: Kind[Row], now: datetime) -> Counter[Any]:
+    """By workspace, how many rows workers hold."""
+    rows: QuerySet[Any] = kind.rows.filter(conditions.is_open(), leased_until__gte=now).order_by()
     assert kind.workspace is not None  # noqa: S101 - asked only of kinds that have one
-    rows = kind.rows.filter(conditions.is_open()).order_by()
-    return len(rows.values_list(kind.workspace).distinct()[:2]) > 1
-
-
-def _in_flight(kind: Kind[Row], now: datetime) -> Counter[Any]:
-    """By workspace, how many rows lie with the broker or with a worker."""
-    recently = now - kind.limits.hand_out_again_after
-    taken = Q(queued_at__gte=recently) | Q(leased_until__gte=now)
-    rows = kind.rows.filter(conditions.is_open(), taken).order_by()
-    assert kind.workspace is not None  # noqa: S101 - asked only of kinds that have one
-    counted = rows.values_list(kind.workspace).annotate(rows=Count("pk"))
-    return Counter(dict(counted))
+    return Counter(dict(rows.values_list(kind.workspace).annotate(rows=Count("pk"))))

@@ -6,14 +6,18 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
+from django.utils.module_loading import import_string
 
 from webapp.accounts.models import Workspace
 from webapp.background.models import Claimable
 
 Row = TypeVar("Row", bound=Claimable)
+CarryOut = Callable[..., bool]
+"""Claims the row with a key (or each of a list of keys) if it matches the keywords, and works on
+it. False: nothing was claimed. It records its own failures."""
 
 HIDDEN: Mapping[str, Any] = {"pk__in": ()}
 """`Kind.shown` of a kind that isn't for owners: no page lists its rows."""
@@ -25,18 +29,18 @@ class Limits:
 
     lease: timedelta
     """The lease: how long a worker may be silent before another may take its work."""
-    hand_out_again_after: timedelta
-    """How long an id may wait at the broker before it is sent again."""
     max_attempts: int
     first_pause: timedelta
     """The longest pause after the first failure. It doubles with each failure, up to
     `longest_pause`."""
     longest_pause: timedelta
     max_kills: int = 10
+    longest: timedelta = timedelta(minutes=9)
+    """A worker ends a piece of work that takes longer."""
     batch: int = 1
-    """Rows per message."""
-    most_queued: int = 500
-    """How many rows may lie with the broker at once."""
+    """Rows that are worked on together."""
+    at_once: int | None = None
+    """How many rows all workers together may have under way; None: any number."""
     is_shared: bool = False
     """A row may keep a worker busy for long: no workspace gets all workers while others wait."""
 
@@ -50,16 +54,16 @@ class Limits:
 
 @dataclass(frozen=True)
 class Kind(Generic[Row]):
-    """One kind of background work: its rows, its task, and how pages describe it."""
+    """One kind of background work: its rows, how to work on them, and how pages describe it."""
 
     id: str
     title: str
     model: type[Row]
-    task: str
-    """The Celery task. Its argument is the `key` of a row, or a list of keys if `limits.batch` >
-    1."""
+    work: str
+    """The dotted path of its `CarryOut`, imported by the first worker that needs it. Its argument
+    is the `key` of a row, or a list of keys if `limits.batch` > 1."""
     key: str
-    """The unique field that identifies a row in messages."""
+    """The unique field by which workers name a row."""
     limits: Limits
     workspace: str | None
     """The path from a row to its workspace; None: the work is for all workspaces."""
@@ -68,7 +72,11 @@ class Kind(Generic[Row]):
     address: Callable[[Row], str] = lambda _: ""
     """URL of the subject's page; empty: none."""
     related: tuple[str, ...] = ()
-    """Relations that `subject` and `address` read, for `select_related`."""
+    """Relations that the work, `subject` and `address` read, for `select_related`."""
+    urgent: Q | None = None
+    """The rows that come before the others of their workspace."""
+    lag_title: str = ""
+    """What its lag is, for pages; empty: it isn't shown."""
     shown: Mapping[str, Any] = field(default_factory=dict)
     """The rows that pages show: without those of deleted things."""
     given_up: Mapping[str, Any] = field(default_factory=dict)
@@ -80,6 +88,10 @@ class Kind(Generic[Row]):
     @property
     def rows(self) -> QuerySet[Row]:
         return self.model._default_manager.all()
+
+    @property
+    def carry_out(self) -> CarryOut:
+        return cast(CarryOut, import_string(self.work))
 
     def rows_of(self, workspace: Workspace) -> QuerySet[Row]:
         """The rows that members of a workspace may see."""

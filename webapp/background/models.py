@@ -1,4 +1,4 @@
-"""The base of all rows of background work. The rows are the queue; Celery only wakes workers."""
+"""The base of all rows of background work. The rows are the queue; messages only wake workers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ class Claimable(models.Model):
     wanted = models.PositiveBigIntegerField(default=0)
     done = models.PositiveBigIntegerField(default=0)
     due_at = models.DateTimeField(default=timezone.now)
-    queued_at = models.DateTimeField(null=True, blank=True)
-    """When its id was last sent to the broker."""
+    waiting_since = models.DateTimeField(null=True, blank=True)
+    """When the first thing arrived that no finished work has seen; null: nothing waits, or nobody
+    waits for it."""
     lease = models.UUIDField(null=True, blank=True)
     """Identifies the worker that holds it. Remains if that worker dies."""
     leased_until = models.DateTimeField(null=True, blank=True)
@@ -44,7 +45,12 @@ class Claimable(models.Model):
                 fields=["due_at"],
                 condition=Q(wanted__gt=F("done")),
                 name="%(app_label)s_%(class)s_due",
-            )
+            ),
+            models.Index(
+                fields=["leased_until"],
+                condition=Q(leased_until__isnull=False),
+                name="%(app_label)s_%(class)s_held",
+            ),
         ]
         constraints = [
             models.CheckConstraint(

@@ -1,15 +1,24 @@
-"""Celery's task for all background work."""
+"""Celery's tasks for all background work."""
 
 from __future__ import annotations
 
 from celery import shared_task
 
-from webapp.background import handing_out
-from webapp.background.kinds import all_kinds
+from webapp.background import pulling, waking
+
+MOST_SECONDS = 7200
+"""Beyond any row's own time limit."""
+
+
+# Acknowledged as soon as a worker has it: it isn't the work, and a killed worker's message that
+# came back after half an hour would say nothing.
+@shared_task(name=waking.TASK, acks_late=False, soft_time_limit=None, time_limit=MOST_SECONDS)
+def pull() -> None:
+    """Work on due rows."""
+    pulling.pull()
 
 
 @shared_task(name="background.sweep")
 def sweep() -> None:
-    """Send all due rows of every kind to the broker."""
-    for kind in all_kinds():
-        handing_out.sweep(kind)
+    """Wake a worker if anything is due."""
+    pulling.sweep()

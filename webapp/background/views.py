@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from webapp.accounts.access import PersonRequest, owners_only
-from webapp.background import claims, handing_out, overview
+from webapp.background import claims, overview, waking
 from webapp.background.kinds import HIDDEN, all_kinds, kind_called
 
 
@@ -41,7 +41,7 @@ def try_again(request: PersonRequest) -> HttpResponse:
     if kind is not None and kind.may_be_tried_again and row_id.isdecimal():
         rows = kind.rows_of(request.workspace).filter(pk=int(row_id[:18]))
         is_due = claims.try_again(kind, rows) == 1
-        handing_out.hand_out(kind, pk__in=rows.values("pk"))
+        waking.wake_on_commit(kind, pk__in=rows.values("pk"))
     if is_due:
         messages.success(request, "It will be tried again within seconds.")
     else:

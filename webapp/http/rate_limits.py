@@ -21,9 +21,8 @@ from redis import RedisError
 
 from webapp.http.client_address import network
 from webapp.http.problems import Problem
-from webapp.http.redis_outage import Outage
+from webapp.http.redis_outage import PATIENCE_SECONDS, Outage
 
-PATIENCE_SECONDS = 1
 HANDFULS, HANDFUL_SECONDS = 1000, 10.0
 # What one process remembers of addresses; then it starts afresh, which only refuses later.
 MOST_REMEMBERED = 10_000

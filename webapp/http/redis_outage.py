@@ -6,11 +6,23 @@ import logging
 import math
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import TypeVar
 
+from redis import Redis
+
+PATIENCE_SECONDS = 1
 LEFT_ALONE_SECONDS, LOGGED_EVERY_SECONDS = 10, 60
 
 Answer = TypeVar("Answer")
+
+
+@cache
+def client(url: str) -> Redis:
+    """Of a Redis that must answer soon, or is taken to have failed."""
+    return Redis.from_url(
+        url, socket_timeout=PATIENCE_SECONDS, socket_connect_timeout=PATIENCE_SECONDS
+    )
 
 
 class Outage:
@@ -22,7 +34,10 @@ class Outage:
         self._over_at = self._logged_at = -math.inf
 
     def answer(
-        self, ask: Callable[[], Answer], otherwise: Answer, failure: type[Exception]
+        self,
+        ask: Callable[[], Answer],
+        otherwise: Answer,
+        failure: type[Exception] | tuple[type[Exception], ...],
     ) -> Answer:
         """`otherwise` if Redis fails, or failed a moment ago."""
         if time.monotonic() < self._over_at:

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.urls import reverse
 
-from webapp.background import claims, conditions, handing_out
+from webapp.background import claims, conditions, fairness, waking
 from webapp.background.kinds import Kind, Limits
 from webapp.imports.models import Import
 from webapp.runs.models import Artefact
@@ -17,23 +17,22 @@ WHOLE, PART = "import", "import-part"
 """Kinds of artefacts: the description of an upload (from older agents: the archive), and a part of
 its archive."""
 MOST_SECONDS = 3600
-"""After this time Celery ends a conversion."""
+"""After this time the worker ends a conversion."""
 KIND = Kind(
     id="import",
     title="Import",
     model=Import,
-    task="imports.convert",
+    work="webapp.imports.tasks.convert",
     key="artefact_id",
     limits=Limits(
         lease=timedelta(minutes=2),
-        hand_out_again_after=timedelta(minutes=2),
         max_attempts=3,
         max_kills=3,
         first_pause=timedelta(seconds=30),
         longest_pause=timedelta(minutes=5),
-        # A conversion may take minutes; analyses of other runs should not wait for many of them.
-        most_queued=2,
-        is_shared=True,
+        longest=timedelta(seconds=MOST_SECONDS),
+        # A conversion may take minutes: analyses always have a worker.
+        at_once=fairness.MOST_OF_ONE,
     ),
     workspace="artefact__run__workspace",
     subject=lambda row: f"{row.artefact.name} into {row.artefact.run}",
@@ -64,4 +63,4 @@ def _want(rows: QuerySet[Import]) -> None:
     keys = list(rows.values_list("pk", flat=True))
     if keys:
         claims.want(Import.objects.filter(pk__in=keys), error="")
-        transaction.on_commit(lambda: handing_out.hand_out(KIND, pk__in=keys))
+        waking.wake_on_commit(KIND, pk__in=keys)

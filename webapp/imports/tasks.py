@@ -1,29 +1,26 @@
-"""Celery's task of imports: load, convert, save."""
+"""The work of imports: load, convert, save."""
 
 from __future__ import annotations
 
 import logging
 
-from celery import shared_task
 from celery.exceptions import SoftTimeLimitExceeded
 
 from advisor.importers.recording import NotImportableError
-from webapp.background import claims, handing_out
+from webapp.background import claims
 from webapp.http.problems import Problem
 from webapp.imports import queue, waiting
 from webapp.imports.converting import convert_upload
 from webapp.imports.saving import save
 
 logger = logging.getLogger(__name__)
-_LIMITS = {"time_limit": queue.MOST_SECONDS + 100, "soft_time_limit": queue.MOST_SECONDS}
 
 
-@shared_task(name=queue.KIND.task, **_LIMITS)
-def convert(artefact_id: int) -> None:
-    """Convert one upload, if it is due. Running it again changes nothing."""
-    held = claims.claim(queue.KIND, artefact_id)
+def convert(artefact_id: int, **which: object) -> bool:
+    """Convert one upload, if there is anything to do. Running it again changes nothing."""
+    held = claims.claim(queue.KIND, artefact_id, **which)
     if held is None:
-        return
+        return False
     try:
         imported = convert_upload(held)
         save(held, imported)
@@ -37,5 +34,4 @@ def convert(artefact_id: int) -> None:
     except Exception as error:
         logger.exception("import failed", extra={"artefact": artefact_id})
         claims.fail(held, error)
-    finally:
-        handing_out.refill(queue.KIND)
+    return True

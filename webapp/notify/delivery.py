@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 
 from webapp.background.claims import Claim
@@ -22,14 +22,16 @@ MOST_SECONDS = 30
 logger = logging.getLogger(__name__)
 
 
-def send(mail_ids: Iterable[int]) -> None:
-    """Send those of these messages that are still due, over one connection per channel."""
+def send(mail_ids: Sequence[int], **_: object) -> bool:
+    """Send those of these messages that are still due, over one connection per channel. Returns
+    whether there were any."""
     for channel_id, ids in queue.by_channel(mail_ids).items():
         channel = channels().get(channel_id)
         if channel is None:
             _refuse(ids, f"This service has no channel {channel_id!r}.")
         else:
             _send_by(channel, ids)
+    return bool(mail_ids)
 
 
 def send_test(channel: Channel, target: str) -> str:

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from webapp.accounts import mails, passwords
 from webapp.accounts.models import User
-from webapp.background import claims, handing_out
+from webapp.background import claims, waking
 from webapp.background.kinds import HIDDEN, Kind, Limits
 from webapp.notify.channels.mail import CHANNEL
 from webapp.notify.models import PasswordReset
@@ -29,11 +29,10 @@ KIND = Kind(
     id="password_reset",
     title="Password reset mail",
     model=PasswordReset,
-    task="notify.send_password_reset",
+    work="webapp.notify.password_reset.send",
     key="pk",
     limits=Limits(
         lease=_LEASE,
-        hand_out_again_after=_LEASE,
         # About a quarter of an hour on average: later, the person has asked again.
         max_attempts=6,
         first_pause=timedelta(seconds=30),
@@ -53,22 +52,23 @@ def request(*, email: str, **_: object) -> None:
     recent = PasswordReset.objects.filter(email=email, created_at__gt=timezone.now() - HOUR)
     if recent.count() < MOST_AN_HOUR:
         reset = PasswordReset.objects.create(email=email)
-        handing_out.hand_out(KIND, pk=reset.pk)
+        waking.wake_on_commit(KIND, pk=reset.pk)
 
 
-def send(reset_id: int) -> None:
+def send(reset_id: int, **_: object) -> bool:
     """Send the mail if there is an account, and it had fewer than three in the last hour."""
     held = claims.claim(KIND, reset_id, due_at__lte=timezone.now())
     if held is None:
-        return
+        return False
     user = _granted(held.row)
     if user is not None:
         try:
             _send(user)
         except Exception as error:
             _failed(held, error)
-            return
+            return True
     claims.finish(held)
+    return True
 
 
 def forget_old() -> int:

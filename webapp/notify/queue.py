@@ -27,19 +27,17 @@ KIND = Kind(
     id="mail",
     title="Mail",
     model=Mail,
-    task="notify.send",
+    work="webapp.notify.delivery.send",
     key="pk",
     limits=Limits(
         lease=_LEASE,
-        hand_out_again_after=_LEASE,
         # 30 attempts take half a day on average.
         max_attempts=30,
         max_kills=30,
         first_pause=timedelta(seconds=30),
         longest_pause=timedelta(hours=1),
-        # Only one batch is sent at a time, over one connection.
+        # Over one connection.
         batch=MOST_AT_ONCE,
-        most_queued=MOST_AT_ONCE,
     ),
     workspace="workspace",
     subject=lambda mail: f"{mail.about} (to {mail.user.email})",

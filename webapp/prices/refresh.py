@@ -27,26 +27,24 @@ FRESH = timedelta(hours=20)
 """A part that was refreshed this recently is skipped."""
 GOES_ON = timedelta(days=1)
 """A part that was interrupted longer ago restarts."""
-LONGEST_SECONDS = 300
-"""Time limit of one task, well below the limit at which Celery stops it."""
+ASKED_BY_HAND = timedelta(minutes=2)
+"""Workers leave a part alone for so long that a person is about to refresh."""
 _BULK_PAGE = 500
 _PROGRESS = ("token", "pages", "rows_read", "rows_new")
 KIND = Kind(
     id="prices",
     title="Price refresh",
     model=PriceRefresh,
-    task="prices.refresh",
+    work="webapp.prices.tasks.refresh_part",
     key="name",
     limits=Limits(
         # Renewed with each page.
         lease=timedelta(minutes=2),
-        hand_out_again_after=timedelta(seconds=LONGEST_SECONDS),
         max_attempts=5,
         first_pause=timedelta(minutes=10),
         longest_pause=timedelta(hours=3),
-        # One task refreshes one part after the other.
-        batch=500,
-        most_queued=500,
+        # Providers slow down who asks for much at a time.
+        at_once=1,
     ),
     workspace=None,
     subject=lambda refresh: refresh.name,
@@ -86,12 +84,11 @@ def want_due(parts: Iterable[Part], now: datetime) -> None:
     """Queue each part to refresh. Parts already queued are left unchanged."""
     rows = [PriceRefresh(name=part.name) for part in parts if is_due(part, now)]
     PriceRefresh.objects.bulk_create(rows, ignore_conflicts=True)
-    _want(PriceRefresh.objects.filter(name__in=[row.name for row in rows]))
+    _want(PriceRefresh.objects.filter(name__in=[row.name for row in rows]), now)
 
 
-def _want(rows: QuerySet[PriceRefresh]) -> None:
-    """The caller refreshes them, so no worker is woken."""
-    claims.want(rows.exclude(conditions.is_open()), queued_at=timezone.now())
+def _want(rows: QuerySet[PriceRefresh], due_at: datetime) -> None:
+    claims.want(rows.exclude(conditions.is_open()), due_at)
 
 
 def refresh(part: Part, on_page: OnPage) -> PriceRefresh:
@@ -145,7 +142,7 @@ def write_bulk(name: str, offers: Iterable[Offer], on_page: OnPage) -> PriceRefr
 
 def _claimed(name: str) -> Refresh:
     row, _ = PriceRefresh.objects.get_or_create(name=name)
-    _want(PriceRefresh.objects.filter(pk=row.pk))
+    _want(PriceRefresh.objects.filter(pk=row.pk), timezone.now() + ASKED_BY_HAND)
     held = claims.take_over(KIND, name)
     if held is None:
         raise OvertakenError(f"{name}: another refresh is running")

@@ -1,15 +1,13 @@
-"""The price refresh as a Celery task. What one task doesn't finish, the next continues."""
+"""The price refresh: what is due each day, and the work on each part."""
 
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Sequence
 
 from celery import shared_task
 from django.utils import timezone
 
-from webapp.background import claims
+from webapp.background import claims, waking
 from webapp.prices import refresh as refreshing
 from webapp.prices import sources
 from webapp.prices.models import PriceRefresh
@@ -17,25 +15,23 @@ from webapp.prices.models import PriceRefresh
 logger = logging.getLogger(__name__)
 
 
-@shared_task(name=refreshing.KIND.task)
-def refresh(waiting: Sequence[str] = ()) -> None:
-    """Refresh the parts that are due, from providers with credentials.
-
-    Args:
-        waiting: parts that are still due, to refresh without looking for others; empty: all due
-            parts, once a day.
-    """
+@shared_task(name="prices.refresh")
+def refresh() -> None:
+    """Queue the parts that are due, of providers with credentials."""
     askable = sources.askable()
-    if not askable:
-        return
-    if not waiting:
+    if askable:
         refreshing.want_due(sources.parts(askable), timezone.now())
-    until = time.monotonic() + refreshing.LONGEST_SECONDS
-    while time.monotonic() < until and (held := claims.claim_next(refreshing.KIND)):
-        _one(held)
+        waking.wake()
 
 
-def _one(held: refreshing.Refresh) -> None:
+def refresh_part(name: str, **which: object) -> bool:
+    """Refresh one part if it is due. Without credentials it waits for another day."""
+    held = claims.claim(refreshing.KIND, name, **which)
+    if held is None:
+        return False
+    if not sources.askable():
+        claims.release(held, timezone.now() + refreshing.FRESH)
+        return True
     try:
         refreshing.carry_out(held, _log_page)
     except refreshing.RefreshError as error:
@@ -43,6 +39,7 @@ def _one(held: refreshing.Refresh) -> None:
         logger.warning("price refresh failed", extra=extra)
     except Exception:
         logger.exception("price refresh failed", extra={"part": held.row.name})
+    return True
 
 
 def _log_page(state: PriceRefresh) -> None:

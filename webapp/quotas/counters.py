@@ -12,14 +12,13 @@ from typing import Any, TypeVar, cast
 from uuid import UUID
 
 from django.conf import settings
-from redis import Redis, RedisError
+from redis import RedisError
 from redis.commands.core import Script
 
-from webapp.http.redis_outage import Outage
+from webapp.http.redis_outage import Outage, client
 from webapp.quotas import scripts
 from webapp.quotas.kinds import Quota
 
-PATIENCE_SECONDS = 1
 HOUR_SECONDS = 3600
 
 Answer = TypeVar("Answer")
@@ -30,9 +29,7 @@ class Counters:
     """One Redis with its scripts."""
 
     def __init__(self, url: str) -> None:
-        self.redis = Redis.from_url(
-            url, socket_timeout=PATIENCE_SECONDS, socket_connect_timeout=PATIENCE_SECONDS
-        )
+        self.redis = client(url)
         self.charge: Script = self.redis.register_script(scripts.CHARGE)
         self.add_series: Script = self.redis.register_script(scripts.SERIES)
 

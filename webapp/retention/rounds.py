@@ -16,24 +16,24 @@ from webapp.retention import deletion
 from webapp.retention.models import RetentionRound
 
 MOST_SECONDS = 3600
-"""After this time Celery ends a round. The next attempt continues it."""
+"""After this time the worker ends a round. The next attempt continues it."""
 AFTER_BACKUP = timedelta(minutes=10)
 """A round that a backup stopped is tried again after this time."""
 KIND = Kind(
     id="retention",
     title="Retention",
     model=RetentionRound,
-    task="retention.round",
+    work="webapp.retention.rounds.carry_out",
     key="workspace_id",
     limits=Limits(
         lease=timedelta(seconds=MOST_SECONDS),
-        hand_out_again_after=timedelta(minutes=10),
         max_attempts=5,
         first_pause=timedelta(minutes=10),
         longest_pause=timedelta(hours=3),
         # A round reads a whole workspace, so only one runs at a time, and uploads are analysed
         # meanwhile.
-        most_queued=1,
+        at_once=1,
+        longest=timedelta(seconds=MOST_SECONDS - 100),
     ),
     workspace="workspace",
     subject=lambda _: "Samples and runs past their retention",
@@ -51,11 +51,11 @@ def want_all() -> None:
     claims.want(RetentionRound.objects.all())
 
 
-def carry_out(workspace_id: int) -> None:
+def carry_out(workspace_id: int, **which: object) -> bool:
     """Run a workspace's round if it is due. The next round continues an interrupted one."""
-    held = claims.claim(KIND, workspace_id)
+    held = claims.claim(KIND, workspace_id, **which)
     if held is None:
-        return
+        return False
     try:
         gone = deletion.of_workspace(held.row.workspace, timezone.now())
         claims.finish(held)
@@ -66,3 +66,4 @@ def carry_out(workspace_id: int) -> None:
         claims.fail(held, error)
     else:
         logger.info("retention", extra={"workspace": workspace_id, "deleted": len(gone)})
+    return True

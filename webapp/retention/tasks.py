@@ -1,11 +1,11 @@
-"""Celery's tasks of retention."""
+"""Celery's task of retention."""
 
 from __future__ import annotations
 
 from celery import shared_task
 from django.utils import timezone
 
-from webapp.background import handing_out
+from webapp.background import waking
 from webapp.retention import deletion, rounds
 
 LIMITS = {"time_limit": rounds.MOST_SECONDS, "soft_time_limit": rounds.MOST_SECONDS - 100}
@@ -15,10 +15,5 @@ LIMITS = {"time_limit": rounds.MOST_SECONDS, "soft_time_limit": rounds.MOST_SECO
 def carry_out() -> None:
     """Once a day: queue a round for every workspace, and delete orphans."""
     rounds.want_all()
-    handing_out.sweep(rounds.KIND)
+    waking.wake()
     deletion.delete_orphans(timezone.now())
-
-
-@shared_task(name=rounds.KIND.task, **LIMITS)
-def carry_out_round(workspace_id: int) -> None:
-    rounds.carry_out(workspace_id)

@@ -19,7 +19,7 @@ from webapp.analysis import folding, queue
 from webapp.analysis.judgement_columns import columns_of
 from webapp.analysis.judging import hashes, judged_by
 from webapp.analysis.models import Judgement
-from webapp.background import claims, handing_out
+from webapp.background import claims, waking
 from webapp.background.kinds import Kind, Limits
 from webapp.rulebook.models import Rejudging
 from webapp.rulebook.preview import recent_runs
@@ -30,12 +30,11 @@ KIND = Kind(
     id="rejudging",
     title="Judging by new thresholds",
     model=Rejudging,
-    task="rulebook.judge_again",
+    work="webapp.rulebook.rejudging.judge_again",
     key="workspace_id",
     limits=Limits(
         # Renewed with each job.
         lease=timedelta(minutes=2),
-        hand_out_again_after=timedelta(minutes=2),
         max_attempts=10,
         first_pause=timedelta(minutes=1),
         longest_pause=timedelta(minutes=30),
@@ -53,20 +52,21 @@ def want(workspace: Workspace) -> None:
     """Call in the transaction that changed something."""
     Rejudging.objects.get_or_create(workspace=workspace)
     claims.want(Rejudging.objects.filter(workspace=workspace))
-    transaction.on_commit(lambda: handing_out.hand_out(KIND, workspace=workspace))
+    waking.wake_on_commit(KIND, workspace=workspace)
 
 
-def judge_again(workspace_id: int) -> None:
+def judge_again(workspace_id: int, **which: object) -> bool:
     """Judge every judgement with other values again. Repeating it changes nothing."""
-    held = claims.claim(KIND, workspace_id)
+    held = claims.claim(KIND, workspace_id, **which)
     if held is None:
-        return
+        return False
     try:
         _judge_jobs_again(held)
         claims.finish(held)
     except Exception as error:
         logger.exception("judging again failed", extra={"workspace": workspace_id})
         claims.fail(held, error)
+    return True
 
 
 def _judge_jobs_again(held: claims.Claim[Rejudging]) -> None:
@@ -115,5 +115,5 @@ def _write(row: Judgement, judged: engine.Judgement) -> None:
 
 def _measure_again(runs: QuerySet[Run]) -> None:
     for run in runs.filter(raw_deleted_at=None):
-        queue.want(run)
+        queue.want(run, is_upload=False)
         queue.enqueue_on_commit(run)
