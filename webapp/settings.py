@@ -200,6 +200,9 @@ TOKEN_RUNS_A_DAY = env.integer("TRIMTAB_TOKEN_RUNS_A_DAY", 150_000)
 WORKSPACE_SERIES_A_DAY = env.integer("TRIMTAB_WORKSPACE_SERIES_A_DAY", 5_000_000)
 WORKSPACE_STORAGE_BYTES = env.integer("TRIMTAB_WORKSPACE_STORAGE_BYTES", 5 * 2**40)
 
+# What Prometheus sends to read /metrics; empty: nobody may.
+METRICS_TOKEN = env.text("TRIMTAB_METRICS_TOKEN")
+
 # How many proxies of ours stand before the service and add to X-Forwarded-For
 TRUSTED_PROXIES = env.integer("TRIMTAB_TRUSTED_PROXIES", 0)
 

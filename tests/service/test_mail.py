@@ -149,14 +149,14 @@ def test_advice_that_does_not_stand_is_not_mailed(team, change):
 
 
 def test_what_changed_between_writing_and_sending_is_withdrawn(team):
-    from webapp.notify import subscriptions, tasks
+    from webapp.notify import delivery, subscriptions, tasks
 
     mailing.advised_run(team.agent())
     tasks.sweep()
     subscriptions.switch(mailing.membership(team.owner), "recommendation", is_on=False)
-    tasks.send(list(Mail.objects.filter(user=team.owner).values_list("pk", flat=True)))
+    delivery.send(list(Mail.objects.filter(user=team.owner).values_list("pk", flat=True)))
     Recommendation.objects.update(state=Recommendation.DISMISSED)
-    tasks.send(list(Mail.objects.values_list("pk", flat=True)))
+    delivery.send(list(Mail.objects.values_list("pk", flat=True)))
     assert django_mail.outbox == []
     reasons = dict(Mail.objects.filter(state="withdrawn").values_list("user__email", "error"))
     assert reasons["ada@example.org"].startswith("The recipient unsubscribed")
@@ -179,17 +179,17 @@ def test_what_changed_between_writing_and_sending_is_withdrawn(team):
     ids=["analysed again", "provisional again", "goes on"],
 )
 def test_a_mail_waits_while_its_run_is_looked_at_again(team, change, change_back):
-    from webapp.notify import tasks
+    from webapp.notify import delivery, tasks
 
     mailing.advised_run(team.agent())
     tasks.sweep()
     change()
-    tasks.send(list(Mail.objects.values_list("pk", flat=True)))
+    delivery.send(list(Mail.objects.values_list("pk", flat=True)))
     assert django_mail.outbox == []
     assert {mail.error for mail in Mail.objects.all()} == {"The run is being analysed again."}
     change_back()
     Mail.objects.update(due_at=timezone.now())
-    tasks.send(list(Mail.objects.values_list("pk", flat=True)))
+    delivery.send(list(Mail.objects.values_list("pk", flat=True)))
     assert recipients() == ["ada@example.org", "bob@example.org"]
 
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from tests.web import factories
+from webapp.analysis import queue
 from webapp.analysis.models import Compaction
-from webapp.background import claims
+from webapp.background import claims, lag
+from webapp.http import redis_outage
 from webapp.notify.models import Mail, PasswordReset
 from webapp.notify.queue import KIND as MAIL
 from webapp.prices.models import PriceRefresh
@@ -64,7 +68,7 @@ def test_it_shows_each_piece_of_work_with_its_state(owner):
 
     page = owner.page(PAGE)
 
-    rows = re.findall(r"<tr>(.*?)</tr>", page, re.S)[1:]
+    rows = re.findall(r"<tr>(.*?)</tr>", page.split('id="background-title"')[1], re.S)[1:]
     states = [re.search(r'class="badge[^>]*>([^<]+)<', row)[1] for row in rows]
     assert states == ["Failed", "Under way", "Waiting for retry", "Due", "Done"]
     assert f'href="/runs/{runs[0].pk}/"' in rows[0]
@@ -118,6 +122,43 @@ def test_it_filters_by_state_and_kind(owner, query, has_run, has_mail):
     assert (f"/runs/{run.pk}/" in page) == has_run
     assert ("Vision: over the budget" in page) == has_mail
     assert ("No background work matches" in page) == (not has_run and not has_mail)
+
+
+def lag_row(page: str) -> str:
+    row = page.split("From upload to judged")[1].split("</tr>")[0]
+    return " ".join(re.sub(r"<[^>]+>", " ", row).split())
+
+
+@pytest.fixture
+def no_lags() -> Iterator[None]:
+    """Nothing was done lately."""
+    redis = redis_outage.client(settings.REDIS_URL)
+
+    def forget() -> None:
+        for key in redis.scan_iter(f"{settings.CACHES['default']['KEY_PREFIX']}:lag:*"):
+            redis.delete(key)
+
+    forget()
+    yield
+    forget()
+
+
+def test_it_shows_how_soon_uploads_are_judged(owner, stranger, no_lags):
+    assert lag_row(owner.page(PAGE)) == "None in the last 10 minutes – – – Nothing"
+    for seconds in [2] * 98 + [20, 40]:
+        lag.count(queue.KIND, timedelta(seconds=seconds))
+    since = timezone.now() - timedelta(seconds=90)
+    factories.analysis(factories.run(factories.job(owner.workspace)), done=0, waiting_since=since)
+    shown = re.fullmatch(
+        r"100 in the last 10 minutes, all workspaces ([\d.]+) s (\d+) s (\d+) s 1 m (\d+) s",
+        lag_row(owner.page(PAGE)),
+    )
+    assert shown is not None, lag_row(owner.page(PAGE))
+    for figure, exact in zip(shown.groups(), (2, 20, 40), strict=False):
+        assert exact <= float(figure) + 0.5
+        assert float(figure) <= 1.1 * exact + 0.5
+    assert int(shown[4]) >= 30
+    assert lag_row(stranger.page(PAGE)).endswith("Nothing"), "what waits is their own"
 
 
 def test_work_that_was_done_long_ago_is_gone(owner):

@@ -16,8 +16,9 @@ from django.utils import timezone
 from tests.web import factories
 from tests.web.test_spend import held
 from webapp.accounts.models import AuditEntry, Membership, Token, Workspace
+from webapp.notify.delivery import send
 from webapp.notify.models import Mail
-from webapp.notify.tasks import send, sweep
+from webapp.notify.tasks import sweep
 from webapp.runs.models import Job, Run
 from webapp.spend.budget_alerts import record_alerts
 from webapp.spend.budget_status import BudgetLine, standings

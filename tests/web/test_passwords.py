@@ -10,8 +10,8 @@ from django.core import mail
 from django.test import Client
 
 from tests.web.test_sign_in import PASSWORD, sign_in
+from webapp.notify import password_reset
 from webapp.notify.models import PasswordReset
-from webapp.notify.tasks import send_password_reset
 
 NEW = "quite another secret"
 
@@ -19,7 +19,7 @@ NEW = "quite another secret"
 def work() -> None:
     """What a worker does with the requests."""
     for reset in PasswordReset.objects.filter(done=0).order_by("pk"):
-        send_password_reset(reset.pk)
+        password_reset.send(reset.pk)
 
 
 def link_mailed(email: str) -> str:

@@ -147,6 +147,8 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "notify:send_test_mail": {"post": VIEWERS},
     "notify:send_again": {"post": VIEWERS},
     "notify:unsubscribe": {"get": EVERYBODY, "post": EVERYBODY},
+    # For Prometheus, which brings the operator's token.
+    "background:metrics": {},
     "background:background": {"get": OWNERS},
     "background:try_again": {"post": OWNERS},
     "quotas:usage": {"get": VIEWERS},

@@ -31,13 +31,14 @@ SHARE = 0.1
 
 def shows_news(held: queue.Claim) -> bool:
     """Whether a window rule fires for the first time, or one that may stop the run still fires."""
-    run = Run.objects.select_related("job", "workspace").get(pk=held.run_id)
-    progress.derive(run)
+    run = held.row.run
+    found = Node.objects.filter(attempt__run=run).select_related("attempt")
+    nodes = list(found.prefetch_related("sessions"))
+    progress.derive(run, [session for node in nodes for session in node.sessions.all()])
     if run.ended_at is None or run.raw_deleted_at is not None or not _may_be_analysed(held):
         return False
     values = values_of(run.workspace, run.job)
     lengths = window_rules(values)
-    nodes = list(Node.objects.filter(attempt__run=run).prefetch_related("sessions"))
     try:
         frame, since = _frame(run, nodes, max(lengths.values(), default=timedelta()))
     except TooLargeError:

@@ -9,25 +9,29 @@ more than the one row (see `webapp.runs.locks` for the order).
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic
 
-from django.db import transaction
-from django.db.models import Case, F, QuerySet, Value, When
+from django.db import connection, transaction
+from django.db.models import Case, DateTimeField, F, QuerySet, Value, When
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from webapp.background import conditions, fairness, lag
 from webapp.background.kinds import Kind, Row
+from webapp.database import prepared
+from webapp.database.prepared import Prepared, Slot
 
 MOST_ERROR_CHARACTERS = 2000
 MOST_TRIED = 50
 """How many due rows are tried before giving up, since other workers claim them at the same time."""
 _FRESH = {"attempts": 0, "kills": 0, "given_up_at": None}
 _UNHELD = {"lease": None, "leased_until": None}
+_statements: dict[tuple[object, ...], Prepared] = {}
+"""Those that claim, by database, kind and what is asked of the row."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +78,14 @@ def claim(kind: Kind[Row], key: object, **which: object) -> Claim[Row] | None:
     Returns:
         None if there is nothing to do, another worker has it, or other workspaces come first.
     """
-    now = timezone.now()
-    room = fairness.has_room(kind, key, now)
-    return _take(kind, conditions.claimable(kind, now).filter(room, **which), key)
+    with transaction.atomic():
+        found = (connection.vendor, kind.id, kind.limits, *sorted(which))
+        if found not in _statements:
+            now, slot = Slot("now", DateTimeField()), Slot("key", kind.field(kind.key))
+            rows = conditions.claimable(kind, now).filter(fairness.has_room(kind, slot, now))
+            slots = {name: Slot(name, kind.field(name.split("__")[0])) for name in which}
+            _statements[found] = _taking(kind, rows.filter(**slots))
+        return _take(kind, _statements[found], key, which)
 
 
 def take_over(kind: Kind[Row], key: object) -> Claim[Row] | None:
@@ -85,19 +94,30 @@ def take_over(kind: Kind[Row], key: object) -> Claim[Row] | None:
     Returns:
         None if there is nothing to do.
     """
-    return _take(kind, kind.rows.filter(conditions.is_open()), key)
+    with transaction.atomic():
+        return _take(kind, _taking(kind, kind.rows.filter(conditions.is_open())), key, {})
 
 
-@transaction.atomic
-def _take(kind: Kind[Row], rows: QuerySet[Row], key: object) -> Claim[Row] | None:
+def _taking(kind: Kind[Any], rows: QuerySet[Any]) -> Prepared:
+    """The statement that leases one of these rows."""
+    free = rows.filter(**{kind.key: Slot("key", kind.field(kind.key))})
+    slots = {name: Slot(name, kind.field(name)) for name in ("lease", "leased_until", "began_at")}
+    # A worker that held it and neither finished nor failed has died.
+    kills = F("kills") + Case(When(lease=None, then=0), default=1)
+    own = kind.rows.filter(pk__in=free.select_for_update(skip_locked=True).values("pk"))
+    return prepared.update(own, kills=kills, **slots)
+
+
+def _take(
+    kind: Kind[Row], taking: Prepared, key: object, which: Mapping[str, object]
+) -> Claim[Row] | None:
     now = timezone.now()
     lease = uuid.uuid4()
     until = now + kind.limits.lease
-    # A worker that held it and neither finished nor failed has died.
-    kills = F("kills") + Case(When(lease=None, then=0), default=1)
-    free = rows.filter(**{kind.key: key}).select_for_update(skip_locked=True)
-    own = kind.rows.filter(pk__in=free.values("pk"))
-    if own.update(lease=lease, leased_until=until, began_at=now, kills=kills) != 1:
+    taken, _ = taking.execute(
+        key=key, now=now, lease=lease, leased_until=until, began_at=now, **which
+    )
+    if taken != 1:
         return None
     row = kind.rows.select_related(*kind.related).get(**{kind.key: key})
     return Claim(kind, row, lease, now)

@@ -7,6 +7,7 @@ from datetime import datetime
 from django.db.models import Case, CharField, F, Q, QuerySet, Value, When
 
 from webapp.background.kinds import Kind, Row
+from webapp.database.prepared import Slot
 
 FAILED, UNDER_WAY, RETRY, DUE, DONE = "failed", "under_way", "retry", "due", "done"
 
@@ -21,17 +22,17 @@ def is_open() -> Q:
     return pending() & Q(given_up_at=None)
 
 
-def unheld(now: datetime) -> Q:
+def unheld(now: datetime | Slot) -> Q:
     """No worker holds it, or its lease has expired."""
     return Q(leased_until=None) | Q(leased_until__lt=now)
 
 
-def claimable(kind: Kind[Row], now: datetime) -> QuerySet[Row]:
+def claimable(kind: Kind[Row], now: datetime | Slot) -> QuerySet[Row]:
     """Rows that a worker may claim, due or not."""
     return kind.rows.filter(is_open(), unheld(now), kills__lt=kind.limits.max_kills)
 
 
-def due(kind: Kind[Row], now: datetime) -> QuerySet[Row]:
+def due(kind: Kind[Row], now: datetime | Slot) -> QuerySet[Row]:
     """Due rows that a worker should claim, longest waiting first."""
     return claimable(kind, now).filter(due_at__lte=now).order_by("due_at")
 

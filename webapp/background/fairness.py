@@ -16,6 +16,7 @@ from django.db.models.functions import RowNumber
 
 from webapp.background import conditions
 from webapp.background.kinds import Kind, Row
+from webapp.database.prepared import Slot
 
 MOST_OF_ONE = max(settings.WORKER_PROCESSES - 1, 1)
 """How many rows of a kind one workspace may have under way while another one waits."""
@@ -36,7 +37,7 @@ def in_turn(kind: Kind[Row], most: int, now: datetime) -> list[Any]:
     return [key for *_, key in waiting][:most]
 
 
-def has_room(kind: Kind[Row], key: object, now: datetime) -> Q:
+def has_room(kind: Kind[Row], key: object, now: datetime | Slot) -> Q:
     """Whether a worker may begin with this row: others have left room for it."""
     held = kind.rows.filter(leased_until__gte=now).exclude(**{kind.key: key})
     room = Q()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Generic, TypeVar, cast
 
-from django.db.models import Q, QuerySet
+from django.db.models import Field, Q, QuerySet
 from django.utils.module_loading import import_string
 
 from webapp.accounts.models import Workspace
@@ -88,6 +88,11 @@ class Kind(Generic[Row]):
     @property
     def rows(self) -> QuerySet[Row]:
         return self.model._default_manager.all()
+
+    def field(self, name: str) -> Field[Any, Any]:
+        """A column."""
+        meta = self.model._meta
+        return meta.pk if name == "pk" else cast("Field[Any, Any]", meta.get_field(name))
 
     @property
     def carry_out(self) -> CarryOut:

@@ -13,7 +13,8 @@ from django.utils.timesince import timeuntil
 
 from webapp.accounts.models import Workspace
 from webapp.background import conditions
-from webapp.background.kinds import Kind, kind_called
+from webapp.background.kinds import Kind, all_kinds, kind_called
+from webapp.background.lag import Lag, lag, waiting_since
 from webapp.background.models import Claimable
 
 RECENT = timedelta(days=1)
@@ -71,6 +72,28 @@ class Item:
     @property
     def may_be_tried_again(self) -> bool:
         return self.state == conditions.FAILED and self.kind.may_be_tried_again
+
+
+@dataclass(frozen=True)
+class Lateness:
+    """How soon work of a kind is done."""
+
+    kind: Kind[Any]
+    lag: Lag | None
+    """Of all workspaces; None: nothing was done lately."""
+    waiting_seconds: float | None
+    """For which the oldest arrival of this workspace has waited; None: nothing waits."""
+
+
+def lags(workspace: Workspace, now: datetime) -> list[Lateness]:
+    """Of the kinds that people wait for."""
+    found = []
+    for kind in all_kinds():
+        if kind.lag_title:
+            since = waiting_since(kind.rows_of(workspace))
+            waiting = None if since is None else max((now - since).total_seconds(), 0.0)
+            found.append(Lateness(kind, lag(kind, now.timestamp()), waiting))
+    return found
 
 
 def items(

@@ -9,14 +9,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from datetime import datetime
+from functools import cache
 from typing import Any
 
-from django.db.models import CharField, Count, Min, Value
+from django.db import connection
+from django.db.models import CharField, Count, DateTimeField, Min, Value
 from django.utils import timezone
 
 from webapp.background import conditions, fairness, waking
 from webapp.background.kinds import Kind, Row, all_kinds, kind_called
 from webapp.background.time_limit import time_limit
+from webapp.database import prepared
+from webapp.database.prepared import Prepared, Slot
 
 TURN_SECONDS = 5.0
 """After this time a worker begins nothing new: it takes the next message, which may be the
@@ -59,8 +63,16 @@ def sweep() -> bool:
 
 def _due(now: datetime) -> list[tuple[Kind[Any], int]]:
     """The kinds with due rows and how many these are, the longest waiting kind first."""
+    _, counted = _counting(connection.vendor).execute(now=now)
+    found = sorted(each for each in counted if each[2])
+    return [(kind, rows) for _, kind_id, rows in found if (kind := kind_called(kind_id))]
+
+
+@cache
+def _counting(_vendor: str) -> Prepared:
+    """For each kind: since when its rows are due, its id, and how many they are."""
     counted = [
-        conditions.due(kind, now)
+        conditions.due(kind, Slot("now", DateTimeField()))
         .order_by()
         .annotate(kind_id=Value(kind.id, output_field=CharField()))
         .values("kind_id")
@@ -68,8 +80,7 @@ def _due(now: datetime) -> list[tuple[Kind[Any], int]]:
         .values_list("since", "kind_id", "rows")
         for kind in all_kinds()
     ]
-    found = [each for each in counted[0].union(*counted[1:], all=True) if each[2]]
-    return [(kind, rows) for _, kind_id, rows in sorted(found) if (kind := kind_called(kind_id))]
+    return prepared.select(counted[0].union(*counted[1:], all=True))
 
 
 def _work(kind: Kind[Any], ends_at: float) -> int:

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_POST, require_safe
 from webapp.accounts.access import PersonRequest, owners_only
 from webapp.background import claims, overview, waking
 from webapp.background.kinds import HIDDEN, all_kinds, kind_called
+from webapp.background.lag import MINUTES
 
 
 @owners_only
@@ -21,9 +22,11 @@ def background(request: PersonRequest) -> HttpResponse:
     state, kind = request.GET.get("state", ""), kind_called(request.GET.get("kind", ""))
     state = state if state in overview.WORDS else ""
     kinds = all_kinds() if kind is None else [kind]
-    number = request.GET.get("page")
+    number, now = request.GET.get("page"), timezone.now()
     context = {
-        "page": overview.items(request.workspace, kinds, state, number, timezone.now()),
+        "page": overview.items(request.workspace, kinds, state, number, now),
+        "lags": overview.lags(request.workspace, now),
+        "lag_minutes": MINUTES,
         "states": overview.WORDS.items(),
         "kinds": [each for each in all_kinds() if each.shown is not HIDDEN],
         "state": state,

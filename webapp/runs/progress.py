@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -86,9 +86,15 @@ def reached(ones: Sequence[Reached], now: datetime) -> set[UUID]:
     return {UUID(str(run)) for run, state in states if state in Run.ENDED}
 
 
-def derive(run: Run) -> None:
-    """Set state, start and end of a run from its sessions. Any order gives the same answer."""
-    sessions = list(Session.objects.filter(node__attempt__run=run).select_related("node__attempt"))
+def derive(run: Run, sessions: Sequence[Session] | None = None) -> None:
+    """Set state, start and end of a run from its sessions. Any order gives the same answer.
+
+    Args:
+        sessions: all of the run's, with nodes and attempts; default: they are read.
+    """
+    if sessions is None:
+        of_run = Session.objects.filter(node__attempt__run=run)
+        sessions = list(of_run.select_related("node__attempt"))
     if not sessions:
         return
     intervals = [session.interval for session in sessions]
@@ -116,7 +122,7 @@ def _own_segments(session: Session) -> int:
     return session.segments.filter(seq__lt=FIRST_PIECE).count()
 
 
-def _deciding(sessions: Iterable[Session]) -> list[Session]:
+def _deciding(sessions: Sequence[Session]) -> list[Session]:
     """The last session of each node of the last attempt."""
     last: dict[int, Session] = {}
     newest = max(session.node.attempt.number for session in sessions)

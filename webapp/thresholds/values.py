@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import cast
+
+from django.db.models import Q
 
 from rules import materiality
 from rules.parameter import Preset, Values
@@ -22,18 +24,26 @@ def set_by(workspace: Workspace, job: Job | None = None) -> Overrides:
 
     Values that a rule no longer knows or allows are ignored: a release may remove a parameter.
     """
-    rows = ParameterValue.objects.filter(workspace=workspace, job=job)
-    overrides: Overrides = {}
-    for rule, name, value in rows.values_list("rule", "name", "value"):
-        if _is_allowed(rule, name, value):
-            overrides.setdefault(rule, {})[name] = value
-    return overrides
+    return _overrides(workspace, [None if job is None else job.pk])[0]
 
 
 def values_of(workspace: Workspace, job: Job | None = None) -> dict[str, Values]:
     """Rule id -> all of its values, for the job or, without one, the workspace."""
-    layers = [set_by(workspace)] + ([set_by(workspace, job)] if job is not None else [])
+    layers = _overrides(workspace, [None] if job is None else [None, job.pk])
     return resolved(cast(Preset, workspace.preset), layers)
+
+
+def _overrides(workspace: Workspace, jobs: Sequence[int | None]) -> list[Overrides]:
+    """What the workspace sets for each of these jobs; None: for all of its jobs."""
+    layers: dict[int | None, Overrides] = {job: {} for job in jobs}
+    named = Q(job__in=[job for job in jobs if job is not None])
+    rows = ParameterValue.objects.filter(
+        named | Q(job=None) if None in jobs else named, workspace=workspace
+    )
+    for job, rule, name, value in rows.values_list("job_id", "rule", "name", "value"):
+        if _is_allowed(rule, name, value):
+            layers[job].setdefault(rule, {})[name] = value
+    return list(layers.values())
 
 
 def resolved(preset: Preset, layers: Iterable[Overrides]) -> dict[str, Values]:

@@ -1,0 +1,76 @@
+"""What Prometheus reads at `/metrics`: background work of the whole service, by kind.
+
+Nothing is said of single workspaces. Only who knows the operator's token is answered.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, HttpResponseForbidden, HttpResponseNotFound
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from webapp.accounts.access import open_to_everybody
+from webapp.background import conditions
+from webapp.background.kinds import Kind, all_kinds
+from webapp.background.lag import MINUTES, lag, waiting_since
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_LAG, _COUNT = "trimtab_work_lag_seconds", "trimtab_work_lag_count"
+_WAITING = "trimtab_work_waiting_seconds"
+_DUE, _FAILED = "trimtab_work_due", "trimtab_work_failed"
+_HELP = {
+    _LAG: "Seconds from an arrival until work that has seen it was done, in the last "
+    f"{MINUTES} minutes; quantile 1 is the longest. Up to a tenth too large.",
+    _COUNT: "How many pieces of work trimtab_work_lag_seconds is of.",
+    _WAITING: "Seconds for which the oldest arrival has waited that no work has seen; 0: none.",
+    _DUE: "Rows that are due and that no worker has.",
+    _FAILED: "Rows that were given up.",
+}
+Sample = tuple[str, dict[str, str], float]
+
+
+@open_to_everybody
+@require_safe
+def metrics(request: HttpRequest) -> HttpResponse:
+    """404 unless the service has a token for this; 403 without it."""
+    if not settings.METRICS_TOKEN:
+        return HttpResponseNotFound()
+    given = request.headers.get("Authorization", "").removeprefix("Bearer ")
+    if not secrets.compare_digest(given.encode(), settings.METRICS_TOKEN.encode()):
+        return HttpResponseForbidden()
+    now = timezone.now()
+    samples = [sample for kind in all_kinds() for sample in _of_kind(kind, now)]
+    return HttpResponse(_text(samples), content_type=CONTENT_TYPE)
+
+
+def _of_kind(kind: Kind[Any], now: datetime) -> Iterator[Sample]:
+    label = {"kind": kind.id}
+    figures = lag(kind, time.time())
+    if figures is not None:
+        yield _LAG, label | {"quantile": "0.5"}, figures.p50_seconds
+        yield _LAG, label | {"quantile": "0.99"}, figures.p99_seconds
+        yield _LAG, label | {"quantile": "1"}, figures.longest_seconds
+    yield _COUNT, label, 0 if figures is None else figures.count
+    since = waiting_since(kind.rows)
+    yield _WAITING, label, 0.0 if since is None else (now - since).total_seconds()
+    yield _DUE, label, conditions.due(kind, now).count()
+    failed = kind.rows.filter(conditions.pending(), given_up_at__isnull=False)
+    yield _FAILED, label, failed.count()
+
+
+def _text(samples: list[Sample]) -> str:
+    """In Prometheus's text format."""
+    lines = []
+    for name, words in _HELP.items():
+        lines += [f"# HELP {name} {words}", f"# TYPE {name} gauge"]
+        for _, labels, value in (each for each in samples if each[0] == name):
+            inside = ",".join(f'{label}="{text}"' for label, text in labels.items())
+            lines.append(f"{name}{{{inside}}} {value:.6g}")
+    return "\n".join(lines) + "\n"
