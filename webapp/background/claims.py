@@ -2,7 +2,7 @@
 
 A claim is one UPDATE that must change exactly one row. It gives a lease. A worker that dies loses
 the row when its lease expires. No message is needed: any worker may claim a due row. On PostgreSQL
-a row that an upload or another worker has locked is passed over, not waited for. Nothing here locks
+a row that an upload or another worker has locked is skipped, not waited for. Nothing here locks
 more than the one row (see `webapp.runs.locks` for the order).
 """
 
@@ -31,7 +31,7 @@ MOST_TRIED = 50
 _FRESH = {"attempts": 0, "kills": 0, "given_up_at": None}
 _UNHELD = {"lease": None, "leased_until": None}
 _statements: dict[tuple[object, ...], Prepared] = {}
-"""Those that claim, by database, kind and what is asked of the row."""
+"""Those that claim, by database, kind and the names of further conditions."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ def readable(error: BaseException | str) -> str:
 
 
 def _seen(held: Claim[Row]) -> dict[str, Any]:
-    """Nothing waits any more but what arrived since the claim, which it has done no longer."""
+    """Only what arrived since the claim still waits, and it has done so no longer than that."""
     more = When(wanted__gt=held.row.wanted, then=Value(held.began_at))
     return {"waiting_since": Case(more, default=None)}
 

@@ -1,4 +1,4 @@
-"""Workers pull: whoever is woken claims due rows one after the other, until nothing is due.
+"""Workers pull: one that is woken claims due rows one after the other, until nothing is due.
 
 A row is leased when work on it begins, not before. So a worker that is killed costs its own row one
 of its kills, and nothing else.

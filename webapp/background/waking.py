@@ -1,4 +1,4 @@
-"""Wakes workers by messages that say nothing: whoever gets one looks for due rows itself.
+"""Wakes workers by messages that name no row: a worker that gets one looks for due rows itself.
 
 At most one message waits for a worker. A worker that begins and finds more than one due row wakes
 the next, so all of them are at work within moments. A message that is lost, or a Redis that is
