@@ -137,6 +137,12 @@ def test_no_more_than_its_limit_is_under_way_of_long_work(workspace, other):
     held = claims.claim(rounds.KIND, workspace.pk)
     assert held is not None
     assert claims.claim(rounds.KIND, other.pk) is None
+    begun = RetentionRound.objects.filter(workspace=workspace)
+    begun.update(began_at=timezone.now() - fairness.COUNTED_FOR - SECOND)
+    assert claims.claim(rounds.KIND, other.pk) is not None, "its worker may be gone"
+    RetentionRound.objects.filter(workspace=other).update(lease=None, leased_until=None)
+    begun.update(began_at=timezone.now())
+    assert claims.claim(rounds.KIND, other.pk) is None
     assert claims.finish(held)
     assert claims.claim(rounds.KIND, other.pk) is not None
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CLAIM_TESTS = (
-    *("tests/service/test_claims.py", "tests/service/test_handing_out.py"),
+    *("tests/service/test_claims.py", "tests/service/test_pulling.py"),
     *("tests/service/test_background_work.py", "tests/service/test_fairness.py"),
     "tests/web/test_background_page.py",
 )
@@ -61,7 +61,7 @@ TARGETS = (
         "claims",
         (
             *("webapp/background/claims.py", "webapp/background/conditions.py"),
-            *("webapp/background/handing_out.py", "webapp/background/kinds.py"),
+            *("webapp/background/pulling.py", "webapp/background/kinds.py"),
         ),
         service_tests=CLAIM_TESTS,
     ),

@@ -82,7 +82,8 @@ def claim(kind: Kind[Row], key: object, **which: object) -> Claim[Row] | None:
         found = (connection.vendor, kind.id, kind.limits, *sorted(which))
         if found not in _statements:
             now, slot = Slot("now", DateTimeField()), Slot("key", kind.field(kind.key))
-            rows = conditions.claimable(kind, now).filter(fairness.has_room(kind, slot, now))
+            room = fairness.has_room(kind, slot, now, Slot("since", DateTimeField()))
+            rows = conditions.claimable(kind, now).filter(room)
             slots = {name: Slot(name, kind.field(name.split("__")[0])) for name in which}
             _statements[found] = _taking(kind, rows.filter(**slots))
         return _take(kind, _statements[found], key, which)
@@ -114,9 +115,8 @@ def _take(
     now = timezone.now()
     lease = uuid.uuid4()
     until = now + kind.limits.lease
-    taken, _ = taking.execute(
-        key=key, now=now, lease=lease, leased_until=until, began_at=now, **which
-    )
+    own = {"key": key, "lease": lease, "leased_until": until, "began_at": now}
+    taken, _ = taking.execute(now=now, since=now - fairness.COUNTED_FOR, **own, **which)
     if taken != 1:
         return None
     row = kind.rows.select_related(*kind.related).get(**{kind.key: key})

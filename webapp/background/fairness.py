@@ -7,7 +7,7 @@ counted from the rows, each time.
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -20,6 +20,8 @@ from webapp.database.prepared import Slot
 
 MOST_OF_ONE = max(settings.WORKER_PROCESSES - 1, 1)
 """How many rows of a kind one workspace may have under way while another one waits."""
+COUNTED_FOR = timedelta(minutes=10)
+"""Long work counts as under way for so long: its worker may have been killed."""
 _ORDER = ("is_later", "due_at", "pk")
 
 
@@ -37,12 +39,16 @@ def in_turn(kind: Kind[Row], most: int, now: datetime) -> list[Any]:
     return [key for *_, key in waiting][:most]
 
 
-def has_room(kind: Kind[Row], key: object, now: datetime | Slot) -> Q:
-    """Whether a worker may begin with this row: others have left room for it."""
+def has_room(kind: Kind[Row], key: object, now: datetime | Slot, since: datetime | Slot) -> Q:
+    """Whether a worker may begin with this row: others have left room for it.
+
+    Args:
+        since: `COUNTED_FOR` ago.
+    """
     held = kind.rows.filter(leased_until__gte=now).exclude(**{kind.key: key})
     room = Q()
     if kind.limits.at_once is not None:
-        room &= Q(~Exists(held[kind.limits.at_once - 1 :]))
+        room &= Q(~Exists(held.filter(began_at__gte=since)[kind.limits.at_once - 1 :]))
     if kind.limits.is_shared and kind.workspace is not None:
         own = {f"{kind.workspace}__in": kind.rows.filter(**{kind.key: key}).values(kind.workspace)}
         # The runs of others that are still going on count as well, so that a worker is free when
