@@ -9,7 +9,7 @@ more than the one row (see `webapp.runs.locks` for the order).
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic
@@ -31,7 +31,7 @@ MOST_TRIED = 50
 _FRESH = {"attempts": 0, "kills": 0, "given_up_at": None}
 _UNHELD = {"lease": None, "leased_until": None}
 _statements: dict[tuple[object, ...], Prepared] = {}
-"""Those that claim, by database, kind and the names of further conditions."""
+"""Those that claim or set aside, by database, kind and the names of conditions or columns."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def finish(held: Claim[Row], save: Callable[[], None] | None = None, **columns: 
         "seconds": (now - held.began_at).total_seconds(),
         **_FRESH,
         **_UNHELD,
-        **_seen(held),
+        **_seen(Value(held.row.wanted), Value(held.began_at)),
     }
     with transaction.atomic():
         kept = _own(held).update(**done | columns)
@@ -171,10 +171,25 @@ def release(held: Claim[Row], due_at: datetime | Combinable, **columns: object) 
 def set_aside(held: Claim[Row], due_at: datetime, **columns: object) -> bool:
     """Release the row, because what has arrived needs no more for now. It is due again at
     `due_at`."""
-    kept = release(held, due_at, **_seen(held) | columns)
+    kind, written = held.kind, {"due_at": due_at, **columns}
+    found = (connection.vendor, kind.id, "set aside", *sorted(columns))
+    if found not in _statements:
+        _statements[found] = _setting_aside(kind, written)
+    own = {"pk": held.row.pk, "lease": held.lease}
+    seen = {"wanted": held.row.wanted, "began_at": held.began_at}
+    kept, _ = _statements[found].execute(**own, **seen, **written)
     if kept:
         _count_lag(held)
-    return kept
+    return kept == 1
+
+
+def _setting_aside(kind: Kind[Any], columns: Iterable[str]) -> Prepared:
+    """The statement that releases a row and writes these columns."""
+    slot = {name: Slot(name, kind.field(name)) for name in ("pk", "lease", "wanted", "began_at")}
+    own = kind.rows.filter(pk=slot["pk"], lease=slot["lease"])
+    written = {name: Slot(name, kind.field(name)) for name in columns}
+    seen = _seen(slot["wanted"], slot["began_at"])
+    return prepared.update(own, **_FRESH | _UNHELD | seen | written)
 
 
 def fail(held: Claim[Row], error: BaseException | str) -> None:
@@ -206,10 +221,9 @@ def readable(error: BaseException | str) -> str:
     return text.replace("\0", "")[:MOST_ERROR_CHARACTERS]
 
 
-def _seen(held: Claim[Row]) -> dict[str, Any]:
+def _seen(wanted: Combinable, began_at: Combinable) -> dict[str, Any]:
     """Only what arrived since the claim still waits, and it has done so no longer than that."""
-    more = When(wanted__gt=held.row.wanted, then=Value(held.began_at))
-    return {"waiting_since": Case(more, default=None)}
+    return {"waiting_since": Case(When(wanted__gt=wanted, then=began_at), default=None)}
 
 
 def _count_lag(held: Claim[Row]) -> None:
