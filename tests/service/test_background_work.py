@@ -11,6 +11,7 @@ from django.utils import timezone
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.service.claiming import claim_next
 from tests.service.uploads import FakeAgent
 from webapp.accounts.models import Token, User, Workspace
 from webapp.analysis import compaction, queue
@@ -102,24 +103,24 @@ def test_every_kind_that_is_registered_is_tried_here():
 
 def test_due_work_is_claimed_without_any_message(kind):
     assert state_of(kind) == conditions.DUE
-    held = claims.claim_next(kind)
+    held = claim_next(kind)
     assert held is not None
     assert state_of(kind) == conditions.UNDER_WAY
-    assert claims.claim_next(kind) is None
+    assert claim_next(kind) is None
     assert claims.finish(held)
     assert state_of(kind) == conditions.DONE
-    assert claims.claim_next(kind) is None
+    assert claim_next(kind) is None
 
 
 def test_what_is_not_due_yet_is_not_pulled(kind):
     kind.rows.update(due_at=timezone.now() + timedelta(minutes=1))
-    assert claims.claim_next(kind) is None
+    assert claim_next(kind) is None
 
 
 def test_a_worker_that_lost_its_lease_saves_nothing(kind):
-    late = claims.claim_next(kind)
+    late = claim_next(kind)
     lose_lease(kind)
-    second = claims.claim_next(kind)
+    second = claim_next(kind)
     assert second is not None
     saved: list[str] = []
     assert not claims.renew(late)
@@ -133,14 +134,14 @@ def test_a_worker_that_lost_its_lease_saves_nothing(kind):
 
 
 def test_a_renewed_lease_is_kept(kind):
-    held = claims.claim_next(kind)
+    held = claim_next(kind)
     lose_lease(kind)
     assert claims.renew(held)
-    assert claims.claim_next(kind) is None
+    assert claim_next(kind) is None
 
 
 def test_the_outcome_and_the_end_are_one_transaction(kind):
-    held = claims.claim_next(kind)
+    held = claim_next(kind)
 
     def save() -> None:
         kind.rows.update(error="half written")
@@ -153,11 +154,11 @@ def test_the_outcome_and_the_end_are_one_transaction(kind):
 
 
 def test_what_arrives_during_the_work_is_not_lost(kind):
-    held = claims.claim_next(kind)
+    held = claim_next(kind)
     claims.want(kind.rows)
     assert claims.finish(held)
     assert state_of(kind) == conditions.DUE
-    assert claims.finish(claims.claim_next(kind))
+    assert claims.finish(claim_next(kind))
     assert state_of(kind) == conditions.DONE
 
 
@@ -166,27 +167,27 @@ def test_failures_are_tried_again_later_and_then_given_up_with_their_error(kind)
     for number in range(1, limits.max_attempts + 1):
         assert state_of(kind) == (conditions.RETRY if number > 1 else conditions.DUE)
         before = timezone.now()
-        claims.fail(claims.claim_next(kind), ValueError(f"number {number}\0"))
+        claims.fail(claim_next(kind), ValueError(f"number {number}\0"))
         row = kind.rows.get()
         assert (row.attempts, row.kills, row.error) == (number, 0, f"ValueError: number {number}")
         if number < limits.max_attempts:
             assert before <= row.due_at <= timezone.now() + limits.longest_pause
         kind.rows.update(due_at=timezone.now())
     assert state_of(kind) == conditions.FAILED
-    assert claims.claim_next(kind) is None
+    assert claim_next(kind) is None
     assert not pulling.sweep()
 
 
 def test_kills_are_counted_apart_and_given_up_by_the_sweep(kind):
     for number in range(kind.limits.max_kills):
-        held = claims.claim_next(kind)
+        held = claim_next(kind)
         assert held is not None
         assert (held.row.attempts, held.row.kills) == (0, number)
         lose_lease(kind)
         assert state_of(kind) == conditions.RETRY
         assert pulling.sweep()
         assert kind.rows.get().error == ""
-    last = claims.claim_next(kind)
+    last = claim_next(kind)
     lose_lease(kind)
     assert not pulling.sweep()
     assert state_of(kind) == conditions.FAILED
@@ -197,18 +198,18 @@ def test_kills_are_counted_apart_and_given_up_by_the_sweep(kind):
 
 def test_a_person_can_have_it_tried_again_once_it_failed(kind):
     assert claims.try_again(kind, kind.rows) == 0
-    claims.give_up(claims.claim_next(kind), "it will never work")
+    claims.give_up(claim_next(kind), "it will never work")
     assert state_of(kind) == conditions.FAILED
     assert claims.try_again(kind, kind.rows) == 1
     assert (state_of(kind), kind.rows.get().error) == (conditions.DUE, "")
-    held = claims.claim_next(kind)
+    held = claim_next(kind)
     assert (held.row.attempts, held.row.kills) == (0, 0)
 
 
 def test_something_new_has_it_tried_again_too(kind):
-    claims.give_up(claims.claim_next(kind), "it will never work")
+    claims.give_up(claim_next(kind), "it will never work")
     claims.want(kind.rows)
-    assert claims.finish(claims.claim_next(kind))
+    assert claims.finish(claim_next(kind))
 
 
 def test_the_work_of_each_kind_is_found_by_its_path_and_claims_what_is_due(kind):
@@ -222,7 +223,7 @@ def test_the_work_of_each_kind_is_found_by_its_path_and_claims_what_is_due(kind)
 
 
 def test_a_person_may_take_work_over_and_the_worker_that_had_it_saves_nothing(kind):
-    first = claims.claim_next(kind)
+    first = claim_next(kind)
     key = kind.rows.values_list(kind.key, flat=True).get()
     assert claims.claim(kind, key) is None
     second = claims.take_over(kind, key)
@@ -238,7 +239,7 @@ def test_the_longest_waiting_is_taken_first(workspace):
         Rejudging.objects.create(
             workspace=other, wanted=1, due_at=timezone.now() - timedelta(days=days)
         )
-    names = [claims.claim_next(rejudging.KIND).row.workspace.name for _ in range(3)]
+    names = [claim_next(rejudging.KIND).row.workspace.name for _ in range(3)]
     assert names == ["3 days", "2 days", "1 days"]
 
 
@@ -262,7 +263,7 @@ def test_compaction_that_was_given_up_waits_for_new_segments(agent):
     agent.put(agent.segment(0))
     compaction.want_due(later)
     Compaction.objects.update(due_at=timezone.now())
-    claims.give_up(claims.claim_next(compaction.KIND), "unreadable")
+    claims.give_up(claim_next(compaction.KIND), "unreadable")
     compaction.want_due(later)
     assert state_of(compaction.KIND) == conditions.FAILED
     agent.put(agent.segment(1))
@@ -274,7 +275,7 @@ def test_retention_rounds_are_made_in_every_workspace_once_a_day(workspace):
     Workspace.objects.create(name="Deleted", deleted_at=timezone.now() - timedelta(days=8))
     for _ in range(2):
         rounds.want_all()
-        while held := claims.claim_next(rounds.KIND):
+        while held := claim_next(rounds.KIND):
             claims.release(held, timezone.now())
             rounds.carry_out(held.row.workspace_id)
     assert list(Workspace.objects.all()) == [workspace], "the deletion can't be undone any more"

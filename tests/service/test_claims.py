@@ -12,6 +12,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from tests.service.claiming import claim_next
 from webapp.accounts.models import Workspace
 from webapp.background import claims
 from webapp.background.kinds import Kind
@@ -169,19 +170,8 @@ def test_the_next_claim_is_of_what_is_due_and_free(row):
             lease=uuid4() if held_for else None,
             leased_until=timezone.now() + held_for * HOUR if held_for else None,
         )
-    claimed = [claims.claim_next(KIND) for _ in range(3)]
+    claimed = [claim_next(KIND) for _ in range(3)]
     assert [held and held.row.workspace.name for held in claimed] == ["Ours", "30", None]
-
-
-def test_the_next_claim_passes_over_rows_that_others_take_meanwhile(row, monkeypatch):
-    for number in range(claims.MOST_TRIED):
-        workspace = Workspace.objects.create(name=str(number))
-        Rejudging.objects.create(workspace=workspace, wanted=1, due_at=timezone.now() - MINUTE)
-    tried: list[object] = []
-    monkeypatch.setattr(claims, "claim", lambda _, key: tried.append(key))
-    assert claims.claim_next(KIND) is None
-    assert len(set(tried)) == claims.MOST_TRIED == 50
-    assert tried[0] == row.workspace_id
 
 
 # Renewing, finishing, giving back

@@ -13,10 +13,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from tests.service.claiming import claim_next
 from tests.web import factories
 from webapp.analysis import queue
 from webapp.analysis.models import Compaction
-from webapp.background import claims, lag
+from webapp.background import lag
 from webapp.http import redis_outage
 from webapp.notify.models import Mail, PasswordReset
 from webapp.notify.queue import KIND as MAIL
@@ -200,7 +201,7 @@ def test_failed_work_is_tried_again_and_the_filter_stays(owner):
     assert "will be tried again" in owner.page(answer["Location"])
     letter.refresh_from_db()
     assert (letter.state, letter.attempts, letter.error) == (Mail.WAITING, 0, "")
-    assert claims.claim_next(MAIL) is not None
+    assert claim_next(MAIL) is not None
 
 
 @pytest.mark.parametrize("form", [{}, {"kind": "mail"}, {"kind": "mail", "row": "9" * 40}])

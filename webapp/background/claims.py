@@ -26,8 +26,6 @@ from webapp.database import prepared
 from webapp.database.prepared import Prepared, Slot
 
 MOST_ERROR_CHARACTERS = 2000
-MOST_TRIED = 50
-"""How many due rows are tried before giving up, since other workers claim them at the same time."""
 _FRESH = {"attempts": 0, "kills": 0, "given_up_at": None}
 _UNHELD = {"lease": None, "leased_until": None}
 _statements: dict[tuple[object, ...], Prepared] = {}
@@ -121,16 +119,6 @@ def _take(
         return None
     row = kind.rows.select_related(*kind.related).get(**{kind.key: key})
     return Claim(kind, row, lease, now)
-
-
-def claim_next(kind: Kind[Row]) -> Claim[Row] | None:
-    """Claim the row that has been due for longest; None: nothing is due."""
-    waiting = conditions.due(kind, timezone.now()).values_list(kind.key, flat=True)
-    for key in waiting[:MOST_TRIED]:
-        held = claim(kind, key)
-        if held is not None:
-            return held
-    return None
 
 
 def renew(held: Claim[Row], **columns: object) -> bool:

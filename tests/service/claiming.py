@@ -1,0 +1,20 @@
+"""Claims as a worker makes them, one at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils import timezone
+
+from webapp.background import claims, fairness
+from webapp.background.kinds import Kind
+
+
+def claim_next(kind: Kind[Any]) -> claims.Claim[Any] | None:
+    """Of the rows whose turn it is, the first that can be claimed; None: none."""
+    now = timezone.now()
+    for key in fairness.in_turn(kind, 50, now):
+        held = claims.claim(kind, key, due_at__lte=now)
+        if held is not None:
+            return held
+    return None
