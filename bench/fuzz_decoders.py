@@ -9,7 +9,14 @@ from uuid import UUID
 
 import pyarrow as pa
 from django.test import Client
-from trimtab.wire import WireError, decode_declaration, decode_segment, encode_segment
+from trimtab.wire import (
+    WireError,
+    decode_declaration,
+    decode_segment,
+    encode_segment,
+    join_bodies,
+    split_bodies,
+)
 
 from advisor.pricing import csv_rows
 from advisor.store import chunks, segments, ticks
@@ -45,6 +52,7 @@ def every() -> Iterator[Decoder]:
     segment = encode_segment(hostile.whole_segment(agent()))
     declaration = agent().declaration_body(owner="ada", tags={"team": "a"}, parameters={"lr": 0.1})
     yield Decoder("segment", hostile.Damage(segment).body, decode_segment, (WireError,))
+    yield Decoder("several segments", _damaged(join_bodies([segment] * 3)), _each, (WireError,))
     yield Decoder("declaration", hostile.Damage(declaration).body, decode_declaration, (WireError,))
     yield Decoder("stored segment", hostile.Damage(segment).body, _stored_segment, (WireError,))
     yield Decoder("rates CSV", _damaged_rates, _rates, ())
@@ -80,6 +88,12 @@ def _checked_discount(given: object) -> None:
     form = DiscountForm(given)
     if form.is_valid():
         form.discount()
+
+
+def _each(body: object) -> None:
+    assert isinstance(body, bytes)
+    for one in split_bodies(body):
+        decode_segment(one)
 
 
 def _ref() -> SegmentRef:

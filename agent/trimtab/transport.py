@@ -65,15 +65,25 @@ class Answer:
         """An error in the service's own form; earlier versions gave it the type about:blank."""
         return self.content_type == PROBLEM_TYPE and bool(self.document)
 
+    def each(self, count: int) -> list[Answer]:
+        """What is answered to each of `count` segments; empty if the service answers no such thing.
+
+        Pauses and directives are in this answer itself.
+        """
+        rows = self.document.get("answers")
+        if not self._is_of_service or not isinstance(rows, list) or len(rows) != count:
+            return []
+        return [_of_row(row if isinstance(row, dict) else {}) for row in rows]
+
     @property
     def _is_receipt(self) -> bool:
-        """A sign-in page is a 200, too; even one in JSON doesn't have these fields."""
+        return self._is_of_service and isinstance(self.document.get("duplicate"), bool)
+
+    @property
+    def _is_of_service(self) -> bool:
+        """A sign-in page is a 200, too; even one in JSON doesn't have this field."""
         is_json = self.status == 200 and self.content_type == "application/json"
-        return (
-            is_json
-            and isinstance(self.document.get("duplicate"), bool)
-            and isinstance(self.document.get("server_time_ns"), int)
-        )
+        return is_json and isinstance(self.document.get("server_time_ns"), int)
 
 
 class Connection:
@@ -101,6 +111,11 @@ class Connection:
             "X-Trimtab-Sent-At": str(time.time_ns()),
         }
         return self._sent("PUT", path, lambda: io.BytesIO(body), len(body), headers)
+
+    def post(self, path: str, body: bytes, content_type: str, more: Mapping[str, str]) -> Answer:
+        """POST a body that can be sent twice, as `put` does."""
+        headers = {**more, "Content-Type": content_type, "X-Trimtab-Sent-At": str(time.time_ns())}
+        return self._sent("POST", path, lambda: io.BytesIO(body), len(body), headers)
 
     def put_file(self, path: str, file: Path, headers: Mapping[str, str]) -> Answer:
         """PUT a file in pieces, so that it is never in memory as a whole."""
@@ -164,6 +179,18 @@ def _answer(response: http.client.HTTPResponse, content: bytes) -> Answer:
     )
 
 
+def _of_row(row: dict[str, Any]) -> Answer:
+    """As if the segment had been sent by itself."""
+    status, problem = row.get("status"), row.get("problem")
+    if status == 200:
+        receipt = {"duplicate": row.get("duplicate"), "server_time_ns": 0}
+        return Answer(200, document=receipt, content_type="application/json")
+    if not isinstance(status, int) or not isinstance(problem, dict):
+        return Answer(0, "an answer that isn't the service's")
+    words = f"{status} {problem.get('title')}: {str(problem.get('detail'))[:300]}"
+    return Answer(status, words, _asked_seconds(row), problem, PROBLEM_TYPE)
+
+
 def _problem(response: http.client.HTTPResponse, document: dict[str, Any]) -> str:
     """In words. The target of a redirect is named only: it must not get the token."""
     problem = f"{response.status} {response.reason}"
@@ -181,9 +208,8 @@ def _retry_after_seconds(
     response: http.client.HTTPResponse, document: dict[str, Any]
 ) -> float | None:
     """From the body or the header, in seconds, at most an hour."""
-    asked = document.get("retry_after")
-    if isinstance(asked, (int, float)) and asked > 0:
-        return min(float(asked), 3600.0)
+    if asked := _asked_seconds(document):
+        return asked
     header = response.getheader("Retry-After", "")
     if header.isdecimal():
         return min(float(header), 3600.0)
@@ -191,3 +217,8 @@ def _retry_after_seconds(
         until = parsedate_to_datetime(header).timestamp() - time.time()
         return min(max(until, 0.0), 3600.0)
     return None
+
+
+def _asked_seconds(document: dict[str, Any]) -> float | None:
+    asked = document.get("retry_after")
+    return min(float(asked), 3600.0) if isinstance(asked, (int, float)) and asked > 0 else None

@@ -13,9 +13,11 @@ from urllib.parse import quote
 from trimtab.identity import Server
 from trimtab.spool import Declared, Spool, Waiting
 from trimtab.spool.postponed import DECLARATION
+from trimtab.together import Together, deciding_answer
 from trimtab.transport import Answer, Connection, Verdict
-from trimtab.wire import decode_declaration, encode_declaration
+from trimtab.wire import decode_declaration, encode_declaration, join_bodies
 
+SEGMENTS_TYPE = "application/vnd.trimtab.segments"
 SEGMENT_TYPE = "application/vnd.trimtab.segment+json"
 DECLARATION_TYPE = "application/vnd.trimtab.declaration+json"
 ANSWERED_HEADER = "X-Trimtab-Answered"
@@ -46,6 +48,7 @@ class Courier:
         self._spool = spool
         self._own, self._on_directives = own, on_directives
         self._connection = Connection(server)
+        self._together = Together()
         self._say = say
         self._said: set[str] = set()
         self._failures = 0
@@ -86,13 +89,35 @@ class Courier:
         segment = self._spool.waiting(sessions)
         if segment is None:
             return None
+        several = self._together.with_others(segment, self._spool)
+        return self._send_several(several) if len(several) > 1 else self._send_single(segment)
+
+    def _send_several(self, several: list[Waiting]) -> bool:
+        """Settles those that the service accepts. Each other one is sent by itself later."""
+        newest = several[0]
+        path = f"runs/{newest.run}/segments/{newest.session}"
+        body = join_bodies([segment.body for segment in several])
+        answer = self._connection.post(path, body, SEGMENTS_TYPE, self._answered(newest.session))
+        rows = self._together.learn(several, answer)
+        for segment, row in zip(several, rows):
+            if row.verdict is Verdict.TAKEN:
+                self._take(segment)
+        if rows:
+            self._obey(newest.session, answer)
+        deciding = deciding_answer(answer, rows)
+        if deciding is None:
+            return self._send_single(newest)
+        if deciding.verdict is not Verdict.TAKEN:
+            self._spool.failed(newest.session, newest.seq, deciding.problem)
+        return self._went(deciding)
+
+    def _send_single(self, segment: Waiting) -> bool:
         session, seq = segment.session, segment.seq
         path = f"runs/{segment.run}/segments/{session}/{seq}"
-        ranges = _ranges(self._spool.answered(session))
-        answered = {ANSWERED_HEADER: ranges} if ranges else {}
-        answer = self._connection.put(path, segment.body, SEGMENT_TYPE, answered)
+        answer = self._connection.put(path, segment.body, SEGMENT_TYPE, self._answered(session))
         if answer.verdict is Verdict.TAKEN:
-            self._take(segment, answer)
+            self._take(segment)
+            self._obey(session, answer)
         elif answer.verdict is Verdict.TOO_LARGE and self._spool.split(session, seq):
             self.problem = answer.problem
             return True
@@ -104,11 +129,17 @@ class Courier:
             self._set_aside(session, str(seq), answer, "a segment")
         return self._went(answer)
 
-    def _take(self, segment: Waiting, answer: Answer) -> None:
+    def _answered(self, session: str) -> dict[str, str]:
+        ranges = _ranges(self._spool.answered(session))
+        return {ANSWERED_HEADER: ranges} if ranges else {}
+
+    def _take(self, segment: Waiting) -> None:
         self._spool.acknowledge(segment.session, segment.seq)
         self.taken += 1
+
+    def _obey(self, session: str, answer: Answer) -> None:
         self._resend(answer)
-        if segment.session == self._own:
+        if session == self._own:
             self._on_directives(answer.document.get("directives"))
 
     def _send_artefact(self, sessions: list[str]) -> bool | None:

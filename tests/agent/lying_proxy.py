@@ -86,6 +86,9 @@ class LyingProxy:
                 self.end_headers()
                 self.wfile.write(content)
 
+            def do_POST(self) -> None:
+                self.do_PUT()
+
             def do_GET(self) -> None:
                 self.do_PUT()
 

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
 
@@ -22,9 +22,11 @@ from trimtab.wire import (
     Segment,
     decode_declaration,
     decode_segment,
+    split_bodies,
 )
 
 _ARTEFACT = re.compile(r".*/api/v1/runs/([0-9a-f-]+)/artefacts/([0-9a-f]{64})\Z")
+SEVERAL_PATH = re.compile(r".*/api/v1/runs/[0-9a-f-]+/segments/[0-9a-f-]+\Z")
 DECLARATION = re.compile(r".*/api/v1/runs/[0-9a-f-]+\Z")
 SEGMENT_PATH = re.compile(r".*/api/v1/runs/([0-9a-f-]+)/segments/([0-9a-f-]+)/(\d+)\Z")
 
@@ -84,10 +86,19 @@ class Reply:
 
 
 class Service:
-    """Stores every request; `answer` decides what each gets."""
+    """Stores every request; `answer` decides what each gets.
+
+    As an older service, it takes one segment a request, unless `takes_several`. Then `answer` is
+    asked about each, as if it came by itself.
+    """
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.requests: list[Request] = []
+        self.posts: list[Request] = []
+        """Requests with several segments."""
+        self.takes_several = False
+        self.answer_to_several: Callable[[Request], Reply | None] = lambda request: None
+        """Instead of an answer to each."""
         self.answer: Callable[[Request], Reply] = lambda request: Reply()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
@@ -146,9 +157,27 @@ class Service:
             for value in block.columns.get(name, [])
         ]
 
-    def _answered(self, request: Request, handler: BaseHTTPRequestHandler) -> None:
+    def _put(self, request: Request) -> Reply:
         self.requests.append(request)
-        reply = self.answer(request)
+        return self.answer(request)
+
+    def _posted(self, request: Request) -> Reply:
+        self.posts.append(request)
+        if not self.takes_several or not SEVERAL_PATH.match(request.path):
+            return Reply(404)
+        if whole := self.answer_to_several(request):
+            return whole
+        rows, asked = [], {"directives": [], "resend": []}
+        for body in split_bodies(request.body):
+            path = f"{request.path}/{decode_segment(body).seq}"
+            reply = self._put(replace(request, path=path, body=body, method="PUT"))
+            document = json.loads(reply.content())
+            asked = {name: said or document.get(name, []) for name, said in asked.items()}
+            row = {"problem": document} if reply.status >= 400 else document
+            rows.append({"status": reply.status, **row})
+        return Reply(document={"answers": rows, **asked})
+
+    def _answered(self, reply: Reply, handler: BaseHTTPRequestHandler) -> None:
         time.sleep(reply.delay_seconds)
         content = reply.content()
         handler.send_response(reply.status)
@@ -167,10 +196,14 @@ class Service:
 
             def do_PUT(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                service._answered(self._request(body), self)
+                service._answered(service._put(self._request(body)), self)
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                service._answered(service._posted(self._request(body)), self)
 
             def do_GET(self) -> None:
-                service._answered(self._request(b""), self)
+                service._answered(service._put(self._request(b"")), self)
 
             def _request(self, body: bytes) -> Request:
                 headers = dict(self.headers)

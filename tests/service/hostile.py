@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hypothesis import strategies as st
-from trimtab.wire import Event, Segment, StepSummary
+from trimtab.wire import Event, Segment, StepSummary, join_bodies
 
 from tests.service.uploads import FakeAgent
 
@@ -121,6 +121,13 @@ def _value(chance: random.Random) -> Any:
     if kind == 3:
         return chance.randint(-(2**65), 2**65)
     return chance.uniform(-1, 1) * 10.0 ** chance.randint(-300, 300)
+
+
+def several_like(body: bytes) -> st.SearchStrategy[bytes]:
+    """Requests with several segments, some of them or the request itself changed."""
+    several = st.lists(st.just(body) | bodies_like(body), min_size=1, max_size=4).map(join_bodies)
+    seeds = st.integers(0, 2**48)
+    return several | st.builds(lambda s, seed: flipped(random.Random(seed), s), several, seeds)
 
 
 def lines_like(chance: random.Random, table: str) -> str:

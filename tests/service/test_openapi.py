@@ -24,13 +24,13 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
-from trimtab.wire import LIMITS, encode_segment
+from trimtab.wire import LIMITS, encode_segment, join_bodies
 
 from tests.service import hostile
 from tests.service.uploads import FakeAgent
 from tests.web import factories
 from webapp.accounts.models import Token, Workspace
-from webapp.ingest.bodies import DECLARATION_TYPE, SEGMENT_TYPE
+from webapp.ingest.bodies import DECLARATION_TYPE, SEGMENT_TYPE, SEGMENTS_TYPE
 from webapp.runs.models import Job, Node, Run
 from webapp.urls import api
 from webapp.wsgi import application
@@ -78,10 +78,14 @@ UPLOADS = {
     SEGMENT_TYPE: [encode_segment(hostile.whole_segment(AGENT, seq)) for seq in THERE["seq"]],
     DECLARATION_TYPE: [AGENT.declaration_body()],
 }
+
 schemathesis.openapi.media_type("application/octet-stream", st.just(TRACE) | st.binary())
 for _type, _bodies in UPLOADS.items():
     _changed = [hostile.bodies_like(body) for body in _bodies]
     schemathesis.openapi.media_type(_type, st.sampled_from(_bodies) | st.one_of(_changed))
+_several = join_bodies(UPLOADS[SEGMENT_TYPE])
+_like = hostile.several_like(UPLOADS[SEGMENT_TYPE][0])
+schemathesis.openapi.media_type(SEGMENTS_TYPE, st.just(_several) | _like)
 
 description: dict[str, Any] = json.loads(json.dumps(api.get_openapi_schema()))
 schema = schemathesis.openapi.from_dict(description)

@@ -117,5 +117,6 @@ def test_one_row_that_cant_be_written_fails_no_other(known, monkeypatch):
     entries[1] = replace(entries[1], sha256=None)  # type: ignore[arg-type]
     waiting = [appending._Waiting(entry) for entry in entries]
     appending._write_all(waiting)
-    assert [each.error is None for each in waiting] == [True, False, True, True]
+    failed = [isinstance(each.outcome, Exception) for each in waiting]
+    assert failed == [False, True, False, False]
     assert sorted(Segment.objects.values_list("seq", flat=True)) == [0, 1, 2, 4, 5]

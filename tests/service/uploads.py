@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from urllib.parse import quote
 from uuid import UUID, uuid4
@@ -19,6 +20,7 @@ from trimtab.wire import (
     StepBlock,
     encode_declaration,
     encode_segment,
+    join_bodies,
 )
 
 SEGMENT_MS = 10_000
@@ -103,6 +105,20 @@ class FakeAgent:
     def put_body(self, seq: int, body: bytes, **headers: str):  # type: ignore[no-untyped-def]
         path = f"/api/v1/runs/{self.run_id}/segments/{self.session_id}/{seq}"
         return self._put(path, body, **headers)
+
+    def post(self, bodies: Sequence[bytes], **headers: str):  # type: ignore[no-untyped-def]
+        """Several segments in one request."""
+        return self.post_body(join_bodies(bodies), **headers)
+
+    def post_body(self, body: bytes, **headers: str):  # type: ignore[no-untyped-def]
+        said = {"Authorization": f"Bearer {self.token}"}
+        said["X-Trimtab-Sent-At"] = str(time.time_ns() + int(self.skew_seconds * 1e9))
+        return self.client.post(
+            f"/api/v1/runs/{self.run_id}/segments/{self.session_id}",
+            body,
+            content_type="application/vnd.trimtab.segments",
+            headers=said | headers,
+        )
 
     def put_artefact(
         self,

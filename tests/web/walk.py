@@ -165,6 +165,7 @@ SCOPES: dict[tuple[str, str], set[str]] = {
     ("patch", "/api/v1/runs/{run_id}"): {Token.WRITE},
     ("get", "/api/v1/runs/{run_id}/series"): {Token.READ},
     ("put", "/api/v1/runs/{run_id}/segments/{session_id}/{seq}"): {Token.INGEST},
+    ("post", "/api/v1/runs/{run_id}/segments/{session_id}"): {Token.INGEST},
     ("get", "/api/v1/runs/{run_id}/artefacts"): {Token.READ},
     ("get", "/api/v1/runs/{run_id}/artefacts/{sha256}"): {Token.READ},
     ("put", "/api/v1/runs/{run_id}/artefacts/{sha256}"): {Token.INGEST},

@@ -53,7 +53,8 @@ class Problem(Exception):  # noqa: N818 - the standard's own word
         self.headers = headers or {}
         self.type = problem_types.BY_NAME[kind] if kind else problem_types.of_status(status)
 
-    def response(self) -> HttpResponse:
+    @property
+    def document(self) -> dict[str, Any]:
         body = {
             "type": self.type.uri,
             "title": self.type.title,
@@ -62,13 +63,19 @@ class Problem(Exception):  # noqa: N818 - the standard's own word
             "field": self.field,
             "fix": self.fix,
         }
-        body = {key: value for key, value in body.items() if value != ""}
+        return {key: value for key, value in body.items() if value != ""}
+
+    def response(self) -> HttpResponse:
         return JsonResponse(
-            body,
+            self.document,
             status=self.status,
             content_type=CONTENT_TYPE,
             headers=self.headers,
         )
+
+
+def server_error() -> Problem:
+    return Problem(500, "Server error. The cause is in the web server's log.")
 
 
 class ApiProblemsMiddleware:
@@ -88,10 +95,11 @@ class ApiProblemsMiddleware:
 
 
 def _general(status: int, headers: dict[str, str]) -> Problem:
+    if status == 500:
+        return server_error()
     details = {
         404: "There is nothing at this URL.",
         405: f"This address takes {headers.get('Allow', 'other methods')} only.",
-        500: "Server error. The cause is in the web server's log.",
     }
     fix = "See /api/v1/openapi.json." if status < 500 else ""
     detail = details.get(status, "Invalid request.")

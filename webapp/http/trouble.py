@@ -97,15 +97,23 @@ def broken(request: HttpRequest) -> HttpResponse:
 
 def answer(path: str, error: BaseException | None) -> HttpResponse | None:
     """503 as a problem or a page; None for an error in the code."""
+    found = problem(error)
+    if found is None:
+        return None
+    if path.startswith(API_PATH):
+        return found.response()
+    page = render_to_string("503.html", {"why": found.detail})
+    return HttpResponse(page, status=503, headers=found.headers)
+
+
+def problem(error: BaseException | None) -> Problem | None:
+    """503, which is logged; None for an error in the code."""
     why = reason(error)
     if not why:
         return None
     _log(why, error)
     headers = {"Retry-After": str(RETRY_SECONDS)}
-    if path.startswith(API_PATH):
-        fix = "Nothing is lost. Try again later."
-        return Problem(503, why, fix=fix, headers=headers).response()
-    return HttpResponse(render_to_string("503.html", {"why": why}), status=503, headers=headers)
+    return Problem(503, why, fix="Nothing is lost. Try again later.", headers=headers)
 
 
 def _log(why: str, error: BaseException | None) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -25,6 +26,7 @@ from advisor.store.opening import open_store
 from webapp.accounts.models import Token, Workspace
 from webapp.analysis import queue
 from webapp.directives import delivery
+from webapp.http import trouble
 from webapp.http.problems import Problem
 from webapp.ingest import appending, bounds, known_sessions
 from webapp.quotas import admission
@@ -120,25 +122,84 @@ def segment(workspace: Workspace, upload: Upload, token: Token | None = None) ->
         Problem: 400 if it is out of bounds; 404 if the run or session is another workspace's; 409
             if this seq was already taken with another body; 429 beyond a quota.
     """
+    (outcome,) = segments(workspace, [upload], token)
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
+def segments(
+    workspace: Workspace, uploads: Sequence[Upload], token: Token | None = None
+) -> list[Accepted | Exception]:
+    """Make segments durable, their rows in one transaction as far as possible.
+
+    Returns:
+        For each in turn what came of it, or what `segment` would raise. After trouble of the
+        service the rest isn't tried.
+    """
+    outcomes: dict[int, Accepted | Exception] = {}
+    begun: dict[int, _Begun] = {}
+    for place, upload in enumerate(uploads):
+        try:
+            if one := _begun(workspace, upload, token):
+                begun[place] = one
+            else:
+                outcomes[place] = Accepted(_carefully(workspace, upload, token))
+        except Exception as error:
+            outcomes[place] = error
+            if trouble.reason(error):
+                outcomes |= dict.fromkeys(range(place, len(uploads)), error)
+                break
+    rows_of = appending.append([one.entry for one in begun.values()])
+    for (place, one), row in zip(begun.items(), rows_of, strict=True):
+        outcomes[place] = _finished(workspace, one, row, token)
+    return [outcomes[place] for place in range(len(uploads))]
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """A segment on the short way: it is counted, and its object is written."""
+
+    upload: Upload
+    counted: admission.Admission
+    entry: appending.Entry
+
+
+def _begun(workspace: Workspace, upload: Upload, token: Token | None) -> _Begun | None:
+    """None: it has to go the careful way."""
     began_at = known_sessions.began_at(workspace, upload.segment) if upload.is_plain else None
     if began_at is None:
-        return Accepted(_carefully(workspace, upload, token))
+        return None
     bounds.check(upload.segment)
-    is_written = False
     store = open_store(settings.OBJECTS_URL)
     with admission.attempted(workspace, token, _taken(upload, is_new=False)) as counted:
-        if counted.is_admitted:
-            is_written = store.put_new(upload.object_key, upload.body)
-        if is_written:
-            appended = appending.append(_entry(workspace, upload, began_at))
-            if appended.is_new:
-                return Accepted(False, appended.may_be_asked)
+        if counted.is_admitted and store.put_new(upload.object_key, upload.body):
+            return _Begun(upload, counted, _entry(workspace, upload, began_at))
         counted.take_back()
+    return None
+
+
+def _finished(
+    workspace: Workspace, begun: _Begun, row: appending.Appended | Exception, token: Token | None
+) -> Accepted | Exception:
+    """What came of it; without a row, the careful way finds out why."""
+    if isinstance(row, appending.Appended) and row.is_new:
+        return Accepted(False, row.may_be_asked)
+    begun.counted.take_back()
+    if isinstance(row, Exception):
+        return row
     try:
-        return Accepted(_carefully(workspace, upload, token, is_written))
+        return Accepted(_after_all(workspace, begun.upload, token))
+    except Exception as error:
+        return error
+
+
+def _after_all(workspace: Workspace, upload: Upload, token: Token | None) -> bool:
+    """`_carefully`; a segment that is refused leaves no object."""
+    try:
+        return _carefully(workspace, upload, token, is_written=True)
     except Problem:
-        if is_written:
-            store.delete(upload.object_key)
+        open_store(settings.OBJECTS_URL).delete(upload.object_key)
         raise
 
 

@@ -14,7 +14,7 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from datetime import datetime
 from operator import attrgetter
 from uuid import UUID
@@ -97,8 +97,7 @@ class Appended:
 @dataclass
 class _Waiting:
     entry: Entry
-    answer: Appended | None = None
-    error: Exception | None = field(default=None, repr=False)
+    outcome: Appended | Exception | None = None
 
 
 class Together:
@@ -108,18 +107,17 @@ class Together:
         self._turn = threading.Lock()
         self._waiting: list[_Waiting] = []
 
-    def append(self, entry: Entry) -> Appended:
-        """Returns after the commit. Raises what the database raises for this row."""
-        own = _Waiting(entry)
-        self._waiting.append(own)
-        with self._turn:
-            while own.answer is None and own.error is None:
-                batch = self._waiting[:MOST_TOGETHER]
-                del self._waiting[: len(batch)]
-                _write_all(batch)
-        if own.answer is None:
-            raise own.error or AssertionError
-        return own.answer
+    def append(self, entries: Sequence[Entry]) -> list[Appended | Exception]:
+        """Returns after the commit. Instead of an answer: what the database raises for a row."""
+        own = [_Waiting(entry) for entry in entries]
+        self._waiting.extend(own)
+        if own:
+            with self._turn:
+                while own[-1].outcome is None:  # They are written in this order
+                    batch = self._waiting[:MOST_TOGETHER]
+                    del self._waiting[: len(batch)]
+                    _write_all(batch)
+        return [each.outcome for each in own if each.outcome is not None]
 
 
 append = Together().append
@@ -131,13 +129,13 @@ def _write_all(batch: list[_Waiting]) -> None:
         answers = _write([each.entry for each in batch])
     except Exception as error:
         if len(batch) == 1:
-            batch[0].error = error
+            batch[0].outcome = error
             return
         for each in batch:
             _write_all([each])
         return
     for each, answer in zip(batch, answers, strict=True):
-        each.answer = answer
+        each.outcome = answer
 
 
 def _write(entries: list[Entry]) -> list[Appended]:

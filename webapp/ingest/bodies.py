@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from django.http import HttpRequest
@@ -14,9 +15,8 @@ from webapp.http.problems import Problem
 
 SEGMENT_TYPE = "application/vnd.trimtab.segment+json"
 DECLARATION_TYPE = "application/vnd.trimtab.declaration+json"
-TYPES = (SEGMENT_TYPE, DECLARATION_TYPE, "application/json", "application/octet-stream", "")
-ENCODINGS = ("gzip", "x-gzip", "")
-"""The bytes say it as well, so both headers may be left out."""
+SEGMENTS_TYPE = "application/vnd.trimtab.segments"
+_UNNAMED = ("application/octet-stream", "")
 _KINDS = {"body": "unreadable-body", "version": "unsupported-version"}
 
 Decoded = TypeVar("Decoded")
@@ -24,15 +24,48 @@ Decoded = TypeVar("Decoded")
 _one_at_a_time = threading.Lock()
 
 
-def decoded(decode: Callable[[bytes], Decoded], request: HttpRequest) -> Decoded:
+@dataclass(frozen=True)
+class Form:
+    """What the headers of a body may say; both may be left out."""
+
+    types: tuple[str, ...]
+    type_fix: str
+    encodings: tuple[str, ...]
+    encoding_problem: str
+    encoding_fix: str
+
+
+SINGLE = Form(
+    types=(SEGMENT_TYPE, DECLARATION_TYPE, "application/json", *_UNNAMED),
+    type_fix=f"Send {SEGMENT_TYPE} or {DECLARATION_TYPE}.",
+    encodings=("gzip", "x-gzip", ""),
+    encoding_problem="Only gzip is supported.",
+    encoding_fix="Compress the JSON with gzip.",
+)
+SEVERAL = Form(
+    types=(SEGMENTS_TYPE, *_UNNAMED),
+    type_fix=f"Send {SEGMENTS_TYPE}.",
+    encodings=("identity", ""),
+    encoding_problem="Each of the segments is compressed; together they aren't.",
+    encoding_fix="Leave the header out.",
+)
+
+
+def decoded(
+    decode: Callable[[bytes], Decoded], request: HttpRequest, form: Form = SINGLE
+) -> Decoded:
     """What an upload carries.
 
     Raises:
         Problem: 400, 411, 413 or 415, naming the field or header.
     """
     check_length(request, LIMITS.body_bytes, "Send smaller segments.")
-    _check_kind(request)
-    body = _read(request)
+    _check_form(request, form)
+    return read(decode, _read(request))
+
+
+def read(decode: Callable[[bytes], Decoded], body: bytes) -> Decoded:
+    """Raises Problem 400 or 413."""
     try:
         with _one_at_a_time:
             return decode(body)
@@ -69,14 +102,13 @@ def check_length(request: HttpRequest, most_bytes: int, smaller: str) -> None:
         raise Problem(413, f"Over {most_bytes} bytes.", "body", smaller)
 
 
-def _check_kind(request: HttpRequest) -> None:
+def _check_form(request: HttpRequest, form: Form) -> None:
     encoding = request.headers.get("Content-Encoding", "").strip().lower()
-    if encoding not in ENCODINGS:
-        detail, fix = "Only gzip is supported.", "Compress the JSON with gzip."
-        raise Problem(415, detail, "Content-Encoding", fix)
-    if (request.content_type or "").lower() not in TYPES:
+    if encoding not in form.encodings:
+        raise Problem(415, form.encoding_problem, "Content-Encoding", form.encoding_fix)
+    if (request.content_type or "").lower() not in form.types:
         detail = "Only segments and declarations are accepted."
-        raise Problem(415, detail, "Content-Type", f"Send {SEGMENT_TYPE} or {DECLARATION_TYPE}.")
+        raise Problem(415, detail, "Content-Type", form.type_fix)
 
 
 def _read(request: HttpRequest) -> bytes:
@@ -84,3 +116,11 @@ def _read(request: HttpRequest) -> bytes:
         return request.body
     except UnreadablePostError:
         raise cut_off() from None
+
+
+def must_match(field: str, in_url: object, in_body: object) -> None:
+    """Raises Problem 400."""
+    if in_url != in_body:
+        detail = f"The body says {in_body}, the URL {in_url}."
+        fix = "Send the same value in both."
+        raise Problem(400, detail, field, fix, kind="invalid-upload")

@@ -9,7 +9,7 @@ from ninja import Field, Schema
 from trimtab.wire import LIMITS
 
 from webapp.ingest import artefacts
-from webapp.ingest.bodies import DECLARATION_TYPE, SEGMENT_TYPE
+from webapp.ingest.bodies import DECLARATION_TYPE, SEGMENT_TYPE, SEGMENTS_TYPE
 
 
 class RefusalOut(Schema):
@@ -17,15 +17,30 @@ class RefusalOut(Schema):
     reason: str
 
 
-class UploadOut(Schema):
-    duplicate: bool = Field(description="The same body was already uploaded; nothing changed.")
-    refused: list[RefusalOut] = Field([], description="Refused parts; the rest was kept.")
+class AnswerOut(Schema):
     server_time_ns: int
     retry_after: float | None = Field(description="Seconds to wait before the next upload.")
     directives: list[dict[str, Any]]
     resend: list[tuple[UUID, int]] = Field(
         [], description="Session and number of segments to send again: the service lost them."
     )
+
+
+class UploadOut(AnswerOut):
+    duplicate: bool = Field(description="The same body was already uploaded; nothing changed.")
+    refused: list[RefusalOut] = Field([], description="Refused parts; the rest was kept.")
+
+
+class SegmentOut(Schema):
+    status: int = Field(description="As a single upload of this segment is answered.")
+    duplicate: bool | None = Field(None, description="Status 200: it was already uploaded.")
+    refused: list[RefusalOut] = Field([], description="Refused parts; the rest was kept.")
+    problem: dict[str, Any] | None = Field(None, description="Why the status is another.")
+    retry_after: float | None = Field(None, description="Seconds to wait before it is sent again.")
+
+
+class SegmentsOut(AnswerOut):
+    answers: list[SegmentOut] = Field(description="One for each segment, in their order.")
 
 
 _OTHER = {411: "Length Required", 415: "Unsupported Media Type"}
@@ -45,37 +60,48 @@ _ANSWERED = {
 }
 
 
-def _described(content_type: str, what: str, *more: dict[str, Any]) -> dict[str, Any]:
-    schema = {
+_SENT_AT = {
+    "in": "header",
+    "name": "X-Trimtab-Sent-At",
+    "required": False,
+    "description": "Time of sending by the sender's clock, ns since 1970.",
+    "schema": {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
+}
+_ENCODING = {
+    "in": "header",
+    "name": "Content-Encoding",
+    "required": False,
+    "schema": {"type": "string", "enum": ["gzip"]},
+}
+_ONE = "A gzip'd JSON object, {}: see docs/wire.md."
+_SEVERAL = (
+    f"1 to {LIMITS.bodies} segments of the session, each as in a single upload and after its "
+    "length (4 bytes, the highest first). Together they may be as large as one: see docs/wire.md."
+)
+
+
+def _described(
+    content_type: str, what: str, *parameters: dict[str, Any], **schema: int
+) -> dict[str, Any]:
+    body = {
         "type": "string",
         "format": "binary",
         "maxLength": LIMITS.body_bytes,
-        "description": f"A gzip'd JSON object, {what}: see docs/wire.md.",
+        "description": what,
+        **schema,
     }
     return {
-        "requestBody": {"required": True, "content": {content_type: {"schema": schema}}},
+        "requestBody": {"required": True, "content": {content_type: {"schema": body}}},
         "responses": _RESPONSES,
-        "parameters": [
-            *more,
-            {
-                "in": "header",
-                "name": "X-Trimtab-Sent-At",
-                "required": False,
-                "description": "Time of sending by the sender's clock, ns since 1970.",
-                "schema": {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
-            },
-            {
-                "in": "header",
-                "name": "Content-Encoding",
-                "required": False,
-                "schema": {"type": "string", "enum": ["gzip"]},
-            },
-        ],
+        "parameters": [*parameters, _SENT_AT],
     }
 
 
-SEGMENT = _described(SEGMENT_TYPE, "some seconds of all series of one node", _ANSWERED)
-DECLARATION = _described(DECLARATION_TYPE, "what the run and its node are")
+SEGMENT = _described(
+    SEGMENT_TYPE, _ONE.format("some seconds of all series of one node"), _ANSWERED, _ENCODING
+)
+SEGMENTS = _described(SEGMENTS_TYPE, _SEVERAL, _ANSWERED, minLength=5)
+DECLARATION = _described(DECLARATION_TYPE, _ONE.format("what the run and its node are"), _ENCODING)
 
 
 def _header(name: str, required: bool, description: str, **schema: Any) -> dict[str, Any]:

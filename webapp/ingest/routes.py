@@ -8,14 +8,13 @@ from uuid import UUID
 
 from django.http import HttpRequest
 from ninja import Path, Router
-from trimtab.wire import Segment, decode_declaration, decode_segment
+from trimtab.wire import decode_declaration, decode_segment, split_bodies
 
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
 from webapp.directives import delivery
-from webapp.http.problems import Problem
-from webapp.ingest import accept, artefacts, description, resend, uploaders
-from webapp.ingest.bodies import decoded
+from webapp.ingest import accept, artefacts, description, resend, segments, uploaders
+from webapp.ingest.bodies import SEVERAL, decoded, must_match
 from webapp.runs import resource
 
 _agents = Bearer(Token.INGEST, remembers=True)
@@ -33,7 +32,7 @@ router = Router(tags=["ingest"], auth=_agents)
 def put_declaration(request: HttpRequest, run_id: UUID) -> dict[str, Any]:
     """Creates or updates the run. May be sent after its segments, and repeatedly."""
     declaration = decoded(decode_declaration, request)
-    _must_match("run_id", run_id, declaration.run_id)
+    must_match("run_id", run_id, declaration.run_id)
     token: Token = request.auth  # type: ignore[attr-defined]
     accept.declaration(token.workspace, declaration, len(request.body), token)
     uploaders.remember(token, run_id)
@@ -49,18 +48,38 @@ def put_declaration(request: HttpRequest, run_id: UUID) -> dict[str, Any]:
 def put_segment(request: HttpRequest, run_id: UUID, session_id: UUID, seq: int) -> dict[str, Any]:
     """Answers when the segment is durable. A replay answers `duplicate: true`."""
     segment = decoded(decode_segment, request)
-    _must_match("run_id", run_id, segment.run_id)
-    _must_match("session_id", session_id, segment.clock.session_id)
-    _must_match("seq", seq, segment.seq)
-    _must_hold_something(segment)
+    must_match("seq", seq, segment.seq)
+    segments.check(segment, run_id, session_id)
     upload = accept.Upload(segment, request.body, _sent_at_ns(request))
     token: Token = request.auth  # type: ignore[attr-defined]
     accepted = accept.segment(token.workspace, upload, token)
     uploaders.remember(token, run_id)
-    refused = [{"name": r.name, "reason": r.reason} for r in segment.refused]
     asked = delivery.pending(session_id) if accepted.may_be_asked else []
     again = resend.missing(upload, request.headers.get(resend.HEADER, ""))
-    return _answer(duplicate=accepted.is_duplicate, refused=refused, directives=asked, resend=again)
+    said = segments.receipt(upload, accepted)
+    return _answer(**said, directives=asked, resend=again)
+
+
+@router.post(
+    "/runs/{run_id}/segments/{session_id}",
+    response=description.SegmentsOut,
+    summary="Upload several segments of a session",
+    openapi_extra=description.SEGMENTS,
+)
+def post_segments(request: HttpRequest, run_id: UUID, session_id: UUID) -> dict[str, Any]:
+    """Answers for each segment once all accepted ones are durable. None fails others."""
+    received = decoded(split_bodies, request, SEVERAL)
+    token: Token = request.auth  # type: ignore[attr-defined]
+    batch = segments.Batch(received, _sent_at_ns(request))
+    batch.read(run_id, session_id)
+    batch.accept(token)
+    asked: list[dict[str, Any]] = []
+    again: list[tuple[UUID, int]] = []
+    if taken := batch.accepted:
+        uploaders.remember(token, run_id)
+        again = resend.missing(taken[0], request.headers.get(resend.HEADER, ""))
+        asked = delivery.pending(session_id) if batch.may_be_asked else []
+    return _answer(answers=batch.answers, directives=asked, resend=again)
 
 
 @resource.router.put(
@@ -83,24 +102,6 @@ def put_artefact(
         duplicate = artefacts.keep(token, run_id, sha256, said, file)
     uploaders.remember(token, run_id)
     return _answer(duplicate=duplicate)
-
-
-def _must_match(field: str, in_url: object, in_body: object) -> None:
-    if in_url != in_body:
-        detail = f"The body says {in_body}, the URL {in_url}."
-        fix = "Send the same value in both."
-        raise Problem(400, detail, field, fix, kind="invalid-upload")
-
-
-def _must_hold_something(segment: Segment) -> None:
-    """One bad part costs only itself; of a segment that has no other nothing would be kept."""
-    kept = [*segment.steps, *segment.step_summaries, *segment.events]
-    kept += [block for block in segment.blocks if block.columns]
-    if segment.refused and not kept:
-        first = segment.refused[0]
-        fix = "Correct this part: the segment has no other content."
-        detail = f"Refused: {first.reason}."
-        raise Problem(400, detail, first.name, fix, kind="invalid-upload")
 
 
 def _sent_at_ns(request: HttpRequest) -> int | None:

@@ -127,6 +127,11 @@ class Spool:
         rows = self._database.read(_NEWEST, _json(sessions))
         return Waiting(*rows[0]) if rows else None
 
+    def others(self, newest: Waiting, at_most: int) -> list[Waiting]:
+        """Further waiting segments of the same session, the newest first."""
+        rows = self._database.read(_OTHERS, newest.session, newest.seq, at_most)
+        return [Waiting(newest.run, newest.session, *row) for row in rows]
+
     def answered(self, session: str) -> list[tuple[int, int]]:
         """The numbers that the service accepted and that are still here: first and last of each
         range, the highest first."""
@@ -266,6 +271,13 @@ SELECT run, session, seq, body FROM segments INDEXED BY waiting JOIN sessions US
 """A segment that fails repeatedly must not block the others.
 
 Left alone, SQLite reads all accepted segments of the session, which takes 80 ms after a backlog.
+"""
+_OTHERS = """
+SELECT seq, body FROM segments INDEXED BY waiting
+    WHERE acknowledged IS NULL AND session = ? AND seq != ?
+    AND NOT EXISTS (SELECT 1 FROM held
+        WHERE held.session = segments.session AND item = CAST(seq AS TEXT))
+    ORDER BY attempts >= 5, created DESC LIMIT ?
 """
 _ANSWERED = """
 SELECT MIN(seq) AS first, MAX(seq) FROM (SELECT seq, seq - ROW_NUMBER() OVER (ORDER BY seq) AS run

@@ -5,6 +5,7 @@ its node. Both are self-describing and may arrive in any order, late, or twice. 
 is the one part of the agent that the service imports, so it needs the standard library only.
 """
 
+from trimtab.wire.batch import LENGTH_BYTES, join_bodies, split_bodies, unpacked_bytes
 from trimtab.wire.codec import PHASES, decode_segment, encode_segment
 from trimtab.wire.declaration import (
     Declaration,
@@ -32,6 +33,7 @@ from trimtab.wire.training_job import job_of_training
 __all__ = [
     "FINAL_PROBLEMS",
     "FIRST_PIECE",
+    "LENGTH_BYTES",
     "LIMITS",
     "PHASES",
     "PROBLEMS_PATH",
@@ -57,4 +59,7 @@ __all__ = [
     "encode_segment",
     "is_final",
     "job_of_training",
+    "join_bodies",
+    "split_bodies",
+    "unpacked_bytes",
 ]

@@ -49,6 +49,9 @@ class Limits:
     """Of a whole segment."""
     step_blocks: int = 1_000
     slowest: int = 100
+    bodies: int = 100
+    """Segments of one request. Together they are at most `body_bytes` and, unpacked,
+    `document_bytes`, as a single one."""
 
 
 LIMITS = Limits()

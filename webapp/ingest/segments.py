@@ -1,0 +1,109 @@
+"""Segments in requests: what they must be, and what is answered for each of several."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from trimtab.wire import LIMITS, Segment, decode_segment, unpacked_bytes
+
+from webapp.accounts.models import Token
+from webapp.http import trouble
+from webapp.http.problems import Problem, server_error
+from webapp.ingest import accept
+from webapp.ingest.accept import Accepted, Upload
+from webapp.ingest.bodies import must_match, read
+
+logger = logging.getLogger(__name__)
+
+
+def check(segment: Segment, run_id: UUID, session_id: UUID) -> None:
+    """Raises Problem 400 if it is of another run or session, or nothing of it would be kept."""
+    must_match("run_id", run_id, segment.run_id)
+    must_match("session_id", session_id, segment.clock.session_id)
+    _must_hold_something(segment)
+
+
+def receipt(upload: Upload, accepted: Accepted) -> dict[str, Any]:
+    refused = [{"name": r.name, "reason": r.reason} for r in upload.segment.refused]
+    return {"duplicate": accepted.is_duplicate, "refused": refused}
+
+
+class Batch:
+    """Several segments of one session, each of which is accepted or refused for itself."""
+
+    def __init__(self, bodies: Sequence[bytes], sent_at_ns: int | None) -> None:
+        self._bodies, self._sent_at_ns = bodies, sent_at_ns
+        self._uploads: dict[int, Upload] = {}
+        self._outcomes: dict[int, Accepted | Exception] = {}
+
+    def read(self, run_id: UUID, session_id: UUID) -> None:
+        """Decode all of them. Together they may become as large as one alone."""
+        left_bytes = LIMITS.document_bytes
+        for place, body in enumerate(self._bodies):
+            is_valid = False
+            try:
+                limits = replace(LIMITS, document_bytes=left_bytes)
+                segment = read(partial(decode_segment, limits=limits), body)
+                is_valid = True
+                check(segment, run_id, session_id)
+                self._uploads[place] = Upload(segment, body, self._sent_at_ns)
+            except Problem as problem:
+                self._outcomes[place] = problem
+            left_bytes = max(0, left_bytes - unpacked_bytes(body, is_valid))
+
+    def accept(self, token: Token) -> None:
+        """Make those that could be read durable."""
+        outcomes = accept.segments(token.workspace, list(self._uploads.values()), token)
+        self._outcomes |= dict(zip(self._uploads, outcomes, strict=True))
+
+    @property
+    def accepted(self) -> list[Upload]:
+        return [self._uploads[place] for place, _ in self._accepted()]
+
+    @property
+    def may_be_asked(self) -> bool:
+        return any(accepted.may_be_asked for _, accepted in self._accepted())
+
+    @property
+    def answers(self) -> list[dict[str, Any]]:
+        """One for each body, in their order."""
+        return [self._answer(place) for place in range(len(self._bodies))]
+
+    def _accepted(self) -> Iterator[tuple[int, Accepted]]:
+        for place, outcome in self._outcomes.items():
+            if isinstance(outcome, Accepted):
+                yield place, outcome
+
+    def _answer(self, place: int) -> dict[str, Any]:
+        outcome = self._outcomes[place]
+        if isinstance(outcome, Accepted):
+            return {"status": 200, **receipt(self._uploads[place], outcome)}
+        problem = _problem(outcome)
+        retry_after = problem.headers.get("Retry-After")
+        seconds = float(retry_after) if retry_after else None
+        return {"status": problem.status, "problem": problem.document, "retry_after": seconds}
+
+
+def _problem(error: Exception) -> Problem:
+    if isinstance(error, Problem):
+        return error
+    if passing := trouble.problem(error):
+        return passing
+    logger.error("a segment of several can't be stored", exc_info=error)
+    return server_error()
+
+
+def _must_hold_something(segment: Segment) -> None:
+    """One bad part costs only itself; of a segment that has no other nothing would be kept."""
+    kept = [*segment.steps, *segment.step_summaries, *segment.events]
+    kept += [block for block in segment.blocks if block.columns]
+    if segment.refused and not kept:
+        first = segment.refused[0]
+        fix = "Correct this part: the segment has no other content."
+        detail = f"Refused: {first.reason}."
+        raise Problem(400, detail, first.name, fix, kind="invalid-upload")
