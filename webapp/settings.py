@@ -94,10 +94,13 @@ MIDDLEWARE = [
     "webapp.http.problems.ApiProblemsMiddleware",
     "webapp.http.trouble.TroubleMiddleware",
     "django.middleware.security.SecurityMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "webapp.http.pages.PagesMiddleware",
+]
+PAGE_MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django_otp.middleware.OTPMiddleware",
@@ -108,6 +111,8 @@ MIDDLEWARE = [
     "webapp.accounts.middleware.AccessMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
+# They look for middleware that is in PAGE_MIDDLEWARE.
+SILENCED_SYSTEM_CHECKS = ["axes.W002", "security.W002", "security.W003"]
 ROOT_URLCONF = "webapp.urls"
 WSGI_APPLICATION = "webapp.wsgi.application"
 TEMPLATES = [

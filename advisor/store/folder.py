@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,21 +36,24 @@ class FolderStore:
         path = self.folder / checked(key)
         try:
             self._write(path, file)
-        except FileNotFoundError:  # `tidy` has just removed the empty folder
+        except FileNotFoundError:  # `tidy` has just removed the empty folder, or it is new
+            self._make_folder(path.parent)
             self._write(path, file)
 
     def _write(self, path: Path, source: IO[bytes]) -> None:
+        """Raises FileNotFoundError if there is no such folder."""
         source.seek(0)
-        self._make_folder(path.parent)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=_TEMPORARY, delete=False) as file:
-            try:
+        temporary = f"{path.parent}/{_TEMPORARY}{secrets.token_hex(8)}"
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with open(descriptor, "wb") as file:  # noqa: PTH123 - it is open
                 shutil.copyfileobj(source, file, _PIECE_BYTES)
                 file.flush()
-                os.fsync(file.fileno())
-                Path(file.name).replace(path)
-            except OSError:  # A full disk should not keep the incomplete file.
-                Path(file.name).unlink(missing_ok=True)
-                raise
+                os.fsync(descriptor)
+            os.replace(temporary, path)  # noqa: PTH105 - faster for each upload
+        except OSError:  # A full disk should not keep the incomplete file.
+            Path(temporary).unlink(missing_ok=True)
+            raise
         _sync_folder(path.parent)
 
     def _make_folder(self, path: Path) -> None:

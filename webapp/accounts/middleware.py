@@ -15,9 +15,6 @@ from webapp.accounts import access, scope, second_factor, sessions
 from webapp.accounts.access import Audience
 from webapp.accounts.models import Membership, User, Workspace
 
-API = "api"
-"""The namespace whose operations authenticate bearer tokens instead."""
-
 
 class LastSeenMiddleware:
     """Keeps the list of a person's sessions current."""
@@ -73,7 +70,7 @@ class AccessMiddleware:
         self, request: HttpRequest, view: Callable[..., Any], _args: Any, _kwargs: Any
     ) -> HttpResponse | None:
         wanted = access.audience(view, request.method or "GET")
-        if wanted == Audience.EVERYBODY or _is_operation(request):
+        if wanted == Audience.EVERYBODY:
             return None
         if not request.user.is_authenticated:
             return redirect_to_login(request.get_full_path())
@@ -96,11 +93,6 @@ def _to_second_factor(request: HttpRequest, user: User) -> HttpResponse:
     name = "accounts:sign_in_code" if second_factor.is_on(user) else "accounts:two_factor"
     back = request.get_full_path() if request.method == "GET" else "/"
     return redirect_to_login(back, resolve_url(name))
-
-
-def _is_operation(request: HttpRequest) -> bool:
-    match = request.resolver_match
-    return match is not None and API in match.namespaces
 
 
 def _reason(wanted: Audience) -> str:

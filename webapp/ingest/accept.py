@@ -134,7 +134,7 @@ def segments(
     """Make segments durable, their rows in one transaction as far as possible.
 
     Returns:
-        For each in turn what came of it, or what `segment` would raise. After trouble of the
+        For each in turn the outcome, or what `segment` would raise. After trouble of the
         service the rest isn't tried.
     """
     outcomes: dict[int, Accepted | Exception] = {}
@@ -182,7 +182,7 @@ def _begun(workspace: Workspace, upload: Upload, token: Token | None) -> _Begun 
 def _finished(
     workspace: Workspace, begun: _Begun, row: appending.Appended | Exception, token: Token | None
 ) -> Accepted | Exception:
-    """What came of it; without a row, the careful way finds out why."""
+    """Its outcome; without a row, the careful way finds out why."""
     if isinstance(row, appending.Appended) and row.is_new:
         return Accepted(False, row.may_be_asked)
     begun.counted.take_back()
