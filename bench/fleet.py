@@ -1,172 +1,292 @@
 """A fleet of virtual nodes uploads to a real service: rate, answers, lag, CPU and bytes.
 
-    python -m bench.fleet                              500 nodes for five minutes
-    python -m bench.fleet --nodes 20 --seconds 20      a short look
-    python -m bench.fleet --check                      exits with 1 if a promise is broken
+    python -m bench.fleet                                      500 nodes for five minutes
+    python -m bench.fleet --nodes 50 200 500 --seconds 60      how the cost grows with the nodes
+    python -m bench.fleet --seconds 300 --outage 120           the backlog of an outage
+    python -m bench.fleet --database postgres                  with a PostgreSQL server of its own
+    python -m bench.fleet --check                              exits with 1 if a promise is broken
 
-Each node sends 100 series at 2 Hz in uploads of 10 s. The nodes begin within the first ten seconds
-(ramp); with `--outage` they are silent for that long after half of the time, and then send what
-they kept as fast as it is taken, newest first.
+Each node sends 100 series at 2 Hz in uploads of 10 s; nodes and their jobs are spread over the
+workspaces. They begin within `--ramp` seconds. With `--outage` they are silent for that long from
+the middle on; then all of them send at the same moment, the newest first, the backlog several
+segments a request. MLflow's server then gets such samples on the same machine, with the same kind
+of database, from an environment of its own, which is kept in ~/.cache/trimtab-bench (or the folder
+TRIMTAB_PEERS). The generator of the load is on this machine, too; its CPU isn't counted.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import sqlite3
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
+from bench import fleet_peer
+from bench.cpu_meter import CpuMeter
 from bench.figures import note
 from bench.fleet_bodies import SECONDS, VirtualNode, tails
-from tests.running_service import MARKS, Service
+from bench.fleet_load import Plan, Sender, Taken
+from bench.fleet_peer import Peer
+from bench.fleet_rows import Lag
+from tests.faults.postgres import Cluster
+from tests.running_service import MARKS, Service, manage
 
-MOST_P99_SECONDS, MOST_LAG_SECONDS, MOST_CPU_MS = 1.0, 30.0, 2.5
+MOST_P99_SECONDS, MOST_LAG_SECONDS, MOST_CPU_MS, MOST_GROWTH = 1.0, 30.0, 2.5, 1.3
+FIRST_ANALYSIS_SECONDS = 60.0
+LEAST_RATIO = {"sqlite": 60.0, "postgres": 40.0}
+"""To MLflow's samples per CPU-second, of what takes uploads."""
+LEAST_RATIO_WITH_WORKER = 25.0
+INGEST = ("web", "redis", "database")
 SERIES, VARIANTS, LENGTH = 100, 8, 30
-SAMPLED_EVERY_SECONDS = 2.0
+READ_EVERY_SECONDS, PEER_SECONDS = 2.0, 30.0
+TOKENS = """
+from webapp.accounts.models import Token, Workspace
+for number in range({count}):
+    workspace = Workspace.objects.create(name=f"Fleet {{number}}")
+    print("token", Token.make(workspace, "fleet", ["ingest"])[1])
+"""
 
 
 @dataclass
-class Taken:
-    """What the service answered."""
+class Measured:
+    """One load on one service."""
 
-    samples: int = 0
-    sent_bytes: int = 0
-    seconds: list[float] = field(default_factory=list)
-    statuses: Counter[int] = field(default_factory=Counter)
-    lags: list[float] = field(default_factory=list)
+    nodes: int
+    seconds: float
+    taken: Taken
+    lag: Lag
+    longest_lag: float
+    never_analysed: int
+    drained_seconds: float
+    cpu: dict[str, float]
 
+    @property
+    def ingest_seconds(self) -> float:
+        return sum(self.cpu.get(name, 0.0) for name in INGEST)
 
-class Sender:
-    """The uploads of one node over one connection."""
+    @property
+    def upload_ms(self) -> float:
+        return 1000 * self.ingest_seconds / max(self.taken.uploads, 1)
 
-    def __init__(self, node: VirtualNode, port: int, taken: Taken) -> None:
-        self._node, self._port, self._taken = node, port, taken
+    @property
+    def p99(self) -> float:
+        ordered = sorted(self.taken.seconds)
+        return ordered[int(0.99 * (len(ordered) - 1))]
 
-    async def run(self, delay: float, until: float, silence: tuple[float, float]) -> None:
-        await asyncio.sleep(delay)
-        self._streams = await asyncio.open_connection("127.0.0.1", self._port)
-        due, seq, kept = time.monotonic(), 0, []
-        while due < until:
-            await asyncio.sleep(max(0.0, due - time.monotonic()))
-            if silence[0] <= time.monotonic() < silence[1]:
-                kept.append(seq)
-            else:
-                await self._put(seq)
-                while kept and time.monotonic() < due + SECONDS:
-                    await self._put(kept.pop())
-            seq, due = seq + 1, due + SECONDS
-        self._streams[1].close()
+    def ratios(self, peer: Peer) -> tuple[float, float]:
+        """To the peer's samples per CPU-second: what takes uploads, and the worker with it."""
+        samples = self.taken.samples
+        all_seconds = self.ingest_seconds + self.cpu.get("worker", 0.0)
+        whole, with_worker = samples / self.ingest_seconds, samples / all_seconds
+        return whole / peer.samples_per_cpu_second, with_worker / peer.samples_per_cpu_second
 
-    async def _put(self, seq: int) -> None:
-        body, (reader, writer) = self._node.body(seq), self._streams
-        head = (
-            f"PUT {self._node.path(seq)} HTTP/1.1\r\nHost: 127.0.0.1:{self._port}\r\n"
-            f"Authorization: Bearer {self._node.token}\r\nContent-Encoding: gzip\r\n"
-            "Content-Type: application/vnd.trimtab.segment+json\r\n"
-            f"X-Trimtab-Sent-At: {time.time_ns()}\r\nContent-Length: {len(body)}\r\n\r\n"
-        )
-        began = time.monotonic()
-        writer.write(head.encode() + body)
-        answer = await reader.readuntil(b"\r\n\r\n")
-        length = int(answer.lower().split(b"content-length:")[1].split(b"\r\n")[0])
-        await reader.readexactly(length)
-        status = int(answer.split(b" ", 2)[1])
-        self._taken.seconds.append(time.monotonic() - began)
-        self._taken.statuses[status] += 1
-        self._taken.sent_bytes += len(head) + len(body)
-        self._taken.samples += self._node.samples(seq) * (status == 200)
+    def is_held(self, has_outage: bool) -> bool:
+        taken = set(self.taken.statuses) == {200} or has_outage
+        late = self.longest_lag > MOST_LAG_SECONDS or self.never_analysed
+        return taken and not late and self.p99 < MOST_P99_SECONDS
 
 
-def cpu_seconds(service: Service) -> Counter[str]:
-    """By part of the service, with the children of each."""
-    used: Counter[str] = Counter()
-    for name in MARKS:
-        part = service.part(name)
-        if part is None:
-            continue
-        for process in (part, *part.children(recursive=True)):
-            times = process.cpu_times()
-            used[name] += times.user + times.system  # type: ignore[assignment]
-    return used
+@dataclass
+class Database:
+    """Of the service and of MLflow; of SQLite each has its own file."""
+
+    kind: str
+    cluster: Cluster | None = None
+    folder: Path | None = None
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return {"DATABASE_URL": self.cluster.url()} if self.cluster else {}
+
+    @property
+    def peer_store(self) -> str:
+        return self.cluster.url().rpartition("/")[0] + "/postgres" if self.cluster else ""
+
+    def processes(self) -> dict[str, psutil.Process]:
+        if self.folder is None:
+            return {}
+        pid = (self.folder / "data" / "postmaster.pid").read_text().splitlines()[0]
+        return {"database": psutil.Process(int(pid))}
 
 
-async def watch_lag(taken: Taken, database: Path, until: float) -> None:
-    """How long the row that has waited longest has been due, now and then."""
-    query = (
-        "SELECT (julianday('now') - julianday(min(due_at))) * 86400 FROM analysis_analysis "
-        "WHERE wanted > done AND given_up_at IS NULL AND leased_until IS NULL"
-    )
-    while time.monotonic() < until:
-        await asyncio.sleep(SAMPLED_EVERY_SECONDS)
-        connection = sqlite3.connect(f"file:{database}?mode=ro", uri=True)
-        (lag,) = connection.execute(query).fetchone()
-        connection.close()
-        taken.lags.append(max(0.0, lag or 0.0))
+@contextmanager
+def database(kind: str, folder: Path) -> Iterator[Database]:
+    if kind == "sqlite":
+        yield Database(kind)
+        return
+    folder.parent.chmod(0o755)  # Its user has to reach it
+    cluster = Cluster(folder)
+    try:
+        yield Database(kind, cluster, folder)
+    finally:
+        cluster.stop()
 
 
-async def load(service: Service, options: argparse.Namespace) -> Taken:
+def measured(options: argparse.Namespace, nodes: int) -> Measured:
+    """On a new service, which is stopped afterwards."""
+    with (
+        tempfile.TemporaryDirectory(prefix="trimtab-fleet-") as folder,
+        database(options.database, Path(folder) / "postgres") as rows,
+    ):
+        service = Service(Path(folder) / "data", has_tables=rows.cluster is None)
+        service.start(**rows.variables)
+        try:
+            tokens = _tokens(service, options.workspaces, rows)
+            meter = CpuMeter(lambda: _processes(service, rows))
+            return asyncio.run(_load(service, rows, tokens, options, nodes, meter))
+        finally:
+            service.stop()
+
+
+def _tokens(service: Service, count: int, rows: Database) -> list[str]:
+    code = TOKENS.format(count=count)
+    made = manage(service.data_dir, "shell", "-c", code, **rows.variables).communicate()[0]
+    found = [line.split()[1] for line in made.splitlines() if line.startswith("token ")]
+    assert len(found) == count, made
+    return found
+
+
+def _processes(service: Service, rows: Database) -> dict[str, psutil.Process]:
+    parts = {name: service.part(name) for name in MARKS}
+    known = {name: part for name, part in parts.items() if part is not None}
+    assert service.supervisor is not None
+    return {"supervisor": service.supervisor, **known, **rows.processes()}
+
+
+async def _load(
+    service: Service,
+    rows: Database,
+    tokens: list[str],
+    options: argparse.Namespace,
+    nodes: int,
+    meter: CpuMeter,
+) -> Measured:
     taken, pool = Taken(), tails(SERIES, VARIANTS, LENGTH)
-    began = time.monotonic()
-    until = began + options.seconds
-    middle = began + options.seconds / 2
-    silence = middle, middle + options.outage
-    senders = []
-    for number in range(options.nodes):
-        node = VirtualNode(
-            f"job {number % 20}", service.token, pool[number % VARIANTS], time.time_ns()
-        )
-        delay = number / options.nodes * min(SECONDS, options.seconds / 2)
-        senders.append(Sender(node, service.port, taken).run(delay, until, silence))
-    database = service.data_dir / "trimtab.sqlite3"
-    await asyncio.gather(watch_lag(taken, database, until), *senders)
-    return taken
+    middle = options.seconds / 2
+    plan = Plan(options.ramp, (middle, middle + options.outage), options.seconds)
+    file = service.data_dir / "trimtab.sqlite3"
+    lag = Lag(rows.cluster.url() if rows.cluster else str(file))
+    meter.begin()
+    began, waited = time.monotonic(), [0.0]
+    senders = [
+        Sender(
+            VirtualNode(
+                f"job {number % 20}",
+                tokens[number % len(tokens)],
+                pool[number % VARIANTS],
+                time.time_ns(),
+            ),
+            service.port,
+            taken,
+            plan,
+        ).run(began, number / nodes * options.ramp)
+        for number in range(nodes)
+    ]
+    sending = asyncio.gather(*senders)
+    while not sending.done():
+        await asyncio.wait([sending], timeout=READ_EVERY_SECONDS)
+        meter.read()
+        now = time.time()
+        await asyncio.to_thread(lag.read, taken.answered_at, now)
+        waited.append(lag.waiting_seconds(taken.answered_at, now))
+    await sending
+    seconds, now = time.monotonic() - began, time.time()
+    never = lag.never_analysed(taken.answered_at, now, FIRST_ANALYSIS_SECONDS)
+    longest = max([*waited, *lag.seconds])
+    drained = max(0.0, taken.drained_at - began - plan.silence[1]) if options.outage else 0.0
+    return Measured(nodes, seconds, taken, lag, longest, never, drained, meter.seconds())
 
 
-def report(taken: Taken, cpu: Counter[str], seconds: float) -> bool:
-    """Prints the figures; whether the promises are kept."""
-    ordered = sorted(taken.seconds)
-    p99 = ordered[int(0.99 * (len(ordered) - 1))]
-    ingest_ms = 1000 * (cpu["web"] + cpu["redis"]) / len(ordered)
-    millions = max(taken.samples, 1) / 1e6
-    print(f"{taken.samples / seconds:,.0f} samples/s accepted, answers {dict(taken.statuses)}")
-    print(f"answers: p50 {1000 * statistics.median(ordered):.0f} ms, p99 {1000 * p99:.0f} ms")
-    print(f"due for analysis: p50 {statistics.median(taken.lags):.1f} s, ", end="")
-    print(f"at most {max(taken.lags):.1f} s")
-    for name, used in sorted(cpu.items()):
-        print(f"{name:>8}: {used:7.2f} CPU-s, {used / millions:6.2f} a million samples")
-    print(f"web and Redis: {ingest_ms:.2f} ms an upload")
-    print(f"{taken.sent_bytes / max(taken.samples, 1):.2f} bytes a sample, headers counted")
-    is_taken = set(taken.statuses) == {200}
-    is_fast = p99 < MOST_P99_SECONDS and max(taken.lags) < MOST_LAG_SECONDS
-    return is_taken and is_fast and ingest_ms <= MOST_CPU_MS
+def report(one: Measured) -> None:
+    taken, millions = one.taken, max(one.taken.samples, 1) / 1e6
+    print(f"{one.nodes} nodes, {one.seconds:.0f} s")
+    print(f"  {taken.samples / one.seconds:,.0f} samples/s accepted", end=", ")
+    print(f"{taken.uploads} segments in {taken.requests} requests, {_counted(taken.statuses)}")
+    p50 = statistics.median(taken.seconds)
+    print(f"  answers: p50 {1000 * p50:.0f} ms, p99 {1000 * one.p99:.0f} ms")
+    lags = one.lag.seconds or [0.0]
+    print(f"  judged after: p50 {statistics.median(lags):.1f} s ({len(one.lag.seconds)} uploads)")
+    print(f"  longest wait {one.longest_lag:.1f} s, {one.never_analysed} runs never analysed")
+    for name, used in sorted(one.cpu.items()):
+        print(f"  {name:>10}: {used:7.2f} CPU-s, {used / millions:6.2f} a million samples")
+    print(f"  {' and '.join(INGEST)}: {one.upload_ms:.2f} ms of CPU a segment")
+    print(f"  {taken.sent_bytes / max(taken.samples, 1):.2f} bytes a sample, headers counted")
+    if one.drained_seconds:
+        print(f"  the backlog was gone {one.drained_seconds:.0f} s after the outage")
+
+
+def _counted(statuses: Counter[int]) -> str:
+    return ", ".join(f"{status}: {count}" for status, count in sorted(statuses.items()))
+
+
+def beside(one: Measured, peer: Peer | None, kind: str) -> bool:
+    """Prints the ratios to MLflow; whether they are as promised."""
+    if peer is None:
+        note("ingest", "MLflow can't be measured here", is_kept=False)
+        return False
+    ingest, with_worker = one.ratios(peer)
+    print(f"MLflow: {peer.samples:,} samples, {peer.cpu_seconds:.1f} CPU-s, ", end="")
+    print(f"{peer.samples_per_cpu_second:,.0f} samples a CPU-second")
+    words = f"{ingest:.1f} times MLflow's samples per CPU-second, {with_worker:.1f} with the worker"
+    print(f"{kind}: {words}")
+    is_kept = ingest >= LEAST_RATIO[kind] and with_worker >= LEAST_RATIO_WITH_WORKER
+    note("ingest", f"{kind}: {words}", is_kept, f"{peer.samples_per_cpu_second:,.0f}")
+    return is_kept
+
+
+def _peer(options: argparse.Namespace) -> Peer | None:
+    with (
+        tempfile.TemporaryDirectory(prefix="trimtab-fleet-peer-") as folder,
+        database(options.database, Path(folder) / "postgres") as rows,
+    ):
+        try:
+            return fleet_peer.measured(PEER_SECONDS, SERIES, rows.peer_store, rows.processes)
+        except (OSError, AssertionError, subprocess.SubprocessError) as error:
+            print(f"NO PEER: MLflow's server can't be measured: {error}", file=sys.stderr)
+            return None
+
+
+def growth(every: list[Measured]) -> float:
+    """CPU a million samples with the most nodes, over that with the fewest."""
+    costs = [sum(one.cpu.values()) / max(one.taken.samples, 1) for one in every]
+    return costs[-1] / costs[0]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--nodes", type=int, default=500)
+    parser.add_argument("--nodes", type=int, nargs="+", default=[500], help="each on a new service")
+    parser.add_argument("--workspaces", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--ramp", type=float, default=float(SECONDS), help="seconds")
     parser.add_argument("--outage", type=float, default=0, help="seconds")
+    parser.add_argument("--database", choices=sorted(LEAST_RATIO), default="sqlite")
+    parser.add_argument("--no-peer", action="store_true", help="without MLflow; fails --check")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="trimtab-fleet-") as folder:
-        service = Service(Path(folder)).start()
-        try:
-            before = cpu_seconds(service)
-            taken = asyncio.run(load(service, options))
-            used = Counter(cpu_seconds(service))
-            used.subtract(before)
-        finally:
-            service.stop()
-    is_kept = report(taken, used, options.seconds)
-    note("fleet", f"{taken.samples / options.seconds:,.0f} samples/s", is_kept)
+    every = []
+    for nodes in sorted(options.nodes):
+        every.append(measured(options, nodes))
+        report(every[-1])
+    last = every[-1]
+    grown = growth(every)
+    if len(every) > 1:
+        print(f"CPU a sample grows {grown:.2f} times from {every[0].nodes} to {last.nodes} nodes")
+    is_held = last.is_held(options.outage > 0) and grown <= MOST_GROWTH
+    note("fleet", f"{last.taken.samples / last.seconds:,.0f} samples/s", is_held)
+    is_cheap = beside(last, None if options.no_peer else _peer(options), options.database)
+    is_kept = is_held and is_cheap and last.upload_ms <= MOST_CPU_MS
     return 0 if is_kept or not options.check else 1
 
 

@@ -88,14 +88,14 @@ class Scraper(threading.Thread):
 
 
 def _mlflow(folder: Path, interval: float, url: str, bundle: Path) -> Started:
-    python = _installed("mlflow", folder)
+    python = installed("mlflow", folder)
     environment = {"REQUESTS_CA_BUNDLE": str(bundle), "MLFLOW_TRACKING_URI": f"{url}/mlflow"}
     words = [python, "-W", "ignore", "-c", MLFLOW, str(interval), f"{url}/mlflow"]
     return Started("MLflow", _ready(words, environment), sender="mlflow")
 
 
 def _wandb(folder: Path, interval: float, url: str, bundle: Path) -> Started:
-    python = _installed("wandb", folder)
+    python = installed("wandb", folder)
     words = [python, "-c", WANDB, str(interval), str(folder)]
     return Started("W&B offline", _ready(words, {}))
 
@@ -116,13 +116,17 @@ def _node(folder: Path, interval: float, url: str, bundle: Path) -> Started:
     return Started("node_exporter", process, scraper=scraper)
 
 
-def _installed(package: str, folder: Path) -> str:
-    """A Python with the package: from an earlier run's environment, or a new one."""
+def installed(package: str, folder: Path, *more: str) -> str:
+    """A Python with the package and `more`: from an earlier run's environment, or a new one.
+
+    Raises:
+        OSError, subprocess.SubprocessError: it can't be installed.
+    """
     venv = Path(os.environ.get("TRIMTAB_PEERS", folder)) / package
     python = venv / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
-        pip = [str(python), "-m", "pip", "install", "--quiet", package, "psutil"]
+        pip = [str(python), "-m", "pip", "install", "--quiet", package, "psutil", *more]
         subprocess.run(pip, check=True, capture_output=True)
     return str(python)
 

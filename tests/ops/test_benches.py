@@ -24,7 +24,7 @@ MEASUREMENTS = FIXTURES / "speed"
     [
         ("history", "--runs", "30"),
         ("ladder", "--histories", "10"),
-        ("fleet", "--nodes", "4", "--seconds", "12"),
+        ("fleet", "--nodes", "4", "--seconds", "14", "--outage", "2", "--no-peer"),
         ("start", "--seconds", "0"),
         pytest.param(
             ("advice", "--quick"),

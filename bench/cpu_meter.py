@@ -1,0 +1,52 @@
+"""CPU seconds of groups of processes, those that ended meanwhile included."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+import psutil
+
+Roots = Callable[[], Mapping[str, psutil.Process]]
+
+
+class CpuMeter:
+    """By name of the group: a process and all that it started. Read it now and then."""
+
+    def __init__(self, roots: Roots) -> None:
+        """`roots`: the first process of each group, as they are now."""
+        self._roots = roots
+        self._used: dict[tuple[int, float], tuple[str, float]] = {}
+        self._before: Counter[str] = Counter()
+        self.read()
+
+    def read(self) -> None:
+        for name, root in self._roots().items():
+            try:
+                every = [root, *root.children(recursive=True)]
+            except psutil.Error:
+                continue
+            for process in every:
+                self._add(name, process)
+
+    def begin(self) -> None:
+        """What was used until now doesn't count."""
+        self.read()
+        self._before = self._sums()
+
+    def seconds(self) -> dict[str, float]:
+        self.read()
+        return {name: used - self._before[name] for name, used in self._sums().items()}
+
+    def _add(self, name: str, process: psutil.Process) -> None:
+        try:
+            times = process.cpu_times()
+            self._used[process.pid, process.create_time()] = name, times.user + times.system
+        except psutil.Error:
+            pass
+
+    def _sums(self) -> Counter[str]:
+        sums: Counter[str] = Counter()
+        for name, used in self._used.values():
+            sums[name] += used  # type: ignore[assignment]
+        return sums

@@ -1,0 +1,77 @@
+"""How long what was uploaded waits until it is judged, read from the service's rows."""
+
+from __future__ import annotations
+
+import bisect
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import psycopg
+
+_JUDGED = "SELECT run_id, began_at, finished_at FROM analysis_analysis WHERE {}"
+_AT_REST = "lease IS NULL AND attempts = 0 AND began_at IS NOT NULL"
+
+
+@dataclass
+class Lag:
+    """From the answer to an upload to the end of the first look or analysis begun after it."""
+
+    database: str
+    """The path of an SQLite file, or the URL of a PostgreSQL database."""
+    seconds: list[float] = field(default_factory=list)
+    """Of each judged upload; at most the time between two readings too long."""
+    _judged: dict[UUID, int] = field(default_factory=dict)
+    """By run, how many of its uploads are judged."""
+    _analysed: set[UUID] = field(default_factory=set)
+
+    def read(self, answered_at: Mapping[UUID, list[float]], now: float) -> None:
+        """What a look or analysis that is over saw, as far as it wasn't known.
+
+        Args:
+            answered_at: by run, the times of its uploads in order, Unix seconds.
+        """
+        for run, began_at, finished_at in self._rows():
+            if finished_at is not None:
+                self._analysed.add(run)
+            times, known = answered_at.get(run, []), self._judged.get(run, 0)
+            seen = bisect.bisect_left(times, began_at)
+            if seen > known:
+                self.seconds += [now - at for at in times[known:seen]]
+                self._judged[run] = seen
+
+    def waiting_seconds(self, answered_at: Mapping[UUID, list[float]], now: float) -> float:
+        """How long the upload that has waited longest has waited so far."""
+        firsts = (
+            times[self._judged.get(run, 0)]
+            for run, times in answered_at.items()
+            if len(times) > self._judged.get(run, 0)
+        )
+        return max((now - first for first in firsts), default=0.0)
+
+    def never_analysed(
+        self, answered_at: Mapping[UUID, list[float]], now: float, within: float
+    ) -> int:
+        """Runs without an analysis whose first upload is longer ago than `within` seconds."""
+        late = (run for run, times in answered_at.items() if times and now - times[0] > within)
+        return sum(run not in self._analysed for run in late)
+
+    def _rows(self) -> list[tuple[UUID, float, Any]]:
+        query = _JUDGED.format(_AT_REST)
+        if self.database.startswith("postgresql://"):
+            with psycopg.connect(self.database) as connection:
+                rows = connection.execute(query).fetchall()
+        else:
+            with closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True)) as lite:
+                rows = lite.execute(query).fetchall()
+        return [(UUID(str(run)), _unix(began), finished) for run, began, finished in rows]
+
+
+def _unix(moment: datetime | str) -> float:
+    if isinstance(moment, str):
+        moment = datetime.fromisoformat(moment).replace(tzinfo=UTC)
+    return moment.timestamp()
