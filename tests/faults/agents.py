@@ -6,6 +6,7 @@ import hashlib
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -54,10 +55,17 @@ class Wire:
 
     def put(self, path: str, body: bytes, content_type: str, headers: dict[str, str]) -> Any:
         """The service's receipt. Raises GivenUpError."""
+        return self._sent("PUT", path, body, headers | {"Content-Type": content_type})
+
+    def post(self, path: str, body: bytes, content_type: str, headers: dict[str, str]) -> Any:
+        """The receipt of several segments, all of which are accepted. Raises GivenUpError."""
+        return self._sent("POST", path, body, headers | {"Content-Type": content_type})
+
+    def _sent(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> Any:
         until = time.monotonic() + PATIENCE_SECONDS
         pause_seconds = 0.05
         while time.monotonic() < until:
-            receipt, retry_after_seconds = self._tried(path, body, content_type, headers)
+            receipt, retry_after_seconds = self._tried(method, path, body, headers)
             if receipt is not None:
                 return receipt
             time.sleep(min(max(pause_seconds, retry_after_seconds), 5.0))
@@ -65,14 +73,11 @@ class Wire:
         raise GivenUpError(f"not accepted within {PATIENCE_SECONDS} s: {path}")
 
     def _tried(
-        self, path: str, body: bytes, content_type: str, headers: dict[str, str]
+        self, method: str, path: str, body: bytes, headers: dict[str, str]
     ) -> tuple[dict[str, Any] | None, float]:
         try:
-            answer = self._session.put(
-                self.url + path,
-                data=body,
-                headers=headers | {"Content-Type": content_type},
-                timeout=ANSWER_SECONDS,
+            answer = self._session.request(
+                method, self.url + path, data=body, headers=headers, timeout=ANSWER_SECONDS
             )
         except requests.RequestException as error:
             self.told.add(type(error).__name__)
@@ -81,11 +86,30 @@ class Wire:
         if answer.ok and "duplicate" in document:
             self.told.add("duplicate" if document["duplicate"] else "taken")
             return document, 0.0
+        if answer.ok and "answers" in document:
+            return self._of_several(document, path)
         is_ours = answer.headers.get("Content-Type", "") == "application/problem+json"
         self.told.add(f"{'' if is_ours else 'a proxy: '}{answer.status_code}")
-        if is_ours and 400 <= answer.status_code < 500 and answer.status_code not in TRY_AGAIN:
+        if is_ours and _is_final(answer.status_code):
             raise GivenUpError(f"{answer.status_code} to {path}: {answer.text[:500]}")
         return None, float(document.get("retry_after") or 0.0)
+
+    def _of_several(
+        self, document: dict[str, Any], path: str
+    ) -> tuple[dict[str, Any] | None, float]:
+        """The same again unless all were accepted: those that were are then duplicates."""
+        rows = document["answers"]
+        for row in rows:
+            self.told.add(f"together: {row['status']}")
+            if _is_final(row["status"]):
+                raise GivenUpError(f"{row} to {path}")
+        if all(row["status"] == 200 for row in rows):
+            return document, 0.0
+        return None, max(row["retry_after"] or 0.0 for row in rows)
+
+
+def _is_final(status: int) -> bool:
+    return 400 <= status < 500 and status not in TRY_AGAIN
 
 
 def _document(answer: requests.Response) -> dict[str, Any]:
@@ -126,8 +150,14 @@ class NumberedAgent(FakeAgent):
 
     def upload(self, seq: int) -> None:
         """Raises GivenUpError. The service may ask for others again."""
-        receipt = self.put_body(seq, self.bodies[seq])
-        self.acknowledged.add(seq)
+        self._acknowledge([seq], self.put_body(seq, self.bodies[seq]))
+
+    def upload_together(self, numbers: Sequence[int]) -> None:
+        """Raises GivenUpError."""
+        self._acknowledge(numbers, self.post([self.bodies[seq] for seq in numbers]))
+
+    def _acknowledge(self, numbers: Sequence[int], receipt: dict[str, Any]) -> None:
+        self.acknowledged.update(numbers)
         for session, again in receipt.get("resend") or ():
             if UUID(session) == self.session_id:
                 self.put_body(again, self.bodies[again])

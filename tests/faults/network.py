@@ -132,6 +132,9 @@ class Front:
                         return
                 self.close_connection = True
 
+            def do_POST(self) -> None:
+                self.do_PUT()
+
             def log_message(self, *arguments: object) -> None:
                 """The figures tell what happened."""
 

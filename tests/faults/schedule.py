@@ -18,7 +18,12 @@ from tests.faults.kinds import Break
 
 UPLOAD_SECONDS = 4.0
 """Over so long the uploads of a schedule are spread, if nothing fails."""
-DISORDERS = ("uploads out of order", "uploads repeated", "late uploads", "clock steps")
+DISORDERS = (
+    *("uploads out of order", "uploads repeated", "uploads together", "late uploads"),
+    "clock steps",
+)
+Sent = int | str | tuple[int, ...]
+"""The number of a segment, several in one request, or another upload."""
 CLOCK_STEPS_SECONDS = (-3600.0, -90.0, 90.0, 3600.0)
 CHANCE_OF_DISORDER = 0.4
 ALONE = "kill everything"
@@ -37,7 +42,7 @@ class Plan:
     """What one agent sends, in order; a number is a segment."""
 
     agent: NumberedAgent
-    sends: list[int | str]
+    sends: list[Sent]
     steps_seconds: float = 0.0
     """So far its clock is set forward or back in the middle."""
     late: list[int] = field(default_factory=list)
@@ -114,7 +119,7 @@ def _plan(
         started_at_ns=_start_seconds() * 10**9,
         count=chance.randint(2, 6),
     )
-    sends: list[int | str] = list(range(agent.count))
+    sends: list[Sent] = list(range(agent.count))
     plan = Plan(agent, sends)
     if "late uploads" in disorders and agent.count > 2:
         plan.late = [chance.randrange(agent.count - 1)]
@@ -125,6 +130,10 @@ def _plan(
         sends += chance.choices(sends, k=3)
     if "clock steps" in disorders:
         plan.steps_seconds = chance.choice(CLOCK_STEPS_SECONDS)
+    numbers = sorted({each for each in sends if isinstance(each, int)})
+    if "uploads together" in disorders and len(numbers) > 1:
+        several = tuple(chance.sample(numbers, chance.randint(2, len(numbers))))
+        sends[:] = [several, *(each for each in sends if each not in several)]
     for other in ("declaration", "artefact"):
         sends.insert(chance.randrange(len(sends) + 1), other)
     return plan
@@ -175,10 +184,12 @@ def _send(plan: Plan, began: float) -> None:
         plan.agent.upload(seq)
 
 
-def _send_one(agent: NumberedAgent, what: int | str) -> None:
+def _send_one(agent: NumberedAgent, what: Sent) -> None:
     if what == "declaration":
         agent.declare()
     elif what == "artefact":
         agent.put_artefact(agent.artefact, kind="report", name="report.bin")
+    elif isinstance(what, tuple):
+        agent.upload_together(what)
     else:
         agent.upload(int(what))
