@@ -38,7 +38,7 @@ class Peer:
 
 
 def measured(seconds: float, series: int, store: str, database: Roots) -> Peer:
-    """Nodes that log 10 s of their series again and again, as fast as it is taken.
+    """Nodes that log 10 s of their series repeatedly, as fast as it is taken.
 
     Args:
         store: MLflow's `--backend-store-uri`; empty: an SQLite file.

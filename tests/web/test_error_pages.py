@@ -53,6 +53,16 @@ def test_the_policy_allows_our_own_host_only(owner):
     assert "unsafe" not in policy
 
 
+def test_the_api_knows_no_people(owner, django_assert_num_queries):
+    with django_assert_num_queries(0):
+        answer = owner.client.get("/api/v1/jobs")
+
+    assert answer.status_code == 401
+    assert "Vary" not in answer
+    assert not answer.cookies
+    assert answer["X-Content-Type-Options"] == "nosniff"
+
+
 PAGES = sorted(path for path in TEMPLATES.rglob("*.html") if path.name != "mail.html")
 """Mails contain their styles, because our content security policy doesn't apply there."""
 
