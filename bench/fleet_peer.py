@@ -138,6 +138,13 @@ class _Client:
         ]
 
     def _post(self, method: str, document: object) -> dict:  # type: ignore[type-arg]
+        try:
+            return self._posted(method, document)
+        except (ConnectionError, http.client.RemoteDisconnected):  # It was idle for too long
+            self._http.close()
+            return self._posted(method, document)
+
+    def _posted(self, method: str, document: object) -> dict:  # type: ignore[type-arg]
         headers = {"Content-Type": "application/json"}
         self._http.request("POST", f"/api/2.0/mlflow/{method}", json.dumps(document), headers)
         answer = self._http.getresponse()
