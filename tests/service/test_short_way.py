@@ -14,6 +14,7 @@ from webapp.accounts import bearer
 from webapp.accounts.models import Token
 from webapp.analysis.models import Analysis
 from webapp.ingest import accept, appending, known_sessions
+from webapp.ingest.upload import Upload
 from webapp.runs.models import Run, Segment, Session
 
 pytestmark = pytest.mark.django_db
@@ -110,7 +111,7 @@ def test_one_row_that_cant_be_written_fails_no_other(known, monkeypatch):
     """All of them wait while the first one's rows are committed."""
     entries = []
     for seq in range(2, 6):
-        upload = accept.Upload(known.segment(seq), f"body {seq}".encode(), None)
+        upload = Upload(known.segment(seq), f"body {seq}".encode(), None)
         workspace = Run.objects.get().workspace
         began_at = known_sessions.began_at(workspace, upload.segment)
         entries.append(accept._entry(workspace, upload, began_at))

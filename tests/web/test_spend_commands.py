@@ -20,6 +20,7 @@ from tests.web import factories
 from webapp.accounts.models import Token
 from webapp.analysis import tasks
 from webapp.ingest import accept
+from webapp.ingest.upload import Upload
 from webapp.prices.bundled import sync_bundled
 from webapp.runs.models import Job, Run
 from webapp.sample_data.load import DECLARATION_TYPE, uploads_of
@@ -54,7 +55,7 @@ def _upload(workspace, simulated) -> None:  # type: ignore[no-untyped-def]
             accept.declaration(workspace, decode_declaration(upload.body))
         else:
             segment = decode_segment(upload.body)
-            accept.segment(workspace, accept.Upload(segment, upload.body, time.time_ns()))
+            accept.segment(workspace, Upload(segment, upload.body, time.time_ns()))
 
 
 def ask(service: SimpleNamespace, path: str) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from trimtab.wire import (
 
 from webapp.accounts.models import Workspace
 from webapp.ingest import accept
+from webapp.ingest.upload import Upload
 from webapp.runs.models import Run
 
 SEGMENT_SECONDS = 10
@@ -48,7 +49,7 @@ def upload(of: Workspace, training: Training, upto: int | None = None) -> Run:
     """The first `upto` of its segments, once more where they are known already."""
     accept.declaration(of, training.declaration())
     for segment in training.segments()[:upto]:
-        accept.segment(of, accept.Upload(segment, encode_segment(segment), time.time_ns()))
+        accept.segment(of, Upload(segment, encode_segment(segment), time.time_ns()))
     return Run.objects.get(pk=training.run_id)
 
 

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.conf import settings
 
 from advisor.store.opening import open_store
-from webapp.ingest.accept import Upload
+from webapp.ingest.upload import Upload
 from webapp.runs.models import Segment
 
 HEADER = "X-Trimtab-Answered"

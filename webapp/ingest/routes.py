@@ -15,6 +15,7 @@ from webapp.accounts.models import Token
 from webapp.directives import delivery
 from webapp.ingest import accept, artefacts, description, resend, segments, uploaders
 from webapp.ingest.bodies import SEVERAL, decoded, must_match
+from webapp.ingest.upload import Upload
 from webapp.runs import resource
 
 _agents = Bearer(Token.INGEST, remembers=True)
@@ -50,7 +51,7 @@ def put_segment(request: HttpRequest, run_id: UUID, session_id: UUID, seq: int) 
     segment = decoded(decode_segment, request)
     must_match("seq", seq, segment.seq)
     segments.check(segment, run_id, session_id)
-    upload = accept.Upload(segment, request.body, _sent_at_ns(request))
+    upload = Upload(segment, request.body, _sent_at_ns(request))
     token: Token = request.auth  # type: ignore[attr-defined]
     accepted = accept.segment(token.workspace, upload, token)
     uploaders.remember(token, run_id)

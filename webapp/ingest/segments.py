@@ -15,8 +15,9 @@ from webapp.accounts.models import Token
 from webapp.http import trouble
 from webapp.http.problems import Problem, server_error
 from webapp.ingest import accept
-from webapp.ingest.accept import Accepted, Upload
+from webapp.ingest.accept import Accepted
 from webapp.ingest.bodies import must_match, read
+from webapp.ingest.upload import Upload
 
 logger = logging.getLogger(__name__)
 

@@ -1,0 +1,169 @@
+"""The careful way of a segment: it asks for everything, makes what is missing, and says why
+something is refused."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F
+from trimtab.wire import FIRST_PIECE, Segment
+
+from advisor.store.opening import open_store
+from webapp.accounts.models import Token, Workspace
+from webapp.analysis import queue
+from webapp.directives import delivery
+from webapp.http.problems import Problem
+from webapp.ingest import bounds
+from webapp.ingest.upload import Upload
+from webapp.quotas import admission
+from webapp.runs import models as rows
+from webapp.runs import progress, registration
+
+
+def store(
+    workspace: Workspace, upload: Upload, token: Token | None, is_written: bool = False
+) -> bool:
+    """Ask for everything, make what is missing; True if the segment already was durable.
+
+    Args:
+        is_written: its object has just been written, and wasn't there before.
+    """
+    if known := _known(workspace, upload):
+        _heal(workspace, known, upload, is_written)
+        return True
+    bounds.check(upload.segment)
+    taken = upload.taken(is_new_run(workspace, upload.segment.run_id))
+    with admission.admitted(workspace, token, taken) as counted:
+        open_store(settings.OBJECTS_URL).put(upload.object_key, upload.body)
+        is_duplicate = _keep(workspace, upload)
+        if is_duplicate:
+            counted.take_back()
+    return is_duplicate
+
+
+def _keep(workspace: Workspace, upload: Upload) -> bool:
+    """Write the rows of a segment whose object is written; True if they already were."""
+    with transaction.atomic():
+        run = own_run(workspace, upload.segment.run_id, upload.segment.job)
+        session = _session(run, upload)
+        if not _add_row(session, upload):
+            return True
+        progress.follow(run, session, upload.segment)
+        delivery.record_outcomes(session, upload.segment)
+        queue.want(run)
+    queue.enqueue_on_commit(run)
+    return False
+
+
+def _known(workspace: Workspace, upload: Upload) -> rows.Segment | None:
+    clock = upload.segment.clock
+    known = rows.Segment.objects.filter(
+        session_id=clock.session_id,
+        seq=upload.segment.seq,
+        session__node__attempt__run__workspace=workspace,
+    ).first()
+    return known if known is not None and _same(known, upload) else None
+
+
+def _heal(workspace: Workspace, known: rows.Segment, upload: Upload, is_written: bool) -> None:
+    """Write the object again if it was lost, and judge the run again with it."""
+    store = open_store(settings.OBJECTS_URL)
+    if known.compacted_at is not None:
+        # Some may still read an object of its own key.
+        if is_written and upload.object_key != known.object_key:
+            store.delete(upload.object_key)
+        return
+    if not is_written:
+        if store.exists(known.object_key):
+            return
+        store.put(known.object_key, upload.body)
+    with transaction.atomic():
+        run = own_run(workspace, upload.segment.run_id, upload.segment.job)
+        queue.want(run)
+    queue.enqueue_on_commit(run)
+
+
+def _same(known: rows.Segment, upload: Upload) -> bool:
+    if known.sha256 == upload.sha256:
+        return True
+    detail = (
+        f"Segment {known.seq} of session {known.session_id} was already uploaded "
+        "with different content."
+    )
+    fix = "Use each segment number once; never change a segment that was sent."
+    raise Problem(409, detail, "seq", fix, kind="segment-conflict")
+
+
+def own_run(workspace: Workspace, run_id: UUID, job_name: str) -> rows.Run:
+    """The run, locked; made if it is new. Raises Problem 404 if it is another workspace's."""
+    run = registration.run(workspace, run_id, job_name)
+    if run.workspace_id != workspace.pk:
+        raise _foreign()
+    return run
+
+
+def is_new_run(workspace: Workspace, run_id: UUID) -> bool:
+    """Before anything is written: nothing may come to lie beside another workspace's.
+
+    Raises:
+        Problem: 404 if the run is another workspace's.
+    """
+    owner = rows.Run.objects.filter(pk=run_id).values_list("workspace_id", flat=True).first()
+    if owner not in (None, workspace.pk):
+        raise _foreign()
+    return owner is None
+
+
+def _foreign() -> Problem:
+    detail, fix = "This run is not in your workspace.", "Create a new run id."
+    return Problem(404, detail, "run_id", fix, kind="run-in-another-workspace")
+
+
+def _session(run: rows.Run, upload: Upload) -> rows.Session:
+    node = registration.node(run, upload.segment.attempt, upload.segment.machine_id)
+    clock = upload.segment.clock
+    session, _ = rows.Session.objects.select_for_update().get_or_create(
+        id=clock.session_id,
+        defaults={
+            "node": node,
+            "boot_id": clock.boot_id,
+            "started_at": registration.moment(clock.started_at_ns),
+            "clock_offset_ms": upload.clock_offset_ms,
+        },
+    )
+    if session.node_id != node.pk:
+        detail = "This session belongs to another run or node."
+        fix = "Create a new session id for each agent process."
+        raise Problem(409, detail, "session_id", fix, kind="session-conflict")
+    return session
+
+
+def _add_row(session: rows.Session, upload: Upload) -> bool:
+    """True if the row is new. Two uploads at once: the unique constraint decides."""
+    segment = upload.segment
+    _refuse_doubled(session, segment)
+    row, made = rows.Segment.objects.get_or_create(
+        session=session,
+        seq=segment.seq,
+        defaults=upload.columns | {"refused": [[r.name, r.reason] for r in segment.refused]},
+    )
+    return made or not _same(row, upload)
+
+
+def _refuse_doubled(session: rows.Session, segment: Segment) -> None:
+    """An agent that got no answer for a segment may send it again in pieces.
+
+    Raises:
+        Problem: 409 if some of its time is here already, in a piece or, if it is one, in any.
+    """
+    others = session.segments.exclude(seq=segment.seq)
+    if segment.seq < FIRST_PIECE:
+        others = others.filter(seq__gte=FIRST_PIECE)
+    end_ms = segment.start_ms + segment.duration_ms
+    begun = others.filter(start_ms__lt=end_ms).alias(end_ms=F("start_ms") + F("duration_ms"))
+    if begun.filter(end_ms__gt=segment.start_ms).exists():
+        detail = f"The time of segment {segment.seq} was already uploaded under another number."
+        fix = "Send each moment of a session once."
+        raise Problem(409, detail, "seq", fix, kind="segment-conflict")
