@@ -124,7 +124,11 @@ class Database:
 
     @property
     def peer_store(self) -> str:
-        return self.cluster.url().rpartition("/")[0] + "/postgres" if self.cluster else ""
+        """In SQLAlchemy's form."""
+        if self.cluster is None:
+            return ""
+        server = self.cluster.url().rpartition("/")[0]
+        return f"{server.replace('postgresql:', 'postgresql+psycopg:')}/postgres"
 
     def processes(self) -> dict[str, psutil.Process]:
         if self.folder is None:

@@ -68,7 +68,7 @@ def measured(seconds: float, series: int, store: str, database: Roots) -> Peer:
 def _server(folder: Path, store: str) -> Iterator[tuple[int, psutil.Process]]:
     cache = Path.home() / ".cache" / "trimtab-bench"
     cache.mkdir(parents=True, exist_ok=True)
-    python, port = installed("mlflow", cache, "psycopg2-binary"), free_port()
+    python, port = installed("mlflow", cache, "psycopg[binary]"), free_port()
     command = [str(Path(python).parent / "mlflow"), "server", "--host", "127.0.0.1"]
     command += ["--port", str(port), "--backend-store-uri", store]
     command += ["--default-artifact-root", str(folder / "artefacts")]
