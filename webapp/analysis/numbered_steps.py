@@ -102,7 +102,7 @@ def _want(runs: Iterable[Run]) -> int:
     found = list(runs)
     with transaction.atomic():
         for run in found:
-            queue.want(run)
+            queue.want(run, is_upload=False)
             queue.enqueue_on_commit(run)
     return len(found)
 

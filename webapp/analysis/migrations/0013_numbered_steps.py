@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('analysis', '0011_charts_version'),
+        ('analysis', '0012_pulled_work'),
         ('runs', '0019_trainings'),
     ]
 
