@@ -29,7 +29,7 @@ from tests.web import factories
 from tests.web.test_query_counts import MOST_QUERIES
 from webapp.accounts.models import Token
 from webapp.analysis import numbered_steps
-from webapp.analysis.models import Analysis, LedgerEntry
+from webapp.analysis.models import Analysis, LedgerEntry, NumberedSteps
 from webapp.analysis.tasks import evaluate
 from webapp.runs.models import Run
 
@@ -327,6 +327,23 @@ def test_the_page_shows_attempts_figures_and_ledger(
     for text in ("llm &lt;7&gt;", "Goodput", "Lost work", "20 m 0 s", "240"):
         assert text in page, text
     assert f"/runs/{run.pk}/training/" in client.get(f"/runs/{run.pk}/").content.decode()
+
+
+def test_steps_that_nobody_counted_are_not_zero(
+    machine: Any, told: Any, client: Client, workspace: Any
+) -> None:
+    """As of a run that an earlier version analysed."""
+    one = machine()
+    one.works(0, 20 * MINUTE)
+    run = one.ends(20 * MINUTE)
+    assert told(run.pk)[1]["steps"] == 120
+    NumberedSteps.objects.all().delete()
+
+    document = told(run.pk)[1]
+    assert (document["steps"], document["lost_steps"]) == (None, None)
+    client.force_login(factories.member(workspace))
+    page = client.get(f"/runs/{run.pk}/training/").content.decode()
+    assert "no steps are known of some run" in page
 
 
 def test_a_training_of_another_workspace_is_unknown(machine: Any, client: Client) -> None:

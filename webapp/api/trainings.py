@@ -54,8 +54,10 @@ class TrainingOut(Schema):
         "that label, and no label of its own. null: too few steps."
     )
     waiting_seconds: float = Field(description="Between attempts, without a machine and cost.")
-    steps: int = Field(description="Different steps that count.")
-    lost_steps: int
+    steps: int | None = Field(
+        description="Different steps that count; null: of some run none are known."
+    )
+    lost_steps: int | None = Field(description="null: as above.")
     lost_is_unknown: bool = Field(
         description="An attempt resumed at an unknown step: lost work may be missing."
     )

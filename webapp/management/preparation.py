@@ -6,6 +6,7 @@ To find out costs milliseconds; to do it again costs seconds, mostly for loading
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -37,7 +38,9 @@ def rows_are_current() -> bool:
     The mark is a row of the database, so another one, or one that was put back, has its own.
     """
     try:
-        with connection.cursor() as cursor:
+        with warnings.catch_warnings(), connection.cursor() as cursor:
+            # Django warns of queries before apps are loaded; this one is there to do without them.
+            warnings.simplefilter("ignore", RuntimeWarning)
             cursor.execute("SELECT mark FROM database_preparation")
             return [mark for (mark,) in cursor.fetchall()] == [_rows_mark()]
     except DatabaseError:

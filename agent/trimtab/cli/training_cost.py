@@ -30,7 +30,7 @@ def _details(report: dict[str, Any]) -> list[str]:
     lines = [
         f"goodput {_share(report['goodput'])}",
         f"effective dollars {_share(report['effective_share'])} of paid dollars",
-        f"{report['steps']:,} steps count, {report['lost_steps']:,} were lost",
+        _steps(report),
     ]
     if report["slowdown_seconds"] is not None:
         slow = _minutes(report["slowdown_seconds"])
@@ -74,3 +74,10 @@ def _share(value: float | None) -> str:
 
 def _minutes(seconds: float) -> str:
     return f"{seconds / 60:,.1f} min"
+
+
+def _steps(report: dict[str, Any]) -> str:
+    counted, lost = report["steps"], report["lost_steps"]
+    if counted is None or lost is None:
+        return "no steps are known of some run, so lost work isn't either"
+    return f"{counted:,} steps count, {lost:,} were lost"

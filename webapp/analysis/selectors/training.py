@@ -73,9 +73,10 @@ class TrainingView:
     """None: nothing is measured yet."""
     slowdown: float | None
     """Share of the effective time above the best pace; None: too few steps."""
-    steps: int
-    """Different steps that count."""
-    lost_steps: int
+    steps: int | None
+    """Different steps that count; None: of some run none are known."""
+    lost_steps: int | None
+    """None: as above."""
     is_unknown: bool
     """Some attempt resumed at an unknown step, so lost work may be missing."""
     is_provisional: bool
@@ -126,6 +127,7 @@ def training_of(run: Run) -> TrainingView:
     attempts, is_of_gpus = _attempts(runs)
     figures = training_ledger([each for _, each in attempts])
     blocks = [Block(*each) for row in steps for each in row.blocks]
+    is_counted = len(steps) == len(runs)
     return TrainingView(
         training=runs[0].training,
         runs=runs,
@@ -133,8 +135,8 @@ def training_of(run: Run) -> TrainingView:
         figures=figures,
         ledger=view_of(figures.parts, is_of_gpus=is_of_gpus),
         slowdown=slowdown_share(blocks),
-        steps=distinct(ranges, counted),
-        lost_steps=lost_count(ranges, counted),
+        steps=distinct(ranges, counted) if is_counted else None,
+        lost_steps=lost_count(ranges, counted) if is_counted else None,
         is_unknown=any(row.is_unknown for row in steps) or not all(k.is_known for k in counted),
         is_provisional=_is_provisional(runs, steps),
     )
