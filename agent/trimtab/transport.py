@@ -187,7 +187,7 @@ def _of_row(row: dict[str, Any]) -> Answer:
         return Answer(200, document=receipt, content_type="application/json")
     if not isinstance(status, int) or not isinstance(problem, dict):
         return Answer(0, "an answer that isn't the service's")
-    words = f"{status} {problem.get('title')}: {str(problem.get('detail'))[:300]}"
+    words = f"{status} {http.client.responses.get(status, '')}: {str(problem.get('detail'))[:300]}"
     return Answer(status, words, _asked_seconds(row), problem, PROBLEM_TYPE)
 
 

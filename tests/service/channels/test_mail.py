@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from tests.service import mailing
 from tests.smtp import PASSWORD, Mailbox, certificate, knows_password, mail_server, silent_server
+from webapp.background import pulling
 from webapp.notify import queue, tasks
 from webapp.notify.models import Mail
 
@@ -163,7 +164,7 @@ def test_a_mail_whose_workers_all_died_ends_too(team):
     mailing.advised_run(team.agent())
     tasks.sweep()
     Mail.objects.update(kills=LIMITS.max_kills, leased_until=timezone.now())
-    tasks.sweep()
+    pulling.sweep()
     assert (the_mail().state, the_mail().error[:8]) == ("failed", "Given up")
 
 
