@@ -30,7 +30,9 @@ def in_turn(kind: Kind[Row], most: int, now: datetime) -> list[Any]:
     waiting, in turn."""
     due = conditions.due(kind, now).annotate(is_later=_is_later(kind))
     if kind.workspace is None:
-        return list(due.order_by(*_ORDER).values_list(kind.key, flat=True)[:most])
+        # Without the first: all of them are later, and PostgreSQL sorts by no constant.
+        order = _ORDER if kind.urgent is not None else _ORDER[1:]
+        return list(due.order_by(*order).values_list(kind.key, flat=True)[:most])
     turn = Window(RowNumber(), partition_by=[F(kind.workspace)], order_by=[F(n) for n in _ORDER])
     first = due.order_by().annotate(turn=turn).filter(turn__lte=most)
     rows = first.values_list(kind.key, kind.workspace, "turn", "is_later", "due_at")
