@@ -8,7 +8,7 @@
 
 The runs are synthetic. The labelled ones are at 1.1 to 2 times a rule's threshold, or at 0.5 to 0.9
 of it, with noise, gaps, skewed steps, neighbours and other activity: see `SCENARIO` in the test
-file of each rule. The healthy ones are of twelve kinds; each is judged whole and, as while it is
+file of each rule. The healthy ones are of thirteen kinds; each is judged whole and, as while it is
 going, up to some moment.
 """
 

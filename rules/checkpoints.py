@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from rules.activity import used_gpu_pct
 from rules.frame import GPU_IN_USE_PCT, NodeFrame, RunFrame
 from rules.intervals import intervals_where, mean_within, merged
 from rules.rule import Window
-from rules.training_loop import events_of, phase_spans
+from rules.training_loop import began_of, events_of, phase_spans
 
 BURST_FACTOR = 5.0
 BURST_BYTES_PER_SECOND = 20e6
@@ -23,6 +25,27 @@ WRITES = (
     ("lustre.write_bytes_total",),
 )
 """The first known series of each group counts; the groups are added."""
+_FINGERPRINT = re.compile(r"[0-9a-f]{16}\Z")
+
+
+@dataclass(frozen=True)
+class CheckpointFile:
+    """A file that a process saved, or that it had loaded before its first step."""
+
+    at_seconds: float
+    fingerprint: str
+    """Of its content; equal wherever it was copied."""
+    is_loaded: bool
+
+
+def checkpoint_files(node: NodeFrame) -> list[CheckpointFile]:
+    """In order of time, the saved ones first."""
+    return [
+        CheckpointFile(at, data["fingerprint"], is_loaded)
+        for kind, is_loaded in (("checkpoint_saved", False), ("checkpoint_loaded", True))
+        for at, data in began_of(node, kind)
+        if _FINGERPRINT.match(str(data.get("fingerprint")))
+    ]
 
 
 def checkpoint_spans(node: NodeFrame, end_seconds: float) -> list[Window]:

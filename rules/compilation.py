@@ -18,7 +18,7 @@ from rules.global_steps import first_rank, processes_of
 from rules.grid import Floats
 from rules.intervals import merged
 from rules.rule import Window
-from rules.training_loop import events_of, seconds_of, weighted_median
+from rules.training_loop import events_of, in_order, seconds_of, training_columns, weighted_median
 
 FIRST_STEPS, FEWEST_LATER = 20, 10
 ABOVE_LEVEL, LEAST_SECONDS = 1.5, 0.5
@@ -44,13 +44,14 @@ def compile_spans(node: NodeFrame) -> list[Window]:
 def _steps(node: NodeFrame, rank: int | None) -> tuple[Floats, Floats, Floats, Floats]:
     """Start, length, wait for data and number of the rank's training steps; those that are
     summarised have their mean."""
-    steps = node.steps
-    steps = steps[
-        (steps["phase"] == "train") & (steps["rank"] == rank) & (steps["duration_seconds"] > 0)
-    ].sort_values("start_seconds")
     names = ("start_seconds", "duration_seconds", "data_wait_seconds", "count")
-    start, length, wait, count = (steps[name].to_numpy(dtype=float) for name in names)
-    return start, length, np.nan_to_num(wait).clip(0, length), np.nan_to_num(count, nan=1.0)
+    columns = training_columns(node, rank, *names)
+    timed = columns[1] > 0
+    if not timed.all():
+        columns = tuple(column[timed] for column in columns)
+    start, length, wait, count = in_order(*columns)
+    np.nan_to_num(wait, copy=False).clip(0, length, out=wait)
+    return start, length, wait, np.nan_to_num(count, copy=False, nan=1.0)
 
 
 def _level(lengths: Floats, counts: Floats) -> float | None:

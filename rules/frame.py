@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from rules.evidence import is_counter, percentile, rate
+from rules.step_ranges import StepRange
 
 STEP_COLUMNS = (
     "rank",
@@ -283,6 +284,8 @@ class RunFrame(Remembered):
     nodes: Mapping[str, NodeFrame] = field(default_factory=dict)
     cell_seconds: float | None = None
     """Of the nodes' `samples`; None: the resolution."""
+    other_steps: tuple[StepRange, ...] = ()
+    """Of the other runs of its training, on the run's clock."""
 
     @property
     def unsampled_seconds(self) -> float:

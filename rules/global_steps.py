@@ -11,7 +11,7 @@ Times are those of the frame: seconds since the start of the run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from rules.frame import NodeFrame
 from rules.grid import Floats
 from rules.rule import Window
 from rules.step_ranges import CONTINUED, NEW, RESUMED, StepRange
-from rules.training_loop import began_of, events_of
+from rules.training_loop import began_of, events_of, in_order, training_columns
 
 EVENT_SECONDS = 0.001
 """Times of events are cut to milliseconds, those of steps are not."""
@@ -63,16 +63,20 @@ class _Part:
 class NodeSteps:
     """The training steps of the node's lowest rank, one row each (or `count` steps together)."""
 
-    starts: Floats
-    ends: Floats
-    done: Floats
-    """Steps done at the end of each row, since the node's first."""
+    node: NodeFrame
+    rank: int | None
     ranges: tuple[StepRange, ...]
     """In order of time. Steps of unknown number are in none."""
     offsets: tuple[float, ...]
-    """Of each range: number minus `done`."""
+    """Of each range: number minus the steps done since the node's first."""
     is_unknown: bool
     """Some steps are in no range."""
+
+    @property
+    def rows(self) -> Rows:
+        """Made each time. Kept, they would be as large as all else that is known of the steps of a
+        long run, and only lost steps need them."""
+        return _rows(self.node, self.rank)
 
     def after(self, place: int, number: int) -> Window | None:
         """When the steps of this range after step `number` were made; None: there are none."""
@@ -81,19 +85,28 @@ class NodeSteps:
             return None
         if number < each.first:
             return Window(each.began_us / 1e6, each.ended_us / 1e6)
-        done = number - self.offsets[place]
-        row = min(int(np.searchsorted(self.done, done + 0.5)), len(self.ends) - 1)
-        before = self.done[row - 1] if row else 0.0
-        part = (done - before) / max(self.done[row] - before, 1.0)
-        start = self.starts[row] + part * (self.ends[row] - self.starts[row])
+        starts, ends, done = self.rows
+        wanted = number - self.offsets[place]
+        row = min(int(np.searchsorted(done, wanted + 0.5)), len(ends) - 1)
+        before = done[row - 1] if row else 0.0
+        part = (wanted - before) / max(done[row] - before, 1.0)
+        start = starts[row] + part * (ends[row] - starts[row])
         return Window(float(start), each.ended_us / 1e6)
+
+    def seconds_in(self, windows: Iterable[Window]) -> float:
+        """The time of steps within the windows, which don't overlap."""
+        starts, ends, _ = self.rows
+        inside = (
+            np.minimum(ends, w.end_seconds) - np.maximum(starts, w.start_seconds) for w in windows
+        )
+        return sum(float(each.clip(0.0).sum()) for each in inside)
 
 
 def node_steps(node: NodeFrame) -> NodeSteps:
     """The node's numbered steps. A node without training steps has no rows and no ranges."""
     rank = first_rank(node)
     rows = _rows(node, rank)
-    starts, ends, done = rows
+    _, ends, done = rows
     ranges: list[StepRange] = []
     offsets: list[float] = []
     is_unknown = False
@@ -104,7 +117,7 @@ def node_steps(node: NodeFrame) -> NodeSteps:
         for part in parts:
             ranges.append(_range(part, rows, ranges[-1] if ranges else None))
             offsets.append(part.offset)
-    return NodeSteps(starts, ends, done, tuple(ranges), tuple(offsets), is_unknown)
+    return NodeSteps(node, rank, tuple(ranges), tuple(offsets), is_unknown)
 
 
 def first_rank(node: NodeFrame) -> int | None:
@@ -139,19 +152,21 @@ def processes_of(node: NodeFrame, rank: int | None) -> list[tuple[Restart, int]]
 
 
 def _rows(node: NodeFrame, rank: int | None) -> Rows:
-    steps = node.steps[(node.steps["phase"] == "train") & (node.steps["rank"] == rank)]
-    counts = np.nan_to_num(steps["count"].to_numpy(dtype=float), nan=1.0)
-    starts = steps["start_seconds"].to_numpy(dtype=float)
-    ends = starts + steps["duration_seconds"].to_numpy(dtype=float) * counts
+    names = ("start_seconds", "duration_seconds", "count")
+    starts, ends, counts = training_columns(node, rank, *names)
+    np.nan_to_num(counts, copy=False, nan=1.0)
+    ends *= counts
+    ends += starts
     untimed = [
         at
         for at, data in events_of(node, "step_untimed")
         if _rank(data) == rank and data.get("phase", "train") == "train"
     ]
-    starts, ends = np.append(starts, untimed), np.append(ends, untimed)
-    counts = np.append(counts, np.ones(len(untimed)))
-    order = np.argsort(ends, kind="stable")
-    return starts[order], ends[order], np.cumsum(counts[order])
+    if untimed:
+        starts, ends = np.append(starts, untimed), np.append(ends, untimed)
+        counts = np.append(counts, np.ones(len(untimed)))
+    ends, starts, counts = in_order(ends, starts, counts)
+    return starts, ends, np.cumsum(counts, out=counts)
 
 
 def _told(node: NodeFrame, rank: int | None, rows: Rows) -> Told:

@@ -16,7 +16,6 @@ from rules.grid import Floats, Grid, unseen_seconds
 from rules.hangs import hangs
 from rules.idle import BACKGROUND_SHARE, tail_seconds
 from rules.intervals import merged, without
-from rules.lost_steps import RunSteps
 from rules.processes import are_cores_own
 from rules.registry import all_rules
 from rules.restarts import process_restarts, restore_spans
@@ -44,9 +43,14 @@ class RunSpans:
     some_gpu_used: bool
 
 
-def run_spans(frame: RunFrame, parameters: Mapping[str, Values], steps: RunSteps) -> RunSpans:
-    """The idle tail of a run that has ended, its hangs and lost steps, and whether any GPU was in
-    use."""
+def run_spans(
+    frame: RunFrame, parameters: Mapping[str, Values], lost: Mapping[str, list[Window]]
+) -> RunSpans:
+    """The idle tail of a run that has ended, its hangs, and whether any GPU was in use.
+
+    Args:
+        lost: By node, the time in steps that were done again.
+    """
     values = {rule: all_rules()[rule].values(parameters.get(rule)) for rule in AS_RULES}
     idle, hang = values["idle_tail"], values["hung"]
     limits = idle["idle_gpu_pct"], idle["idle_cores"]
@@ -54,7 +58,7 @@ def run_spans(frame: RunFrame, parameters: Mapping[str, Values], steps: RunSteps
     hung = hangs(frame, hang["idle_seconds"], hang["spin_seconds"]) or []
     used = any(node.first_use_seconds is not None for node in frame.nodes.values())
     spans = [Window(tail[0], frame.duration_seconds)] if tail and tail[1] > 0 else []
-    return RunSpans(values, spans, hung, steps.lost(), used)
+    return RunSpans(values, spans, hung, lost, used)
 
 
 def node_seconds(

@@ -7,7 +7,7 @@ label's share of the GPUs' time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -19,7 +19,8 @@ from rules.frame import NodeFrame, RunFrame
 from rules.grid import Floats, Grid
 from rules.labels import cpu_seconds, gpu_seconds, node_seconds, run_spans
 from rules.ledger_labels import LABELS
-from rules.lost_steps import RunSteps, run_steps
+from rules.lives import lives
+from rules.lost_steps import run_steps
 from rules.rule import Values
 from rules.stalls import stalled_seconds
 
@@ -28,7 +29,11 @@ VERSION = 4
 unclassified, and the machine's work counted as the run's. 2: a GPU whose memory or tensor cores
 were busy, but few of its multiprocessors, counted as `low_sm`. 3: steps that were done again,
 restarts, loads of checkpoints and compilation had no labels."""
+OF_LIVES = ("lost", "restart", "restore", "initialise", "compile")
+"""What failures cost: lost work belongs to the life in which it was done, the rest to the life that
+starts with it."""
 Microseconds = NDArray[np.int64]
+Cuts = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -42,9 +47,22 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class LifeTime:
+    """The time that one of `OF_LIVES` has in one life of the run, over all GPUs of a node."""
+
+    node: str
+    label: str
+    life: int
+    """Its place in `rules.lives.lives`."""
+    microseconds: int
+
+
+@dataclass(frozen=True)
 class Ledger:
     entries: tuple[Entry, ...]
     """None with 0."""
+    of_lives: tuple[LifeTime, ...] = ()
+    """None with 0. Those of a node and label sum to its entries."""
 
     @cached_property
     def nodes(self) -> tuple[str, ...]:
@@ -82,20 +100,18 @@ class Ledger:
 def ledger(
     frame: RunFrame,
     parameters: Mapping[str, Values] | None = None,
-    steps: RunSteps | None = None,
 ) -> Ledger:
     """The ledger of the run as far as it has arrived. Labels that depend on its end (its idle
     tail) stay open until then, and effective time becomes lost when its steps are done again.
 
     Args:
         parameters: rule id -> the values that differ from its defaults, as for judging the run.
-        steps: of this run, and of its training's others; None: of a run that is alone.
 
     Raises:
         ValueError: a parameter that a label's rule doesn't know, or a value out of bounds.
     """
-    spans = run_spans(frame, parameters or {}, steps or run_steps(frame))
-    entries: list[Entry] = []
+    spans = run_spans(frame, parameters or {}, run_steps(frame).lost())
+    book = _Book(np.array([life.ended_seconds for life in lives(frame)[:-1]]))
     for node in frame.nodes.values():
         held = held_microseconds(node, frame)
         if not held:
@@ -107,11 +123,11 @@ def ledger(
             own = gpu_seconds(node, number, frame, spans, grid)
             free = np.clip(own.pop("idle") - _before_stalls(shared), 0.0, None)
             own["data_stall"] = stalled_seconds(shared["data_stall"], free, grid)
-            entries += _entries(node.key, number, {**shared, **own}, widths, unseen)
+            book.enter(node.key, number, {**shared, **own}, grid, widths, unseen)
         if not node.allocated_gpus():
             cores = cpu_seconds(node, frame, grid)
-            entries += _entries(node.key, None, {**shared, **cores}, widths, unseen)
-    return Ledger(tuple(entries))
+            book.enter(node.key, None, {**shared, **cores}, grid, widths, unseen)
+    return book.ledger()
 
 
 def _before_stalls(seconds: Mapping[str, Floats]) -> Floats:
@@ -156,25 +172,54 @@ def _cells(
     return Grid(cells[widths > 0], frame.resolution_seconds), widths[widths > 0]
 
 
-def _entries(
-    node: str,
-    gpu: int | None,
-    seconds: dict[str, NDArray[np.float64]],
-    widths: Microseconds,
-    unseen: int,
-) -> Iterator[Entry]:
-    """Fills each cell label by label; the rest is unclassified. `unseen` is a gap outside of the
-    cells."""
-    filled = np.zeros(len(widths), dtype=np.int64)
-    wanted = np.zeros(len(widths))
-    for label in LABELS[:-1]:
-        if label not in seconds:
-            continue
-        wanted = np.minimum(wanted + seconds[label] * 1e6, widths)
-        now = np.maximum(np.rint(wanted).astype(np.int64), filled)
-        total = int((now - filled).sum()) + (unseen if label == "gap" else 0)
-        if total:
-            yield Entry(node, gpu, label, total)
-        filled = now
-    if rest := int((widths - filled).sum()):
-        yield Entry(node, gpu, LABELS[-1], rest)
+class _Book:
+    """Takes the entries of one GPU after another."""
+
+    def __init__(self, cuts: Cuts) -> None:
+        """`cuts`: the moments between lives."""
+        self._cuts = cuts
+        self._entries: list[Entry] = []
+        self._lives: dict[tuple[str, str, int], int] = {}
+
+    def ledger(self) -> Ledger:
+        of_lives = (LifeTime(*key, us) for key, us in self._lives.items())
+        return Ledger(tuple(self._entries), tuple(of_lives))
+
+    def enter(
+        self,
+        node: str,
+        gpu: int | None,
+        seconds: dict[str, NDArray[np.float64]],
+        grid: Grid,
+        widths: Microseconds,
+        unseen: int,
+    ) -> None:
+        """Fill each cell label by label; the rest is unclassified. `unseen` is a gap outside of the
+        cells."""
+        filled = np.zeros(len(widths), dtype=np.int64)
+        wanted = np.zeros(len(widths))
+        for label in LABELS[:-1]:
+            if label not in seconds:
+                continue
+            wanted = np.minimum(wanted + seconds[label] * 1e6, widths)
+            now = np.maximum(np.rint(wanted).astype(np.int64), filled)
+            total = int((now - filled).sum()) + (unseen if label == "gap" else 0)
+            if total:
+                self._entries.append(Entry(node, gpu, label, total))
+            if total and label in OF_LIVES:
+                self._divide(node, label, now - filled, grid)
+            filled = now
+        if rest := int((widths - filled).sum()):
+            self._entries.append(Entry(node, gpu, LABELS[-1], rest))
+
+    def _divide(self, node: str, label: str, times: Microseconds, grid: Grid) -> None:
+        """Of a cell in which a life ends, lost work comes before the end, the rest after it."""
+        moments = grid.cells * grid.width_seconds
+        if label != "lost":
+            moments = moments + grid.width_seconds
+        places = np.searchsorted(self._cuts, moments, side="right" if label == "lost" else "left")
+        sums = np.zeros(len(self._cuts) + 1, dtype=np.int64)
+        np.add.at(sums, places, times)
+        for life in np.flatnonzero(sums):
+            key = node, label, int(life)
+            self._lives[key] = self._lives.get(key, 0) + int(sums[life])

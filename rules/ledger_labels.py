@@ -31,7 +31,8 @@ NO_WASTE = frozenset({"gap", "effective", "unclassified"})
 IDLE_GPUS = tuple(
     label
     for label in LABELS
-    if label not in NO_WASTE and label not in ("initialise", "other_programs", "unused_cores")
+    if label not in NO_WASTE and label not in ("other_programs", "unused_cores")
 )
-"""After warm-up. A GPU also idles in time that has another label first."""
+"""After warm-up, which a restart has again. A GPU also idles in time that has another label
+first."""
 IDLE_MACHINES = tuple(label for label in LABELS if label not in NO_WASTE)

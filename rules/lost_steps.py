@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from rules.frame import RunFrame
 from rules.global_steps import NodeSteps, node_steps
 from rules.rule import Window
-from rules.step_ranges import Kept, StepRange, kept
+from rules.step_ranges import Kept, StepRange, distinct, kept, lost_count
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,23 @@ class RunSteps:
         """Some steps have no known number, so lost work isn't fully known."""
         return any(steps.is_unknown for steps in self.nodes.values())
 
+    @property
+    def is_lost_unknown(self) -> bool:
+        """Some steps may have been done again without being known as lost."""
+        return self.is_unknown or not all(each.is_known for each in self.kept())
+
+    @property
+    def counted(self) -> int | None:
+        """How many different steps count; None: of some the numbers are unknown."""
+        if not self.ranges or self.is_lost_unknown:
+            return None
+        return distinct(self.ranges, self.kept())
+
+    @property
+    def lost_count(self) -> int:
+        """Steps that are known to have been done again."""
+        return lost_count(self.ranges, self.kept())
+
     def kept(self) -> list[Kept]:
         """Of each of `ranges`."""
         own = self.ranges
@@ -41,14 +58,31 @@ class RunSteps:
             windows[key] = [window for window in found if window is not None]
         return windows
 
+    def undone(self, steps_later: int = 0) -> dict[str, list[Window]]:
+        """By node: from its first lost step, or so many steps later, to the node's next range of
+        steps. What a process told then is of a state that was given up."""
+        counted, windows = iter(self.kept()), {}
+        for key, steps in self.nodes.items():
+            found: list[Window] = []
+            ends = [each.began_us / 1e6 for each in steps.ranges[1:]] + [float("inf")]
+            for n, (each, until) in enumerate(zip(steps.ranges, ends, strict=False)):
+                last = next(counted).last
+                if last < each.last:
+                    later = steps.after(n, last + steps_later)
+                    begin = later.start_seconds if later else each.ended_us / 1e6
+                    found.append(Window(begin, max(until, begin)))
+            windows[key] = found
+        return windows
 
-def run_steps(frame: RunFrame, of_others: Sequence[StepRange] = ()) -> RunSteps:
-    """
-    Args:
-        of_others: of the training's other runs; times since the start of this run.
-    """
+
+def run_steps(frame: RunFrame) -> RunSteps:
+    """With those of its training's other runs, as far as the frame has them."""
+    return frame.once(_run_steps)
+
+
+def _run_steps(frame: RunFrame) -> RunSteps:
     nodes = {key: node_steps(node) for key, node in frame.nodes.items()}
-    return RunSteps(nodes, tuple(of_others))
+    return RunSteps(nodes, frame.other_steps)
 
 
 def shifted(ranges: Sequence[StepRange], by_us: int) -> list[StepRange]:

@@ -3,6 +3,8 @@ checkpoint, and starting up again."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,18 +26,43 @@ def restore_spans(node: NodeFrame, end_seconds: float) -> list[Window]:
     return list(merged([*timed, *phase_spans(node, "restore", end_seconds)]))
 
 
+@dataclass(frozen=True)
+class Replacement:
+    """A process of a node that replaced another one within a session."""
+
+    last_seen_seconds: float
+    """The last sign of the old one."""
+    began_seconds: float
+    first_step_seconds: float
+    """Of the new one; without any, the end of the session."""
+    is_known: bool
+    """Its launcher says so; False: it loaded a checkpoint before its first step."""
+    is_within_session: bool
+
+
+def replacements(node: NodeFrame) -> list[Replacement]:
+    """A process replaces another one if its launcher says so, or if it loads a checkpoint before
+    its first step. Others are the next command of a script."""
+    return node.once(_replacements)
+
+
 def process_restarts(node: NodeFrame) -> tuple[list[Window], list[Window]]:
     """Of each process that replaced another one within a session: the time from the last sign of
-    the old one to the first of the new one, and from there to its first step.
+    the old one to the first of the new one, and from there to its first step."""
+    found = replacements(node)
+    waits = [Window(r.last_seen_seconds, r.began_seconds) for r in found if r.is_within_session]
+    begins = [Window(r.began_seconds, max(r.first_step_seconds, r.began_seconds)) for r in found]
+    return list(merged(waits)), list(merged(begins))
 
-    A process replaces another one if its launcher says so, or if it loads a checkpoint before its
-    first step. Others are the next command of a script.
-    """
+
+def _replacements(node: NodeFrame) -> list[Replacement]:
+    return list(_found(node))
+
+
+def _found(node: NodeFrame) -> Iterator[Replacement]:
     rank = first_rank(node)
     ends = _step_ends(node, rank)
     starts = np.sort(_step_starts(node, rank))
-    waits: list[Window] = []
-    begins: list[Window] = []
     for restart, _ in processes_of(node, rank)[1:]:
         at = restart.at_seconds
         following = starts[starts > at]
@@ -43,10 +70,7 @@ def process_restarts(node: NodeFrame) -> tuple[list[Window], list[Window]]:
         if not restart.is_known and not _restores(node, at, first_step):
             continue
         seen = max(float(ends[ends <= at].max(initial=0.0)), _last_event(node, rank, at))
-        if _same_session(node, seen, at):
-            waits.append(Window(seen, at))
-        begins.append(Window(at, max(first_step, at)))
-    return list(merged(waits)), list(merged(begins))
+        yield Replacement(seen, at, first_step, restart.is_known, _same_session(node, seen, at))
 
 
 def _restores(node: NodeFrame, since: float, until: float) -> bool:

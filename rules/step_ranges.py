@@ -90,9 +90,16 @@ def _until(
 
 
 def distinct(ranges: Sequence[StepRange], counted: Sequence[Kept]) -> int:
-    """How many different steps count: two nodes that make the same step make one."""
-    pairs = zip(ranges, counted, strict=True)
-    return _union((each.first, k.last) for each, k in pairs)
+    """How many different steps count: two nodes that make the same step make one, a script that
+    counts again from 1 makes others."""
+    total, span, ended = 0, list[tuple[int, int]](), _NEVER
+    for each, k in sorted(zip(ranges, counted, strict=True), key=lambda pair: pair[0].began_us):
+        if each.begins == NEW:
+            if each.began_us >= ended or ended == _NEVER:
+                total, span, ended = total + _union(span), [], each.ended_us
+            ended = min(ended, each.ended_us)
+        span.append((each.first, k.last))
+    return total + _union(span)
 
 
 def lost_count(ranges: Sequence[StepRange], counted: Sequence[Kept]) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rules.frame import NodeFrame, RunFrame
+from rules.grid import Floats
 from rules.intervals import merged
 from rules.rule import Window
 
@@ -54,6 +55,24 @@ def loop_span(frame: RunFrame) -> Window | None:
 def events_of(node: NodeFrame, kind: str) -> list[tuple[float, dict[str, Any]]]:
     """Time and data of each event of a kind, in order."""
     return node.events_by_kind.get(kind, [])
+
+
+def training_columns(node: NodeFrame, rank: int | None, *names: str) -> tuple[Floats, ...]:
+    """Columns of the rank's training steps, in the order of `NodeFrame.steps`.
+
+    One by one: a table of these steps would be a copy of nearly all that a long run has.
+    """
+    steps = node.steps
+    chosen = ((steps["phase"] == "train") & (steps["rank"] == rank)).to_numpy()
+    return tuple(steps[name].to_numpy(dtype=float)[chosen] for name in names)
+
+
+def in_order(keys: Floats, *columns: Floats) -> tuple[Floats, ...]:
+    """The keys and columns by ascending key; the very arrays if they are so already."""
+    if np.all(keys[1:] >= keys[:-1]):
+        return keys, *columns
+    order = np.argsort(keys, kind="stable")
+    return keys[order], *(column[order] for column in columns)
 
 
 def began_of(node: NodeFrame, kind: str) -> list[tuple[float, dict[str, Any]]]:

@@ -124,5 +124,5 @@ RULE = Rule(
     ),
     measure=measure,
     judge=judge,
-    explained_by=("checkpoint_stalls",),
+    explained_by=("checkpoint_stalls", "lost_work"),
 )

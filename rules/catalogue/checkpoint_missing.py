@@ -112,5 +112,6 @@ RULE = Rule(
     ),
     measure=measure,
     judge=judge,
+    explained_by=("lost_work",),
     reports_risk=True,
 )

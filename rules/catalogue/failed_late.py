@@ -97,7 +97,7 @@ RULE = Rule(
     ),
     measure=measure,
     judge=judge,
-    explained_by=("repeated_failures",),
+    explained_by=("restart_loop", "repeated_failures", "lost_work"),
     reports_risk=True,
     awaits_end=True,
 )

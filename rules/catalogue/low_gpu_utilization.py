@@ -265,6 +265,7 @@ RULE = Rule(
     judge=judge,
     explained_by=(
         "unused_gpus",
+        "slow_restart",
         "input_bound",
         "cpu_bottleneck",
         "io_bottleneck",

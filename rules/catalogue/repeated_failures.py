@@ -79,4 +79,5 @@ RULE = Rule(
     ),
     measure=measure,
     judge=judge,
+    explained_by=("restart_loop",),
 )

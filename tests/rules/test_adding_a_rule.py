@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tests import scratch
 
 RULE = '''\
@@ -117,6 +119,7 @@ PASSED = (
 """The last walks the list of rules, with its categories, and the page of each."""
 
 
+@pytest.mark.long
 def test_a_rule_with_a_new_category_takes_two_files(tmp_path: Path) -> None:
     scratch.copy(tmp_path)
     for path, text in ADDED.items():

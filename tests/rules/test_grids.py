@@ -30,7 +30,7 @@ ENDINGS = ("session_end", "process_exit")
 RULES = list(all_rules().values())
 RunOf = Callable[[Scenario, bool], Stored]
 LONG = pytest.mark.long
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(8)
 SAMPLED = [each for each in SCENARIOS if each.rule_id != "checkpoint_interval"]
 """The other one's runs are months of eight nodes, judged by their events alone."""
 

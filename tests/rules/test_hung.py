@@ -167,6 +167,7 @@ def test_every_hang_is_found_and_may_be_stopped(kind: str, seed: int) -> None:
     assert (verdict.state, verdict.may_stop) == ("fired", True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("kind", SILENCES)
 def test_no_silence_for_a_good_reason_is_a_hang(kind: str, seed: int) -> None:
@@ -179,7 +180,7 @@ def run_of() -> Callable[[str], Stored]:
     return cache(lambda kind: stored(drawn(kind, 5).frame(), Memory()))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("kind", [*HANGS, *SILENCES])
 @pytest.mark.parametrize(
     "seconds", [1.0, 10.0, *(pytest.param(s, marks=pytest.mark.long) for s in (0.5, 2.0, 5.0))]
@@ -191,6 +192,7 @@ def test_the_verdict_is_the_same_on_every_grid(
     assert (verdict.state == "fired") == (kind in HANGS)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", [*HANGS, *SILENCES])
 def test_tiers_are_enough_for_the_verdict(kind: str, run_of: Callable[[str], Stored]) -> None:
     verdict = judged(RULE, without_raw_samples(run_of(kind)).read(30.0)).verdict

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -14,30 +13,8 @@ from rules.ledger_labels import LABELS
 from rules.lost_steps import run_steps, shifted
 from rules.step_ranges import NEW, RESUMED
 from tests.rules import frames as f
+from tests.rules.restarted import gpu_node, process, restore, told
 from webapp.analysis.selectors.ledger import MEANINGS
-
-Events = list[tuple[float, str, dict[str, Any]]]
-
-
-def told(*pairs: tuple[float, int]) -> Events:
-    return [(at, "global_step", {"rank": 0, "step": step}) for at, step in pairs]
-
-
-def process(at: float, **data: Any) -> tuple[float, str, dict[str, Any]]:
-    return at, "rank", {"rank": 0, "pid": round(at), **data}
-
-
-def restore(at: float, seconds: float, step: int | None = None) -> Events:
-    return [(at, "restore", {"rank": 0, "seconds": seconds, "step": step})]
-
-
-def gpu_node(
-    *tables: Any, events: Events = (), key: str = "n1", held: tuple[float, float] = (0, 1000)
-) -> NodeFrame:
-    series = f.samples(1000, gpu0__busy_pct=100.0)
-    series = series[(series.index >= held[0]) & (series.index < held[1])]
-    node = f.node(key, series, tables, sorted(events, key=lambda e: e[0]), f.hardware(gpus=1))
-    return replace(node, intervals=(held,))
 
 
 def seconds(*nodes: NodeFrame) -> dict[str, float]:
@@ -130,8 +107,8 @@ def test_runs_of_one_training_take_steps_back_as_attempts_of_one_run_do() -> Non
     later = run_steps(f.run(second, duration=1000)).ranges
     earlier = run_steps(f.run(first, duration=1000)).ranges
     apart = [
-        *ledger(run := f.run(first, duration=1000), None, run_steps(run, later)).entries,
-        *ledger(run := f.run(second, duration=1000), None, run_steps(run, earlier)).entries,
+        *ledger(replace(f.run(first, duration=1000), other_steps=tuple(later))).entries,
+        *ledger(replace(f.run(second, duration=1000), other_steps=tuple(earlier))).entries,
     ]
     assert tuple(apart) == together
 

@@ -143,7 +143,7 @@ Noise = Callable[[np.random.Generator, int], np.ndarray]
 GENERATORS = pytest.mark.parametrize(
     ("shape", "noise", "seed"),
     [
-        pytest.param(tuned_on, tuned_noise, 1, id="tuned on"),
+        pytest.param(tuned_on, tuned_noise, 1, id="tuned on", marks=pytest.mark.long),
         pytest.param(held_out, held_out_noise, 2, id="held out"),
     ],
 )

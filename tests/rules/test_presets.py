@@ -26,6 +26,7 @@ def test_every_preset_is_within_the_bounds(rule: Rule) -> None:
     assert rule.preset_values("balanced") == rule.values()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.rule_id)
 def test_a_bolder_preset_finds_all_that_a_safer_one_finds(scenario: Scenario) -> None:
     rule = all_rules()[scenario.rule_id]
@@ -46,6 +47,7 @@ def _other(parameter: Parameter) -> Iterator[float]:
         yield float(round(allowed)) if parameter.whole or parameter.choices else allowed
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.rule_id)
 def test_what_is_not_declared_as_measured_changes_no_number(scenario: Scenario) -> None:
     """Numbers of one value may then be judged by another without reading a sample."""

@@ -20,6 +20,7 @@ from rules.registry import all_rules
 from rules.rule import Numbers, Rule, Window
 from tests.rules import frames as f
 
+pytestmark = pytest.mark.sampled(3)
 EVERY_RULE = pytest.mark.parametrize("rule", all_rules().values(), ids=lambda rule: rule.id)
 ABOUT_WORK = pytest.mark.parametrize(
     "rule",

@@ -64,6 +64,7 @@ def first_news(run: Stored) -> Iterator[tuple[set[str], float]]:
         yield {rule for rule, end in ends.items() if end >= 60 * minutes - 60}, 60.0 * minutes
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", HANGS)
 def test_what_has_just_become_true_of_the_run_is_true_of_its_last_minutes(kind: str) -> None:
     frame = drawn(kind, 5).frame()

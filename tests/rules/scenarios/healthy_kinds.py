@@ -1,4 +1,4 @@
-"""Twelve kinds of healthy runs, in which no rule may find anything, from the first minute on."""
+"""Thirteen kinds of healthy runs, in which no rule may find anything, from the first minute on."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from rules.engine import evaluate
 from rules.frame import RunFrame
 from tests.rules.scenarios import confounders
+from tests.rules.scenarios.restarts import Failure, fails
 from tests.rules.scenarios.world import Node, Pause, World
 
 Kind = Callable[[World], None]
@@ -107,6 +108,18 @@ def that_log_a_noisy_loss(world: World) -> None:
     world.changes.append(change)
 
 
+def interrupted_twice(world: World) -> None:
+    """Each time it goes on within a minute, and does a few steps again."""
+    draw = world.random.uniform
+    fails(
+        world,
+        [
+            Failure(share * world.seconds, draw(0.001, 0.005) * world.seconds, draw(10, 50))
+            for share in (0.3, 0.7)
+        ],
+    )
+
+
 KINDS: tuple[Kind, ...] = (
     on_one_gpu,
     on_eight_gpus,
@@ -120,6 +133,7 @@ KINDS: tuple[Kind, ...] = (
     whose_gpus_breathe,
     seen_in_part,
     that_log_a_noisy_loss,
+    interrupted_twice,
 )
 
 
