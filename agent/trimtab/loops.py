@@ -18,7 +18,7 @@ from trimtab.wire import Event, StepBlock, StepSummary
 if TYPE_CHECKING:
     from trimtab.probe import Watch
 
-_RECORDED_LATE = frozenset(("rank", "restore"))
+_RECORDED_LATE = frozenset(("rank", "restore", "checkpoint_loaded"))
 """A process records these with its first step: when it began, and what it loaded before."""
 _MOST_EVENTS = 4_000
 """Per segment. Metrics above this number are dropped and counted until the next segment."""

@@ -271,6 +271,9 @@ class Recorder:
         self.has_restored = True
         self._ring.write(layout.RESTORE, self.loop.phase, ended_ns, duration_ns, size_bytes, step)
 
+    def checkpoint_file(self, at_ns: int, known: int, size_bytes: int, *, is_loaded: bool) -> None:
+        self._ring.write(layout.CHECKPOINT_FILE, 0, at_ns, known, size_bytes, 0, int(is_loaded))
+
     # Facts
 
     def epoch(self, number: int, at_ns: int) -> None:

@@ -35,14 +35,15 @@ _HELD_RECORDS = 2_048
 
 STEP, UNTIMED_STEP, PHASE_BEGIN, PHASE_END, EPOCH, LOG = range(1, 7)
 CHECKPOINT, LOADER, PRECISION, MEMORY, RANK, PROFILE = range(7, 13)
-GLOBAL_STEP, RESTORE, COMPILE = range(13, 16)
+GLOBAL_STEP, RESTORE, COMPILE, CHECKPOINT_FILE = range(13, 17)
 """STEP: duration ns, data wait ns, samples. UNTIMED_STEP: -, -, samples. EPOCH: number.
 LOG (a METRIC record): value, step. CHECKPOINT: duration ns, bytes. LOADER: workers, batch size,
 prefetch factor; flags. PRECISION: type of autocast, type of the parameters (DTYPES); flags.
 MEMORY: most bytes allocated and reserved on this rank's GPU, bytes it has. RANK: local rank, world
 size, process id; flags: how often the launcher restarted it. PROFILE: first step, steps, bytes (0:
 failed). GLOBAL_STEP: steps that the training has done. RESTORE: duration ns, bytes, step. COMPILE:
-duration ns, how many compilations. -1 is "not known"."""
+duration ns, how many compilations. CHECKPOINT_FILE: fingerprint, bytes; flags: 1 if it was loaded.
+-1 is "not known"."""
 
 PIN_MEMORY, PERSISTENT_WORKERS, EVALUATES = 1, 2, 4
 """Flags of LOADER."""

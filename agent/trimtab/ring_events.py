@@ -70,6 +70,11 @@ def _compile(flags: int, duration_ns: int, count: int, _: int) -> RingEvent:
     return "compile", {"seconds": round(duration_ns / 1e9, 6), "count": count}
 
 
+def _checkpoint_file(flags: int, fingerprint: int, size_bytes: int, _: int) -> RingEvent:
+    data = {"fingerprint": f"{fingerprint:016x}", "bytes": _known(size_bytes)}
+    return "checkpoint_loaded" if flags else "checkpoint_saved", data
+
+
 def _known(value: int) -> int | None:
     return None if value < 0 else value
 
@@ -84,4 +89,5 @@ _READERS: dict[int, Callable[..., RingEvent]] = {
     ring.GLOBAL_STEP: _global_step,
     ring.RESTORE: _restore,
     ring.COMPILE: _compile,
+    ring.CHECKPOINT_FILE: _checkpoint_file,
 }

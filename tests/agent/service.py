@@ -126,8 +126,10 @@ class Service:
 
     @property
     def segments(self) -> list[Segment]:
-        """In the order of their numbers."""
-        return [decode_segment(body) for _, body in sorted(self.bodies.items())]
+        """Session after session, as they came, and in each in the order of their numbers."""
+        sessions = list(dict.fromkeys(session for session, _ in self.bodies))
+        ordered = sorted(self.bodies.items(), key=lambda each: (sessions.index(each[0][0]), each))
+        return [decode_segment(body) for _, body in ordered]
 
     @property
     def declarations(self) -> list[Declaration]:

@@ -152,17 +152,28 @@ def test_an_import_says_what_the_person_and_aws_say(trimtab, online, service, tm
     described = tmp_path / "described.json"
     described.write_text('{"TrainingJobName": "vision-2026-07-10-03-21-06-061"}')
     folder = _folder(tmp_path).rename(tmp_path / "vision-2026-07-10-03-21-06-061")
-    words = ("--describe", str(described), "--region", "us-west-2")
+    words = (
+        "--describe",
+        str(described),
+        "--region",
+        "us-west-2",
+        "--column",
+        "GPU=a=gpu0.busy_pct",
+    )
     assert trimtab(online, "import", str(folder / "system"), *words).returncode == 0
     part, whole = service.artefacts
     assert part.job == whole.job == "vision"
     said = json.loads(whole.body)
-    assert said["stated"] == {"job": "", "region": "us-west-2"}
+    columns = {"GPU=a": "gpu0.busy_pct"}
+    assert said["stated"] == {"job": "", "region": "us-west-2", "columns": columns}
     assert said["describe"] == json.loads(described.read_text())
     described.write_text("[]")
     wrong = trimtab(online, "import", str(folder), "--describe", str(described))
     assert wrong.returncode == 2
     assert "describe-training-job" in wrong.stderr
+    unnamed = trimtab(online, "import", str(folder), "--column", "GPU")
+    assert unnamed.returncode == 2
+    assert "--column GPU names no series" in unnamed.stderr
 
 
 def test_an_import_without_a_service_waits_for_sync(

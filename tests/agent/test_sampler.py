@@ -18,6 +18,7 @@ from trimtab.timeline import Timeline
 from trimtab.wire import decode_segment
 
 from tests.agent.conftest import trimtab_command
+from tests.running_service import wait_until
 
 
 class Steady:
@@ -96,16 +97,21 @@ def test_a_series_that_appears_later_is_missing_before():
 
 def test_a_stopped_process_gives_a_gap_and_no_made_up_samples(trimtab, online, service, tmp_path):
     """SIGSTOP and SIGCONT of the agent stand for a machine that doesn't run for a while."""
+    started, finish = tmp_path / "started", tmp_path / "finish"
+    training = f"touch {started}; while [ ! -e {finish} ]; do sleep 0.05; done"
     agent = subprocess.Popen(
-        trimtab_command("run", "--interval", "0.1", "--", "sleep", "4.5"),
+        trimtab_command("run", "--interval", "0.1", "--", "sh", "-c", training),
         env=online,
         stdin=subprocess.DEVNULL,
         start_new_session=True,
     )
-    time.sleep(0.9)
+    wait_until(started.exists, 20, "the command runs")
+    time.sleep(1.5)  # samples of every kind, on a busy machine too
     os.kill(agent.pid, signal.SIGSTOP)
     time.sleep(2.6)
     os.kill(agent.pid, signal.SIGCONT)
+    time.sleep(1.0)
+    finish.touch()
     assert agent.wait(20) == 0
     first, second = service.segments
     (gap,) = [event.data for event in second.events if event.kind == "gap"]

@@ -186,7 +186,7 @@ def _patch_save(module: ModuleType) -> None:
     def save(obj: Any, f: Any, *arguments: Any, **named: Any) -> Any:
         before = _position(f)
         return training.saving(
-            lambda: original(obj, f, *arguments, **named), lambda: _written_bytes(f, before)
+            lambda: original(obj, f, *arguments, **named), lambda: _written_bytes(f, before), f
         )
 
     module.save = save  # type: ignore[attr-defined]
@@ -203,8 +203,10 @@ def _timed_load(original: Callable[..., Any]) -> Any:
         try:
             step = restoring.step_of(result, f)
             took = monotonic_ns() - began
-            if (took >= _SHORT_LOAD_NS or step != NOT_KNOWN) and not _is_loader_worker():
-                training.loaded(began, restoring.size_of(f), step)
+            if not _is_loader_worker():
+                if took >= _SHORT_LOAD_NS or step != NOT_KNOWN:
+                    training.loaded(began, restoring.size_of(f), step)
+                training.files.loaded(f)
         except Exception:
             return result
         return result
@@ -243,6 +245,7 @@ def _patch_safetensors(module: ModuleType) -> None:
         return training.saving(
             lambda: original(tensors, filename, *arguments, **named),
             lambda: _written_bytes(filename, 0),
+            filename,
         )
 
     module.save_file = save_file  # type: ignore[attr-defined]

@@ -16,6 +16,7 @@ from typing import Any
 
 from trimtab import ring, sdk
 from trimtab.hooks.batches import Batches
+from trimtab.hooks.checkpoint_files import CheckpointFiles
 from trimtab.recorder import CHECKPOINT, EVALUATE, TRAIN, Recorder
 from trimtab.ring import NOT_KNOWN
 
@@ -54,6 +55,7 @@ class Training:
         """Written so far to the files of the checkpoint that a framework saves."""
         self._loads: list[tuple[int, int, int, int]] = []
         """End, duration, bytes and step of the checkpoints loaded before the first step."""
+        self.files = CheckpointFiles()
 
     def recorder(self) -> Recorder | None:
         return sdk.attached.recorder or self._open()
@@ -159,6 +161,7 @@ class Training:
         self._other_steps = 0
         if self._loads:
             self._record_loads(recorder)
+        self.files.first_step(recorder)
         if self._thread != get_ident():
             self._thread = get_ident()
             recorder.waits_elsewhere()
@@ -246,13 +249,15 @@ class Training:
     def mode_ends(self) -> None:
         self._depth -= 1
 
-    def saving(self, save: Callable[[], Any], written_bytes: Callable[[], int]) -> Any:
+    def saving(
+        self, save: Callable[[], Any], written_bytes: Callable[[], int], file: Any = None
+    ) -> Any:
         """Run `save()`. If the loop waits for it, its time counts as a checkpoint, not a step."""
         recorder = self.recorder()
         if recorder is None:
             return save()
         if recorder.loop.phase == CHECKPOINT:
-            return self._save_part(save, written_bytes)
+            return self._save_part(save, written_bytes, file)
         waits = self._is_own_thread()
         began = monotonic_ns()
         if waits:
@@ -262,6 +267,7 @@ class Training:
             seconds_ns = monotonic_ns() - began
             with suppress(Exception):
                 recorder.fact(ring.CHECKPOINT, seconds_ns, written_bytes())
+                self.files.saved(recorder, file)
         finally:
             if waits:
                 recorder.phase_ends()
@@ -286,10 +292,14 @@ class Training:
         for load in loads:
             recorder.restored(*load)
 
-    def _save_part(self, save: Callable[[], Any], written_bytes: Callable[[], int]) -> Any:
+    def _save_part(
+        self, save: Callable[[], Any], written_bytes: Callable[[], int], file: Any
+    ) -> Any:
         result = save()
         with suppress(Exception):
             self._parts_bytes += max(0, written_bytes())
+            if recorder := sdk.attached.recorder:
+                self.files.saved(recorder, file)
         return result
 
 
