@@ -93,7 +93,8 @@ def _import(arguments: argparse.Namespace) -> int:
 def _facts(arguments: argparse.Namespace) -> Stated:
     """The options, and what AWS's API says. Raises NotImportableError."""
     names = ("job", "provider", "service", "region", "instance_type", "purchase_option")
-    said = Stated(**{name: getattr(arguments, name) for name in names})
+    columns = dict(arguments.column)
+    said = Stated(**{name: getattr(arguments, name) for name in names}, columns=columns)
     return said.over(read_description(arguments.describe)) if arguments.describe else said
 
 
@@ -133,6 +134,14 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="output of `aws sagemaker describe-training-job`, for machine, region and times",
     )
+    command.add_argument(
+        "--column",
+        type=_mapping,
+        action="append",
+        default=[],
+        metavar="NAME=SERIES",
+        help="of a CSV file: what a column is, a series (gpu0.busy_pct) or `time`; repeatable",
+    )
     _add_shared(command, "of every node; overrides --describe")
     command = commands.add_parser(
         "predict",
@@ -151,6 +160,13 @@ def _add_shared(command: argparse.ArgumentParser, whose: str) -> None:
     )
     for name in ("provider", "service", "region", "instance-type", "purchase-option"):
         command.add_argument(f"--{name}", default="", help=whose)
+
+
+def _mapping(text: str) -> tuple[str, str]:
+    name, _, series = text.rpartition("=")
+    if not name or not series:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=SERIES")
+    return name, series
 
 
 def _uuid(text: str) -> UUID:

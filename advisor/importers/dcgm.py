@@ -19,7 +19,7 @@ from advisor.importers.recording import (
     Part,
     RecordedNode,
     Samples,
-    Whole,
+    cadence,
 )
 from advisor.importers.source import Source
 from advisor.importers.stated import Stated
@@ -128,7 +128,7 @@ def _samples(source: Source, path: str, tally: Tally) -> Samples:
         series, factor = known
         columns[f"gpu0.{series}"] = np.round(numbers[rows] * factor, 3)
         tally.take("samples", int(np.isfinite(numbers[rows]).sum()))
-    return Samples(_cadence_ms(times), times, columns)
+    return Samples(cadence(times), times, columns)
 
 
 def _numbers(values: object) -> Floats:
@@ -139,8 +139,3 @@ def _numbers(values: object) -> Floats:
         v if good and abs(v) < 1e18 else np.nan for v, good in zip(every, is_number, strict=True)
     ]
     return np.array(kept, dtype="float64")
-
-
-def _cadence_ms(times_ms: Whole) -> int:
-    measured = float(np.median(np.diff(times_ms)))
-    return int(min(max(round(measured / 100) * 100, 100), 3_600_000))

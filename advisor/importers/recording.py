@@ -19,6 +19,12 @@ class NotImportableError(ValueError):
     """Nothing of the recording can be imported. The message says why and what to do."""
 
 
+def cadence(times_ms: Whole) -> int:
+    """The time between two ticks as it was probably meant: whole tenths of a second, in ms."""
+    measured = float(np.median(np.diff(times_ms)))
+    return int(min(max(round(measured / 100) * 100, 100), 3_600_000))
+
+
 @dataclass(frozen=True)
 class Samples:
     """Ticks of one node.

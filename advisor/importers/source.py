@@ -61,6 +61,15 @@ class Source:
         with (self.folder / path).open("rb") as file:
             return file.read(most_bytes)
 
+    def beginning(self, path: str, most_bytes: int = 4096) -> bytes:
+        """Its first bytes, unpacked if it is gzip'd; empty if it can't be read."""
+        opened = gzip.open if path.endswith(".gz") else open
+        try:
+            with opened(self.folder / path, "rb") as file:
+                return bytes(file.read(most_bytes))
+        except (OSError, EOFError, zlib.error):
+            return b""
+
     def read(self, path: str, most_bytes: int) -> bytes:
         """The whole file, unpacked if it is gzip'd.
 

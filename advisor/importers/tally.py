@@ -32,6 +32,13 @@ class Operator:
     count: int
     total_us: int
     longest_us: int
+    own_us: int | None = None
+    """Without the operations that it called; None: not known."""
+
+    @property
+    def cost_us(self) -> int:
+        """What it is listed by."""
+        return self.total_us if self.own_us is None else self.own_us
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -53,7 +54,7 @@ def events_of(source: Source, path: str, tally: Tally) -> list[Any]:
 def _repaired(body: bytes, path: str, tally: Tally) -> list[Any]:
     """What a truncated or damaged file still has: writers put an event on a line."""
     lines = body.splitlines()
-    if len(lines) < 3:
+    if len(lines) < 3 or body.lstrip().startswith(b"{"):
         return _cut(body, path, tally)
     events = []
     for number, line in enumerate(lines, start=1):
@@ -73,7 +74,7 @@ def _repaired(body: bytes, path: str, tally: Tally) -> list[Any]:
 
 
 def _cut(body: bytes, path: str, tally: Tally) -> list[Any]:
-    """A list on one line, up to its last whole event."""
+    """A list on one line, or an object, up to its last whole event."""
     end = len(body)
     for _ in range(_REPAIRS):
         end = body.rfind(b"}", 0, end)
@@ -177,26 +178,32 @@ class Operators:
     def __init__(self) -> None:
         self._sums: dict[tuple[str, str], list[float]] = {}
 
-    def add(self, category: str, name: str, duration_us: float) -> None:
+    def add(
+        self, category: str, name: str, duration_us: float, own_us: float | None = None
+    ) -> None:
+        """`own_us`: without what it called; None: not known, all of its category are alike."""
         key = category, name
         sums = self._sums.get(key)
         if sums is None:
             if len(self._sums) >= MOST_OPERATORS:
                 key = category, OTHERS
-            sums = self._sums.setdefault(key, [0, 0.0, 0.0])
+            sums = self._sums.setdefault(key, [0, 0.0, 0.0, math.nan if own_us is None else 0.0])
         sums[0] += 1
         sums[1] += duration_us
+        sums[3] += math.nan if own_us is None else own_us
         if duration_us > sums[2]:
             sums[2] = duration_us
 
     def most_expensive(self, each: int = 50) -> list[Operator]:
         """So many of each category, the longest first."""
         by_category: dict[str, list[Operator]] = defaultdict(list)
-        for (category, name), (count, total, longest) in self._sums.items():
-            operator = Operator(category, name[:200], int(count), round(total), round(longest))
-            by_category[category].append(operator)
+        for (category, name), (count, total, longest, own) in self._sums.items():
+            own_us = None if math.isnan(own) else round(own)
+            by_category[category].append(
+                Operator(category, name[:200], int(count), round(total), round(longest), own_us)
+            )
         return [
             operator
             for category in sorted(by_category)
-            for operator in sorted(by_category[category], key=lambda o: -o.total_us)[:each]
+            for operator in sorted(by_category[category], key=lambda o: -o.cost_us)[:each]
         ]

@@ -28,6 +28,7 @@ from advisor.store.stretches import stored_seconds
 from rules import engine
 from rules.engine import Judgement
 from rules.ledger import Ledger, ledger
+from rules.lost_steps import run_steps
 
 RECENT = timedelta(days=30)
 
@@ -80,7 +81,8 @@ def report_of(run: StoredRun, timeline: Timeline, preset: Preset, as_of: datetim
     )
     uses = [_use(node) for node in timeline.nodes]
     book = PriceBook(bundled_prices())
-    cost, measured = cost_of_run(uses, book), figures(frame)
+    steps = run_steps(frame)
+    cost, measured = cost_of_run(uses, book), figures(frame, steps=steps)
     run_usd = None if cost.total_usd is None else float(cost.total_usd)
     judgements = engine.evaluate(frame, {}, run_usd=run_usd)
     return Report(

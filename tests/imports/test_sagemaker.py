@@ -147,6 +147,17 @@ def mutations(body: bytes, chance: random.Random) -> bytes:
     return bytes(changed[: chance.choice([len(changed), chance.randint(0, len(changed))])])
 
 
+def test_a_name_that_is_not_unicode_loses_only_its_record(tmp_path):
+    folder = sagemaker(tmp_path, seconds=60)
+    (path,) = folder.rglob("*.algo-1.json")
+    path.write_bytes(path.read_bytes().replace(b"CPUUtilization", b"CPU\xffUtilization", 1))
+
+    tally = imported(folder).imported.tally
+
+    assert tally.records["samples"] == 120 * 9 - 1
+    assert {each.count for each in tally.skipped.values()} == {1}
+
+
 @pytest.mark.parametrize(
     "count", [60, pytest.param(5_000, marks=[pytest.mark.long, pytest.mark.timeout(3000)])]
 )

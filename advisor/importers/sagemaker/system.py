@@ -286,7 +286,9 @@ def _coded(table: pa.Table) -> tuple[Whole, list[str]]:
 
 
 def _names(encoded: Any) -> list[str]:
-    return [str(name) for name in encoded.dictionary.to_pylist()]
+    # Arrow takes texts that aren't UTF-8 from JSON as they are.
+    raw = encoded.dictionary.cast(pa.binary()).to_pylist()
+    return [name.decode(errors="replace") for name in raw]
 
 
 def _floats(column: pa.ChunkedArray) -> Floats:

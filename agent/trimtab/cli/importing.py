@@ -24,10 +24,11 @@ _MOST_DESCRIPTION_BYTES = 4 * 1024 * 1024
 _EPILOG = """
 The service converts the files to a run with charts, cost and findings; the run's page says what was
 imported and what was skipped. It knows the profiler output of SageMaker Debugger (the folder of a
-training job, or a part of it), and DCGM's fields as JSON. Of other files it says that it doesn't
-know them. Files are sent as
-they are, without redaction. Importing the same files again adds nothing. Exit code: 0 uploaded;
-1 kept in the spool, or refused; 2 no such path, or wrong options.
+training job, or a part of it), traces of PyTorch's profiler, DCGM's fields as JSON, what nvidia-smi
+prints (a query as CSV, or dmon -o DT), and CSV files with a column of times. Of other files it says
+that it doesn't know them.
+Files are sent as they are, without redaction. Importing the same files again adds nothing. Exit
+code: 0 uploaded; 1 kept in the spool, or refused; 2 no such path, or wrong options.
 """
 
 
@@ -48,6 +49,13 @@ def add_to(commands: Commands) -> None:
         metavar="FILE",
         help="output of `aws sagemaker describe-training-job`: machine, region, times, state",
     )
+    parser.add_argument(
+        "--column",
+        action="append",
+        default=[],
+        metavar="NAME=SERIES",
+        help="of a CSV file: what a column is, a series (gpu0.busy_pct) or `time`; repeatable",
+    )
     for name in ("instance-type", "region", "provider", "service", "purchase-option"):
         parser.add_argument(f"--{name}", help="of every machine; overrides --describe")
     parser.set_defaults(handler=import_)
@@ -61,7 +69,7 @@ def import_(arguments: argparse.Namespace) -> int:
         say(f"{source} doesn't exist. Name a folder or a file.")
         return 2
     try:
-        described = _described(arguments.describe)
+        described, columns = _described(arguments.describe), _columns(arguments.column)
     except ValueError as error:
         say(str(error))
         return 2
@@ -70,7 +78,11 @@ def import_(arguments: argparse.Namespace) -> int:
     document = {
         "version": 1,
         "name": source.name,
-        "stated": {"job": said, **options.node_texts(vars(arguments), {})},
+        "stated": {
+            "job": said,
+            "columns": columns,
+            **options.node_texts(vars(arguments), {}),
+        },
         "describe": described,
     }
     return upload.carry_out(arguments.run, document)
@@ -160,6 +172,14 @@ class _Upload:
             return identity.run_id(self._server, {"TRIMTAB_RUN": said})
         digest = content_digest(self._source)
         return uuid5(NAMESPACE_URL, f"{self._server.destination}/import/{digest}")
+
+
+def _columns(words: list[str]) -> dict[str, str]:
+    """Raises ValueError."""
+    pairs = [word.rpartition("=") for word in words]
+    if wrong := next((word for word in pairs if not word[0] or not word[2]), None):
+        raise ValueError(f"--column {''.join(wrong)} names no series. Example: GPU=gpu0.busy_pct")
+    return {name: series for name, _, series in pairs}
 
 
 def _described(path: Path | None) -> object:

@@ -1,0 +1,296 @@
+"""Traces of PyTorch's profiler (Kineto), as `export_chrome_trace` and `--profile-steps` write them.
+
+One file is one process. Operations nest: the time of an operator includes that of those it called,
+so shares are told by the time of its own, as `key_averages()` has it (`self_cpu_time_total`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from advisor.importers.recording import (
+    Floats,
+    NotImportableError,
+    Part,
+    RecordedNode,
+    Samples,
+    Seen,
+    Steps,
+    Whole,
+)
+from advisor.importers.source import Source
+from advisor.importers.stated import Stated
+from advisor.importers.tally import Operator, Tally
+from advisor.importers.trace_events import MOST_US, Operators, events_of
+
+FORMAT = "PyTorch profiler"
+_MOST_FILES = 1024
+_MOST_GPUS = 64
+_CELL_MS = 100
+_MOST_CELLS = 1_000_000
+"""28 hours of a trace."""
+_NAME = re.compile(r".*\.json(?:\.gz)?")
+_HEAD_BYTES = 64 * 1024
+"""Before the events: when times begin, and the rank."""
+_OF_ITS_OWN = re.compile(rb'^\s*\{\s*"schemaVersion"\s*:')
+_BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d{1,20})\b')
+_RANK = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}]*"rank"\s*:\s*(\d{1,7})\b')
+_STEP = re.compile(r"ProfilerStep#\d+")
+_OPTIMIZER, _LOADER = "Optimizer.step#", "enumerate(DataLoader)#"
+_CPU, _KERNELS, _COPIES, _CALLS = "CPU operators", "GPU kernels", "GPU copies", "CUDA calls"
+_COMMUNICATION = "communication"
+_CATEGORIES = {
+    "cpu_op": _CPU,
+    "user_annotation": _CPU,
+    "kernel": _KERNELS,
+    "gpu_memcpy": _COPIES,
+    "gpu_memset": _COPIES,
+    "cuda_runtime": _CALLS,
+    "cuda_driver": _CALLS,
+}
+_ON_GPU = {_KERNELS, _COPIES, _COMMUNICATION}
+_COLLECTIVE = re.compile(r"nccl|rccl", re.IGNORECASE)
+
+
+def recognises(source: Source) -> bool:
+    """Whether a file begins as Kineto's do."""
+    return any(_is_trace(source, path) for path in _candidates(source))
+
+
+def opened(source: Source, stated: Stated, tally: Tally) -> TorchRecording:
+    """Open all traces of a folder: one a process.
+
+    Raises:
+        NotImportableError: none of them can be read, or none has a time.
+    """
+    del stated
+    return TorchRecording(source, tally)
+
+
+class _Span(NamedTuple):
+    """Microseconds since 1970."""
+
+    name: str
+    category: str
+    start_us: float
+    end_us: float
+    thread: tuple[object, object]
+    gpu: int | None
+
+
+@dataclass
+class _Process:
+    """One trace."""
+
+    rank: int
+    steps: list[_Span] = field(default_factory=list)
+    optimizer: list[_Span] = field(default_factory=list)
+    waits: list[_Span] = field(default_factory=list)
+    on_gpu: dict[int, list[_Span]] = field(default_factory=lambda: defaultdict(list))
+    first_us: float = np.inf
+    last_us: float = 0.0
+
+
+class TorchRecording:
+    """The processes of one machine. See `recording.Recording`."""
+
+    format, training_job, job, provider, owns_machine = FORMAT, "", "", "", False
+    state = "finished"
+
+    def __init__(self, source: Source, tally: Tally) -> None:
+        self.statistics: dict[str, Any] = {}
+        self._source, self._tally = source, tally
+        self._operators = Operators()
+        paths = [path for path in _candidates(source) if _is_trace(source, path)]
+        self._processes = [self._read(path, place) for place, path in enumerate(paths)]
+        seen = [each for each in self._processes if each.last_us]
+        if not seen:
+            raise NotImportableError("no operation with a time in its traces")
+        began_ms = int(min(each.first_us for each in seen) // 1000)
+        self._ended_ms = int(max(each.last_us for each in seen) // 1000) + 1
+        gpus = {gpu for each in seen for gpu in each.on_gpu}
+        self.nodes = [RecordedNode("machine", began_ms, gpus=max(gpus, default=-1) + 1)]
+        tally.note("A trace covers the steps that were profiled, and profiling slows them down.")
+        tally.note("The files don't say how the run ended. It counts as finished.")
+
+    @property
+    def operators(self) -> list[Operator]:
+        return self._operators.most_expensive()
+
+    def parts(self, node: RecordedNode) -> Iterator[Part]:
+        yield Seen(self._ended_ms)
+        yield from self._gpu_samples(node.started_ms)
+        for process in self._processes:
+            if steps := _steps_of(process):
+                self._tally.take("steps", len(steps.start_us))
+                yield steps
+
+    def _read(self, path: str, place: int) -> _Process:
+        head = self._source.beginning(path, _HEAD_BYTES)
+        process = _Process(_number(_RANK, head, place))
+        try:
+            events = events_of(self._source, path, self._tally)
+        except (NotImportableError, OSError) as error:
+            self._tally.skip("files", f"can't be read: {error}", 1, path)
+            return process
+        by_thread: dict[tuple[object, object], list[_Span]] = defaultdict(list)
+        base_us = _number(_BASE, head, 0) / 1000
+        for event in events:
+            span = _span(event, base_us)
+            if span is None:
+                self._skip(event, path)
+                continue
+            self._tally.take("operations")
+            by_thread[span.thread].append(span)
+            _sort(process, span)
+        for spans in by_thread.values():
+            self._add(spans)
+        return process
+
+    def _skip(self, event: object, path: str) -> None:
+        """Flows, headers and marks are no operations; what is left of those is broken."""
+        said = event if isinstance(event, dict) else {}
+        if not isinstance(said.get("ph"), str):
+            self._tally.skip("records", "not a trace event", 1, path)
+        elif said["ph"] == "X" and said.get("cat") in _CATEGORIES:
+            self._tally.skip("records", "an impossible duration or time", 1, path)
+        else:
+            self._tally.take("moments")
+
+    def _add(self, spans: list[_Span]) -> None:
+        """The operations of one thread, each with the time that is its own."""
+        spans.sort(key=lambda span: (span.start_us, -span.end_us))
+        open_spans: list[tuple[_Span, float]] = []
+        for span in spans:
+            while open_spans and open_spans[-1][0].end_us <= span.start_us:
+                self._close(open_spans)
+            open_spans.append((span, span.end_us - span.start_us))
+        while open_spans:
+            self._close(open_spans)
+
+    def _close(self, open_spans: list[tuple[_Span, float]]) -> None:
+        span, own_us = open_spans.pop()
+        length_us = span.end_us - span.start_us
+        if open_spans:
+            outer, left_us = open_spans[-1]
+            inside_us = min(span.end_us, outer.end_us) - span.start_us
+            open_spans[-1] = outer, left_us - inside_us
+        if not _STEP.fullmatch(span.name):
+            self._operators.add(span.category, span.name, length_us, max(own_us, 0.0))
+
+    def _gpu_samples(self, began_ms: int) -> Iterator[Samples]:
+        """The share of each cell in which a kernel ran or memory was copied."""
+        busy: dict[int, list[_Span]] = defaultdict(list)
+        for process in self._processes:
+            for gpu, spans in process.on_gpu.items():
+                busy[gpu] += spans
+        count = (self._ended_ms - began_ms) // _CELL_MS
+        if not busy or not 1 < count <= _MOST_CELLS:
+            return
+        times = began_ms + _CELL_MS * np.arange(1, count + 1)
+        columns = {
+            f"gpu{gpu}.busy_pct": _busy_pct(spans, began_ms * 1000.0, count)
+            for gpu, spans in sorted(busy.items())
+        }
+        self._tally.take("samples", count * len(columns))
+        yield Samples(_CELL_MS, times, columns)
+
+
+def _candidates(source: Source) -> Iterator[str]:
+    return islice((path for path in source.sizes if _NAME.fullmatch(path)), _MOST_FILES)
+
+
+def _is_trace(source: Source, path: str) -> bool:
+    return _OF_ITS_OWN.match(source.beginning(path)) is not None
+
+
+def _number(pattern: re.Pattern[bytes], head: bytes, unknown: int) -> int:
+    found = pattern.search(head)
+    return int(found[1]) if found else unknown
+
+
+def _span(event: Any, base_us: float) -> _Span | None:
+    """None: it isn't an operation, or makes no sense."""
+    try:
+        category = _CATEGORIES[event["cat"]]
+        start, length, name = event["ts"], event["dur"], str(event["name"])
+        if event["ph"] != "X" or not (0 <= length <= MOST_US and 0 <= start + base_us < 4e15):
+            return None
+        gpu = _gpu(event) if category in (_KERNELS, _COPIES) else None
+        if category == _KERNELS and _COLLECTIVE.search(name):
+            category = _COMMUNICATION
+        at_us = start + base_us
+        return _Span(name, category, at_us, at_us + length, (event["pid"], event["tid"]), gpu)
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _gpu(event: dict[str, Any]) -> int | None:
+    args = event.get("args")
+    gpu = args.get("device") if isinstance(args, dict) else None
+    return gpu if isinstance(gpu, int) and 0 <= gpu < _MOST_GPUS else None
+
+
+def _sort(process: _Process, span: _Span) -> None:
+    process.first_us = min(process.first_us, span.start_us)
+    process.last_us = max(process.last_us, span.end_us)
+    if span.gpu is not None:
+        process.on_gpu[span.gpu].append(span)
+    elif _STEP.fullmatch(span.name):
+        process.steps.append(span)
+    elif span.name.startswith(_OPTIMIZER):
+        process.optimizer.append(span)
+    elif span.name.startswith(_LOADER):
+        process.waits.append(span)
+
+
+def _steps_of(process: _Process) -> Steps | None:
+    """The steps that the training marked (`profiler.step()`), else those that end with the
+    optimizer's."""
+    marked = sorted(process.steps, key=lambda span: span.start_us)
+    spans = [(span.start_us, span.end_us) for span in marked]
+    if not spans:
+        ends = sorted(span.end_us for span in process.optimizer)
+        spans = list(pairwise(ends))
+    if not spans:
+        return None
+    start, end = (np.array(column) for column in zip(*spans, strict=True))
+    waits = _waits(process.waits, start, end) if process.waits else None
+    return Steps(process.rank, "train", _whole(start), _whole(end - start), waits)
+
+
+def _waits(waits: Iterable[_Span], start: Floats, end: Floats) -> Whole:
+    """Of each step the time in which the loader was asked for a batch."""
+    spent = np.zeros(len(start))
+    for wait in waits:
+        inside = np.minimum(end, wait.end_us) - np.maximum(start, wait.start_us)
+        spent += np.clip(inside, 0, None)
+    return _whole(np.minimum(spent, end - start))
+
+
+def _whole(values: Floats) -> Whole:
+    whole: Whole = np.round(values).astype("int64")
+    return whole
+
+
+def _busy_pct(spans: list[_Span], began_us: float, count: int) -> Floats:
+    """Operations of several streams overlap: their union counts."""
+    order = sorted((span.start_us - began_us, span.end_us - began_us) for span in spans)
+    start, end = (np.array(column) for column in zip(*order, strict=True))
+    until = np.maximum.accumulate(end)
+    start = np.maximum(start, np.concatenate(([0.0], until[:-1])))
+    edges = np.arange(count + 1) * _CELL_MS * 1000.0
+    length = np.clip(end - start, 0, None)
+    # Busy time before each edge: whole intervals that began before it, less what lies beyond.
+    before = np.concatenate(([0.0], np.cumsum(length)))
+    begun = np.searchsorted(start, edges, side="right")
+    beyond = np.clip(np.concatenate(([0.0], start + length))[begun] - edges, 0, None)
+    busy: Floats = np.diff(before[begun] - beyond) / (_CELL_MS * 1000.0) * 100
+    return np.round(busy.clip(0, 100), 3).astype("float64")
