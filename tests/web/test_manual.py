@@ -1,0 +1,100 @@
+"""The documentation and the reference of the API, as the service itself serves them."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from urllib.parse import urldefrag, urljoin
+
+import pytest
+from django.conf import settings
+
+from webapp.manual.markdown import rendered
+
+FILES = sorted((settings.BASE_DIR / "docs").rglob("*.md"))
+pytestmark = pytest.mark.django_db
+
+
+def page(client, address: str) -> str:
+    answer = client.get(address)
+    assert answer.status_code == 200, address
+    return answer.content.decode()
+
+
+def article(html: str) -> str:
+    return html[html.index("<article") : html.index("</article>")]
+
+
+def anchors(html: str) -> set[str]:
+    return set(re.findall(r' id="([^"]+)"', html))
+
+
+def test_every_file_is_listed_and_every_link_in_it_leads_somewhere(anonymous):
+    contents = page(anonymous, "/docs/")
+    listed = re.findall(r'class="name" href="(/docs/[^"]+/)"', contents)
+    pages = {address: page(anonymous, address) for address in listed}
+
+    assert len(set(listed) - {"/docs/api/"}) == len(FILES)
+    for address, html in pages.items():
+        for href in re.findall(r'href="([^"]*)"', article(html) if "<article" in html else ""):
+            assert href, f"{address} links to nothing"
+            target, anchor = urldefrag(urljoin(address, unescape(href)))
+            if target.startswith("/docs/"):
+                assert not anchor or anchor in anchors(pages[target]), f"{address}: {href}"
+
+
+@pytest.mark.parametrize("name", ["no-such-page", "../README", "decisions", "%2e%2e/settings"])
+def test_only_documents_are_pages(anonymous, name):
+    assert anonymous.get(f"/docs/{name}/").status_code == 404
+
+
+def test_a_search_finds_the_sections_with_all_words(anonymous):
+    found = page(anonymous, "/docs/?q=Daly+interval")
+    first = re.search(r'class="name" href="(/docs/[^"]+)">([^<]+)<', found)
+
+    assert first
+    assert "<mark>" in found
+    target, anchor = urldefrag(first[1])
+    assert not anchor or anchor in anchors(page(anonymous, target))
+    assert "No section has all of these words." in page(anonymous, "/docs/?q=Daly+xyzzyq")
+
+
+def test_what_is_searched_for_is_text(anonymous):
+    assert "<script>alert" not in page(anonymous, "/docs/?q=%3Cscript%3Ealert(1)%3C/script%3E")
+
+
+def test_markup_in_a_document_is_text_and_tables_have_no_styles():
+    source = "# A `b`\n\n<script>x</script> [x](javascript:1)\n\n|a|b|\n|--|--:|\n|1|2|\n"
+    document = rendered(source, "a", lambda name: None)
+
+    assert document.title == "A b"
+    assert "<script" not in document.html
+    assert "href=" not in document.html
+    assert "style=" not in document.html
+    assert '<td class="number">2</td>' in document.html
+
+
+def test_headings_have_the_anchors_that_links_name():
+    source = "# T\n\n## Lost work\n\n## `a_b` & c\n\n## Lost work\n\n[x](other.md#y) [z](b.md)"
+    document = rendered(source, "folder/a", lambda name: f"/{name}" if "other" in name else None)
+
+    assert anchors(document.html) == {"lost-work", "a_b--c", "lost-work-1"}
+    assert 'href="/folder/other#y"' in document.html
+
+
+def test_the_reference_has_every_operation_and_every_type(anonymous):
+    html = page(anonymous, "/docs/api/")
+    document = anonymous.get("/api/v1/openapi.json").json()
+
+    operations = [each for methods in document["paths"].values() for each in methods.values()]
+    assert len(operations) > 30
+    assert {each["operationId"] for each in operations} <= anchors(html)
+    assert {f"type-{name}" for name in document["components"]["schemas"]} <= anchors(html)
+    assert set(re.findall(r'href="#([^"]+)"', html)) <= anchors(html)
+
+
+def test_the_reference_is_found_beside_the_api_and_in_the_bar(anonymous, owner):
+    moved = anonymous.get("/api/v1/docs")
+
+    assert (moved.status_code, moved["Location"]) == (302, "/docs/api/")
+    assert 'href="/docs/"' in owner.page("/rules/")

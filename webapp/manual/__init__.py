@@ -1,0 +1,1 @@
+"""The documentation of `docs/`, served by the service itself."""

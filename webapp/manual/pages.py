@@ -1,0 +1,116 @@
+"""The pages of the documentation, in the order in which they are listed, and the search in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from django.conf import settings
+from django.urls import reverse
+
+from webapp.manual.markdown import Document, Section, rendered
+
+FOLDER: Path = settings.BASE_DIR / "docs"
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Measure": ("agent", "importing", "trainings", "series", "overhead"),
+    "Understand": ("jobs", "runs", "ledger", "rules", "money", "prices"),
+    "Improve": ("recommendations", "advice", "speed", "notifications", "offline"),
+    "Operate": (
+        *("operations", "configuration", "accounts", "backup", "retention", "threat-model"),
+        "figures",
+    ),
+    "Develop": ("architecture", "development", "wire"),
+}
+"""Title -> names of pages. Decisions follow."""
+DECISIONS = "decisions"
+MOST_FOUND = 30
+_AROUND = 80
+"""Characters of an excerpt on each side of what was found."""
+
+
+@dataclass(frozen=True)
+class Page:
+    name: str
+    document: Document
+
+    @property
+    def address(self) -> str:
+        return reverse("manual:page", args=[self.name])
+
+
+@dataclass(frozen=True)
+class Found:
+    """A section with all words that were looked for, and the text around the first of them."""
+
+    page: Page
+    section: Section
+    before: str
+    word: str
+    after: str
+
+    @property
+    def address(self) -> str:
+        return f"{self.page.address}#{self.section.anchor}"
+
+
+def page(name: str) -> Page | None:
+    """None: there is none. Only names of files that are there are looked up."""
+    path = _paths().get(name)
+    return None if path is None else Page(name, _document(path, name, path.stat().st_mtime_ns))
+
+
+def groups() -> dict[str, list[Page]]:
+    """By the titles in `GROUPS`. What no group names is with the decisions."""
+    named = {name for names in GROUPS.values() for name in names}
+    listed = {title: list(_pages(names)) for title, names in GROUPS.items()}
+    return listed | {"Decisions": list(_pages(name for name in _paths() if name not in named))}
+
+
+def search(text: str) -> list[Found]:
+    """Sections that have every word; those that have one in their titles first."""
+    words = text.lower().split()
+    found = []
+    for one in _pages(_paths()) if words else ():
+        for section in one.document.sections:
+            title, body = section.title.lower(), section.text.lower()
+            if all(word in title or word in body for word in words):
+                hits = sum(word in title for word in words)
+                found.append((-hits, section.level, _excerpt(one, section, words)))
+    return [each for *_, each in sorted(found, key=lambda each: each[:2])[:MOST_FOUND]]
+
+
+def _excerpt(of: Page, section: Section, words: list[str]) -> Found:
+    text = section.text.replace("\n", " ")
+    places = [(text.lower().find(word), word) for word in words]
+    at, word = min(((at, word) for at, word in places if at >= 0), default=(0, ""))
+    end = at + len(word)
+    before, after = text[:at], text[end:]
+    if len(before) > _AROUND:
+        before = "… " + before[-_AROUND:].partition(" ")[2]
+    if len(after) > _AROUND:
+        after = after[:_AROUND].rpartition(" ")[0] + " …"
+    return Found(of, section, before, text[at:end], after)
+
+
+def _pages(names: Iterator[str] | tuple[str, ...] | dict[str, Path]) -> Iterator[Page]:
+    return (one for one in map(page, names) if one is not None)
+
+
+def _paths() -> dict[str, Path]:
+    """Name -> file, sorted."""
+    files = sorted([*FOLDER.glob("*.md"), *FOLDER.glob(f"{DECISIONS}/*.md")])
+    return {path.relative_to(FOLDER).with_suffix("").as_posix(): path for path in files}
+
+
+@lru_cache(maxsize=200)
+def _document(path: Path, name: str, changed_ns: int) -> Document:
+    """Rendered once, as long as the file stays as it is."""
+    del changed_ns
+    known = _paths()
+
+    def address(target: str) -> str | None:
+        return reverse("manual:page", args=[target]) if target in known else None
+
+    return rendered(path.read_text(encoding="utf-8"), name, address)
