@@ -55,17 +55,29 @@ def step_views_of(
     buckets: Buckets,
 ) -> list[SeriesView]:
     """The requested series of the node's training steps between two times."""
-    wanted = [name for name in NAMES if name in names]
-    if not wanted:
+    if not any(name in NAMES for name in names):
         return []
-    cells = _training(cells_between(reader, node, buckets, DRAWN))
+    cells = cells_between(reader, node, buckets, DRAWN)
+    return views_of_cells(node.key, cells, names, times, buckets, tuple(reader.unreadable))
+
+
+def views_of_cells(
+    node_key: str,
+    cells: pa.Table,
+    names: Sequence[str],
+    times: tuple[datetime, datetime],
+    buckets: Buckets,
+    unreadable: tuple[str, ...] = (),
+) -> list[SeriesView]:
+    """As `step_views_of`, of cells that were read before."""
+    wanted = [name for name in NAMES if name in names]
+    cells = _training(cells)
     if not len(cells):
         return []
     # A bucket shorter than the steps would be empty and look like a gap.
     longest = pc.max(cells["duration_max_us"]).as_py() / _US
     drawn = buckets.no_shorter_than(2 * longest, times)
-    broken = tuple(reader.unreadable)
-    views = (_view(node.key, name, cells, drawn, times[0], broken) for name in wanted)
+    views = (_view(node_key, name, cells, drawn, times[0], unreadable) for name in wanted)
     return [view for view in views if view is not None]
 
 

@@ -42,6 +42,7 @@ STEP_COLUMNS = (
     "duration_max_us",
 )
 """Of raw steps, the columns that `cells_of` needs without samples and histograms."""
+BINS_PER_OCTAVE = 4
 _NO_TIME = np.iinfo(np.int64).max
 
 
@@ -145,9 +146,14 @@ def _known_or(column: pa.ChunkedArray, other: np.ndarray) -> np.ndarray:
 # Histograms
 
 
+def histogram_entries(cells: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The row, bin and count of each entry of the histograms of a tier."""
+    return _entries(cells["histogram"].combine_chunks())
+
+
 def _all_histograms(steps: pa.Table, mean_us: np.ndarray) -> pa.Array:
     """Those that summaries have; a single step's has one bin."""
-    bins = np.floor(4 * np.log2(np.maximum(mean_us, 1))).astype(np.int32)
+    bins = np.floor(BINS_PER_OCTAVE * np.log2(np.maximum(mean_us, 1))).astype(np.int32)
     sent = steps["histogram"].combine_chunks()
     own, keys, counts = _entries(sent)
     is_single = np.ones(len(steps), dtype=bool)

@@ -180,7 +180,9 @@ def test_a_chart_can_be_read_as_a_table_and_as_csv(visit, pair):
 def test_zooming_reads_the_part_again_and_reset_shows_the_whole(visit, pair):
     window = visit()
     page = window.go(_addresses(pair)["run"])
-    box = page.locator("[data-chart=cpu] canvas").bounding_box()
+    canvas = page.locator("[data-chart=cpu] canvas")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
     assert box is not None
     middle = box["y"] + box["height"] / 2
 

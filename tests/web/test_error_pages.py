@@ -11,6 +11,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.web import factories
+from webapp.accounts.models import Membership
 
 TEMPLATES = settings.BASE_DIR / "webapp" / "templates"
 
@@ -44,6 +45,37 @@ def test_a_page_that_breaks_gets_our_500_and_shows_no_insides(owner, monkeypatch
     assert answer.status_code == 500
     assert b"Server error" in answer.content
     assert b"secret of the insides" not in answer.content
+
+
+def test_what_is_in_another_of_ones_workspaces_offers_to_switch(owner, stranger):
+    run = factories.run(factories.job(stranger.workspace))
+    row = factories.recommendation(run)
+    address = reverse("dashboard:run", args=[run.pk]) + "?x=1"
+    pages = [address, f"/jobs/{run.job.uuid}/", f"/recommendations/{row.uuid}/"]
+    foreign = [owner.client.get(page) for page in pages]
+    Membership.objects.create(workspace=stranger.workspace, user=owner.user)
+
+    for page in pages:
+        answer = owner.client.get(page)
+        assert answer.status_code == 404
+        assert "Switch to Elsewhere" in answer.content.decode()
+    switched = {"workspace": stranger.workspace.uuid, "next": address}
+    landed = owner.client.post(reverse("accounts:switch_workspace"), switched, follow=True)
+
+    assert landed.redirect_chain == [(address, 302)]
+    assert landed.status_code == 200
+    for answer in foreign:
+        assert answer.status_code == 404
+        assert "Elsewhere" not in answer.content.decode()
+
+
+@pytest.mark.parametrize("elsewhere", ["https://evil.example/", "//evil.example/", "javascript:1"])
+def test_a_switch_of_workspaces_leads_to_no_other_host(owner, elsewhere):
+    chosen = {"workspace": owner.workspace.uuid, "next": elsewhere}
+
+    answer = owner.client.post(reverse("accounts:switch_workspace"), chosen)
+
+    assert answer["Location"] == reverse("dashboard:home")
 
 
 def test_the_policy_allows_our_own_host_only(owner):

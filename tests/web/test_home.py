@@ -150,8 +150,7 @@ def test_the_money_is_what_the_ledger_of_the_last_month_says(owner):
 
 
 def test_without_a_price_the_share_is_told(owner):
-    run = labelled(factories.run(factories.job(owner.workspace)), effective="1", data_stall=None)
-    assert run.pk
+    labelled(factories.run(factories.job(owner.workspace)), effective="1", data_stall=None)
 
     page = text(owner.page("/"))
 
@@ -213,6 +212,15 @@ def test_a_running_run_is_told_beside_what_its_job_usually_costs(owner):
     assert "at least $1.25" in page
     assert "usually 1 h 0 m" in page
     assert "usually $5.00" in page
+
+
+def test_what_runs_now_is_added_up_over_all_runs_not_only_those_listed(owner):
+    job = factories.job(owner.workspace)
+    for _ in range(12):
+        factories.run(job, cost="1.5", state=Run.RUNNING)
+    factories.run(job, cost=None, state=Run.RUNNING)
+
+    assert "Running now 13 $18.00 so far, 1 without a price" in text(owner.page("/"))
 
 
 def test_the_pace_of_the_month_is_the_spend_of_its_days(owner):

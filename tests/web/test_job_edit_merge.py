@@ -115,9 +115,7 @@ MOVES = st.lists(
 
 
 @given(MOVES)
-@examples(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_is_merged_all_undone_leaves_each_run_with_the_job_it_came_for(owner, moves):
     workspace = factories.workspace(str(uuid4()))
     person = Person(owner.client, owner.user, workspace)

@@ -182,7 +182,7 @@ TAGS = st.dictionaries(TEXT | st.sampled_from(["team", "3", "$", "a.b", '"']), T
 
 
 @given(TAGS, TAGS, TEXT)
-@examples(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_database_reads_a_tag_as_python_does_whatever_is_in_it(owner, of_job, own, other):
     job = factories.job(owner.workspace, str(uuid4()), tags=of_job)
     run = factories.run(job, tags=own)

@@ -70,6 +70,51 @@ def test_a_run_that_ended_can_not_be_profiled(owner, agent):
     assert not AuditEntry.objects.exists()
 
 
+def stop(owner, agent: FakeAgent) -> str:
+    address = reverse("directives:stop_run", args=[agent.run_id])
+    return owner.client.post(address, follow=True).content.decode()
+
+
+def test_a_person_stops_a_run_that_allows_it(owner, agent):
+    assert "Stop the run" in owner.page(page_of(agent))
+    assert "Stop requested" in stop(owner, agent)
+    stop(owner, agent)
+    (said,) = agent.put(agent.segment(1)).json()["directives"]
+    assert (said["kind"], said["rule"], said["grace_seconds"]) == ("stop", "", 30)
+    assert AuditEntry.objects.get(action="run.stop_asked").actor == owner.user
+    done = {"id": said["id"], "directive": "stop", "outcome": "done", "reason": ""}
+    agent.put(agent.segment(2, events=[Event(5, "directive", done)]))
+    assert "Stopping" in owner.page(page_of(agent))
+
+
+def test_a_run_that_does_not_allow_it_is_not_stopped_and_the_page_says_why(owner):
+    agent = FakeAgent(Client(), Token.make(owner.workspace, "agent", ["ingest"])[1])
+    agent.declare()
+    agent.put(agent.segment(0))
+    page = owner.page(page_of(agent))
+    assert "Not possible here" in page
+    assert "Stop the run" not in page
+    assert "Not stopped: the run was started without --allow-stop" in stop(owner, agent)
+    assert agent.put(agent.segment(1)).json()["directives"] == []
+
+
+def test_a_run_that_ended_is_not_stopped(owner, agent):
+    ended(agent)
+    assert "Stop the run" not in owner.page(page_of(agent))
+    assert "Not stopped: the run is not running" in stop(owner, agent)
+    assert not AuditEntry.objects.exists()
+
+
+def test_the_trace_that_a_profile_brought_is_named_beside_it(owner, agent):
+    press(owner, agent)
+    (said,) = agent.put(agent.segment(1)).json()["directives"]
+    passed = {"id": said["id"], "directive": "profile", "outcome": "passed_on", "reason": ""}
+    agent.put(agent.segment(2, events=[Event(5, "directive", passed)]))
+    assert "passed the request to the training" in owner.page(page_of(agent))
+    trace = factories.artefact(Run.objects.get(), "rank0.trace.json.gz")
+    assert re.search(rf"Profile: done: <a href=.*{trace.sha256}", owner.page(page_of(agent)))
+
+
 def change(owner, agent: FakeAgent, seconds: str) -> str:
     address = reverse("directives:change_interval", args=[agent.run_id])
     return owner.client.post(address, {"seconds": seconds}, follow=True).content.decode()

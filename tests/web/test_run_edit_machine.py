@@ -96,7 +96,8 @@ def test_the_parts_by_node_and_day_and_the_waste_follow_the_corrected_price(owne
 
 
 def test_a_correction_is_taken_back_and_the_cost_with_it(owner, run):
-    correct(owner, run, instance_type="ml.c5.xlarge", region="eu-west-1", purchase_option="spot")
+    elsewhere = {"region": "eu-west-1", "purchase_option": "spot", "is_confirmed": "yes"}
+    correct(owner, run, instance_type="ml.c5.xlarge", **elsewhere)
     node = Node.objects.get(attempt__run=run)
     assert (node.service, node.declared["service"]) == ("", "ec2")
     edit_page = owner.page(reverse("runs:edit_run", args=[run.pk]))
@@ -107,6 +108,40 @@ def test_a_correction_is_taken_back_and_the_cost_with_it(owner, run):
     assert (node.declared, node.corrected_by, node.corrected_at) == ({}, "", None)
     assert Run.objects.get(pk=run.pk).cost_usd == run.cost_usd
     assert AuditEntry.objects.count() == 2
+
+
+def test_a_typing_error_asks_before_it_replaces_a_working_price(owner, run):
+    page = correct(owner, run, instance_type="c5.lrage").content.decode()
+
+    assert "no price is known for c5.lrage" in page
+    assert 'name="instance_type" value="c5.large"' in page
+    assert Node.objects.get(attempt__run=run).instance_type == "c5.large"
+    assert Run.objects.get(pk=run.pk).cost_usd == run.cost_usd
+    assert not AuditEntry.objects.exists()
+
+    correct(owner, run, instance_type="c5.lrage", is_confirmed="yes")
+    assert Node.objects.get(attempt__run=run).instance_type == "c5.lrage"
+    assert Run.objects.get(pk=run.pk).cost_usd is None
+    # It is still nearly another's name, though there is no price to lose
+    assert "Did you mean" in correct(owner, run, instance_type="c5.largge").content.decode()
+
+
+def test_a_name_like_no_other_asks_only_where_a_price_would_be_lost(owner, run):
+    assert "Not saved" in correct(owner, run, instance_type="basement-7").content.decode()
+    correct(owner, run, instance_type="basement-7", is_confirmed="yes")
+    assert "Not saved" not in correct(owner, run, instance_type="basement-8").content.decode()
+    assert Node.objects.get(attempt__run=run).instance_type == "basement-8"
+
+
+def test_a_type_with_a_rate_of_ones_own_is_no_mistake(owner, run):
+    rate = {"service": "ec2", "region": "us-east-1", "purchase_option": "on_demand"}
+    rate |= {"instance_type": "c5.largge", "usd_per_hour": "2.5", "valid_from": "2020-01-01"}
+    owner.client.post(reverse("prices:add_rate"), rate)
+
+    correct(owner, run, instance_type="c5.largge")
+
+    priced = Run.objects.get(pk=run.pk)
+    assert priced.cost_usd == cost_at(priced, Decimal("2.5"))
 
 
 def test_setting_what_the_agent_says_takes_a_correction_back(owner, run):
@@ -120,7 +155,7 @@ def test_setting_what_the_agent_says_takes_a_correction_back(owner, run):
 
 
 def test_a_machine_that_no_price_is_known_of_has_no_price_never_nothing(owner, run):
-    page = correct(owner, run, instance_type="z9.huge").content.decode()
+    page = correct(owner, run, instance_type="z9.huge", is_confirmed="yes").content.decode()
     assert Run.objects.get(pk=run.pk).cost_usd is None
     assert "No price is known for this machine." in page
     assert "no on-demand price of z9.huge in us-east-1" in page

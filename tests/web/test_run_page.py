@@ -112,7 +112,7 @@ def test_a_finding_is_folded_under_the_one_that_explains_it(owner, run):
     folding.fold(run)
 
     page = owner.page(_address(run))
-    folded = page.partition("Explains 2 other findings")[2].partition("</details>")[0]
+    folded = page.partition("explains 2 other findings")[2].partition("</details>")[0]
 
     assert "Measured by batch_size." in folded
     assert "Measured by low_gpu_utilization." in folded
@@ -223,6 +223,21 @@ def test_the_environment_is_shown_and_escaped(owner):
     assert "Intel Xeon Platinum 8124M" in page
     assert "batch_size" in page
     assert "<i>job</i>" not in page
+
+
+def test_phases_are_compared_with_the_run_before_in_the_order_of_time(owner):
+    job = factories.job(owner.workspace)
+    factories.run(job, summary=factories.summary(phase_seconds={"train": 500.0, "initialise": 9.0}))
+    phases = {"train": 400.0, "finalise": 60.0, "initialise": 30.0}
+    run = factories.run(job, summary=factories.summary(phase_seconds=phases))
+
+    time = owner.page(_address(run)).partition('id="time"')[2].partition("</section>")[0]
+    text = _text(time)
+
+    assert "Initialise 6 % 9.00 s 30 s +21 s" in text
+    assert "Train 82 % 8 m 20 s 6 m 40 s −1 m 40 s" in text
+    assert text.index("Initialise 6") < text.index("Train 82") < text.index("Finalise 12")
+    assert "Total 100 % 8 m 29 s 8 m 10 s −19 s" in text
 
 
 def test_gpu_charts_are_asked_for_where_there_are_gpus(owner):

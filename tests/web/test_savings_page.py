@@ -132,6 +132,27 @@ def test_what_nobody_saw_or_has_no_price_was_not_missed(owner, job, changes):
     assert savings_page(owner.workspace, timezone.now()).missed_usd is None
 
 
+def test_a_long_list_of_what_was_followed_says_how_many_there_are(owner, job, monkeypatch):
+    monkeypatch.setattr("webapp.spend.savings.MOST_FOLLOWED", 2)
+    for number in range(3):
+        followed(job, title=f"Change {number}", changed_at=NOW + timedelta(days=number))
+
+    page = text(owner.page(PAGE))
+
+    assert "What was followed All 3" in page
+    assert "Change 0" not in page
+    assert "Change 1" in page
+
+
+def test_a_job_without_a_price_is_not_left_out_silently(owner, job):
+    factories.recommendation(factories.run(job), monthly_saving_usd=Decimal(3))
+    other = factories.job(owner.workspace, "speech/train.py")
+    factories.recommendation(factories.run(other), monthly_saving_usd=None, saving_usd=None)
+
+    for address in (PAGE, "/recommendations/", "/"):
+        assert "in 2 jobs, 1 without a price" in text(owner.page(address))
+
+
 def test_the_page_and_its_csv_tell_the_same_and_nothing_of_others(owner, stranger, job):
     row = followed(job, title="Use spot", realised_usd=Decimal(3), realised_runs=1)
     run = saved(row, "3", timezone.now() - timedelta(days=1))

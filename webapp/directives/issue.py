@@ -1,7 +1,9 @@
-"""Issues directives to the agents of a running run: stop (by a rule), profile or interval (by a
-person)."""
+"""Issues directives to the agents of a running run: stop (by a rule or a person), profile or
+interval (by a person)."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from django.db import transaction
 
@@ -22,12 +24,20 @@ class NotRunningError(Exception):
     """No agent of the run would receive the directive."""
 
 
+class NotAllowedError(Exception):
+    """A node of the run was started without `--allow-stop`."""
+
+
 def may_be_stopped(run: Run) -> bool:
     """Whether it is running, and every node of its last attempt was started with `--allow-stop`."""
-    attempt = run.attempts.last()
-    nodes = Node.objects.filter(attempt=attempt)
-    allowed = list(nodes.values_list("allows_stop", flat=True))
-    return run.state == Run.RUNNING and bool(allowed) and all(allowed)
+    nodes = Node.objects.filter(attempt=run.attempts.last())
+    return run.state == Run.RUNNING and allow_stop(nodes)
+
+
+def allow_stop(nodes: Iterable[Node]) -> bool:
+    """Whether each of an attempt's nodes was started with `--allow-stop`; False: there is none."""
+    allowed = [node.allows_stop for node in nodes]
+    return bool(allowed) and all(allowed)
 
 
 @transaction.atomic
@@ -47,6 +57,30 @@ def stop(run: Run, rule: str) -> Directive | None:
     if is_new:
         audit.record(run.workspace, None, "run.stop_asked", str(run), {"rule": (None, rule)})
     return directive
+
+
+@transaction.atomic
+def stop_for(run: Run, by: User) -> Directive:
+    """Ask for a person. Returns the waiting directive if there is one.
+
+    Raises:
+        NotRunningError: the run has ended, or nothing of it has arrived.
+        NotAllowedError: a node was started without `--allow-stop`.
+    """
+    attempt = _held_attempt(run)
+    if not allow_stop(attempt.nodes.all()):
+        raise NotAllowedError
+    asked = Directive.objects.filter(attempt=attempt, kind=Directive.STOP, rule="", answers=None)
+    if (known := asked.first()) is not None:
+        return known
+    audit.record(run.workspace, by, "run.stop_asked", str(run))
+    return Directive.objects.create(
+        attempt=attempt,
+        kind=Directive.STOP,
+        # Agents read the rule of every stop.
+        payload={"grace_seconds": GRACE_SECONDS, "rule": ""},
+        asked_by=audit.name_of(by),
+    )
 
 
 @transaction.atomic

@@ -12,6 +12,8 @@ from webapp.runs.models import Node
 
 MOST_LINES = 6
 """The most lines per chart; more can't be distinguished."""
+MOST_NODES, MOST_GPUS = 6, 16
+"""Nodes that charts read, and GPUs of each."""
 
 
 @dataclass(frozen=True)
@@ -29,58 +31,60 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """`highest`: the end of the scale, if it is fixed."""
+    """`highest`: the end of the scale, if it is fixed. `is_folded`: shown when it is unfolded."""
 
     key: str
     title: str
     unit: str
     lines: tuple[Line, ...]
     highest: float | None = None
+    is_folded: bool = False
 
     def document(self) -> dict[str, Any]:
         """For the browser, with the series names that the API answers."""
         shown = [{"name": shown_name(line.name)[0], "label": line.label} for line in self.lines]
         return asdict(self) | {"lines": shown, "query": [line.name for line in self.lines]}
 
-    def possible(self, nodes: Sequence[Node]) -> list[tuple[Line, Node]]:
-        """The lines that nodes may have, the first of every node before the second."""
-        return [(line, node) for line in self.lines for node in nodes if line.is_of(node)]
-
 
 def charts(nodes: Sequence[Node]) -> list[Chart]:
-    """CPU, memory, steps, disk and network always; GPUs if a node has any."""
+    """CPU, memory, steps, disk and network always; GPUs if a node has any. Those that most runs are
+    judged by stand first, the rest is folded."""
+    gpus = _gpu_charts(nodes)
     memory_bytes = max((n.effective_memory_bytes or n.memory_bytes for n in nodes), default=0)
-    always = [
-        Chart("cpu", "CPU", "pct", (Line("host.cpu_busy_pct", "busy"),), 100),
+    steps = Chart(
+        "step", "Step time", "seconds", (Line(STEP, "step"), Line(DATA_WAIT, "data wait"))
+    )
+    cpu = (Line("host.cpu_busy_pct", "busy"),)
+    folded = [
         Chart(
             "memory",
             "Memory",
             "bytes",
             (Line("host.memory_used_bytes", "in use"),),
             memory_bytes or None,
+            is_folded=True,
         ),
-        Chart("step", "Step time", "seconds", (Line(STEP, "step"), Line(DATA_WAIT, "data wait"))),
         _rates("disk", "Disk", "read", "written"),
         _rates("net", "Network", "received", "sent"),
     ]
-    return [*_gpu_charts(nodes), *always]
+    own = [*gpus[:1], steps, *gpus[1:]]
+    return [*own, Chart("cpu", "CPU", "pct", cpu, 100, is_folded=bool(gpus)), *folded]
 
 
 def _rates(key: str, title: str, *directions: str) -> Chart:
     lines = tuple(Line(f"{key}.{direction}_bytes_total", direction) for direction in directions)
-    return Chart(key, title, "bytes/s", lines)
+    return Chart(key, title, "bytes/s", lines, is_folded=True)
 
 
 def _gpu_charts(nodes: Sequence[Node]) -> list[Chart]:
     count = max((len(node.gpus) for node in nodes), default=0)
     if not count:
         return []
-    shown = range(min(count, MOST_LINES))
+    shown = range(min(count, MOST_GPUS))
     largest = max((gpu.get("memory_bytes", 0) for node in nodes for gpu in node.gpus), default=0)
     busy = tuple(Line(f"gpu{i}.busy_pct", f"GPU {i}", i) for i in shown)
     memory = tuple(Line(f"gpu{i}.memory_used_bytes", f"GPU {i}", i) for i in shown)
-    more = f", {MOST_LINES} of {count}" if count > MOST_LINES else ""
     return [
-        Chart("gpu", f"GPU busy{more}", "pct", busy, 100),
-        Chart("gpu_memory", f"GPU memory{more}", "bytes", memory, largest or None),
+        Chart("gpu", "GPU busy", "pct", busy, 100),
+        Chart("gpu_memory", "GPU memory", "bytes", memory, largest or None, is_folded=True),
     ]

@@ -1,83 +1,217 @@
-"""The lines of a run's charts: only those that are drawn are read."""
+"""What the charts of a run's page draw: only that is read, in one go."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 from django.conf import settings
 
-from advisor.store.chart_plan import buckets_of
+from advisor.store.chart_plan import Buckets, buckets_of
 from advisor.store.opening import open_store
 from advisor.store.reading import Reader
 from advisor.store.series import SeriesView, shown_name, views_of
-from advisor.store.step_series import NAMES, step_views_of
-from webapp.dashboard.selectors.charts import MOST_LINES, Chart, charts
+from advisor.store.step_series import NAMES, cells_between, views_of_cells
+from advisor.store.step_spread import (
+    COLUMNS,
+    StepSpread,
+    phase_lengths,
+    spreads_of,
+    trained_steps,
+)
+from advisor.store.step_tiers import DRAWN
+from webapp.dashboard.selectors.charts import MOST_NODES, Chart, charts
+from webapp.dashboard.selectors.lines import Drawn, Member, drawn_lines
+from webapp.dashboard.selectors.step_table import step_document
 from webapp.runs.history import chart_history, nodes_of
 from webapp.runs.models import Node, Run
 from webapp.runs.views.series import Window, plain
 
 DIGITS = 5
 """More can't be seen, neither in a line nor beside it."""
-Drawn = dict[tuple[str, str], SeriesView]
-"""By the key of the node and the displayed name of the series."""
+MOST_CORES = 384
+"""Rows of the heat map of cores."""
+STEP_COLUMNS = tuple(dict.fromkeys((*DRAWN, *COLUMNS)))
+
+
+@dataclass
+class Read:
+    """Of all nodes: views by the node's key and the displayed name; steps; phases by bucket."""
+
+    views: dict[tuple[str, str], SeriesView] = field(default_factory=dict)
+    steps: list[StepSpread] = field(default_factory=list)
+    phases: dict[str, np.ndarray] = field(default_factory=dict)
+    done: np.ndarray | None = None
+    """Training steps of one rank by bucket."""
+    starts_seconds: np.ndarray = field(default_factory=lambda: np.empty(0))
+    width_seconds: float = 0.0
 
 
 def drawn_charts(run: Run, window: Window) -> dict[str, Any]:
-    """What the browser draws, by chart; `hidden`: how many lines of a chart it doesn't.
+    """What the browser draws, by chart; `hidden`: how many nodes of a chart it doesn't.
 
     Raises TooLargeError.
     """
     nodes, times = nodes_of(run), window.times(run)
-    drawn = charts(nodes)
-    views = _read(drawn, nodes, times, window.buckets) if times else {}
+    shown, listed = nodes[:MOST_NODES], charts(nodes)
+    read = _read(listed, shown, times, window.buckets) if times else Read()
+    offset = window.start_seconds
     return {
         "from": window.start_seconds,
         "to": window.end_seconds,
-        "charts": {c.key: _chart(c, nodes, views, window.start_seconds) for c in drawn},
+        "charts": {c.key: _chart(c, shown, len(nodes), read, offset) for c in listed},
+        "heat": _heat([_members(c, shown, read) for c in listed if c.key == "gpu"], offset),
+        "steps": step_document(read.steps),
+        "phases": _phases(read, offset),
+        "progress": _progress(read, offset),
     }
 
 
-def _read(
-    drawn: Sequence[Chart], nodes: Sequence[Node], times: tuple[datetime, datetime], most: int
-) -> Drawn:
-    names: dict[Node, list[str]] = defaultdict(list)
-    for chart in drawn:
-        for line, node in chart.possible(nodes)[:MOST_LINES]:
-            names[node].append(line.name)
-    store = open_store(settings.OBJECTS_URL)
-    buckets = buckets_of(*times, most, is_aligned=True)
-    views: list[SeriesView] = []
-    for node, own in names.items():
+def drawn_cores(run: Run, window: Window) -> dict[str, Any]:
+    """The heat map of the cores of the shown nodes. Raises TooLargeError."""
+    times = window.times(run)
+    if times is None:
+        return {"heat": None}
+    buckets = buckets_of(*times, window.buckets, is_aligned=True)
+    store, members, left = open_store(settings.OBJECTS_URL), [], MOST_CORES
+    for node in nodes_of(run)[:MOST_NODES]:
+        names = [f"cpu{number}.busy_pct" for number in range(min(node.vcpus or 0, left))]
+        left -= len(names)
         history = chart_history(node, buckets)
         reader = Reader(store, history, for_charts=True)
-        sampled = [name for name in own if name not in NAMES]
-        views += views_of(reader, history, sampled, times[0], buckets)
-        views += step_views_of(reader, history, own, times, buckets)
-    return {(view.node_key, view.series): view for view in views}
+        views = views_of(reader, history, names, times[0], buckets) if names else []
+        members += [
+            Member("core", view.series.partition(".")[0].removeprefix("cpu"), view)
+            for view in views
+        ]
+    return {"heat": _heat([members], window.start_seconds)}
+
+
+def _read(
+    listed: Sequence[Chart], nodes: Sequence[Node], times: tuple[datetime, datetime], most: int
+) -> Read:
+    store, read = open_store(settings.OBJECTS_URL), Read()
+    buckets = buckets_of(*times, most, is_aligned=True)
+    read.starts_seconds, read.width_seconds = (
+        buckets.starts_seconds(times[0]),
+        buckets.width_seconds,
+    )
+    for node in nodes:
+        names = [line.name for chart in listed for line in chart.lines if line.is_of(node)]
+        history = chart_history(node, buckets)
+        reader = Reader(store, history, for_charts=True)
+        sampled = [name for name in names if name not in NAMES]
+        views = views_of(reader, history, sampled, times[0], buckets)
+        cells = cells_between(reader, history, buckets, STEP_COLUMNS)
+        views += views_of_cells(node.key, cells, names, times, buckets)
+        read.views |= {(view.node_key, view.series): view for view in views}
+        _add_steps(read, node.key, cells, buckets)
+    return read
+
+
+def _add_steps(read: Read, node_key: str, cells: pa.Table, buckets: Buckets) -> None:
+    if not len(cells):
+        return
+    if read.done is None:
+        read.done = trained_steps(cells, buckets)
+    read.steps += spreads_of(node_key, cells)
+    for phase, seconds in phase_lengths(cells, buckets).items():
+        read.phases[phase] = read.phases.get(phase, 0.0) + seconds
+
+
+def _members(chart: Chart, nodes: Sequence[Node], read: Read) -> list[Member]:
+    found = []
+    for line in chart.lines:
+        for node in nodes:
+            view = read.views.get((node.key, shown_name(line.name)[0]))
+            if view is not None and line.is_of(node):
+                found.append(
+                    Member("GPU" if line.gpu is not None else line.label, line.label, view)
+                )
+    return found
 
 
 def _chart(
-    chart: Chart, nodes: Sequence[Node], views: Drawn, offset_seconds: float
+    chart: Chart, nodes: Sequence[Node], node_count: int, read: Read, offset_seconds: float
 ) -> dict[str, Any]:
-    possible = chart.possible(nodes)
-    chosen = [
-        (line.label, views.get((node.key, shown_name(line.name)[0])))
-        for line, node in possible[:MOST_LINES]
-    ]
-    lines = [_line(label, view, offset_seconds) for label, view in chosen if view is not None]
-    return {"lines": lines, "hidden": max(len(possible) - MOST_LINES, 0) if lines else 0}
+    families: dict[str, list[Member]] = defaultdict(list)
+    for member in _members(chart, nodes, read):
+        families[member.family].append(member)
+    drawn = [line for family in families.values() for line in drawn_lines(family, chart.unit)]
+    lines = [_line(line, offset_seconds) for line in drawn]
+    return {"lines": lines, "hidden": node_count - len(nodes) if lines else 0}
 
 
-def _line(label: str, view: SeriesView, offset_seconds: float) -> dict[str, Any]:
+def _line(line: Drawn, offset_seconds: float) -> dict[str, Any]:
+    view = line.view
     return {
         "node": view.node_key,
-        "label": label,
+        "label": line.label,
+        "kind": line.kind,
         "start": float(view.t_seconds[0] + offset_seconds),
         "step": view.width_seconds,
         "min": plain(view.minimum, DIGITS),
         "mean": plain(view.mean, DIGITS),
         "max": plain(view.maximum, DIGITS),
     }
+
+
+def _heat(of_charts: list[list[Member]], offset_seconds: float) -> dict[str, Any] | None:
+    """A row for each member, whole percent; None: fewer than two, which a line shows as well."""
+    members = [member for members in of_charts for member in members]
+    if len(members) < 2:
+        return None
+    first = members[0].view
+    ordered = sorted(members, key=lambda m: (m.view.node_key, int(m.label.split()[-1])))
+    return {
+        "start": float(first.t_seconds[0] + offset_seconds),
+        "step": first.width_seconds,
+        "rows": [
+            {
+                "node": member.view.node_key,
+                "label": member.label,
+                "values": _percent(member.view.mean),
+            }
+            for member in ordered
+        ],
+    }
+
+
+def _percent(values: np.ndarray) -> list[int | None]:
+    known = np.isfinite(values)
+    rounded = np.rint(np.where(known, values, 0.0)).astype(int).astype(object)
+    rounded[~known] = None
+    return list(rounded.tolist())
+
+
+def _phases(read: Read, offset_seconds: float) -> list[list[Any]]:
+    """Start, end and phase: in each bucket the phase that took most time; without steps nothing."""
+    if not read.phases:
+        return []
+    names = sorted(read.phases)
+    seconds = np.stack([read.phases[name] for name in names])
+    most = np.where(seconds.max(axis=0) > 0, seconds.argmax(axis=0), -1)
+    edges = [0, *(np.flatnonzero(np.diff(most)) + 1).tolist(), len(most)]
+    found = []
+    for low, high in pairwise(edges):
+        if high > low and most[low] >= 0:
+            start = float(read.starts_seconds[low]) + offset_seconds
+            length = (high - low) * read.width_seconds
+            found.append([round(start, 3), round(start + length, 3), names[most[low]]])
+    return found
+
+
+def _progress(read: Read, offset_seconds: float) -> list[list[float]]:
+    """Moments and the training steps that were done by then, since the start of what was read."""
+    if read.done is None or not read.done.any():
+        return []
+    done = np.cumsum(read.done)
+    ends = read.starts_seconds + read.width_seconds + offset_seconds
+    first = float(read.starts_seconds[0]) + offset_seconds
+    return [[first, 0], *([round(float(at), 3), int(n)] for at, n in zip(ends, done, strict=True))]

@@ -9,7 +9,7 @@ from decimal import Decimal
 from itertools import accumulate
 from statistics import median
 
-from django.db.models import F, QuerySet, Window
+from django.db.models import Count, F, QuerySet, Sum, Window
 from django.db.models.functions import RowNumber
 
 from webapp.accounts.models import Workspace
@@ -60,10 +60,20 @@ class RunningLine:
 
 
 @dataclass(frozen=True)
+class RunningSum:
+    """All running runs, also those that aren't listed."""
+
+    count: int
+    usd: Decimal | None
+    """So far; None: none has a price."""
+    unpriced_count: int
+
+
+@dataclass(frozen=True)
 class HomePage:
     attention: list[Item]
     running: list[RunningLine]
-    running_count: int
+    running_sum: RunningSum
     pace: Pace
     ledger: LedgerView | None
     """Of the runs that began in the last days; None: nothing was measured."""
@@ -74,29 +84,28 @@ class HomePage:
     def ledger_days(self) -> int:
         return LEDGER_DAYS
 
-    @property
-    def running_usd(self) -> Decimal | None:
-        """What those shown have cost so far; None: none has a price."""
-        costs = [line.run.cost_usd for line in self.running]
-        priced = [usd for usd in costs if usd is not None]
-        return sum(priced, Decimal(0)) if priced else None
-
 
 def home_page(workspace: Workspace, now: datetime) -> HomePage:
     runs = runs_of(workspace)
     running = runs.filter(state=Run.RUNNING)
-    shown = list(running.order_by("-started_at")[: MOST_RUNNING + 1])
     recent = runs.filter(started_at__gte=now - timedelta(days=LEDGER_DAYS)).select_related(None)
     budgets = standings(workspace, budgets_of(workspace), now)
     return HomePage(
         attention=attention(workspace, budgets, now),
-        running=_running_lines(shown[:MOST_RUNNING], runs),
-        running_count=len(shown) if len(shown) <= MOST_RUNNING else running.count(),
+        running=_running_lines(list(running.order_by("-started_at")[:MOST_RUNNING]), runs),
+        running_sum=_running_sum(running),
         pace=pace(workspace, now),
         ledger=runs_ledger(recent),
         open=open_saving(recommendations_of(workspace)),
         proven=proven_sum(realised_savings_of(workspace)),
     )
+
+
+def _running_sum(running: QuerySet[Run]) -> RunningSum:
+    sums = running.order_by().aggregate(
+        count=Count("pk"), priced=Count("cost_usd"), usd=Sum("cost_usd")
+    )
+    return RunningSum(sums["count"], sums["usd"], sums["count"] - sums["priced"])
 
 
 def _running_lines(running: list[Run], runs: QuerySet[Run]) -> list[RunningLine]:

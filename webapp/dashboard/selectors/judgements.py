@@ -41,6 +41,10 @@ class RuleLine:
         return list(self.row.numbers.get("windows", []))
 
 
+def in_state(lines: Iterable[RuleLine], state: str) -> list[RuleLine]:
+    return [line for line in lines if line.row.state == state]
+
+
 def rule_lines(run: Run) -> list[RuleLine]:
     """Fired first, the most expensive of them first, each with what it explains."""
     every = [RuleLine(row, title_of(row.rule)) for row in Judgement.objects.filter(run=run)]

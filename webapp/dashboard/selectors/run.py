@@ -7,7 +7,7 @@ from typing import Any
 
 from advisor.advice.checked import Checked
 from advisor.sizing.doubt import doubts
-from webapp.advice.models import RealisedSaving
+from webapp.advice.models import RealisedSaving, Recommendation
 from webapp.advice.selectors.candidates import Advice, advice
 from webapp.advice.selectors.checked import checked_of
 from webapp.advice.selectors.recommendations import recommendations_of
@@ -18,9 +18,12 @@ from webapp.analysis.selectors.findings import analysis_of
 from webapp.analysis.selectors.ledger import LedgerView, run_ledger
 from webapp.analysis.selectors.run_money import RunMoney, run_money
 from webapp.dashboard.selectors.baseline import baseline_of
-from webapp.dashboard.selectors.charts import charts
-from webapp.dashboard.selectors.judgements import RuleLine, rule_lines
+from webapp.dashboard.selectors.charts import MOST_NODES, charts
+from webapp.dashboard.selectors.judgements import RuleLine, in_state, rule_lines
 from webapp.dashboard.selectors.probes import ProbeLine, probe_line
+from webapp.dashboard.selectors.run_events import RunEvent, run_events
+from webapp.dashboard.selectors.run_time import RunTime, run_time
+from webapp.directives.issue import allow_stop
 from webapp.directives.selectors import AskedOfAgent, StopNotice, asked_of_agent, stop_notice
 from webapp.imports.selectors import ImportLine, imports_of
 from webapp.quotas.refusals import Refusal, last_refusal
@@ -51,6 +54,7 @@ class RunPage:
     """The run that it is compared with."""
     money: RunMoney
     ledger: LedgerView | None
+    time: RunTime
     stop: StopNotice
     artefacts: list[Artefact]
     may_ask: bool
@@ -63,13 +67,15 @@ class RunPage:
     stages: list[StageTime]
     probe: ProbeLine | None
     """None: an ordinary run."""
+    events: list[RunEvent]
+    """What happened, in order of time."""
     imports: list[ImportLine]
     """What of it came from another tool."""
 
     @property
     def findings(self) -> list[RuleLine]:
         """The causes that rules found, the most expensive first."""
-        return [item for item in self.judged if item.row.state == Judgement.FIRED]
+        return in_state(self.judged, Judgement.FIRED)
 
     @property
     def rule_count(self) -> int:
@@ -80,13 +86,37 @@ class RunPage:
         return sum(1 + len(item.explained) for item in self.findings)
 
     @property
-    def applicable(self) -> list[RuleLine]:
-        return [item for item in self.judged if item.row.state != Judgement.NOT_APPLICABLE]
+    def passed(self) -> list[RuleLine]:
+        return in_state(self.judged, Judgement.PASSED)
+
+    @property
+    def lacking(self) -> list[RuleLine]:
+        """Rules without the data that they need."""
+        return in_state(self.judged, Judgement.INSUFFICIENT)
 
     @property
     def inapplicable(self) -> list[RuleLine]:
-        """Rules that don't apply to this run, for example without a GPU; shown collapsed."""
-        return [item for item in self.judged if item.row.state == Judgement.NOT_APPLICABLE]
+        """Rules that don't apply to this run, for example without a GPU."""
+        return in_state(self.judged, Judgement.NOT_APPLICABLE)
+
+    @property
+    def first(self) -> Advice | None:
+        """The recommendation to follow first: the open one that saves most."""
+        active = Recommendation.ACTIVE
+        return next((each for each in self.recommendations if each.row.state == active), None)
+
+    @property
+    def may_stop(self) -> bool:
+        """The agents of the newest attempt were started with `--allow-stop`."""
+        newest = max((node.attempt.number for node in self.nodes), default=0)
+        return allow_stop(node for node in self.nodes if node.attempt.number == newest)
+
+    @property
+    def trace(self) -> Artefact | None:
+        """The file that the latest profile directive brought; None: not yet."""
+        asked = self.asked.profile
+        since = [a for a in self.artefacts if asked and a.created_at > asked.row.created_at]
+        return next((each for each in since if each.kind == "profile"), None)
 
     @property
     def has_attempts(self) -> bool:
@@ -154,16 +184,16 @@ class RunPage:
         """Why the machines may not be what they are taken for."""
         return doubts([facts(node) for node in self.nodes])
 
-    @property
-    def phases(self) -> list[tuple[str, float]]:
-        return list(self.run.summary.phase_seconds.items())
-
     def chart_document(self) -> dict[str, Any]:
         """What the browser needs to draw: charts, nodes, evidence."""
         return {
             "length_seconds": self.run.duration.total_seconds() if self.run.duration else 0.0,
             "nodes": {node.key: str(node) for node in self.nodes},
             "charts": [chart.document() for chart in charts(self.nodes)],
+            "usd": float(self.run.cost_usd) if self.run.cost_usd else None,
+            "epochs": self.run.work.get("epochs"),
+            "cores": sum(node.vcpus or 0 for node in self.nodes[:MOST_NODES]),
+            "events": [event.document() for event in self.events],
             "evidence": [
                 {"rule": item.row.rule, "title": item.title, "windows": item.windows}
                 for cause in self.findings
@@ -180,6 +210,10 @@ def run_page(run: Run, *, may_change: bool) -> RunPage:
     nodes = list(Node.objects.filter(attempt__run=run).select_related("attempt"))
     judged, advised = rule_lines(run), list(recommendations_of(run))
     siblings, may_ask = run.job.present_runs, may_change and run.state == Run.RUNNING
+    baseline, stop = baseline_of(run), stop_notice(run)
+    asked = asked_of_agent(run, may_ask=may_ask)
+    requests = [each for each in (stop.asked, asked.profile, asked.interval) if each is not None]
+    fired = in_state(judged, Judgement.FIRED)
     return RunPage(
         run=run,
         nodes=nodes,
@@ -191,17 +225,19 @@ def run_page(run: Run, *, may_change: bool) -> RunPage:
         analysis=analysis_of(run),
         before=siblings.before(run).newest_first().first(),
         after=siblings.after(run).newest_first().last(),
-        baseline=baseline_of(run),
+        baseline=baseline,
         money=run_money(run),
         ledger=run_ledger(run),
-        stop=stop_notice(run),
+        time=run_time(run, baseline),
+        stop=stop,
         artefacts=artefacts,
         may_ask=may_ask,
-        asked=asked_of_agent(run, may_ask=may_ask),
+        asked=asked,
         refusal=last_refusal(run),
         failure=failure_of(run, sessions),
         stderr=stderr_of(sessions),
         stages=stages_of(run, sessions),
         probe=probe_line(run),
+        events=run_events(run, sessions, fired, requests, artefacts),
         imports=imports_of(run, artefacts),
     )

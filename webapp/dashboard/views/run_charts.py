@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from uuid import UUID
 
-from django.http import HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import PersonRequest
-from webapp.dashboard.selectors.drawn import drawn_charts
+from webapp.dashboard.selectors.drawn import drawn_charts, drawn_cores
 from webapp.runs import scope
+from webapp.runs.models import Run
 from webapp.runs.views import series
+
+
+@dataclass(frozen=True)
+class Asked(series.Window):
+    """`of_cores`: the heat map of the cores alone."""
+
+    of_cores: bool
 
 
 @require_safe
 @gzip_page
 def run_charts(request: PersonRequest, run_id: UUID) -> HttpResponse:
-    """`{from, to, charts: {key: {hidden, lines}}}` with `lines` of `{node, label, start, step, min,
-    mean, max}`: seconds since the start of the run; null: not known."""
+    """`{from, to, charts: {key: {hidden, lines}}, heat, steps, phases}` with `lines` of `{node,
+    label, kind, start, step, min, mean, max}`: seconds since the start of the run; null: not known.
+    With `cores=1` only the heat map of the cores, which is read once it is unfolded."""
     run = scope.run_or_404(request.workspace, run_id)
 
-    def respond(window: series.Window) -> HttpResponse:
-        document = drawn_charts(run, window)
+    def respond(asked: Asked) -> HttpResponse:
+        document = (drawn_cores if asked.of_cores else drawn_charts)(run, asked)
         return JsonResponse(document, json_dumps_params={"separators": (",", ":")})
 
-    return series.unless_known(request, run, series.window, respond)
+    return series.unless_known(request, run, _asked, respond)
+
+
+def _asked(request: HttpRequest, run: Run) -> Asked:
+    return Asked(**vars(series.window(request, run)), of_cores=request.GET.get("cores") == "1")

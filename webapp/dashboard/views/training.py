@@ -9,12 +9,20 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import PersonRequest
+from webapp.analysis.selectors import training_metrics
 from webapp.analysis.selectors.training import training_of
 from webapp.runs import scope
 
 
 @require_safe
 def training(request: PersonRequest, run_id: UUID) -> HttpResponse:
-    """Of any of its runs."""
+    """Of any of its runs. `metric` and `value`: what it cost to reach that value."""
     view = training_of(scope.run_or_404(request.workspace, run_id))
-    return render(request, "dashboard/training.html", {"training": view, "ledger": view.ledger})
+    named, value = request.GET.get("metric", ""), request.GET.get("value", "")
+    shown = {
+        "training": view,
+        "ledger": view.ledger,
+        "curves": training_metrics.drawn(view.curves),
+        "asked": training_metrics.asked(view.curves, named, value),
+    }
+    return render(request, "dashboard/training.html", shown)

@@ -20,9 +20,9 @@ export function dash(index) {
 const font = () => ({ family: getComputedStyle(document.body).fontFamily, size: 11 });
 
 // A mean line in the band of its least and greatest values. A hole in the data stays a hole.
-export function bandedLine(series, label, index, isBanded) {
+export function bandedLine(series, label, index, isBanded, kind = "plain") {
   const points = (values) => series.t.map((x, i) => ({ x, y: values[i] === null ? NaN : values[i] }));
-  const line = lineColour(index);
+  const line = kind === "idle" ? colour("worse") : lineColour(index);
   const edge = { borderWidth: 0, pointRadius: 0, pointHitRadius: 0, spanGaps: false, isEdge: true };
   const band = [
     { ...edge, label, data: points(series.min), fill: false },
@@ -35,7 +35,7 @@ export function bandedLine(series, label, index, isBanded) {
       data: points(series.mean),
       borderColor: line,
       backgroundColor: line,
-      borderWidth: 1.6,
+      borderWidth: kind === "idle" ? 2.4 : 1.6,
       borderDash: dash(index),
       pointRadius: 0,
       pointHitRadius: 6,
@@ -111,6 +111,14 @@ export function tooltip(unit, title) {
       label: (item) => tooltipLine(item, unit),
     },
   };
+}
+
+// An empty box beside the pointer, for charts that Chart.js doesn't draw.
+export function tooltipBox() {
+  const box = document.createElement("div");
+  box.className = "chart-tip";
+  box.hidden = true;
+  return box;
 }
 
 function tooltipLine(item, unit) {

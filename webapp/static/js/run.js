@@ -1,12 +1,20 @@
 // The charts of one run: zoom and crosshair in step, evidence as bands, new samples while it runs.
+import { axisOf, AXES } from "./axes.js";
 import { colour, crosshair, onThemeChange, readJson } from "./chart-kit.js";
 import { ChartPanel } from "./chart-panel.js";
+import { bands, eventLines } from "./evidence.js";
+import { HeatMap } from "./heat-map.js";
 import { keepFresh } from "./live.js";
+import { drawPhases } from "./phases.js";
+import { SeriesPicker } from "./series-picker.js";
+import { fillPercentiles, StepTimes } from "./step-times.js";
+import { change, readView, writeView } from "./view-address.js";
 
 const root = document.querySelector("[data-run-charts]");
 let facts = readJson("run-chart");
 const panels = [];
-const view = { from: 0, to: 0, isZoomed: false, shown: new Set() };
+const view = { from: 0, to: 0, isZoomed: false, shown: new Set(), axis: "time" };
+let heat, cores, times, last, whole, picker;
 
 function buckets() {
   const width = panels[0]?.area.clientWidth || 600;
@@ -20,8 +28,9 @@ function query(path, more = {}) {
 const csv = (spec) => query(root.dataset.csv, { names: spec.query.join(",") });
 
 function withEvidence(options, panel) {
-  const boxes = facts.evidence.filter(({ rule }) => view.shown.has(rule));
-  options.plugins.annotation = { annotations: boxes.flatMap(({ title, windows }) => windows.map((span) => band(span, title, panel))) };
+  const found = facts.evidence.filter(({ rule }) => view.shown.has(rule));
+  const events = document.getElementById("events")?.open ? eventLines(facts.events) : [];
+  options.plugins.annotation = { annotations: [...bands(found, panel === panels[0]), ...events] };
   options.plugins.zoom = {
     zoom: {
       mode: "x",
@@ -31,18 +40,18 @@ function withEvidence(options, panel) {
       onZoomComplete: ({ chart }) => zoomTo(chart.scales.x.min, chart.scales.x.max),
     },
   };
+  const axis = axisOf(view.axis, facts, whole);
+  options.scales.x.ticks.callback = (value) => axis(value);
+  options.plugins.tooltip.callbacks.title = (items) => (items.length ? axis(items[0].parsed.x) : "");
   return options;
-}
-
-function band([xMin, xMax], title, panel) {
-  const label = { display: panel === panels[0] && view.shown.size > 1, content: title, position: { x: "start", y: "start" }, font: { size: 11 }, color: colour("text"), padding: 3 };
-  return { type: "box", drawTime: "beforeDatasetsDraw", xMin, xMax, backgroundColor: colour("evidence"), borderColor: `${colour("evidence-edge")}88`, borderWidth: 1, borderDash: [2, 3], label };
 }
 
 let waiting;
 function zoomTo(from, to) {
-  if (from === view.from && to === view.to) return;
-  Object.assign(view, { from: Math.max(from, 0), to: Math.min(to, facts.length_seconds), isZoomed: true });
+  const [low, high] = [Math.max(from, 0), Math.min(to, facts.length_seconds)];
+  if ((low === view.from && high === view.to) || high <= low) return;
+  Object.assign(view, { from: low, to: high, isZoomed: low > 0 || high < facts.length_seconds });
+  writeView(view);
   clearTimeout(waiting);
   waiting = setTimeout(load, 120);
 }
@@ -51,14 +60,21 @@ function showAll() {
   Object.assign(view, { from: 0, to: facts.length_seconds, isZoomed: false });
 }
 
+async function fetched(address) {
+  const response = await fetch(address, { headers: { Accept: "application/json" } });
+  if (!response.ok || response.redirected) throw new Error(`HTTP ${response.status}`);
+  return response.json();
+}
+
 async function load() {
   root.querySelector("[data-zoom-reset]").hidden = !view.isZoomed;
   root.querySelector("[data-zoom-hint]").hidden = view.isZoomed;
   const error = root.querySelector("[data-chart-error]");
   try {
-    const response = await fetch(query(root.dataset.source), { headers: { Accept: "application/json" } });
-    if (!response.ok || response.redirected) throw new Error(`HTTP ${response.status}`);
-    show(await response.json());
+    // Steps count from the run's start, of which an answer for a part knows nothing.
+    if (view.isZoomed && !whole && view.axis !== "time") whole = await fetched(`${root.dataset.source}?buckets=${buckets()}`);
+    show(await fetched(query(root.dataset.source)));
+    if (root.querySelector("[data-cores]").open) await loadCores();
     error.hidden = true;
   } catch (problem) {
     error.hidden = false;
@@ -67,14 +83,42 @@ async function load() {
   }
 }
 
+async function loadCores() {
+  const { heat: found } = await fetched(query(root.dataset.source, { cores: "1" }));
+  cores.show(found, view.from, view.to);
+  root.querySelector("[data-no-cores]").hidden = Boolean(found);
+}
+
 function show(answer) {
+  last = answer;
+  if (!view.isZoomed) whole = answer;
   const hasMany = Object.keys(facts.nodes).length > 1;
   for (const panel of panels) {
     const { lines, hidden } = answer.charts[panel.spec.key] || { lines: [], hidden: 0 };
-    const named = lines.map(({ node, label, ...series }) => ({ label: hasMany ? `${facts.nodes[node]} ${label}` : label, series: withTimes(series) }));
+    const named = lines.map(({ node, label, kind, ...series }) => ({ label: hasMany && node ? `${facts.nodes[node]} ${label}` : label, kind, series: withTimes(series) }));
     if (panel.csvLink) panel.csvLink.href = csv(panel.spec);
     panel.show(named, view.from, view.to, undefined, hidden);
   }
+  heat.show(answer.heat, view.from, view.to);
+  if (answer.heat) picker?.offer(heat.rows, answer.heat);
+  drawPicked();
+  times.element.classList.toggle("chart-wide", !answer.heat);
+  times.show(answer.steps);
+  fillTime();
+}
+
+// The section on time is replaced while a run changes.
+function fillTime() {
+  fillPercentiles(document.querySelector("[data-percentiles]"), last.steps, facts.nodes);
+  drawPhases(document.querySelector("[data-phases]"), last.phases, view);
+}
+
+// Beside the lines that stand for many, those that a person picked.
+function drawPicked() {
+  const panel = panels.find(({ spec }) => spec.key === "gpu");
+  if (!panel || !picker) return;
+  panel.picked = picker.lines();
+  panel.draw();
 }
 
 // The answer has one start and one step for the times of all values of a line.
@@ -82,40 +126,113 @@ function withTimes({ start, step, ...series }) {
   return { ...series, t: series.mean.map((_, index) => start + index * step) };
 }
 
+const redraw = () => panels.forEach((panel) => panel.draw());
+
+function press(rules) {
+  view.shown = rules;
+  for (const button of root.querySelectorAll("[data-evidence] button")) button.setAttribute("aria-pressed", String(rules.has(button.dataset.rule)));
+  writeView(view);
+  redraw();
+}
+
 function evidenceButtons() {
   const holder = root.querySelector("[data-evidence]");
   const known = new Set([...holder.children].map((button) => button.dataset.rule));
-  facts.evidence.forEach(({ rule, title }, index) => {
-    if (known.has(rule)) return;
-    if (index === 0 && !known.size) view.shown.add(rule);
+  for (const { rule, title } of facts.evidence) {
+    if (known.has(rule)) continue;
     const button = document.createElement("button");
     Object.assign(button, { type: "button", className: "button button-evidence", textContent: title });
     button.dataset.rule = rule;
     button.setAttribute("aria-pressed", String(view.shown.has(rule)));
+    button.addEventListener("click", () => press(view.shown.has(rule) ? new Set() : new Set([rule])));
+    holder.append(button);
+  }
+}
+
+function axisButtons() {
+  const holder = root.querySelector("[data-axis]");
+  for (const [name, title] of Object.entries(AXES)) {
+    if (name === "dollars" && !facts.usd) continue;
+    const button = document.createElement("button");
+    Object.assign(button, { type: "button", className: "button", textContent: title });
+    button.setAttribute("aria-pressed", String(view.axis === name));
     button.addEventListener("click", () => {
-      if (!view.shown.delete(rule)) view.shown.add(rule);
-      button.setAttribute("aria-pressed", String(view.shown.has(rule)));
-      for (const panel of panels) panel.draw();
+      view.axis = name;
+      for (const each of holder.children) each.setAttribute("aria-pressed", String(each === button));
+      writeView(view);
+      if (view.isZoomed && !whole) load();
+      else redraw();
     });
     holder.append(button);
-  });
+  }
+}
+
+function keys(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || !event.target.matches(".chart-area")) return;
+  const changed = change(event.key, view, facts.length_seconds);
+  if (!changed) return;
+  event.preventDefault();
+  zoomTo(...changed);
+}
+
+function addPanels() {
+  const group = () => panels.map((panel) => panel.chart).filter(Boolean);
+  const plugins = [crosshair(group)];
+  const [main, folded] = ["[data-charts]", "[data-charts-folded]"].map((name) => root.querySelector(name));
+  for (const spec of facts.charts) {
+    const panel = new ChartPanel(spec, { csv: csv(spec), plugins, extend: withEvidence, hasKeys: true });
+    panels.push(panel);
+    (spec.is_folded ? folded : main).append(panel.element);
+  }
+  times = new StepTimes();
+  heat = new HeatMap("Every GPU", "GPU", facts.nodes, csv(facts.charts.find((spec) => spec.key === "gpu") || facts.charts[0]));
+  main.append(times.element, heat.element);
+  const gpu = panels.find(({ spec }) => spec.key === "gpu");
+  if (gpu) {
+    picker = new SeriesPicker("GPU busy", drawPicked);
+    gpu.foot.prepend(picker.element);
+  }
+  const more = root.querySelector("[data-more-charts]");
+  more.querySelector("summary").textContent = facts.charts.filter((spec) => spec.is_folded).map((spec) => spec.title).join(", ");
+  more.addEventListener("toggle", redraw);
+}
+
+function addCores() {
+  const fold = root.querySelector("[data-cores]");
+  fold.hidden = facts.cores < 2;
+  fold.querySelector("summary").textContent = `Every core: ${facts.cores} cores`;
+  cores = new HeatMap("Every core", "Core", facts.nodes);
+  cores.element.classList.remove("panel");
+  fold.querySelector("[data-cores-heat]").append(cores.element);
+  fold.addEventListener("toggle", () => fold.open && loadCores());
 }
 
 function start() {
   showAll();
-  const group = () => panels.map((panel) => panel.chart).filter(Boolean);
-  const plugins = [crosshair(group)];
-  for (const spec of facts.charts) {
-    const panel = new ChartPanel(spec, { csv: csv(spec), plugins, extend: withEvidence });
-    panels.push(panel);
-    root.querySelector("[data-charts]").append(panel.element);
-  }
+  Object.assign(view, readView(facts));
+  addPanels();
+  addCores();
   evidenceButtons();
-  root.querySelector("[data-zoom-reset]").addEventListener("click", () => {
-    showAll();
-    load();
+  axisButtons();
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("[data-show-evidence]");
+    if (link) press(new Set([link.dataset.showEvidence]));
   });
-  onThemeChange(() => panels.forEach((panel) => panel.draw()));
+  document.getElementById("events")?.addEventListener("toggle", redraw);
+  root.addEventListener("keydown", keys);
+  root.querySelector("[data-zoom-reset]").addEventListener("click", () => zoomTo(0, facts.length_seconds));
+  const redrawAll = () => {
+    redraw();
+    for (const each of [heat, cores, times]) each.draw();
+  };
+  onThemeChange(redrawAll);
+  // Canvases don't follow the paper by themselves.
+  for (const name of ["beforeprint", "afterprint"]) {
+    window.addEventListener(name, () => {
+      for (const { chart } of [...panels, times]) chart?.resize();
+      redrawAll();
+    });
+  }
   load();
 }
 
@@ -127,6 +244,7 @@ keepFresh(() => {
     return;
   }
   evidenceButtons();
+  if (last) fillTime();
   if (!view.isZoomed) showAll();
   load();
 });

@@ -1,0 +1,133 @@
+"""How long training steps took, by rank and phase: from the log histograms of tiers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from advisor.store.chart_plan import Buckets
+from advisor.store.step_tiers import BINS_PER_OCTAVE, histogram_entries
+
+COLUMNS = (
+    "cell_ms",
+    "rank",
+    "phase",
+    "count",
+    "duration_us",
+    "duration_min_us",
+    "duration_max_us",
+    "wait_count",
+    "data_wait_us",
+    "histogram",
+)
+_US = 1e6
+
+
+PARTS = 4
+"""Values that stand for the steps of one bin of one cell."""
+
+
+@dataclass(frozen=True)
+class StepSpread:
+    """The steps of one rank and phase."""
+
+    node_key: str
+    rank: int
+    phase: str
+    count: int
+    mean_seconds: float
+    wait_seconds: float | None
+    """Mean of the steps whose data wait is known; None: of none."""
+    seconds: np.ndarray
+    """Rising durations that stand for the steps; `weights`: for how many each."""
+    weights: np.ndarray
+
+    def percentile_seconds(self, percent: float) -> float:
+        """
+        Args:
+            percent: 0..100.
+        """
+        ends = np.cumsum(self.weights)
+        place = int(np.searchsorted(ends, percent / 100 * ends[-1] - 1e-9))
+        return float(self.seconds[min(place, len(ends) - 1)])
+
+
+def spreads_of(node_key: str, cells: pa.Table) -> Iterator[StepSpread]:
+    """One of each phase and rank.
+
+    Args:
+        cells: rows of a tier with `COLUMNS`.
+    """
+    ranks, phases = cells["rank"].to_numpy(), cells["phase"].to_numpy(zero_copy_only=False)
+    rows, seconds, weights = _points(cells)
+    for phase in sorted(set(phases) - {None}):
+        for rank in np.unique(ranks[phases == phase]):
+            own = (ranks == rank) & (phases == phase)
+            mine = own[rows]
+            if mine.any():
+                order = np.argsort(seconds[mine], kind="stable")
+                points = seconds[mine][order], weights[mine][order]
+                yield _spread(node_key, int(rank), phase, cells.filter(pa.array(own)), *points)
+
+
+def _points(cells: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, durations and weights: the histogram's bins, each no wider than its cell's shortest to
+    longest step, as `PARTS` evenly spread values. So a single step is itself."""
+    rows, bins, counts = histogram_entries(cells)
+    least, most = (cells[f"duration_{end}_us"].to_numpy()[rows] for end in ("min", "max"))
+    low = np.minimum(np.maximum(2.0 ** (bins / BINS_PER_OCTAVE), least), most)
+    high = np.maximum(np.minimum(2.0 ** ((bins + 1) / BINS_PER_OCTAVE), most), low)
+    within = (np.arange(PARTS) + 0.5) / PARTS
+    seconds = (low[:, None] + (high - low)[:, None] * within) / _US
+    return np.repeat(rows, PARTS), seconds.ravel(), np.repeat(counts / PARTS, PARTS)
+
+
+def _spread(
+    node_key: str,
+    rank: int,
+    phase: str,
+    cells: pa.Table,
+    seconds: np.ndarray,
+    weights: np.ndarray,
+) -> StepSpread:
+    count, waited = pc.sum(cells["count"]).as_py(), pc.sum(cells["wait_count"]).as_py()
+    return StepSpread(
+        node_key=node_key,
+        rank=rank,
+        phase=phase,
+        count=count,
+        mean_seconds=pc.sum(cells["duration_us"]).as_py() / max(count, 1) / _US,
+        wait_seconds=pc.sum(cells["data_wait_us"]).as_py() / waited / _US if waited else None,
+        seconds=seconds,
+        weights=weights,
+    )
+
+
+def phase_lengths(cells: pa.Table, buckets: Buckets) -> dict[str, np.ndarray]:
+    """The steps' time of each phase in each bucket, in seconds, over all ranks."""
+    grid, place = buckets.grid, _places(cells, buckets)
+    seconds = cells["duration_us"].to_numpy() / _US
+    phases = cells["phase"].to_numpy(zero_copy_only=False)
+    return {
+        phase: np.bincount(place[phases == phase], seconds[phases == phase], grid.count)
+        for phase in sorted(set(phases) - {None})
+    }
+
+
+def trained_steps(cells: pa.Table, buckets: Buckets) -> np.ndarray:
+    """The training steps in each bucket, of the lowest rank: each rank takes part in every step."""
+    is_train = cells["phase"].to_numpy(zero_copy_only=False) == "train"
+    ranks = cells["rank"].to_numpy()
+    own = is_train & (ranks == (ranks[is_train].min() if is_train.any() else -1))
+    counts = cells["count"].to_numpy()[own]
+    return np.bincount(_places(cells, buckets)[own], counts, buckets.grid.count)
+
+
+def _places(cells: pa.Table, buckets: Buckets) -> np.ndarray:
+    grid = buckets.grid
+    place = ((cells["cell_ms"].to_numpy() - grid.start_ms) // grid.width_ms).astype(np.int64)
+    return np.asarray(np.clip(place, 0, grid.count - 1))

@@ -1,0 +1,170 @@
+"""What the charts of a run's page draw: which lines, heat maps, step times, and events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from django.urls import reverse
+
+from advisor.store.series import SeriesView
+from tests.web import factories, training
+from webapp.dashboard.selectors.lines import Member, drawn_lines
+from webapp.directives.models import Directive
+from webapp.runs.models import Attempt, Run, Session
+
+
+def _view(*values: float, node: str = "node-1", width: float = 10.0) -> SeriesView:
+    known = np.array(values, dtype=float)
+    at = np.arange(len(known)) * width
+    return SeriesView(node, "s", "pct", width, at, known, known, known, np.ones(len(known), int))
+
+
+def _gpus(*levels: float) -> list[Member]:
+    return [Member("GPU", f"GPU {n}", _view(level, level)) for n, level in enumerate(levels)]
+
+
+def _shown(members: list[Member], unit: str = "pct") -> list[tuple[str, str]]:
+    return [(line.label, line.kind) for line in drawn_lines(members, unit)]
+
+
+def test_two_series_are_drawn_as_they_are():
+    assert _shown(_gpus(0, 90)) == [("GPU 0", "plain"), ("GPU 1", "plain")]
+
+
+def test_of_many_the_unused_and_the_outlier_stand_beside_the_rest():
+    members = _gpus(60, 62, 64, 61, 20, 0, 1)
+
+    lines = drawn_lines(members, "pct")
+
+    assert [(line.label, line.kind) for line in lines] == [
+        ("GPU, mean of 4", "rest"),
+        ("GPU 4", "outlier"),
+        ("2 GPUs at 0 %", "idle"),
+    ]
+    rest = lines[0].view
+    assert (rest.minimum[0], rest.mean[0], rest.maximum[0]) == (60, 61.75, 64)
+
+
+def test_a_gpu_that_was_not_seen_is_not_called_unused():
+    members = _gpus(60, 62, 64)
+    members.append(Member("GPU", "GPU 3", _view(np.nan, np.nan)))
+
+    assert _shown(members) == [("GPU, mean of 4", "rest")]
+    assert drawn_lines(members, "pct")[0].view.mean[0] == 62
+
+
+def test_where_no_member_is_known_the_rest_is_unknown():
+    members = [Member("busy", "busy", _view(np.nan, 40, node=f"node-{n}")) for n in range(3)]
+
+    (line,) = drawn_lines(members, "pct")
+
+    assert np.isnan(line.view.mean[0])
+    assert line.view.mean[1] == 40
+
+
+def test_series_with_other_buckets_are_not_averaged():
+    members = [Member("step", "step", _view(1, 2, width=width)) for width in (10.0, 10.0, 20.0)]
+
+    assert _shown(members, "seconds") == [("step", "plain")] * 3
+
+
+@pytest.fixture
+def charts(owner) -> dict[str, Any]:
+    return _charts(owner, training.uploaded_run(owner.workspace, minutes=1, gpus=4))
+
+
+def _charts(person, run: Run, **query: object) -> dict[str, Any]:  # type: ignore[no-untyped-def]
+    address = reverse("dashboard:run_charts", args=[run.pk])
+    response = person.client.get(address, {"buckets": 60, **query})
+    assert response.status_code == 200
+    return response.json()
+
+
+def test_every_gpu_has_a_row_of_whole_percent(charts):
+    rows = charts["heat"]["rows"]
+
+    assert [row["label"] for row in rows] == [f"GPU {n}" for n in range(4)]
+    values = [value for row in rows for value in row["values"]]
+    assert {type(value) for value in values} == {int}
+    assert 0 < max(values) <= 100
+
+
+def test_the_histogram_and_the_percentiles_count_every_training_step(charts):
+    steps = charts["steps"]
+    total = training.STEPS_A_SECOND * 60
+
+    assert sum(count for _, _, count in steps["bins"]) == pytest.approx(
+        total, abs=len(steps["bins"])
+    )
+    (rank,) = steps["ranks"]
+    assert (rank["rank"], rank["phase"], rank["count"]) == (0, "train", total)
+    low, middle, high = rank["percentiles"]
+    assert 0.199 <= low <= middle <= high <= 0.201
+    assert rank["wait"] == pytest.approx(0.124, abs=0.001)
+
+
+def test_phases_and_progress_cover_the_run(charts):
+    assert [phase for _, _, phase in charts["phases"]] == ["train"]
+    assert charts["progress"][0][1] == 0
+    assert charts["progress"][-1][1] == training.STEPS_A_SECOND * 60
+
+
+def test_a_gap_is_unknown_in_the_heat_map_and_no_phase(owner):
+    run = training.uploaded_run(owner.workspace, minutes=2, gpus=2, gap=(5, 6))
+
+    found = _charts(owner, run)
+
+    assert all(None in row["values"] for row in found["heat"]["rows"])
+    (_, first_end, _), (second_start, _, _) = found["phases"]
+    assert second_start - first_end == pytest.approx(20, abs=3)
+
+
+def test_cores_are_read_on_demand(owner):
+    run = training.uploaded_run(owner.workspace)
+
+    assert _charts(owner, run)["heat"] is None
+    assert set(_charts(owner, run, cores="1")) == {"heat"}
+
+
+def _events(person, run: Run) -> list[dict[str, Any]]:  # type: ignore[no-untyped-def]
+    page = person.client.get(reverse("dashboard:run", args=[run.pk]))
+    return page.context["chart"]["events"]
+
+
+def test_events_are_listed_in_order_with_what_happened_first(owner):
+    run = training.uploaded_run(owner.workspace, minutes=1)
+    assert _events(owner, run) == []
+    session = Session.objects.get(node__attempt__run=run)
+    Session.objects.filter(pk=session.pk).update(end_state="failed", exit_code=3)
+    Run.objects.filter(pk=run.pk).update(state=Run.FAILED)
+    factories.judgement(run)
+    factories.artefact(run)
+
+    found = _events(owner, run)
+
+    assert [event["words"] for event in found] == [
+        "Training waits for data begins",
+        "Exit code 3",
+        "Profile received: rank0-step5.trace.json.gz",
+    ]
+    assert [event["is_trouble"] for event in found] == [True, True, False]
+    assert found[0]["seconds"] == 10
+
+
+def test_a_second_attempt_is_a_restart_and_a_request_an_event(owner):
+    run = training.upload(owner.workspace, training.Training("growing", ended=False), upto=3)
+    second = Attempt.objects.create(run=run, number=1)
+    node = factories.node(run, number=2)
+    node.attempt = second
+    node.save()
+    first = Session.objects.get(node__attempt__run=run)
+    Session.objects.create(
+        id=run.pk, node=node, boot_id="b", started_at=first.interval[1], last_ms=1_000
+    )
+    Directive.objects.create(attempt=second, kind=Directive.PROFILE, asked_by="Ada")
+
+    words = [event["words"] for event in _events(owner, run)]
+
+    assert words == ["Restarted on trainer-1", "Profile requested"]
