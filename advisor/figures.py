@@ -11,13 +11,14 @@ import numpy as np
 import pandas as pd
 
 from advisor.costing.metric_cost import DirectionOf, improvements
+from advisor.work_done import metric_values, work_done
 from rules.activity import own_cores
 from rules.frame import NodeFrame, RunFrame
+from rules.lost_steps import RunSteps
 from rules.metric_direction import less_is_better
 from rules.processes import memory_bytes
 from rules.stages import Stage, stages_of
 
-_WORK_COLUMNS = ["node", "rank", "samples", "count"]
 MOST_METRICS = 20
 """The most metrics whose progress is kept, because every list of runs reads it."""
 
@@ -40,9 +41,16 @@ class Figures:
     phase_seconds: dict[str, float]
 
 
-def figures(frame: RunFrame, direction: DirectionOf = less_is_better) -> Figures:
-    """All figures of a run. `frame` may be empty; `direction` tells which values of a metric are
-    better."""
+def figures(
+    frame: RunFrame, direction: DirectionOf = less_is_better, steps: RunSteps | None = None
+) -> Figures:
+    """All figures of a run.
+
+    Args:
+        frame: may be empty.
+        direction: tells which values of a metric are better.
+        steps: the run's numbered steps; those that were done again are no work.
+    """
     training = frame.steps[frame.steps["phase"] == "train"]
     return Figures(
         steps=int(training["count"].sum()) if len(training) else None,
@@ -52,9 +60,9 @@ def figures(frame: RunFrame, direction: DirectionOf = less_is_better) -> Figures
         cores_busy_p95=_cores_busy(frame),
         memory_p99_bytes=_memory(frame),
         gpu_busy_p95_pct=_gpu_busy(frame),
-        work=_work(frame, training),
+        work=work_done(frame, training, steps),
         metrics=_metrics(frame),
-        metric_progress=_metric_progress(frame, direction),
+        metric_progress=_metric_progress(frame, direction, steps),
         phase_seconds=_phase_seconds(frame, training),
     )
 
@@ -113,36 +121,6 @@ def _gpu_busy(frame: RunFrame) -> float | None:
     return _percentile(pd.concat(columns), 95) if columns else None
 
 
-def _work(frame: RunFrame, training: pd.DataFrame) -> dict[str, float]:
-    """Samples of all ranks, steps of one rank, epochs.
-
-    A first step whose beginning was not recorded has no time, but its samples count.
-    """
-    work: dict[str, float] = {}
-    done = pd.concat([training[_WORK_COLUMNS], _untimed(frame)], ignore_index=True)
-    if len(done) and done["samples"].notna().all():
-        work["samples"] = float(done["samples"].sum())
-    if len(done):
-        work["steps"] = float(done.groupby(["node", "rank"])["count"].sum().max())
-    epochs = [d.get("number") for d in _event_data(frame, "epoch")]
-    numbers = [n for n in epochs if isinstance(n, int)]
-    if numbers:
-        work["epochs"] = float(len(set(numbers)))
-    return work
-
-
-def _untimed(frame: RunFrame) -> pd.DataFrame:
-    """The training steps reported as events, one per row, in `_WORK_COLUMNS`."""
-    rows = [
-        (key, data.get("rank"), data.get("samples"), 1)
-        for key, node in frame.nodes.items()
-        for data in _events_of(node, "step_untimed")["data"]
-        if data.get("phase") == "train"
-    ]
-    table = pd.DataFrame(rows, columns=_WORK_COLUMNS)
-    return table.astype({"samples": "float64"})
-
-
 def _metrics(frame: RunFrame) -> dict[str, float]:
     """The last finite value of each user metric."""
     last_values: dict[str, float] = {}
@@ -153,12 +131,13 @@ def _metrics(frame: RunFrame) -> dict[str, float]:
     return last_values
 
 
-def _metric_progress(frame: RunFrame, direction: DirectionOf) -> dict[str, list[list[float]]]:
+def _metric_progress(
+    frame: RunFrame, direction: DirectionOf, steps: RunSteps | None
+) -> dict[str, list[list[float]]]:
+    """A value that was reached in steps which were done again isn't reached yet."""
     points: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for node in frame.nodes.values():
-        for seconds, data in _events_of(node, "metric").itertuples(index=False):
-            if isinstance(data.get("name"), str) and isinstance(data.get("value"), float):
-                points[data["name"]].append((float(seconds), data["value"]))
+    for seconds, name, value in metric_values(frame, steps):
+        points[name].append((seconds, value))
     names = sorted(points)[:MOST_METRICS]
     progress = {name: improvements(name, points[name], direction) for name in names}
     return {name: points for name, points in progress.items() if points}

@@ -9,6 +9,8 @@ from decimal import Decimal
 
 from advisor.advice.buying import AS_NOW, Buying, buy_differently
 from advisor.advice.causes import Cause, causes
+from advisor.advice.checkpointing import RULES as SAVE_RULES
+from advisor.advice.checkpointing import save_interval
 from advisor.advice.fixes import fixes, share_of_time
 from advisor.advice.input_pipeline import KIND as FIX_INPUT_PIPELINE
 from advisor.advice.input_pipeline import fix_input_pipeline
@@ -25,6 +27,7 @@ from advisor.pricing.catalogue import InstanceType
 from advisor.probing.loop_speed import LoopSpeed
 from advisor.sizing.demand import BALANCED, Demand, Preset
 from advisor.sizing.gpu_use import gpu_use
+from advisor.sizing.interruptions import InterruptionRate
 from advisor.sizing.other_gpus import Evidence, speeds, sure
 from advisor.sizing.pace import pace
 
@@ -48,6 +51,7 @@ def recommend(
     may_buy: Buying = AS_NOW,
     evidence: Evidence = NO_EVIDENCE,
     speed: LoopSpeed | None = None,
+    interrupted: InterruptionRate | None = None,
 ) -> list[Recommendation]:
     """The recommendations from one run, in the order in which to follow them.
 
@@ -62,11 +66,16 @@ def recommend(
         may_buy: other ways and regions in which the workspace may buy the same machines.
         evidence: what probes and other jobs tell about the speed on other GPU models.
         speed: of the run's training loop; None: not measured.
+        interrupted: how often a node like the run's is; None: too little is known.
     """
     spending = Spending(cost_usd, duration_seconds, tuple(recent_costs_usd))
     found = causes(judgements, duration_seconds)
     loader = fix_input_pipeline(found, spending, demand, catalogue)
-    others = fixes(found, KINDS, spending)
+    nodes = demand.node_count if demand else 1
+    saved = save_interval(judgements, found, spending, nodes, speed, interrupted)
+    answered = SAVE_RULES if saved else ()
+    rest = {rule: cause for rule, cause in found.items() if rule not in answered}
+    others = fixes(rest, KINDS, spending)
     change = measure = shared = None
     if demand is not None and not _hides_needs(found, spending):
         needed = replace(demand, machine_speeds=evidence.machines)
@@ -77,7 +86,7 @@ def recommend(
             measure = probe(spending, used, book, catalogue, as_of, preset, evidence)
     bought = buy_differently(judgements, spending, demand, book, as_of, may_buy)
     faster = mixed_precision(judgements, spending, speed)
-    kept = [each for each in (loader, *others, faster, shared, *bought) if each is not None]
+    kept = [each for each in (loader, saved, *others, faster, shared, *bought) if each is not None]
     followed = _followed(kept, change, cost_usd)
     return followed if measure is None else _with_probe(followed, measure)
 
@@ -117,7 +126,9 @@ def _hides_needs(found: Mapping[str, Cause], spending: Spending) -> bool:
 
 
 _MACHINE_INDEPENDENT = frozenset(rule for rule, fix in KINDS.items() if fix.kind == CHECKPOINTS) | {
-    "hung"
+    "hung",
+    "slow_restart",
+    "restart_loop",
 }
 
 

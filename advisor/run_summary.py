@@ -62,6 +62,10 @@ class RunSummary:
     """None: not measured, or no price. A run that was not analysed yet has the defaults."""
 
     steps: int | None = None
+    lost_steps: int | None = None
+    """Steps that were done again later: no part of the run's work. None: not measured."""
+    is_lost_unknown: bool = False
+    """It loaded a checkpoint of an unknown step, so its work may include steps done again."""
     step_seconds_p50: float | None = None
     data_wait_share: float | None = None
     """Share of the step time, 0..1."""

@@ -16,10 +16,7 @@ writing of rows are included.
 from __future__ import annotations
 
 import argparse
-import logging
-import os
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -37,6 +34,7 @@ from advisor.store.index import ChunkRef, NodeHistory
 from advisor.store.tails import encode_tail
 from advisor.store.ticks import Column, Session, Ticks
 from bench import looks
+from bench.own_service import own_service
 from rules.frame import Hardware
 
 MOST_STORED_BYTES = 2.5
@@ -320,25 +318,11 @@ def main() -> int:
     parser.add_argument("--case", choices=sorted(CASES))
     parser.add_argument("--check", action="store_true")
     chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="trimtab-analyses-") as folder:
-        os.environ["TRIMTAB_DATA_DIR"] = folder
-        os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
-        for name in ("DATABASE_URL", "OBJECTS_URL"):
-            os.environ.pop(name, None)
-        _set_up()
+    with own_service("analyses"):
         broken = list(_reported([chosen.case] if chosen.case else sorted(CASES)))
     for promise in broken:
         print(f"broken: {promise}")
     return int(chosen.check and bool(broken))
-
-
-def _set_up() -> None:
-    import django
-    from django.core.management import call_command
-
-    django.setup()
-    logging.disable(logging.WARNING)
-    call_command("migrate", verbosity=0)
 
 
 if __name__ == "__main__":

@@ -13,11 +13,8 @@ else runs.
 from __future__ import annotations
 
 import argparse
-import logging
-import os
 import statistics
 import sys
-import tempfile
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -34,6 +31,7 @@ from advisor.store.folder import FolderStore
 from advisor.store.index import ChunkRef, NodeHistory, SegmentRef
 from advisor.store.ticks import Column, Session, Ticks
 from bench.figures import note
+from bench.own_service import own_service
 from rules.frame import Hardware
 
 MOST_SECONDS, MOST_GROWTH, TIMES = 0.25, 1.3, 9
@@ -74,11 +72,7 @@ def main() -> int:
     parser.add_argument("--days", type=float, default=7.0)
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="trimtab-charts-") as folder:
-        os.environ["TRIMTAB_DATA_DIR"] = folder
-        os.environ.pop("DATABASE_URL", None)
-        os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
-        _set_up()
+    with own_service("charts"):
         rows = list(_measured(_Service(), round(arguments.days * 24)))
     growth = rows[2].seconds / rows[0].seconds
     print(f"growth from {rows[0].name} to {rows[2].name}: {growth:.2f} times")
@@ -91,15 +85,6 @@ def main() -> int:
     if not is_kept:
         print(f"NOT KEPT: {measured}")
     return 1 if arguments.check and not is_kept else 0
-
-
-def _set_up() -> None:
-    import django
-    from django.core.management import call_command
-
-    django.setup()
-    logging.disable(logging.WARNING)
-    call_command("migrate", verbosity=0)
 
 
 def _measured(service: _Service, most_hours: int):  # type: ignore[no-untyped-def]

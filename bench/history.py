@@ -11,11 +11,8 @@ Nothing is cached. `--check` exits with 1 if a page needs 200 ms of CPU time or 
 from __future__ import annotations
 
 import argparse
-import logging
-import os
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -24,6 +21,7 @@ from fractions import Fraction
 from uuid import uuid4
 
 from bench.figures import note
+from bench.own_service import own_service
 
 MOST_SECONDS = 0.2
 TIMES = 7
@@ -39,29 +37,12 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="trimtab-history-") as folder:
-        os.environ["TRIMTAB_DATA_DIR"] = folder
-        os.environ.pop("DATABASE_URL", None)
-        os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
-        _set_up()
+    with own_service("history"):
         slow = list(_measured(_History(arguments.runs)))
     note("pages", "; ".join(slow) or "each of them", not slow)
     for line in slow:
         print(f"NOT KEPT: {line}")
     return 1 if arguments.check and slow else 0
-
-
-def _set_up() -> None:
-    import django
-    from django.conf import settings
-    from django.core.management import call_command
-
-    django.setup()
-    logging.disable(logging.WARNING)
-    plain = "django.contrib.staticfiles.storage.StaticFilesStorage"
-    settings.STORAGES["staticfiles"]["BACKEND"] = plain
-    settings.STATIC_ROOT.mkdir()
-    call_command("migrate", verbosity=0)
 
 
 class _History:
@@ -237,7 +218,9 @@ def _questions(history: _History) -> Iterator[tuple[str, Callable[[], None]]]:
             verdicts.judge(newest)
 
     pages = len(runs) // 50
-    yield "the jobs", history.page("/")
+    yield "the home page", history.page("/")
+    yield "the jobs", history.page("/jobs/")
+    yield "the runs", history.page("/runs/")
     yield "the job", history.page(f"/jobs/{job.uuid}/")
     yield "the job, its last page", history.page(f"/jobs/{job.uuid}/?page={pages}")
     yield "its newest run", history.page(f"/runs/{newest.pk}/")
@@ -249,6 +232,8 @@ def _questions(history: _History) -> Iterator[tuple[str, Callable[[], None]]]:
     yield "the month's spend by tag", history.page("/spend/?by=tag&key=team")
     yield "a year's spend by month", history.page("/spend/?by=month")
     yield "the budgets", history.page("/budgets/")
+    yield "the recommendations", history.page("/recommendations/")
+    yield "the savings", history.page("/savings/")
 
 
 def _timed(ask: Callable[[], None]) -> tuple[float, float]:

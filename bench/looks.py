@@ -12,11 +12,8 @@ directly, so that a look's own CPU time is all that is measured, with that of th
 from __future__ import annotations
 
 import argparse
-import logging
-import os
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -27,6 +24,7 @@ import numpy as np
 from trimtab.wire import Block, Segment, SessionClock, StepBlock, encode_segment
 
 from bench.figures import note
+from bench.own_service import own_service
 
 PROMISED_SECONDS = 0.020
 NODES = (1, 8)
@@ -232,25 +230,11 @@ def main() -> int:
     )
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
-    with tempfile.TemporaryDirectory(prefix="trimtab-looks-") as folder:
-        os.environ["TRIMTAB_DATA_DIR"] = folder
-        os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
-        for name in ("DATABASE_URL", "OBJECTS_URL"):
-            os.environ.pop(name, None)
-        _set_up()
+    with own_service("looks"):
         most = max(_figures())
     is_kept = most <= PROMISED_SECONDS
     note("looks", f"{1000 * most:.1f} ms", is_kept)
     return 0 if is_kept or not check else 1
-
-
-def _set_up() -> None:
-    import django
-    from django.core.management import call_command
-
-    django.setup()
-    logging.disable(logging.WARNING)
-    call_command("migrate", verbosity=0)
 
 
 if __name__ == "__main__":

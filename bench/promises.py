@@ -88,7 +88,7 @@ PROMISES = (
     ),
     Promise(
         "rules_healthy",
-        "200 healthy runs of twelve kinds, whole and while they are going: at most 2 findings",
+        "200 healthy runs of thirteen kinds, whole and while they are going: at most 2 findings",
         "rules_scenarios",
     ),
     Promise(

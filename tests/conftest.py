@@ -26,7 +26,7 @@ from webapp.service import private_redis
 
 hypothesis.settings.register_profile("all", deadline=None, print_blob=True, max_examples=150)
 hypothesis.settings.register_profile(
-    "sample", hypothesis.settings.get_profile("all"), max_examples=40, derandomize=True
+    "sample", hypothesis.settings.get_profile("all"), max_examples=16, derandomize=True
 )
 
 _TESTS = Path(__file__).parent

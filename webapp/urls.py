@@ -1,16 +1,19 @@
 """Every address of the service."""
 
 from django.urls import include, path
+from django.views.generic import RedirectView
 
 from webapp.accounts.access import open_to_everybody
 from webapp.api import (
     artefacts,
     buying,
     compare,
+    failures,
     job_runs,
     measurements,
     read,
     recommendations,
+    reference,
     rules,
     spend,
     trainings,
@@ -38,6 +41,7 @@ api.add_router("", read.router)
 api.add_router("", artefacts.router)
 api.add_router("", compare.router)
 api.add_router("", trainings.router)
+api.add_router("", failures.router)
 api.add_router("", job_runs.router)
 api.add_router("", recommendations.router)
 api.add_router("", measurements.router)
@@ -49,12 +53,19 @@ api.add_router("", what_if.router)
 api.add_router("", write.router)
 problems.handle_in(api)
 
+handler404 = "webapp.dashboard.views.elsewhere.not_found"
 handler500 = "webapp.http.trouble.broken"
 urlpatterns = [
     path("healthz", open_to_everybody(health.alive), name="healthz"),
     path("readyz", open_to_everybody(health.ready), name="readyz"),
     path("agent/<str:wheel_name>", open_to_everybody(downloads.agent_wheel), name="agent_wheel"),
+    path("docs/api/", open_to_everybody(reference.page_of(api)), name="api_reference"),
     path("problems/", open_to_everybody(problem_page), name="problems"),
+    path(
+        "api/v1/docs",
+        open_to_everybody(RedirectView.as_view(pattern_name="api_reference")),
+        name="api_docs",
+    ),
     path("api/v1/", api.urls),
     path("", include("webapp.accounts.urls")),
     path("", include("webapp.dashboard.urls")),
@@ -69,4 +80,5 @@ urlpatterns = [
     path("", include("webapp.quotas.urls")),
     path("", include("webapp.background.urls")),
     path("", include("webapp.notify.urls")),
+    path("", include("webapp.manual.urls")),
 ]

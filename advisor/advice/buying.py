@@ -20,6 +20,7 @@ from advisor.pricing.catalogue import InstanceType
 from advisor.pricing.price import PriceKey
 from advisor.pricing.providers.on_premises import PROVIDER as ON_PREMISES
 from advisor.sizing.demand import Demand
+from advisor.sizing.interruptions import InterruptionRate
 
 SPOT, EC2, RESERVED = "spot", "ec2", "reserved"
 WAYS = {SPOT: "spot", EC2: "EC2 instead of SageMaker", RESERVED: "commitments (reserved)"}
@@ -36,6 +37,8 @@ class Buying:
     """Other regions that the job may run in -> the types offered there."""
     use: MachineUse | None = None
     """Of machines like the run's; None: not known, so that no commitment is proposed."""
+    spot: InterruptionRate | None = None
+    """Of spot machines like the run's; None: too little is known, and a table is taken."""
 
 
 AS_NOW = Buying()
@@ -65,7 +68,7 @@ def buy_differently(
     """The same machines for less, in each allowed way that pays."""
     ways = allowed.ways
     found = [
-        buy_spot(judgements, spending, demand, book, as_of) if SPOT in ways else None,
+        buy_spot(judgements, spending, demand, book, as_of, allowed.spot) if SPOT in ways else None,
         run_on_ec2(spending, demand, book, as_of) if EC2 in ways else None,
         run_in_region(spending, demand, book, as_of, allowed.regions),
         commit(spending, demand, book, as_of, allowed.use) if RESERVED in ways else None,

@@ -40,6 +40,21 @@ _INTERVAL = Fix(
         "if time.monotonic() - saved_at >= interval_seconds: save(); saved_at = time.monotonic()",
     ),
 )
+_RESTARTS = Fix(
+    kind="speed_up_restarts",
+    title="Prepare machines, so that restarts take a minute",
+    setting="restarts",
+    value="prepared beforehand",
+    effort="medium",
+    risk=0.4,
+    risk_dimension="time",
+    risk_reason="A cached image or data set may be out of date.",
+    steps=(
+        "Build packages into the image, and keep data on a volume that outlives the machine.",
+        "torch.load(path, mmap=True, map_location=device)  # from a local copy",
+        "torch.compile: keep TORCHINDUCTOR_CACHE_DIR on a volume that outlives the run.",
+    ),
+)
 _MISSING = Fix(
     kind="save_checkpoints",
     title="Save checkpoints, so that a failure loses little",
@@ -253,6 +268,9 @@ KINDS = MappingProxyType(
         "gpu_memory_increase": _LEAK,
         "batch_size": _BATCH,
         "repeated_failures": _RETRIES,
+        "restart_loop": _RETRIES,
+        "slow_restart": _RESTARTS,
+        "lost_work": _INTERVAL,
         "failed_late": _MISSING,
         "epoch_gaps": _GAPS,
         "dataloader": _LOADER,

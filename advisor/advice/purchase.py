@@ -22,6 +22,7 @@ from advisor.pricing.catalogue import InstanceType
 from advisor.pricing.price import PriceKey, PriceRow
 from advisor.pricing.providers import machine_name
 from advisor.sizing.demand import Demand
+from advisor.sizing.interruptions import InterruptionRate
 from advisor.sizing.spot import (
     Interruptions,
     best_interval_seconds,
@@ -47,13 +48,21 @@ def buy_spot(
     demand: Demand | None,
     book: PriceBook,
     as_of: datetime,
+    seen: InterruptionRate | None = None,
 ) -> Recommendation | None:
-    """If spot is cheaper although the run is interrupted, even if that happens often."""
+    """If spot is cheaper although the run is interrupted, even if that happens often.
+
+    Args:
+        seen: how often spot machines like the run's are interrupted; None: `MEAN_HOURS`.
+    """
     usd = hourly(demand, book, as_of, purchase_option=SPOT_OPTION)
     if demand is None or usd is None or demand.purchase_option != ON_DEMAND:
         return None
     checkpoint = checkpoint_seconds(judgements)
-    factors = [_slowdown(demand, hours, checkpoint) for hours in MEAN_HOURS]
+    hours = (seen.worst_hours, seen.hours, seen.best_hours) if seen else MEAN_HOURS
+    likely = hours[1]
+    interrupted = _interrupted(demand, likely)
+    factors = [_slowdown(demand, each, checkpoint) for each in hours]
     costs = [usd.ratio * Decimal(str(f)) if math.isfinite(f) else None for f in factors]
     saving = _saving(spending, costs)
     if saving is None:
@@ -62,7 +71,8 @@ def buy_spot(
     evidence = [
         f"Spot costs {display_usd(usd.then_usd)} per hour instead of {display_usd(usd.now_usd)}: "
         f"{discount} less.",
-        _pays_from(demand, checkpoint),
+        _pays_from(demand, likely, checkpoint),
+        *([seen.words] if seen else []),
     ]
     return same_machine(
         SPOT,
@@ -70,15 +80,15 @@ def buy_spot(
         saving,
         title=f"Buy {demand.node_count} × {demand.instance_type} as spot",
         change={"purchase_option": SPOT_OPTION},
-        risk=round(4 * _interrupted(demand), 2),
+        risk=round(4 * interrupted, 2),
         risk_dimension="interruptions",
-        risk_reason=f"About {100 * _interrupted(demand):.0f} of 100 such runs are interrupted, and "
+        risk_reason=f"About {100 * interrupted:.0f} of 100 such runs are interrupted, and "
         "end later.",
         effort="low" if checkpoint is not None else "medium",
         evidence=evidence,
         assumptions=[
-            f"A node is interrupted every {MEAN_HOURS[1]:.0f} h; at worst every "
-            f"{MEAN_HOURS[0]:.0f} h.",
+            f"A node is interrupted every {likely:.3g} h; at worst every {hours[0]:.3g} h"
+            f"{'' if seen else ', since too little was seen of spot machines here'}.",
             "The run resumes from its last checkpoint by itself.",
         ],
         how_to_apply=_spot_steps(demand, checkpoint),
@@ -251,16 +261,16 @@ def _slowdown(demand: Demand, mean_hours: float, checkpoint: float | None) -> fl
     return max(expected_seconds(seconds, interval, of) / seconds, 1.0)
 
 
-def _interrupted(demand: Demand) -> float:
+def _interrupted(demand: Demand, mean_hours: float) -> float:
     """The probability that a run is interrupted."""
-    mean = 3600 * MEAN_HOURS[1] / demand.node_count
+    mean = 3600 * mean_hours / demand.node_count
     return 1 - math.exp(-demand.duration_seconds / mean)
 
 
-def _pays_from(demand: Demand, checkpoint: float | None) -> str:
+def _pays_from(demand: Demand, mean_hours: float, checkpoint: float | None) -> str:
     if checkpoint is None:
         return "No checkpoint was recorded; the run is short enough to start again."
-    of = Interruptions.of_nodes(3600 * MEAN_HOURS[1], demand.node_count, checkpoint)
+    of = Interruptions.of_nodes(3600 * mean_hours, demand.node_count, checkpoint)
     least = break_even_discount(demand.duration_seconds, of)
     best = best_interval_seconds(of)
     return (

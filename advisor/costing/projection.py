@@ -66,6 +66,12 @@ def projection(
     return None
 
 
+def has_reached_plan(work: Mapping[str, float], parameters: Mapping[str, Any]) -> bool:
+    """The parameters state a total of steps or epochs, and so much was done."""
+    plans = ((unit, _planned(parameters, names)) for unit, names in PLANNED.items())
+    return any(planned is not None and work.get(unit, 0) >= planned for unit, planned in plans)
+
+
 def _seconds_left(train_seconds: float, done: float, planned: float) -> float:
     return max(train_seconds / done * (planned - done), 0.0)
 

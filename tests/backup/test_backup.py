@@ -37,6 +37,8 @@ from webapp.retention import deletion, rounds
 from webapp.retention.models import RetentionRound
 from webapp.runs.models import Run, Segment
 
+pytestmark = pytest.mark.sampled(2)
+
 
 def backed_up(path: Path, *options: str) -> str:
     output = StringIO()

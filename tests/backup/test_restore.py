@@ -22,6 +22,7 @@ from webapp import env
 from webapp.runs.models import Run
 from webapp.service.stack import lock_data_folder
 
+pytestmark = pytest.mark.sampled(2)
 Members = list[tuple[tarfile.TarInfo, bytes]]
 
 

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.advice.buying import Buying
@@ -152,7 +152,6 @@ def test_what_excludes_a_commitment_is_not_recommended_beside_it() -> None:
     assert joint == pytest.approx(NOW_USD * (1 - kept[0] * kept[1]))
 
 
-@settings(max_examples=60, deadline=None)
 @given(spans=SPANS, seed=st.integers(0, 99), usd=st.decimals("0.01", "0.39", places=2))
 def test_commitments_fit_the_use_whatever_it_was(
     spans: list[tuple[int, float, float]], seed: int, usd: Decimal

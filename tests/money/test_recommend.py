@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.advice.buying import Buying
@@ -278,7 +278,6 @@ def test_what_several_save_together_is_counted_once_and_is_never_all_that_was_sp
     assert joint_saving_usd(fixing, COST) == together
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     cores=st.floats(0, 128),
     gib=st.floats(0, 600),

@@ -417,6 +417,7 @@ class FileServer:
 
 
 @pytest.mark.processes
+@pytest.mark.long
 def test_a_refresh_that_is_killed_goes_on_where_it_was(price_list, tmp_path):
     price_list.page_size = 2
     stuck = threading.Event()

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.pricing.book import PriceBook
@@ -179,7 +179,6 @@ def test_its_intervals_are_in_order_and_cost_is_price_times_time(
             assert hours * 3600 == pytest.approx(candidate.time_mid_seconds, rel=1e-4, abs=1e-3)
 
 
-@settings(max_examples=40, deadline=None)
 @given(cores=st.floats(0.1, 16), more=st.floats(1, 4))
 def test_more_demand_never_makes_a_machine_faster(cores: float, more: float) -> None:
     little = by_name(replace(SMALL_JOB, cores_busy_p95=cores))

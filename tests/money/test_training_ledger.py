@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 from decimal import Decimal
 from fractions import Fraction
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.costing.training import Attempt, Part, training_ledger
+from advisor.costing.training_metrics import curves, usd_until
 from rules.ledger_labels import LABELS
 
 NANO = Decimal("1e-9")
@@ -61,3 +63,44 @@ def test_the_time_between_attempts_in_which_nothing_was_held() -> None:
     waits = training_ledger(attempts).waits
     assert [(wait.began_us, wait.ended_us) for wait in waits] == [(120, 300)]
     assert training_ledger([]).goodput is None
+
+
+def loss(name: str) -> bool | None:
+    return True if name == "loss" else None
+
+
+def held(*spans: tuple[int, int], usd: str | None = "1") -> Attempt:
+    """Spans in seconds; a dollar for all of them together."""
+    price = None if usd is None else Decimal(usd)
+    return Attempt(tuple((a * 10**6, b * 10**6) for a, b in spans), (Part("effective", 1, price),))
+
+
+def test_what_it_cost_to_reach_a_value() -> None:
+    attempts = [held((300, 400), usd="4"), held((0, 100), (0, 100))]
+    told = {"loss": [(350 * 10**6, 0.4), (50 * 10**6, 0.5), (380 * 10**6, 0.45)], "other": []}
+    (curve,) = curves(attempts, told, loss)
+    assert [(p.value, p.seconds, p.usd) for p in curve.points] == [
+        (0.5, 50, Decimal("0.5")),
+        (0.4, 350, Decimal(3)),
+    ]
+    assert curve.first(0.45) == curve.best
+    assert curve.first(0.1) is None
+    assert usd_until([held((0, 100), usd=None)], 10**6) is None, "no price is not zero"
+    assert curves([], told, loss) == []
+
+
+@given(
+    cuts=st.lists(st.integers(1, 99), max_size=4, unique=True),
+    times=st.lists(st.integers(0, 120), min_size=1, max_size=6),
+    seed=st.integers(),
+)
+def test_any_division_reaches_a_value_at_the_same_cost(
+    cuts: list[int], times: list[int], seed: int
+) -> None:
+    """A dollar a second."""
+    edges = [0, *sorted(cuts), 100]
+    spans = list(pairwise(edges))
+    divided = [held(span, usd=str(span[1] - span[0])) for span in spans]
+    random.Random(seed).shuffle(divided)
+    for at in times:
+        assert usd_until(divided, at * 10**6) == min(at, 100)

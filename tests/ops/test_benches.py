@@ -24,8 +24,11 @@ MEASUREMENTS = FIXTURES / "speed"
     [
         ("history", "--runs", "30"),
         ("ladder", "--histories", "10"),
-        ("fleet", "--nodes", "4", "--seconds", "14", "--outage", "2", "--no-peer"),
-        ("start", "--seconds", "0"),
+        pytest.param(
+            ("fleet", "--nodes", "4", "--seconds", "14", "--outage", "2", "--no-peer"),
+            marks=pytest.mark.long,
+        ),
+        pytest.param(("start", "--seconds", "0"), marks=pytest.mark.long),
         pytest.param(
             ("advice", "--quick"),
             marks=[

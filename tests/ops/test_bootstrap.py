@@ -126,6 +126,19 @@ def test_a_failed_install_shows_what_pip_said_and_is_tried_again(checkout: Path)
     assert run(checkout)[0] == 0
 
 
+def test_a_linked_folder_is_never_cleared(checkout: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "kept").write_text("mine")
+    (checkout / ".venv").symlink_to(other)
+
+    code, output = run(checkout)
+
+    assert code != 0
+    assert f".venv is a link to {other}" in output
+    assert (other / "kept").read_text() == "mine"
+
+
 def test_a_debian_without_venv_gets_the_apt_line(checkout: Path, tmp_path: Path) -> None:
     without = tmp_path / "without"
     without.mkdir()

@@ -93,6 +93,7 @@ def test_another_user_reads_nothing_of_a_running_service(place):
 
 
 @pytest.mark.processes
+@pytest.mark.long
 def test_a_folder_that_was_open_is_closed_at_the_start_and_told(place):
     data = place / "data"
     data.mkdir()

@@ -54,6 +54,7 @@ def test_it_starts_again_on_the_same_data_at_once(service: Service) -> None:
     assert again.stop(signal.SIGTERM) == 0
 
 
+@pytest.mark.long
 def test_it_gives_up_with_the_log_when_a_part_cannot_start(tmp_path: Path) -> None:
     prepare(tmp_path)
     broken = manage(

@@ -106,6 +106,7 @@ def hold_down(service: Service, name: str, seconds: float) -> None:
     wait_until(lambda: service.part(name) is not None, 40, f"{name} starts again")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["web", "worker", "redis"])
 def test_no_sample_and_no_cent_differs_when_a_part_is_killed(service, machine, name):
     """With the real agent. `tests/faults` does more, with simulated agents."""
@@ -140,6 +141,7 @@ def test_a_run_without_any_service_is_the_same_after_sync(service, tmp_path):
     assert_nothing_differs(service, offline)
 
 
+@pytest.mark.long
 def test_what_a_power_loss_took_is_asked_for_and_sent_again(service, tmp_path):
     agent = SwiftAgent(tmp_path, service)
     agent.declare(owner="")

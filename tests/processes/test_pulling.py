@@ -166,6 +166,7 @@ def place(request: pytest.FixtureRequest) -> Place:
     return request.getfixturevalue(request.param)  # type: ignore[no-any-return]
 
 
+@pytest.mark.sampled(2)
 def test_two_workers_do_each_row_once_and_all_processes_help(place):
     place.make(40)
     for _ in range(2):
@@ -202,6 +203,7 @@ def test_a_kill_in_the_middle_costs_the_row_at_hand_and_no_other(sqlite):
     assert set(Counter(sqlite.done()).values()) == {1}
 
 
+@pytest.mark.long
 def test_while_the_broker_is_down_rows_only_wait(sqlite):
     sqlite.start_worker()
     sqlite.make(1, "first ")

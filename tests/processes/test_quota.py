@@ -56,6 +56,7 @@ def test_an_agent_keeps_what_a_quota_refuses_and_sends_all_of_it_later(tmp_path)
         service.stop()
 
 
+@pytest.mark.long
 def test_two_web_processes_never_exceed_a_quota_together(tmp_path):
     bodies = [encode_segment(FakeAgent(None, "").segment(0)) for _ in range(60)]  # type: ignore[arg-type]
     limit = 20 * max(map(len, bodies))

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from decimal import Decimal
+from typing import Any
+
 import pytest
 from django.db import connection
 from django.test import Client
 
 from tests.s3 import bucket_url, s3_endpoint
+from tests.service.machines import Machine
 from tests.service.uploads import FakeAgent
 from webapp.accounts.models import Token, Workspace
 
@@ -39,3 +43,26 @@ def agent(token) -> FakeAgent:
 def stranger(db) -> FakeAgent:
     theirs = Workspace.objects.create(name="Theirs")
     return FakeAgent(Client(), Token.make(theirs, "agent", ["ingest"])[1])
+
+
+@pytest.fixture
+def machine(token: str) -> Any:
+    return lambda **more: Machine(Client(), token, **more)
+
+
+@pytest.fixture
+def told(client: Client, workspace: Any) -> Any:
+    """The API's answer, with the minutes of each label."""
+    _, plain = Token.make(workspace, "all", [Token.READ])
+
+    def ask(reference: Any) -> tuple[dict[str, float], dict[str, Any]]:
+        headers = {"Authorization": f"Bearer {plain}"}
+        answer = client.get("/api/v1/training", {"training": str(reference)}, headers=headers)
+        assert answer.status_code == 200, answer.content
+        document = answer.json()
+        usd = [line["usd"] for line in document["ledger"]]
+        assert sum(map(Decimal, usd)) == Decimal(document["cost_usd"]), "to the nano-dollar"
+        minutes = {line["label"]: line["seconds"] / 60 for line in document["ledger"]}
+        return minutes, document
+
+    return ask

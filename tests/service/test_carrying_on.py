@@ -148,7 +148,7 @@ STEPS = st.one_of(
 
 
 @settings(
-    max_examples=settings.default.max_examples // 20,
+    max_examples=settings.default.max_examples // 8,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(steps=st.lists(STEPS, min_size=3, max_size=10))

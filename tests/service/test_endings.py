@@ -168,6 +168,9 @@ def test_the_page_shows_them_to_members_and_to_nobody_else(agent, workspace, cli
     for shown in ("for memory: 31.9 of 32 GiB", "Traceback (most", "prepare.py", "evaluate.py"):
         assert shown in text
     assert "<script>alert" not in page
+    failure = page.partition('id="failure"')[2].partition("</pre>")[0]
+    for shown in ("Exit code 137", "signal SIGKILL", "Traceback (most"):
+        assert shown in failure
     stranger = factories.workspace("Other")
     client.force_login(factories.member(stranger, email="stranger@example.org"))
     assert client.get(address).status_code == 404

@@ -96,7 +96,7 @@ _examples = examples(
 
 
 @given(upload=_uploads())
-@examples(_examples, max_examples=300, derandomize=True)
+@examples(_examples, max_examples=100, derandomize=True)
 def test_no_body_breaks_the_service(readers, upload):
     _try(upload, readers)
 

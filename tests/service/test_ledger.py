@@ -58,7 +58,7 @@ def test_the_published_case_says_what_the_unused_and_the_start_cost(
     assert usd["initialise"] == pytest.approx(Decimal("6.15672") * 9 / 12 * Decimal("0.44"))
     client.force_login(factories.member(workspace))
     page = client.get(f"/runs/{run.pk}/").content.decode()
-    assert "Cost breakdown" in page
+    assert 'id="ledger"' in page
     assert "Unused GPU" in page
     assert "$1.54" in page
 

@@ -277,7 +277,7 @@ def test_a_hostile_job_name_changes_no_header_and_no_markup(team, name):
     assert_harmless(written(job, "harmless"), written(job, name), name)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     name=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=200)
 )

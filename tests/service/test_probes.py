@@ -251,6 +251,7 @@ def test_a_probe_renews_the_advice_of_the_newest_finished_run(agent: FakeAgent) 
     assert Analysis.objects.get(run=run).wanted > wanted
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("step_ms", "pays"), [(20, True), (110, False)])
 def test_a_probe_turns_measure_first_into_a_switch_or_into_staying(
     agent: FakeAgent, step_ms: int, pays: bool

@@ -2,154 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
-from uuid import UUID, uuid4
 
 import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from trimtab.wire import (
-    Block,
-    Declaration,
-    Event,
-    Gpu,
-    NodeFacts,
-    Segment,
-    SessionClock,
-    StepBlock,
-    encode_declaration,
-    encode_segment,
-)
+from trimtab.cli import main
 
+from tests.service.machines import MINUTE, analyse_what_is_due, two_runs
 from tests.web import factories
 from tests.web.test_query_counts import MOST_QUERIES
 from webapp.accounts.models import Token
 from webapp.analysis import numbered_steps
 from webapp.analysis.models import Analysis, LedgerEntry, NumberedSteps
-from webapp.analysis.tasks import evaluate
 from webapp.runs.models import Run
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-MINUTE = 60
-BEGAN_NS = 1_780_000_000 * 10**9
-TICK_SECONDS = 10
-
-
-@dataclass
-class Machine:
-    """One session of a training on a machine with one GPU, told in seconds since `BEGAN_NS`."""
-
-    client: Client
-    token: str
-    starts: int = 0
-    run_id: UUID = field(default_factory=uuid4)
-    attempt: int = 0
-    machine_id: str = "machine-1"
-    declared: dict[str, Any] = field(default_factory=dict)
-    session_id: UUID = field(default_factory=uuid4)
-    steps: list[tuple[float, float, float]] = field(default_factory=list)
-    """Start, length and wait for data."""
-    events: list[tuple[float, str, dict[str, Any]]] = field(default_factory=list)
-
-    def works(self, begin: float, end: float, each: float = 10, wait: float = 0) -> None:
-        count = round((end - begin) / each)
-        self.steps += [(begin + n * each, each, wait) for n in range(count)]
-
-    def tells(self, at: float, kind: str, **data: Any) -> None:
-        self.events.append((at, kind, {"rank": 0, **data}))
-
-    def ends(self, at: float, state: str = "finished") -> Run:
-        """Upload everything, as one segment, and analyse it."""
-        self._put("", encode_declaration(self._declaration()))
-        self._put(f"/segments/{self.session_id}/0", encode_segment(self._segment(at, state)))
-        evaluate(str(self.run_id))
-        return Run.objects.get(pk=self.run_id)
-
-    def _declaration(self) -> Declaration:
-        node = NodeFacts(
-            machine_id=self.machine_id,
-            provider="aws",
-            service="ec2",
-            region="us-east-1",
-            instance_type="g4dn.xlarge",
-            vcpus=4,
-            effective_cpus=4.0,
-            gpus=[Gpu("T4", 16 * 2**30)],
-        )
-        return Declaration(self.run_id, "llm", self.attempt, self.session_id, node, **self.declared)
-
-    def _segment(self, ends: float, state: str) -> Segment:
-        length = round(ends - self.starts)
-        times = range(0, length, TICK_SECONDS)
-        busy = [self._busy_pct(self.starts + at, TICK_SECONDS) for at in times]
-        block = Block([at * 1000 for at in times], {"gpu0.busy_pct": busy})  # type: ignore[dict-item]
-        said = {"state": state, "exit_code": 0 if state == "finished" else 1, "final_seq": 0}
-        events = [*self.events, (ends, "session_end", said)]
-        began = BEGAN_NS + self.starts * 10**9
-        return Segment(
-            self.run_id,
-            "llm",
-            self.attempt,
-            self.machine_id,
-            SessionClock(self.session_id, "boot", began, 5 * 10**9),
-            seq=0,
-            start_ms=0,
-            duration_ms=length * 1000,
-            resolution_ms=TICK_SECONDS * 1000,
-            blocks=[block],
-            steps=[self._steps()] if self.steps else [],
-            events=[Event(round((at - self.starts) * 1000), k, d) for at, k, d in sorted(events)],
-        )
-
-    def _busy_pct(self, at: float, width: float) -> float:
-        """A GPU works in steps, but not while they wait."""
-        works = sum(
-            max(0.0, min(at + width, start + length) - max(at, start + wait))
-            for start, length, wait in self.steps
-        )
-        return 100 * works / width
-
-    def _steps(self) -> StepBlock:
-        columns = ([round(x * 1e6) for x in column] for column in zip(*self.steps, strict=True))
-        starts, lengths, waits = columns
-        starts = [start - self.starts * 10**6 for start in starts]
-        return StepBlock(0, "train", starts, lengths, list(waits), [32] * len(starts))
-
-    def _put(self, place: str, body: bytes) -> None:
-        kind = "application/vnd.trimtab.segment+json"
-        headers = {"Authorization": f"Bearer {self.token}", "Content-Encoding": "gzip"}
-        path = f"/api/v1/runs/{self.run_id}{place}"
-        answer = self.client.put(path, body, content_type=kind, headers=headers)
-        assert answer.status_code == 200, answer.content
-        assert not answer.json()["refused"]
-
-
-@pytest.fixture
-def machine(token: str) -> Any:
-    return lambda **more: Machine(Client(), token, **more)
-
-
-@pytest.fixture
-def told(client: Client, workspace: Any) -> Any:
-    """The API's answer, with the minutes of each label."""
-    _, plain = Token.make(workspace, "all", [Token.READ])
-
-    def ask(reference: Any) -> tuple[dict[str, float], dict[str, Any]]:
-        headers = {"Authorization": f"Bearer {plain}"}
-        answer = client.get("/api/v1/training", {"training": str(reference)}, headers=headers)
-        assert answer.status_code == 200, answer.content
-        document = answer.json()
-        usd = [line["usd"] for line in document["ledger"]]
-        assert sum(map(Decimal, usd)) == Decimal(document["cost_usd"]), "to the nano-dollar"
-        minutes = {line["label"]: line["seconds"] / MINUTE for line in document["ledger"]}
-        return minutes, document
-
-    return ask
+pytestmark = pytest.mark.django_db
 
 
 def test_two_hundred_minutes_of_a_resilient_training(machine: Any, told: Any) -> None:
@@ -205,19 +77,10 @@ def test_a_second_half_twice_as_slow(machine: Any, told: Any) -> None:
     assert document["slowdown_seconds"] / MINUTE == pytest.approx(50, abs=1)
 
 
-def two_runs(machine: Any, **declared: Any) -> tuple[Machine, Machine]:
-    """The second continues after 240 of 480 steps, 20 min after the end of the first."""
-    first = machine(declared=declared)
-    first.works(0, 80 * MINUTE)
-    first.tells(10, "global_step", step=1)
-    second = machine(starts=100 * MINUTE, machine_id="machine-2", declared=declared)
-    second.tells(105 * MINUTE, "restore", seconds=5 * MINUTE, bytes=None, step=240)
-    second.works(105 * MINUTE, 155 * MINUTE)
-    return first, second
-
-
-@pytest.mark.parametrize("declared", [{"training": "llm-7"}, {"requeue": "kubernetes/ml/llm-7"}])
-@pytest.mark.parametrize("is_late", [False, True])
+@pytest.mark.parametrize(
+    ("declared", "is_late"),
+    [({"training": "llm-7"}, False), ({"requeue": "kubernetes/ml/llm-7"}, True)],
+)
 def test_a_later_run_turns_effective_time_into_lost_time(
     machine: Any, told: Any, declared: dict[str, str], is_late: bool
 ) -> None:
@@ -244,16 +107,6 @@ def test_a_later_run_turns_effective_time_into_lost_time(
     assert LedgerEntry.objects.filter(run=early, label="lost").exists()
 
 
-def analyse_what_is_due() -> None:
-    for run_id in list(due()):
-        evaluate(str(run_id))
-    assert not list(due())
-
-
-def due() -> list[UUID]:
-    return [a.run_id for a in Analysis.objects.all() if a.done < a.wanted]
-
-
 def test_attempts_of_one_run_and_runs_of_one_training_are_the_same(machine: Any, told: Any) -> None:
     first, second = two_runs(machine, training="apart")
     first.ends(80 * MINUTE, "failed")
@@ -266,7 +119,23 @@ def test_attempts_of_one_run_and_runs_of_one_training_are_the_same(machine: Any,
     first.ends(80 * MINUTE, "failed")
     together = told(second.ends(155 * MINUTE).pk)
     assert apart[0] == together[0]
-    same = ("cost_usd", "goodput", "effective_share", "steps", "lost_steps", "waiting_seconds")
+    (loss,) = apart[1]["metrics"]
+    assert [(each["value"], each["seconds"] / MINUTE) for each in loss["points"]] == [
+        (0.5, 40),
+        (0.4, 130),
+        (0.2, 150),
+    ], "0.3 was lost"
+    until = [float(each["usd"]) for each in loss["points"]]
+    assert until == pytest.approx([held / 60 * 0.526 for held in (40, 110, 130)])
+    same = (
+        "metrics",
+        "cost_usd",
+        "goodput",
+        "effective_share",
+        "steps",
+        "lost_steps",
+        "waiting_seconds",
+    )
     assert [apart[1][name] for name in same] == [together[1][name] for name in same]
 
 
@@ -328,6 +197,34 @@ def test_the_page_shows_attempts_figures_and_ledger(
         assert text in page, text
     assert f"/runs/{run.pk}/training/" in client.get(f"/runs/{run.pk}/").content.decode()
 
+    def said(value: str) -> str:
+        asked = client.get(f"/runs/{run.pk}/training/", {"metric": "loss", "value": value})
+        return re.sub("<[^>]*>", "", asked.content.decode().rpartition("Show</button>")[2][:200])
+
+    assert "$0.9643 after 2 h 10 m" in said("0.45")
+    assert "not reached" in said("0.1")
+    assert "reached" not in said("nan")
+
+
+def test_a_command_tells_what_a_training_cost_until_a_value(
+    machine: Any, workspace: Any, live_server: Any, monkeypatch: Any, capsys: Any
+) -> None:
+    first, second = two_runs(machine, training="llm-7")
+    first.ends(80 * MINUTE, "failed")
+    second.ends(155 * MINUTE)
+    analyse_what_is_due()
+    monkeypatch.setenv("TRIMTAB_URL", live_server.url)
+    monkeypatch.setenv("TRIMTAB_TOKEN", Token.make(workspace, "script", [Token.READ])[1])
+
+    def said(*words: str) -> str:
+        assert main(["cost", "llm-7", *words]) == 0
+        return str(capsys.readouterr().out)
+
+    assert re.search(r"loss +0\.2 +150\.0 min +\$1\.13967\n", said())
+    assert "loss 0.45 reached after 130.0 min, $0.96433" in said("--reach", "loss=0.45")
+    assert "loss 0.1 was not reached" in said("--reach", "loss=0.1")
+    assert "no metric val/loss is known" in said("--reach", "val/loss=1")
+
 
 def test_steps_that_nobody_counted_are_not_zero(
     machine: Any, told: Any, client: Client, workspace: Any
@@ -359,6 +256,27 @@ def test_a_training_of_another_workspace_is_unknown(machine: Any, client: Client
     assert client.get(f"/runs/{run.pk}/training/").status_code == 404
 
 
+def test_what_a_deleted_run_had_taken_back_counts_again_until_it_is_restored(
+    machine: Any, client: Client, workspace: Any
+) -> None:
+    first, second = two_runs(machine, training="llm-7")
+    run = first.ends(80 * MINUTE, "failed")
+    second.ends(155 * MINUTE)
+    analyse_what_is_due()
+    client.force_login(factories.member(workspace))
+
+    def steps_of_the_first() -> float:
+        analyse_what_is_due()
+        run.refresh_from_db()
+        return float(run.work["steps"])
+
+    assert steps_of_the_first() == 240
+    client.post(f"/runs/{second.run_id}/delete/")
+    assert steps_of_the_first() == 480
+    client.post(f"/runs/{second.run_id}/restore/")
+    assert steps_of_the_first() == 240
+
+
 def test_runs_are_joined_and_split_by_hand(
     machine: Any, told: Any, client: Client, workspace: Any
 ) -> None:
@@ -381,7 +299,7 @@ def test_runs_are_joined_and_split_by_hand(
     assert press("split") == (False, 1)
     assert press("undo", training=training) == (True, 2)
     second.declared = {"training": "elsewhere"}
-    second._put("", encode_declaration(second._declaration()))
+    second.declares()
     assert press("undo", training="") == (False, 1)
     history = [entry.action for entry in workspace.audit_entries.all()]
     assert history.count("run.training_changed") == 4

@@ -115,6 +115,25 @@ def test_a_corrected_machine_is_priced_again(agent, workspace):
     assert Run.objects.get().note == ""
 
 
+def test_a_machine_without_a_price_is_saved_only_if_it_is_meant(agent, workspace):
+    agent.declare()
+    for segment in agent.segments(3):
+        agent.put(segment)
+    run = Run.objects.get()
+    machine = {"instance_type": "c5.lrage", "region": "us-east-1"}
+    patch(run, {"machine": {**machine, "instance_type": "c5.xlarge"}})
+
+    refused = patch(run, {"note": "x", "machine": machine})
+    priced = Run.objects.get()
+    meant = patch(run, {"machine": {**machine, "is_confirmed": True}})
+
+    assert (refused.status_code, refused.json()["field"]) == (422, "machine.instance_type")
+    assert "Did you mean c5.large" in refused.json()["fix"]
+    assert priced.cost_usd is not None
+    assert priced.note == ""
+    assert meant.json()["cost_usd"] is None
+
+
 def test_a_job_is_renamed_and_its_tags_change_one_by_one(run):
     job = f"/jobs/{run.job.uuid}"
     call(run.workspace, "patch", job, {"tags": {"a": "1", "b": "2"}})

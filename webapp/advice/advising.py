@@ -20,6 +20,7 @@ from advisor.speed.knowledge import Knowledge
 from rules.engine import Judgement as RuleJudgement
 from webapp.advice import life_cycle, settling
 from webapp.advice.calibrating import calibrated
+from webapp.advice.selectors.interruptions import rate_of
 from webapp.advice.selectors.purchases import allowed_for, book_for
 from webapp.analysis import pricing
 from webapp.analysis.models import Judgement
@@ -77,6 +78,7 @@ def recommendations(outcome: Outcome) -> list[Recommendation]:
         may_buy=may_buy,
         evidence=_evidence(outcome, demand),
         speed=measured.speed,
+        interrupted=rate_of(run.workspace, demand, timezone.now()) if demand else None,
     )
 
 

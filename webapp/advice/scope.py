@@ -9,6 +9,14 @@ from webapp.advice.models import RealisedSaving, Recommendation
 from webapp.runs import scope
 from webapp.runs.models import Job
 
+ADVICE_DETAILS = ("candidates", "evidence", "assumptions", "how_to_apply", "claimed_estimate")
+RUN_DETAILS = ("metric_progress", "summary", "command", "git", "note")
+UNREAD = (
+    *(f"recommendation__{name}" for name in ADVICE_DETAILS),
+    *(f"{run}__{name}" for run in ("run", "recommendation__run") for name in RUN_DETAILS),
+)
+"""Large columns that no list of savings shows."""
+
 
 def recommendations_of(workspace: Workspace | None) -> QuerySet[Recommendation]:
     """In any state, of jobs that aren't deleted or merged, from runs that aren't deleted."""
@@ -28,6 +36,5 @@ def realised_savings_of(workspace: Workspace) -> QuerySet[RealisedSaving]:
         recommendation__state__in=Recommendation.FOLLOWED,
         run__deleted_at=None,
     )
-    return present.select_related("recommendation__job", "recommendation__run", "run").order_by(
-        "run__started_at", "pk"
-    )
+    with_both = present.select_related("recommendation__job", "recommendation__run", "run")
+    return with_both.defer(*UNREAD).order_by("run__started_at", "pk")

@@ -6,13 +6,12 @@ class AnalysisConfig(AppConfig):
     label = "analysis"
 
     def ready(self) -> None:
-        from webapp.analysis import compaction, queue
+        from webapp.analysis import compaction, numbered_steps, queue, sharing
         from webapp.analysis.repricing import (
             price_again,
             price_what_had_no_price,
             price_what_has_ended,
         )
-        from webapp.analysis.sharing import count_again
         from webapp.analysis.verdicts import judge_again
         from webapp.background.kinds import register
         from webapp.prices.signals import prices_ended, rates_changed
@@ -24,4 +23,5 @@ class AnalysisConfig(AppConfig):
         prices_ended.connect(price_what_has_ended)
         history_changed.connect(judge_again)
         machine_corrected.connect(price_again)
-        runs_came_or_went.connect(count_again)
+        runs_came_or_went.connect(sharing.count_again)
+        runs_came_or_went.connect(numbered_steps.count_again)

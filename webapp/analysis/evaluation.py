@@ -20,8 +20,10 @@ from advisor.store.resolution import resolution_seconds
 from advisor.store.room import TooLargeError
 from advisor.store.stretches import stored_seconds
 from rules import engine
+from rules.checkpoints import checkpoint_files
 from rules.frame import RunFrame
 from rules.ledger import Ledger, ledger
+from rules.lives import lives
 from rules.lost_steps import run_steps
 from rules.rule import Values
 from rules.slowdown import blocks_of
@@ -83,12 +85,13 @@ def _measure(held: queue.Claim, run: Run, priced: Outcome) -> Measured:
     finally:
         carried.replace_unused()
     claims.renew(held)
+    frame = replace(frame, other_steps=tuple(numbered_steps.of_others(run)))
     judgements = engine.evaluate(frame, values, run_usd=run_usd)
-    steps = run_steps(frame, numbered_steps.of_others(run))
-    waste = ledger(frame, values, steps)
+    steps = run_steps(frame)
+    waste = ledger(frame, values)
     claims.renew(held)
     metrics = JobMetrics(from_document(run.job.metrics), {})
-    measured = figures(frame, metrics.less_is_better)
+    measured = figures(frame, metrics.less_is_better, steps)
     speed = loop_speed(frame, Plan(**run.probe) if run.probe else None)
     claims.renew(held)
     return Measured(
@@ -100,6 +103,8 @@ def _measure(held: queue.Claim, run: Run, priced: Outcome) -> Measured:
         speed=speed,
         steps=steps,
         blocks=tuple(blocks_of(frame, steps.lost())),
+        checkpoint_files=tuple(f for node in frame.nodes.values() for f in checkpoint_files(node)),
+        lives=tuple(lives(frame)),
     )
 
 

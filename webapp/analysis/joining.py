@@ -63,7 +63,8 @@ def _move(run: Run, by: Actor, training: Training | None) -> Training | None:
     held = locks.run(run.pk)
     before, held.training = held.training, training
     held.training_is_edited = True
-    held.save(update_fields=["training", "training_is_edited"])
+    held.continues, held.continues_by = None, ""
+    held.save(update_fields=["training", "training_is_edited", "continues", "continues_by"])
     change = {"training": (str(before or ""), str(training or ""))}
     audit.record(held.workspace, by, "run.training_changed", str(held), change)
     return before

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from advisor.money import share_of_usd
 from advisor.successive.comparability import ROLES
+from rules.step_ranges import StepRange
 from webapp.background.models import Claimable
 from webapp.database.money import UsdField
 from webapp.prices.models import Price
@@ -157,6 +158,67 @@ class NumberedSteps(models.Model):
 
     def __str__(self) -> str:
         return f"numbered steps of {self.run}"
+
+    @property
+    def step_ranges(self) -> list[StepRange]:
+        return [StepRange(*each) for each in self.ranges]
+
+
+class CheckpointFile(models.Model):
+    """A file that a run saved, or that it had loaded before its first step."""
+
+    run = models.ForeignKey(Run, models.CASCADE, related_name="checkpoint_files")
+    fingerprint = models.CharField(max_length=16)
+    """Of its content, hexadecimal."""
+    is_loaded = models.BooleanField()
+    at_us = models.BigIntegerField()
+    """Since 1970. Of a file that was saved or loaded several times: the last save, or the first
+    load."""
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["run", "is_loaded", "fingerprint"], name="one_checkpoint_file_a_run"
+            )
+        ]
+        indexes = [models.Index(fields=["fingerprint", "is_loaded"], name="checkpoints_by_content")]
+
+    def __str__(self) -> str:
+        return f"{self.fingerprint} of {self.run}"
+
+
+class Life(models.Model):
+    """From one end of a run's processes to the next: how it ended, and what it cost to start it and
+    to do its lost work. The lives of a run sum to its ledger's labels."""
+
+    run = models.ForeignKey(Run, models.CASCADE, related_name="lives")
+    number = models.PositiveIntegerField()
+    """From 0, as `rules.lives` orders them."""
+    began_at = models.DateTimeField()
+    ended_at = models.DateTimeField()
+    ending = models.CharField(max_length=16, blank=True)
+    """As `rules.lives.Life` has it."""
+    node = models.ForeignKey(Node, models.CASCADE, related_name="+")
+    """The first that ended; the run's last one, if none did."""
+    times = models.JSONField(default=list)
+    """[node's key, label, microseconds] for each of `rules.ledger.OF_LIVES`."""
+    lost_us = models.BigIntegerField(default=0)
+    """Of GPUs, or of nodes without GPUs, as `start_us`."""
+    lost_usd = UsdField(null=True, blank=True)
+    """Of the work that was done again; null: no price."""
+    start_us = models.BigIntegerField(default=0)
+    start_usd = UsdField(null=True, blank=True)
+    """Of the time until its first step, and of its slower first steps; null: no price."""
+    is_lost_known = models.BooleanField(default=False)
+    """The numbers of all of the run's steps are known, so that none is lost unseen."""
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "number"], name="one_life_a_number")]
+        indexes = [models.Index(fields=["ended_at"], name="lives_by_their_end")]
+        ordering = ["run", "number"]
+
+    def __str__(self) -> str:
+        return f"{self.run} life {self.number}"
 
 
 class Regression(models.Model):

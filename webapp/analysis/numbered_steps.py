@@ -8,23 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from rules.lost_steps import shifted
 from rules.step_ranges import StepRange, kept
-from webapp.analysis import queue
+from webapp.analysis import lineage, queue
 from webapp.analysis.models import NumberedSteps
 from webapp.analysis.outcome import Outcome
+from webapp.analysis.times import unix_us
 from webapp.runs import trainings
-from webapp.runs.models import Run
+from webapp.runs.models import Run, began
 
 SWEPT_DAYS = 2
 """Older trainings are taken to be over."""
 SWEPT_AT_ONCE = 200
-_EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def of_others(run: Run) -> list[StepRange]:
@@ -32,8 +34,8 @@ def of_others(run: Run) -> list[StepRange]:
     if run.started_at is None or run.training_id is None:
         return []
     others = NumberedSteps.objects.filter(run__in=trainings.runs_with(run)).exclude(run=run)
-    found = [each for row in others for each in ranges_of(row)]
-    return shifted(found, -_unix_us(run.started_at))
+    found = [each for row in others for each in row.step_ranges]
+    return shifted(found, -unix_us(run.started_at))
 
 
 def save(run: Run, outcome: Outcome) -> None:
@@ -41,7 +43,7 @@ def save(run: Run, outcome: Outcome) -> None:
     measured, since = outcome.measured, outcome.run.started_at
     if measured is None or measured.steps is None or since is None:
         return
-    ranges = shifted(measured.steps.ranges, _unix_us(since))
+    ranges = shifted(measured.steps.ranges, unix_us(since))
     columns = {
         "ranges": [list(astuple(each)) for each in ranges],
         "kept": [each.last for each in measured.steps.kept()],
@@ -51,27 +53,34 @@ def save(run: Run, outcome: Outcome) -> None:
     NumberedSteps.objects.update_or_create(run=run, defaults=columns)
 
 
-def ranges_of(row: NumberedSteps) -> list[StepRange]:
-    return [StepRange(*each) for each in row.ranges]
-
-
 def recount(run_id: UUID) -> int:
     """Join the run with the one that it continues, and queue the runs of its training that were
-    counted without knowing all of it. Returns their number.
+    counted without knowing all of it, and those of trainings that runs left. Returns their number.
 
     Call after the run's analysis was committed: of two that end together, the later one sees both.
     """
     fresh = Run.objects.select_related("workspace", "training").get(pk=run_id)
-    if trainings.join_requeued(fresh):
-        fresh.refresh_from_db(fields=["training"])
-    return _want(outdated(fresh))
+    parts = [fresh, *lineage.settle(fresh)]
+    return _want({run.pk: run for each in parts for run in outdated(each)}.values())
+
+
+def count_again(runs: QuerySet[Run], **_: Any) -> None:
+    """Count the trainings of deleted or restored `runs` without or with them, and settle what
+    continued them. Call in a transaction."""
+    parts = runs.exclude(training=None).filter(job__deleted_at=None)
+    newest_first = parts.alias(began=began()).order_by("-began", "-pk")
+    # What depends on any of them came after the first.
+    first_of_each = dict(newest_first.values_list("training", "pk"))
+    for run_id in first_of_each.values():
+        recount(run_id)
 
 
 def want_outdated(now: datetime) -> int:
     """Do the same for all recent trainings: a worker may have been killed before it did."""
     since = now - timedelta(days=SWEPT_DAYS)
-    alone = trainings.not_joined(since).order_by("-last_received_at").values_list("pk", flat=True)
-    recent = Run.objects.present().filter(last_received_at__gte=since).exclude(training=None)
+    swept = Run.objects.present().filter(last_received_at__gte=since)
+    alone = lineage.may_continue(swept).order_by("-last_received_at").values_list("pk", flat=True)
+    recent = swept.exclude(training=None)
     of_each = recent.order_by("last_received_at").values_list("training", "pk")
     newest = list(dict(of_each).values())[-SWEPT_AT_ONCE:]
     return sum(recount(run_id) for run_id in [*alone[:SWEPT_AT_ONCE], *newest])
@@ -83,7 +92,7 @@ def outdated(run: Run) -> list[Run]:
     rows = list(
         NumberedSteps.objects.filter(run__in=trainings.runs_with(run)).select_related("run")
     )
-    counted = iter(kept([each for row in rows for each in ranges_of(row)]))
+    counted = iter(kept([each for row in rows for each in row.step_ranges]))
     fresh = [[next(counted).last for _ in row.ranges] for row in rows]
     return [
         row.run
@@ -94,7 +103,7 @@ def outdated(run: Run) -> list[Run]:
 
 def differs(rows: Sequence[NumberedSteps]) -> bool:
     """Some run's ledger is still that from before a later attempt."""
-    counted = iter(kept([each for row in rows for each in ranges_of(row)]))
+    counted = iter(kept([each for row in rows for each in row.step_ranges]))
     return any(row.kept != [next(counted).last for _ in row.ranges] for row in rows)
 
 
@@ -105,7 +114,3 @@ def _want(runs: Iterable[Run]) -> int:
             queue.want(run, is_upload=False)
             queue.enqueue_on_commit(run)
     return len(found)
-
-
-def _unix_us(at: datetime) -> int:
-    return (at - _EPOCH) // timedelta(microseconds=1)

@@ -9,8 +9,10 @@ from advisor.costing.cost import NodeUse, RunCost
 from advisor.figures import Figures
 from advisor.pricing.book import PriceBook
 from advisor.probing.loop_speed import LoopSpeed
+from rules.checkpoints import CheckpointFile
 from rules.engine import Judgement
 from rules.ledger import Ledger
+from rules.lives import Life
 from rules.lost_steps import RunSteps
 from rules.slowdown import Block
 from webapp.runs.models import Node, Run
@@ -38,6 +40,8 @@ class Measured:
     """Their numbers within the training; None: not measured."""
     blocks: tuple[Block, ...] = ()
     """Of the steps that count."""
+    checkpoint_files: tuple[CheckpointFile, ...] = ()
+    lives: tuple[Life, ...] = ()
 
 
 @dataclass(frozen=True)

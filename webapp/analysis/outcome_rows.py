@@ -12,8 +12,10 @@ from advisor.costing.charges import as_document
 from advisor.costing.cost import CostPart as CostOfDay
 from rules.engine import Judgement as RuleJudgement
 from webapp.analysis import (
+    checkpoint_rows,
     folding,
     ledger_rows,
+    lives,
     numbered_steps,
     pricing,
     recounting,
@@ -43,7 +45,9 @@ def save(outcome: Outcome) -> None:
     _save_cost(run, outcome)
     _save_figures(run, outcome)
     ledger_rows.save(run, outcome)
+    lives.save(run, outcome)
     numbered_steps.save(run, outcome)
+    checkpoint_rows.save(run, outcome)
     if outcome.is_final and run.state == Run.FINISHED:
         verdicts.judge(run)
     # After every run that is locked: see `locks`.

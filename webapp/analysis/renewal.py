@@ -11,7 +11,7 @@ from advisor.probing.loop_speed import VERSION as SPEED_VERSION
 from rules.ledger import VERSION as LEDGER_VERSION
 from rules.registry import all_rules
 from webapp.analysis import queue
-from webapp.analysis.models import CostPart, Judgement
+from webapp.analysis.models import CostPart, Judgement, Life
 from webapp.runs.models import Run, began
 
 DAYS = 30
@@ -25,17 +25,23 @@ _OUTDATED_FIGURES = (
     | Q(summary__speed_version__lt=SPEED_VERSION)
 )
 
+_MEASURED = Q(summary__too_large__isnull=True) | Q(summary__too_large="")
+
 
 def want_outdated(now: datetime) -> int:
-    """Queue the newest runs whose ledger, verdicts or measured speed have an earlier version, or
-    whose costs were written without what each second cost. Returns their number."""
+    """Queue the newest runs whose ledger, verdicts or measured speed have an earlier version, whose
+    costs were written without what each second cost, or whose lives aren't known. Returns their
+    number."""
     since = now - timedelta(days=DAYS)
     finished = Run.objects.present().filter(
         raw_deleted_at=None, analysis__is_final=True, analysis__error=""
     )
     recent = finished.alias(began=began()).filter(began__gte=since)
     outdated = recent.filter(
-        Exists(_outdated_judgements()) | Exists(_without_charges()) | _OUTDATED_FIGURES
+        Exists(_outdated_judgements())
+        | Exists(_without_charges())
+        | _OUTDATED_FIGURES
+        | (_MEASURED & ~Exists(Life.objects.filter(run=OuterRef("pk"))))
     )
     with transaction.atomic():
         runs = list(outdated.newest_first()[:AT_ONCE])

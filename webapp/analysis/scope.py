@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db.models import F, QuerySet
 
 from webapp.accounts.models import Workspace
-from webapp.analysis.models import AcceptedLevel, Regression
+from webapp.analysis.models import AcceptedLevel, Life, Regression
 from webapp.runs import scope
 from webapp.runs.models import Job, Run
 
@@ -32,6 +32,13 @@ def every_open_regression_of(workspace: Workspace) -> QuerySet[Regression]:
     opened = Regression.objects.filter(job__in=jobs, since__deleted_at=None)
     opened = opened.filter(ended_by=None, is_accepted=False).select_related("job", "since", "last")
     return opened.order_by(F("extra_usd").desc(nulls_last=True), "-opened_at")
+
+
+def lives_of(workspace: Workspace, job: Job | None = None) -> QuerySet[Life]:
+    """Of present runs, without probes; of all present jobs or of one."""
+    jobs = [job] if job else scope.jobs_of(workspace)
+    lives = Life.objects.filter(run__workspace=workspace, run__job__in=jobs)
+    return lives.filter(run__deleted_at=None, run__probe__isnull=True)
 
 
 def analysed_runs_of(workspace: Workspace) -> QuerySet[Run]:

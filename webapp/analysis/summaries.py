@@ -36,6 +36,8 @@ def with_figures(summary: RunSummary, measured: Measured) -> RunSummary:
         unreadable=len(measured.unreadable),
         unsampled_seconds=measured.unsampled_seconds,
         too_large=measured.too_large,
+        lost_steps=measured.steps.lost_count if measured.steps else None,
+        is_lost_unknown=measured.steps is not None and measured.steps.is_lost_unknown,
         ledger_version=LEDGER_VERSION,
         speed_version=SPEED_VERSION,
     )

@@ -66,6 +66,9 @@ class MachineIn(ChangeIn):
     instance_type: Key = ""
     region: Name = ""
     purchase_option: Literal["on_demand", "spot", "reserved"] = "on_demand"
+    is_confirmed: bool = Field(
+        False, description="Save the type even if no price is known and it may be a mistake."
+    )
 
 
 class RunIn(ChangeIn):

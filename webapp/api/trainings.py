@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from django.conf import settings
 from django.urls import reverse
 from ninja import Field, Query, Router, Schema
 
+from advisor.costing.training_metrics import Reached
 from webapp.accounts.access import TokenRequest
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
 from webapp.analysis.selectors.training import AttemptLine, TrainingView, training_of
+from webapp.analysis.selectors.training_metrics import Asked, asked
 from webapp.api.amounts import money
 from webapp.api.description import problem
+from webapp.api.failures import FailureOut, failure_out
 from webapp.api.ledger import LedgerLineOut
 from webapp.runs import scope
 
@@ -33,6 +36,34 @@ class AttemptOut(Schema):
     waited_seconds: float | None = Field(
         description="Without a machine, since the attempts before; null: the first attempt."
     )
+    continues: UUID | None = Field(
+        description="The run that its run continues, where that was found without a person or a "
+        "key; null: it wasn't."
+    )
+    continues_by: Literal["scheduler", "checkpoint", "steps"] | None
+
+
+class ReachedOut(Schema):
+    value: float
+    seconds: float = Field(description="Since the training's first start.")
+    usd: str | None = Field(description="Of all attempts until then; null: no price.")
+
+
+class MetricOut(Schema):
+    name: str
+    is_less_better: bool
+    points: list[ReachedOut] = Field(
+        description="Each new best value, of all runs together. Values after steps that were done "
+        "again don't count."
+    )
+
+
+class AskedOut(Schema):
+    """The cost to reach a value of a metric."""
+
+    metric: str
+    target: float
+    reached: ReachedOut | None = Field(description="null: it wasn't reached.")
 
 
 class TrainingOut(Schema):
@@ -64,6 +95,13 @@ class TrainingOut(Schema):
     usd_per_step: str | None = Field(description="Per step that counts.")
     ledger: list[LedgerLineOut]
     attempts: list[AttemptOut]
+    metrics: list[MetricOut]
+    asked: AskedOut | None = Field(
+        description="null: `metric` and `value` weren't asked for, or the metric is unknown."
+    )
+    failures: list[FailureOut] = Field(
+        description="What each failure cost, the newest first: parts of the ledger."
+    )
     url: str
 
 
@@ -81,12 +119,16 @@ def get_training(
         max_length=400,
         description="The training's key or id, or one of its runs: id, or JOB#NUMBER.",
     ),
+    metric: str = Query("", max_length=200, description="A metric whose cost is asked for."),  # type: ignore[type-arg]
+    value: float | None = Query(None, description="The value to be reached, or a better one."),  # type: ignore[type-arg]
 ) -> dict[str, Any]:
     """A run that continues no other one is a training of its own."""
-    return _document(training_of(scope.training_run(request.auth.workspace, training)))
+    view = training_of(scope.training_run(request.auth.workspace, training))
+    found = None if value is None else asked(view.curves, metric, str(value))
+    return _document(view, found)
 
 
-def _document(view: TrainingView) -> dict[str, Any]:
+def _document(view: TrainingView, found: Asked | None) -> dict[str, Any]:
     copied = (
         "name",
         "is_provisional",
@@ -109,8 +151,24 @@ def _document(view: TrainingView) -> dict[str, Any]:
             for line in (view.ledger.lines if view.ledger else ())
         ],
         "attempts": [_attempt(line) for line in view.attempts],
+        "metrics": [
+            {"name": curve.name, "is_less_better": curve.is_less_better}
+            | {"points": [_reached(each) for each in curve.points]}
+            for curve in view.curves
+        ],
+        "asked": found
+        and {
+            "metric": found.curve.name,
+            "target": found.target,
+            "reached": found.reached and _reached(found.reached),
+        },
+        "failures": [failure_out(failure) for failure in view.failures.failures],
         "url": settings.BASE_URL + address,
     }
+
+
+def _reached(each: Reached) -> dict[str, Any]:
+    return {"value": each.value, "seconds": each.seconds, "usd": money(each.usd)}
 
 
 def _attempt(line: AttemptLine) -> dict[str, Any]:
@@ -123,4 +181,6 @@ def _attempt(line: AttemptLine) -> dict[str, Any]:
         "usd": money(line.usd),
         "lost_seconds": line.lost_seconds,
         "waited_seconds": None if line.waited is None else line.waited.total_seconds(),
+        "continues": line.run.continues_id,
+        "continues_by": line.run.continues_by or None,
     }

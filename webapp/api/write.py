@@ -55,7 +55,13 @@ def _correct(by: Token, run: Run, said: dict[str, Any]) -> None:
             "machine.node",
             "Leave the field out for all nodes.",
         )
-    machines.correct(run, by, said, number)
+    is_confirmed = said.pop("is_confirmed", False)
+    try:
+        machines.correct(run, by, said, number, is_confirmed=is_confirmed)
+    except machines.UnpricedMachineError as doubt:
+        similar = f"Did you mean {' or '.join(doubt.suggestions)}? " if doubt.suggestions else ""
+        fix = f"{similar}To save it without a price, send is_confirmed: true."
+        raise Problem(422, str(doubt), "machine.instance_type", fix) from None
 
 
 @resource.router.delete(

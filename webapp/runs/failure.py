@@ -57,7 +57,7 @@ def _failure(session: Session) -> Failure:
     facts = session.ending
     return Failure(
         node=str(session.node),
-        words=_words(session),
+        words=ending_words(session),
         exit_code=session.exit_code,
         signal=_signal_name(_signal(session)),
         oom_kills=facts.get("oom_kills"),
@@ -66,7 +66,8 @@ def _failure(session: Session) -> Failure:
     )
 
 
-def _words(session: Session) -> str:
+def ending_words(session: Session) -> str:
+    """How a session that failed ended."""
     facts = session.ending
     number = _signal(session)
     if facts.get("oom_kills"):

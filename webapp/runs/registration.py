@@ -64,6 +64,7 @@ def declare(run: Run, declared: Declaration) -> None:
     run.requeue = declared.requeue or run.requeue
     if declared.training and not run.training_is_edited:
         run.training = trainings.called(run.workspace, declared.training)
+        run.continues, run.continues_by = None, ""
     run.probe = asdict(declared.probe) if declared.probe else run.probe
     if declared.git_commit:
         run.git = {

@@ -1,11 +1,6 @@
-"""Which runs make one training: those with its key, and those that their scheduler restarted."""
+"""Which runs make one training."""
 
 from __future__ import annotations
-
-from datetime import datetime
-
-from django.db import transaction
-from django.db.models import QuerySet
 
 from webapp.accounts.models import Workspace
 from webapp.runs.models import Run, RunQuerySet, Training, began
@@ -29,26 +24,10 @@ def any_run_of(training: Training | None) -> Run | None:
     return Run.objects.present().ordinary().filter(training=training).first() if training else None
 
 
-@transaction.atomic
-def join_requeued(run: Run) -> bool:
-    """Join the run with the one that its scheduler started again as this one, unless somebody named
-    its training. A run that finished isn't continued. Returns whether it joined one."""
-    if not run.requeue or run.training_id is not None or run.training_is_edited or run.is_probe:
-        return False
-    before = _started_before(run, run.began_at).newest_first().first()
-    if before is None or before.state == Run.FINISHED:
-        return False
-    training = before.training or Training.objects.create(workspace=run.workspace)
-    pair = Run.objects.filter(pk__in=(before.pk, run.pk), training=None, training_is_edited=False)
-    return pair.update(training=training) > 0
-
-
-def not_joined(since: datetime) -> QuerySet[Run]:
-    """Runs since then that may continue another one."""
-    recent = Run.objects.present().ordinary().filter(training=None, training_is_edited=False)
-    return recent.filter(last_received_at__gte=since).exclude(requeue="")
-
-
-def _started_before(run: Run, at: datetime) -> RunQuerySet:
+def started_before(run: Run) -> Run | None:
+    """The run that its scheduler started before as the same job; None: none that is known."""
+    if not run.requeue:
+        return None
     same = Run.objects.present().ordinary().filter(job=run.job_id, requeue=run.requeue)
-    return same.alias(began=began()).filter(began__lt=at).exclude(pk=run.pk)
+    earlier = same.alias(began=began()).filter(began__lt=run.began_at).exclude(pk=run.pk)
+    return earlier.select_related("training").newest_first().first()

@@ -128,6 +128,9 @@ def _make_venv(checkout: Path, venv: Path, wanted: str) -> None:
         raise _StageFailedError(_venv_hint())
     moved = _read_stamp(venv).get("checkout", str(checkout)) != str(checkout)
     clear = ["--clear"] if moved or not _runs(venv) else []
+    if clear and venv.is_symlink():
+        advice = "Remove the link, or set TRIMTAB_NO_VENV=1 to use the Python that you start with."
+        raise _StageFailedError(f".venv is a link to {venv.readlink()}. {advice}")
     if clear or not (venv / "pyvenv.cfg").exists():
         _run("Creating .venv", [sys.executable, "-m", "venv", *clear, str(venv)])
     (venv / STAMP).unlink(missing_ok=True)

@@ -10,22 +10,30 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet, Sum
 
 from advisor.money import rounded_usd
 from advisor.proof.calibration import score
 from webapp.accounts.models import Workspace
 from webapp.advice import scope
 from webapp.advice.models import RealisedSaving, Recommendation
-from webapp.advice.selectors.candidates import Advice, advice
 from webapp.advice.selectors.inbox import OpenSaving, open_saving
-from webapp.advice.selectors.savings import Range, pairs
+from webapp.advice.selectors.savings import (
+    Range,
+    Saving,
+    calibration_of,
+    pairs,
+    saving_of,
+    with_savings,
+)
 from webapp.runs.models import Job
 from webapp.runs.scope import runs_of
 from webapp.spend.months import Month, current
 from webapp.spend.year import by_month
 
 MONTHS_SHOWN = 12
+MOST_FOLLOWED = 50
+"""Of the followed ones that the page lists, the newest first."""
 PROVEN = (Recommendation.VERIFIED, Recommendation.FAILED)
 WIDTH, HEIGHT = 1000.0, 160.0
 UNREAD = ("evidence", "assumptions", "how_to_apply", "candidates")
@@ -72,6 +80,14 @@ class JobLine:
 
 
 @dataclass(frozen=True)
+class FollowedLine:
+    row: Recommendation
+    saving: Saving
+    calibration: float | None
+    """Realised over promised; None: not known."""
+
+
+@dataclass(frozen=True)
 class SavingsPage:
     """`months` are the last ones, the oldest first. A saving is counted when its run began."""
 
@@ -80,7 +96,9 @@ class SavingsPage:
     """Proven, by runs that began before the first month."""
     jobs: list[JobLine]
     """Those with a figure: the most saved first, then by what is open."""
-    followed: list[Advice]
+    followed: list[FollowedLine]
+    followed_count: int
+    """Of all, also of those that aren't listed."""
     proven: Saved
     unproven: Saved
     open: OpenSaving
@@ -120,12 +138,16 @@ def savings_page(workspace: Workspace, now: datetime) -> SavingsPage:
     unproven = [each for each in saved if each.recommendation.state not in PROVEN]
     earlier = _count_by_month(months, proven)
     known = pairs(proven)
-    followed = own.filter(state__in=Recommendation.FOLLOWED).order_by("-changed_at", "-pk")
+    followed = own.filter(state__in=Recommendation.FOLLOWED)
+    listed = followed.defer(*UNREAD).order_by("-changed_at", "-pk")[:MOST_FOLLOWED]
     return SavingsPage(
         months=months,
         earlier=earlier,
         jobs=_by_job(workspace, own, proven, unproven),
-        followed=advice(followed),
+        followed=[
+            FollowedLine(row, saving_of(row), calibration_of(row)) for row in with_savings(listed)
+        ],
+        followed_count=followed.count(),
         proven=_sum(proven),
         unproven=_sum(unproven),
         open=open_saving(own),
@@ -136,7 +158,11 @@ def savings_page(workspace: Workspace, now: datetime) -> SavingsPage:
 
 def proven_sum(saved: QuerySet[RealisedSaving]) -> Saved:
     """Of those that are proven, and of those that are proven to cost more."""
-    return _sum(saved.filter(recommendation__state__in=PROVEN))
+    counted = saved.filter(recommendation__state__in=PROVEN).order_by()
+    sums = counted.aggregate(
+        runs=Count("pk"), **{name: Sum(name) for name in ("usd", "low_usd", "high_usd")}
+    )
+    return Saved(**sums) if sums["runs"] else Saved()
 
 
 def _months(workspace: Workspace, now: datetime) -> list[MonthLine]:

@@ -2,12 +2,14 @@
 
 from django.urls import path
 
-from webapp.spend.views import budgets, savings, spend
+from webapp.spend.views import budgets, failures, savings, spend
 
 app_name = "spend"
 urlpatterns = [
     path("spend/", spend.spend, name="spend"),
     path("spend/spend.csv", spend.as_csv, name="spend_csv"),
+    path("spend/failures/", failures.failures, name="failures"),
+    path("spend/failures.csv", failures.as_csv, name="failures_csv"),
     path("savings/", savings.savings, name="savings"),
     path("savings.csv", savings.as_csv, name="savings_csv"),
     path("budgets/", budgets.budgets, name="budgets"),

@@ -64,6 +64,14 @@ def _long(whole: int) -> str:
 
 
 @register.filter
+def signed_seconds(value: float | None) -> str:
+    """`+13 m 6 s`, `−1.00 s`; without a sign if it rounds to nothing."""
+    if value is None or abs(value) < 0.5:
+        return NOTHING if value is None else seconds(0.0)
+    return seconds(value) if value < 0 else f"+{seconds(value)}"
+
+
+@register.filter
 def length_words(value: timedelta | None) -> str:
     return NOTHING if value is None else seconds(value.total_seconds())
 
@@ -141,7 +149,7 @@ def ago(moment: datetime | None) -> str | SafeString:
 def _ago(passed: float) -> str:
     """Empty beyond two months: a date is easier to grasp then."""
     if passed < 60:
-        return "just now"
+        return f"{passed:.0f} s ago" if passed >= 10 else "just now"
     if passed < 3600:
         return f"{passed // 60:.0f} min ago"
     if passed < 2 * 86_400:

@@ -4,6 +4,7 @@ training cost, by label and attempt."""
 from __future__ import annotations
 
 import argparse
+import math
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
@@ -24,20 +25,31 @@ def add_to(commands: Commands) -> None:
     parser.add_argument(
         "--training", action="store_true", help="show the training that the run is a part of"
     )
+    parser.add_argument(
+        "--reach",
+        type=_metric_value,
+        default={},
+        metavar="METRIC=VALUE",
+        help="show what a training had cost when a metric first was at least this good",
+    )
     reports.add_report_arguments(parser)
     parser.set_defaults(handler=cost)
 
 
 def cost(arguments: argparse.Namespace) -> int:
     whole = None
-    if arguments.training or not _is_run(arguments.run):
-        alone = not arguments.training
+    if arguments.training or arguments.reach or not _is_run(arguments.run):
+        alone = not arguments.training and not arguments.reach
         whole = reports.document(
-            arguments, "training", may_be_missing=alone, training=arguments.run
+            arguments,
+            "training",
+            may_be_missing=alone,
+            training=arguments.run,
+            **arguments.reach,
         )
     if whole is not None:
         return training_cost.show(whole, arguments)
-    if arguments.training:
+    if arguments.training or arguments.reach:
         return reports.FAILED
     report = reports.document(arguments, "cost", run=arguments.run)
     if report is None:
@@ -48,6 +60,13 @@ def cost(arguments: argparse.Namespace) -> int:
         is_markdown = arguments.markdown
         print("\n\n".join(block for block in _blocks(report, is_markdown) if block))
     return reports.UNKNOWN if report["cost_usd"] is None else reports.FINE
+
+
+def _metric_value(text: str) -> dict[str, str]:
+    name, _, value = text.rpartition("=")
+    if not name or not math.isfinite(float(value)):
+        raise ValueError(text)
+    return {"metric": name, "value": value}
 
 
 def _is_run(reference: str) -> bool:

@@ -17,9 +17,10 @@ def show(report: dict[str, Any], arguments: argparse.Namespace) -> int:
         headline = f"{report['name']}: {reports.usd(report['cost_usd'])}"
         blocks = [
             f"**{headline}**" if arguments.markdown else headline,
-            "\n".join(_details(report)),
+            "\n".join([*_asked(report, arguments.reach), *_details(report)]),
             write(_ledger(report)) if report["ledger"] else "",
             write(_attempts(report)) if report["attempts"] else "",
+            write(_metrics(report)) if report.get("metrics") else "",
             report["url"],
         ]
         print("\n\n".join(block for block in blocks if block))
@@ -62,6 +63,28 @@ def _attempts(report: dict[str, Any]) -> list[list[str]]:
         ]
         for each in report["attempts"]
     ]
+
+
+def _metrics(report: dict[str, Any]) -> list[list[str]]:
+    rows = [["metric", "best", "after", "cost until then"]]
+    for metric in report["metrics"]:
+        best = metric["points"][-1]
+        cost = reports.usd(best["usd"])
+        rows.append([metric["name"], f"{best['value']:g}", _minutes(best["seconds"]), cost])
+    return rows
+
+
+def _asked(report: dict[str, Any], reach: dict[str, str]) -> list[str]:
+    """What it cost to reach a value, if that was asked."""
+    if not reach:
+        return []
+    asked = report.get("asked")
+    if asked is None:
+        return [f"no metric {reach['metric']} is known whose better direction is known"]
+    name, reached = f"{asked['metric']} {asked['target']:g}", asked["reached"]
+    if reached is None:
+        return [f"{name} was not reached"]
+    return [f"{name} reached after {_minutes(reached['seconds'])}, {reports.usd(reached['usd'])}"]
 
 
 def _aligned(rows: list[list[str]]) -> str:

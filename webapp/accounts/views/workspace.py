@@ -8,6 +8,7 @@ from django.contrib import messages
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from webapp.accounts import audit, scope, setup
@@ -18,10 +19,14 @@ from webapp.accounts.forms import NewWorkspaceForm, WorkspaceForm
 @signed_in_only
 @require_POST
 def switch(request: PersonRequest) -> HttpResponse:
-    """Switch to another workspace of the person; 404 for any other."""
+    """Switch to another workspace of the person, and go to the page `next` in it; 404 for any
+    other."""
     own = scope.workspaces_of(request.user)
     chosen = get_object_or_404(own, uuid=_uuid(request.POST.get("workspace", "")))
     request.session["workspace"] = chosen.pk
+    wanted = request.POST.get("next", "")
+    if url_has_allowed_host_and_scheme(wanted, {request.get_host()}, request.is_secure()):
+        return redirect(wanted)
     return redirect("dashboard:home")
 
 

@@ -124,6 +124,8 @@ class OpenSaving:
     usd: Decimal | None
     """None: no price."""
     job_count: int
+    unpriced_count: int = 0
+    """Of these jobs, those that aren't in the sum."""
 
 
 def open_saving(rows: QuerySet[Recommendation]) -> OpenSaving:
@@ -132,7 +134,8 @@ def open_saving(rows: QuerySet[Recommendation]) -> OpenSaving:
     best = active.values("job").annotate(best=Max("monthly_saving_usd"))
     known = [each["best"] for each in best]
     priced = [usd for usd in known if usd is not None]
-    return OpenSaving(sum(priced, Decimal(0)) if priced or not known else None, len(known))
+    usd = sum(priced, Decimal(0)) if priced or not known else None
+    return OpenSaving(usd, len(known), len(known) - len(priced))
 
 
 def _short(text: str) -> str:

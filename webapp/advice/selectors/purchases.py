@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
-from advisor.advice.buying import RESERVED, Buying
+from advisor.advice.buying import RESERVED, SPOT, Buying
 from advisor.advice.commitment import MONTH, MachineUse, reserved
+from advisor.advice.purchase import ON_DEMAND
 from advisor.costing.cost import Interval
 from advisor.pricing.book import PriceBook
 from advisor.sizing.demand import Demand
 from webapp.accounts.models import Workspace
+from webapp.advice.selectors.interruptions import rate_of
 from webapp.prices.book import rows_elsewhere
 from webapp.prices.machines import catalogue_in
 from webapp.runs.models import Node, Run, Session
@@ -28,11 +31,13 @@ def allowed_for(
         return Buying()
     workspace = run.workspace
     ways = frozenset(workspace.may_buy)
+    may_spot = SPOT in ways and demand.purchase_option == ON_DEMAND
     may_commit = RESERVED in ways and reserved(demand, book, now) is not None
     return Buying(
         ways=ways,
         regions={name: catalogue_in(name, demand.provider) for name in _others(workspace, demand)},
         use=_use(workspace, nodes[0], now) if may_commit else None,
+        spot=rate_of(workspace, replace(demand, purchase_option=SPOT), now) if may_spot else None,
     )
 
 

@@ -27,11 +27,15 @@ MEANINGS = {
     "gap": ("No samples", "the agent sent no samples, so the use is unknown", ""),
     "unclassified": ("Unclassified", "paid for, but no sample shows what for", ""),
     "unused_gpu": ("Unused GPU", "paid for and never used", "unused_gpus"),
-    "restore": ("Loading checkpoints", "a checkpoint was loaded", ""),
+    "restore": ("Loading checkpoints", "a checkpoint was loaded", "slow_restart"),
     "initialise": ("Startup", "before the first training step", "startup_breakdown"),
     "idle_tail": ("Idle at the end", "paid for after the last work", "idle_tail"),
     "hung": ("Hung", "no steps and no activity", "hung"),
-    "restart": ("Restart", "from a process that ended to the one that replaced it", ""),
+    "restart": (
+        "Restart",
+        "from a process that ended to the one that replaced it",
+        "slow_restart",
+    ),
     "checkpoint": (
         "Checkpoints",
         "training waited while a checkpoint was written",
@@ -40,7 +44,7 @@ MEANINGS = {
     "evaluation": ("Evaluation", "between training steps", "evaluation_share"),
     "epoch_gap": ("Between epochs", "no steps after an epoch ended", "epoch_gaps"),
     "compile": ("First steps", "first steps above the later level, and recompilation", ""),
-    "lost": ("Lost work", "steps that were done again after a restart", ""),
+    "lost": ("Lost work", "steps that were done again after a restart", "lost_work"),
     "data_stall": ("Waiting for data", "training waited for its next batch", "input_bound"),
     "communication": ("Communication", "between GPUs and nodes", ""),
     "throttled": ("Throttled", "slowed by heat or power", ""),
@@ -109,6 +113,11 @@ class LedgerView:
     @property
     def effective_usd(self) -> Decimal | None:
         return _sum(line.usd for line in self.lines if line.label == EFFECTIVE)
+
+    @property
+    def largest_waste(self) -> LedgerLine | None:
+        """None: nothing was wasted."""
+        return next((line for line in self.lines if line.is_waste), None)
 
     @property
     def waste_share(self) -> float:

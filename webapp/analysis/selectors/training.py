@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 
@@ -12,11 +12,15 @@ from django.db.models import Count, Max, Q, Sum
 
 from advisor.costing.training import Attempt as Counted
 from advisor.costing.training import Part, TrainingLedger, training_ledger
+from advisor.costing.training_metrics import MetricCurve
 from rules.slowdown import Block, slowdown_share
 from rules.step_ranges import distinct, kept, lost_count
 from webapp.analysis import numbered_steps
 from webapp.analysis.models import Analysis, LedgerEntry, NumberedSteps
+from webapp.analysis.selectors.failures import FailureTable, failures_of_runs
 from webapp.analysis.selectors.ledger import EFFECTIVE, LedgerView, view_of
+from webapp.analysis.selectors.training_metrics import curves_of
+from webapp.analysis.times import moment, unix_us
 from webapp.runs import trainings
 from webapp.runs.models import Attempt, Run, Session, Training
 
@@ -28,9 +32,8 @@ KINDS = {
     "lost": ("lost",),
 }
 """What is drawn of an attempt, in this order, with the work in between; the rest is work."""
-LARGE = ("metric_progress", "metrics", "workload", "parameters")
+LARGE = ("metrics", "workload", "parameters")
 """Columns of runs that aren't shown."""
-_EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,9 @@ class TrainingView:
     """None: as above."""
     is_unknown: bool
     """Some attempt resumed at an unknown step, so lost work may be missing."""
+    curves: list[MetricCurve]
+    """Of each metric whose better direction is known."""
+    failures: FailureTable
     is_provisional: bool
     """It isn't over, or some run of it is still to be counted again."""
 
@@ -122,7 +128,7 @@ def training_of(run: Run) -> TrainingView:
     """The training that the run is a part of."""
     runs = list(trainings.runs_with(run).select_related("job", "training").defer(*LARGE))
     steps = list(NumberedSteps.objects.filter(run__in=runs))
-    ranges = [each for row in steps for each in numbered_steps.ranges_of(row)]
+    ranges = [each for row in steps for each in row.step_ranges]
     counted = kept(ranges)
     attempts, is_of_gpus = _attempts(runs)
     figures = training_ledger([each for _, each in attempts])
@@ -138,6 +144,8 @@ def training_of(run: Run) -> TrainingView:
         steps=distinct(ranges, counted) if is_counted else None,
         lost_steps=lost_count(ranges, counted) if is_counted else None,
         is_unknown=any(row.is_unknown for row in steps) or not all(k.is_known for k in counted),
+        curves=curves_of(runs, [each for _, each in attempts]),
+        failures=failures_of_runs(runs),
         is_provisional=_is_provisional(runs, steps),
     )
 
@@ -154,7 +162,7 @@ def _attempts(runs: list[Run]) -> tuple[list[tuple[Attempt, Counted]], bool]:
     held: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for session in Session.objects.filter(node__attempt__run__in=runs).select_related("node"):
         start, end = session.interval
-        held[session.node.attempt_id].append((_us(start), _us(end)))
+        held[session.node.attempt_id].append((unix_us(start), unix_us(end)))
     parts: dict[int, list[Part]] = defaultdict(list)
     sums = (
         LedgerEntry.objects.filter(run__in=runs)
@@ -189,8 +197,8 @@ def _lines(attempts: list[tuple[Attempt, Counted]]) -> list[AttemptLine]:
             AttemptLine(
                 run=attempt.run,
                 number=number,
-                began=_moment(start),
-                ended=_moment(end),
+                began=moment(start),
+                ended=moment(end),
                 usd=whole.usd,
                 lost_seconds=sum(p.microseconds for p in whole.parts if p.label == "lost") / 1e6,
                 waited=None if reached is None else timedelta(microseconds=max(start - reached, 0)),
@@ -221,14 +229,6 @@ def _pieces(whole: TrainingLedger, x: float, width: float) -> tuple[Piece, ...]:
 
 def _span(counted: Counted) -> tuple[int, int]:
     return min(s for s, _ in counted.held_us), max(e for _, e in counted.held_us)
-
-
-def _us(at: datetime) -> int:
-    return (at - _EPOCH) // timedelta(microseconds=1)
-
-
-def _moment(us: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=us)
 
 
 def _float(share: Fraction | None) -> float | None:

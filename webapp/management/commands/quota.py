@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from webapp.accounts.models import Workspace
+from webapp.management.workspaces import one_called
 from webapp.quotas import overrides
 from webapp.quotas.kinds import QUOTAS
 
@@ -25,7 +25,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        workspace = _found(options["workspace"])
+        workspace = one_called(options["workspace"])
         try:
             limits = overrides.parsed(options["limits"])
         except overrides.OverrideError as error:
@@ -37,13 +37,3 @@ class Command(BaseCommand):
             words = quota.words(limit) if limit else "no limit"
             source = "set for this workspace" if quota.name in workspace.quotas else "default"
             self.stdout.write(f"{quota.name:<20}{words:<24}{source}")
-
-
-def _found(reference: str) -> Workspace:
-    found = overrides.workspaces_called(reference)
-    if not found:
-        raise CommandError(f"There is no workspace {reference!r}.")
-    if len(found) > 1:
-        ids = ", ".join(str(each.uuid) for each in found)
-        raise CommandError(f"{len(found)} workspaces are called {reference!r}. Use an id: {ids}.")
-    return found[0]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
 
+from advisor.pricing.catalogue import catalogue
 from webapp.accounts import audit
 from webapp.runs import locks
 from webapp.runs.editing.changes import Actor, Change, plain
@@ -17,18 +19,60 @@ from webapp.runs.signals import history_changed, machine_corrected
 FIELDS = ("instance_type", "region", "purchase_option")
 FOLLOWERS = {"instance_type": "service", "region": "zone"}
 """Corrected field -> another field whose value from the agent no longer applies."""
-
+MOST_SUGGESTIONS = 3
+LEAST_ALIKE = 0.75
+"""Of `difflib`'s ratio: one wrong letter in `c5.large` has 0.88, two have 0.75."""
 
 Said = Mapping[str, str]
 
 
+class UnpricedMachineError(Exception):
+    """No price is known for the type, and it may be a mistake; nothing was changed.
+
+    Attributes:
+        suggestions: types with a similar name, the most similar first.
+    """
+
+    def __init__(self, instance_type: str, suggestions: list[str]) -> None:
+        super().__init__(f"No price is known for {instance_type} as entered.")
+        self.instance_type = instance_type
+        self.suggestions = suggestions
+
+
 @transaction.atomic
-def correct(run: Run, by: Actor, values: Said, node_number: int | None = None) -> Run:
+def correct(
+    run: Run,
+    by: Actor,
+    values: Said,
+    node_number: int | None = None,
+    is_confirmed: bool = False,
+) -> Run:
     """Set the `FIELDS` in `values` on the run's nodes, or on one of them, and price the run again.
-    The agent's values are kept. Setting a field to the agent's value removes the correction."""
+    The agent's values are kept. Setting a field to the agent's value removes the correction.
+
+    Raises:
+        UnpricedMachineError: unless `is_confirmed`, if the run would lose its price, or a type
+            without a price is named nearly as another.
+    """
     held = locks.run(run.pk)
+    had_price = held.cost_usd is not None
     nodes = [node for node in nodes_of(held) if node_number in (None, node.number)]
-    return _set_all(held, by, [(node, values) for node in nodes])
+    priced = _set_all(held, by, [(node, values) for node in nodes])
+    named = values.get("instance_type", "")
+    if priced.cost_usd is None and named and not is_confirmed:
+        suggestions = similar_types(named)
+        if had_price or suggestions:
+            raise UnpricedMachineError(named, suggestions)
+    return priced
+
+
+def similar_types(name: str) -> list[str]:
+    """Of a name that isn't in the catalogue: types with nearly this name, the most similar
+    first."""
+    known = catalogue()
+    if name in known:
+        return []
+    return get_close_matches(name.strip().lower(), known, MOST_SUGGESTIONS, LEAST_ALIKE)
 
 
 @transaction.atomic

@@ -53,7 +53,13 @@ def correct_machine(request: PersonRequest, run_id: UUID) -> HttpResponse:
     form = MachineForm(machines.nodes_of(run), request.POST)
     if not form.is_valid():
         return _page(request, run, machine_form=form)
-    priced = machines.correct(run, request.user, form.values(), form.node_number)
+    is_confirmed = bool(request.POST.get("is_confirmed"))
+    try:
+        priced = machines.correct(
+            run, request.user, form.values(), form.node_number, is_confirmed=is_confirmed
+        )
+    except machines.UnpricedMachineError as doubt:
+        return _page(request, run, machine_form=form, doubt=doubt)
     messages.success(request, f"Saved. {_costs(priced)}")
     return redirect("dashboard:run", run.pk)
 

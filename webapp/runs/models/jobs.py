@@ -1,4 +1,4 @@
-"""Jobs, runs and their parts, down to the segments of samples."""
+"""Jobs, their runs, and the trainings that runs make up."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from advisor.run_summary import RunSummary
-from webapp.accounts.models import Token, User, Workspace
+from webapp.accounts.models import Token, Workspace
 from webapp.database.money import UsdField
 from webapp.runs.fields import RunSummaryField
 
@@ -107,7 +107,7 @@ class Training(models.Model):
     workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="trainings")
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     key = models.CharField(max_length=120, blank=True)
-    """The name that people gave it; empty: its runs were joined by their scheduler's job."""
+    """The name that people gave it; empty: its runs were joined by hand or by themselves."""
     created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
@@ -127,6 +127,12 @@ class Run(models.Model):
 
     RUNNING, FINISHED, FAILED, STOPPED, LOST = "running", "finished", "failed", "stopped", "lost"
     ENDED = (FINISHED, FAILED, STOPPED)
+    SCHEDULER, CHECKPOINT, STEPS = "scheduler", "checkpoint", "steps"
+    CONTINUES_BY: ClassVar = [
+        (SCHEDULER, "its scheduler started the job again"),
+        (CHECKPOINT, "it loaded a checkpoint"),
+        (STEPS, "its steps continue that run's"),
+    ]
     STATES: ClassVar = [
         (RUNNING, "Running"),
         (FINISHED, "Finished"),
@@ -162,6 +168,14 @@ class Run(models.Model):
     )
     training_is_edited = models.BooleanField(default=False)
     """A person has joined or split it. Nothing else does so from then on."""
+    continues = models.ForeignKey(
+        "self", models.SET_NULL, null=True, blank=True, related_name="continued_by"
+    )
+    """The run that it continues, if that was found by itself. Its training is that run's."""
+    continues_by = models.CharField(
+        max_length=16, choices=CONTINUES_BY, blank=True, default="", db_default=""
+    )
+    """How that was found."""
     requeue = models.CharField(max_length=120, blank=True)
     """What the scheduler calls the job that it starts again; empty: not known."""
     state = models.CharField(max_length=16, choices=STATES, default=RUNNING)
@@ -279,192 +293,3 @@ class MovedRun(models.Model):
 
     def __str__(self) -> str:
         return f"{self.run} from {self.came_from}"
-
-
-class Attempt(models.Model):
-    """One start of a run's processes on one set of nodes."""
-
-    run = models.ForeignKey(Run, models.CASCADE, related_name="attempts")
-    number = models.PositiveIntegerField()
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["run", "number"], name="one_attempt_a_number")
-        ]
-        ordering = ["number"]
-
-    def __str__(self) -> str:
-        return f"{self.run} attempt {self.number}"
-
-
-class Node(models.Model):
-    """One machine in an attempt: its hardware, and the part allocated to the run."""
-
-    attempt = models.ForeignKey(Attempt, models.CASCADE, related_name="nodes")
-    number = models.PositiveIntegerField(default=1)
-    """Number within the run, in order of appearance."""
-    machine_id = models.CharField(max_length=120)
-    hostname = models.CharField(max_length=120, blank=True)
-    provider = models.CharField(max_length=120, blank=True)
-    service = models.CharField(max_length=120, blank=True)
-    region = models.CharField(max_length=120, blank=True)
-    zone = models.CharField(max_length=120, blank=True)
-    instance_type = models.CharField(max_length=120, blank=True)
-    purchase_option = models.CharField(max_length=120, default="on_demand")
-    owns_machine = models.BooleanField(default=False)
-    instance_started_at = models.DateTimeField(null=True, blank=True)
-    """When the machine was started, according to its cloud; null: unknown."""
-    vcpus = models.PositiveIntegerField(default=0)
-    effective_cpus = models.FloatField(default=0)
-    memory_bytes = models.BigIntegerField(default=0)
-    effective_memory_bytes = models.BigIntegerField(default=0)
-    cpu_model = models.CharField(max_length=120, blank=True)
-    gpus = models.JSONField(default=list, blank=True)
-    """[{model, memory_bytes, uuid, allocated}], in the order of the `gpuN` series."""
-    declared = models.JSONField(default=dict, blank=True)
-    """The agent's values of the fields that a person corrected. Later declarations change only
-    these."""
-    corrected_by = models.CharField(max_length=300, blank=True)
-    corrected_at = models.DateTimeField(null=True, blank=True)
-    expired_uploads = models.JSONField(default=dict, blank=True)
-    """Session -> how many refused uploads its agent deleted unsent."""
-    allows_stop = models.BooleanField(default=False)
-    """Its agent was started with `--allow-stop`, so a rule may stop the command."""
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["attempt", "machine_id"], name="one_node_a_machine")
-        ]
-        ordering = ["number"]
-
-    def __str__(self) -> str:
-        return self.hostname or self.key
-
-    @property
-    def key(self) -> str:
-        """The node's key within its run, for rules and stored numbers."""
-        return f"node-{self.number}"
-
-
-class Session(models.Model):
-    """One agent process on a node. All its times are relative to its start."""
-
-    id = models.UUIDField(primary_key=True, editable=False)
-    node = models.ForeignKey(Node, models.CASCADE, related_name="sessions")
-    boot_id = models.CharField(max_length=120)
-    started_at = models.DateTimeField()
-    """By the machine's own clock."""
-    clock_offset_ms = models.BigIntegerField(default=0)
-    """Correction to add to the machine's clock; 0 if within the noise of an upload."""
-    last_ms = models.BigIntegerField(default=0)
-    """The last known moment, since the start."""
-    ended_ms = models.BigIntegerField(null=True, blank=True)
-    final_seq = models.PositiveIntegerField(null=True, blank=True)
-    end_state = models.CharField(max_length=16, blank=True)
-    end_rule = models.CharField(max_length=120, blank=True)
-    """The rule that stopped it, if any."""
-    exit_code = models.IntegerField(null=True, blank=True)
-    ending = models.JSONField(default=dict, blank=True)
-    """What the machine knew of a failure: signal, kills for memory, sizes."""
-    stderr = models.JSONField(default=list, blank=True)
-    """The last lines of standard error, if the run was started with --keep-stderr."""
-    stages = models.JSONField(default=list, blank=True)
-    """The commands of a shell script: number, name, began_ms and, once known, ended_ms."""
-
-    def __str__(self) -> str:
-        return str(self.id)
-
-    @property
-    def corrected_started_at(self):  # type: ignore[no-untyped-def]
-        return self.started_at + timedelta(milliseconds=self.clock_offset_ms)
-
-    @property
-    def interval(self):  # type: ignore[no-untyped-def]
-        """When this session held its node, corrected UTC."""
-        start = self.corrected_started_at
-        length = self.last_ms if self.ended_ms is None else self.ended_ms
-        return start, start + timedelta(milliseconds=length)
-
-
-class Segment(models.Model):
-    """One upload. The row is written after its object, in one short transaction."""
-
-    session = models.ForeignKey(Session, models.CASCADE, related_name="segments")
-    seq = models.PositiveIntegerField()
-    object_key = models.CharField(max_length=300)
-    sha256 = models.CharField(max_length=64)
-    body_bytes = models.PositiveIntegerField()
-    sample_count = models.PositiveIntegerField()
-    start_ms = models.BigIntegerField()
-    duration_ms = models.BigIntegerField()
-    resolution_ms = models.PositiveIntegerField()
-    refused = models.JSONField(default=list, blank=True)
-    received_at = models.DateTimeField(default=timezone.now)
-    compacted_at = models.DateTimeField(null=True, blank=True)
-    """When its samples were moved to chunks. Its object is deleted after a grace period."""
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["session", "seq"], name="one_segment_a_seq")]
-        ordering = ["session", "seq"]
-        indexes = [models.Index(fields=["compacted_at", "received_at"])]
-
-    def __str__(self) -> str:
-        return f"{self.session_id}/{self.seq}"
-
-
-class Chunk(models.Model):
-    """Compacted samples, steps or events of one node in one tier: of one hour, or of many for
-    charts. A tail holds an hour's newest segments until the hour is compacted. Columns are what an
-    hour adds to a running run's frame."""
-
-    node = models.ForeignKey(Node, models.CASCADE, related_name="chunks")
-    kind = models.CharField(max_length=16)
-    tier_seconds = models.PositiveIntegerField(default=0)
-    object_key = models.CharField(max_length=300, unique=True)
-    size_bytes = models.BigIntegerField(null=True, blank=True)
-    """None: written by an earlier version, and not looked up yet."""
-    starts_at = models.DateTimeField()
-    ends_at = models.DateTimeField()
-    replaced_at = models.DateTimeField(null=True, blank=True)
-
-    class Meta:
-        indexes = [
-            models.Index(
-                fields=["node", "kind", "starts_at"],
-                name="chunks_of_a_node",
-                condition=Q(replaced_at=None),
-            ),
-            models.Index(
-                fields=["ends_at"], name="tails", condition=Q(kind="tail", replaced_at=None)
-            ),
-            models.Index(
-                fields=["replaced_at"],
-                name="replaced_chunks",
-                condition=Q(replaced_at__isnull=False),
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return self.object_key
-
-
-class Artefact(models.Model):
-    """A file that belongs to a run: a profile trace, an imported folder, a report."""
-
-    run = models.ForeignKey(Run, models.CASCADE, related_name="artefacts")
-    kind = models.CharField(max_length=32)
-    name = models.CharField(max_length=200)
-    object_key = models.CharField(max_length=300)
-    sha256 = models.CharField(max_length=64)
-    size_bytes = models.BigIntegerField()
-    created_by = models.ForeignKey(User, models.SET_NULL, null=True, blank=True)
-    created_at = models.DateTimeField(default=timezone.now)
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["run", "sha256"], name="one_artefact_a_content")
-        ]
-        ordering = ["created_at", "pk"]
-
-    def __str__(self) -> str:
-        return self.name

@@ -1,0 +1,109 @@
+"""The work that a run got done: steps that were done again later aren't part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from rules.frame import RunFrame
+from rules.global_steps import EVENT_SECONDS
+from rules.lost_steps import RunSteps
+from rules.rule import Window
+from rules.training_loop import events_of
+
+_COLUMNS = ["node", "rank", "samples", "count", "start_seconds", "duration_seconds"]
+_SLACK_SECONDS = 2e-6
+"""Times of steps are rounded to microseconds."""
+Lost = Mapping[str, Sequence[Window]]
+"""By node: the time in steps that were done again."""
+
+
+def work_done(frame: RunFrame, training: pd.DataFrame, steps: RunSteps | None) -> dict[str, float]:
+    """Samples of all ranks, steps of one rank, epochs that began.
+
+    A first step whose beginning was not recorded has no time, but its samples count. Steps whose
+    number within the training is unknown count as they were made.
+
+    Args:
+        steps: the run's numbered steps; None: nothing is known to be lost.
+    """
+    lost = steps.lost() if steps else {}
+    work: dict[str, float] = {}
+    columns = _COLUMNS if any(lost.values()) else _COLUMNS[:4]
+    made = pd.concat([training[columns], _untimed(frame)[columns]], ignore_index=True)
+    if len(made):
+        share = _kept_share(made, lost) if any(lost.values()) else 1.0
+        if made["samples"].notna().all():
+            work["samples"] = float((made["samples"] * share).sum())
+        counts = (made["count"] * share).groupby([made["node"], made["rank"]]).sum()
+        known = steps.counted if steps else None
+        work["steps"] = float(counts.max() if known is None else known)
+    if numbers := _epochs(frame, steps):
+        work["epochs"] = float(len(numbers))
+    return work
+
+
+def _untimed(frame: RunFrame) -> pd.DataFrame:
+    """The training steps reported as events, one per row, in `_COLUMNS`."""
+    rows = [
+        (key, data.get("rank"), data.get("samples"), 1, at, 0.0)
+        for key, node in frame.nodes.items()
+        for at, data in events_of(node, "step_untimed")
+        if data.get("phase") == "train"
+    ]
+    return pd.DataFrame(rows, columns=_COLUMNS).astype({"samples": "float64"})
+
+
+def _kept_share(made: pd.DataFrame, lost: Lost) -> np.ndarray:
+    """Of each row, the share that counts: a single step does or doesn't, and of a second's steps
+    those do that are outside of lost time."""
+    share = np.ones(len(made))
+    counts = made["count"].to_numpy(dtype=float)
+    starts = made["start_seconds"].to_numpy(dtype=float)
+    lengths = made["duration_seconds"].to_numpy(dtype=float) * counts
+    for key, windows in lost.items():
+        rows = np.flatnonzero((made["node"] == key).to_numpy())
+        for window in windows:
+            begin, end = starts[rows], starts[rows] + lengths[rows]
+            covered = np.minimum(end, window.end_seconds) - np.maximum(begin, window.start_seconds)
+            part = covered.clip(0) / np.maximum(end - begin, 1e-9)
+            is_inside = _is_inside((begin + end) / 2, window)
+            share[rows] -= np.where(counts[rows] > 1, part.clip(0, 1), is_inside)
+    return share.clip(0, 1)
+
+
+def _is_inside(at: np.ndarray, window: Window) -> np.ndarray:
+    begins = at >= window.start_seconds - _SLACK_SECONDS
+    return begins & (at <= window.end_seconds + _SLACK_SECONDS)
+
+
+def _epochs(frame: RunFrame, steps: RunSteps | None) -> set[int]:
+    """Those that began before steps that count."""
+    undone = steps.undone() if steps else {}
+    return {
+        number
+        for key, node in frame.nodes.items()
+        for at, data in events_of(node, "epoch")
+        if isinstance(number := data.get("number"), int)
+        and not _is_within(at + 2 * EVENT_SECONDS, undone.get(key, ()))
+    }
+
+
+def metric_values(frame: RunFrame, steps: RunSteps | None) -> list[tuple[float, str, float]]:
+    """Time, name and value of the run's metrics. What was told after a step that was done again
+    is left out: the training came there later."""
+    undone = steps.undone(steps_later=1) if steps else {}
+    return [
+        (float(at), data["name"], data["value"])
+        for key, node in frame.nodes.items()
+        for at, data in events_of(node, "metric")
+        if isinstance(data.get("name"), str)
+        and isinstance(data.get("value"), float)
+        and not _is_within(at + EVENT_SECONDS, undone.get(key, ()))
+    ]
+
+
+def _is_within(at: float, windows: Sequence[Window]) -> bool:
+    return any(each.start_seconds <= at < each.end_seconds for each in windows)

@@ -1,0 +1,266 @@
+"""What failures cost, by cause: through the wire, on pages, as CSV and in the API."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from advisor.pricing.price import OWN_RATE
+from advisor.sizing.demand import Demand
+from rules.ledger import OF_LIVES
+from tests.service.machines import BEGAN_NS, MINUTE, Machine, analyse_what_is_due
+from tests.web import factories
+from tests.web.test_query_counts import MOST_QUERIES
+from webapp.accounts.models import Token
+from webapp.advice.selectors.interruptions import rate_of
+from webapp.analysis.models import LedgerEntry, Life
+from webapp.analysis.repricing import price_again
+from webapp.prices.models import Price
+from webapp.runs import progress
+from webapp.runs.models import Run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+MONTH = "2026-05"
+"""In which `machines.BEGAN_NS` lies."""
+
+
+@pytest.fixture
+def machine(token: str) -> Any:
+    return lambda **more: Machine(Client(), token, **more)
+
+
+@pytest.fixture
+def failures(client: Client, workspace: Any) -> Any:
+    """What the API has of the month."""
+    _, plain = Token.make(workspace, "all", [Token.READ])
+
+    def ask(**asked: Any) -> dict[str, Any]:
+        headers = {"Authorization": f"Bearer {plain}"}
+        answer = client.get("/api/v1/failures", {"month": MONTH, **asked}, headers=headers)
+        assert answer.status_code == 200, answer.content
+        document: dict[str, Any] = answer.json()
+        assert_sums(document)
+        return document
+
+    return ask
+
+
+def assert_sums(document: dict[str, Any]) -> None:
+    """Exact, and never more than the labels of the ledger."""
+    for lines in (document["by_cause"], document["by_job"], document["failures"]):
+        usd = [Decimal(line["usd"]) for line in lines if line["usd"] is not None]
+        assert sum(usd) == Decimal(document["total"]["usd"] or 0)
+    rows = LedgerEntry.objects.filter(label__in=OF_LIVES, usd__isnull=False)
+    assert Decimal(document["total"]["usd"] or 0) <= sum(row.usd or 0 for row in rows)
+
+
+def continued(machine: Any, *endings: dict[str, Any], **more: Any) -> list[Machine]:
+    """Attempts of one run: each works for 80 min, the next one starts 20 min later and loads the
+    checkpoint of 40 min before."""
+    nodes: list[Machine] = []
+    for number, ending in enumerate((*endings, {})):
+        begins = number * 100 * MINUTE
+        node = machine(
+            starts=begins, attempt=number, machine_id=f"machine-{number}", ending=ending, **more
+        )
+        node.run_id = nodes[0].run_id if nodes else node.run_id
+        if number:
+            node.tells(begins + 5 * MINUTE, "restore", seconds=5 * MINUTE, step=240 * number)
+        else:
+            node.tells(10, "global_step", step=1)
+        node.works(begins + (5 * MINUTE if number else 0), begins + 80 * MINUTE)
+        nodes.append(node)
+    return nodes
+
+
+def upload(nodes: list[Machine], *states: str) -> Run:
+    for node, state in zip(nodes, states, strict=True):
+        run = node.ends(node.starts + 80 * MINUTE, state)
+    return run
+
+
+def test_each_failure_costs_its_lost_work_and_the_next_start(machine: Any, failures: Any) -> None:
+    nodes = continued(machine, {"exit_code": 1}, {"exit_code": 124})
+    run = upload(nodes, "failed", "failed", "finished")
+    document = failures()
+    newest, oldest = document["failures"]
+    assert [oldest["cause"], newest["cause"]] == ["exit_code", "timeout"]
+    assert oldest["lost_seconds"] == pytest.approx(40 * MINUTE, abs=10)
+    assert newest["lost_seconds"] == pytest.approx(35 * MINUTE, abs=10)
+    assert oldest["start_seconds"] == pytest.approx(5 * MINUTE, abs=10)
+    per_second = Decimal("0.526") / 3600
+    for each in (oldest, newest):
+        seconds = Decimal(each["lost_seconds"]) + Decimal(each["start_seconds"])
+        assert Decimal(each["usd"]) == pytest.approx(seconds * per_second, rel=Decimal("0.001"))
+        assert each["lost_is_known"]
+        assert each["is_continued"]
+    lives = Life.objects.filter(run=run)
+    for label, usd in (("lost", "lost_usd"), ("restore", "start_usd")):
+        entries = LedgerEntry.objects.filter(run=run, label=label)
+        labels = sum(row.usd or 0 for row in entries)
+        assert labels == sum(getattr(life, usd) for life in lives), "to the nano-dollar"
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_the_next_run_of_the_training_is_what_followed(
+    machine: Any, failures: Any, is_late: bool, client: Client, workspace: Any
+) -> None:
+    """In whichever order they arrive; split off, it is no longer."""
+    first, second = continued(machine, {"exit_code": 1}, declared={"training": "llm"})
+    second.run_id, second.attempt = machine().run_id, 0
+    order = (second, first) if is_late else (first, second)
+    for node in order:
+        node.ends(node.starts + 80 * MINUTE, "finished" if node is second else "failed")
+        if node is first and not is_late:
+            [alone] = failures()["failures"]
+            assert (alone["is_continued"], Decimal(alone["usd"])) == (False, 0)
+    analyse_what_is_due()
+    [failure] = failures()["failures"]
+    assert failure["lost_seconds"] == pytest.approx(40 * MINUTE, abs=10)
+    assert failure["start_seconds"] == pytest.approx(5 * MINUTE, abs=10)
+    client.force_login(factories.member(workspace))
+    client.post(f"/runs/{second.run_id}/training/split/")
+    analyse_what_is_due()
+    [failure] = failures()["failures"]
+    assert (failure["is_continued"], failure["lost_seconds"]) == (False, 0)
+    client.post(f"/runs/{first.run_id}/delete/")
+    assert failures()["failures"] == []
+
+
+def test_a_spot_machine_that_goes_silent_was_reclaimed(machine: Any, failures: Any) -> None:
+    upload(continued(machine, {}, purchase_option="spot"), "", "finished")
+    assert [each["cause"] for each in failures()["failures"]] == ["spot"]
+
+
+def test_a_spot_machine_that_is_stopped_and_replaced_was_reclaimed(
+    machine: Any, failures: Any
+) -> None:
+    upload(continued(machine, {}, purchase_option="spot"), "stopped", "stopped")
+    assert [each["cause"] for each in failures()["failures"]] == ["spot"], "not the last one"
+
+
+def test_a_machine_that_goes_silent_for_good(machine: Any, failures: Any, settings: Any) -> None:
+    """Not while the run may still go on."""
+    [node] = continued(machine)
+    run = node.ends(80 * MINUTE, "")
+    assert failures()["failures"] == []
+    settings.LOST_AFTER_SECONDS = 0
+    progress.mark_lost(run.last_received_at.replace(year=2030))
+    assert [each["cause"] for each in failures()["failures"]] == ["silent"]
+
+
+def test_unknown_steps_and_missing_prices_are_not_zero(machine: Any, failures: Any) -> None:
+    first, second = continued(machine, {"exit_code": 1}, instance_type="made.up")
+    second.events = [(105 * MINUTE, "restore", {"rank": 0, "seconds": 300.0, "step": None})]
+    upload([first, second], "failed", "finished")
+    document = failures()
+    [failure] = document["failures"]
+    assert not failure["lost_is_known"]
+    assert (failure["usd"], failure["start_usd"]) == (None, None)
+    total = document["total"]
+    assert (total["usd"], total["unpriced_failures"], total["unknown_failures"]) == (None, 1, 1)
+
+
+def test_pages_and_csv_show_the_same(
+    machine: Any, failures: Any, client: Client, workspace: Any
+) -> None:
+    nodes = continued(machine, {"exit_code": 1}, {"exit_code": 124})
+    run = upload(nodes, "failed", "failed", "finished")
+    document = failures()
+    client.force_login(factories.member(workspace))
+
+    def page(address: str) -> str:
+        with CaptureQueriesContext(connection) as asked:
+            text: str = client.get(address).content.decode()
+        assert len(asked) <= MOST_QUERIES
+        return text
+
+    shown = f"${Decimal(document['total']['usd']):.4f}"
+    for address in (f"/spend/failures/?month={MONTH}", f"/runs/{run.pk}/training/"):
+        text = page(address)
+        for word in ("Timeout", "Error of the program", shown):
+            assert word in text, (address, word)
+    lines = list(csv.DictReader(page(f"/spend/failures.csv?month={MONTH}").splitlines()))
+    assert [line["usd"] for line in lines] == [each["usd"] for each in document["failures"]]
+    assert [line["cause"] for line in lines] == ["timeout", "exit_code"]
+    assert "No failures in April" in page("/spend/failures/?month=2026-04")
+
+
+def test_the_failures_of_one_job(
+    machine: Any, failures: Any, client: Client, workspace: Any
+) -> None:
+    run = upload(continued(machine, {"exit_code": 1}), "failed", "finished")
+    client.force_login(factories.member(workspace))
+    link = f"/spend/failures/?job={run.job.uuid}"
+    assert link in client.get(f"/jobs/{run.job.uuid}/").content.decode()
+    other = factories.job(workspace, "other")
+    page = client.get(f"{link}&month={MONTH}").content.decode()
+    assert f"/runs/{run.pk}/" in page
+    assert "Error of the program" in page
+    page = client.get(f"/spend/failures/?job={other.uuid}&month={MONTH}").content.decode()
+    assert "No failures of other" in page
+    assert [len(failures(job=job.uuid)["failures"]) for job in (run.job, other)] == [1, 0]
+    theirs = factories.job(factories.workspace("Theirs"), "theirs")
+    for uuid in (theirs.uuid, "nonsense"):
+        assert client.get(f"/spend/failures/?job={uuid}").status_code == 404
+
+
+def test_without_samples_the_failures_are_priced_again(
+    machine: Any, failures: Any, workspace: Any
+) -> None:
+    run = upload(continued(machine, {"exit_code": 1}), "failed", "finished")
+    before = Decimal(failures()["total"]["usd"])
+    Run.objects.filter(pk=run.pk).update(raw_deleted_at=timezone.now())
+    began = datetime.fromtimestamp(BEGAN_NS / 1e9, UTC)
+    Price.objects.create(
+        workspace=workspace,
+        provider="aws",
+        service="ec2",
+        region="us-east-1",
+        instance_type="g4dn.xlarge",
+        usd_per_hour=2 * Decimal("0.526"),
+        valid_from=began - timedelta(days=1),
+        source="ours",
+        precedence=OWN_RATE,
+    )
+    with transaction.atomic():
+        price_again(Run.objects.select_for_update().get(pk=run.pk))
+    after = Decimal(failures()["total"]["usd"])
+    assert after == pytest.approx(2 * before, rel=Decimal("1e-6"))
+
+
+def test_interruptions_of_the_workspaces_own_machines_tell_their_rate(
+    machine: Any, workspace: Any
+) -> None:
+    """Three of spot machines in 4 times 80 min; failures of programs are none."""
+    spot = {"purchase_option": "spot"}
+    upload(continued(machine, {}, {}, {}, **spot), "", "stopped", "", "finished")
+    upload(continued(machine, {"exit_code": 1}, {}), "failed", "", "finished")
+    now = datetime.fromtimestamp(BEGAN_NS / 1e9, UTC) + timedelta(days=1)
+    demand = Demand(1.0, 1.0, 1, 3600.0, "g4dn.xlarge", "us-east-1", purchase_option="spot")
+    rate = rate_of(workspace, demand, now)
+    assert rate is not None
+    assert (rate.interruptions, rate.seen_hours) == (3, pytest.approx(4 * 80 / 60))
+    assert rate.hours == pytest.approx((24 + 4 * 80 / 60) / 4)
+    assert "g4dn.xlarge in us-east-1" in rate.words
+    elsewhere = replace(demand, region="eu-west-1")
+    assert "at aws" in rate_of(workspace, elsewhere, now).words
+    assert rate_of(workspace, replace(demand, purchase_option="on_demand"), now) is None
+    assert rate_of(workspace, demand, now + timedelta(days=91)) is None
+    assert rate_of(factories.workspace("Theirs"), demand, now) is None
+
+
+def test_another_workspace_sees_nothing(machine: Any, client: Client) -> None:
+    upload(continued(machine, {"exit_code": 1}), "failed", "finished")
+    client.force_login(factories.member(factories.workspace("Theirs")))
+    page = client.get(f"/spend/failures/?month={MONTH}").content.decode()
+    assert "No failures" in page

@@ -1,0 +1,100 @@
+"""The rows of a run's lives: times from the rules, and dollars from the ledger's rows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+
+from django.db.models import Count, Q, Sum
+
+from advisor.costing.training import added_usd
+from advisor.money import split_usd
+from rules.ledger import OF_LIVES, LifeTime
+from webapp.analysis.models import LedgerEntry, Life
+from webapp.analysis.outcome import Measured, Outcome
+from webapp.runs.models import Run
+
+LOST = "lost"
+
+
+@dataclass(frozen=True)
+class _Priced:
+    time: LifeTime
+    usd: Decimal | None
+
+
+def save(run: Run, outcome: Outcome) -> None:
+    """Replace the lives, after the ledger. Without samples the known ones are priced again. Call in
+    a transaction that has the run locked."""
+    if outcome.measured is None:
+        rows = list(Life.objects.filter(run=run))
+        times = [LifeTime(node, of, row.number, us) for row in rows for node, of, us in row.times]
+    else:
+        rows = _rows(run, outcome, outcome.measured)
+        times = list(outcome.measured.ledger.of_lives)
+    of_life: dict[int, list[_Priced]] = defaultdict(list)
+    for priced in _priced(run, outcome, times):
+        of_life[priced.time.life].append(priced)
+    for row in rows:
+        _set_amounts(row, of_life[row.number])
+    Life.objects.filter(run=run).delete()
+    Life.objects.bulk_create(rows)
+
+
+def _rows(run: Run, outcome: Outcome, measured: Measured) -> list[Life]:
+    since = outcome.run.started_at
+    if since is None or not outcome.nodes:
+        return []
+    nodes = {node.key: node for node in outcome.nodes}
+    steps = measured.steps
+    is_known = steps is not None and bool(steps.ranges) and not steps.is_lost_unknown
+    return [
+        Life(
+            run=run,
+            number=number,
+            began_at=since + timedelta(seconds=life.began_seconds),
+            ended_at=since + timedelta(seconds=life.ended_seconds),
+            ending=life.ending,
+            node=nodes.get(life.node) or outcome.nodes[-1],
+            is_lost_known=is_known,
+        )
+        for number, life in enumerate(measured.lives)
+    ]
+
+
+def _set_amounts(row: Life, parts: Iterable[_Priced]) -> None:
+    every = list(parts)
+    lost = [each for each in every if each.time.label == LOST]
+    start = [each for each in every if each.time.label != LOST]
+    row.times = [[p.time.node, p.time.label, p.time.microseconds] for p in every]
+    row.lost_us, row.start_us = (sum(p.time.microseconds for p in group) for group in (lost, start))
+    row.lost_usd, row.start_usd = (added_usd(p.usd for p in group) for group in (lost, start))
+
+
+def _priced(run: Run, outcome: Outcome, times: Iterable[LifeTime]) -> Iterable[_Priced]:
+    """Each label's dollars on a node, split by time."""
+    whole = _label_usd(run, outcome)
+    groups: dict[tuple[str, str], list[LifeTime]] = defaultdict(list)
+    for time in times:
+        groups[time.node, time.label].append(time)
+    for key, group in groups.items():
+        usd = whole.get(key)
+        weights = {place: time.microseconds for place, time in enumerate(group)}
+        parts = {} if usd is None else split_usd(usd, weights)
+        for place, time in enumerate(group):
+            yield _Priced(time, parts.get(place))
+
+
+def _label_usd(run: Run, outcome: Outcome) -> Mapping[tuple[str, str], Decimal | None]:
+    """By node and label."""
+    keys = {node.pk: node.key for node in outcome.nodes}
+    sums = (
+        LedgerEntry.objects.filter(run=run, label__in=OF_LIVES)
+        .order_by()
+        .values_list("node", "label")
+        .annotate(Sum("usd"), unpriced=Count("pk", filter=Q(usd=None)))
+    )
+    return {(keys[node], label): None if unpriced else usd for node, label, usd, unpriced in sums}

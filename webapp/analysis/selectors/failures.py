@@ -1,0 +1,216 @@
+"""What failures cost, by cause: the work that was done again, and the start that followed."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from uuid import UUID
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from advisor.costing.training import added_usd
+from rules import lives as ends
+from webapp.accounts.models import Workspace
+from webapp.analysis import scope
+from webapp.analysis.models import Life
+from webapp.runs.models import Job, Run, began
+
+SPOT = "spot"
+WORDS = {
+    SPOT: "Spot machine reclaimed",
+    "oom": "Out of memory",
+    "nan": "Loss not a number",
+    "hardware": "Hardware error",
+    "timeout": "Timeout",
+    "signal": "Ended by a signal",
+    "exit_code": "Error of the program",
+    ends.SILENT: "Machine went silent",
+    "unknown": "Unknown cause",
+}
+"""Cause -> its title."""
+_MAY_HAVE_FAILED = (
+    Q(ending__in=[*ends.FAILURES, ends.SILENT])
+    | Q(ending=ends.REPLACED, lost_us__gt=0)
+    | Q(ending=ends.STOPPED, node__purchase_option=SPOT)
+    | Q(ending=ends.OPEN, run__state=Run.LOST)
+)
+_NEXT = Life.objects.filter(run=OuterRef("run"), number__gt=OuterRef("number"))
+RECLAIMED = (
+    Q(ending=ends.SILENT)
+    | Q(ending=ends.OPEN, run__state=Run.LOST)
+    | Q(Exists(_NEXT), ending=ends.STOPPED, node__purchase_option=SPOT)
+)
+INTERRUPTED = RECLAIMED | Q(ending__in=("hardware", "signal", "timeout", "unknown"))
+"""Without errors of the program, which come again at the same step."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One failure of a run. Seconds are of GPUs, or of nodes without GPUs; usd None: no price."""
+
+    life: Life
+    next: Life | None
+    """What was started again; None: nothing was, as far as known."""
+
+    @property
+    def run(self) -> Run:
+        return self.life.run
+
+    @property
+    def at(self) -> datetime:
+        return self.life.ended_at
+
+    @property
+    def cause(self) -> str:
+        """Of `WORDS`. A spot machine that goes silent, or is told to stop and replaced, was taken
+        back."""
+        ending = self.life.ending
+        is_spot = self.life.node.purchase_option == SPOT
+        if ending in (ends.SILENT, ends.OPEN, ends.STOPPED):
+            return SPOT if is_spot else ends.SILENT
+        return "unknown" if ending == ends.REPLACED else ending
+
+    @property
+    def words(self) -> str:
+        return WORDS[self.cause]
+
+    @property
+    def lost_seconds(self) -> float:
+        return self.life.lost_us / 1e6
+
+    @property
+    def lost_usd(self) -> Decimal | None:
+        return self.life.lost_usd
+
+    @property
+    def is_lost_known(self) -> bool:
+        """The numbers of the steps before and after it are known."""
+        return self.life.is_lost_known and (self.next is None or self.next.is_lost_known)
+
+    @property
+    def start_seconds(self) -> float:
+        return self.next.start_us / 1e6 if self.next else 0.0
+
+    @property
+    def start_usd(self) -> Decimal | None:
+        """Of restart, loading, start-up and first steps."""
+        return self.next.start_usd if self.next else Decimal(0)
+
+    @property
+    def usd(self) -> Decimal | None:
+        return added_usd((self.lost_usd, self.start_usd))
+
+
+@dataclass
+class FailureSum:
+    """Failures together. usd None: none has a price."""
+
+    label: str
+    count: int = 0
+    unpriced_count: int = 0
+    unknown_count: int = 0
+    """Of how many the lost work isn't known."""
+    lost_usd: Decimal | None = None
+    start_usd: Decimal | None = None
+    usd: Decimal | None = None
+
+    def add(self, failure: Failure) -> None:
+        self.count += 1
+        self.unknown_count += not failure.is_lost_known
+        if failure.usd is None:
+            self.unpriced_count += 1
+            return
+        self.lost_usd = (self.lost_usd or Decimal(0)) + (failure.lost_usd or Decimal(0))
+        self.start_usd = (self.start_usd or Decimal(0)) + (failure.start_usd or Decimal(0))
+        self.usd = (self.usd or Decimal(0)) + failure.usd
+
+
+@dataclass(frozen=True)
+class FailureTable:
+    """`failures`: the newest first."""
+
+    failures: list[Failure] = field(default_factory=list)
+
+    @property
+    def by_cause(self) -> list[FailureSum]:
+        return self._sums(lambda failure: failure.words)
+
+    @property
+    def by_job(self) -> list[FailureSum]:
+        return self._sums(lambda failure: str(failure.run.job))
+
+    @property
+    def total(self) -> FailureSum:
+        return _sum("Total", self.failures)
+
+    def _sums(self, label: Callable[[Failure], str]) -> list[FailureSum]:
+        """The most expensive first."""
+        groups: dict[str, list[Failure]] = defaultdict(list)
+        for failure in self.failures:
+            groups[label(failure)].append(failure)
+        sums = [_sum(name, group) for name, group in groups.items()]
+        return sorted(sums, key=lambda each: (-(each.usd or 0), -each.count, each.label))
+
+
+def failures_of_runs(runs: Sequence[Run]) -> FailureTable:
+    """Of the runs of a training."""
+    return _table(Life.objects.filter(run__in=[run.pk for run in runs]))
+
+
+def failures_between(
+    workspace: Workspace, start: datetime, end: datetime, job: Job | None = None
+) -> FailureTable:
+    """Those at or after `start` and before `end`; of a job alone, if it is given."""
+    lives = scope.lives_of(workspace, job)
+    return _table(lives.filter(ended_at__gte=start, ended_at__lt=end))
+
+
+def _table(lives: QuerySet[Life]) -> FailureTable:
+    related = lives.select_related("run__job", "node").defer("run__metric_progress", "times")
+    found = list(related.filter(_MAY_HAVE_FAILED).order_by("-ended_at", "-number"))
+    following = _following(found)
+    failures = (Failure(life, following.get(life.pk)) for life in found)
+    return FailureTable([each for each in failures if _has_failed(each)])
+
+
+def _has_failed(failure: Failure) -> bool:
+    """A machine that was stopped, and not started again, was perhaps stopped by a person."""
+    return failure.life.ending != ends.STOPPED or failure.next is not None
+
+
+def _following(found: Sequence[Life]) -> dict[int, Life]:
+    """Of each life, the next one of its run, else the first one of the training's next run."""
+    runs = {life.run_id: life.run for life in found}
+    successors = _next_runs({run.training_id for run in runs.values()} - {None})
+    wanted = Q(run__in=runs, number__gt=0) | Q(run__in=list(successors.values()), number=0)
+    later = Life.objects.filter(wanted).defer("times") if found else ()
+    known = {(life.run_id, life.number): life for life in later}
+    first = {run: known.get((successor, 0)) for run, successor in successors.items()}
+    following = (
+        (life.pk, known.get((life.run_id, life.number + 1)) or first.get(life.run_id))
+        for life in found
+    )
+    return {life: after for life, after in following if after is not None}
+
+
+def _next_runs(trainings: Iterable[int | None]) -> dict[UUID, UUID]:
+    """Run -> the present run of its training that began after it."""
+    known = list(trainings)
+    if not known:
+        return {}
+    runs = Run.objects.present().ordinary().filter(training__in=known)
+    in_order = runs.alias(began=began()).order_by("training", "began", "pk")
+    rows = list(in_order.values_list("training", "pk"))
+    pairs = itertools.pairwise(rows)
+    return {first: second for (one, first), (other, second) in pairs if one == other}
+
+
+def _sum(label: str, failures: Iterable[Failure]) -> FailureSum:
+    summed = FailureSum(label)
+    for failure in failures:
+        summed.add(failure)
+    return summed

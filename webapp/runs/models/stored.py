@@ -1,0 +1,95 @@
+"""What is stored of a run as objects: segments of samples, chunks and files."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from webapp.accounts.models import User
+from webapp.runs.models.jobs import Run
+from webapp.runs.models.nodes import Node, Session
+
+
+class Segment(models.Model):
+    """One upload. The row is written after its object, in one short transaction."""
+
+    session = models.ForeignKey(Session, models.CASCADE, related_name="segments")
+    seq = models.PositiveIntegerField()
+    object_key = models.CharField(max_length=300)
+    sha256 = models.CharField(max_length=64)
+    body_bytes = models.PositiveIntegerField()
+    sample_count = models.PositiveIntegerField()
+    start_ms = models.BigIntegerField()
+    duration_ms = models.BigIntegerField()
+    resolution_ms = models.PositiveIntegerField()
+    refused = models.JSONField(default=list, blank=True)
+    received_at = models.DateTimeField(default=timezone.now)
+    compacted_at = models.DateTimeField(null=True, blank=True)
+    """When its samples were moved to chunks. Its object is deleted after a grace period."""
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["session", "seq"], name="one_segment_a_seq")]
+        ordering = ["session", "seq"]
+        indexes = [models.Index(fields=["compacted_at", "received_at"])]
+
+    def __str__(self) -> str:
+        return f"{self.session_id}/{self.seq}"
+
+
+class Chunk(models.Model):
+    """Compacted samples, steps or events of one node in one tier: of one hour, or of many for
+    charts. A tail holds an hour's newest segments until the hour is compacted. Columns are what an
+    hour adds to a running run's frame."""
+
+    node = models.ForeignKey(Node, models.CASCADE, related_name="chunks")
+    kind = models.CharField(max_length=16)
+    tier_seconds = models.PositiveIntegerField(default=0)
+    object_key = models.CharField(max_length=300, unique=True)
+    size_bytes = models.BigIntegerField(null=True, blank=True)
+    """None: written by an earlier version, and not looked up yet."""
+    starts_at = models.DateTimeField()
+    ends_at = models.DateTimeField()
+    replaced_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        indexes = [
+            models.Index(
+                fields=["node", "kind", "starts_at"],
+                name="chunks_of_a_node",
+                condition=Q(replaced_at=None),
+            ),
+            models.Index(
+                fields=["ends_at"], name="tails", condition=Q(kind="tail", replaced_at=None)
+            ),
+            models.Index(
+                fields=["replaced_at"],
+                name="replaced_chunks",
+                condition=Q(replaced_at__isnull=False),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.object_key
+
+
+class Artefact(models.Model):
+    """A file that belongs to a run: a profile trace, an imported folder, a report."""
+
+    run = models.ForeignKey(Run, models.CASCADE, related_name="artefacts")
+    kind = models.CharField(max_length=32)
+    name = models.CharField(max_length=200)
+    object_key = models.CharField(max_length=300)
+    sha256 = models.CharField(max_length=64)
+    size_bytes = models.BigIntegerField()
+    created_by = models.ForeignKey(User, models.SET_NULL, null=True, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "sha256"], name="one_artefact_a_content")
+        ]
+        ordering = ["created_at", "pk"]
+
+    def __str__(self) -> str:
+        return self.name
