@@ -13,13 +13,17 @@ from uuid import UUID
 
 import psycopg
 
-_JUDGED = "SELECT run_id, began_at, finished_at FROM analysis_analysis WHERE {}"
+_JUDGED = "SELECT run_id, began_at, finished_at, due_at FROM analysis_analysis WHERE {}"
 _AT_REST = "lease IS NULL AND attempts = 0 AND began_at IS NOT NULL"
 
 
 @dataclass
 class Lag:
-    """From the answer to an upload to the end of the first look or analysis begun after it."""
+    """From the answer to an upload to the end of the first look or analysis begun after it.
+
+    While the one before has shown that no rule can find anything before a certain time, an upload
+    waits from that time on.
+    """
 
     database: str
     """The path of an SQLite file, or the URL of a PostgreSQL database."""
@@ -28,6 +32,8 @@ class Lag:
     _judged: dict[UUID, int] = field(default_factory=dict)
     """By run, how many of its uploads are judged."""
     _analysed: set[UUID] = field(default_factory=set)
+    _due_at: dict[UUID, float] = field(default_factory=dict)
+    """By run, when its next look or analysis was due at the last reading."""
 
     def read(self, answered_at: Mapping[UUID, list[float]], now: float) -> None:
         """What a look or analysis that is over saw, as far as it wasn't known.
@@ -35,19 +41,21 @@ class Lag:
         Args:
             answered_at: by run, the times of its uploads in order, Unix seconds.
         """
-        for run, began_at, finished_at in self._rows():
+        for run, began_at, finished_at, due_at in self._rows():
             if finished_at is not None:
                 self._analysed.add(run)
             times, known = answered_at.get(run, []), self._judged.get(run, 0)
             seen = bisect.bisect_left(times, began_at)
             if seen > known:
-                self.seconds += [now - at for at in times[known:seen]]
+                due = self._due_at.get(run, 0.0)
+                self.seconds += [max(now - max(at, due), 0.0) for at in times[known:seen]]
                 self._judged[run] = seen
+            self._due_at[run] = due_at
 
     def waiting_seconds(self, answered_at: Mapping[UUID, list[float]], now: float) -> float:
         """How long the upload that has waited longest has waited so far."""
         firsts = (
-            times[self._judged.get(run, 0)]
+            max(times[self._judged.get(run, 0)], self._due_at.get(run, 0.0))
             for run, times in answered_at.items()
             if len(times) > self._judged.get(run, 0)
         )
@@ -60,7 +68,7 @@ class Lag:
         late = (run for run, times in answered_at.items() if times and now - times[0] > within)
         return sum(run not in self._analysed for run in late)
 
-    def _rows(self) -> list[tuple[UUID, float, Any]]:
+    def _rows(self) -> list[tuple[UUID, float, Any, float]]:
         query = _JUDGED.format(_AT_REST)
         if self.database.startswith("postgresql://"):
             with psycopg.connect(self.database) as connection:
@@ -68,7 +76,10 @@ class Lag:
         else:
             with closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True)) as lite:
                 rows = lite.execute(query).fetchall()
-        return [(UUID(str(run)), _unix(began), finished) for run, began, finished in rows]
+        return [
+            (UUID(str(run)), _unix(began), finished, _unix(due))
+            for run, began, finished, due in rows
+        ]
 
 
 def _unix(moment: datetime | str) -> float:

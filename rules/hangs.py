@@ -73,6 +73,20 @@ def find_hangs(frame: RunFrame, idle_seconds: float, spin_seconds: float) -> Han
     return _without_steps(frame, flags, least)
 
 
+def earliest_end_seconds(frame: RunFrame, idle_seconds: float, spin_seconds: float) -> float:
+    """The second of the frame before which no hang is found that isn't in the frame already.
+
+    A hang begins at the end of a step or, without reported steps, within the frame. What arrives
+    later can only bring later ends.
+    """
+    least = min(idle_seconds, spin_seconds)
+    if not (frame.steps["phase"] == "train").any():
+        return least
+    ends = _step_ends(frame)
+    known = ends[np.isfinite(ends)]
+    return least + float(known.max(initial=0.0))
+
+
 def silences(frame: RunFrame) -> list[Window] | None:
     """The times between the ends of steps of any rank, from the first end to the run's end.
 

@@ -107,6 +107,10 @@ class Rule:
     window_seconds: Callable[[Values], float] | None = None
     """How much of a run the rule needs to find something that has just become true: then it may be
     judged on the newest stretch of that length alone. None: it needs the whole run so far."""
+    soonest_seconds: Callable[[RunFrame, Values], float] | None = None
+    """Of a rule judged on windows: the second of the frame before which it fires for nothing
+    that isn't in the frame already, whatever arrives later. None: it may fire with the next
+    samples."""
     awaits_end: bool = False
     """The verdict depends on the rest of the run: it can't fire before the end."""
     reports_risk: bool = False

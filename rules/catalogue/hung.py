@@ -56,7 +56,7 @@ from __future__ import annotations
 from rules.category import TIME
 from rules.evidence import within
 from rules.frame import RunFrame
-from rules.hangs import find_hangs
+from rules.hangs import earliest_end_seconds, find_hangs
 from rules.intervals import total_seconds
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
 
@@ -124,6 +124,11 @@ def window_seconds(values: Values) -> float:
     return 2 * max(values["idle_seconds"], values["spin_seconds"])
 
 
+def soonest_seconds(frame: RunFrame, values: Values) -> float:
+    """Steps that end now rule a hang out for the least time that one takes."""
+    return earliest_end_seconds(frame, values["idle_seconds"], values["spin_seconds"])
+
+
 RULE = Rule(
     id="hung",
     title="Hung run",
@@ -160,6 +165,7 @@ RULE = Rule(
     measure=measure,
     judge=judge,
     window_seconds=window_seconds,
+    soonest_seconds=soonest_seconds,
     reports_risk=True,
     may_stop=True,
 )

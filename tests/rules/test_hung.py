@@ -12,12 +12,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from rules.catalogue.hung import RULE as HUNG
 from rules.frame import NodeFrame, RunFrame
 from tests.rules import frames as f
 from tests.rules.cases import judged
 from tests.rules.scenarios import confounders
 from tests.rules.scenarios.hang_kinds import HANGS
 from tests.rules.scenarios.labelled import Scenario
+from tests.rules.scenarios.live import so_far
 from tests.rules.scenarios.silence_kinds import SILENCES
 from tests.rules.scenarios.standstill import Training
 from tests.rules.scenarios.stored import Memory, Stored, stored, without_raw_samples
@@ -165,6 +167,33 @@ def drawn(kind: str, seed: int) -> Training:
 def test_every_hang_is_found_and_may_be_stopped(kind: str, seed: int) -> None:
     verdict = judged(RULE, drawn(kind, seed).frame()).verdict
     assert (verdict.state, verdict.may_stop) == ("fired", True)
+
+
+LOOK_SECONDS = 10.0
+
+
+@pytest.mark.parametrize("has_steps", [True, False])
+@pytest.mark.parametrize("kind", HANGS)
+def test_looks_that_wait_until_it_can_fire_find_it_as_soon_as_others(
+    kind: str, has_steps: bool
+) -> None:
+    """From look to look as the rule says; the one before the finding would have been too early."""
+    run = drawn(kind, 8).frame()
+    if not has_steps:
+        nodes = {key: replace(node, steps=node.steps[:0]) for key, node in run.nodes.items()}
+        run = replace(run, nodes=nodes)
+    at, looks = LOOK_SECONDS, 1
+    while at < run.duration_seconds and not fires(run, at):
+        soonest = HUNG.soonest_seconds(so_far(run, at), HUNG.values())
+        at, looks = max(at + LOOK_SECONDS, soonest), looks + 1
+    assert fires(run, at) == fires(run, run.duration_seconds)
+    if fires(run, at):
+        assert not fires(run, at - LOOK_SECONDS)
+    assert looks < at / LOOK_SECONDS / 2 or not has_steps
+
+
+def fires(run: RunFrame, seconds: float) -> bool:
+    return judged(RULE, so_far(run, seconds)).verdict.state == "fired"
 
 
 @pytest.mark.sampled(3)

@@ -196,7 +196,7 @@ def test_what_a_look_left_is_analysed_in_its_time_if_nothing_more_comes(long_run
     live(long_run, WORKS, first=40)
     time_passes(10)
     evaluate(str(long_run.run_id))
-    time_passes(5 * 60)
+    time_passes(15 * 60)
     assert Analysis.objects.get().due_at <= timezone.now()
     held = queue.claim(long_run.run_id)
     assert held is not None

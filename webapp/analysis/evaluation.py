@@ -27,7 +27,7 @@ from rules.lives import lives
 from rules.lost_steps import run_steps
 from rules.rule import Values
 from rules.slowdown import blocks_of
-from webapp.analysis import hooks, numbered_steps, queue, sharing
+from webapp.analysis import hooks, numbered_steps, queue, sharing, window_rules
 from webapp.analysis.column_chunks import ColumnChunks
 from webapp.analysis.outcome import Measured, Outcome
 from webapp.background import claims
@@ -105,6 +105,7 @@ def _measure(held: queue.Claim, run: Run, priced: Outcome) -> Measured:
         blocks=tuple(blocks_of(frame, steps.lost())),
         checkpoint_files=tuple(f for node in frame.nodes.values() for f in checkpoint_files(node)),
         lives=tuple(lives(frame)),
+        quiet_until=run.started_at and window_rules.quiet_until(frame, values, run.started_at),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from advisor.costing.cost import NodeUse, RunCost
 from advisor.figures import Figures
@@ -42,6 +43,8 @@ class Measured:
     """Of the steps that count."""
     checkpoint_files: tuple[CheckpointFile, ...] = ()
     lives: tuple[Life, ...] = ()
+    quiet_until: datetime | None = None
+    """No window rule finds more than now before this time; None: not known."""
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,11 @@ from webapp.database.listed import listed
 from webapp.runs import locks
 from webapp.runs.models import Run
 
-# A running run is analysed again when it has grown by 10 %, at most 15 min apart.
-GROWTH = 0.1
-SOONEST, LATEST = timedelta(seconds=5), timedelta(minutes=15)
-# In between, each upload triggers a look at its last minutes. Agents upload every 10 s.
+# A running run is analysed again when it has grown by half, at least 30 s and at most 15 min apart.
+GROWTH = 0.5
+SOONEST, LATEST = timedelta(seconds=30), timedelta(minutes=15)
+# In between, uploads trigger looks at its last minutes, except while a look has shown that no rule
+# can find anything new. Agents upload every 10 s.
 LOOK_AGAIN_AFTER = timedelta(seconds=9)
 # Looks and the sweep are seconds apart, so an idle service is some seconds late as well.
 ON_TIME, DOUBLED_EVERY = timedelta(seconds=15), timedelta(seconds=3)
@@ -61,7 +62,9 @@ KIND = Kind(
 
 _ARRIVED = """
 UPDATE analysis_analysis SET wanted = wanted + new.count,
-    waiting_since = COALESCE(waiting_since, new.now)
+    waiting_since = COALESCE(
+        waiting_since, CASE WHEN due_at > new.now THEN due_at ELSE new.now END
+    )
 FROM new WHERE analysis_analysis.run_id = new.run_id
 """
 
@@ -135,28 +138,39 @@ def claim(run_id: uuid.UUID | str, **which: object) -> Claim | None:
     return Claim(held.kind, held.row, held.lease, held.began_at, whole_due_at)
 
 
-def finish(held: Claim, save: Callable[[], None], is_final: bool) -> bool:
+def finish(
+    held: Claim, save: Callable[[], None], is_final: bool, quiet_until: datetime | None = None
+) -> bool:
     """Save the outcome in one transaction, if the lease is still ours. Returns False if it was
-    lost."""
+    lost.
+
+    Args:
+        quiet_until: no look shows anything new before this time.
+    """
     with transaction.atomic():
         run = locks.run(held.run_id)
         now = timezone.now()
-        due_at = now if run.has_ended else now + LOOK_AGAIN_AFTER
+        whole = now if run.has_ended else now + _until_whole(run)
         # Before it has samples a run isn't analysed, whatever was written.
         finished_at = None if held.row.run.started_at is None else now
-        return claims.finish(held, save, is_final=is_final, due_at=due_at, finished_at=finished_at)
+        times = {"due_at": min(whole, _look_at(now, quiet_until)), "finished_at": finished_at}
+        return claims.finish(held, save, is_final=is_final, **times)
 
 
-def put_back(held: Claim) -> None:
-    """Release a run whose last minutes showed nothing new, until the next look."""
-    due_at = min(held.whole_due_at, timezone.now() + LOOK_AGAIN_AFTER)
+def put_back(held: Claim, quiet_until: datetime | None = None) -> None:
+    """Release a run whose last minutes showed nothing new, until the next look.
+
+    Args:
+        quiet_until: no look shows anything new before this time.
+    """
+    due_at = min(held.whole_due_at, _look_at(timezone.now(), quiet_until))
     claims.set_aside(held, due_at, looked_at=held.began_at)
 
 
 def late(now: datetime) -> timedelta:
     """How long ago the first upload came that waits for its turn with a worker."""
     mine = conditions.due(KIND, now).filter(attempts=0, kills=0)
-    since = lag.waiting_since(mine)
+    since = lag.waiting_since(mine, now)
     return timedelta() if since is None else now - since
 
 
@@ -170,7 +184,18 @@ def _due_at(run: Run, analysis: Analysis, now: datetime) -> datetime:
 def _whole_due_at(run: Run, analysis: Analysis, now: datetime) -> datetime:
     if run.has_ended or analysis.finished_at is None or run.duration is None:
         return now
-    return analysis.finished_at + min(max(run.duration * GROWTH, SOONEST), LATEST)
+    return analysis.finished_at + _until_whole(run)
+
+
+def _until_whole(run: Run) -> timedelta:
+    """From a whole analysis to the next."""
+    return min(max((run.duration or timedelta()) * GROWTH, SOONEST), LATEST)
+
+
+def _look_at(seen_at: datetime, quiet_until: datetime | None) -> datetime:
+    """When the next look after one at this time is due."""
+    soonest = seen_at + LOOK_AGAIN_AFTER
+    return max(soonest, quiet_until or soonest)
 
 
 def _stretched(due_at: datetime, analysis: Analysis, now: datetime) -> datetime:

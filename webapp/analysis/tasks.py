@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from uuid import UUID
 
 from celery import shared_task
@@ -35,11 +36,12 @@ def evaluate(run_id: UUID | str, **which: object) -> bool:
     if held is None:
         return False
     try:
-        if held.is_look and (held.shows_nothing_new or not looks.shows_news(held)):
-            queue.put_back(held)
+        if held.is_look and _is_looked_at(held):
             return True
         outcome = evaluate_run(held)
-        if queue.finish(held, lambda: outcome_rows.save(outcome), outcome.is_final):
+        quiet_until = outcome.measured.quiet_until if outcome.measured else None
+        save = partial(outcome_rows.save, outcome)
+        if queue.finish(held, save, outcome.is_final, quiet_until):
             numbered_steps.recount(outcome.run.pk)
     except TooLargeError as error:
         claims.give_up(held, f"The run is too large to analyse: it has {error}.")
@@ -51,6 +53,14 @@ def evaluate(run_id: UUID | str, **which: object) -> bool:
         logger.exception("analysis failed", extra={"run": str(run_id)})
         claims.fail(held, error)
     return True
+
+
+def _is_looked_at(held: queue.Claim) -> bool:
+    """Whether a look is enough: then it is done."""
+    seen = looks.Seen(is_news=False) if held.shows_nothing_new else looks.look(held)
+    if not seen.is_news:
+        queue.put_back(held, seen.quiet_until)
+    return not seen.is_news
 
 
 @shared_task(name="analysis.mark_lost")

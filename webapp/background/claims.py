@@ -11,13 +11,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Generic
 
 from django.db import connection, transaction
 from django.db.models import Case, DateTimeField, F, QuerySet, Value, When
 from django.db.models.expressions import Combinable
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, Least
 from django.utils import timezone
 
 from webapp.background import conditions, fairness, lag
@@ -61,12 +61,12 @@ def want(
         is_fresh: what failed before may succeed now, so the attempts are counted from 0 again.
         is_awaited: count how long it waits (`lag`).
     """
-    now = timezone.now()
-    changes: dict[str, Any] = {"wanted": F("wanted") + 1, "due_at": due_at or now}
+    due = Value(due_at or timezone.now())
+    changes: dict[str, Any] = {"wanted": F("wanted") + 1, "due_at": due}
     if is_fresh:
         changes |= _FRESH
     if is_awaited:
-        changes["waiting_since"] = Coalesce("waiting_since", Value(now))
+        changes["waiting_since"] = Least(Coalesce("waiting_since", due), due)
     return rows.update(**changes | columns)
 
 
@@ -127,10 +127,18 @@ def renew(held: Claim[Row], **columns: object) -> bool:
     return _own(held).update(leased_until=until, **columns) == 1
 
 
-def finish(held: Claim[Row], save: Callable[[], None] | None = None, **columns: object) -> bool:
+def finish(
+    held: Claim[Row],
+    save: Callable[[], None] | None = None,
+    due_at: datetime | None = None,
+    **columns: object,
+) -> bool:
     """Mark the row as done and save the outcome, in one transaction, if the lease is still ours.
 
-    If more has arrived since the claim, the row stays due. Returns False if the lease was lost.
+    Returns False if the lease was lost.
+
+    Args:
+        due_at: when it is due if more has arrived since the claim; default: as it is.
     """
     now = timezone.now()
     done = {
@@ -140,8 +148,10 @@ def finish(held: Claim[Row], save: Callable[[], None] | None = None, **columns: 
         "seconds": (now - held.began_at).total_seconds(),
         **_FRESH,
         **_UNHELD,
-        **_seen(Value(held.row.wanted), Value(held.began_at)),
+        **_seen(Value(held.row.wanted), Value(_waits_from(held, due_at))),
     }
+    if due_at is not None:
+        done["due_at"] = due_at
     with transaction.atomic():
         kept = _own(held).update(**done | columns)
         if kept and save is not None:
@@ -164,7 +174,7 @@ def set_aside(held: Claim[Row], due_at: datetime, **columns: object) -> bool:
     if found not in _statements:
         _statements[found] = _setting_aside(kind, written)
     own = {"pk": held.row.pk, "lease": held.lease}
-    seen = {"wanted": held.row.wanted, "began_at": held.began_at}
+    seen = {"wanted": held.row.wanted, "waiting_since": _waits_from(held, due_at)}
     kept, _ = _statements[found].execute(**own, **seen, **written)
     if kept:
         _count_lag(held)
@@ -173,10 +183,11 @@ def set_aside(held: Claim[Row], due_at: datetime, **columns: object) -> bool:
 
 def _setting_aside(kind: Kind[Any], columns: Iterable[str]) -> Prepared:
     """The statement that releases a row and writes these columns."""
-    slot = {name: Slot(name, kind.field(name)) for name in ("pk", "lease", "wanted", "began_at")}
+    names = ("pk", "lease", "wanted", "waiting_since")
+    slot = {name: Slot(name, kind.field(name)) for name in names}
     own = kind.rows.filter(pk=slot["pk"], lease=slot["lease"])
     written = {name: Slot(name, kind.field(name)) for name in columns}
-    seen = _seen(slot["wanted"], slot["began_at"])
+    seen = _seen(slot["wanted"], slot["waiting_since"])
     return prepared.update(own, **_FRESH | _UNHELD | seen | written)
 
 
@@ -209,14 +220,19 @@ def readable(error: BaseException | str) -> str:
     return text.replace("\0", "")[:MOST_ERROR_CHARACTERS]
 
 
-def _seen(wanted: Combinable, began_at: Combinable) -> dict[str, Any]:
-    """Only what arrived since the claim still waits, and it has done so no longer than that."""
-    return {"waiting_since": Case(When(wanted__gt=wanted, then=began_at), default=None)}
+def _seen(wanted: Combinable, since: Combinable) -> dict[str, Any]:
+    """Only what arrived since the claim still waits."""
+    return {"waiting_since": Case(When(wanted__gt=wanted, then=since), default=None)}
+
+
+def _waits_from(held: Claim[Row], due_at: datetime | None) -> datetime:
+    """Since when what arrived after the claim waits, at most: it does once the row is due."""
+    return max(held.began_at, due_at or held.began_at)
 
 
 def _count_lag(held: Claim[Row]) -> None:
     if held.row.waiting_since is not None:
-        waited = timezone.now() - held.row.waiting_since
+        waited = max(timezone.now() - held.row.waiting_since, timedelta())
         transaction.on_commit(lambda: lag.count(held.kind, waited))
 
 

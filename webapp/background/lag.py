@@ -1,4 +1,4 @@
-"""How long what arrives waits until work that has seen it is done, of each kind.
+"""How long what has arrived and is due waits until work that has seen it is done, of each kind.
 
 Each row remembers since when something waits in it. When that is done, the time is counted in
 Redis, by minutes and in buckets, for all workers together. What still waits is read from the rows.
@@ -75,9 +75,10 @@ def lag(kind: Kind[Any], now: float) -> Lag | None:
     return _figures(counts) if counts else None
 
 
-def waiting_since(rows: QuerySet[Any]) -> datetime | None:
+def waiting_since(rows: QuerySet[Any], now: datetime) -> datetime | None:
     """Since when something waits in these rows; None: nothing does."""
-    oldest = rows.filter(conditions.is_open()).aggregate(since=Min("waiting_since"))
+    waiting = rows.filter(conditions.is_open(), waiting_since__lte=now)
+    oldest = waiting.aggregate(since=Min("waiting_since"))
     return oldest["since"]  # type: ignore[no-any-return]
 
 

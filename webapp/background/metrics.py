@@ -58,7 +58,7 @@ def _of_kind(kind: Kind[Any], now: datetime) -> Iterator[Sample]:
         yield _LAG, label | {"quantile": "0.99"}, figures.p99_seconds
         yield _LAG, label | {"quantile": "1"}, figures.longest_seconds
     yield _COUNT, label, 0 if figures is None else figures.count
-    since = waiting_since(kind.rows)
+    since = waiting_since(kind.rows, now)
     yield _WAITING, label, 0.0 if since is None else (now - since).total_seconds()
     yield _DUE, label, conditions.due(kind, now).count()
     failed = kind.rows.filter(conditions.pending(), given_up_at__isnull=False)

@@ -18,8 +18,8 @@ class Claimable(models.Model):
     done = models.PositiveBigIntegerField(default=0)
     due_at = models.DateTimeField(default=timezone.now)
     waiting_since = models.DateTimeField(null=True, blank=True)
-    """When the first thing arrived that no finished work has seen; null: nothing waits, or nobody
-    waits for it."""
+    """When the first thing that no finished work has seen had arrived and was due, may be ahead;
+    null: nothing waits, or nobody waits for it."""
     lease = models.UUIDField(null=True, blank=True)
     """Identifies the worker that holds it. Remains if that worker dies."""
     leased_until = models.DateTimeField(null=True, blank=True)

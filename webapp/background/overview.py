@@ -90,7 +90,7 @@ def lags(workspace: Workspace, now: datetime) -> list[Lateness]:
     found = []
     for kind in all_kinds():
         if kind.lag_title:
-            since = waiting_since(kind.rows_of(workspace))
+            since = waiting_since(kind.rows_of(workspace), now)
             waiting = None if since is None else max((now - since).total_seconds(), 0.0)
             found.append(Lateness(kind, lag(kind, now.timestamp()), waiting))
     return found

@@ -1,0 +1,30 @@
+"""The rules that looks judge: on a run's last minutes, as soon as something is true."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from rules.frame import RunFrame
+from rules.registry import all_rules
+from rules.rule import Rule, Values
+from webapp.analysis import tails
+
+
+def window_rules(values: Mapping[str, Values]) -> dict[Rule, timedelta]:
+    """With how much of a run each needs."""
+    windows = {
+        rule: timedelta(seconds=rule.window_seconds(values[rule.id]))
+        for rule in all_rules().values()
+        if rule.window_seconds is not None
+    }
+    return {rule: length for rule, length in windows.items() if length <= tails.LONGEST}
+
+
+def quiet_until(frame: RunFrame, values: Mapping[str, Values], since: datetime) -> datetime:
+    """Before this time none of them finds more than it finds in a frame that begins at `since`."""
+    soonest = [
+        rule.soonest_seconds(frame, values[rule.id]) if rule.soonest_seconds else 0.0
+        for rule in window_rules(values)
+    ]
+    return since + timedelta(seconds=min(soonest, default=0.0))
