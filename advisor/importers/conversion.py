@@ -47,12 +47,24 @@ class Imported:
 
     def document(self) -> dict[str, Any]:
         """What to keep of it beside the run, as JSON."""
-        return {
+        document = {
             "format": self.format,
             **self.tally.document(),
             "operators": self.operators,
             "statistics": self.statistics,
         }
+        return {name: _storable(value) for name, value in document.items()}
+
+
+def _storable(value: Any) -> Any:
+    """Without the characters that PostgreSQL refuses in texts: files may have any."""
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode().replace("\0", "?")
+    if isinstance(value, dict):
+        return {_storable(name): _storable(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_storable(each) for each in value]
+    return value
 
 
 def convert(

@@ -138,6 +138,11 @@ def _moment(said: object) -> datetime | None:
     return None
 
 
+def readable(text: str) -> str:
+    """What of a foreign text can be stored and shown as a name."""
+    return "".join(char for char in text if char.isprintable())[: LIMITS.name_chars]
+
+
 def _count(said: object) -> int:
     is_count = isinstance(said, int) and not isinstance(said, bool) and 0 <= said < 10**9
     return said if is_count else 0  # type: ignore[return-value]
@@ -145,5 +150,4 @@ def _count(said: object) -> int:
 
 def _text(document: Mapping[str, Any], name: str) -> str:
     said = document.get(name, "")
-    text = said if isinstance(said, str) else ""
-    return "".join(char for char in text if char.isprintable())[: LIMITS.name_chars]
+    return readable(said if isinstance(said, str) else "")

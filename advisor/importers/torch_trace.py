@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import Any, NamedTuple
@@ -26,9 +26,10 @@ from advisor.importers.recording import (
     Whole,
 )
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated
+from advisor.importers.stated import Stated, readable
 from advisor.importers.tally import Operator, Tally
 from advisor.importers.trace_events import MOST_US, Operators, events_of
+from advisor.store.index import to_ms
 
 FORMAT = "PyTorch profiler"
 _MOST_FILES = 1024
@@ -41,7 +42,10 @@ _HEAD_BYTES = 64 * 1024
 """Before the events: when times begin, and the rank."""
 _OF_ITS_OWN = re.compile(rb'^\s*\{\s*"schemaVersion"\s*:')
 _BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d{1,20})\b')
+_HOST = re.compile(rb'"host_name"\s*:\s*"([^"\\]{1,200})"')
 _RANK = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}]*"rank"\s*:\s*(\d{1,7})\b')
+_FIRST_TRACE_US = 1_262_304_000 * 10**6
+"""2010: earlier times count from something else than 1970, such as the machine's start."""
 _STEP = re.compile(r"ProfilerStep#\d+")
 _OPTIMIZER, _LOADER = "Optimizer.step#", "enumerate(DataLoader)#"
 _CPU, _KERNELS, _COPIES, _CALLS = "CPU operators", "GPU kernels", "GPU copies", "CUDA calls"
@@ -70,18 +74,17 @@ def opened(source: Source, stated: Stated, tally: Tally) -> TorchRecording:
     Raises:
         NotImportableError: none of them can be read, or none has a time.
     """
-    del stated
-    return TorchRecording(source, tally)
+    return TorchRecording(source, to_ms(stated.imported_at), tally)
 
 
 class _Span(NamedTuple):
-    """Microseconds since 1970."""
+    """Microseconds since 1970, or of the file's own clock."""
 
     name: str
     category: str
     start_us: float
     end_us: float
-    thread: tuple[object, object]
+    thread: tuple[str, str]
     gpu: int | None
 
 
@@ -90,6 +93,7 @@ class _Process:
     """One trace."""
 
     rank: int
+    host: str
     steps: list[_Span] = field(default_factory=list)
     optimizer: list[_Span] = field(default_factory=list)
     waits: list[_Span] = field(default_factory=list)
@@ -97,14 +101,22 @@ class _Process:
     first_us: float = np.inf
     last_us: float = 0.0
 
+    def shift(self, by_us: float) -> None:
+        """Move its clock."""
+        for spans in (self.steps, self.optimizer, self.waits, *self.on_gpu.values()):
+            spans[:] = [
+                s._replace(start_us=s.start_us + by_us, end_us=s.end_us + by_us) for s in spans
+            ]
+        self.first_us, self.last_us = self.first_us + by_us, self.last_us + by_us
+
 
 class TorchRecording:
-    """The processes of one machine. See `recording.Recording`."""
+    """The processes of one or several machines. See `recording.Recording`."""
 
     format, training_job, job, provider, owns_machine = FORMAT, "", "", "", False
     state = "finished"
 
-    def __init__(self, source: Source, tally: Tally) -> None:
+    def __init__(self, source: Source, imported_ms: int, tally: Tally) -> None:
         self.statistics: dict[str, Any] = {}
         self._source, self._tally = source, tally
         self._operators = Operators()
@@ -113,10 +125,11 @@ class TorchRecording:
         seen = [each for each in self._processes if each.last_us]
         if not seen:
             raise NotImportableError("no operation with a time in its traces")
-        began_ms = int(min(each.first_us for each in seen) // 1000)
-        self._ended_ms = int(max(each.last_us for each in seen) // 1000) + 1
-        gpus = {gpu for each in seen for gpu in each.on_gpu}
-        self.nodes = [RecordedNode("machine", began_ms, gpus=max(gpus, default=-1) + 1)]
+        self._by_host: dict[str, list[_Process]] = defaultdict(list)
+        for each in seen:
+            self._by_host[each.host].append(each)
+        self._dated(imported_ms)
+        self.nodes = [_node(host, own) for host, own in sorted(self._by_host.items())]
         tally.note("A trace covers the steps that were profiled, and profiling slows them down.")
         tally.note("The files don't say how the run ended. It counts as finished.")
 
@@ -125,22 +138,37 @@ class TorchRecording:
         return self._operators.most_expensive()
 
     def parts(self, node: RecordedNode) -> Iterator[Part]:
-        yield Seen(self._ended_ms)
-        yield from self._gpu_samples(node.started_ms)
-        for process in self._processes:
+        own = self._by_host[node.name]
+        ended_ms = int(max(each.last_us for each in own) // 1000) + 1
+        yield Seen(ended_ms)
+        yield from self._gpu_samples(own, node.started_ms, ended_ms)
+        for process in own:
             if steps := _steps_of(process):
                 self._tally.take("steps", len(steps.start_us))
                 yield steps
 
+    def _dated(self, imported_ms: int) -> None:
+        """Files without a time of day begin when they are imported, a machine's together."""
+        for own in self._by_host.values():
+            first_us = min(each.first_us for each in own)
+            if first_us < _FIRST_TRACE_US:
+                for each in own:
+                    each.shift(imported_ms * 1000 - first_us)
+                self._tally.note(
+                    "The files have no time of day. The run counts as begun when it was imported."
+                )
+
     def _read(self, path: str, place: int) -> _Process:
         head = self._source.beginning(path, _HEAD_BYTES)
-        process = _Process(_number(_RANK, head, place))
+        host = _HOST.search(head)
+        name = readable(host[1].decode(errors="replace")) if host else ""
+        process = _Process(_number(_RANK, head, place), name or "machine")
         try:
             events = events_of(self._source, path, self._tally)
         except (NotImportableError, OSError) as error:
             self._tally.skip("files", f"can't be read: {error}", 1, path)
             return process
-        by_thread: dict[tuple[object, object], list[_Span]] = defaultdict(list)
+        by_thread: dict[tuple[str, str], list[_Span]] = defaultdict(list)
         base_us = _number(_BASE, head, 0) / 1000
         for event in events:
             span = _span(event, base_us)
@@ -159,7 +187,7 @@ class TorchRecording:
         said = event if isinstance(event, dict) else {}
         if not isinstance(said.get("ph"), str):
             self._tally.skip("records", "not a trace event", 1, path)
-        elif said["ph"] == "X" and said.get("cat") in _CATEGORIES:
+        elif said["ph"] == "X" and str(said.get("cat")) in _CATEGORIES:
             self._tally.skip("records", "an impossible duration or time", 1, path)
         else:
             self._tally.take("moments")
@@ -185,13 +213,15 @@ class TorchRecording:
         if not _STEP.fullmatch(span.name):
             self._operators.add(span.category, span.name, length_us, max(own_us, 0.0))
 
-    def _gpu_samples(self, began_ms: int) -> Iterator[Samples]:
+    def _gpu_samples(
+        self, processes: Sequence[_Process], began_ms: int, ended_ms: int
+    ) -> Iterator[Samples]:
         """The share of each cell in which a kernel ran or memory was copied."""
         busy: dict[int, list[_Span]] = defaultdict(list)
-        for process in self._processes:
+        for process in processes:
             for gpu, spans in process.on_gpu.items():
                 busy[gpu] += spans
-        count = (self._ended_ms - began_ms) // _CELL_MS
+        count = (ended_ms - began_ms) // _CELL_MS
         if not busy or not 1 < count <= _MOST_CELLS:
             return
         times = began_ms + _CELL_MS * np.arange(1, count + 1)
@@ -201,6 +231,12 @@ class TorchRecording:
         }
         self._tally.take("samples", count * len(columns))
         yield Samples(_CELL_MS, times, columns)
+
+
+def _node(host: str, processes: Sequence[_Process]) -> RecordedNode:
+    gpus = {gpu for each in processes for gpu in each.on_gpu}
+    began_ms = int(min(each.first_us for each in processes) // 1000)
+    return RecordedNode(host, began_ms, gpus=max(gpus, default=-1) + 1)
 
 
 def _candidates(source: Source) -> Iterator[str]:
@@ -227,8 +263,9 @@ def _span(event: Any, base_us: float) -> _Span | None:
         if category == _KERNELS and _COLLECTIVE.search(name):
             category = _COMMUNICATION
         at_us = start + base_us
-        return _Span(name, category, at_us, at_us + length, (event["pid"], event["tid"]), gpu)
-    except (KeyError, TypeError, ValueError):
+        thread = str(event["pid"]), str(event["tid"])
+        return _Span(name, category, at_us, at_us + length, thread, gpu)
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None
 
 

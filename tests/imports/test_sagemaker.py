@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import random
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from advisor.__main__ import main
-from advisor.importers.recording import NotImportableError
 from advisor.importers.stated import Stated
 from advisor.offline.analysis import report_of
 from advisor.offline.importing import ImportedRun, import_path
@@ -136,17 +133,6 @@ def test_the_command_prints_the_verdicts_and_the_cost(tmp_path, capsys):
     assert main(["import", str(tmp_path / "nowhere")]) == 2
 
 
-def mutations(body: bytes, chance: random.Random) -> bytes:
-    """The body with some bytes changed, cut, repeated or replaced by what parsers dislike."""
-    nasty = [b"{", b"[" * 5000, b"1e999", b"-1", b"null", b"\x00", b"\xff\xfe", b'"', b"9" * 400]
-    changed = bytearray(body)
-    for _ in range(chance.randint(1, 6)):
-        at = chance.randrange(len(changed) + 1)
-        end = min(at + chance.randint(0, 40), len(changed))
-        changed[at:end] = chance.choice([b"", bytes([chance.randrange(256)]), *nasty])
-    return bytes(changed[: chance.choice([len(changed), chance.randint(0, len(changed))])])
-
-
 def test_a_name_that_is_not_unicode_loses_only_its_record(tmp_path):
     folder = sagemaker(tmp_path, seconds=60)
     (path,) = folder.rglob("*.algo-1.json")
@@ -156,28 +142,6 @@ def test_a_name_that_is_not_unicode_loses_only_its_record(tmp_path):
 
     assert tally.records["samples"] == 120 * 9 - 1
     assert {each.count for each in tally.skipped.values()} == {1}
-
-
-@pytest.mark.parametrize(
-    "count", [60, pytest.param(5_000, marks=[pytest.mark.long, pytest.mark.timeout(3000)])]
-)
-def test_mutated_files_neither_crash_nor_hang(tmp_path, count):
-    whole = sagemaker(tmp_path / "whole", seconds=20)
-    described = reports(tmp_path / "reports", 0.0)
-    bodies = {
-        p.relative_to(f): p.read_bytes() for f in (whole, described) for p in f.rglob("*.json")
-    }
-    chance = random.Random(20)
-    for number in range(count):
-        folder = tmp_path / f"mutated-{number % 10}"
-        for name, body in bodies.items():
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(mutations(body, chance) if chance.random() < 0.7 else body)
-        with suppress(NotImportableError):
-            run = imported(folder)
-            if number % 20 == 0:
-                report_of(run.run, run.timeline, BALANCED, run.timeline.ended_at)
 
 
 def test_a_stray_file_of_another_job_loses_only_itself(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,41 @@ def test_a_gpu_is_busy_while_any_of_its_streams_is(tmp_path):
         "gpu0.busy_pct": [75, 10, 10, 0],
         "gpu1.busy_pct": [100, 100, 100, 0],
     }
+
+
+def test_each_machine_is_a_node_with_its_own_gpus(tmp_path):
+    for host, rank, gpus in (("b", 0, 1), ("a", 1, 2), ("a", 2, 2)):
+        events = [event("start", 0, 1), event("end", 399_999, 1)]
+        events += [kernel("k", 0, 100_000, gpu=gpu) for gpu in range(gpus)]
+        head = {"host_name": host, "distributedInfo": {"rank": rank}}
+        written(tmp_path, events, f"{rank}.pt.trace.json", **head)
+    recording = read(tmp_path)
+
+    assert [(node.name, node.gpus) for node in recording.nodes] == [("a", 2), ("b", 1)]
+    parts = {node.name: list(recording.parts(node)) for node in recording.nodes}
+    series = {name: set(part.columns) for name, each in parts.items() for part in each
+              if isinstance(part, Samples)}  # fmt: skip
+    assert series == {"a": {"gpu0.busy_pct", "gpu1.busy_pct"}, "b": {"gpu0.busy_pct"}}
+
+
+def test_a_trace_without_a_time_of_day_begins_when_it_was_imported(tmp_path):
+    events = [event(f"ProfilerStep#{n}", 500 + 1000 * n, 900, "user_annotation") for n in range(3)]
+    at, tally = datetime(2026, 5, 4, tzinfo=UTC), Tally()
+    path = written(tmp_path, events, baseTimeNanoseconds=0)
+    recording = opened(Source.at(path), Stated(imported_at=at), tally)
+
+    assert recording.nodes[0].started_ms == at.timestamp() * 1000
+    assert steps(recording).start_us.tolist() == [
+        round(at.timestamp() * 10**6) + 1000 * n for n in range(3)
+    ]
+    assert any("no time of day" in note for note in tally.notes)
+
+
+def test_names_are_kept_as_far_as_a_database_takes_them(tmp_path):
+    events = [event("a\0b", 0, 10), event("c\ud800", 20, 10)]
+    run = import_path(written(tmp_path, events), Stated())
+    names = {each["name"] for each in run.imported.document()["operators"]}
+    assert names == {"a?b", "c?"}
 
 
 def test_marked_steps_have_their_wait_for_data(tmp_path):

@@ -1,0 +1,91 @@
+"""Damaged and hostile files of every format: an importer refuses them, or takes what is left."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+
+from advisor.importers.recording import NotImportableError
+from advisor.importers.stated import Stated
+from advisor.offline.analysis import report_of
+from advisor.offline.importing import import_path
+from advisor.sizing.demand import BALANCED
+from tests.imports import test_csv, test_nvidia_smi, test_sagemaker, test_torch_trace
+from tests.imports.folders import sagemaker
+from tests.imports.mutating import mutations
+from tests.imports.test_torch_trace import event, kernel
+
+FORMATS = ("sagemaker", "dcgm", "query", "dmon", "csv", "torch")
+
+
+def recording(form: str, folder: Path) -> Stated:
+    """Written into the folder; what is said about it."""
+    folder.mkdir()
+    if form == "sagemaker":
+        sagemaker(folder / "whole", seconds=20)
+        test_sagemaker.reports(folder / "reports", 0.0)
+    elif form == "dcgm":
+        times = list(range(1_767_225_600_000, 1_767_225_660_000, 1000))
+        columns = {"Timestamp": times, "DCGMI - GPU Utilization": [50] * 60}
+        (folder / "gpu.json").write_text(json.dumps(columns))
+    elif form == "query":
+        test_nvidia_smi.written(folder, test_nvidia_smi.QUERY)
+    elif form == "dmon":
+        test_nvidia_smi.written(folder, test_nvidia_smi.DMON, "dmon.txt")
+    elif form == "csv":
+        begin = test_csv.START
+        rows = "".join(f"{begin + 2 * n},{n},{n / 7}\n" for n in range(30))
+        test_csv.written(folder, f"time,GPU,host.cpu_busy_pct\n{rows}")
+        return Stated(columns={"GPU": "gpu0.busy_pct"})
+    else:
+        test_torch_trace.written(folder, list(trace()), host_name="a")
+    return Stated()
+
+
+def trace() -> Iterator[object]:
+    for number in range(20):
+        at = 1000 * number
+        yield event(f"ProfilerStep#{number}", at, 900, "user_annotation")
+        yield event("aten::mm", at + 10, 500)
+        yield kernel("gemm", at + 20, 400)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize(
+    "count", [25, pytest.param(4_000, marks=[pytest.mark.long, pytest.mark.timeout(3000)])]
+)
+def test_no_importer_crashes_or_hangs(form, count, tmp_path):
+    whole = tmp_path / "whole"
+    stated = recording(form, whole)
+    bodies = {p.relative_to(whole): p.read_bytes() for p in whole.rglob("*") if p.is_file()}
+    chance = random.Random(20)
+    for number in range(count):
+        folder = tmp_path / f"mutated-{number % 10}"
+        for name, body in bodies.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(mutations(body, chance) if chance.random() < 0.7 else body)
+        with suppress(NotImportableError):
+            run = import_path(folder, stated)
+            json.dumps(run.imported.document()).encode()
+            if number % 20 == 0:
+                report_of(run.run, run.timeline, BALANCED, run.timeline.ended_at)
+
+
+NASTY = (None, [], {}, -1, 10**400, 1e308, "x", True, [1], {"a": 1})
+
+
+@pytest.mark.parametrize("key", ["ph", "cat", "name", "pid", "tid", "ts", "dur", "args"])
+def test_a_value_of_another_kind_costs_only_its_event(key, tmp_path):
+    events = [dict(each) for each in trace()]  # type: ignore[call-overload]
+    for spoilt, value in zip(events[:30], cycle(NASTY), strict=False):
+        spoilt[key] = value
+    path = test_torch_trace.written(tmp_path, events)
+    run = import_path(path, Stated())
+    assert run.imported.tally.records["operations"] >= 30
