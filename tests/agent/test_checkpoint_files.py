@@ -9,7 +9,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from trimtab.hooks.checkpoint_files import fingerprint
+from trimtab.hooks.checkpoint_files import CheckpointFiles, fingerprint
 from trimtab.ring import NOT_KNOWN
 
 SIZES = [0, 1, 139_263, 139_264, 139_265, 5_000_000]
@@ -48,3 +48,33 @@ def test_what_is_no_file_has_no_fingerprint(tmp_path: Path) -> None:
     for each in (pipe, tmp_path, tmp_path / "none.pt", "s3://bucket/model.pt", None, 7.5, object()):
         assert fingerprint(each) == (NOT_KNOWN, NOT_KNOWN)
     assert time.monotonic() - began < 1
+
+
+class FarAway(io.BytesIO):
+    """A file that answers slowly."""
+
+    reads = 0
+
+    def getbuffer(self) -> memoryview:
+        FarAway.reads += 1
+        time.sleep(0.15)
+        return super().getbuffer()
+
+
+class Told:
+    rank = 0
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def checkpoint_file(self, at_ns: int, known: int, size: int, is_loaded: bool) -> None:
+        self.sizes.append(size)
+
+
+def test_after_a_slow_file_none_is_read() -> None:
+    """Reading is on the training's time."""
+    files, told = CheckpointFiles(), Told()
+    for size in (10, 20, 30):
+        files.saved(told, FarAway(bytes(size)))
+    files.saved(told, io.BytesIO(bytes(40)))
+    assert (told.sizes, FarAway.reads) == ([10], 1)

@@ -34,11 +34,6 @@ MONTH = "2026-05"
 
 
 @pytest.fixture
-def machine(token: str) -> Any:
-    return lambda **more: Machine(Client(), token, **more)
-
-
-@pytest.fixture
 def failures(client: Client, workspace: Any) -> Any:
     """What the API has of the month."""
     _, plain = Token.make(workspace, "all", [Token.READ])

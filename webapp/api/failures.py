@@ -7,7 +7,6 @@ from typing import Any
 from uuid import UUID
 
 from django.shortcuts import get_object_or_404
-from django.utils import timezone
 from ninja import Field, Query, Router, Schema
 
 from webapp.accounts.access import TokenRequest
@@ -15,10 +14,9 @@ from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
 from webapp.analysis.selectors.failures import Failure, FailureSum, failures_between
 from webapp.api.amounts import money
+from webapp.api.asked_month import month_of
 from webapp.api.description import problem
-from webapp.http.problems import Problem
 from webapp.runs import scope
-from webapp.spend import months
 
 router = Router(tags=["read"], auth=Bearer(Token.READ))
 
@@ -77,12 +75,7 @@ def get_failures(
     """A failure counts in the month in which it happened, with the start that followed it. `job`:
     a job's id; default: all jobs."""
     workspace = request.auth.workspace
-    try:
-        chosen = months.parsed(month, workspace, timezone.now())
-    except ValueError as error:
-        raise Problem(
-            422, str(error), "month", "Write the month as YYYY-MM, for example 2026-11."
-        ) from None
+    chosen = month_of(month, workspace)
     only = get_object_or_404(scope.jobs_of(workspace), uuid=job) if job else None
     table = failures_between(workspace, chosen.start, chosen.end, only)
     return {

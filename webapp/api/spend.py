@@ -13,8 +13,8 @@ from webapp.accounts.access import TokenRequest
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
 from webapp.api.amounts import money
-from webapp.http.problems import Problem
-from webapp.spend import months, scope
+from webapp.api.asked_month import month_of
+from webapp.spend import scope
 from webapp.spend.budget_status import BudgetLine, standings
 from webapp.spend.table import Line, table
 
@@ -74,12 +74,7 @@ def get_spend(
 ) -> dict[str, Any]:
     """`by=month`: the twelve months up to that month, one per line."""
     workspace = request.auth.workspace
-    try:
-        chosen = months.parsed(month, workspace, timezone.now())
-    except ValueError as error:
-        raise Problem(
-            422, str(error), "month", "Write the month as YYYY-MM, for example 2026-11."
-        ) from None
+    chosen = month_of(month, workspace)
     spend_table = table(workspace, chosen, by, key)
     return {
         "month": str(chosen),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -57,22 +57,24 @@ class Found:
 
 def page(name: str) -> Page | None:
     """None: there is none. Only names of files that are there are looked up."""
-    path = _paths().get(name)
-    return None if path is None else Page(name, _document(path, name, path.stat().st_mtime_ns))
+    return next(_pages([name], _paths()), None)
 
 
 def groups() -> dict[str, list[Page]]:
     """By the titles in `GROUPS`. What no group names is with the decisions."""
+    paths = _paths()
     named = {name for names in GROUPS.values() for name in names}
-    listed = {title: list(_pages(names)) for title, names in GROUPS.items()}
-    return listed | {"Decisions": list(_pages(name for name in _paths() if name not in named))}
+    listed = {title: list(_pages(names, paths)) for title, names in GROUPS.items()}
+    others = [name for name in paths if name not in named]
+    return listed | {"Decisions": list(_pages(others, paths))}
 
 
 def search(text: str) -> list[Found]:
     """Sections that have every word; those that have one in their titles first."""
     words = text.lower().split()
+    paths = _paths() if words else {}
     found = []
-    for one in _pages(_paths()) if words else ():
+    for one in _pages(paths, paths):
         for section in one.document.sections:
             title, body = section.title.lower(), section.text.lower()
             if all(word in title or word in body for word in words):
@@ -94,8 +96,12 @@ def _excerpt(of: Page, section: Section, words: list[str]) -> Found:
     return Found(of, section, before, text[at:end], after)
 
 
-def _pages(names: Iterator[str] | tuple[str, ...] | dict[str, Path]) -> Iterator[Page]:
-    return (one for one in map(page, names) if one is not None)
+def _pages(names: Iterable[str], paths: Mapping[str, Path]) -> Iterator[Page]:
+    """Of the names that are among the files."""
+    for name in names:
+        if path := paths.get(name):
+            document = _document(path, name, path.stat().st_mtime_ns, frozenset(paths))
+            yield Page(name, document)
 
 
 def _paths() -> dict[str, Path]:
@@ -105,10 +111,13 @@ def _paths() -> dict[str, Path]:
 
 
 @lru_cache(maxsize=200)
-def _document(path: Path, name: str, changed_ns: int) -> Document:
-    """Rendered once, as long as the file stays as it is."""
+def _document(path: Path, name: str, changed_ns: int, known: frozenset[str]) -> Document:
+    """Rendered once, as long as the file stays as it is.
+
+    Args:
+        known: the names of all pages, to which links lead.
+    """
     del changed_ns
-    known = _paths()
 
     def address(target: str) -> str | None:
         return reverse("manual:page", args=[target]) if target in known else None

@@ -24,4 +24,4 @@ def page(request: HttpRequest, name: str) -> HttpResponse:
     shown = pages.page(name)
     if shown is None:
         raise Http404
-    return render(request, "manual/page.html", {"page": shown, "groups": pages.groups()})
+    return render(request, "manual/page.html", {"page": shown})

@@ -27,6 +27,8 @@ at all, because a data set may have a file a sample (ours)."""
 
 _HEAD, _BLOCK, _BLOCKS, _END = 16_384, 4_096, 14, 65_536
 _BITS = 63
+_SLOW_NS = 100_000_000
+"""A file that takes longer, on a file server far away, is the last one that is read (ours)."""
 
 Read = Callable[[int, int], bytes]
 """(size, offset) -> bytes."""
@@ -40,10 +42,11 @@ class CheckpointFiles:
         self._loaded: list[tuple[int, int, int]] = []
         """Bytes, monotonic ns and fingerprint."""
         self._read = 0
+        self._is_slow = False
 
     def saved(self, recorder: Recorder, file: Any) -> None:
         if file is not None and recorder.rank == 0:
-            known, size = fingerprint(file)
+            known, size = self._fingerprint(file)
             if known != NOT_KNOWN:
                 recorder.checkpoint_file(monotonic_ns(), known, size, is_loaded=False)
 
@@ -52,7 +55,7 @@ class CheckpointFiles:
         is_sample = recorder is not None and recorder.fetching
         if self._read < _MOST_READ and not is_sample:
             self._read += 1
-            known, size = fingerprint(file)
+            known, size = self._fingerprint(file)
             if known != NOT_KNOWN:
                 self._loaded = sorted([*self._loaded, (size, monotonic_ns(), known)])[
                     -_MOST_LOADED:
@@ -63,6 +66,14 @@ class CheckpointFiles:
         loaded, self._loaded, self._read = self._loaded, [], _MOST_READ
         for size, at_ns, known in loaded if recorder.rank == 0 else ():
             recorder.checkpoint_file(at_ns, known, size, is_loaded=True)
+
+    def _fingerprint(self, file: Any) -> tuple[int, int]:
+        if self._is_slow:
+            return NOT_KNOWN, NOT_KNOWN
+        began_ns = monotonic_ns()
+        found = fingerprint(file)
+        self._is_slow = monotonic_ns() - began_ns > _SLOW_NS
+        return found
 
 
 def fingerprint(file: Any) -> tuple[int, int]:
