@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from advisor.store.compaction import compact, merge
-from advisor.store.index import ChunkRef, SegmentRef, from_ms
+from advisor.store.index import ChunkRef, NodeHistory, SegmentRef, from_ms
 from advisor.store.objects import ObjectStore
 from advisor.store.opening import open_store
 from webapp.analysis import chart_chunks, chunk_rows, column_chunks
@@ -119,9 +119,12 @@ def compact_node(node_id: int) -> bool:
     """
     node = Node.objects.select_related("attempt__run").get(pk=node_id)
     settled_before = _settled_before_ms(node, timezone.now())
-    recent = [ref for ref in node_history(node).segments if ref.hours_ms[-1] >= settled_before]
+    history = node_history(node)
+    recent = [ref for ref in history.segments if ref.hours_ms[-1] >= settled_before]
     if recent:
-        _merge(node, recent)
+        _merge(node, history, recent)
+    if not any(hour_ms < settled_before for hour_ms in _waiting_hours(history)):
+        return chart_chunks.renew(node, settled_before)
     has_more = _compact_settled(node, settled_before)
     return has_more or chart_chunks.renew(node, settled_before)
 
@@ -133,9 +136,14 @@ def _settled_before_ms(node: Node, now: datetime) -> float:
     return (now - HOUR - SETTLED_AFTER).timestamp() * 1000
 
 
-def _merge(node: Node, segments: list[SegmentRef]) -> None:
+def _waiting_hours(history: NodeHistory) -> set[int]:
+    """Those with segments or tails, Unix ms."""
+    waiting = {ms for ref in history.segments for ms in ref.hours_ms}
+    return waiting | {ref.hour_ms for ref in history.chunks if ref.kind == "tail"}
+
+
+def _merge(node: Node, history: NodeHistory, segments: list[SegmentRef]) -> None:
     """Each hour's segments into its youngest tail, or a new one if that is large."""
-    history = node_history(node)
     store, prefix = open_store(settings.OBJECTS_URL), f"runs/{node.attempt.run_id}"
     made, replaced = [], []
     for hour_ms in sorted({ms for ref in segments for ms in ref.hours_ms}):
@@ -153,9 +161,7 @@ def _merge(node: Node, segments: list[SegmentRef]) -> None:
 def _compact_settled(node: Node, settled_before: float) -> bool:
     """True: there are more hours than are compacted at once."""
     history = node_history(node)
-    waiting = {ms for ref in history.segments for ms in ref.hours_ms}
-    waiting |= {ref.hour_ms for ref in history.chunks if ref.kind == "tail"}
-    hours = sorted(ms for ms in waiting if ms < settled_before)
+    hours = sorted(ms for ms in _waiting_hours(history) if ms < settled_before)
     chosen = set(hours[:MOST_HOURS])
     refs = tuple(ref for ref in history.segments if chosen.issuperset(ref.hours_ms))
     # A segment of more hours than that is compacted alone.
