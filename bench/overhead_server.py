@@ -11,8 +11,9 @@ from collections import defaultdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from trimtab.wire import decode_segment
+from trimtab.wire import decode_segment, split_bodies
 
+SEVERAL = "application/vnd.trimtab.segments"
 SYSTEM_BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
@@ -58,8 +59,13 @@ class TakingServer:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 headers = len(self.requestline) + len(str(self.headers))
-                _count(taken[self.path.split("/")[1]], self.path, headers, body)
-                answer = b'{"duplicate": false, "directives": [], "retry_after": null}'
+                several = self.headers.get("Content-Type") == SEVERAL
+                bodies = split_bodies(body) if several else [body]
+                _count(taken[self.path.split("/")[1]], self.path, headers + len(body), bodies)
+                said: dict[str, object] = {"directives": [], "retry_after": None, "resend": []}
+                each = {"duplicate": False, "refused": []}
+                more = {"answers": [{"status": 200, **each} for _ in bodies]} if several else each
+                answer = json.dumps({**said, **more}).encode()
                 self.send_response(200)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(answer)))
@@ -78,26 +84,32 @@ class TakingServer:
         return Handler
 
 
-def _count(taken: Taken, path: str, header_bytes: int, body: bytes) -> None:
+def _count(taken: Taken, path: str, sent_bytes: int, bodies: list[bytes]) -> None:
     taken.requests += 1
-    taken.sent_bytes += header_bytes + len(body)
+    taken.sent_bytes += sent_bytes
     if "/segments/" in path:
-        taken.bodies.append(body)
-        segment = decode_segment(body)
-        for steps in segment.steps:
-            columns = (steps.start_us, steps.duration_us, steps.data_wait_us, steps.samples)
-            taken.samples += sum(value is not None for column in columns for value in column)
-        for block in segment.blocks:
-            taken.ticks += len(block.times_ms)
-            taken.series |= set(block.columns)
-            taken.late_ms += [v or 0 for v in block.columns.get("agent.tick_late_ms", [])]
-            taken.samples += sum(
-                value is not None for column in block.columns.values() for value in column
-            )
+        for body in bodies:
+            _count_segment(taken, body)
     elif path.endswith("/log-batch"):
+        (body,) = bodies
         metrics = json.loads(gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body)["metrics"]
         taken.samples += len(metrics)
         taken.series |= {metric["key"] for metric in metrics}
+
+
+def _count_segment(taken: Taken, body: bytes) -> None:
+    taken.bodies.append(body)
+    segment = decode_segment(body)
+    for steps in segment.steps:
+        columns = (steps.start_us, steps.duration_us, steps.data_wait_us, steps.samples)
+        taken.samples += sum(value is not None for column in columns for value in column)
+    for block in segment.blocks:
+        taken.ticks += len(block.times_ms)
+        taken.series |= set(block.columns)
+        taken.late_ms += [v or 0 for v in block.columns.get("agent.tick_late_ms", [])]
+        taken.samples += sum(
+            value is not None for column in block.columns.values() for value in column
+        )
 
 
 def _certify(key: Path, certificate: Path) -> None:
