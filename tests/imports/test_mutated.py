@@ -16,12 +16,18 @@ from advisor.importers.stated import Stated
 from advisor.offline.analysis import report_of
 from advisor.offline.importing import import_path
 from advisor.sizing.demand import BALANCED
-from tests.imports import test_csv, test_nvidia_smi, test_sagemaker, test_torch_trace
+from tests.imports import (
+    test_csv,
+    test_nvidia_smi,
+    test_prometheus,
+    test_sagemaker,
+    test_torch_trace,
+)
 from tests.imports.folders import sagemaker
 from tests.imports.mutating import mutations
 from tests.imports.test_torch_trace import event, kernel
 
-FORMATS = ("sagemaker", "dcgm", "query", "dmon", "csv", "torch")
+FORMATS = ("sagemaker", "dcgm", "prometheus", "query", "dmon", "csv", "torch")
 
 
 def recording(form: str, folder: Path) -> Stated:
@@ -34,6 +40,9 @@ def recording(form: str, folder: Path) -> Stated:
         times = list(range(1_767_225_600_000, 1_767_225_660_000, 1000))
         columns = {"Timestamp": times, "DCGMI - GPU Utilization": [50] * 60}
         (folder / "gpu.json").write_text(json.dumps(columns))
+    elif form == "prometheus":
+        series = [test_prometheus.series("DEV_GPU_UTIL", ["50"] * 20, gpu=gpu) for gpu in "01"]
+        test_prometheus.written(folder, *series)
     elif form == "query":
         test_nvidia_smi.written(folder, test_nvidia_smi.QUERY)
     elif form == "dmon":
