@@ -67,6 +67,7 @@ urlpatterns = [
         name="api_docs",
     ),
     path("api/v1/", api.urls),
+    path("", include("webapp.mlflow_api.urls")),
     path("", include("webapp.accounts.urls")),
     path("", include("webapp.dashboard.urls")),
     path("", include("webapp.runs.urls")),

@@ -1,0 +1,68 @@
+"""What clients read again of runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webapp.accounts.models import Token
+from webapp.mlflow_api import files, scope, searching, shown
+from webapp.mlflow_api import history as histories
+from webapp.mlflow_api.arguments import Arguments
+from webapp.mlflow_api.errors import invalid
+from webapp.mlflow_api.models import TrackedRun
+
+MOST_EXPERIMENTS, MOST_SEARCHED = 1_000, 20_000
+_VIEWS = {"ACTIVE_ONLY": (False,), "DELETED_ONLY": (True,), "ALL": (False, True)}
+
+
+def get(token: Token, said: Arguments) -> dict[str, Any]:
+    return {"run": shown.run(scope.read_run(token, said.run_id()))}
+
+
+def search(token: Token, said: Arguments) -> dict[str, Any]:
+    """The newest first, unless asked otherwise. Older ones than `MOST_SEARCHED` aren't found."""
+    view = _VIEWS.get(said.text("run_view_type", default="ACTIVE_ONLY"))
+    if view is None:
+        raise invalid("Invalid run_view_type.")
+    ids = said.texts("experiment_ids", MOST_EXPERIMENTS)
+    jobs = [scope.experiment(token.workspace, each) for each in ids]
+    runs = scope.tracked_runs_of(token).filter(
+        experiment__in=[job for job in jobs if job], is_deleted__in=view
+    )
+    conditions = searching.conditions(said.text("filter", 10_000, default=""))
+    newest = runs.order_by("-started_ms", "pk")[:MOST_SEARCHED]
+    found = [tracked for tracked in newest if conditions.hold(_facts(tracked))]
+    order = searching.order(said.texts("order_by", 20))
+    chosen, following = searching.page(order.sorted(found, _facts), said)
+    answer: dict[str, Any] = {"runs": [shown.run(tracked) for tracked in chosen]}
+    return answer | following
+
+
+def _facts(tracked: TrackedRun) -> searching.Facts:
+    attributes = shown.info(tracked)
+    attributes["end_time"] = tracked.ended_ms
+    return {
+        "attributes": attributes,
+        "metrics": {key: float(value) for key, (value, _, _) in tracked.latest.items()},
+        "params": tracked.params,
+        "tags": shown.all_tags(tracked),
+    }
+
+
+def history(token: Token, said: Arguments) -> dict[str, Any]:
+    """All values of a metric, in the order of their times."""
+    tracked = scope.read_run(token, said.run_id())
+    points = histories.points(tracked, said.text("metric_key"))
+    chosen, following = searching.page(points, said)
+    answer: dict[str, Any] = {"metrics": list(chosen)}
+    return answer | following
+
+
+def artifacts(token: Token, said: Arguments) -> dict[str, Any]:
+    """Paths since the root of the run's artefacts."""
+    tracked = scope.read_run(token, said.run_id())
+    path = files.checked(said.text("path", default=""), may_be_empty=True)
+    listed = files.listed(tracked, "", path)
+    for each in listed:
+        each["path"] = f"{path}/{each['path']}" if path else each["path"]
+    return {"root_uri": shown.artifact_uri(tracked), "files": listed}
