@@ -154,6 +154,11 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "notify:send_test_mail": {"post": VIEWERS},
     "notify:send_again": {"post": VIEWERS},
     "notify:unsubscribe": {"get": EVERYBODY, "post": EVERYBODY},
+    # For MLflow's clients, which bring a token of the workspace: see tests/mlflow.
+    "mlflow:call": {},
+    "mlflow:file": {},
+    "mlflow:list_files": {},
+    "mlflow:elsewhere": {},
     # For Prometheus, which brings the operator's token.
     "background:metrics": {},
     "background:background": {"get": OWNERS},

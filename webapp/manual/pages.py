@@ -14,7 +14,7 @@ from webapp.manual.markdown import Document, Section, rendered
 
 FOLDER: Path = settings.BASE_DIR / "docs"
 GROUPS: dict[str, tuple[str, ...]] = {
-    "Measure": ("agent", "importing", "trainings", "series", "overhead"),
+    "Measure": ("agent", "importing", "mlflow", "trainings", "series", "overhead"),
     "Understand": ("jobs", "runs", "ledger", "rules", "money", "prices"),
     "Improve": ("recommendations", "advice", "speed", "notifications", "offline"),
     "Operate": (

@@ -111,14 +111,33 @@ def end(feed: Feed, state: str, ended_ms: int) -> Draft:
 
 
 def first(feed: Feed) -> Draft:
-    """An empty segment, with which the run begins."""
+    """An empty segment, with which a session begins. Call with the run locked."""
     return Draft(feed, _numbered(feed, "begin"), ())
 
 
-def send(token: Token, tracked: TrackedRun, parts: Sequence[Draft]) -> None:
-    """Store the segments. The same again changes nothing. Raises Problem."""
+def new(tracked: TrackedRun, machine_id: str) -> Draft:
+    """The same for a run that doesn't exist yet. Its rows aren't saved."""
+    feed = Feed(
+        tracked=tracked,
+        session_id=uuid5(tracked.pk, "mlflow//0"),
+        machine_id=machine_id,
+        started_at_ns=tracked.started_ms * 1_000_000,
+        next_seq=1,
+    )
+    return Draft(feed, Logged(seq=0, cadence_ms=system_metrics.DEFAULT_CADENCE_MS), ())
+
+
+def send(token: Token, tracked: TrackedRun, parts: Sequence[Draft], job: str = "") -> None:
+    """Store the segments. The same again changes nothing.
+
+    Args:
+        job: that of a run that doesn't exist yet.
+
+    Raises:
+        Problem: 429 beyond a quota.
+    """
     for draft in parts:
-        segment = _segment(tracked, draft)
+        segment = _segment(tracked, draft, job or tracked.run.job.key)
         accept.segment(token.workspace, Upload(segment, encode_segment(segment), None), token)
 
 
@@ -154,7 +173,7 @@ def _numbered(feed: Feed, content: str) -> Logged:
     return logged
 
 
-def _segment(tracked: TrackedRun, draft: Draft) -> Segment:
+def _segment(tracked: TrackedRun, draft: Draft, job: str) -> Segment:
     feed = draft.feed
     samples, events = _sorted_out(feed, draft, is_measured=bool(tracked.agent))
     times = [_since_ms(feed, sample.time_ms) for sample in samples]
@@ -163,7 +182,7 @@ def _segment(tracked: TrackedRun, draft: Draft) -> Segment:
     blocks = [_block(feed, samples, start_ms)] if samples else []
     return Segment(
         run_id=tracked.pk,
-        job=tracked.agent.get("job") or tracked.experiment.key,
+        job=job,
         attempt=feed.attempt,
         machine_id=feed.machine_id,
         clock=SessionClock(

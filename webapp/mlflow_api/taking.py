@@ -41,8 +41,10 @@ def take(
         held.save()
         drafts, grown = _drafts(held, metrics)
     feeding.send(token, held, drafts)
+    if machines.says_something(tags) and not held.agent:
+        grown = list(held.feeds.all())
     for feed in grown:
-        _declare_gpus(token, held, feed)
+        _declare_machine(token, held, feed)
     shown = labels.shown_parameters(params), labels.shown_tags(tags)
     if any(shown):
         accept.labels(token.workspace, held.pk, *shown)
@@ -66,6 +68,9 @@ def change(token: Token, tracked: TrackedRun, status: str, ended_ms: int | None)
         held.status = status
         held.save()
     feeding.send(token, held, drafts)
+    for draft in drafts:
+        # The agent of the machine may have declared it after the run began.
+        _declare_machine(token, held, draft.feed)
     return held
 
 
@@ -99,11 +104,14 @@ def _machine_id(held: TrackedRun) -> str:
     return first.machine_id if first else f"mlflow-{held.pk.hex}"
 
 
-def _declare_gpus(token: Token, held: TrackedRun, feed: Feed) -> None:
-    """GPUs that were seen are the machine's, whatever they are."""
+def _declare_machine(token: Token, held: TrackedRun, feed: Feed) -> None:
+    """What tags and other runs say of the machine, and as many GPUs as were seen on it."""
     node = Node.objects.filter(attempt__run=held.run, machine_id=feed.machine_id).first()
-    if node is None or len(node.gpus) >= feed.gpus:
+    if node is None:
         return
-    known = machines.with_gpus(facts(node), feed.gpus)
-    said = Declaration(held.pk, held.experiment.key, feed.attempt, feed.session_id, known)
+    machine = facts(node)
+    if not machine.instance_type:
+        machine = machines.known(token.workspace, feed.machine_id)
+    machine = machines.with_gpus(machines.as_said(machine, held.tags), feed.gpus)
+    said = Declaration(held.pk, held.run.job.key, feed.attempt, feed.session_id, machine)
     accept.declaration(token.workspace, said, 0, token)

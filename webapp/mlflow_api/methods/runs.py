@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from django.db import transaction
-from trimtab.wire import LIMITS, Declaration
+from trimtab.wire import LIMITS, Declaration, NodeFacts
 
 from webapp.accounts.models import Token
 from webapp.ingest import accept, careful, uploaders
@@ -16,7 +16,8 @@ from webapp.mlflow_api import agents, feeding, labels, machines, scope, shown, t
 from webapp.mlflow_api.arguments import MOST_PARAM_CHARS, MOST_TAG_CHARS, Arguments
 from webapp.mlflow_api.errors import invalid, missing
 from webapp.mlflow_api.methods.experiments import of_id
-from webapp.mlflow_api.models import TrackedRun
+from webapp.mlflow_api.models import Feed, TrackedRun
+from webapp.quotas import admission
 
 STATUSES = ("RUNNING", "SCHEDULED", "FINISHED", "FAILED", "KILLED")
 MOST_DATASETS, MOST_MODELS = 100, 100
@@ -47,11 +48,11 @@ def create(token: Token, said: Arguments) -> dict[str, Any]:
 def _measured(token: Token, tracked: TrackedRun, agent: dict[str, Any]) -> TrackedRun | None:
     """The agent's own run; None if another one of the program already is."""
     run_id = UUID(agent["run"])
-    careful.is_new_run(token.workspace, run_id)
+    taken = admission.Upload(run_id, careful.is_new_run(token.workspace, run_id), 0)
     known = TrackedRun.objects.filter(pk=run_id, run__workspace=token.workspace).first()
     if known is not None and known.agent.get("session") == agent["session"]:
         return None
-    with transaction.atomic():
+    with admission.admitted(token.workspace, token, taken), transaction.atomic():
         run = careful.own_run(token.workspace, run_id, agent["job"])
         held = known or tracked
         held.run, held.agent = run, agent
@@ -63,25 +64,39 @@ def _measured(token: Token, tracked: TrackedRun, agent: dict[str, Any]) -> Track
 
 
 def _new(token: Token, tracked: TrackedRun, agent: dict[str, Any]) -> TrackedRun:
-    """A run of its own, with its first segment."""
-    run_id = uuid4()
-    known = machines.machine(token.workspace, run_id, tracked.tags, agent)
-    draft_name, tracked.run_id = tracked.name, run_id
+    """A run of its own, with its first segment.
+
+    Args:
+        agent: of another run, on the same machine and of the same job.
+    """
+    tracked.run_id = uuid4()
+    job = agent.get("job") or tracked.experiment.key
+    known = machines.of_new_run(token.workspace, tracked.run_id, tracked.tags, agent)
+    begun = feeding.new(tracked, known.machine_id)
+    feeding.send(token, tracked, [begun], job)
+    is_part = bool(agent) or machines.PARENT in tracked.tags
+    said = _declaration(tracked, begun.feed, job, known, is_part)
+    accept.declaration(token.workspace, said, 0, token)
     with transaction.atomic():
-        run = careful.own_run(token.workspace, run_id, tracked.experiment.key)
-        tracked.run = run
-        tracked.name = draft_name or str(run)
-        tracked.save()
-        feed = feeding.begin(tracked, known.machine_id)
-        first = feeding.first(feed)
-    feeding.send(token, tracked, [first])
+        tracked.run = careful.own_run(token.workspace, tracked.run_id, job)
+        tracked.name = tracked.name or str(tracked.run)
+        tracked.save(force_insert=True)
+        begun.feed.save()
+    uploaders.remember(token, tracked.run_id)
+    return tracked
+
+
+def _declaration(
+    tracked: TrackedRun, feed: Feed, job: str, known: NodeFacts, is_part: bool
+) -> Declaration:
+    """What the tags say of the run."""
     source = tracked.tags.get("mlflow.source.name", "")
     entry_point = os.path.basename(source)[: LIMITS.name_chars]  # noqa: PTH119 - of another machine
     user = tracked.user[: LIMITS.name_chars]
-    said = Declaration(
-        run_id=run_id,
-        job=tracked.experiment.key,
-        attempt=0,
+    return Declaration(
+        run_id=tracked.pk,
+        job=job,
+        attempt=feed.attempt,
         session_id=feed.session_id,
         node=known,
         owner="" if user in _NOBODY else user,
@@ -89,11 +104,14 @@ def _new(token: Token, tracked: TrackedRun, agent: dict[str, Any]) -> TrackedRun
         command=[source[: LIMITS.text_chars]] if source else [],
         git_commit=tracked.tags.get("mlflow.source.git.commit", "")[: LIMITS.name_chars],
         git_branch=tracked.tags.get("mlflow.source.git.branch", "")[: LIMITS.name_chars],
-        workload={"entry_point": entry_point} if entry_point else {},
+        workload=_workload(entry_point, is_part),
     )
-    accept.declaration(token.workspace, said, 0, token)
-    uploaders.remember(token, run_id)
-    return tracked
+
+
+def _workload(entry_point: str, is_part: bool) -> dict[str, str]:
+    """A run within another one does other work than that, though it is of the same script."""
+    known = {"entry_point": entry_point, "part": "of another run" if is_part else ""}
+    return {name: text for name, text in known.items() if text}
 
 
 def _label(token: Token, tracked: TrackedRun) -> None:
