@@ -333,6 +333,8 @@ def world() -> World:
         "session_uuid": uuid4(),
         "unsubscribe_token": _mailed_to_somebody(workspace),
         "wheel_name": agent_wheel.name(),
+        "method": "runs/get",
+        "path": f"0/{run.pk.hex}/artifacts/{SECRET}",
         "name": "ledger",
         "session_id": uuid4(),
         "seq": 0,
@@ -541,7 +543,7 @@ def _wrong(name: str, wanted: Audience | None, person: str, answer: HttpResponse
     if HELD[person] < VIEWERS and SECRET.encode() in _sent(answer):
         yield "was sent what belongs to the workspace"
     if wanted is None:
-        if status not in (302, 403, 404, 405):
+        if status not in (302, 401, 403, 404, 405):
             yield f"answered {status} to a method that the table doesn't name"
     elif HELD[person] < wanted or (person == "outsider" and wanted >= VIEWERS):
         yield from _let_in(name, wanted, person, status)
