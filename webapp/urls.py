@@ -8,6 +8,7 @@ from webapp.api import (
     artefacts,
     buying,
     compare,
+    export,
     failures,
     job_runs,
     measurements,
@@ -40,6 +41,7 @@ api.add_router("", routes.router)
 api.add_router("", read.router)
 api.add_router("", artefacts.router)
 api.add_router("", compare.router)
+api.add_router("", export.router)
 api.add_router("", trainings.router)
 api.add_router("", failures.router)
 api.add_router("", job_runs.router)

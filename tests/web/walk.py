@@ -187,6 +187,7 @@ SCOPES: dict[tuple[str, str], set[str]] = {
     ("get", "/api/v1/compare"): {Token.READ},
     ("get", "/api/v1/cost"): {Token.READ, Token.INGEST},
     ("get", "/api/v1/training"): {Token.READ},
+    ("get", "/api/v1/export"): {Token.READ, Token.INGEST},
     ("get", "/api/v1/failures"): {Token.READ},
     ("get", "/api/v1/spend"): {Token.READ},
     ("get", "/api/v1/budgets"): {Token.READ},
@@ -213,7 +214,7 @@ SCOPES: dict[tuple[str, str], set[str]] = {
 """Operation of the API -> the token scopes that may call it."""
 TOKEN_SCOPES = (Token.INGEST, Token.READ, Token.WRITE)
 
-TAKES_NAMES = {("get", f"/api/v1/{name}") for name in ("compare", "cost", "training")}
+TAKES_NAMES = {("get", f"/api/v1/{name}") for name in ("compare", "cost", "export", "training")}
 """Pages and operations that find a run as `JOB#NUMBER` too; every other one must not."""
 
 QUERIES = {
@@ -223,6 +224,7 @@ QUERIES = {
     "/api/v1/runs/{run_id}/series": "?names=host.cpu_busy_pct",
     "/api/v1/compare": "?a={run_id}&b={other_run_id}",
     "/api/v1/cost": "?run={run_id}",
+    "/api/v1/export": "?run={run_id}&table=ledger",
     "/api/v1/training": "?training={run_id}",
 }
 DATA = {
