@@ -12,6 +12,7 @@ from webapp.api import (
     failures,
     job_runs,
     measurements,
+    prometheus,
     read,
     recommendations,
     reference,
@@ -49,6 +50,7 @@ api.add_router("", recommendations.router)
 api.add_router("", measurements.router)
 api.add_router("", spend.router)
 api.add_router("", usage.router)
+api.add_router("", prometheus.router)
 api.add_router("", rules.router)
 api.add_router("", buying.router)
 api.add_router("", what_if.router)

@@ -187,6 +187,7 @@ SCOPES: dict[tuple[str, str], set[str]] = {
     ("get", "/api/v1/compare"): {Token.READ},
     ("get", "/api/v1/cost"): {Token.READ, Token.INGEST},
     ("get", "/api/v1/training"): {Token.READ},
+    ("get", "/api/v1/metrics"): {Token.READ},
     ("get", "/api/v1/export"): {Token.READ, Token.INGEST},
     ("get", "/api/v1/failures"): {Token.READ},
     ("get", "/api/v1/spend"): {Token.READ},
