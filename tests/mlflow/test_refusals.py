@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import secrets
 from uuid import uuid4
 
 import pytest
 
 from tests.mlflow.client import STORE, refusal
 from webapp.accounts.models import Token
+from webapp.mlflow_api import feeding
 from webapp.mlflow_api.methods import METHODS
 from webapp.mlflow_api.models import TrackedRun
 from webapp.runs.models import Run
@@ -154,7 +156,9 @@ def test_an_experiment_is_made_once(mlflow):
         assert refusal(mlflow.post("runs/create", experiment_id=unknown)) == MISSING
 
 
-def test_a_workspace_beyond_its_runs_is_asked_to_wait(mlflow, workspace, settings):
+def test_a_workspace_beyond_its_runs_is_asked_to_wait(mlflow, workspace, settings, monkeypatch):
+    nothing_counted = {**settings.CACHES["default"], "KEY_PREFIX": secrets.token_hex(8)}
+    monkeypatch.setattr(settings, "CACHES", {"default": nothing_counted})
     workspace.quotas = {"runs": 1}
     workspace.save()
     mlflow.start()
@@ -168,3 +172,47 @@ def test_a_removed_token_is_refused(mlflow, workspace):
     run_id = mlflow.start()
     Token.objects.get().delete()
     assert refusal(mlflow.log(run_id, ("loss", 1.0, 1, 0))) == (401, "UNAUTHENTICATED")
+
+
+def test_metrics_of_many_days_are_taken_in_parts(mlflow):
+    mlflow.began_ms -= 120 * 86_400_000
+    run_id = mlflow.start()
+    days = [("loss", 1.0, day * 86_400, day) for day in range(101)]
+    assert refusal(mlflow.log(run_id, *days)) == INVALID
+    assert mlflow.log(run_id, *days[:60]).status_code == 200
+    assert mlflow.log(run_id, *days[60:]).status_code == 200
+    assert [step for _, _, step in mlflow.history(run_id, "loss")] == list(range(101))
+
+
+@pytest.mark.parametrize("start_time", [0, 4_102_444_800_000])
+def test_a_run_of_another_age_begins_now(mlflow, start_time):
+    mlflow.began_ms = start_time
+    run_id = mlflow.start()
+    assert mlflow.run(run_id)["info"]["start_time"] == start_time
+    assert (
+        mlflow.log(run_id, ("loss", 1.0, -1, 0) if start_time else ("loss", 1.0, 1, 0)).status_code
+        == 200
+    )
+    assert mlflow.end(run_id, 0).status_code == 200
+    run = Run.objects.get()
+    assert abs((run.started_at - run.created_at).total_seconds()) < 60
+    assert run.duration.total_seconds() < 60
+
+
+def test_a_run_has_a_bounded_number_of_nodes(mlflow, monkeypatch):
+    monkeypatch.setattr(feeding, "MOST_FEEDS", 3)
+    run_id = mlflow.start()
+    for number in range(3):
+        name = f"system/n{number}/cpu_utilization_percentage"
+        assert mlflow.log(run_id, (name, 1.0, 1, 0)).status_code == 200
+    more = mlflow.log(run_id, ("system/n3/cpu_utilization_percentage", 1.0, 1, 0))
+    assert refusal(more) == INVALID
+
+
+def test_what_a_client_logged_goes_with_its_run(mlflow):
+    run_id = mlflow.start()
+    mlflow.log(run_id, ("loss", 1.0, 1, 0))
+    mlflow.put_file(f"0/{run_id}/artifacts/x", b"x")
+    Run.objects.get().delete()
+    assert refusal(mlflow.get("runs/get", run_id=run_id)) == MISSING
+    assert TrackedRun.objects.count() == 0

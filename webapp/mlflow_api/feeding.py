@@ -22,11 +22,16 @@ from webapp.accounts.models import Token
 from webapp.ingest import accept
 from webapp.ingest.upload import Upload
 from webapp.mlflow_api import system_metrics
+from webapp.mlflow_api.errors import invalid
 from webapp.mlflow_api.models import Feed, Logged, TrackedRun
 from webapp.mlflow_api.system_metrics import Sample
 
-STRETCH_MS = 6 * 3_600_000
-"""A segment holds at most these, so that it can be read with its hour."""
+STRETCH_MS = 12 * 3_600_000
+"""A segment is of at most these."""
+MOST_STRETCHES, MOST_FEEDS = 100, 256
+"""Of one request, and of a run."""
+OLDEST_MS = 1_000 * 86_400_000
+"""Before now. A session that began earlier would be refused, so it begins now."""
 LATEST_MS = 3_600_000
 """Ahead of our clock. What is later has no time that means anything, so it counts as now."""
 
@@ -65,8 +70,10 @@ def begin(tracked: TrackedRun, machine_id: str, node: str = "") -> Feed:
             return feed
     if tracked.agent:
         return _within_agent(tracked)
+    if len(feeds) >= MOST_FEEDS:
+        raise invalid(f"The run has {MOST_FEEDS} nodes or was started that often, the maximum.")
     is_first = not any(feed.node == node for feed in feeds)
-    started_ms = tracked.started_ms if is_first else time.time_ns() // 1_000_000
+    started_ms = _began_ms(tracked) if is_first else time.time_ns() // 1_000_000
     is_other = node and any(feed.node not in ("", node) for feed in feeds)
     return Feed.objects.create(
         tracked=tracked,
@@ -96,6 +103,9 @@ def drafts(tracked: TrackedRun, feed: Feed, metrics: Iterable[Metric]) -> list[D
     stretches: dict[int, list[Metric]] = defaultdict(list)
     for metric in metrics:
         stretches[_since_ms(feed, metric.timestamp_ms) // STRETCH_MS].append(metric)
+    if len(stretches) > MOST_STRETCHES:
+        days = MOST_STRETCHES * STRETCH_MS // 86_400_000
+        raise invalid(f"Metrics of more than {days} days: log them in several batches.")
     found = []
     for _, group in sorted(stretches.items()):
         _follow_samples(feed, group)
@@ -121,7 +131,7 @@ def new(tracked: TrackedRun, machine_id: str) -> Draft:
         tracked=tracked,
         session_id=uuid5(tracked.pk, "mlflow//0"),
         machine_id=machine_id,
-        started_at_ns=tracked.started_ms * 1_000_000,
+        started_at_ns=_began_ms(tracked) * 1_000_000,
         next_seq=1,
     )
     return Draft(feed, Logged(seq=0, cadence_ms=system_metrics.DEFAULT_CADENCE_MS), ())
@@ -234,6 +244,13 @@ def _data(metric: Metric) -> dict[str, float | int | str]:
         "step": metric.step,
         "timestamp": metric.timestamp_ms,
     }
+
+
+def _began_ms(tracked: TrackedRun) -> int:
+    """When the run began as its client says, if that can be."""
+    now_ms = time.time_ns() // 1_000_000
+    is_possible = now_ms - OLDEST_MS <= tracked.started_ms <= now_ms + LATEST_MS
+    return tracked.started_ms if is_possible else now_ms
 
 
 def _since_ms(feed: Feed, unix_ms: int) -> int:

@@ -17,7 +17,8 @@ from webapp.mlflow_api.errors import invalid
 Facts = Mapping[str, Mapping[str, Any]]
 """What is asked about, by group: attributes, metrics, params, tags."""
 Found = TypeVar("Found")
-MOST_CONDITIONS, MOST_A_PAGE, DEFAULT_A_PAGE = 50, 50_000, 1_000
+MOST_CONDITIONS, MOST_ASKED, MOST_A_PAGE = 50, 50_000, 1_000
+"""Clients ask for many at once, and take fewer with the token of the next page."""
 _GROUPS = {
     "metric": "metrics",
     "metrics": "metrics",
@@ -158,19 +159,19 @@ class Order:
     def __bool__(self) -> bool:
         return bool(self.keys)
 
-    def sorted(self, rows: Iterable[Found], facts: Callable[[Found], Facts]) -> list[Found]:
-        """Unknown values come last, as equal ones in the order they had."""
+    def values(self, facts: Facts) -> tuple[Any, ...]:
+        """What a row is sorted by."""
+        return tuple(facts.get(group, {}).get(key) for group, key, _ in self.keys)
+
+    def sorted(self, rows: Iterable[tuple[Found, tuple[Any, ...]]]) -> list[Found]:
+        """Rows with their `values`. Unknown ones come last; equal ones in the order they had."""
         ordered = list(rows)
-        for group, key, is_down in reversed(self.keys):
-            known: list[tuple[Any, Found]] = []
-            unknown: list[tuple[Any, Found]] = []
-            for row in ordered:
-                value = facts(row).get(group, {}).get(key)
-                is_nan = isinstance(value, float) and math.isnan(value)
-                (unknown if value is None or is_nan else known).append((value, row))
-            known.sort(key=lambda pair: _sortable(pair[0]), reverse=is_down)
-            ordered = [row for _, row in (*known, *unknown)]
-        return ordered
+        for place, (_, _, is_down) in reversed(list(enumerate(self.keys))):
+            known = [row for row in ordered if _is_known(row[1][place])]
+            unknown = [row for row in ordered if not _is_known(row[1][place])]
+            known.sort(key=lambda row, at=place: _sortable(row[1][at]), reverse=is_down)  # type: ignore[misc]
+            ordered = [*known, *unknown]
+        return [row for row, _ in ordered]
 
 
 def order(clauses: Sequence[str]) -> Order:
@@ -184,18 +185,24 @@ def order(clauses: Sequence[str]) -> Order:
     return Order(tuple(keys))
 
 
+def _is_known(value: Any) -> bool:
+    return value is not None and not (isinstance(value, float) and math.isnan(value))
+
+
 def _sortable(value: Any) -> tuple[int, Any]:
     return (0, value) if isinstance(value, (int, float)) else (1, str(value))
 
 
-def page(rows: Sequence[Found], said: Arguments) -> tuple[Sequence[Found], dict[str, str]]:
+def page(
+    rows: Sequence[Found], said: Arguments, most_a_page: int = MOST_A_PAGE
+) -> tuple[Sequence[Found], dict[str, str]]:
     """The rows of the page asked for, and the token of the next one, if any."""
-    most = said.whole("max_results", DEFAULT_A_PAGE)
-    if not 1 <= most <= MOST_A_PAGE:
-        raise invalid(f"Invalid value for 'max_results': 1 to {MOST_A_PAGE}.")
+    most = said.whole("max_results", most_a_page)
+    if not 1 <= most <= MOST_ASKED:
+        raise invalid(f"Invalid value for 'max_results': 1 to {MOST_ASKED}.")
     token = said.text("page_token", default="")
     if token and not (token.isdecimal() and len(token) < 10):
         raise invalid("Invalid page token.")
     begin = int(token or 0)
-    end = begin + most
+    end = begin + min(most, most_a_page)
     return rows[begin:end], {"next_page_token": str(end)} if end < len(rows) else {}

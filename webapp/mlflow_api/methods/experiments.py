@@ -60,8 +60,9 @@ def search(token: Token, said: Arguments) -> dict[str, Any]:
     jobs = scope.experiments_of(token)
     conditions = searching.conditions(said.text("filter", 10_000, default=""))
     order = searching.order(said.texts("order_by", 20)) or searching.order(["creation_time DESC"])
-    found = [job for job in jobs.order_by("pk")[:MOST_FOUND] if conditions.hold(_facts(job))]
-    chosen, following = searching.page(order.sorted(found, _facts), said)
+    known = ((job, _facts(job)) for job in jobs.order_by("pk")[:MOST_FOUND])
+    found = [(job, order.values(facts)) for job, facts in known if conditions.hold(facts)]
+    chosen, following = searching.page(order.sorted(found), said)
     answer: dict[str, Any] = {"experiments": [shown.experiment(job) for job in chosen]}
     return answer | following
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from advisor.store.room import TooLargeError
 from webapp.accounts.models import Token
 from webapp.mlflow_api import files, scope, searching, shown
 from webapp.mlflow_api import history as histories
@@ -11,7 +12,8 @@ from webapp.mlflow_api.arguments import Arguments
 from webapp.mlflow_api.errors import invalid
 from webapp.mlflow_api.models import TrackedRun
 
-MOST_EXPERIMENTS, MOST_SEARCHED = 1_000, 20_000
+MOST_EXPERIMENTS, MOST_SEARCHED, AT_ONCE = 1_000, 20_000, 200
+MOST_POINTS_A_PAGE = 25_000
 _VIEWS = {"ACTIVE_ONLY": (False,), "DELETED_ONLY": (True,), "ALL": (False, True)}
 
 
@@ -30,11 +32,14 @@ def search(token: Token, said: Arguments) -> dict[str, Any]:
         experiment__in=[job for job in jobs if job], is_deleted__in=view
     )
     conditions = searching.conditions(said.text("filter", 10_000, default=""))
-    newest = runs.order_by("-started_ms", "pk")[:MOST_SEARCHED]
-    found = [tracked for tracked in newest if conditions.hold(_facts(tracked))]
     order = searching.order(said.texts("order_by", 20))
-    chosen, following = searching.page(order.sorted(found, _facts), said)
-    answer: dict[str, Any] = {"runs": [shown.run(tracked) for tracked in chosen]}
+    # Runs may have many metrics: all are read, but only those of the page are held.
+    newest = runs.order_by("-started_ms", "pk")[:MOST_SEARCHED].iterator(AT_ONCE)
+    known = ((tracked.pk, _facts(tracked)) for tracked in newest)
+    found = [(pk, order.values(facts)) for pk, facts in known if conditions.hold(facts)]
+    chosen, following = searching.page(order.sorted(found), said)
+    rows = runs.in_bulk(list(chosen))
+    answer: dict[str, Any] = {"runs": [shown.run(rows[pk]) for pk in chosen if pk in rows]}
     return answer | following
 
 
@@ -52,8 +57,11 @@ def _facts(tracked: TrackedRun) -> searching.Facts:
 def history(token: Token, said: Arguments) -> dict[str, Any]:
     """All values of a metric, in the order of their times."""
     tracked = scope.read_run(token, said.run_id())
-    points = histories.points(tracked, said.text("metric_key"))
-    chosen, following = searching.page(points, said)
+    try:
+        points = histories.points(tracked, said.text("metric_key"))
+    except TooLargeError as error:
+        raise invalid(f"The run has {error}.") from None
+    chosen, following = searching.page(points, said, MOST_POINTS_A_PAGE)
     answer: dict[str, Any] = {"metrics": list(chosen)}
     return answer | following
 
