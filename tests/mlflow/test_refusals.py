@@ -216,3 +216,18 @@ def test_what_a_client_logged_goes_with_its_run(mlflow):
     Run.objects.get().delete()
     assert refusal(mlflow.get("runs/get", run_id=run_id)) == MISSING
     assert TrackedRun.objects.count() == 0
+
+
+def test_the_texts_of_a_run_are_bounded_together(mlflow):
+    run_id = mlflow.start()
+    answers = []
+    for first in range(0, 200, 100):
+        tags = [{"key": f"t{n}", "value": "x" * 7_000} for n in range(first, first + 100)]
+        answers.append(mlflow.log(run_id, tags=tags))
+    assert answers[0].status_code == 200
+    assert refusal(answers[1]) == INVALID
+    for number in range(40):
+        dataset = {"name": f"d{number}", "schema": "x" * 50_000}
+        said = {"run_id": run_id, "datasets": [{"dataset": dataset}]}
+        assert mlflow.post("runs/log-inputs", **said).status_code == 200
+    assert len(mlflow.run(run_id)["inputs"]["dataset_inputs"]) == 19

@@ -32,7 +32,7 @@ MOST_CELLS = 2_000_000
 
 @dataclass(frozen=True)
 class Part:
-    """What is asked of a run.
+    """A request for a part of a run.
 
     Attributes:
         start_seconds, end_seconds: since the run's start.

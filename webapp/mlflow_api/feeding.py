@@ -52,12 +52,12 @@ class Draft:
     logged: Logged
     metrics: tuple[Metric, ...]
     ending: str = ""
-    """How the session ends; empty: it goes on."""
+    """How the session ends; empty: it continues."""
     ended_ms: int = 0
 
 
 def begin(tracked: TrackedRun, machine_id: str, node: str = "") -> Feed:
-    """The feed of a node, new if there is none that goes on. Call with the run locked.
+    """The feed of a node, new if none is open. Call with the run locked.
 
     The run's machine is the first node that is named.
     """

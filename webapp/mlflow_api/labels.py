@@ -15,8 +15,8 @@ from webapp.mlflow_api.models import TrackedRun
 
 MOST_METRICS, MOST_PARAMS, MOST_TAGS = 1_000, 100, 100
 """Of one request: https://mlflow.org/docs/latest/api_reference/rest-api.html#log-batch."""
-MOST_KEYS = 5_000
-"""Different metrics, parameters or tags of one run, each."""
+MOST_KEYS, MOST_CHARS = 5_000, 1_000_000
+"""Different metrics, parameters or tags of one run, each; and how long they are together."""
 _OWN_TAGS = ("mlflow.", "trimtab.")
 _CONSTANTS: dict[str, Any] = {"True": True, "False": False, "None": None}
 
@@ -54,11 +54,11 @@ def add_params(tracked: TrackedRun, new: Mapping[str, str]) -> None:
                 f"Changing param values is not allowed. Param with key='{key}' was already logged "
                 f"with value='{tracked.params[key][:200]}' for run ID='{tracked.pk.hex}'."
             )
-    tracked.params = _bounded("parameters", {**tracked.params, **new})
+    tracked.params = bounded("parameters", {**tracked.params, **new})
 
 
 def add_tags(tracked: TrackedRun, new: Mapping[str, str]) -> None:
-    tracked.tags = _bounded("tags", {**tracked.tags, **new})
+    tracked.tags = bounded("tags", {**tracked.tags, **new})
     tracked.name = tracked.tags.pop("mlflow.runName", "")[:500] or tracked.name
 
 
@@ -70,7 +70,7 @@ def add_latest(tracked: TrackedRun, new: Iterable[Metric]) -> None:
         order = (one.step, one.timestamp_ms, _order(one.value))
         if known is None or order >= (known[2], known[1], _order(float(known[0]))):
             latest[one.key] = [plain(one.value), one.timestamp_ms, one.step]
-    tracked.latest = _bounded("metrics", latest)
+    tracked.latest = bounded("metrics", latest)
 
 
 def plain(value: float) -> float | str:
@@ -84,10 +84,17 @@ def _order(value: float) -> float:
     return -math.inf if math.isnan(value) else value
 
 
-def _bounded(what: str, values: dict[str, Any]) -> dict[str, Any]:
+def bounded(what: str, values: dict[str, Any]) -> dict[str, Any]:
     if len(values) > MOST_KEYS:
         raise invalid(f"The run would have more than {MOST_KEYS} {what}.")
+    if size(values) > MOST_CHARS:
+        raise invalid(f"The {what} of the run would have more than {MOST_CHARS} characters.")
     return values
+
+
+def size(values: Mapping[str, Any]) -> int:
+    """Characters of keys and texts."""
+    return sum(len(key) + len(value) for key, value in values.items() if isinstance(value, str))
 
 
 def shown_parameters(values: Mapping[str, str]) -> dict[str, Any]:

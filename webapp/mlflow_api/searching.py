@@ -15,7 +15,7 @@ from webapp.mlflow_api.arguments import Arguments
 from webapp.mlflow_api.errors import invalid
 
 Facts = Mapping[str, Mapping[str, Any]]
-"""What is asked about, by group: attributes, metrics, params, tags."""
+"""Facts of a row, by group: attributes, metrics, params, tags."""
 Found = TypeVar("Found")
 MOST_CONDITIONS, MOST_ASKED, MOST_A_PAGE = 50, 50_000, 1_000
 """Clients ask for many at once, and take fewer with the token of the next page."""

@@ -13,6 +13,7 @@ from webapp.ingest import accept, uploaders
 from webapp.mlflow_api import feeding, labels, machines, scope, system_metrics
 from webapp.mlflow_api.feeding import Draft, Metric
 from webapp.mlflow_api.models import Feed, TrackedRun
+from webapp.quotas import admission
 from webapp.runs.history import facts
 from webapp.runs.models import Node
 
@@ -33,7 +34,8 @@ def take(
         Problem: 429 beyond a quota.
     """
     params, tags = params or {}, tags or {}
-    with transaction.atomic():
+    taken = admission.Upload(tracked.pk, False, labels.size(params) + labels.size(tags))
+    with admission.admitted(token.workspace, token, taken), transaction.atomic():
         held = scope.locked(tracked)
         labels.add_params(held, params)
         labels.add_tags(held, tags)
@@ -52,7 +54,7 @@ def take(
 
 
 def change(token: Token, tracked: TrackedRun, status: str, ended_ms: int | None) -> TrackedRun:
-    """Set the run's status: an end ends its sessions, and a run that goes on has a new one."""
+    """Set the run's status: an end ends its sessions, and a run that continues has a new one."""
     with transaction.atomic():
         held = scope.locked(tracked)
         going = [feed for feed in held.feeds.all() if not feed.is_ended]

@@ -58,7 +58,7 @@ def set_tags(token: Token, said: Arguments) -> dict[str, Any]:
     new = labels.tags(said)
     with transaction.atomic():
         model = _held(token, said)
-        model.tags = _bounded({**model.tags, **new})
+        model.tags = labels.bounded("tags of the model", {**model.tags, **new})
         model.save()
     return {"model": shown.model(model)}
 
@@ -67,7 +67,7 @@ def log_params(token: Token, said: Arguments) -> dict[str, Any]:
     new = labels.params(said)
     with transaction.atomic():
         model = _held(token, said)
-        model.params = _bounded({**model.params, **new})
+        model.params = labels.bounded("parameters of the model", {**model.params, **new})
         model.save()
     return {}
 
@@ -94,12 +94,6 @@ def _held(token: Token, said: Arguments) -> LoggedModel:
     if model is None:
         raise missing(f"Logged model with ID '{model_id}' not found.")
     return model
-
-
-def _bounded(values: dict[str, Any]) -> dict[str, Any]:
-    if len(values) > labels.MOST_KEYS:
-        raise invalid(f"The model would have more than {labels.MOST_KEYS} of them.")
-    return values
 
 
 def _facts(model: LoggedModel) -> searching.Facts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from typing import Any
@@ -24,7 +25,7 @@ MOST_DATASETS, MOST_MODELS = 100, 100
 _MOST_DATASET_CHARS = 100_000
 _DATASET_FIELDS = ("name", "digest", "source_type", "source", "schema", "profile")
 _NOBODY = ("", "root", "unknown", "ubuntu", "ec2-user", "jovyan", "user")
-"""What machines call whoever uses them."""
+"""What machines call their users."""
 
 
 def create(token: Token, said: Arguments) -> dict[str, Any]:
@@ -182,13 +183,15 @@ def delete_tag(token: Token, said: Arguments) -> dict[str, Any]:
 
 
 def log_inputs(token: Token, said: Arguments) -> dict[str, Any]:
-    """Datasets: kept for clients."""
+    """Datasets: kept for clients, as long as they are few and short."""
     tracked = scope.writable_run(token, said.run_id())
     new = [_dataset(each) for each in said.parts("datasets", MOST_DATASETS)]
     with transaction.atomic():
         held = scope.locked(tracked)
-        known = [*held.inputs, *(each for each in new if each not in held.inputs)]
-        held.inputs = known[:MOST_DATASETS]
+        for each in new:
+            is_small = len(json.dumps([*held.inputs, each])) <= labels.MOST_CHARS
+            if each not in held.inputs and is_small and len(held.inputs) < MOST_DATASETS:
+                held.inputs.append(each)
         held.save(update_fields=["inputs"])
     return {}
 
