@@ -12,6 +12,7 @@ from trimtab.wire import FIRST_ADDED
 
 from tests.mlflow.client import MlflowClient, refusal
 from tests.service.uploads import FakeAgent
+from tests.web import factories
 from webapp.accounts.models import Token
 from webapp.analysis.tasks import evaluate
 from webapp.runs.models import Node, Run, Segment, Session
@@ -168,10 +169,17 @@ def test_tags_name_the_machine_and_its_price(mlflow, prices):
     assert mlflow.judged(later).cost_usd == Decimal("0.0425")
 
 
-def test_without_a_machine_there_is_no_price(mlflow, prices):
+def test_without_a_machine_there_is_no_price_and_the_page_asks(mlflow, prices, workspace, client):
     run_id = mlflow.start()
     mlflow.end(run_id, 3600)
-    assert mlflow.judged(run_id).cost_usd is None
+    run = mlflow.judged(run_id)
+    assert run.cost_usd is None
+    client.force_login(factories.member(workspace))
+    assert "On which machine did this run?" in client.get(f"/runs/{run.pk}/").content.decode()
+    said = {"instance_type": "c5.large", "region": "us-east-1", "purchase_option": "on_demand"}
+    client.post(f"/runs/{run.pk}/machine/", said)
+    assert mlflow.judged(run_id).cost_usd == Decimal("0.085")
+    assert "On which machine" not in client.get(f"/runs/{run.pk}/").content.decode()
 
 
 def test_nested_runs_share_the_machine_of_their_parent(mlflow, prices):
