@@ -87,6 +87,7 @@ INSTALLED_APPS = [
     "webapp.retention",
     "webapp.notify",
     "webapp.ingest",
+    "webapp.mlflow_api",
     "webapp.api",
     "webapp.dashboard",
 ]

@@ -8,9 +8,11 @@ from webapp.api import (
     artefacts,
     buying,
     compare,
+    export,
     failures,
     job_runs,
     measurements,
+    prometheus,
     read,
     recommendations,
     reference,
@@ -40,6 +42,7 @@ api.add_router("", routes.router)
 api.add_router("", read.router)
 api.add_router("", artefacts.router)
 api.add_router("", compare.router)
+api.add_router("", export.router)
 api.add_router("", trainings.router)
 api.add_router("", failures.router)
 api.add_router("", job_runs.router)
@@ -47,6 +50,7 @@ api.add_router("", recommendations.router)
 api.add_router("", measurements.router)
 api.add_router("", spend.router)
 api.add_router("", usage.router)
+api.add_router("", prometheus.router)
 api.add_router("", rules.router)
 api.add_router("", buying.router)
 api.add_router("", what_if.router)
@@ -67,6 +71,7 @@ urlpatterns = [
         name="api_docs",
     ),
     path("api/v1/", api.urls),
+    path("", include("webapp.mlflow_api.urls")),
     path("", include("webapp.accounts.urls")),
     path("", include("webapp.dashboard.urls")),
     path("", include("webapp.runs.urls")),

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,20 +25,22 @@ class Run:
     id: str = ""
     url: str = ""
     """The URL of its page; empty if no service is set."""
+    session: str = ""
+    """What the agent says of its session to MLflow's clients, as JSON."""
 
     def __bool__(self) -> bool:
         return bool(self.id)
 
 
 def publish(folder: Path, run: Run) -> None:
-    """The agent's side: write the run's id and URL."""
-    _write(folder / _RUN_NAME, {"id": run.id, "url": run.url})
+    """The agent's side: write what is known of the run."""
+    _write(folder / _RUN_NAME, asdict(run))
 
 
 def published(folder: Path) -> Run:
-    """The script's side: read the run's id and URL. Raises OSError or ValueError."""
+    """The other side: read it. Raises OSError or ValueError."""
     document = json.loads((folder / _RUN_NAME).read_text())
-    return Run(str(document["id"]), str(document["url"]))
+    return Run(*(str(document.get(name, "")) for name in ("id", "url", "session")))
 
 
 def write_parameters(folder: Path, parameters: Mapping[str, Any]) -> None:

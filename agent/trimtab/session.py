@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
-from trimtab import identity, platforms, profiles, run_folder
+from trimtab import identity, mlflow_context, platforms, profiles, run_folder
 from trimtab.declaration import Target, add_git_state, build_declaration
 from trimtab.directives import Actions, Directives
 from trimtab.draft import Draft
@@ -65,7 +65,6 @@ class Session:
         _sweep_folders_of_killed_agents()
         self._taken_over = folder is not None
         self.folder = folder or Path(tempfile.mkdtemp(prefix=f"{_FOLDER_PREFIX}{os.getpid()}-"))
-        run_folder.publish(self.folder, Run(str(self.run_id), options.server.page(self.run_id)))
         if options.profile:
             profiles.request(self.folder, options.profile)
         self.uploader: Uploader | None = None
@@ -78,6 +77,9 @@ class Session:
         self._own_events: list[tuple[int, str, dict[str, Any]]] = []
         self._timeline = Timeline()
         self._clock = self._timeline.session_clock(self.id)
+        page = options.server.page(self.run_id)
+        session = mlflow_context.describe(self._declaration, self._clock)
+        run_folder.publish(self.folder, Run(str(self.run_id), page, session))
         self._next_seq = 0
         self._sampler: Sampler | None = None
         self._tree: ProcessTree | None = None

@@ -89,12 +89,18 @@ class Answer:
 class Connection:
     """Sends one request at a time. Never raises for errors of the network or the service."""
 
-    def __init__(self, server: Server, timeout_seconds: float = 10.0) -> None:
+    def __init__(
+        self,
+        server: Server,
+        timeout_seconds: float = 10.0,
+        most_answer_bytes: int = _MOST_ANSWER_BYTES,
+    ) -> None:
         parts = urlsplit(server.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"{server.url!r} is not a URL. Use http://HOST or https://HOST.")
         self._base = parts.path.rstrip("/")
         self._token = server.token
+        self._most_answer_bytes = most_answer_bytes
         kind = (
             http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         )
@@ -157,7 +163,7 @@ class Connection:
         address = f"{self._base}/api/v1/{path}"
         self._http.request(method, address, body if length else None, {**more, **headers})
         response = self._http.getresponse()
-        content = response.read(_MOST_ANSWER_BYTES)
+        content = response.read(self._most_answer_bytes)
         if response.length or response.will_close:
             self._http.close()
         return _answer(response, content)

@@ -261,7 +261,8 @@ def _is_unchanged(stage: Stage, how: Surroundings) -> None:
 def _less_ours(report: dict[str, Any]) -> dict[str, Any]:
     """Without what docs/agent.md says that the agent adds."""
     variables = dict(each.split("=", 1) for each in report["environment"] if each)
-    variables.pop("TRIMTAB_RUN_DIR", None)
+    for added in ("TRIMTAB_RUN_DIR", "MLFLOW_RUN_CONTEXT"):
+        variables.pop(added, None)
     path = variables.get("PYTHONPATH", "")
     if path.split(os.pathsep)[0] == OURS:
         path = path[len(OURS) + 1 :]

@@ -220,7 +220,7 @@ def test_every_kind_has_its_figures_with_help_and_type(scraped):
     lines = scraped.get("/metrics").content.decode().splitlines()
     helped = [line.split()[2] for line in lines if line.startswith("# HELP")]
     assert helped == [line.split()[2] for line in lines if line.startswith("# TYPE")]
-    names = {line.split("{")[0] for line in lines if not line.startswith("#")}
+    names = {line.split("{")[0].split()[0] for line in lines if not line.startswith("#")}
     assert names <= set(helped)
     assert sum(line.startswith("trimtab_work_due{") for line in lines) == 8
 

@@ -154,6 +154,11 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "notify:send_test_mail": {"post": VIEWERS},
     "notify:send_again": {"post": VIEWERS},
     "notify:unsubscribe": {"get": EVERYBODY, "post": EVERYBODY},
+    # For MLflow's clients, which bring a token of the workspace: see tests/mlflow.
+    "mlflow:call": {},
+    "mlflow:file": {},
+    "mlflow:list_files": {},
+    "mlflow:elsewhere": {},
     # For Prometheus, which brings the operator's token.
     "background:metrics": {},
     "background:background": {"get": OWNERS},
@@ -182,6 +187,8 @@ SCOPES: dict[tuple[str, str], set[str]] = {
     ("get", "/api/v1/compare"): {Token.READ},
     ("get", "/api/v1/cost"): {Token.READ, Token.INGEST},
     ("get", "/api/v1/training"): {Token.READ},
+    ("get", "/api/v1/metrics"): {Token.READ},
+    ("get", "/api/v1/export"): {Token.READ, Token.INGEST},
     ("get", "/api/v1/failures"): {Token.READ},
     ("get", "/api/v1/spend"): {Token.READ},
     ("get", "/api/v1/budgets"): {Token.READ},
@@ -208,7 +215,7 @@ SCOPES: dict[tuple[str, str], set[str]] = {
 """Operation of the API -> the token scopes that may call it."""
 TOKEN_SCOPES = (Token.INGEST, Token.READ, Token.WRITE)
 
-TAKES_NAMES = {("get", f"/api/v1/{name}") for name in ("compare", "cost", "training")}
+TAKES_NAMES = {("get", f"/api/v1/{name}") for name in ("compare", "cost", "export", "training")}
 """Pages and operations that find a run as `JOB#NUMBER` too; every other one must not."""
 
 QUERIES = {
@@ -218,6 +225,7 @@ QUERIES = {
     "/api/v1/runs/{run_id}/series": "?names=host.cpu_busy_pct",
     "/api/v1/compare": "?a={run_id}&b={other_run_id}",
     "/api/v1/cost": "?run={run_id}",
+    "/api/v1/export": "?run={run_id}&table=ledger",
     "/api/v1/training": "?training={run_id}",
 }
 DATA = {
@@ -328,6 +336,8 @@ def world() -> World:
         "session_uuid": uuid4(),
         "unsubscribe_token": _mailed_to_somebody(workspace),
         "wheel_name": agent_wheel.name(),
+        "method": "runs/get",
+        "path": f"0/{run.pk.hex}/artifacts/{SECRET}",
         "name": "ledger",
         "session_id": uuid4(),
         "seq": 0,
@@ -536,7 +546,7 @@ def _wrong(name: str, wanted: Audience | None, person: str, answer: HttpResponse
     if HELD[person] < VIEWERS and SECRET.encode() in _sent(answer):
         yield "was sent what belongs to the workspace"
     if wanted is None:
-        if status not in (302, 403, 404, 405):
+        if status not in (302, 401, 403, 404, 405):
             yield f"answered {status} to a method that the table doesn't name"
     elif HELD[person] < wanted or (person == "outsider" and wanted >= VIEWERS):
         yield from _let_in(name, wanted, person, status)

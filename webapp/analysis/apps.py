@@ -6,19 +6,21 @@ class AnalysisConfig(AppConfig):
     label = "analysis"
 
     def ready(self) -> None:
-        from webapp.analysis import compaction, numbered_steps, queue, sharing
+        from webapp.analysis import compaction, numbered_steps, queue, service_figures, sharing
         from webapp.analysis.repricing import (
             price_again,
             price_what_had_no_price,
             price_what_has_ended,
         )
         from webapp.analysis.verdicts import judge_again
+        from webapp.background import metrics
         from webapp.background.kinds import register
         from webapp.prices.signals import prices_ended, rates_changed
         from webapp.runs.signals import history_changed, machine_corrected, runs_came_or_went
 
         register(queue.KIND)
         register(compaction.KIND)
+        metrics.register(service_figures.HELP, service_figures.figures)
         rates_changed.connect(price_what_had_no_price)
         prices_ended.connect(price_what_has_ended)
         history_changed.connect(judge_again)

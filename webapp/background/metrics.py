@@ -1,4 +1,6 @@
-"""What Prometheus reads at `/metrics`: background work of the whole service, by kind.
+"""What Prometheus reads at `/metrics`: figures of the whole service.
+
+Those of background work are here, by kind; packages above add theirs.
 
 Nothing is said of single workspaces. Only who knows the operator's token is answered.
 """
@@ -7,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -20,8 +22,8 @@ from webapp.accounts.access import open_to_everybody
 from webapp.background import conditions
 from webapp.background.kinds import Kind, all_kinds
 from webapp.background.lag import MINUTES, lag, waiting_since
+from webapp.http.prometheus import CONTENT_TYPE, Sample, text
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _LAG, _COUNT = "trimtab_work_lag_seconds", "trimtab_work_lag_count"
 _WAITING = "trimtab_work_waiting_seconds"
 _DUE, _FAILED = "trimtab_work_due", "trimtab_work_failed"
@@ -33,7 +35,12 @@ _HELP = {
     _DUE: "Rows that are due and that no worker has.",
     _FAILED: "Rows that were given up.",
 }
-Sample = tuple[str, dict[str, str], float]
+_others: list[tuple[Mapping[str, str], Callable[[], Iterable[Sample]]]] = []
+
+
+def register(helps: Mapping[str, str], figures: Callable[[], Iterable[Sample]]) -> None:
+    """Add gauges, with what each is. Call when the application starts."""
+    _others.append((helps, figures))
 
 
 @open_to_everybody
@@ -47,7 +54,11 @@ def metrics(request: HttpRequest) -> HttpResponse:
         return HttpResponseForbidden()
     now = timezone.now()
     samples = [sample for kind in all_kinds() for sample in _of_kind(kind, now)]
-    return HttpResponse(_text(samples), content_type=CONTENT_TYPE)
+    helps = dict(_HELP)
+    for more, figures in _others:
+        helps |= more
+        samples += figures()
+    return HttpResponse(text(helps, samples), content_type=CONTENT_TYPE)
 
 
 def _of_kind(kind: Kind[Any], now: datetime) -> Iterator[Sample]:
@@ -63,14 +74,3 @@ def _of_kind(kind: Kind[Any], now: datetime) -> Iterator[Sample]:
     yield _DUE, label, conditions.due(kind, now).count()
     failed = kind.rows.filter(conditions.pending(), given_up_at__isnull=False)
     yield _FAILED, label, failed.count()
-
-
-def _text(samples: list[Sample]) -> str:
-    """In Prometheus's text format."""
-    lines = []
-    for name, words in _HELP.items():
-        lines += [f"# HELP {name} {words}", f"# TYPE {name} gauge"]
-        for _, labels, value in (each for each in samples if each[0] == name):
-            inside = ",".join(f'{label}="{text}"' for label, text in labels.items())
-            lines.append(f"{name}{{{inside}}} {value:.6g}")
-    return "\n".join(lines) + "\n"

@@ -15,6 +15,8 @@ from webapp.http import problem_types
 
 API_PATH = "/api/"
 CONTENT_TYPE = PROBLEM_TYPE
+_OWN_FORMS = (CONTENT_TYPE, "application/json")
+"""Of errors that an operation answered: MLflow's clients know another form."""
 SCHEMA = {
     "title": "Problem",
     "description": "Why the answer is not 2xx (RFC 9457).",
@@ -87,7 +89,7 @@ class ApiProblemsMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         answer = self.get_response(request)
-        plain = answer.status_code < 400 or answer.headers.get("Content-Type") == CONTENT_TYPE
+        plain = answer.status_code < 400 or answer.headers.get("Content-Type") in _OWN_FORMS
         if plain or not request.path_info.startswith(API_PATH):
             return answer
         allowed = {"Allow": answer.headers["Allow"]} if "Allow" in answer.headers else {}

@@ -7,9 +7,11 @@ missing, and says why something is refused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
@@ -48,6 +50,28 @@ def declaration(
         registration.declare(run, declared)
         queue.want(run)
     queue.enqueue_on_commit(run)
+
+
+def labels(
+    workspace: Workspace, run_id: UUID, parameters: Mapping[str, Any], tags: Mapping[str, str]
+) -> None:
+    """Add parameters and tags to a run that exists. Beyond `MOST_LABELS` new ones are left out.
+
+    Raises:
+        Problem: 404 if the run belongs to another workspace.
+    """
+    with transaction.atomic():
+        run = careful.own_run(workspace, run_id, "")
+        registration.label(run, _fitting(run.parameters, parameters), _fitting(run.tags, tags))
+        run.save(update_fields=["parameters", "tags"])
+        queue.want(run)
+    queue.enqueue_on_commit(run)
+
+
+def _fitting(known: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    room = max(0, MOST_LABELS - len(known))
+    unknown = set([key for key in new if key not in known][:room])
+    return {key: value for key, value in new.items() if key in known or key in unknown}
 
 
 @dataclass(frozen=True)

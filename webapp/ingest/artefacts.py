@@ -67,17 +67,24 @@ def received(request: HttpRequest, sha256: str) -> Iterator[BinaryIO]:
     Raises:
         Problem: 400 if it isn't what `sha256` says or ends early; 411 or 413.
     """
+    with streamed(request) as (file, received_sha256):
+        if received_sha256 != sha256:
+            fix = "Send the whole file under the SHA-256 of its content."
+            detail = "The SHA-256 of the content differs from the one in the URL."
+            raise Problem(400, detail, "sha256", fix, kind="unreadable-body")
+        yield file
+
+
+@contextmanager
+def streamed(request: HttpRequest) -> Iterator[tuple[BinaryIO, str]]:
+    """The body as a file, and its SHA-256. Raises Problem 400, 411 or 413."""
     check_length(request, MOST_BYTES, "Send a smaller file.")
     digest = hashlib.sha256()
     with tempfile.TemporaryFile() as file:
         for piece in _pieces(request):
             digest.update(piece)
             file.write(piece)
-        if digest.hexdigest() != sha256:
-            fix = "Send the whole file under the SHA-256 of its content."
-            detail = "The SHA-256 of the content differs from the one in the URL."
-            raise Problem(400, detail, "sha256", fix, kind="unreadable-body")
-        yield file
+        yield file, digest.hexdigest()
 
 
 def keep(token: Token, run_id: UUID, sha256: str, said: Described, file: BinaryIO) -> bool:

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F
-from trimtab.wire import FIRST_PIECE, Segment
+from trimtab.wire import FIRST_ADDED, FIRST_PIECE, Segment
 
 from advisor.store.opening import open_store
 from webapp.accounts.models import Token, Workspace
@@ -158,7 +158,9 @@ def _refuse_doubled(session: rows.Session, segment: Segment) -> None:
     Raises:
         Problem: 409 if some of its time is here already, in a piece or, if it is one, in any.
     """
-    others = session.segments.exclude(seq=segment.seq)
+    if segment.seq >= FIRST_ADDED:
+        return
+    others = session.segments.exclude(seq=segment.seq).filter(seq__lt=FIRST_ADDED)
     if segment.seq < FIRST_PIECE:
         others = others.filter(seq__gte=FIRST_PIECE)
     end_ms = segment.start_ms + segment.duration_ms

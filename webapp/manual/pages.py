@@ -14,8 +14,8 @@ from webapp.manual.markdown import Document, Section, rendered
 
 FOLDER: Path = settings.BASE_DIR / "docs"
 GROUPS: dict[str, tuple[str, ...]] = {
-    "Measure": ("agent", "importing", "trainings", "series", "overhead"),
-    "Understand": ("jobs", "runs", "ledger", "rules", "money", "prices"),
+    "Measure": ("agent", "importing", "mlflow", "trainings", "series", "overhead"),
+    "Understand": ("jobs", "runs", "ledger", "rules", "money", "prices", "export"),
     "Improve": ("recommendations", "advice", "speed", "notifications", "offline"),
     "Operate": (
         *("operations", "configuration", "accounts", "backup", "retention", "threat-model"),

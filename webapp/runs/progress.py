@@ -115,7 +115,9 @@ def mark_lost(now: datetime) -> int:
 def missing_segments(run: Run) -> int:
     """The number of segments of ended sessions that exist but have not arrived."""
     ended = Session.objects.filter(node__attempt__run=run, final_seq__isnull=False)
-    return sum((session.final_seq or 0) + 1 - _own_segments(session) for session in ended)
+    # After its end, MLflow's clients may still log: then there are more than the last number says.
+    known = ((session.final_seq or 0) + 1 - _own_segments(session) for session in ended)
+    return sum(max(0, missing) for missing in known)
 
 
 def _own_segments(session: Session) -> int:

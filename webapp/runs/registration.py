@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
@@ -55,9 +57,7 @@ def declare(run: Run, declared: Declaration) -> None:
     _place(run, declared.job)
     if not run.owner_is_edited:
         run.owner = declared.owner or run.owner
-    free = {key: value for key, value in declared.tags.items() if key not in run.edited_tags}
-    run.tags = {**run.tags, **free}
-    run.parameters = {**run.parameters, **declared.parameters}
+    label(run, declared.parameters, declared.tags)
     run.workload = {**run.workload, **declared.workload}
     run.command = declared.command or run.command
     run.agent_version = declared.agent_version or run.agent_version
@@ -73,6 +73,13 @@ def declare(run: Run, declared: Declaration) -> None:
             "dirty": declared.git_dirty,
         }
     run.save()
+
+
+def label(run: Run, parameters: Mapping[str, Any], tags: Mapping[str, str]) -> None:
+    """Add parameters and tags, but not over tags that a person set. Doesn't save."""
+    free = {key: value for key, value in tags.items() if key not in run.edited_tags}
+    run.tags = {**run.tags, **free}
+    run.parameters = {**run.parameters, **parameters}
 
 
 def _declare_node(node: Node, declared: Declaration) -> None:
@@ -111,6 +118,11 @@ def _named(workspace: Workspace, name: str) -> tuple[Job, Job]:
         job.deleted_at = None
         job.save(update_fields=["deleted_at"])
     return called, job
+
+
+def job(workspace: Workspace, name: str) -> Job:
+    """The job of this name or key, created if it is new. A deleted one is restored."""
+    return _named(workspace, name)[0]
 
 
 def _called(workspace: Workspace, name: str) -> Job:

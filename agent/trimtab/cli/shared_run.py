@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from trimtab import hooks, identity, sharing
+from trimtab import hooks, identity, mlflow_context, sharing
 from trimtab.cli import run_options
 from trimtab.cli.arguments import say
 from trimtab.cli.ending import end
@@ -88,7 +88,8 @@ class Follower:
 def environment(
     folder: Path, arguments: argparse.Namespace, outer: Mapping[str, str]
 ) -> dict[str, str]:
-    """The command's environment: `outer`, with the run's folder and the hook."""
+    """The command's environment: `outer`, with the run's folder, the hook, and a tag for MLflow."""
+    outer = mlflow_context.environment(outer, folder)
     if arguments.no_hook:
         return {**outer, "TRIMTAB_RUN_DIR": str(folder)}
     return hooks.environment(outer, folder)

@@ -18,6 +18,7 @@ from trimtab.wire.declaration import (
 from trimtab.wire.limits import LIMITS, Limits, TooLargeError, WireError
 from trimtab.wire.problems import FINAL_PROBLEMS, PROBLEM_TYPE, PROBLEMS_PATH, is_final
 from trimtab.wire.segment import (
+    FIRST_ADDED,
     FIRST_PIECE,
     VERSION,
     Block,
@@ -32,6 +33,7 @@ from trimtab.wire.training_job import job_of_training
 
 __all__ = [
     "FINAL_PROBLEMS",
+    "FIRST_ADDED",
     "FIRST_PIECE",
     "LENGTH_BYTES",
     "LIMITS",

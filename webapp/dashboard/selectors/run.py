@@ -138,9 +138,10 @@ class RunPage:
 
     @property
     def asks_for_machine(self) -> bool:
-        """The run was imported, and nobody said on which machine it ran."""
-        is_imported = any(each.is_done for each in self.imports)
-        return is_imported and not any(node.instance_type for node in self.nodes)
+        """The run was imported or logged by MLflow, and nobody said on which machine it ran."""
+        if self.run.agent_version or not self.nodes:
+            return False
+        return not any(node.instance_type for node in self.nodes)
 
     @property
     def error(self) -> str:

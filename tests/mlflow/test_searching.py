@@ -1,0 +1,117 @@
+"""Searches of runs, experiments and models."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.mlflow.client import refusal
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def runs(mlflow):
+    """Three of them, a minute apart: a, b and c."""
+    names = {}
+    for number, name in enumerate("abc"):
+        mlflow.began_ms += 60_000
+        run_id = mlflow.start(team="vision" if number else "text", **{"mlflow.runName": name})
+        mlflow.log(
+            run_id, ("loss", 0.1 * number, 1, 0), params=[{"key": "lr", "value": f"0.{number}"}]
+        )
+        names[run_id] = name
+    mlflow.log(run_id, ("only.here", 5.0, 1, 0))
+    mlflow.end(run_id, 60)
+    return names
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", "cba"),
+        ("metrics.loss < 0.15", "ba"),
+        ("metric.loss >= 0.1 and params.lr = '0.2'", "c"),
+        ("metrics.`only.here` = 5", "c"),
+        ('metrics."only.here" != 5', ""),
+        ("tags.team = 'vision' AND attributes.status = 'RUNNING'", "b"),
+        ('tag.team != "vision"', "a"),
+        ("status = 'FINISHED'", "c"),
+        ("attributes.run_name LIKE 'A%'", ""),
+        ("attributes.`run name` ILIKE 'A%'", "a"),
+        ("params.lr IN ('0.0', '0.2')", "ca"),
+        ("params.lr not in ('0.0', '0.2')", "b"),
+        ("metrics.`only.here` IS NULL", "ba"),
+        ("tags.team is not null", "cba"),
+        ("tags.none = 'x'", ""),
+        ("tags.`mlflow.user` = 'ada'", "cba"),
+    ],
+)
+def test_a_filter_finds_what_it_says(mlflow, runs, text, found):
+    said = {"experiment_ids": [mlflow.experiment()], "filter": text, "max_results": 100}
+    answer = mlflow.post("runs/search", **said).json()
+    assert "".join(runs[each["info"]["run_id"]] for each in answer["runs"]) == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "metrics.loss",
+        "metrics.loss < 'x'",
+        "params.lr = 0.1",
+        "metrics.loss < 1 or metrics.loss > 2",
+        "nothing.x = '1'",
+        "params.lr LIKE '%a%a%a%a%a%'",
+        " and ".join(["metrics.loss < 1"] * 51),
+        "'; drop table",
+    ],
+)
+def test_what_is_no_filter_is_refused(mlflow, runs, text):
+    said = {"experiment_ids": [mlflow.experiment()], "filter": text}
+    assert refusal(mlflow.post("runs/search", **said)) == (400, "INVALID_PARAMETER_VALUE")
+
+
+@pytest.mark.parametrize(
+    ("order", "found"),
+    [
+        (["metrics.loss ASC"], "abc"),
+        (["metrics.loss DESC"], "cba"),
+        (["tags.team", "attributes.start_time ASC"], "abc"),
+        (["metrics.`only.here` ASC"], "cba"),
+        (["params.lr"], "abc"),
+    ],
+)
+def test_the_order_is_as_asked_and_pages_follow_one_another(mlflow, runs, order, found):
+    pages, token = "", ""
+    while True:
+        said = {"experiment_ids": [mlflow.experiment()], "order_by": order, "max_results": 2}
+        answer = mlflow.post("runs/search", **said, page_token=token).json()
+        pages += "".join(runs[each["info"]["run_id"]] for each in answer["runs"])
+        token = answer.get("next_page_token", "")
+        if not token:
+            break
+    assert pages == found
+
+
+def test_a_deleted_run_is_found_only_when_asked_for(mlflow, runs):
+    first = next(iter(runs))
+    mlflow.post("runs/delete", run_id=first)
+    for view, count in [("ACTIVE_ONLY", 2), ("DELETED_ONLY", 1), ("ALL", 3)]:
+        said = {"experiment_ids": [mlflow.experiment()], "run_view_type": view}
+        assert len(mlflow.post("runs/search", **said).json()["runs"]) == count
+    assert mlflow.run(first)["info"]["lifecycle_stage"] == "deleted"
+    mlflow.post("runs/restore", run_id=first)
+    assert mlflow.run(first)["info"]["lifecycle_stage"] == "active"
+
+
+def test_experiments_are_searched_as_runs_are(mlflow):
+    ids = {mlflow.experiment(name): name for name in ("one", "two")}
+    mlflow.post("experiments/set-experiment-tag", experiment_id=min(ids), key="team", value="a")
+    for text, found in [
+        ("", {"one", "two"}),
+        ("name LIKE 't%'", {"two"}),
+        ("tags.team = 'a'", {"one"}),
+    ]:
+        answer = mlflow.post("experiments/search", filter=text, max_results=10).json()
+        assert {each["name"] for each in answer["experiments"]} == found
+    assert refusal(mlflow.post("experiments/search", max_results=0))[0] == 400
+    assert refusal(mlflow.post("experiments/search", page_token="x"))[0] == 400

@@ -1,0 +1,1 @@
+"""MLflow's tracking API: an unchanged MLflow program becomes a run."""

@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class MlflowApiConfig(AppConfig):
+    name = "webapp.mlflow_api"
+    label = "mlflow_api"

@@ -1,0 +1,75 @@
+"""Calls a method of the API: the token, then the method, then errors in MLflow's form."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+from collections.abc import Callable
+
+from django.core.exceptions import RequestDataTooBig
+from django.http import Http404, HttpRequest, HttpResponseBase
+
+from webapp.accounts.bearer import Bearer
+from webapp.accounts.models import Token
+from webapp.http import rate_limits, trouble
+from webapp.http.client_address import client_address
+from webapp.http.problems import Problem, server_error
+from webapp.mlflow_api import errors
+from webapp.mlflow_api.errors import MlflowError
+
+Method = Callable[[HttpRequest, Token], HttpResponseBase]
+WRITERS, READERS = (Token.INGEST,), (Token.READ, Token.INGEST)
+_bearers: dict[tuple[str, ...], Bearer] = {
+    scopes: Bearer(*scopes, remembers=True) for scopes in (WRITERS, READERS)
+}
+
+logger = logging.getLogger(__name__)
+
+
+def answer(
+    request: HttpRequest, method: Callable[[Token], HttpResponseBase], scopes: tuple[str, ...]
+) -> HttpResponseBase:
+    """What the method answers to a token with one of these scopes, else an error."""
+    try:
+        return method(_token(request, scopes))
+    except MlflowError as error:
+        return error.response()
+    except Problem as problem:
+        return errors.of_problem(problem)
+    except Http404 as error:
+        return errors.missing(str(error)).response()
+    except RequestDataTooBig as error:
+        return errors.of_problem(Problem(413, str(error)))
+    except Exception as error:
+        if passing := trouble.problem(error):
+            return errors.of_problem(passing)
+        logger.exception("a call of MLflow's API failed", extra={"path": request.path_info})
+        return errors.of_problem(server_error())
+
+
+def _token(request: HttpRequest, scopes: tuple[str, ...]) -> Token:
+    """Raises MlflowError 401, or Problem 403 or 429."""
+    rate_limits.address_asks(client_address(request))
+    plain = _plain(request.headers.get("Authorization", ""))
+    token = _bearers[scopes].authenticate(request, plain) if plain else None
+    if token is None:
+        raise MlflowError(
+            "UNAUTHENTICATED",
+            "No valid token. Set MLFLOW_TRACKING_TOKEN to a token of the workspace.",
+        )
+    return token
+
+
+def _plain(header: str) -> str:
+    """The token of a header: as bearer, or as password or user name."""
+    kind, _, said = header.partition(" ")
+    if kind.lower() == "bearer":
+        return said.strip()
+    if kind.lower() != "basic":
+        return ""
+    try:
+        user, _, password = base64.b64decode(said, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return ""
+    return password or user

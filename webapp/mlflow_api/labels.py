@@ -1,0 +1,125 @@
+"""Parameters, tags and metrics of a request, checked, and what the run is to have of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from trimtab.wire import LIMITS
+
+from webapp.mlflow_api.arguments import MOST_PARAM_CHARS, MOST_TAG_CHARS, Arguments
+from webapp.mlflow_api.errors import invalid
+from webapp.mlflow_api.feeding import Metric
+from webapp.mlflow_api.models import TrackedRun
+
+MOST_METRICS, MOST_PARAMS, MOST_TAGS = 1_000, 100, 100
+"""Of one request: https://mlflow.org/docs/latest/api_reference/rest-api.html#log-batch."""
+MOST_KEYS, MOST_CHARS = 5_000, 1_000_000
+"""Different metrics, parameters or tags of one run, each; and how long they are together."""
+_OWN_TAGS = ("mlflow.", "trimtab.")
+_CONSTANTS: dict[str, Any] = {"True": True, "False": False, "None": None}
+
+
+def metrics(arguments: Arguments) -> list[Metric]:
+    return [metric(each) for each in arguments.parts("metrics", MOST_METRICS)]
+
+
+def metric(each: Arguments) -> Metric:
+    return Metric(
+        each.key(), each.number("value"), each.moment_ms("timestamp"), each.whole("step", 0)
+    )
+
+
+def params(arguments: Arguments) -> dict[str, str]:
+    """Raises MlflowError also if one of them has two values."""
+    found: dict[str, str] = {}
+    for each in arguments.parts("params", MOST_PARAMS):
+        key, value = each.key(), each.value(MOST_PARAM_CHARS)
+        if found.setdefault(key, value) != value:
+            raise invalid(f"Duplicate parameter key: '{key}'.")
+    return found
+
+
+def tags(arguments: Arguments) -> dict[str, str]:
+    each = arguments.parts("tags", MOST_TAGS)
+    return {tag.key(): tag.value(MOST_TAG_CHARS) for tag in each}
+
+
+def add_params(tracked: TrackedRun, new: Mapping[str, str]) -> None:
+    """Raises MlflowError for another value of a known parameter."""
+    for key, value in new.items():
+        if tracked.params.get(key, value) != value:
+            raise invalid(
+                f"Changing param values is not allowed. Param with key='{key}' was already logged "
+                f"with value='{tracked.params[key][:200]}' for run ID='{tracked.pk.hex}'."
+            )
+    tracked.params = bounded("parameters", {**tracked.params, **new})
+
+
+def add_tags(tracked: TrackedRun, new: Mapping[str, str]) -> None:
+    tracked.tags = bounded("tags", {**tracked.tags, **new})
+    tracked.name = tracked.tags.pop("mlflow.runName", "")[:500] or tracked.name
+
+
+def add_latest(tracked: TrackedRun, new: Iterable[Metric]) -> None:
+    """The value of the last step, then of the last time, then the greatest."""
+    latest = dict(tracked.latest)
+    for one in new:
+        known = latest.get(one.key)
+        order = (one.step, one.timestamp_ms, _order(one.value))
+        if known is None or order >= (known[2], known[1], _order(float(known[0]))):
+            latest[one.key] = [plain(one.value), one.timestamp_ms, one.step]
+    tracked.latest = bounded("metrics", latest)
+
+
+def plain(value: float) -> float | str:
+    """Numbers that JSON lacks as clients send them."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _order(value: float) -> float:
+    return -math.inf if math.isnan(value) else value
+
+
+def bounded(what: str, values: dict[str, Any]) -> dict[str, Any]:
+    if len(values) > MOST_KEYS:
+        raise invalid(f"The run would have more than {MOST_KEYS} {what}.")
+    if size(values) > MOST_CHARS:
+        raise invalid(f"The {what} of the run would have more than {MOST_CHARS} characters.")
+    return values
+
+
+def size(values: Mapping[str, Any]) -> int:
+    """Characters of keys and texts."""
+    return sum(len(key) + len(value) for key, value in values.items() if isinstance(value, str))
+
+
+def shown_parameters(values: Mapping[str, str]) -> dict[str, Any]:
+    """As an agent would declare them: numbers as numbers."""
+    short = LIMITS.name_chars
+    return {key[:short]: _scalar(value) for key, value in values.items()}
+
+
+def shown_tags(values: Mapping[str, str]) -> dict[str, str]:
+    """Those that people set."""
+    short = LIMITS.name_chars
+    return {
+        key[:short]: value[:short] for key, value in values.items() if not key.startswith(_OWN_TAGS)
+    }
+
+
+def _scalar(text: str) -> Any:
+    """The number, truth value or nothing that Python writes like this; else the text."""
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    for kind in (int, float):
+        try:
+            number = kind(text)
+        except ValueError:
+            continue
+        if str(number) == text and math.isfinite(number) and abs(number) < 2**53:
+            return number
+    return text[: LIMITS.text_chars]

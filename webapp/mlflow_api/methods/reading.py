@@ -1,0 +1,76 @@
+"""What clients read again of runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from advisor.store.room import TooLargeError
+from webapp.accounts.models import Token
+from webapp.mlflow_api import files, scope, searching, shown
+from webapp.mlflow_api import history as histories
+from webapp.mlflow_api.arguments import Arguments
+from webapp.mlflow_api.errors import invalid
+from webapp.mlflow_api.models import TrackedRun
+
+MOST_EXPERIMENTS, MOST_SEARCHED, AT_ONCE = 1_000, 20_000, 200
+MOST_POINTS_A_PAGE = 25_000
+_VIEWS = {"ACTIVE_ONLY": (False,), "DELETED_ONLY": (True,), "ALL": (False, True)}
+
+
+def get(token: Token, said: Arguments) -> dict[str, Any]:
+    return {"run": shown.run(scope.read_run(token, said.run_id()))}
+
+
+def search(token: Token, said: Arguments) -> dict[str, Any]:
+    """The newest first, unless asked otherwise. Older ones than `MOST_SEARCHED` aren't found."""
+    view = _VIEWS.get(said.text("run_view_type", default="ACTIVE_ONLY"))
+    if view is None:
+        raise invalid("Invalid run_view_type.")
+    ids = said.texts("experiment_ids", MOST_EXPERIMENTS)
+    jobs = [scope.experiment(token.workspace, each) for each in ids]
+    runs = scope.tracked_runs_of(token).filter(
+        experiment__in=[job for job in jobs if job], is_deleted__in=view
+    )
+    conditions = searching.conditions(said.text("filter", 10_000, default=""))
+    order = searching.order(said.texts("order_by", 20))
+    # Runs may have many metrics: all are read, but only those of the page are held.
+    newest = runs.order_by("-started_ms", "pk")[:MOST_SEARCHED].iterator(AT_ONCE)
+    known = ((tracked.pk, _facts(tracked)) for tracked in newest)
+    found = [(pk, order.values(facts)) for pk, facts in known if conditions.hold(facts)]
+    chosen, following = searching.page(order.sorted(found), said)
+    rows = runs.in_bulk(list(chosen))
+    answer: dict[str, Any] = {"runs": [shown.run(rows[pk]) for pk in chosen if pk in rows]}
+    return answer | following
+
+
+def _facts(tracked: TrackedRun) -> searching.Facts:
+    attributes = shown.info(tracked)
+    attributes["end_time"] = tracked.ended_ms
+    return {
+        "attributes": attributes,
+        "metrics": {key: float(value) for key, (value, _, _) in tracked.latest.items()},
+        "params": tracked.params,
+        "tags": shown.all_tags(tracked),
+    }
+
+
+def history(token: Token, said: Arguments) -> dict[str, Any]:
+    """All values of a metric, in the order of their times."""
+    tracked = scope.read_run(token, said.run_id())
+    try:
+        points = histories.points(tracked, said.text("metric_key"))
+    except TooLargeError as error:
+        raise invalid(f"The run has {error}.") from None
+    chosen, following = searching.page(points, said, MOST_POINTS_A_PAGE)
+    answer: dict[str, Any] = {"metrics": list(chosen)}
+    return answer | following
+
+
+def artifacts(token: Token, said: Arguments) -> dict[str, Any]:
+    """Paths since the root of the run's artefacts."""
+    tracked = scope.read_run(token, said.run_id())
+    path = files.checked(said.text("path", default=""), may_be_empty=True)
+    listed = files.listed(tracked, "", path)
+    for each in listed:
+        each["path"] = f"{path}/{each['path']}" if path else each["path"]
+    return {"root_uri": shown.artifact_uri(tracked), "files": listed}

@@ -1,0 +1,218 @@
+"""Runs: begun, logged to, and ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.db import transaction
+from trimtab.wire import LIMITS, Declaration, NodeFacts
+
+from webapp.accounts.models import Token
+from webapp.ingest import accept, careful, uploaders
+from webapp.mlflow_api import agents, feeding, labels, machines, scope, shown, taking
+from webapp.mlflow_api.arguments import MOST_PARAM_CHARS, MOST_TAG_CHARS, Arguments
+from webapp.mlflow_api.errors import invalid, missing
+from webapp.mlflow_api.methods.experiments import of_id
+from webapp.mlflow_api.models import Feed, TrackedRun
+from webapp.quotas import admission
+
+STATUSES = ("RUNNING", "SCHEDULED", "FINISHED", "FAILED", "KILLED")
+MOST_DATASETS, MOST_MODELS = 100, 100
+_MOST_DATASET_CHARS = 100_000
+_DATASET_FIELDS = ("name", "digest", "source_type", "source", "schema", "profile")
+_NOBODY = ("", "root", "unknown", "ubuntu", "ec2-user", "jovyan", "user")
+"""What machines call their users."""
+
+
+def create(token: Token, said: Arguments) -> dict[str, Any]:
+    """The run that the agent measures, if the program runs inside one that has none yet."""
+    experiment = of_id(token, said.text("experiment_id", default=scope.DEFAULT_ID))
+    tags = labels.tags(said)
+    agent = agents.session_of(tags)
+    started_ms = said.moment_ms("start_time", time.time_ns() // 1_000_000)
+    tracked = TrackedRun(
+        experiment=experiment,
+        user=said.text("user_id", 250, default="") or tags.get("mlflow.user", "")[:250],
+        started_ms=started_ms,
+    )
+    tracked.name = said.text("run_name", default="")
+    labels.add_tags(tracked, {k: v for k, v in tags.items() if k != agents.TAG})
+    if agent and (known := _measured(token, tracked, agent)):
+        return {"run": shown.run(known)}
+    return {"run": shown.run(_new(token, tracked, agent))}
+
+
+def _measured(token: Token, tracked: TrackedRun, agent: dict[str, Any]) -> TrackedRun | None:
+    """The agent's own run; None if another one of the program already is."""
+    run_id = UUID(agent["run"])
+    taken = admission.Upload(run_id, careful.is_new_run(token.workspace, run_id), 0)
+    known = TrackedRun.objects.filter(pk=run_id, run__workspace=token.workspace).first()
+    if known is not None and known.agent.get("session") == agent["session"]:
+        return None
+    with admission.admitted(token.workspace, token, taken), transaction.atomic():
+        run = careful.own_run(token.workspace, run_id, agent["job"])
+        held = known or tracked
+        held.run, held.agent = run, agent
+        held.name = held.name or str(run)
+        held.status, held.ended_ms = "RUNNING", None
+        held.save()
+    _label(token, held)
+    return held
+
+
+def _new(token: Token, tracked: TrackedRun, agent: dict[str, Any]) -> TrackedRun:
+    """A run of its own, with its first segment.
+
+    Args:
+        agent: of another run, on the same machine and of the same job.
+    """
+    tracked.run_id = uuid4()
+    job = agent.get("job") or tracked.experiment.key
+    known = machines.of_new_run(token.workspace, tracked.run_id, tracked.tags, agent)
+    begun = feeding.new(tracked, known.machine_id)
+    feeding.send(token, tracked, [begun], job)
+    is_part = bool(agent) or machines.PARENT in tracked.tags
+    said = _declaration(tracked, begun.feed, job, known, is_part)
+    accept.declaration(token.workspace, said, 0, token)
+    with transaction.atomic():
+        tracked.run = careful.own_run(token.workspace, tracked.run_id, job)
+        tracked.name = tracked.name or str(tracked.run)
+        tracked.save(force_insert=True)
+        begun.feed.save()
+    uploaders.remember(token, tracked.run_id)
+    return tracked
+
+
+def _declaration(
+    tracked: TrackedRun, feed: Feed, job: str, known: NodeFacts, is_part: bool
+) -> Declaration:
+    """What the tags say of the run."""
+    source = tracked.tags.get("mlflow.source.name", "")
+    entry_point = os.path.basename(source)[: LIMITS.name_chars]  # noqa: PTH119 - of another machine
+    user = tracked.user[: LIMITS.name_chars]
+    return Declaration(
+        run_id=tracked.pk,
+        job=job,
+        attempt=feed.attempt,
+        session_id=feed.session_id,
+        node=known,
+        owner="" if user in _NOBODY else user,
+        tags=labels.shown_tags(tracked.tags),
+        command=[source[: LIMITS.text_chars]] if source else [],
+        git_commit=tracked.tags.get("mlflow.source.git.commit", "")[: LIMITS.name_chars],
+        git_branch=tracked.tags.get("mlflow.source.git.branch", "")[: LIMITS.name_chars],
+        workload=_workload(entry_point, is_part),
+    )
+
+
+def _workload(entry_point: str, is_part: bool) -> dict[str, str]:
+    """A run within another one does other work than that, though it is of the same script."""
+    known = {"entry_point": entry_point, "part": "of another run" if is_part else ""}
+    return {name: text for name, text in known.items() if text}
+
+
+def _label(token: Token, tracked: TrackedRun) -> None:
+    accept.labels(token.workspace, tracked.pk, {}, labels.shown_tags(tracked.tags))
+    uploaders.remember(token, tracked.pk)
+
+
+def update(token: Token, said: Arguments) -> dict[str, Any]:
+    tracked = scope.writable_run(token, said.run_id())
+    if "run_name" in said:
+        taking.take(token, tracked, tags={"mlflow.runName": said.text("run_name")})
+    if "status" in said:
+        status = said.text("status")
+        if status not in STATUSES:
+            raise invalid(f"Invalid status '{status[:40]}'.")
+        ended_ms = said.moment_ms("end_time", time.time_ns() // 1_000_000)
+        taking.change(token, tracked, status, ended_ms)
+    tracked.refresh_from_db()
+    return {"run_info": shown.info(tracked)}
+
+
+def delete(token: Token, said: Arguments) -> dict[str, Any]:
+    return _mark(token, said.run_id(), is_deleted=True)
+
+
+def restore(token: Token, said: Arguments) -> dict[str, Any]:
+    return _mark(token, said.run_id(), is_deleted=False)
+
+
+def _mark(token: Token, run_id: UUID, is_deleted: bool) -> dict[str, Any]:
+    tracked = scope.writable_run(token, run_id)
+    TrackedRun.objects.filter(pk=tracked.pk).update(is_deleted=is_deleted)
+    return {}
+
+
+def log_metric(token: Token, said: Arguments) -> dict[str, Any]:
+    taking.take(token, scope.writable_run(token, said.run_id()), [labels.metric(said)])
+    return {}
+
+
+def log_parameter(token: Token, said: Arguments) -> dict[str, Any]:
+    params = {said.key(): said.value(MOST_PARAM_CHARS)}
+    taking.take(token, scope.writable_run(token, said.run_id()), params=params)
+    return {}
+
+
+def log_batch(token: Token, said: Arguments) -> dict[str, Any]:
+    tracked = scope.writable_run(token, said.run_id())
+    taking.take(token, tracked, labels.metrics(said), labels.params(said), labels.tags(said))
+    return {}
+
+
+def set_tag(token: Token, said: Arguments) -> dict[str, Any]:
+    tags = {said.key(): said.value(MOST_TAG_CHARS)}
+    taking.take(token, scope.writable_run(token, said.run_id()), tags=tags)
+    return {}
+
+
+def delete_tag(token: Token, said: Arguments) -> dict[str, Any]:
+    """The run's own tag stays: a person may have set it, and agents can't remove any either."""
+    tracked, key = scope.writable_run(token, said.run_id()), said.key()
+    with transaction.atomic():
+        held = scope.locked(tracked)
+        if held.tags.pop(key, None) is None:
+            raise missing(f"No tag with name: {key} in run with id {tracked.pk.hex}")
+        held.save(update_fields=["tags"])
+    return {}
+
+
+def log_inputs(token: Token, said: Arguments) -> dict[str, Any]:
+    """Datasets: kept for clients, as long as they are few and short."""
+    tracked = scope.writable_run(token, said.run_id())
+    new = [_dataset(each) for each in said.parts("datasets", MOST_DATASETS)]
+    with transaction.atomic():
+        held = scope.locked(tracked)
+        for each in new:
+            is_small = len(json.dumps([*held.inputs, each])) <= labels.MOST_CHARS
+            if each not in held.inputs and is_small and len(held.inputs) < MOST_DATASETS:
+                held.inputs.append(each)
+        held.save(update_fields=["inputs"])
+    return {}
+
+
+def _dataset(said: Arguments) -> dict[str, Any]:
+    dataset = said.part("dataset")
+    most = _MOST_DATASET_CHARS
+    fields = {name: dataset.text(name, most, default="") for name in _DATASET_FIELDS}
+    tags = [{"key": key, "value": value} for key, value in labels.tags(said).items()]
+    return {"tags": tags, "dataset": {name: text for name, text in fields.items() if text}}
+
+
+def log_outputs(token: Token, said: Arguments) -> dict[str, Any]:
+    tracked = scope.writable_run(token, said.run_id())
+    new = [
+        {"model_id": each.text("model_id", 40), "step": each.whole("step", 0)}
+        for each in said.parts("models", MOST_MODELS)
+    ]
+    with transaction.atomic():
+        held = scope.locked(tracked)
+        known = [*held.outputs, *(each for each in new if each not in held.outputs)]
+        held.outputs = known[:MOST_MODELS]
+        held.save(update_fields=["outputs"])
+    return {}

@@ -1,0 +1,124 @@
+"""What MLflow's clients may ask for again, beside the run that they log to."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils import timezone
+
+from webapp.runs.models import Artefact, Job, Run
+
+
+class TrackedRun(models.Model):
+    """A run as MLflow's clients see it."""
+
+    run = models.OneToOneField(Run, models.CASCADE, primary_key=True, related_name="mlflow")
+    experiment = models.ForeignKey(Job, models.CASCADE, related_name="+")
+    """The job that the client named. The run's own is another one where that was merged, or where
+    the agent named it."""
+    name = models.CharField(max_length=500)
+    user = models.CharField(max_length=250, blank=True)
+    status = models.CharField(max_length=16, default="RUNNING")
+    is_deleted = models.BooleanField(default=False)
+    """Deleted by a client. It still costs what it cost, so only clients no longer see it."""
+    started_ms = models.BigIntegerField()
+    """Unix time by the client's clock."""
+    ended_ms = models.BigIntegerField(null=True, blank=True)
+    params = models.JSONField(default=dict, blank=True)
+    tags = models.JSONField(default=dict, blank=True)
+    latest = models.JSONField(default=dict, blank=True)
+    """Metric -> [value, timestamp, step] of its last step; values that JSON lacks are texts."""
+    inputs = models.JSONField(default=list, blank=True)
+    """Datasets, as the client sent them."""
+    outputs = models.JSONField(default=list, blank=True)
+    """Logged models, as the client sent them."""
+    agent = models.JSONField(default=dict, blank=True)
+    """The agent's session, if the program runs inside `trimtab run`."""
+
+    class Meta:
+        indexes = [models.Index(fields=["experiment", "-started_ms"], name="tracked_runs_newest")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Feed(models.Model):
+    """A session of the run to which metrics are written as segments."""
+
+    tracked = models.ForeignKey(TrackedRun, models.CASCADE, related_name="feeds")
+    session_id = models.UUIDField()
+    node = models.CharField(max_length=100, blank=True)
+    """As MLFLOW_SYSTEM_METRICS_NODE_ID names it."""
+    machine_id = models.CharField(max_length=120)
+    attempt = models.PositiveIntegerField(default=0)
+    started_at_ns = models.BigIntegerField()
+    next_seq = models.PositiveIntegerField(default=0)
+    gpus = models.PositiveIntegerField(default=0)
+    """How many have been seen in system metrics."""
+    cadence_ms = models.PositiveIntegerField(default=0)
+    """Between two samples of system metrics; 0: not known yet."""
+    sampled_ms = models.BigIntegerField(null=True, blank=True)
+    """Unix time of the last sample."""
+    is_ended = models.BooleanField(default=False)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tracked", "session_id"], name="one_feed_a_tracked_session"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.tracked} {self.node}".strip()
+
+
+class Logged(models.Model):
+    """A segment of a feed, by what it holds: a request that is repeated logs nothing twice."""
+
+    feed = models.ForeignKey(Feed, models.CASCADE, related_name="logged")
+    digest = models.CharField(max_length=32)
+    seq = models.PositiveIntegerField()
+    cadence_ms = models.PositiveIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["feed", "digest"], name="one_segment_a_content"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.feed}/{self.seq}"
+
+
+class LoggedModel(models.Model):
+    """A model that a run logged."""
+
+    id = models.CharField(primary_key=True, max_length=40)
+    tracked = models.ForeignKey(TrackedRun, models.CASCADE, related_name="logged_models")
+    name = models.CharField(max_length=500)
+    kind = models.CharField(max_length=250, blank=True)
+    status = models.CharField(max_length=40, default="LOGGED_MODEL_PENDING")
+    params = models.JSONField(default=dict, blank=True)
+    tags = models.JSONField(default=dict, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class LoggedFile(models.Model):
+    """The path of an artefact: one content may have several."""
+
+    tracked = models.ForeignKey(TrackedRun, models.CASCADE, related_name="files")
+    model = models.CharField(max_length=40, blank=True)
+    """The logged model that it belongs to; empty: to the run itself."""
+    path = models.CharField(max_length=500)
+    artefact = models.ForeignKey(Artefact, models.CASCADE, related_name="+")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["tracked", "model", "path"], name="one_file_a_path")
+        ]
+        ordering = ["path"]
+
+    def __str__(self) -> str:
+        return self.path

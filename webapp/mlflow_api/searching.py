@@ -1,0 +1,208 @@
+"""The filters and orders of searches: `metrics.loss < 0.1 and tags.team = 'vision'`.
+
+https://mlflow.org/docs/latest/search-runs/
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from webapp.mlflow_api.arguments import Arguments
+from webapp.mlflow_api.errors import invalid
+
+Facts = Mapping[str, Mapping[str, Any]]
+"""Facts of a row, by group: attributes, metrics, params, tags."""
+Found = TypeVar("Found")
+MOST_CONDITIONS, MOST_ASKED, MOST_A_PAGE = 50, 50_000, 1_000
+"""Clients ask for many at once, and take fewer with the token of the next page."""
+_GROUPS = {
+    "metric": "metrics",
+    "metrics": "metrics",
+    "param": "params",
+    "params": "params",
+    "parameter": "params",
+    "parameters": "params",
+    "tag": "tags",
+    "tags": "tags",
+    "attribute": "attributes",
+    "attributes": "attributes",
+    "attr": "attributes",
+    "run": "attributes",
+}
+_ALIASES = {
+    "run name": "run_name",
+    "created": "start_time",
+    "user": "user_id",
+    "run_uuid": "run_id",
+}
+_NUMERIC = ("start_time", "end_time", "creation_time", "last_update_time")
+_QUOTED = r"""`[^`]+`|"[^"]+"|'[^']+'"""
+_NAME = rf"(?:(?P<group>\w+)\s*\.\s*)?(?P<key>{_QUOTED}|[\w.\-/]+)"
+_VALUE = r"""(?P<value>'[^']*'|"[^"]*"|\([^)]*\)|[+-]?[\d.]+(?:[eE][+-]?\d+)?)"""
+_CONDITION = re.compile(
+    rf"\s*{_NAME}\s*(?P<op>>=|<=|!=|=|<|>|\bNOT\s+IN\b|\bIN\b|\bILIKE\b|\bLIKE\b)\s*{_VALUE}\s*",
+    re.IGNORECASE,
+)
+_NULL = re.compile(rf"\s*{_NAME}\s+IS\s+(?P<op>NOT\s+NULL|NULL)\s*", re.IGNORECASE)
+_AND = re.compile(r"AND\b", re.IGNORECASE)
+_ORDER = re.compile(rf"\s*{_NAME}\s*(?P<down>ASC|DESC)?\s*\Z", re.IGNORECASE)
+_COMPARED: dict[str, Callable[[Any, Any], bool]] = {
+    "=": lambda a, b: bool(a == b),
+    "!=": lambda a, b: bool(a != b),
+    "<": lambda a, b: bool(a < b),
+    ">": lambda a, b: bool(a > b),
+    "<=": lambda a, b: bool(a <= b),
+    ">=": lambda a, b: bool(a >= b),
+}
+
+
+@dataclass(frozen=True)
+class Condition:
+    group: str
+    key: str
+    op: str
+    value: Any
+
+    def holds(self, facts: Facts) -> bool:
+        known = facts.get(self.group, {}).get(self.key)
+        if self.op in ("NULL", "NOT NULL"):
+            return (known is None) == (self.op == "NULL")
+        if known is None:
+            return False
+        if self.op in ("IN", "NOT IN"):
+            return (str(known) in self.value) == (self.op == "IN")
+        if self.op in ("LIKE", "ILIKE"):
+            return self.value.fullmatch(str(known)) is not None
+        if isinstance(self.value, float):
+            return _COMPARED[self.op](float(known), self.value)
+        return _COMPARED[self.op](str(known), self.value)
+
+
+@dataclass(frozen=True)
+class Conditions:
+    every: tuple[Condition, ...]
+
+    def hold(self, facts: Facts) -> bool:
+        return all(condition.holds(facts) for condition in self.every)
+
+
+def conditions(text: str) -> Conditions:
+    """Raises MlflowError."""
+    found: list[Condition] = []
+    at = 0
+    while text[at:].strip():
+        match = _CONDITION.match(text, at) or _NULL.match(text, at)
+        if match is None or len(found) == MOST_CONDITIONS:
+            raise invalid(f"Invalid filter, near '{text[at : at + 80]}'.")
+        found.append(_condition(match))
+        at = match.end()
+        if text[at:].strip():
+            joined = _AND.match(text, at)
+            if joined is None:
+                raise invalid(f"Invalid filter: expected AND near '{text[at : at + 80]}'.")
+            at = joined.end()
+    return Conditions(tuple(found))
+
+
+def _condition(match: re.Match[str]) -> Condition:
+    group, key = _place(match)
+    op = " ".join(match["op"].upper().split())
+    said = match.groupdict().get("value")
+    return Condition(group, key, op, None if said is None else _value(group, key, op, said))
+
+
+def _value(group: str, key: str, op: str, said: str) -> Any:
+    if op in ("IN", "NOT IN"):
+        return {part.strip().strip("'\"") for part in said.strip("()").split(",")}
+    if op in ("LIKE", "ILIKE"):
+        return _pattern(said.strip("'\""), op)
+    if group == "metrics" or (group == "attributes" and key in _NUMERIC):
+        try:
+            return float(said.strip("'\""))
+        except ValueError:
+            raise invalid(f"Expected a number for '{key}'.") from None
+    if said[0] not in "'\"":
+        raise invalid(f"Expected a quoted text for '{key}'.")
+    return said[1:-1]
+
+
+def _pattern(said: str, op: str) -> re.Pattern[str]:
+    """`%` stands for any text and `_` for any character. Repeated ones would take long."""
+    parts = re.split(r"(%+|_)", said)
+    words = [
+        ".*" if part.startswith("%") else "." if part == "_" else re.escape(part) for part in parts
+    ]
+    if words.count(".*") > 4:
+        raise invalid("More than 4 wildcards in a LIKE.")
+    return re.compile("".join(words), re.DOTALL | (re.IGNORECASE if op == "ILIKE" else 0))
+
+
+def _place(match: re.Match[str]) -> tuple[str, str]:
+    said, key = match["group"], match["key"].strip("`\"'")
+    if said is None and "." in key and key.partition(".")[0].lower() in _GROUPS:
+        said, _, key = key.partition(".")
+    group = _GROUPS.get((said or "attribute").lower())
+    if group is None:
+        raise invalid(f"Invalid entity type '{said}'.")
+    return group, _ALIASES.get(key.lower(), key) if group == "attributes" else key
+
+
+@dataclass(frozen=True)
+class Order:
+    keys: tuple[tuple[str, str, bool], ...]
+    """Group, key, and whether the greatest comes first."""
+
+    def __bool__(self) -> bool:
+        return bool(self.keys)
+
+    def values(self, facts: Facts) -> tuple[Any, ...]:
+        """What a row is sorted by."""
+        return tuple(facts.get(group, {}).get(key) for group, key, _ in self.keys)
+
+    def sorted(self, rows: Iterable[tuple[Found, tuple[Any, ...]]]) -> list[Found]:
+        """Rows with their `values`. Unknown ones come last; equal ones in the order they had."""
+        ordered = list(rows)
+        for place, (_, _, is_down) in reversed(list(enumerate(self.keys))):
+            known = [row for row in ordered if _is_known(row[1][place])]
+            unknown = [row for row in ordered if not _is_known(row[1][place])]
+            known.sort(key=lambda row, at=place: _sortable(row[1][at]), reverse=is_down)  # type: ignore[misc]
+            ordered = [*known, *unknown]
+        return [row for row, _ in ordered]
+
+
+def order(clauses: Sequence[str]) -> Order:
+    """Raises MlflowError."""
+    keys = []
+    for clause in clauses:
+        match = _ORDER.match(clause)
+        if match is None:
+            raise invalid(f"Invalid order_by clause '{clause[:80]}'.")
+        keys.append((*_place(match), (match["down"] or "").upper() == "DESC"))
+    return Order(tuple(keys))
+
+
+def _is_known(value: Any) -> bool:
+    return value is not None and not (isinstance(value, float) and math.isnan(value))
+
+
+def _sortable(value: Any) -> tuple[int, Any]:
+    return (0, value) if isinstance(value, (int, float)) else (1, str(value))
+
+
+def page(
+    rows: Sequence[Found], said: Arguments, most_a_page: int = MOST_A_PAGE
+) -> tuple[Sequence[Found], dict[str, str]]:
+    """The rows of the page asked for, and the token of the next one, if any."""
+    most = said.whole("max_results", most_a_page)
+    if not 1 <= most <= MOST_ASKED:
+        raise invalid(f"Invalid value for 'max_results': 1 to {MOST_ASKED}.")
+    token = said.text("page_token", default="")
+    if token and not (token.isdecimal() and len(token) < 10):
+        raise invalid("Invalid page token.")
+    begin = int(token or 0)
+    end = begin + min(most, most_a_page)
+    return rows[begin:end], {"next_page_token": str(end)} if end < len(rows) else {}

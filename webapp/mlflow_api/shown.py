@@ -1,0 +1,92 @@
+"""Rows as MLflow's clients read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from webapp.mlflow_api.models import LoggedModel, TrackedRun
+from webapp.mlflow_api.scope import DEFAULT_ID, DEFAULT_NAME
+from webapp.runs.models import Job
+
+
+def experiment_id(job: Job) -> str:
+    return DEFAULT_ID if job.key == DEFAULT_NAME else str(job.pk)
+
+
+def experiment(job: Job) -> dict[str, Any]:
+    created_ms = int(job.created_at.timestamp() * 1000)
+    return {
+        "experiment_id": experiment_id(job),
+        "name": job.name,
+        "artifact_location": f"mlflow-artifacts:/{experiment_id(job)}",
+        "lifecycle_stage": "active",
+        "creation_time": created_ms,
+        "last_update_time": created_ms,
+        "tags": pairs(job.tags),
+    }
+
+
+def run(tracked: TrackedRun) -> dict[str, Any]:
+    metrics = [
+        {"key": key, "value": value, "timestamp": timestamp, "step": step}
+        for key, (value, timestamp, step) in sorted(tracked.latest.items())
+    ]
+    return {
+        "info": info(tracked),
+        "data": {
+            "metrics": metrics,
+            "params": pairs(tracked.params),
+            "tags": pairs(all_tags(tracked)),
+        },
+        "inputs": {"dataset_inputs": tracked.inputs},
+        "outputs": {"model_outputs": tracked.outputs},
+    }
+
+
+def all_tags(tracked: TrackedRun) -> dict[str, str]:
+    return {**tracked.tags, "mlflow.runName": tracked.name}
+
+
+def info(tracked: TrackedRun) -> dict[str, Any]:
+    run_id = tracked.pk.hex
+    document = {
+        "run_id": run_id,
+        "run_uuid": run_id,
+        "run_name": tracked.name,
+        "experiment_id": experiment_id(tracked.experiment),
+        "user_id": tracked.user,
+        "status": tracked.status,
+        "start_time": tracked.started_ms,
+        "artifact_uri": artifact_uri(tracked),
+        "lifecycle_stage": "deleted" if tracked.is_deleted else "active",
+    }
+    return document if tracked.ended_ms is None else document | {"end_time": tracked.ended_ms}
+
+
+def artifact_uri(tracked: TrackedRun) -> str:
+    place = experiment_id(tracked.experiment)
+    return f"mlflow-artifacts:/{place}/{tracked.pk.hex}/artifacts"
+
+
+def model(logged: LoggedModel) -> dict[str, Any]:
+    place = experiment_id(logged.tracked.experiment)
+    return {
+        "info": {
+            "model_id": logged.pk,
+            "experiment_id": place,
+            "name": logged.name,
+            "creation_timestamp_ms": int(logged.created_at.timestamp() * 1000),
+            "last_updated_timestamp_ms": int(logged.updated_at.timestamp() * 1000),
+            "artifact_uri": f"mlflow-artifacts:/{place}/models/{logged.pk}/artifacts",
+            "status": logged.status,
+            "model_type": logged.kind,
+            "source_run_id": logged.tracked_id.hex,
+            "tags": pairs(logged.tags),
+        },
+        "data": {"params": pairs(logged.params), "metrics": []},
+    }
+
+
+def pairs(values: Mapping[str, Any]) -> list[dict[str, str]]:
+    return [{"key": key, "value": str(value)} for key, value in sorted(values.items())]

@@ -1,0 +1,89 @@
+"""The URLs of MLflow's API."""
+
+from __future__ import annotations
+
+import re
+
+from django.http import HttpRequest, HttpResponseBase, JsonResponse
+from django.views.decorators.csrf import csrf_exempt
+
+from webapp.accounts.models import Token
+from webapp.ingest import artefacts
+from webapp.mlflow_api import files
+from webapp.mlflow_api.arguments import Arguments
+from webapp.mlflow_api.calling import READERS, WRITERS, answer
+from webapp.mlflow_api.errors import MlflowError
+from webapp.mlflow_api.files import Place
+from webapp.mlflow_api.methods import METHODS
+
+_WITH_ID = re.compile(r"(logged-models)/(m-[0-9a-f]{32})(/\w+)?\Z")
+
+
+@csrf_exempt
+def call(request: HttpRequest, method: str) -> HttpResponseBase:
+    """A method of the REST API, of which older clients know some under a `preview`."""
+    method, row_id = _named(method.removeprefix("preview/mlflow/").strip("/"))
+    scopes, known = METHODS.get((request.method or "", method), (READERS, None))
+
+    def called(token: Token) -> HttpResponseBase:
+        if known is None:
+            raise _unknown(request)
+        said = Arguments.of(request)
+        return JsonResponse(known(token, said.naming(row_id) if row_id else said))
+
+    return answer(request, called, scopes)
+
+
+def _named(method: str) -> tuple[str, str]:
+    """The method, and the id in its path if there is one."""
+    found = _WITH_ID.match(method)
+    return (f"{found[1]}/{{id}}{found[3] or ''}", found[2]) if found else (method, "")
+
+
+@csrf_exempt
+def list_files(request: HttpRequest) -> HttpResponseBase:
+    """The files of a folder of the artefact store."""
+
+    def called(token: Token) -> HttpResponseBase:
+        if request.method != "GET":
+            raise _unknown(request)
+        place = Place(token, request.GET.get("path", ""))
+        return JsonResponse({"files": files.listed(place.tracked, place.model, place.path)})
+
+    return answer(request, called, READERS)
+
+
+@csrf_exempt
+def file(request: HttpRequest, path: str) -> HttpResponseBase:
+    """One file of the artefact store: written, read or deleted."""
+    is_written = request.method in ("PUT", "DELETE")
+
+    def called(token: Token) -> HttpResponseBase:
+        if request.method not in ("PUT", "GET", "DELETE"):
+            raise _unknown(request)
+        place = Place(token, path, is_written)
+        if request.method == "GET":
+            return files.answer(place)
+        if request.method == "DELETE":
+            files.remove(place)
+        else:
+            with artefacts.streamed(request) as (content, sha256):
+                files.keep(token, place, sha256, content)
+        return JsonResponse({})
+
+    return answer(request, called, WRITERS if is_written else READERS)
+
+
+@csrf_exempt
+def elsewhere(request: HttpRequest) -> HttpResponseBase:
+    """Anything else that MLflow's servers have."""
+
+    def called(_token: Token) -> HttpResponseBase:
+        raise _unknown(request)
+
+    return answer(request, called, READERS)
+
+
+def _unknown(request: HttpRequest) -> MlflowError:
+    message = f"{request.method} {request.path_info[:200]} is not supported. See /docs/mlflow/."
+    return MlflowError("ENDPOINT_NOT_FOUND", message)
