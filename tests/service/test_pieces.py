@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from trimtab.wire import FIRST_PIECE
 
+from webapp.analysis import tails
 from webapp.runs import progress
-from webapp.runs.models import Run, Segment
+from webapp.runs.models import Node, Run, Segment
 
 pytestmark = pytest.mark.django_db
 
@@ -43,3 +46,20 @@ def test_what_is_here_in_pieces_is_not_taken_again_as_a_whole(agent):
     assert [agent.put(first_half(agent)).status_code for _ in range(2)] == [200, 200]
     assert agent.put(agent.segment(1)).status_code == 409
     assert agent.put(agent.segment(2)).status_code == 200
+
+
+def test_an_old_piece_hides_none_of_a_run_s_last_minutes(agent, monkeypatch):
+    """Pieces have the highest numbers, whenever they were measured."""
+    monkeypatch.setattr(tails, "PAGE", 4)
+    agent.put(agent.segment(0, duration_ms=5_000))
+    agent.put(agent.segment(FIRST_PIECE, start_ms=5_000, duration_ms=5_000))
+    for seq in range(1, 60):
+        agent.put(agent.segment(seq))
+    run = Run.objects.get()
+    progress.derive(run)
+    nodes = list(Node.objects.prefetch_related("sessions"))
+    frame, since = tails.frame(run, nodes, timedelta(minutes=5))
+    (node,) = frame.nodes.values()
+    known = node.samples.dropna(how="all").index
+    assert (run.ended_at - since).total_seconds() == pytest.approx(300, abs=10)
+    assert known.max() - known.min() == pytest.approx(300, abs=15)

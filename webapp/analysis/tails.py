@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.conf import settings
-from trimtab.wire import WireError
+from trimtab.wire import FIRST_ADDED, FIRST_PIECE, WireError
 
 from advisor.machine import hardware
 from advisor.store.index import SegmentRef, from_ms, to_ms
@@ -105,9 +105,15 @@ def _rows_of(node: Node, since_ms: int) -> Rows:
 
 
 def _rows(session: Session, since_ms: int) -> Iterator[Row]:
-    """Newest first: a long session has many, of which few are needed."""
+    """Newest first: a long session has many, of which few are needed.
+
+    Its pieces are numbered at random. What programs added by another way has no steps or samples.
+    """
     within_ms = since_ms - to_ms(session.corrected_started_at)
-    newest = Segment.objects.filter(session=session).order_by("-seq").values_list(*_COLUMNS)
+    segments = Segment.objects.filter(session=session)
+    pieces = segments.filter(seq__gte=FIRST_PIECE).values_list(*_COLUMNS)
+    yield from (row for row in pieces if row[1] + row[2] >= within_ms)
+    newest = segments.filter(seq__lt=FIRST_ADDED).order_by("-seq").values_list(*_COLUMNS)
     for page in range(MOST_PAGES):
         rows: list[Row] = list(newest[page * PAGE : (page + 1) * PAGE])
         reaching = [row for row in rows if row[1] + row[2] >= within_ms]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.db.models import QuerySet
-from trimtab.wire import FIRST_PIECE
+from trimtab.wire import FIRST_ADDED
 
 from webapp.directives.models import Directive
 from webapp.runs.models import Run, Segment, Session
@@ -21,6 +21,6 @@ def sampled_seconds(run: Run) -> float | None:
     By session and number, of which there is an index: a run may have a hundred thousand segments.
     """
     session = Session.objects.filter(node__attempt__run=run).order_by("started_at").last()
-    own = Segment.objects.filter(session=session, seq__lt=FIRST_PIECE)
+    own = Segment.objects.filter(session=session, seq__lt=FIRST_ADDED)
     newest = own.order_by("seq").last() if session else None
     return newest.resolution_ms / 1000 if newest else None

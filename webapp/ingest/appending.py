@@ -21,7 +21,7 @@ from uuid import UUID
 
 from django.db import connection, transaction
 from django.utils import timezone
-from trimtab.wire import FIRST_ADDED, FIRST_PIECE
+from trimtab.wire import FIRST_PIECE
 
 from webapp.analysis import queue
 from webapp.database.listed import listed
@@ -77,7 +77,7 @@ JOIN runs_attempt ON runs_attempt.id = runs_node.attempt_id
 JOIN runs_run ON runs_run.id = new.run_id AND runs_run.workspace_id = new.workspace_id
 WHERE NOT EXISTS (
     SELECT 1 FROM runs_segment AS piece
-    WHERE piece.session_id = new.session_id AND piece.seq >= %s AND piece.seq < %s
+    WHERE piece.session_id = new.session_id AND piece.seq >= %s
     AND piece.start_ms < new.start_ms + new.duration_ms
     AND piece.start_ms + piece.duration_ms > new.start_ms
 )
@@ -156,7 +156,7 @@ def _insert(entries: list[Entry]) -> set[tuple[UUID, int, str]]:
     """Whose rows were written."""
     json_type = Segment._meta.get_field("refused").db_type(connection) or "text"
     statement = _INSERT.replace("JSON_TYPE", json_type)
-    written = listed(_COLUMNS, map(_values, entries), statement, FIRST_PIECE, FIRST_ADDED)
+    written = listed(_COLUMNS, map(_values, entries), statement, FIRST_PIECE)
     return {(UUID(str(session)), seq, sha256) for session, seq, sha256 in written}
 
 

@@ -158,9 +158,10 @@ def _refuse_doubled(session: rows.Session, segment: Segment) -> None:
     Raises:
         Problem: 409 if some of its time is here already, in a piece or, if it is one, in any.
     """
-    if segment.seq >= FIRST_ADDED:
+    if FIRST_ADDED <= segment.seq < FIRST_PIECE:
         return
-    others = session.segments.exclude(seq=segment.seq).filter(seq__lt=FIRST_ADDED)
+    others = session.segments.exclude(seq=segment.seq)
+    others = others.exclude(seq__gte=FIRST_ADDED, seq__lt=FIRST_PIECE)
     if segment.seq < FIRST_PIECE:
         others = others.filter(seq__gte=FIRST_PIECE)
     end_ms = segment.start_ms + segment.duration_ms

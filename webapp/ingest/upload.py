@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from trimtab.wire import FIRST_ADDED, FIRST_PIECE, Segment
+from trimtab.wire import FIRST_PIECE, Segment
 
 from webapp.directives import delivery
 from webapp.quotas import admission
@@ -41,8 +41,7 @@ class Upload:
     def is_plain(self) -> bool:
         """It is a whole segment without facts that are kept with its session."""
         kinds = {event.kind for event in self.segment.events}
-        is_piece = FIRST_PIECE <= self.segment.seq < FIRST_ADDED
-        return not is_piece and kinds.isdisjoint(_TELLING)
+        return self.segment.seq < FIRST_PIECE and kinds.isdisjoint(_TELLING)
 
     @property
     def measured_until_ns(self) -> int:

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connection
 from django.utils import timezone
-from trimtab.wire import FIRST_PIECE, Segment
+from trimtab.wire import FIRST_ADDED, Segment
 
 from webapp.database.listed import listed
 from webapp.runs import endings
@@ -121,7 +121,7 @@ def missing_segments(run: Run) -> int:
 
 
 def _own_segments(session: Session) -> int:
-    return session.segments.filter(seq__lt=FIRST_PIECE).count()
+    return session.segments.filter(seq__lt=FIRST_ADDED).count()
 
 
 def _deciding(sessions: Sequence[Session]) -> list[Session]:

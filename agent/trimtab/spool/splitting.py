@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from trimtab.wire import FIRST_ADDED, FIRST_PIECE, Block, Segment, StepBlock
+from trimtab.wire import FIRST_PIECE, Block, Segment, StepBlock
 
 _CHANCE = random.SystemRandom()
 
@@ -19,7 +19,7 @@ def halves(segment: Segment) -> tuple[Segment, Segment] | None:
     middle_ms = segment.duration_ms // 2
     first = replace(
         segment,
-        seq=_CHANCE.randrange(FIRST_PIECE, FIRST_ADDED),
+        seq=FIRST_PIECE + _CHANCE.randrange(2**30),
         duration_ms=middle_ms,
         blocks=_blocks(segment, 0, middle_ms),
         steps=[_steps(block, middle_ms, is_first=True) for block in segment.steps],

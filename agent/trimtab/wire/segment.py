@@ -13,11 +13,11 @@ from typing import Any, Union
 from uuid import UUID
 
 VERSION = 1
+FIRST_ADDED = 2**29
+"""Segment numbers from here on are not the agent's: the service adds what a program in its session
+sent by another way. Their times overlap those of others; `final_seq` ignores them."""
 FIRST_PIECE = 2**30
 """Segment numbers from here on are pieces of one that was too large; `final_seq` ignores them."""
-FIRST_ADDED = FIRST_PIECE + 2**29
-"""Segment numbers from here on are not the agent's: the service adds what a program in its session
-sent by another way. Their times overlap those of others."""
 
 Number = Union[int, float, None]
 
