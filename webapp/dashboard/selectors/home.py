@@ -12,6 +12,7 @@ from statistics import median
 from django.db.models import Count, F, QuerySet, Sum, Window
 from django.db.models.functions import RowNumber
 
+from advisor.costing.projection import Projection
 from webapp.accounts.models import Workspace
 from webapp.advice.scope import realised_savings_of, recommendations_of
 from webapp.advice.selectors.inbox import OpenSaving, open_saving
@@ -57,6 +58,11 @@ class RunningLine:
     usual_seconds: float | None
     """None: there are none."""
     usual_runs: int
+
+    @property
+    def projected(self) -> Projection | None:
+        """The cost at the end, at its present pace; None: its total amount of work isn't known."""
+        return self.run.summary.projected
 
 
 @dataclass(frozen=True)
