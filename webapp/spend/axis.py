@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
-NICE = (Decimal(1), Decimal(2), Decimal(5), Decimal(10))
+from advisor.money import round_amount_above
+
 LABEL_EVERY = 7
 LABEL_DAYS = 4
 """How many days a label is as wide as, on a narrow screen."""
@@ -36,6 +37,4 @@ class Axis:
 
 def axis(most_usd: Decimal, days: Sequence[date]) -> Axis:
     """Up to the next round amount."""
-    scale = Decimal(1).scaleb(most_usd.adjusted()) if most_usd else Decimal(1)
-    top = next(each * scale for each in NICE if each * scale >= most_usd)
-    return Axis(top, days)
+    return Axis(round_amount_above(most_usd), days)
