@@ -5,6 +5,7 @@ import { ChartPanel } from "./chart-panel.js";
 import { bands, eventLines } from "./evidence.js";
 import { HeatMap } from "./heat-map.js";
 import { keepFresh } from "./live.js";
+import { drawMultiples } from "./multiples.js";
 import { drawPhases } from "./phases.js";
 import { SeriesPicker } from "./series-picker.js";
 import { fillPercentiles, StepTimes } from "./step-times.js";
@@ -102,6 +103,7 @@ function show(answer) {
   heat.show(answer.heat, view.from, view.to);
   if (answer.heat) picker?.offer(heat.rows, answer.heat);
   drawPicked();
+  drawMultiples(root.querySelector("[data-multiples]"), answer.nodes, facts.nodes, view);
   times.element.classList.toggle("chart-wide", !answer.heat);
   times.show(answer.steps);
   fillTime();
