@@ -1,5 +1,5 @@
 // A job's page: cost over its runs, with levels, what was expected, and what changed when.
-import { colour, lineColour, onThemeChange, readJson, tooltip, valueScale } from "./chart-kit.js";
+import { colour, followPaper, lineColour, onThemeChange, readJson, tooltip, valueScale } from "./chart-kit.js";
 import { element } from "./dom.js";
 import { costData, levelLines, markLines, regressionBand, runShapes } from "./history.js";
 import { usd } from "./format.js";
@@ -120,4 +120,5 @@ function draw() {
 if (facts && root) {
   draw();
   onThemeChange(draw);
+  followPaper(() => charts);
 }

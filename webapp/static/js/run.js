@@ -1,6 +1,6 @@
 // The charts of one run: zoom and crosshair in step, evidence as bands, new samples while it runs.
 import { axisOf, AXES } from "./axes.js";
-import { colour, crosshair, onThemeChange, readJson } from "./chart-kit.js";
+import { colour, crosshair, followPaper, onThemeChange, readJson } from "./chart-kit.js";
 import { ChartPanel } from "./chart-panel.js";
 import { bands, eventLines } from "./evidence.js";
 import { HeatMap } from "./heat-map.js";
@@ -228,13 +228,7 @@ function start() {
     for (const each of [heat, cores, times]) each.draw();
   };
   onThemeChange(redrawAll);
-  // Canvases don't follow the paper by themselves.
-  for (const name of ["beforeprint", "afterprint"]) {
-    window.addEventListener(name, () => {
-      for (const { chart } of [...panels, times]) chart?.resize();
-      redrawAll();
-    });
-  }
+  followPaper(() => [...panels, times].map(({ chart }) => chart), redrawAll);
   load();
 }
 
