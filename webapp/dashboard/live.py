@@ -1,7 +1,7 @@
 """Pages that keep themselves fresh: a poll is answered with 304 as long as nothing has changed.
 
-Only the requests of `live.js` ask that way. A page that a person opens is always made anew, because
-it also shows what no version here covers, for example the person's own role.
+Only the requests of `live.js` ask that way. A page that a person opens is always made again: it
+also shows what no version here covers, for example the person's own role.
 """
 
 from __future__ import annotations

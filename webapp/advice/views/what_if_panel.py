@@ -71,7 +71,7 @@ def _answered(found: WhatIf, most_rows: int) -> dict[str, object]:
 
 
 def _difference(each: Candidate, present: Candidate | None) -> Decimal | None:
-    """None: one of both has no price, or it is the present one."""
+    """None: one of them has no price, or it is the present one."""
     if present is None or each is present:
         return None
     now, then = present.cost_mid_usd, each.cost_mid_usd
