@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 
 from advisor.costing.metric_cost import DirectionOf, improvements
+from advisor.run_summary import Trouble
+from advisor.troubles import troubles
 from advisor.work_done import metric_values, work_done
 from rules.activity import own_cores
 from rules.frame import NodeFrame, RunFrame
@@ -39,6 +41,7 @@ class Figures:
     metric_progress: dict[str, list[list[float]]]
     """See `metric_cost.improvements`."""
     phase_seconds: dict[str, float]
+    troubles: list[Trouble]
 
 
 def figures(
@@ -64,6 +67,7 @@ def figures(
         metrics=_metrics(frame),
         metric_progress=_metric_progress(frame, direction, steps),
         phase_seconds=_phase_seconds(frame, training),
+        troubles=troubles(frame),
     )
 
 

@@ -79,6 +79,12 @@ def display_usd(usd: Decimal | None) -> str:
     return f"{sign}${amount.quantize(_CENT, ROUND_HALF_UP):,}"
 
 
+def round_amount_above(usd: Decimal) -> Decimal:
+    """The next 1, 2, 5 or 10 times a power of ten, for the end of an axis; $1 for nothing."""
+    scale = Decimal(1).scaleb(usd.adjusted()) if usd else Decimal(1)
+    return next(step * scale for step in (1, 2, 5, 10) if step * scale >= usd)
+
+
 def display_signed_usd(usd: Decimal | None) -> str:
     """As `display_usd`, with a plus sign for positive amounts."""
     return f"+{display_usd(usd)}" if usd is not None and usd > 0 else display_usd(usd)

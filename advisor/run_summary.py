@@ -58,6 +58,16 @@ class SuccessiveVerdict:
 
 
 @dataclass(frozen=True)
+class Trouble:
+    """The first time of its kind on one GPU or node. `seconds` since the run's start; `node` is the
+    node's key."""
+
+    seconds: float
+    words: str
+    node: str
+
+
+@dataclass(frozen=True)
 class RunSummary:
     """None: not measured, or no price. A run that was not analysed yet has the defaults."""
 
@@ -74,6 +84,8 @@ class RunSummary:
     memory_p99_bytes: float | None = None
     gpu_busy_p95_pct: float | None = None
     phase_seconds: dict[str, float] = field(default_factory=dict)
+    troubles: list[Trouble] = field(default_factory=list)
+    """GPU errors, throttling and kills for memory, each when it was first seen."""
     unreadable: int | None = None
     """Stored objects that could not be read."""
     unsampled_seconds: float | None = None

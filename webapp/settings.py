@@ -33,6 +33,7 @@ DEBUG = env.boolean("DEBUG")
 
 # Where the service is seen from outside: links in mails and pages, allowed hosts, CSRF.
 BASE_URL = env.text("TRIMTAB_BASE_URL", "http://127.0.0.1:8000").rstrip("/")
+BASE_URL_IS_SET = bool(env.text("TRIMTAB_BASE_URL"))
 _base = urlsplit(BASE_URL)
 HTTPS = _base.scheme == "https"
 _local = ["127.0.0.1", "localhost", "[::1]"]

@@ -315,3 +315,42 @@ def test_signing_in_by_the_link_works_in_the_browser(chromium, live_server, owne
 
     expect(page.get_by_role("heading", name="Measure your first run")).to_be_visible()
     context.close()
+
+
+@pytest.mark.parametrize("name", ["job", "compare", "spend"])
+def test_paper_has_no_buttons_whole_charts_and_the_light_theme(visit, pair, name):
+    addresses = _addresses(pair) | {"spend": reverse("spend:spend")}
+    window = visit(theme="light")
+    page = window.go("/")
+    page.get_by_role("button", name="Switch between light and dark").click()
+    page = window.go(addresses[name])
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 700, "height": 1000})
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+    assert page.evaluate("document.documentElement.scrollWidth") <= 700
+    # The legend's words are buttons on the screen.
+    buttons = page.locator("button:not(.legend-item), .button").all()
+    assert not [each for each in buttons if each.is_visible()]
+    for canvas in page.query_selector_all("canvas"):
+        if canvas.is_visible():
+            box = canvas.bounding_box()
+            assert box is not None
+            assert box["x"] + box["width"] <= 700
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert window.complaints == []
+
+
+@pytest.mark.parametrize("width", [320, 2560])
+def test_narrow_and_wide_windows_are_used_and_never_scrolled_sideways(visit, pair, width):
+    window = visit(width)
+    for name, address in _addresses(pair).items():
+        page = window.go(address)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+        panel = page.evaluate(
+            "Math.max(...[...document.querySelectorAll('.panel')].map(p => p.offsetWidth))"
+        )
+        assert panel >= 0.7 * width, (name, panel)
+    assert window.complaints == []

@@ -144,3 +144,16 @@ def test_evidence_of_many_nodes_is_one_band(visit, address):  # noqa: F811
 
     assert [[0, 503]] in drawn
     assert all(len(boxes) <= 1 for boxes in drawn)
+
+
+def test_every_node_has_a_drawing_of_its_own(visit, address):  # noqa: F811
+    for width in (1440, 390):
+        window = visit(width)
+        page = window.go(address)
+        page.locator("[data-nodes] summary").click()
+
+        drawings = page.locator("[data-multiples] svg")
+        expect(drawings).to_have_count(3)
+        expect(drawings.first).to_have_attribute("aria-label", re.compile(r"algo-1: mean \d+ %"))
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert window.complaints == []

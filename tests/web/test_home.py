@@ -236,7 +236,9 @@ def test_the_pace_of_the_month_is_the_spend_of_its_days(owner):
     assert told.usd == 2 * factories.USD_PER_HOUR
     assert told.then_usd == factories.USD_PER_HOUR
     assert told.before.count(",") == 32
-    assert told.line.endswith(",0.0")
+    # $0.17 on an axis that ends at $0.20
+    assert told.axis.top_usd == Decimal("0.2")
+    assert told.line.endswith(",21.0")
 
 
 def test_a_bookmark_of_the_old_list_of_jobs_still_leads_there(owner):

@@ -113,13 +113,3 @@ def test_the_table_of_runs_has_pages_and_the_newest_are_first(owner):
     assert len(numbers("")) == 50
     assert numbers("?page=2")[-1] == "1"
     assert "60 runs" in owner.page(_address(job))
-
-
-def test_the_chart_has_no_bar_for_a_run_without_a_price(owner):
-    job = factories.job(owner.workspace)
-    factories.run(job, cost="2.00")
-    factories.run(job, cost=None)
-
-    chart = owner.client.get(_address(job)).context["chart"]
-
-    assert [point["usd"] for point in chart["runs"]] == [2.0, None]

@@ -123,6 +123,25 @@ def test_it_tells_before_anything_is_saved_what_would_have_fired(owner, job):
     assert "Training waits for data 2 3 –" in _effects(loose)
 
 
+def test_the_preview_names_the_runs_and_their_dollars(owner, job):
+    loud, quiet = _judged(job, 40), _judged(job, 20)
+    Judgement.objects.filter(pk=loud.pk).update(waste_usd_high="0.0100")
+    Judgement.objects.filter(pk=quiet.pk).update(waste_usd_high="0.0040")
+
+    strict = _post(owner, input_bound__fire_share_pct="30", preview="1")
+
+    assert f"$0.0140 → $0.0051 No longer: {quiet.run}" in _effects(strict)
+    assert reverse("dashboard:run", args=[quiet.run_id]) in strict
+    assert reverse("dashboard:run", args=[loud.run_id]) not in strict
+
+    quiet.run.cost_usd = None
+    quiet.run.save()
+    Judgement.objects.filter(pk=quiet.pk).update(waste_usd_high=None)
+    assert "no price → $0.0051" in _effects(
+        _post(owner, input_bound__fire_share_pct="30", preview="1")
+    )
+
+
 def test_what_only_samples_can_tell_is_named(owner, job):
     run = _run(job)
     rule = all_rules()["hung"]

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from django.urls import reverse
+from trimtab.wire import Event, Segment
 
 from advisor.store.series import SeriesView
 from tests.web import factories, training
+from webapp.analysis.tasks import evaluate
 from webapp.dashboard.selectors.lines import Member, drawn_lines
 from webapp.directives.models import Directive
-from webapp.runs.models import Attempt, Run, Session
+from webapp.imports.models import Import
+from webapp.imports.queue import WHOLE
+from webapp.runs.models import Artefact, Attempt, Run, Session
 
 
 def _view(*values: float, node: str = "node-1", width: float = 10.0) -> SeriesView:
@@ -121,6 +127,43 @@ def test_a_gap_is_unknown_in_the_heat_map_and_no_phase(owner):
     assert second_start - first_end == pytest.approx(20, abs=3)
 
 
+def test_one_node_needs_no_drawing_beside_the_charts(charts):
+    assert charts["nodes"] == []
+
+
+def test_operators_of_an_imported_trace_stand_with_the_charts(owner):
+    run = training.uploaded_run(owner.workspace)
+    address = reverse("dashboard:run", args=[run.pk])
+    assert 'id="operators"' not in owner.page(address)
+    artefact = factories.artefact(run)
+    Artefact.objects.filter(pk=artefact.pk).update(kind=WHOLE)
+    rows = [
+        {
+            "category": "CPU operators",
+            "name": "aten::conv2d",
+            "count": 12,
+            "total_us": 3_000_000,
+            "own_us": None,
+        },
+        {
+            "category": "GPU kernels",
+            "name": "sm80_gemm",
+            "count": 40,
+            "total_us": 1_000_000,
+            "own_us": None,
+        },
+    ]
+    result = {"format": "a PyTorch trace", "operators": rows}
+    Import.objects.create(artefact=artefact, wanted=1, done=1, result=result)
+
+    page = owner.page(address)
+
+    (tables,) = re.findall(r'id="operators".*?</details>', page, re.DOTALL)
+    assert "aten::conv2d" in tables
+    assert "sm80_gemm" in tables
+    assert 'href="#operators"' in page
+
+
 def test_cores_are_read_on_demand(owner):
     run = training.uploaded_run(owner.workspace)
 
@@ -168,3 +211,43 @@ def test_a_second_attempt_is_a_restart_and_a_request_an_event(owner):
     words = [event["words"] for event in _events(owner, run)]
 
     assert words == ["Restarted on trainer-1", "Profile requested"]
+
+
+class _Troubled(training.Training):
+    """GPU 1 gets hot in the third segment, then fails, and the kernel kills a worker."""
+
+    def _segment(self, seq: int) -> Segment:
+        made = super()._segment(seq)
+        (block,) = made.blocks
+        ticks = len(block.times_ms)
+        hot_ns = 2 * 10**9 * max(seq - 2, 0)
+        columns = block.columns | {
+            "gpu0.throttled_thermal_ns_total": [0] * ticks,
+            "gpu1.throttled_thermal_ns_total": [hot_ns] * ticks,
+            "container.oom_kills_total": [7 + int(seq >= 5)] * ticks,
+        }
+        events = list(made.events)
+        if seq in (4, 5):
+            events.insert(0, Event(2_000, "gpu_xid", {"gpu": 1, "xid": 79}))
+        return replace(made, blocks=[replace(block, columns=columns)], events=events)
+
+
+def test_throttling_gpu_errors_and_kills_are_events_in_the_order_of_their_first_time(owner):
+    run = training.upload(owner.workspace, _Troubled("hot", minutes=1, gpus=2))
+    evaluate(str(run.pk))
+
+    found = [event for event in _events(owner, run) if "begins" not in event["words"]]
+
+    assert [(event["words"], event["is_trouble"]) for event in found] == [
+        ("GPU 1 throttled by heat", True),
+        ("XID 79 on GPU 1", True),
+        ("The kernel killed a process for memory", True),
+    ]
+    assert [event["seconds"] for event in found] == pytest.approx([30, 42, 50], abs=1.5)
+
+
+def test_a_run_without_troubles_has_no_such_events(owner):
+    run = training.uploaded_run(owner.workspace, gpus=2)
+    evaluate(str(run.pk))
+
+    assert Run.objects.get(pk=run.pk).summary.troubles == []

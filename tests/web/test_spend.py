@@ -143,7 +143,7 @@ def test_runs_without_a_price_are_counted_and_never_nothing(owner, job):
     assert table(owner, month="2026-10") == {"vision/train.py": ["1", "1", "", "", "", ""]}
     page = owner.page(reverse("spend:spend") + "?month=2026-10")
     assert "no price" in page
-    assert "1 without a price, not included" in page
+    assert "1 without a price</a>, not included" in page
     held(job, utc(2026, 10, 6), 3600)
     assert table(owner, month="2026-10")["vision/train.py"][:3] == ["2", "1", "1.000000000"]
 

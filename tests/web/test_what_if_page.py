@@ -110,3 +110,48 @@ def test_it_is_offered_where_advice_is_read_and_others_runs_are_not_answered(own
     assert address in owner.page(reverse("advice:recommendation", args=[row.uuid]))
     assert address in owner.page(reverse("dashboard:run", args=[run.pk]))
     assert stranger.client.get(address).status_code == 404
+
+
+def test_the_page_of_a_recommendation_answers_the_same(owner, run):
+    row = factories.recommendation(run, change={"instance_type": "c5.large"})
+    address = reverse("advice:recommendation", args=[row.uuid])
+
+    page = owner.page(f"{address}?options=spot&options=on_demand")
+
+    told = over_the_api(owner, run, options=["spot", "on_demand"])
+    chosen = told["chosen"]
+    answer = f"{chosen['node_count']} × {chosen['instance_type']}"
+    assert answer in text(page.split('id="answer-title"')[1].split("</section>")[0])
+    rows = re.findall(r"<tr><th[^>]*>1 × c5\.large(.*?)</tr>", page, re.DOTALL)
+    assert all("recommended" in row for row in rows)
+    assert sum(">now<" in row for row in rows) == 1
+    assert f'action="{address}#what-if"' in page
+
+
+def test_machines_that_can_not_do_the_work_are_named_with_the_reason(owner, run):
+    page = text(ask(owner, run).split('id="why-not"')[1].split("</section>")[0])
+
+    for said in re.findall(r"(\d+) machines?: (.+?) \(", page):
+        assert int(said[0]) >= 1
+    assert "burstable: full speed lasts only as long as its credits (1 × t" in page
+
+
+def test_the_drawing_holds_every_interval_of_what_it_marks(owner, run):
+    context = owner.client.get(reverse("advice:what_if", args=[run.pk])).context
+
+    marked = [point for point in context["drawing"].points if point.kind != "other"]
+    assert {"chosen", "present"} <= {point.kind for point in marked}
+    for point in marked:
+        assert 0 <= point.x_low <= point.x <= point.x_high <= 100
+        assert 0 <= point.y_high <= point.y <= point.y_low <= 100
+
+
+def test_a_recommendation_about_a_run_that_tells_too_little_says_what_is_missing(owner, run):
+    row = factories.recommendation(run)
+    run.summary = factories.summary(memory_p99_bytes=None)
+    run.save()
+
+    page = owner.page(reverse("advice:recommendation", args=[row.uuid]))
+
+    assert "How much memory was in use" in page
+    assert 'id="front-title"' not in page

@@ -13,6 +13,11 @@ def workspaces_of(user: User) -> QuerySet[Workspace]:
     return Workspace.objects.filter(members=user, deleted_at=None)
 
 
+def only(workspace: Workspace) -> QuerySet[Workspace]:
+    """To ask several things about one workspace in one query."""
+    return Workspace.objects.filter(pk=workspace.pk)
+
+
 def deleted_workspaces_of(owner: User) -> QuerySet[Workspace]:
     """The deleted workspaces that a person may restore, as one of their owners."""
     held = Q(memberships__user=owner, memberships__role=Membership.OWNER)

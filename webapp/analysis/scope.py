@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from django.db.models import F, QuerySet
+from datetime import UTC, datetime
+
+from django.db.models import Aggregate, F, Q, QuerySet, Subquery, Value
 
 from webapp.accounts.models import Workspace
-from webapp.analysis.models import AcceptedLevel, Life, Regression
+from webapp.analysis.models import AcceptedLevel, Analysis, Life, Regression
 from webapp.runs import scope
 from webapp.runs.models import Job, Run
 
@@ -44,3 +46,14 @@ def lives_of(workspace: Workspace, job: Job | None = None) -> QuerySet[Life]:
 def analysed_runs_of(workspace: Workspace) -> QuerySet[Run]:
     """Runs whose analysis is final."""
     return scope.runs_of(workspace).filter(analysis__is_final=True)
+
+
+def pending_analyses(workspace: Workspace, figure: type[Aggregate]) -> Subquery:
+    """A figure of the keys of the workspace's analyses that a worker has still to do.
+
+    From the index of due work, which is short, rather than from the workspace's many runs: the
+    workspace is a condition of the figure, so that no database begins with it.
+    """
+    own = figure("pk", filter=Q(run__workspace=workspace))
+    due = Analysis.objects.filter(wanted__gt=F("done"), due_at__gt=datetime.min.replace(tzinfo=UTC))
+    return Subquery(due.annotate(all=Value(1)).values("all").annotate(own=own).values("own"))

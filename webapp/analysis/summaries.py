@@ -33,6 +33,7 @@ def with_figures(summary: RunSummary, measured: Measured) -> RunSummary:
         memory_p99_bytes=figures.memory_p99_bytes,
         gpu_busy_p95_pct=figures.gpu_busy_p95_pct,
         phase_seconds=figures.phase_seconds,
+        troubles=figures.troubles,
         unreadable=len(measured.unreadable),
         unsampled_seconds=measured.unsampled_seconds,
         too_large=measured.too_large,

@@ -14,6 +14,13 @@ from webapp.accounts.models import Token, Workspace, digest
 from webapp.accounts.setup import first_workspace, new_token, sign_in_link
 from webapp.service.stack import log_folder, shown
 
+MACHINE = (
+    "A run has a price if its machine is known. EC2, SageMaker, Google Cloud and Azure tell it;",
+    "elsewhere name it after `run`, as your provider bills it:",
+    "    --provider lambda --region us-west-2 --instance-type gpu_1x_a100",
+    "For machines of your own, set USD per GPU-hour under Prices, Your rates.",
+)
+
 
 def announce(descriptor: int) -> None:
     """For the supervisor, which prints it once all processes are ready."""
@@ -36,6 +43,7 @@ def welcome(url: str) -> str:
             f"    {sign_in_link(workspace, url)}",
             "Measure a training run (put this in front of your training command):",
             f"    {agent_command(url, agent_token(workspace))}",
+            *MACHINE,
         ]
     )
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
+from decimal import Decimal
+from fractions import Fraction
 from functools import cache
 from typing import cast
 
 from django.db.models import Count, QuerySet
 from django.utils import timezone
 
+from advisor.money import rounded_usd
 from rules.parameter import Preset, Values
 from rules.registry import all_rules
 from rules.rule import Rule
@@ -35,6 +38,13 @@ class Effect:
     would_fire: int = 0
     unknown: int = 0
     """Runs that must be measured again from their samples."""
+    new: list[Run] = field(default_factory=list)
+    """Runs in which it would fire and didn't, the newest first."""
+    gone: list[Run] = field(default_factory=list)
+    usd: Decimal | None = Decimal(0)
+    """The most that its findings cost; None: one of them has no price."""
+    would_usd: Decimal | None = Decimal(0)
+    """The same by the new thresholds."""
 
 
 def effects(workspace: Workspace, job: Job | None, preset: str, own: Overrides) -> list[Effect]:
@@ -64,7 +74,30 @@ def _count(effect: Effect, row: Judgement, values: Mapping[str, Values]) -> None
     fired = row.state == Judgement.FIRED
     effect.fired += fired
     effect.unknown += judged is None
-    effect.would_fire += fired if judged is None else judged.verdict.state == Judgement.FIRED
+    would_fire = fired if judged is None else judged.verdict.state == Judgement.FIRED
+    effect.would_fire += would_fire
+    if would_fire != fired:
+        (effect.new if would_fire else effect.gone).append(row.run)
+    if fired:
+        effect.usd = _sum(effect.usd, row.waste_usd_high)
+    if would_fire:
+        seconds = row.waste_seconds_high if judged is None else judged.verdict.waste_seconds_high
+        effect.would_usd = _sum(effect.would_usd, _waste_usd(row, seconds))
+
+
+def _waste_usd(row: Judgement, seconds: float) -> Decimal | None:
+    """At the run's price; None: it has none."""
+    if row.waste_usd_high is not None and seconds == row.waste_seconds_high:
+        return row.waste_usd_high
+    run, length = row.run, row.run.duration
+    if run.cost_usd is None or not length:
+        return None
+    share = min(Fraction(seconds) / Fraction(length.total_seconds()), Fraction(1))
+    return rounded_usd(Fraction(run.cost_usd) * share)
+
+
+def _sum(usd: Decimal | None, more: Decimal | None) -> Decimal | None:
+    return None if usd is None or more is None else usd + more
 
 
 def recent_runs(workspace: Workspace, job: Job | None = None) -> RunQuerySet:
@@ -77,7 +110,8 @@ def recent_runs(workspace: Workspace, job: Job | None = None) -> RunQuerySet:
 
 def _judged(workspace: Workspace, job: Job | None) -> QuerySet[Judgement]:
     newest = recent_runs(workspace, job).newest_first().values_list("pk", flat=True)[:MOST_RUNS]
-    return Judgement.objects.filter(run__in=list(newest)).select_related("run__job")
+    judged = Judgement.objects.filter(run__in=list(newest)).select_related("run__job")
+    return judged.order_by("rule", "-run__created_at")
 
 
 def _after(

@@ -7,6 +7,7 @@ from datetime import UTC, date, timedelta
 from decimal import Decimal
 
 from webapp.accounts.models import Workspace
+from webapp.spend.axis import Axis, axis
 from webapp.spend.months import Month
 from webapp.spend.sums import usd_by_day
 
@@ -26,24 +27,26 @@ class DayBar:
 
 @dataclass(frozen=True)
 class MonthBars:
-    """`top_usd` is the cost of the most expensive day."""
+    """`most_usd` is the cost of the most expensive day."""
 
     bars: list[DayBar]
-    top_usd: Decimal
+    most_usd: Decimal
+    axis: Axis
 
 
 def month_bars(workspace: Workspace, month: Month) -> MonthBars | None:
     """One bar for each UTC day that overlaps the month; None: nothing was spent."""
     (by_day,) = usd_by_day(workspace, month.start, month.end)
-    top = max(by_day.values(), default=Decimal(0))
-    if not top:
+    most = max(by_day.values(), default=Decimal(0))
+    if not most:
         return None
     days = _days(month)
-    step = WIDTH / len(days)
-    return MonthBars(
-        [_bar(day, by_day.get(day, Decimal(0)), top, n * step, step) for n, day in enumerate(days)],
-        top,
-    )
+    step, scale = WIDTH / len(days), axis(most, days)
+    bars = [
+        _bar(day, by_day.get(day, Decimal(0)), scale.top_usd, n * step, step)
+        for n, day in enumerate(days)
+    ]
+    return MonthBars(bars, most, scale)
 
 
 def _days(month: Month) -> list[date]:

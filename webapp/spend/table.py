@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
+from urllib.parse import urlencode
 
 from webapp.accounts.models import Workspace
 from webapp.spend.months import Month
@@ -15,6 +16,8 @@ JOB, OWNER, TAG, MONTH = "job", "owner", "tag", "month"
 BY = {JOB: "Job", OWNER: "Owner", TAG: "Tag", MONTH: "Month"}
 MONTHS_SHOWN = 12
 NOBODY = "nobody"
+NONE = "(none)"
+"""The empty owner or value of a tag in URLs."""
 
 
 @dataclass
@@ -22,6 +25,8 @@ class Line:
     """One line, or the total; see `Spend`."""
 
     label: str
+    query: str = ""
+    """Of the list of its runs, with the month."""
     usd: Decimal | None = None
     """None: no run has a price."""
     run_count: int = 0
@@ -71,7 +76,11 @@ def table(workspace: Workspace, month: Month, by: str, key: str = "") -> Table:
     spent = spends(workspace, month.start, month.end) if by != MONTH else []
     keys = _keys(spent)
     key = key or (keys[0] if keys else "")
-    lines = _grouped(spent, _label(by, key)) if by != MONTH else _months(workspace, month)
+    lines = (
+        _grouped(spent, _label(by, key), _query(by, key))
+        if by != MONTH
+        else _months(workspace, month)
+    )
     total = Line("Together")
     for line in lines:
         total.add(line)
@@ -100,12 +109,23 @@ def _tag(spend: Spend, key: str) -> str:
     return str(spend.tags[key]) or "(empty)"
 
 
-def _grouped(spent: Iterable[Spend], label: Callable[[Spend], str]) -> list[Line]:
+def _query(by: str, key: str) -> Callable[[Spend], str]:
+    """The query of the list of runs; empty: it can't tell them from others."""
+    if by == OWNER:
+        return lambda spend: urlencode({"owner": spend.owner or NONE})
+    if by == TAG and key:
+        return lambda spend: urlencode({"tag": f"{key}={spend.tags.get(key) or NONE}"})
+    return lambda spend: urlencode({"job": spend.job}) if by == JOB else ""
+
+
+def _grouped(
+    spent: Iterable[Spend], label: Callable[[Spend], str], query: Callable[[Spend], str]
+) -> list[Line]:
     """The most expensive first; lines without a price last."""
     lines: dict[str, Line] = {}
     for spend in spent:
         name = label(spend)
-        lines.setdefault(name, Line(name)).add(spend)
+        lines.setdefault(name, Line(name, query(spend))).add(spend)
     return sorted(lines.values(), key=lambda line: (line.usd is None, -(line.usd or 0), line.label))
 
 
@@ -114,7 +134,7 @@ def _months(workspace: Workspace, last: Month) -> list[Line]:
     months = [last.shifted(-back) for back in range(MONTHS_SHOWN)]
     lines = []
     for month, spend in zip(months, by_month(workspace, months), strict=True):
-        lines.append(Line(str(month)))
+        lines.append(Line(str(month), f"month={month}"))
         lines[-1].add(spend)
     while len(lines) > 1 and not lines[-1].run_count and lines[-1].usd is None:
         lines.pop()

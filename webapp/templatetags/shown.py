@@ -24,6 +24,21 @@ def usd(amount: Decimal | None) -> str:
 
 
 @register.filter
+def axis_usd(amount: Decimal) -> str:
+    """A round amount on an axis, without needless digits: `$200`, `$0.50`."""
+    whole, _, digits = plain_usd(amount).partition(".")
+    return f"${whole}.{digits:0<2}" if digits else f"${whole}"
+
+
+@register.filter
+def axis_seconds(length: float) -> str:
+    """A round length on an axis: `30 min`, `1.5 h`."""
+    units = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+    size, unit = next((each for each in units if length >= each[0]), units[-1])
+    return f"{length / size:.3g} {unit}"
+
+
+@register.filter
 def rate(usd_per_hour: str) -> str:
     """A price as text without trailing zeros: `0.085000000` -> `0.085`."""
     whole, _, digits = plain_usd(Decimal(usd_per_hour)).partition(".")

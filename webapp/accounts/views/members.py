@@ -26,10 +26,13 @@ from webapp.accounts.models import Membership
 def list_members(request: PersonRequest) -> HttpResponse:
     """List the members; owners invite here. A new link is shown once."""
     form = InvitationForm(request.POST or None)
-    link = _invite(request, form) if request.method == "POST" and form.is_valid() else ""
+    link, is_mailed = "", False
+    if request.method == "POST" and form.is_valid():
+        link, is_mailed = _invite(request, form)
     context = {
         "form": InvitationForm() if link else form,
         "link": link,
+        "is_mailed": is_mailed,
         "memberships": scope.memberships_of(request.workspace).order_by("user__email"),
         "invitations": scope.invitations_of(request.workspace) if request.is_owner else [],
         "roles": Membership.ROLES,
@@ -39,19 +42,18 @@ def list_members(request: PersonRequest) -> HttpResponse:
     return render(request, "accounts/members.html", context)
 
 
-def _invite(request: PersonRequest, form: InvitationForm) -> str:
-    """The link of the new invitation; empty with the reason in the form."""
+def _invite(request: PersonRequest, form: InvitationForm) -> tuple[str, bool]:
+    """The link of the new invitation, and whether it was mailed; empty with the reason in the
+    form."""
     email, role = form.cleaned_data["email"], form.cleaned_data["role"]
     try:
         secret = members.invite(request.workspace, request.user, email, role)
     except ValidationError as error:
         form.add_error("email", error)
-        return ""
+        return "", False
     link = settings.BASE_URL + reverse("accounts:accept_invitation", args=[secret])
     invitation = members.open_invitation(secret)
-    if invitation is not None and not mails.send_invitation(invitation, link):
-        messages.warning(request, "The mail server refused the mail. Send the link yourself.")
-    return link
+    return link, invitation is not None and mails.send_invitation(invitation, link)
 
 
 @owners_only

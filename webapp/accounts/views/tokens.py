@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpResponse
@@ -14,6 +13,7 @@ from webapp.accounts import scope, tokens
 from webapp.accounts.access import PersonRequest
 from webapp.accounts.forms import TokenForm
 from webapp.accounts.models import Token
+from webapp.http.own_address import address_of
 
 MAY = (
     (Token.INGEST, "Send runs", "for agents; also reads the runs that it sent"),
@@ -38,7 +38,7 @@ def list_tokens(request: PersonRequest) -> HttpResponse:
         "plain": plain,
         "may": MAY,
         "chosen": form["scopes"].value() or [],
-        "base_url": settings.BASE_URL,
+        "base_url": address_of(request),
         "tokens": [
             (t, tokens.may_revoke(request.membership, t))
             for t in listed.order_by("revoked_at", "-created_at")[: tokens.MOST_TOKENS]

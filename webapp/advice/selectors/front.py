@@ -1,25 +1,35 @@
-"""Time against cost of a run on other machines, as the points of an SVG drawing."""
+"""Time against cost of a run on other machines, as the places of marks in an SVG drawing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from itertools import pairwise
 
+from advisor.money import round_amount_above
 from advisor.sizing.candidates import Candidate
 
-WIDTH, HEIGHT, EDGE = 1000.0, 320.0, 14.0
 MOST_POINTS = 40
-ROOM = 1.25
-"""The axes end a quarter beyond the answer, the run's own machines and the front."""
+ROUND_SECONDS = (
+    *(1, 2, 5, 10, 20, 30),
+    *(60 * minutes for minutes in (1, 2, 5, 10, 20, 30)),
+    *(3600 * hours for hours in (1, 2, 4, 6, 12, 24)),
+    *(86_400 * days for days in (2, 4, 10, 20, 40, 100)),
+)
+SHAPES = {"measured": "square", "same": "circle"}
+"""How the speed is known -> the shape of its mark; others are a diamond."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """The middle estimate; `low` and `high` are the ends of its intervals. `kind`: `chosen`,
-    `present`, `front` or `other`, which is drawn without intervals."""
+    """The middle estimate, in percent of the drawing from its left and top; `low` and `high` are
+    the ends of its interval: who takes longer pays longer. `kind`: `chosen`, `present`, `front` or
+    `other`, which is drawn without an interval."""
 
     candidate: Candidate
     kind: str
+    shape: str
     x: float
     y: float
     x_low: float
@@ -32,10 +42,22 @@ class Point:
 class Drawing:
     points: list[Point]
     """Those behind first."""
-    front: str
-    """A line through those than which none is both faster and cheaper."""
+    front: list[tuple[float, float, float, float]]
+    """Lines between those than which none is both faster and cheaper."""
     longest_seconds: float
-    dearest_usd: float
+    top_usd: Decimal
+
+    @property
+    def middle_usd(self) -> Decimal:
+        return self.top_usd / 2
+
+    @property
+    def middle_seconds(self) -> float:
+        return self.longest_seconds / 2
+
+    @property
+    def shapes(self) -> set[str]:
+        return {point.shape for point in self.points}
 
 
 def drawing(
@@ -43,8 +65,14 @@ def drawing(
     front: Sequence[Candidate],
     chosen: Candidate | None,
     present: Candidate | None,
+    rung: Callable[[Candidate], str],
 ) -> Drawing | None:
-    """None: none has a price. The axes begin at 0."""
+    """None: none has a price. The axes begin at 0, and end beyond the intervals of the answer, the
+    run's own machines and the front.
+
+    Args:
+        rung: how the speed of a candidate is known.
+    """
     marked = [each for each in (chosen, present) if each is not None]
     others = [each for each in table if not each.rejected_because][:MOST_POINTS]
     shown = list({id(each): each for each in [*others, *front, *marked]}.values())
@@ -53,39 +81,52 @@ def drawing(
         return None
     ids = {"front": {id(each) for each in front}, "chosen": {id(chosen)}, "present": {id(present)}}
     known = [each for each in shown if _kind(each, ids) != "other"] or shown
-    longest = max(each.time_high_seconds for each in known) * ROOM
-    dearest = max(float(each.cost_high_usd or 0) for each in known) * ROOM
-    shown = [each for each in shown if _is_within(each, longest, dearest)]
-    points = [_point(each, _kind(each, ids), longest, dearest) for each in shown]
+    longest = _round_seconds(max(each.time_high_seconds for each in known))
+    top = round_amount_above(max(each.cost_high_usd or Decimal(0) for each in known))
+    scale = _Scale(longest, float(top))
+    points = [
+        scale.point(each, _kind(each, ids), SHAPES.get(rung(each), "diamond"))
+        for each in shown
+        if each.time_mid_seconds <= longest and _usd(each) <= top
+    ]
     order = ("other", "front", "present", "chosen")
     points.sort(key=lambda point: order.index(point.kind))
-    line = sorted((p.x, p.y) for p in points if id(p.candidate) in ids["front"])
-    return Drawing(points, " ".join(f"{x},{y}" for x, y in line), longest, dearest)
+    places = sorted((p.x, p.y) for p in points if id(p.candidate) in ids["front"])
+    return Drawing(points, [(*a, *b) for a, b in pairwise(places)], longest, top)
 
 
-def _is_within(each: Candidate, longest: float, dearest: float) -> bool:
-    return each.time_mid_seconds <= longest and float(each.cost_mid_usd or 0) <= dearest
+def _usd(each: Candidate) -> Decimal:
+    return each.cost_mid_usd or Decimal(0)
+
+
+def _round_seconds(seconds: float) -> float:
+    return next((each for each in ROUND_SECONDS if each >= seconds), seconds)
 
 
 def _kind(each: Candidate, ids: dict[str, set[int]]) -> str:
     return next((kind for kind in ("chosen", "present", "front") if id(each) in ids[kind]), "other")
 
 
-def _point(each: Candidate, kind: str, longest: float, dearest: float) -> Point:
-    def across(seconds: float) -> float:
-        return round(EDGE + (WIDTH - 2 * EDGE) * seconds / (longest or 1.0), 1)
+@dataclass(frozen=True)
+class _Scale:
+    seconds: float
+    usd: float
 
-    def up(usd: object) -> float:
-        share = float(str(usd or 0)) / (dearest or 1.0)
-        return round(HEIGHT - EDGE - (HEIGHT - 2 * EDGE) * share, 1)
+    def point(self, each: Candidate, kind: str, shape: str) -> Point:
+        return Point(
+            candidate=each,
+            kind=kind,
+            shape=shape,
+            x=self._across(each.time_mid_seconds),
+            y=self._down(each.cost_mid_usd),
+            x_low=self._across(each.time_low_seconds),
+            x_high=self._across(each.time_high_seconds),
+            y_low=self._down(each.cost_low_usd),
+            y_high=self._down(each.cost_high_usd),
+        )
 
-    return Point(
-        candidate=each,
-        kind=kind,
-        x=across(each.time_mid_seconds),
-        y=up(each.cost_mid_usd),
-        x_low=across(each.time_low_seconds),
-        x_high=across(each.time_high_seconds),
-        y_low=up(each.cost_low_usd),
-        y_high=up(each.cost_high_usd),
-    )
+    def _across(self, seconds: float) -> float:
+        return round(100 * seconds / (self.seconds or 1.0), 2)
+
+    def _down(self, usd: Decimal | None) -> float:
+        return round(100 - 100 * float(usd or 0) / (self.usd or 1.0), 2)

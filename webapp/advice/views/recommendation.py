@@ -11,6 +11,10 @@ from django.views.decorators.http import require_safe
 from webapp.accounts.access import PersonRequest
 from webapp.advice import looking, scope
 from webapp.advice.selectors.candidates import advice
+from webapp.advice.views.what_if_panel import panel
+
+MOST_ROWS = 8
+"""Of other machines; the page of what-if questions has more."""
 
 
 @require_safe
@@ -19,4 +23,6 @@ def recommendation(request: PersonRequest, recommendation_uuid: UUID) -> HttpRes
     looking.seen([row])
     present = row.run.summary.instance_types
     (item,) = advice([row], present)
-    return render(request, "advice/page.html", {"item": item, "row": row})
+    row.run.workspace, row.run.job = request.workspace, row.job
+    shown = {"item": item, "row": row, "recommended": row.change.get("instance_type", "")}
+    return render(request, "advice/page.html", panel(row.run, request.GET, MOST_ROWS) | shown)

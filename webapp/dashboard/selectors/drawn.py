@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
@@ -27,7 +27,7 @@ from advisor.store.step_spread import (
 )
 from advisor.store.step_tiers import DRAWN
 from webapp.dashboard.selectors.charts import MOST_NODES, Chart, charts
-from webapp.dashboard.selectors.lines import Drawn, Member, drawn_lines
+from webapp.dashboard.selectors.lines import Drawn, Member, drawn_lines, merged, share_buckets
 from webapp.dashboard.selectors.step_table import step_document
 from webapp.runs.history import chart_history, nodes_of
 from webapp.runs.models import Node, Run
@@ -67,6 +67,7 @@ def drawn_charts(run: Run, window: Window) -> dict[str, Any]:
         "to": window.end_seconds,
         "charts": {c.key: _chart(c, shown, len(nodes), read, offset) for c in listed},
         "heat": _heat([_members(c, shown, read) for c in listed if c.key == "gpu"], offset),
+        "nodes": _multiples(listed, shown, read, offset),
         "steps": step_document(read.steps),
         "phases": _phases(read, offset),
         "progress": _progress(read, offset),
@@ -146,6 +147,24 @@ def _chart(
     drawn = [line for family in families.values() for line in drawn_lines(family, chart.unit)]
     lines = [_line(line, offset_seconds) for line in drawn]
     return {"lines": lines, "hidden": node_count - len(nodes) if lines else 0}
+
+
+def _multiples(
+    listed: Sequence[Chart], nodes: Sequence[Node], read: Read, offset_seconds: float
+) -> list[dict[str, Any]]:
+    """For each shown node how busy it was, its GPUs together, from what was read for the charts;
+    empty: there is one node only."""
+    if len(nodes) < 2:
+        return []
+    chart = next((c for c in listed if c.key == "gpu"), None)
+    chart = chart or next(c for c in listed if c.key == "cpu")
+    found = []
+    for node in nodes:
+        members = _members(chart, [node], read)
+        if members and share_buckets(members):
+            view = replace(merged(members, "", "plain").view, node_key=node.key)
+            found.append(_line(Drawn(chart.title, view), offset_seconds))
+    return found
 
 
 def _line(line: Drawn, offset_seconds: float) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from statistics import median
 from django.db.models import Count, F, QuerySet, Sum, Window
 from django.db.models.functions import RowNumber
 
+from advisor.costing.projection import Projection
 from webapp.accounts.models import Workspace
 from webapp.advice.scope import realised_savings_of, recommendations_of
 from webapp.advice.selectors.inbox import OpenSaving, open_saving
@@ -19,6 +20,7 @@ from webapp.analysis.selectors.ledger import LedgerView, runs_ledger
 from webapp.dashboard.selectors.attention import Item, attention
 from webapp.runs.models import Run, began
 from webapp.runs.scope import runs_of
+from webapp.spend.axis import Axis, axis
 from webapp.spend.budget_status import standings
 from webapp.spend.months import Month, current
 from webapp.spend.savings import Saved, proven_sum
@@ -33,6 +35,16 @@ WIDTH, HEIGHT = 1000.0, 140.0
 
 
 @dataclass(frozen=True)
+class DayPlace:
+    """A day of the month, with what was spent up to its end, as a part of the chart's width."""
+
+    day: date
+    usd: Decimal
+    x: float
+    width: float
+
+
+@dataclass(frozen=True)
 class Pace:
     """The spend of a month, day by day, beside the month before. `line` and `before` are SVG points
     in a box of WIDTH x HEIGHT."""
@@ -43,6 +55,9 @@ class Pace:
     """Of the month before, up to the same day."""
     line: str
     before: str
+    axis: Axis
+    days: list[DayPlace]
+    """The days so far, which lead to their runs."""
 
     @property
     def is_empty(self) -> bool:
@@ -57,6 +72,11 @@ class RunningLine:
     usual_seconds: float | None
     """None: there are none."""
     usual_runs: int
+
+    @property
+    def projected(self) -> Projection | None:
+        """The cost at the end, at its present pace; None: its total amount of work isn't known."""
+        return self.run.summary.projected
 
 
 @dataclass(frozen=True)
@@ -143,12 +163,19 @@ def pace(workspace: Workspace, now: datetime) -> Pace:
     sums, sums_before = _sums(mine, month), _sums(before, earlier)
     top = max(sums[today], sums_before[-1])
     days = max(len(sums), len(sums_before))
+    first, width = month.start.date(), WIDTH / days
+    scale = axis(top, [first + timedelta(days=n) for n in range(days)])
     return Pace(
+        axis=scale,
+        days=[
+            DayPlace(scale.days[n], usd, round(n * width, 1), round(width, 1))
+            for n, usd in enumerate(sums[: today + 1])
+        ],
         month=month,
         usd=sums[today],
         then_usd=sums_before[min(today, len(sums_before) - 1)],
-        line=_points(sums[: today + 1], top, days),
-        before=_points(sums_before, top, days) if sums_before[-1] else "",
+        line=_points(sums[: today + 1], scale.top_usd if top else top, days),
+        before=_points(sums_before, scale.top_usd, days) if sums_before[-1] else "",
     )
 
 

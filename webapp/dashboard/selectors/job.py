@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from django.db.models import Count, Sum
-from django.urls import reverse
 from django.utils import timezone
 
 from webapp.advice.selectors.candidates import Advice, advice
@@ -22,6 +21,7 @@ from webapp.analysis.selectors.ledger import JOB_DAYS, LedgerView, job_ledger
 from webapp.analysis.selectors.verdict import VerdictHistory, verdict_history
 from webapp.analysis.selectors.work import WorkUnit, common_unit
 from webapp.dashboard.selectors.baseline import baseline_of
+from webapp.dashboard.selectors.history import History, history
 from webapp.dashboard.selectors.probes import UNREAD, ProbeLine, probe_lines
 from webapp.runs.models import Job, Run
 from webapp.spend.budget_status import BudgetLine, standing_of
@@ -99,30 +99,31 @@ class JobPage:
         now, then = self._comparable_usd(last), self._comparable_usd(before)
         return float((now - then) / then * 100) if now is not None and then else None
 
-    def chart(self) -> dict[str, Any]:
-        """Points for the browser. None stays None: a run without a price has no bar."""
-        return {
-            "unit": str(self.unit) if self.unit else "",
-            "runs": [self._point(run) for run in self.charted],
-        }
+    def history(self, wanted: str = "", until: int | None = None) -> History:
+        """The charted runs of a range; `until`: those that end with the run of this number."""
+        chosen = _charted(self.job, until) if until is not None else None
+        runs, unit = (chosen, common_unit(chosen)) if chosen else (self.charted, self.unit)
+        return history(
+            runs,
+            unit,
+            self.open_regressions,
+            self._followed,
+            wanted="until" if chosen else wanted,
+            is_full=len(runs) == CHART_RUNS,
+        )
 
-    def _point(self, run: Run) -> dict[str, Any]:
-        per_work = self.unit.cost_usd(run) if self.unit else None
-        return {
-            "number": run.number,
-            "usd": _plain(run.cost_usd),
-            "usd_per_work": _plain(per_work),
-            "state": run.get_state_display(),
-            "address": reverse("dashboard:run", args=[run.pk]),
-        }
+    @property
+    def _followed(self) -> dict[int, str]:
+        """Number of a run -> the advice that it was the first to follow."""
+        claims = ((item.row.claimed_by, item.row.title) for item in self.decided)
+        return {run.number: title for run, title in claims if run is not None}
 
     def _comparable_usd(self, run: Run) -> Decimal | None:
         return self.unit.cost_usd(run) if self.unit else run.cost_usd
 
 
 def job_page(job: Job) -> JobPage:
-    newest = job.compared_runs.newest_first().defer(*UNREAD)
-    charted = list(newest[:CHART_RUNS])[::-1]
+    charted = _charted(job)
     # Only columns of the index `runs_counted`.
     sums = job.present_runs.aggregate(
         count=Count("*"), usd=Sum("cost_usd"), priced=Count("cost_usd")
@@ -140,5 +141,10 @@ def job_page(job: Job) -> JobPage:
     )
 
 
-def _plain(usd: Decimal | None) -> float | None:
-    return None if usd is None else float(usd)
+def _charted(job: Job, until: int | None = None) -> list[Run]:
+    """The newest runs, or those up to a run, oldest first; empty: it isn't one of this job."""
+    newest = job.compared_runs.newest_first().defer(*UNREAD)
+    if until is None:
+        return list(newest[:CHART_RUNS])[::-1]
+    end = newest.filter(number=until).first()
+    return [*list(newest.before(end)[: CHART_RUNS - 1])[::-1], end] if end else []

@@ -14,6 +14,7 @@ from django.db.models import Count, F, Max, OuterRef, QuerySet, Subquery, Sum, W
 from django.db.models.functions import RowNumber
 from django.utils import timezone
 
+from advisor.costing.projection import Projection
 from webapp.advice.selectors.recommendations import open_saving_usd
 from webapp.database.money import UsdField
 from webapp.runs.models import Job, Run, began
@@ -40,6 +41,12 @@ class JobRow:
     unpriced_count: int
     saving_usd: Decimal | None
     trend: list[float] = field(default_factory=list)
+
+    @property
+    def projected(self) -> Projection | None:
+        """What the last run will have cost; None: it has ended, or its total isn't known."""
+        last = self.last_run
+        return last.summary.projected if last and last.state == Run.RUNNING else None
 
     @property
     def owner(self) -> str:

@@ -43,7 +43,7 @@ class Drawn:
 
 def drawn_lines(members: Sequence[Member], unit: str) -> list[Drawn]:
     """The lines of one family: never used, outliers, then the mean and the band of the rest."""
-    if len(members) <= MOST_PLAIN or not _share_buckets(members):
+    if len(members) <= MOST_PLAIN or not share_buckets(members):
         return [Drawn(member.label, member.view) for member in members[:MOST_LINES]]
     idle = [m for m in members if unit == "pct" and _is_idle(m.view)]
     used = [m for m in members if m not in idle]
@@ -51,18 +51,19 @@ def drawn_lines(members: Sequence[Member], unit: str) -> list[Drawn]:
     rest = [m for m in used if m not in outliers]
     lines = []
     if rest:
-        lines.append(_merged(rest, f"{rest[0].family}, mean of {len(rest)}", "rest"))
+        lines.append(merged(rest, f"{rest[0].family}, mean of {len(rest)}", "rest"))
     if len(outliers) > MOST_OUTLIERS:
-        lines.append(_merged(outliers, f"{len(outliers)} that differ", "outlier"))
+        lines.append(merged(outliers, f"{len(outliers)} that differ", "outlier"))
     else:
         lines += [Drawn(member.label, member.view, "outlier") for member in outliers]
     if idle:
         plural = "s" if len(idle) > 1 else ""
-        lines.append(_merged(idle, f"{len(idle)} {idle[0].family}{plural} at 0 %", "idle"))
+        lines.append(merged(idle, f"{len(idle)} {idle[0].family}{plural} at 0 %", "idle"))
     return lines
 
 
-def _share_buckets(members: Sequence[Member]) -> bool:
+def share_buckets(members: Sequence[Member]) -> bool:
+    """They have values at the same times."""
     first = members[0].view
     return all(
         len(m.view.mean) == len(first.mean) and m.view.width_seconds == first.width_seconds
@@ -92,7 +93,7 @@ def _mean(view: SeriesView) -> float:
     return float(known.mean()) if len(known) else float("nan")
 
 
-def _merged(members: Sequence[Member], label: str, kind: str) -> Drawn:
+def merged(members: Sequence[Member], label: str, kind: str) -> Drawn:
     """The mean of their means, from the least to the most of them; NaN where all are."""
     means = np.stack([member.view.mean for member in members])
     known = np.isfinite(means)

@@ -144,6 +144,16 @@ class RunPage:
         return not any(node.instance_type for node in self.nodes)
 
     @property
+    def has_operators(self) -> bool:
+        """An imported trace tells which operators took the time."""
+        return any(each.operations for each in self.imports)
+
+    @property
+    def drawn_nodes(self) -> int:
+        """How many of its nodes the charts read."""
+        return min(len(self.nodes), MOST_NODES)
+
+    @property
     def error(self) -> str:
         return self.analysis.error if self.analysis is not None else ""
 

@@ -35,11 +35,14 @@ def run_events(
     asked: Iterable[Asked],
     artefacts: Iterable[Artefact],
 ) -> list[RunEvent]:
-    """Restarts, failed ends, when findings begin, requests to agents, and profiles."""
+    """Restarts, failed ends, GPU errors, throttling, kills for memory, begins of findings, requests
+    to agents, and profiles."""
     if run.started_at is None:
         return []
+    sessions = list(sessions)
     found = [
-        *_of_sessions(run.started_at, list(sessions)),
+        *_of_sessions(run.started_at, sessions),
+        *_of_troubles(run, sessions),
         *_of_findings(findings),
         *_of_agents(run.started_at, asked, artefacts),
     ]
@@ -59,6 +62,13 @@ def _of_sessions(start: datetime, sessions: list[Session]) -> Iterator[RunEvent]
             failed = session.end_state == Run.FAILED
             words = ending_words(session) if failed else "Stopped"
             yield RunEvent(_since(start, session.interval[1]), f"{words}{where}", failed)
+
+
+def _of_troubles(run: Run, sessions: list[Session]) -> Iterator[RunEvent]:
+    nodes = {session.node.key: session.node for session in sessions}
+    for each in run.summary.troubles:
+        where = _where(nodes[each.node]) if len(nodes) > 1 and each.node in nodes else ""
+        yield RunEvent(each.seconds, f"{each.words}{where}", is_trouble=True)
 
 
 def _of_findings(findings: Iterable[RuleLine]) -> Iterator[RunEvent]:

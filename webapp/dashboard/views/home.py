@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.conf import settings
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -10,8 +9,9 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import PersonRequest
+from webapp.dashboard import live
 from webapp.dashboard.selectors.home import home_page
-from webapp.runs import scope
+from webapp.http.own_address import address_of
 from webapp.service import agent_wheel
 
 
@@ -21,8 +21,21 @@ def home(request: PersonRequest) -> HttpResponse:
     which only the list of jobs has, it was bookmarked when that list was here."""
     if request.GET:
         return redirect(f"{reverse('dashboard:jobs')}?{request.GET.urlencode()}")
-    if not scope.jobs_of(request.workspace).exists():
-        known = {"base_url": settings.BASE_URL, "agent_wheel": agent_wheel.address()}
-        return render(request, "dashboard/no_jobs.html", known)
-    page = home_page(request.workspace, timezone.now())
-    return render(request, "dashboard/home.html", {"page": page})
+    state = live.workspace_state(request.workspace)
+    if unchanged := live.not_changed(request, state.version):
+        return unchanged
+    if state.has_jobs:
+        known = {"page": home_page(request.workspace, timezone.now()), "version": state.version}
+        answer = render(request, "dashboard/home.html", known)
+    else:
+        answer = _first_steps(request, state.version)
+    return live.with_version(request, answer, state.version)
+
+
+def _first_steps(request: PersonRequest, version: str) -> HttpResponse:
+    known = {
+        "base_url": address_of(request),
+        "agent_wheel": agent_wheel.address(),
+        "version": version,
+    }
+    return render(request, "dashboard/no_jobs.html", known)

@@ -12,12 +12,14 @@ from django.views.decorators.http import require_safe
 from webapp.accounts.access import PersonRequest
 from webapp.advice import looking
 from webapp.analysis.selectors.old_prices import old_prices_of_runs
+from webapp.analysis.selectors.verdict import verdict_of
 from webapp.dashboard.selectors.job import job_page
 from webapp.dashboard.selectors.judgements import finding_counts
 from webapp.dashboard.selectors.probes import UNREAD
 from webapp.runs import scope
 
 PAGE_RUNS = 50
+MOST_DIGITS = 10
 
 
 @require_safe
@@ -30,12 +32,20 @@ def job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
     looking.seen(item.row for item in shown.recommendations)
     newest = present.present_runs.newest_first().defer(*UNREAD)
     page = Paginator(newest, PAGE_RUNS).get_page(request.GET.get("page"))
-    unit = shown.unit
     counts = finding_counts(page.object_list)
-    rows = [(run, unit.cost_usd(run) if unit else None, counts[run.pk]) for run in page.object_list]
-    context = {"job": present, "shown": shown, "rows": rows, "page": page, "chart": shown.chart()}
+    rows = [
+        (run, shown.unit.cost_usd(run) if shown.unit else None, counts[run.pk], verdict_of(run))
+        for run in page.object_list
+    ]
+    history = shown.history(request.GET.get("range", ""), _number(request.GET.get("until", "")))
+    context = {"job": present, "shown": shown, "rows": rows, "page": page, "history": history}
     context["old_prices"] = old_prices_of_runs(present.present_runs)
     return render(request, "dashboard/job.html", context)
+
+
+def _number(text: str) -> int | None:
+    """None: no run's number."""
+    return int(text) if text.isdecimal() and len(text) < MOST_DIGITS else None
 
 
 def _moved(request: PersonRequest, job_uuid: UUID) -> HttpResponse:

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import PersonRequest
 from webapp.analysis.selectors.old_prices import old_prices_of_runs
+from webapp.dashboard import live
 from webapp.dashboard.selectors import groups
 from webapp.dashboard.selectors import jobs as selector
 from webapp.dashboard.selectors.facets import NONE, Facet, offered
@@ -39,24 +40,37 @@ def jobs(request: PersonRequest) -> HttpResponse:
     own, job_filter = scope.jobs_of(request.workspace), JobFilter.of(request.GET)
     if job_filter.is_all and not own.exists():
         return redirect("dashboard:home")
+    version = live.workspace_state(request.workspace).version
+    if unchanged := live.not_changed(request, version):
+        return unchanged
     every = scope.runs_of(request.workspace)
     runs = job_filter.runs(every)
     if job_filter.group is not None:
-        return _grouped(request, job_filter, job_filter.group, runs)
+        answer = _grouped(request, job_filter, job_filter.group, runs, version)
+    else:
+        answer = _listed(request, job_filter, runs, version)
+    return live.with_version(request, answer, version)
+
+
+def _listed(
+    request: PersonRequest, job_filter: JobFilter, runs: QuerySet[Run], version: str
+) -> HttpResponse:
+    own = scope.jobs_of(request.workspace)
     listed = selector.listed(job_filter.jobs(own, runs), runs, job_filter.sort)
     page = Paginator(listed, PAGE_JOBS).get_page(request.GET.get("page"))
     rows = [(row, sparkline(row.trend)) for row in selector.rows(page.object_list, runs)]
     shown = {"rows": rows, "page": page, "totals": selector.totals(listed), "columns": COLUMNS}
+    shown |= {"version": version}
     return render(request, "dashboard/jobs.html", _filters(request, job_filter, runs) | shown)
 
 
 def _grouped(
-    request: PersonRequest, job_filter: JobFilter, facet: Facet, runs: QuerySet[Run]
+    request: PersonRequest, job_filter: JobFilter, facet: Facet, runs: QuerySet[Run], version: str
 ) -> HttpResponse:
     page = Paginator(groups.groups(runs, facet), PAGE_GROUPS).get_page(request.GET.get("page"))
     with_jobs = groups.with_jobs(page.object_list, runs, facet)
     rows = [(group, _inside(request.GET, job_filter, facet, group.value)) for group in with_jobs]
-    shown = {"groups": rows, "page": page, "totals": groups.totals(runs)}
+    shown = {"groups": rows, "page": page, "totals": groups.totals(runs), "version": version}
     return render(
         request, "dashboard/jobs_grouped.html", _filters(request, job_filter, runs) | shown
     )

@@ -11,8 +11,10 @@ from django.views.decorators.http import require_safe
 from webapp.accounts.access import PersonRequest
 from webapp.advice import looking
 from webapp.analysis.selectors.old_prices import old_prices_of_runs
+from webapp.dashboard import live
 from webapp.dashboard.selectors.run import run_page
 from webapp.runs import scope
+from webapp.runs.models import Run
 
 
 @require_safe
@@ -20,10 +22,15 @@ def run(request: PersonRequest, run_id: UUID) -> HttpResponse:
     chosen = scope.run_or_404(request.workspace, run_id)
     # It is known, so the page needn't ask for it.
     chosen.workspace = request.workspace
+    # Pages of runs that have ended are polled for a short time only.
+    is_asked = chosen.state == Run.RUNNING or live.is_poll(request)
+    version = live.run_version(chosen) if is_asked else ""
+    if unchanged := live.not_changed(request, version):
+        return unchanged
     page = run_page(chosen, may_change=request.may_change)
     looking.seen(item.row for item in page.recommendations)
-    context = {"run": chosen, "page": page, "chart": page.chart_document()}
+    context = {"run": chosen, "page": page, "chart": page.chart_document(), "version": version}
     context["old_prices"] = old_prices_of_runs(
         scope.runs_of(request.workspace).filter(pk=chosen.pk)
     )
-    return render(request, "dashboard/run.html", context)
+    return live.with_version(request, render(request, "dashboard/run.html", context), version)

@@ -26,8 +26,9 @@ class Asked(series.Window):
 @require_safe
 @gzip_page
 def run_charts(request: PersonRequest, run_id: UUID) -> HttpResponse:
-    """`{from, to, charts: {key: {hidden, lines}}, heat, steps, phases}` with `lines` of `{node,
-    label, kind, start, step, min, mean, max}`: seconds since the start of the run; null: not known.
+    """`{from, to, charts: {key: {hidden, lines}}, heat, nodes, steps, phases}` with `lines` and
+    `nodes` of `{node, label, kind, start, step, min, mean, max}`: seconds since the start of the
+    run; null: not known.
     With `cores=1` only the heat map of the cores, which is read once it is unfolded."""
     run = scope.run_or_404(request.workspace, run_id)
 

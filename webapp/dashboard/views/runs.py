@@ -19,7 +19,7 @@ PAGE_RUNS = 50
 @require_safe
 def runs(request: PersonRequest) -> HttpResponse:
     """Filtered by the URL; see `RunFilter`."""
-    chosen = RunFilter.of(request.GET)
+    chosen = RunFilter.of(request.GET, request.workspace)
     rows = chosen.rows(scope.runs_of(request.workspace))
     context = {
         "chosen": chosen,

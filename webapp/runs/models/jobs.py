@@ -235,6 +235,7 @@ class Run(models.Model):
                 condition=Q(is_pinned=True, deleted_at=None),
             ),
             models.Index(fields=["workspace", "started_at"], name="runs_by_their_start"),
+            models.Index(fields=["workspace", "state"], name="runs_by_their_state"),
             models.Index(
                 fields=["job", "requeue"], name="runs_started_again", condition=~Q(requeue="")
             ),

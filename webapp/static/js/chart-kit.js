@@ -228,6 +228,16 @@ export function readJson(id) {
   return element ? JSON.parse(element.textContent) : null;
 }
 
+// Canvases don't follow the paper by themselves.
+export function followPaper(charts, redraw = () => {}) {
+  for (const name of ["beforeprint", "afterprint"]) {
+    window.addEventListener(name, () => {
+      for (const chart of charts()) chart?.resize();
+      redraw();
+    });
+  }
+}
+
 export function onThemeChange(draw) {
   document.addEventListener("themechange", draw);
 }

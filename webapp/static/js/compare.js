@@ -1,5 +1,5 @@
 // Both runs in one chart each, aligned by progress or by time.
-import { crosshair, onThemeChange, readJson } from "./chart-kit.js";
+import { crosshair, followPaper, onThemeChange, readJson } from "./chart-kit.js";
 import { ChartPanel } from "./chart-panel.js";
 import { elapsed } from "./format.js";
 
@@ -105,4 +105,5 @@ if (navigator.clipboard) {
   });
 }
 onThemeChange(() => panels.forEach((panel) => panel.draw()));
+followPaper(() => panels.map(({ chart }) => chart));
 start();

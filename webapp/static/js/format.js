@@ -49,3 +49,11 @@ export function inUnit(value, unit) {
   if (unit === "seconds") return duration(value);
   return Number(value.toPrecision(4)).toLocaleString("en");
 }
+
+// Empty beyond two months: the date stays.
+export function ago(seconds) {
+  if (seconds < 60) return seconds >= 10 ? `${Math.floor(seconds)} s ago` : "just now";
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  if (seconds < 2 * 86400) return `${Math.floor(seconds / 3600)} h ago`;
+  return seconds < 60 * 86400 ? `${Math.floor(seconds / 86400)} days ago` : "";
+}

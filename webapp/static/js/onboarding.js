@@ -1,13 +1,14 @@
 // Opens the home page as soon as the workspace has a job; doesn't ask while nobody looks.
+import { news } from "./live.js";
+
 const EVERY_MS = 5_000;
 const waiting = document.querySelector("[data-onboarding]");
 
 async function look() {
   if (!document.hidden) {
     try {
-      const response = await fetch(location.href);
-      const page = new DOMParser().parseFromString(await response.text(), "text/html");
-      if (response.ok && !page.querySelector("[data-onboarding]")) {
+      const newer = await news(waiting.dataset.version);
+      if (newer && !newer.page.querySelector("[data-onboarding]")) {
         location.reload();
         return;
       }

@@ -1,10 +1,11 @@
 // The charts of one run: zoom and crosshair in step, evidence as bands, new samples while it runs.
 import { axisOf, AXES } from "./axes.js";
-import { colour, crosshair, onThemeChange, readJson } from "./chart-kit.js";
+import { colour, crosshair, followPaper, onThemeChange, readJson } from "./chart-kit.js";
 import { ChartPanel } from "./chart-panel.js";
 import { bands, eventLines } from "./evidence.js";
 import { HeatMap } from "./heat-map.js";
 import { keepFresh } from "./live.js";
+import { drawMultiples } from "./multiples.js";
 import { drawPhases } from "./phases.js";
 import { SeriesPicker } from "./series-picker.js";
 import { fillPercentiles, StepTimes } from "./step-times.js";
@@ -102,6 +103,7 @@ function show(answer) {
   heat.show(answer.heat, view.from, view.to);
   if (answer.heat) picker?.offer(heat.rows, answer.heat);
   drawPicked();
+  drawMultiples(root.querySelector("[data-multiples]"), answer.nodes, facts.nodes, view);
   times.element.classList.toggle("chart-wide", !answer.heat);
   times.show(answer.steps);
   fillTime();
@@ -226,13 +228,7 @@ function start() {
     for (const each of [heat, cores, times]) each.draw();
   };
   onThemeChange(redrawAll);
-  // Canvases don't follow the paper by themselves.
-  for (const name of ["beforeprint", "afterprint"]) {
-    window.addEventListener(name, () => {
-      for (const { chart } of [...panels, times]) chart?.resize();
-      redrawAll();
-    });
-  }
+  followPaper(() => [...panels, times].map(({ chart }) => chart), redrawAll);
   load();
 }
 

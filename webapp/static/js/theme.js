@@ -12,6 +12,17 @@
     localStorage.setItem("theme", root.dataset.theme);
     document.dispatchEvent(new CustomEvent("themechange"));
   });
+  // Paper is white.
+  window.addEventListener("beforeprint", () => {
+    root.dataset.theme = "light";
+    document.dispatchEvent(new CustomEvent("themechange"));
+  });
+  window.addEventListener("afterprint", () => {
+    const own = localStorage.getItem("theme");
+    if (own) root.dataset.theme = own;
+    else delete root.dataset.theme;
+    document.dispatchEvent(new CustomEvent("themechange"));
+  });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     document.dispatchEvent(new CustomEvent("themechange"));
   });

@@ -1,0 +1,88 @@
+"""A question about a run and its answer, for the pages that show them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+
+from django.http import QueryDict
+
+from advisor.sizing.candidates import Candidate
+from webapp.advice.forms import OPTIONS, WhatIfForm
+from webapp.advice.selectors.front import drawing
+from webapp.advice.selectors.savings import RUNGS
+from webapp.advice.selectors.what_if import MissingError, WhatIf, what_if_of
+from webapp.runs.models import Run
+
+MOST_REASONS, MOST_NAMED = 8, 3
+
+
+@dataclass(frozen=True)
+class Row:
+    """A machine that fits, or the run's own. `difference_usd`: of its cost to the present one."""
+
+    each: Candidate
+    rung: str
+    difference_usd: Decimal | None
+
+
+@dataclass(frozen=True)
+class WhyNot:
+    """Machines that can't do the work, for one reason."""
+
+    reason: str
+    count: int
+    names: list[str]
+    """The cheapest of them."""
+
+
+def panel(run: Run, query: QueryDict, most_rows: int) -> dict[str, object]:
+    """What the templates of the question and the answer need."""
+    form = WhatIfForm(query)
+    context: dict[str, object] = {"run": run, "form": form, "options": OPTIONS}
+    if not form.is_valid():
+        return context
+    try:
+        found = what_if_of(run, form.question(), takes_recorded_checkpoint=True)
+    except MissingError as error:
+        return context | {"missing": error}
+    return context | _answered(found, most_rows)
+
+
+def _answered(found: WhatIf, most_rows: int) -> dict[str, object]:
+    answer, present, chosen = found.answer, found.present, found.answer.chosen
+    fitting = [each for each in answer.table if not each.rejected_because]
+    shown = fitting[:most_rows]
+    if present is not None and present not in shown:
+        shown.append(present)
+    return {
+        "answer": answer,
+        "present": present,
+        "chosen": chosen,
+        "chosen_rung": RUNGS[found.rung(chosen)] if chosen is not None else "",
+        "change_usd": _difference(chosen, present) if chosen is not None else None,
+        "rows": [Row(each, RUNGS[found.rung(each)], _difference(each, present)) for each in shown],
+        "fitting_count": len(fitting),
+        "why_not": list(_why_not(answer.table))[:MOST_REASONS],
+        "drawing": drawing(answer.table, answer.front, chosen, present, found.rung),
+    }
+
+
+def _difference(each: Candidate, present: Candidate | None) -> Decimal | None:
+    """None: one of them has no price, or it is the present one."""
+    if present is None or each is present:
+        return None
+    now, then = present.cost_mid_usd, each.cost_mid_usd
+    return None if now is None or then is None else then - now
+
+
+def _why_not(table: Iterable[Candidate]) -> Iterable[WhyNot]:
+    """The reasons of those that don't fit, the most frequent first. Each machine once."""
+    names: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for each in table:
+        if each.rejected_because:
+            names[each.rejected_because][f"{each.node_count} × {each.instance_type}"] = None
+    for reason, found in sorted(names.items(), key=lambda item: -len(item[1])):
+        yield WhyNot(reason, len(found), list(found)[:MOST_NAMED])
