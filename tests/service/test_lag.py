@@ -19,6 +19,7 @@ from redis import Redis
 
 from tests.service.test_stopping import RESTS, WORKS, live, minute
 from tests.service.uploads import FakeAgent
+from tests.web import factories
 from webapp.analysis import queue
 from webapp.analysis.models import Analysis
 from webapp.analysis.tasks import evaluate
@@ -271,6 +272,33 @@ def test_whole_analyses_are_rarer_while_uploads_are_judged_late(
     late_run(running, late_seconds)
     analysed_ago(running, ago_seconds)
     assert is_whole(running) == whole
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("watched_seconds", "whole"), [(1, True), (90, True), (200, False)])
+def test_a_run_whose_page_is_open_is_analysed_more_often(running, watched_seconds, whole):
+    """As a whole after 24 s, not after 120."""
+    analysed_ago(running, 26)
+    assert not is_whole(running)
+    queue.watch(Run.objects.get(pk=running.run_id))
+    watched_at = timezone.now() - timedelta(seconds=watched_seconds)
+    Analysis.objects.filter(run=running.run_id).update(watched_at=watched_at)
+    assert is_whole(running) == whole
+
+
+@pytest.mark.django_db
+def test_opening_the_page_of_a_quiet_run_makes_its_analysis_due(agent, client, workspace):
+    agent.started_at_ns = time.time_ns() - 180 * 10**9
+    live(agent, WORKS * 3)
+    evaluate(agent.run_id)
+    agent.put(minute(agent, 3, works=True))
+    before = Analysis.objects.get().due_at
+    client.force_login(factories.member(workspace))
+    assert client.get(f"/runs/{agent.run_id}/").status_code == 200
+    watched = Analysis.objects.get()
+    assert watched.due_at < before
+    assert client.get(f"/runs/{agent.run_id}/").status_code == 200
+    assert Analysis.objects.get().watched_at == watched.watched_at, "at most twice a minute"
 
 
 @pytest.mark.django_db

@@ -22,6 +22,8 @@ class Analysis(Claimable):
     run = models.OneToOneField(Run, models.CASCADE, related_name="analysis")
     is_final = models.BooleanField(default=False)
     looked_at = models.DateTimeField(null=True, blank=True)
+    watched_at = models.DateTimeField(null=True, blank=True)
+    """When a person last had the running run's page open, to half a minute."""
     """When the last look at the run was done."""
 
     def __str__(self) -> str:

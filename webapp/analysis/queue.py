@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, Value
+from django.db.models.functions import Least
 from django.urls import reverse
 from django.utils import timezone
 
@@ -28,6 +29,9 @@ from webapp.runs.models import Run
 # A running run is analysed again when it has grown by half, at least 30 s and at most 15 min apart.
 GROWTH = 0.5
 SOONEST, LATEST = timedelta(seconds=30), timedelta(minutes=15)
+# While a person has its page open: by a tenth, at least 10 s apart. The page asks once a minute.
+GROWTH_WATCHED, SOONEST_WATCHED = 0.1, timedelta(seconds=10)
+WATCHED_FOR, WATCHED_AGAIN_AFTER = timedelta(seconds=100), timedelta(seconds=30)
 # In between, uploads trigger looks at its last minutes, except while a look has shown that no rule
 # can find anything new. Agents upload every 10 s.
 LOOK_AGAIN_AFTER = timedelta(seconds=9)
@@ -127,6 +131,19 @@ def enqueue_on_commit(run: Run) -> None:
     waking.wake_on_commit(KIND, run=run)
 
 
+def watch(run: Run) -> None:
+    """A person has the running run's page open: until they leave, it's analysed more often."""
+    now = timezone.now()
+    lately = Q(watched_at__gt=now - WATCHED_AGAIN_AFTER)
+    analysis = Analysis.objects.filter(~lately, run=run, finished_at__isnull=False).first()
+    if analysis is None or run.has_ended:
+        return
+    analysis.watched_at = now
+    whole = max(now, _whole_due_at(run, analysis, now))
+    rows = Analysis.objects.filter(pk=analysis.pk)
+    rows.update(watched_at=now, due_at=Least("due_at", Value(whole)))
+
+
 def claim(run_id: uuid.UUID | str, **which: object) -> Claim | None:
     """Claim a run; None if there is nothing to do or another worker has it."""
     held = claims.claim(KIND, run_id, **which)
@@ -150,7 +167,7 @@ def finish(
     with transaction.atomic():
         run = locks.run(held.run_id)
         now = timezone.now()
-        whole = now if run.has_ended else now + _until_whole(run)
+        whole = now if run.has_ended else now + _until_whole(run, held.row, now)
         # Before it has samples a run isn't analysed, whatever was written.
         finished_at = None if held.row.run.started_at is None else now
         times = {"due_at": min(whole, _look_at(now, quiet_until)), "finished_at": finished_at}
@@ -184,12 +201,14 @@ def _due_at(run: Run, analysis: Analysis, now: datetime) -> datetime:
 def _whole_due_at(run: Run, analysis: Analysis, now: datetime) -> datetime:
     if run.has_ended or analysis.finished_at is None or run.duration is None:
         return now
-    return analysis.finished_at + _until_whole(run)
+    return analysis.finished_at + _until_whole(run, analysis, now)
 
 
-def _until_whole(run: Run) -> timedelta:
+def _until_whole(run: Run, analysis: Analysis, now: datetime) -> timedelta:
     """From a whole analysis to the next."""
-    return min(max((run.duration or timedelta()) * GROWTH, SOONEST), LATEST)
+    is_watched = analysis.watched_at is not None and now - analysis.watched_at < WATCHED_FOR
+    growth, soonest = (GROWTH_WATCHED, SOONEST_WATCHED) if is_watched else (GROWTH, SOONEST)
+    return min(max((run.duration or timedelta()) * growth, soonest), LATEST)
 
 
 def _look_at(seen_at: datetime, quiet_until: datetime | None) -> datetime:

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import PersonRequest
 from webapp.advice import looking
+from webapp.analysis import queue
 from webapp.analysis.selectors.old_prices import old_prices_of_runs
 from webapp.dashboard import live
 from webapp.dashboard.selectors.run import run_page
@@ -24,6 +25,8 @@ def run(request: PersonRequest, run_id: UUID) -> HttpResponse:
     chosen.workspace = request.workspace
     # Pages of runs that have ended are polled for a short time only.
     is_asked = chosen.state == Run.RUNNING or live.is_poll(request)
+    if chosen.state == Run.RUNNING:
+        queue.watch(chosen)
     version = live.run_version(chosen) if is_asked else ""
     if unchanged := live.not_changed(request, version):
         return unchanged
