@@ -29,7 +29,7 @@ OUT_OF_MEMORY = Ending(
     "failed",
     1,
     (
-        "  File \"pretrain.py\", line 212, in step",
+        '  File "pretrain.py", line 212, in step',
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.31 GiB. GPU 0 has a total "
         "capacity of 22.06 GiB of which 1.12 GiB is free.",
     ),
@@ -79,9 +79,7 @@ class SampleJob:
         run_id = sample_id(workspace, self.name, "live", started_at)
         return replace(run, run_id=run_id, segment_ms=LIVE_SEGMENT_MS, allow_stop=True)
 
-    def _run(
-        self, number: int, stage: Stage, started_at: datetime, workspace: str
-    ) -> SimulatedRun:
+    def _run(self, number: int, stage: Stage, started_at: datetime, workspace: str) -> SimulatedRun:
         of = _varied(stage.training, number)
         return SimulatedRun(
             run_id=sample_id(workspace, self.name, started_at.date(), number),
