@@ -7,6 +7,7 @@ checkpoint. Use of GPUs, cores, disk and memory follows from that.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -93,8 +94,8 @@ def deviation(number: int) -> float:
 def simulated_nodes(of: Training, seed: int, *names: object) -> tuple[SimulatedNode, ...]:
     """The machines of one run; `names` tell them from other jobs' machines."""
     random = np.random.default_rng(seed)
-    ranks = of.nodes * of.ranks_per_node
-    train = [_train_steps(of, epoch, rank, random) for rank in range(ranks) for epoch in range(of.epochs)]  # fmt: skip
+    places = product(range(of.nodes * of.ranks_per_node), range(of.epochs))
+    train = [_train_steps(of, epoch, rank, random) for rank, epoch in places]
     when = _when(of, train[: of.epochs])
     return tuple(_node(of, number, train, when, random, names) for number in range(of.nodes))
 
