@@ -20,6 +20,10 @@ NONE = "(none)"
 """The empty owner or value of a tag in URLs."""
 
 
+MOST_LINES = 100
+"""On a page; the CSV has them all."""
+
+
 @dataclass
 class Line:
     """One line, or the total; see `Spend`."""
@@ -61,6 +65,17 @@ class Table:
     """All tag keys of the month's runs."""
     lines: list[Line]
     total: Line
+
+    @property
+    def shown(self) -> list[Line]:
+        """What a page lists. The others are one line, so that it still adds up."""
+        others = self.lines[MOST_LINES:]
+        if not others:
+            return self.lines
+        rest = Line(f"{len(others):,} others, in the CSV")
+        for line in others:
+            rest.add(line)
+        return [*self.lines[:MOST_LINES], rest]
 
     @property
     def is_empty(self) -> bool:
