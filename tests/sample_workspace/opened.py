@@ -8,14 +8,17 @@ import threading
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import requests
+from playwright.sync_api import Browser, BrowserContext
 
 from tests.processes.person import Person
 from tests.running_service import Service, manage
 from webapp.sample_data.live import LiveRun
 
+Theme = Literal["light", "dark"]
+CHROMIUM = Path("/usr/bin/chromium")
 LOADED_SECONDS = 280
 
 
@@ -55,6 +58,20 @@ class SampleWorkspace:
 
     def page(self, path: str) -> str:
         return self.person.page(self.service.url + path)
+
+    def window(
+        self, chromium: Browser, theme: Literal["light", "dark"] = "light"
+    ) -> BrowserContext:
+        """Signed in, 1440 px wide."""
+        context = chromium.new_context(
+            base_url=self.service.url,
+            color_scheme=theme,
+            viewport={"width": 1440, "height": 900},
+        )
+        for each in self.person.session.cookies:
+            value = str(each.value)
+            context.add_cookies([{"name": each.name, "value": value, "url": self.service.url}])
+        return context
 
     @property
     def live_run(self) -> str:

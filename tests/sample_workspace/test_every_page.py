@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
 
-from tests.sample_workspace.opened import SampleWorkspace
+from tests.sample_workspace.opened import CHROMIUM, SampleWorkspace
 from tests.web.every_page import Watch, addresses
 
-CHROMIUM = Path("/usr/bin/chromium")
-os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.long,
     pytest.mark.timeout(900),
     pytest.mark.skipif(not CHROMIUM.exists(), reason=f"there is no {CHROMIUM}"),
 ]
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-dev-shm-usage"]
-        )
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -58,13 +42,7 @@ def arguments(sample: SampleWorkspace) -> dict[str, Any]:
 @pytest.mark.parametrize("workspace", ["Sample data", "My workspace"])
 def test_nothing_stands_in_the_way_of_anybody(chromium, sample, arguments, workspace, theme):
     sample.switch(workspace)
-    context = chromium.new_context(color_scheme=theme, viewport={"width": 1440, "height": 900})
-    context.add_cookies(
-        [
-            {"name": each.name, "value": str(each.value), "url": sample.service.url}
-            for each in sample.person.session.cookies
-        ]
-    )
+    context = sample.window(chromium, theme)
     watch, wrong, seen = Watch(context.new_page(), sample.service.url), {}, 0
     for name, address in addresses(arguments if workspace == "Sample data" else {}):
         problems = watch.problems(address)

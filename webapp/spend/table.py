@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -103,11 +104,14 @@ def table(workspace: Workspace, month: Month, by: str, key: str = "") -> Table:
 
 
 def _keys(spent: Iterable[Spend]) -> list[str]:
-    counts: dict[str, int] = {}
+    """The most common first; those with one value for all runs last, since they separate nothing."""
+    counts: Counter[str] = Counter()
+    values: defaultdict[str, set[str]] = defaultdict(set)
     for spend in spent:
-        for key in spend.tags:
-            counts[key] = counts.get(key, 0) + spend.run_count
-    return sorted(counts, key=lambda key: (-counts[key], key))
+        for key, value in spend.tags.items():
+            counts[key] += spend.run_count
+            values[key].add(value)
+    return sorted(counts, key=lambda key: (len(values[key]) == 1, -counts[key], key))
 
 
 def _label(by: str, key: str) -> Callable[[Spend], str]:
