@@ -70,7 +70,7 @@ def set_budget() -> None:
 
 
 def follow_live_run(url: str) -> None:
-    """Upload a run that goes on, until it ends or this process is asked to."""
+    """Upload a run that continues, until it ends or this process is asked to."""
     from webapp.sample_data.live import LiveRun
     from webapp.sample_data.load import LoadError
 

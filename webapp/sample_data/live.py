@@ -1,4 +1,4 @@
-"""A simulated run that goes on while somebody looks at it, and does what its service asks."""
+"""A simulated run that continues while somebody looks at it, and does what its service asks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOTHING_TO_PROFILE = "this run is simulated: there is no process to profile"
 
 
 class LiveRun:
-    """One run on one machine. Call `tick` again and again; `has_ended` says when to stop."""
+    """One run on one machine. Call `tick` repeatedly; `has_ended` says when to stop."""
 
     def __init__(self, url: str, token: str, now: datetime, workspace: str = WORKSPACE) -> None:
         self._run = LIVE_JOB.running(now.replace(microsecond=0) - BEGAN, workspace)

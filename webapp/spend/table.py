@@ -104,7 +104,7 @@ def table(workspace: Workspace, month: Month, by: str, key: str = "") -> Table:
 
 
 def _keys(spent: Iterable[Spend]) -> list[str]:
-    """The most common first; those with one value for all runs last, since they separate nothing."""
+    """The most common first. Those with one value separate nothing, and come last."""
     counts: Counter[str] = Counter()
     values: defaultdict[str, set[str]] = defaultdict(set)
     for spend in spent:
