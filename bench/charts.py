@@ -113,31 +113,16 @@ def _row(service: _Service, name: str, run: Any) -> Row:
     return row
 
 
-class _Service:
-    """A workspace with one job, and a signed-in client."""
+class StoredRuns:
+    """Runs of a job, stored as the service stores them."""
 
-    def __init__(self) -> None:
+    def __init__(self, job: Any) -> None:
         from django.conf import settings
-        from django.test import Client
 
         from advisor.store import opening
-        from webapp.accounts.models import Membership, User, Workspace
-        from webapp.runs.models import Job
 
-        opening.FolderStore = CountingStore  # type: ignore[misc]
+        self.job = job
         self.store = opening.open_store(settings.OBJECTS_URL)
-        self.workspace = Workspace.objects.create(name="Charts")
-        user = User.objects.create_user("ada@example.org")
-        Membership.objects.create(workspace=self.workspace, user=user, role=Membership.OWNER)
-        self.job = Job.objects.create(workspace=self.workspace, name="nightly/train.py")
-        self.client = Client(SERVER_NAME="localhost")
-        self.client.force_login(user)
-
-    def ask(self, address: str) -> int:
-        answer = self.client.get(address, headers={"Accept-Encoding": "gzip"})
-        if answer.status_code != 200:
-            raise SystemExit(f"{address} answered {answer.status_code}")
-        return len(answer.content)
 
     def stored_run(self, hours: int) -> Any:
         """A finished run of one node with eight GPUs."""
@@ -183,6 +168,60 @@ class _Service:
             self.store.put(key, body)
             refs.append(ChunkRef(key, kind, 0, at, at + HOUR))  # type: ignore[arg-type]
         return tuple(refs)
+
+    def _run(self, state: str, start: datetime, length: timedelta) -> Any:
+        from webapp.runs.models import Attempt, Run
+
+        self.job.runs_made += 1
+        run = Run.objects.create(
+            id=uuid4(),
+            workspace=self.job.workspace,
+            job=self.job,
+            number=self.job.runs_made,
+            state=state,
+            started_at=start,
+            ended_at=start + length,
+        )
+        Attempt.objects.create(run=run, number=0)
+        return run
+
+    def _node(self, run: Any, number: int, gpus: int) -> Any:
+        from webapp.runs.models import Node
+
+        gpu = {"model": "NVIDIA A100", "memory_bytes": 80 * 2**30, "uuid": "", "allocated": True}
+        return Node.objects.create(
+            attempt=run.attempts.get(),
+            number=number,
+            machine_id=f"machine-{run.number}-{number}",
+            hostname=f"node{number}",
+            memory_bytes=2**40,
+            gpus=[gpu] * gpus,
+        )
+
+
+class _Service(StoredRuns):
+    """A workspace with one job, and a signed-in client."""
+
+    def __init__(self) -> None:
+        from django.test import Client
+
+        from advisor.store import opening
+        from webapp.accounts.models import Membership, User, Workspace
+        from webapp.runs.models import Job
+
+        opening.FolderStore = CountingStore  # type: ignore[misc]
+        workspace = Workspace.objects.create(name="Charts")
+        user = User.objects.create_user("ada@example.org")
+        Membership.objects.create(workspace=workspace, user=user, role=Membership.OWNER)
+        super().__init__(Job.objects.create(workspace=workspace, name="nightly/train.py"))
+        self.client = Client(SERVER_NAME="localhost")
+        self.client.force_login(user)
+
+    def ask(self, address: str) -> int:
+        answer = self.client.get(address, headers={"Accept-Encoding": "gzip"})
+        if answer.status_code != 200:
+            raise SystemExit(f"{address} answered {answer.status_code}")
+        return len(answer.content)
 
     def live_run(self) -> tuple[Any, float]:
         """A running run whose nodes upload every 10 s; and the CPU time of merging a segment."""
@@ -231,35 +270,6 @@ class _Service:
                 duration_ms=ref.duration_ms,
                 resolution_ms=500,
             )
-
-    def _run(self, state: str, start: datetime, length: timedelta) -> Any:
-        from webapp.runs.models import Attempt, Run
-
-        self.job.runs_made += 1
-        run = Run.objects.create(
-            id=uuid4(),
-            workspace=self.workspace,
-            job=self.job,
-            number=self.job.runs_made,
-            state=state,
-            started_at=start,
-            ended_at=start + length,
-        )
-        Attempt.objects.create(run=run, number=0)
-        return run
-
-    def _node(self, run: Any, number: int, gpus: int) -> Any:
-        from webapp.runs.models import Node
-
-        gpu = {"model": "NVIDIA A100", "memory_bytes": 80 * 2**30, "uuid": "", "allocated": True}
-        return Node.objects.create(
-            attempt=run.attempts.get(),
-            number=number,
-            machine_id=f"machine-{run.number}-{number}",
-            hostname=f"node{number}",
-            memory_bytes=2**40,
-            gpus=[gpu] * gpus,
-        )
 
 
 def _values(gpus: int, ticks: int) -> dict[str, np.ndarray]:

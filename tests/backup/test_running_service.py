@@ -21,8 +21,8 @@ from tests.running_service import Service, manage, wait_until
 from tests.upgrade.reads import Answers, Api, answers
 from tests.upgrade.test_upgrade import RELEASES
 from tests.upgrade.uploads import send
+from webapp.sample_data.histories import runs_of
 from webapp.sample_data.load import uploads_of
-from webapp.sample_data.nightly import nightly_runs
 
 QUIET_SECONDS = 15
 """The schedule's first tasks are done by then, and rows that they found are due."""
@@ -40,7 +40,7 @@ class Load(threading.Thread):
 
     def run(self) -> None:
         for number in range(100):
-            for run in nightly_runs(datetime.now(UTC), f"load {number}"):
+            for run in runs_of("product-photos/train.py", datetime.now(UTC), f"load {number}"):
                 for upload in uploads_of(run):
                     if self.is_stopped.is_set():
                         return

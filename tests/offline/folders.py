@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,18 +13,18 @@ from typing import Any
 from trimtab.spool import CAP_BYTES, Spool
 from trimtab.wire import decode_segment
 
-from webapp.sample_data.histories import sample_runs
+from webapp.sample_data.histories import WORKSPACE
 from webapp.sample_data.load import DECLARATION_TYPE, Upload, uploads_of
+from webapp.sample_data.published import published_runs
 from webapp.sample_data.simulation import SimulatedRun
 
 ROOT = Path(__file__).parents[2]
-NOW = datetime(2026, 3, 14, 15, 9, tzinfo=UTC)
 
 
 @cache
 def simulated() -> list[SimulatedRun]:
-    """The published pair first."""
-    return list(sample_runs(NOW))
+    """The published pair."""
+    return published_runs(WORKSPACE)
 
 
 def is_declaration(upload: Upload) -> bool:

@@ -72,7 +72,7 @@ def service() -> Iterator[Service]:
 def test_it_sends_every_declaration_and_segment_to_its_own_address(service: Service) -> None:
     loaded = load(service.url, "secret", NOW)
     runs = sample_runs(NOW)
-    assert loaded.runs == len(runs) == 14
+    assert loaded.runs == len(runs)
     assert loaded.segments == sum(1 for run in runs for _ in run.segments())
     for path, body in service.kept.items():
         place = path.removeprefix("/api/v1/runs/").split("/")
@@ -114,7 +114,7 @@ def test_it_tells_its_progress_up_to_the_end(service: Service) -> None:
 def test_a_busy_service_gets_another_try(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "PAUSES_SECONDS", (0, 0))
     service.answers = [503, 429, 200]
-    assert load(service.url, "secret", NOW).runs == 14
+    assert load(service.url, "secret", NOW).runs == len(sample_runs(NOW))
 
 
 def test_a_refusal_is_an_error_with_the_services_own_words(service: Service) -> None:

@@ -18,12 +18,12 @@ from webapp.accounts.models import Token, Workspace
 from webapp.analysis.models import Regression
 from webapp.analysis.tasks import evaluate
 from webapp.runs.models import Run, Session
-from webapp.sample_data import nightly
-from webapp.sample_data.histories import WORKSPACE
+from webapp.sample_data.histories import WORKSPACE, runs_of, sample_runs
 from webapp.sample_data.load import load, uploads_of
 from webapp.sample_data.published import published_runs
 
 pytestmark = pytest.mark.django_db(transaction=True)
+SLOWDOWN = 1.18
 
 
 @pytest.fixture
@@ -40,8 +40,8 @@ def test_it_lies_in_the_past_finished_exact_and_loads_only_once(
     first = load(live_server.url, token, now)
     second = load(live_server.url, token, now)
     assert (first.duplicates, second.duplicates) == (0, first.segments)
-    assert Run.objects.count() == 14
-    assert set(Run.objects.values_list("state", flat=True)) == {Run.FINISHED}
+    assert Run.objects.count() == len(sample_runs(now))
+    assert set(Run.objects.values_list("state", flat=True)) == {Run.FINISHED, Run.FAILED}
     published = Run.objects.filter(job__name="review-sentiment/train.py").order_by("started_at")
     assert [run.duration for run in published] == [timedelta(seconds=s) for s in (503, 502)]
     assert published[0].started_at == datetime(2020, 12, 14, 17, 20, tzinfo=UTC)
@@ -82,8 +82,11 @@ def test_the_published_move_is_claimed_verified_and_saves_what_was_published(
 def test_the_slow_runs_are_an_open_regression_with_its_cost_in_whatever_order_they_are_analysed(
     live_server: Any, token: str
 ) -> None:
-    load(live_server.url, token, timezone.now())
-    runs = list(Run.objects.filter(job__name=nightly.JOB).order_by("started_at"))
+    # Before anybody mended it.
+    for run in runs_of("product-photos/train.py", timezone.now())[:12]:
+        for upload in uploads_of(run):
+            send(live_server.url, token, upload)
+    runs = list(Run.objects.order_by("started_at"))
     job = runs[0].job
     shuffled = [runs[n] for n in (11, 3, 9, 0, 10, 1, 8, 2, 7, 4, 6, 5)]
     for run in shuffled:
@@ -98,7 +101,7 @@ def test_the_slow_runs_are_an_open_regression_with_its_cost_in_whatever_order_th
     newest = verdicts[runs[11].number]
     assert (newest["status"], newest["direction"]) == ("open", "worse")
     assert newest["regression_since"] == runs[9].number
-    assert newest["change"] == pytest.approx(nightly.SLOWDOWN - 1, abs=0.03)
+    assert newest["change"] == pytest.approx(SLOWDOWN - 1, abs=0.03)
     assert [verdicts[run.number]["status"] for run in runs[:9]] == ["ok"] * 9
     regression = Regression.objects.get()
     slow_usd = sum((run.cost_usd or Decimal(0) for run in Run.objects.filter(pk__in=[

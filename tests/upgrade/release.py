@@ -23,8 +23,8 @@ from tests.processes.person import Person
 from tests.running_service import Service, wait_until
 from tests.upgrade.reads import Api, answers
 from tests.upgrade.uploads import send, to_document
+from webapp.sample_data.histories import runs_of
 from webapp.sample_data.load import uploads_of
-from webapp.sample_data.nightly import nightly_runs
 from webapp.sample_data.published import published_runs
 from webapp.sample_data.simulation import SimulatedRun
 
@@ -117,7 +117,10 @@ class Story:
 def write(name: str) -> Path:
     """Returns the archive's path."""
     now = datetime.now(UTC)
-    *sent, unsent = [*published_runs("release"), *nightly_runs(now, "release")]
+    *sent, unsent = [
+        *published_runs("release"),
+        *runs_of("product-photos/train.py", now, "release"),
+    ]
     months = ["2020-12", f"{now:%Y-%m}"]
     with tempfile.TemporaryDirectory(prefix="trimtab-release-") as folder:
         root = Path(folder)

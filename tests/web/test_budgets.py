@@ -279,3 +279,14 @@ def test_a_budget_that_is_gone_by_then_is_not_mailed(owner, job):
 def _with_node(run: Run) -> Run:
     factories.node(run)
     return run
+
+
+def test_budgets_of_every_kind_count_the_same_runs(owner, job):
+    other = factories.job(owner.workspace, "other.py")
+    spent(job, 3)
+    spent(other, 4)
+    of_kinds = {"job": {"job": job}, "tag": {"tag_key": "team", "tag_value": "vision"}, "all": {}}
+    wanted = {name: budget(owner.workspace, **more) for name, more in of_kinds.items()}
+    lines = standings(owner.workspace, budgets_of(owner.workspace), NOON)
+    usd = {each.budget.pk: each.standing.spent_usd for each in lines}
+    assert {name: usd[row.pk] for name, row in wanted.items()} == {"job": 3, "tag": 3, "all": 7}

@@ -67,6 +67,9 @@ def test_the_home_page_asks_as_often_with_much_of_everything(owner):
     job = factories.job(owner.workspace)
     _full_run(job)
     Budget.objects.create(workspace=owner.workspace, amount_usd="0.01")
+    tag = {"tag_key": "team", "tag_value": "vision"}
+    Budget.objects.create(workspace=owner.workspace, **tag, amount_usd="0.01")
+    Budget.objects.create(workspace=owner.workspace, job=job, amount_usd="0.01")
     factories.run(job, state=Run.RUNNING)
     few = _count(owner, "/", most=25)
 

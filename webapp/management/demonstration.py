@@ -14,10 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from django.conf import settings
-from django.utils import timezone
 
-from webapp.accounts.models import Token
-from webapp.accounts.setup import new_token, sample_workspace
 from webapp.advice.models import Recommendation
 from webapp.analysis.models import Analysis, Judgement
 from webapp.runs.models import Run
@@ -146,16 +143,3 @@ def _missing(outcome: Outcome) -> Iterator[str]:
 def _state(run: Run) -> str:
     judged = Judgement.objects.filter(run=run, rule=RULE).first()
     return judged.state if judged else "not judged"
-
-
-def load_sample_data(url: str, progress: Progress) -> None:
-    """Fill the workspace of simulated runs; what is there already is left as it is."""
-    from webapp.sample_data.load import load
-
-    workspace = sample_workspace()
-    token = new_token(workspace, "Loading sample data", [Token.INGEST, Token.READ, Token.WRITE])
-    try:
-        # The same moment each time, so that only what an interrupted load left out is added.
-        load(url, token, workspace.created_at, progress)
-    finally:
-        Token.objects.filter(workspace=workspace).update(revoked_at=timezone.now())

@@ -52,14 +52,13 @@ def tier_chunks(workspace: Workspace, now: datetime) -> QuerySet[Chunk]:
 
 def left_segments(workspace: Workspace, now: datetime) -> QuerySet[Segment]:
     """Uploads that were never compacted, because an object of their hour can't be read."""
-    segments = Segment.objects.exclude(object_key="").filter(
-        session__node__attempt__run__in=settled_runs(workspace)
-    )
+    is_settled = _is_settled(workspace, "session__node__attempt__run")
+    segments = Segment.objects.exclude(object_key="").filter(is_settled).order_by()
     return _older(segments, "received_at", now, workspace.keep_tiers_days)
 
 
 def artefacts(workspace: Workspace, now: datetime) -> QuerySet[Artefact]:
-    artefacts = Artefact.objects.filter(run__in=settled_runs(workspace))
+    artefacts = Artefact.objects.filter(_is_settled(workspace, "run"))
     return _older(artefacts, "created_at", now, workspace.keep_tiers_days)
 
 
@@ -95,10 +94,13 @@ def _chunks(workspace: Workspace, now: datetime, days: int | None) -> QuerySet[C
 
 
 def _kept(workspace: Workspace) -> QuerySet[Chunk]:
-    of_settled = Chunk.objects.filter(
-        replaced_at=None, node__attempt__run__in=settled_runs(workspace)
-    )
-    return of_settled.select_related("node__attempt")
+    is_settled = _is_settled(workspace, "node__attempt__run")
+    return Chunk.objects.filter(is_settled, replaced_at=None).select_related("node__attempt")
+
+
+def _is_settled(workspace: Workspace, run: str) -> Exists:
+    """Asked for each row that has expired: most runs of a workspace have none."""
+    return Exists(settled_runs(workspace).filter(pk=OuterRef(run)))
 
 
 def _older(rows: QuerySet[Row], field: str, now: datetime, days: int | None) -> QuerySet[Row]:

@@ -56,13 +56,10 @@ def whole_workspace(workspace: Workspace, store: ObjectStore) -> list[Doomed]:
 
 def _runs(workspace: Workspace, store: ObjectStore, now: datetime) -> Iterator[Doomed]:
     old, deleted = due.old_runs(workspace, now), due.deleted_runs(workspace, now)
-    runs = Run.objects.filter(pk__in=[*_ids(old), *_ids(deleted)]).select_related("job")
+    ids = [*old.values_list("pk", flat=True), *deleted.values_list("pk", flat=True)]
+    runs = Run.objects.filter(pk__in=ids).select_related("job")
     for run in runs.order_by("job", "number"):
         yield _run(run, store)
-
-
-def _ids(runs: Iterable[Run]) -> list[UUID]:
-    return [run.pk for run in runs]
 
 
 def _run(run: Run, store: ObjectStore) -> Doomed:

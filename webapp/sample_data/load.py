@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from urllib.parse import SplitResult, urlsplit
+from typing import Any
+from urllib.parse import urlsplit
 
-from trimtab.wire import encode_declaration, encode_segment
+from trimtab.wire import Segment, encode_declaration, encode_segment
 
 from webapp.sample_data.histories import WORKSPACE, sample_runs
 from webapp.sample_data.simulation import SimulatedRun
@@ -64,10 +65,10 @@ def load(
     """
     runs = sample_runs(now, workspace)
     uploads = [upload for run in runs for upload in uploads_of(run)]
-    connection = _Connection(urlsplit(url), token)
+    connection = Connection(url, token)
     duplicates = 0
     for done, upload in enumerate(uploads, start=1):
-        duplicates += connection.put(upload)
+        duplicates += bool(connection.put(upload).get("duplicate"))
         progress(done / len(uploads))
     connection.close()
     segments = sum(upload.content_type == SEGMENT_TYPE for upload in uploads)
@@ -76,30 +77,40 @@ def load(
 
 def uploads_of(run: SimulatedRun) -> Iterator[Upload]:
     """Declarations first, then the segments in order."""
-    path = f"/api/v1/runs/{run.run_id}"
-    for declaration in run.declarations():
-        yield Upload(path, DECLARATION_TYPE, encode_declaration(declaration))
+    yield from declarations_of(run)
     for segment in run.segments():
-        place = f"{path}/segments/{segment.clock.session_id}/{segment.seq}"
-        yield Upload(place, SEGMENT_TYPE, encode_segment(segment))
+        yield upload_of(segment)
 
 
-class _Connection:
+def declarations_of(run: SimulatedRun) -> Iterator[Upload]:
+    for declaration in run.declarations():
+        body = encode_declaration(declaration)
+        yield Upload(f"/api/v1/runs/{run.run_id}", DECLARATION_TYPE, body)
+
+
+def upload_of(segment: Segment) -> Upload:
+    place = f"/api/v1/runs/{segment.run_id}/segments/{segment.clock.session_id}/{segment.seq}"
+    return Upload(place, SEGMENT_TYPE, encode_segment(segment))
+
+
+class Connection:
     """One kept-alive connection to the service."""
 
-    def __init__(self, url: SplitResult, token: str) -> None:
-        secure = url.scheme == "https"
+    def __init__(self, url: str, token: str) -> None:
+        parts = urlsplit(url)
+        secure = parts.scheme == "https"
         kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-        self._connection = kind(url.hostname or "", url.port, timeout=TIMEOUT_SECONDS)
-        self._prefix = url.path.rstrip("/")
+        self._connection = kind(parts.hostname or "", parts.port, timeout=TIMEOUT_SECONDS)
+        self._prefix = parts.path.rstrip("/")
         self._token = token
 
-    def put(self, upload: Upload) -> bool:
-        """Send an upload. Returns True if the service had it already."""
+    def put(self, upload: Upload) -> dict[str, Any]:
+        """Send an upload. Returns the answer: `duplicate` if the service had it already."""
         status, text = self._put_patiently(upload)
         if not 200 <= status < 300:
             raise LoadError(f"PUT {upload.path} was answered {status}: {text[:500]}")
-        return bool(json.loads(text or "{}").get("duplicate"))
+        answer: dict[str, Any] = json.loads(text or "{}")
+        return answer
 
     def close(self) -> None:
         self._connection.close()

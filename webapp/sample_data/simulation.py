@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,6 +14,7 @@ from trimtab.wire import Block, Declaration, Event, NodeFacts, Segment, SessionC
 
 AGENT_VERSION = "simulated"
 TAGS = {"data": "simulated"}
+"""On every simulated run."""
 GIB = 2**30
 _NAMESPACE = uuid5(NAMESPACE_URL, "urn:trimtab:sample-data")
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
@@ -58,6 +59,27 @@ class SimulatedNode:
 
 
 @dataclass(frozen=True)
+class Ending:
+    """How the processes ended; `said`: the last lines of standard error that the agent kept."""
+
+    state: str = "finished"
+    exit_code: int = 0
+    said: tuple[str, ...] = ()
+
+    def happenings(self, time_ms: int, final_seq: int) -> list[Happening]:
+        facts = {"state": self.state, "exit_code": self.exit_code}
+        lines = enumerate(self.said)
+        return [
+            *(Happening(time_ms, "stderr", {"number": n, "text": line}) for n, line in lines),
+            Happening(time_ms, "process_exit", {"exit_code": self.exit_code}),
+            Happening(time_ms, "session_end", {**facts, "final_seq": final_seq}),
+        ]
+
+
+FINISHED = Ending()
+
+
+@dataclass(frozen=True)
 class SimulatedRun:
     run_id: UUID
     job: str
@@ -71,6 +93,9 @@ class SimulatedRun:
     workload: dict[str, str]
     command: list[str]
     git_commit: str
+    team: str = ""
+    ending: Ending = FINISHED
+    allow_stop: bool = False
 
     def declarations(self) -> Iterator[Declaration]:
         for node in self.nodes:
@@ -81,25 +106,44 @@ class SimulatedRun:
                 session_id=self._session_id(node),
                 node=node.facts,
                 owner=self.owner,
-                tags=TAGS,
+                tags=TAGS | ({"team": self.team} if self.team else {}),
                 parameters=self.parameters,
                 command=self.command,
                 git_commit=self.git_commit,
                 git_branch="main",
                 agent_version=AGENT_VERSION,
                 workload=self.workload,
+                allow_stop=self.allow_stop,
             )
 
     def segments(self) -> Iterator[Segment]:
         """Node by node, in order; the last of each ends the session to the millisecond."""
-        starts = range(0, self.duration_ms, self.segment_ms)
         for node in self.nodes:
-            for seq, start_ms in enumerate(starts):
-                end_ms = min(start_ms + self.segment_ms, self.duration_ms)
-                yield self._segment(node, seq, start_ms, end_ms)
+            for seq in range(self.segment_count):
+                yield self.segment(node, seq)
 
-    def _segment(self, node: SimulatedNode, seq: int, start_ms: int, end_ms: int) -> Segment:
+    @property
+    def segment_count(self) -> int:
+        """Of each node."""
+        return -(-self.duration_ms // self.segment_ms)
+
+    def segment(
+        self, node: SimulatedNode, seq: int, more: Sequence[Happening] = (), ends: bool = False
+    ) -> Segment:
+        """One upload of a node.
+
+        Args:
+            more: happened in it, beside what the node does by itself.
+            ends: the session ends with it, as the last one always does.
+        """
+        start_ms = seq * self.segment_ms
+        end_ms = min(start_ms + self.segment_ms, self.duration_ms)
         steps = (_cut_steps(s, start_ms * 1000, end_ms * 1000) for s in node.steps)
+        happenings = [e for e in node.events if start_ms <= e.time_ms < end_ms] + list(more)
+        if seq == 0:
+            happenings.insert(0, Happening(0, "process_start"))
+        if ends or seq == self.segment_count - 1:
+            happenings += self.ending.happenings(end_ms, seq)
         return Segment(
             run_id=self.run_id,
             job=self.job,
@@ -112,19 +156,8 @@ class SimulatedRun:
             resolution_ms=self.resolution_ms,
             blocks=[_cut_series(node.series, self.resolution_ms, start_ms, end_ms)],
             steps=[block for block in steps if block.start_us],
-            events=self._events(node, seq, start_ms, end_ms),
+            events=[Event(e.time_ms - start_ms, e.kind, dict(e.data)) for e in happenings],
         )
-
-    def _events(self, node: SimulatedNode, seq: int, start_ms: int, end_ms: int) -> list[Event]:
-        is_last = end_ms == self.duration_ms
-        happenings = [e for e in node.events if start_ms <= e.time_ms < end_ms]
-        if start_ms == 0:
-            happenings.insert(0, Happening(0, "process_start"))
-        if is_last:
-            ended = {"state": "finished", "exit_code": 0}
-            happenings.append(Happening(end_ms, "process_exit", {"exit_code": 0}))
-            happenings.append(Happening(end_ms, "session_end", {**ended, "final_seq": seq}))
-        return [Event(e.time_ms - start_ms, e.kind, dict(e.data)) for e in happenings]
 
     def _session_id(self, node: SimulatedNode) -> UUID:
         return sample_id(self.run_id, node.facts.machine_id)

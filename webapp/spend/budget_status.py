@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from functools import partial
 
 from advisor.costing.budget import (
     FORECAST_OVER,
@@ -19,11 +18,11 @@ from advisor.costing.budget import (
 from advisor.costing.forecast import forecast
 from webapp.accounts.models import Workspace
 from webapp.runs.models import Job
-from webapp.spend.daily import Daily, DailySpends
+from webapp.spend.daily import Daily, daily_spends
 from webapp.spend.models import Budget
 from webapp.spend.months import Month, current
 from webapp.spend.scope import budgets_of
-from webapp.spend.sums import Spend, spends
+from webapp.spend.sums import Spend, edges, whole_days
 
 WORDS = {
     OK: "Within budget",
@@ -88,23 +87,28 @@ def standings(workspace: Workspace, budgets: Iterable[Budget], now: datetime) ->
     if not wanted:
         return []
     month = current(workspace, now)
-    jobs = {budget.job for budget in wanted}
-    job = jobs.pop() if len(jobs) == 1 else None
-    spent = spends(workspace, month.start, month.end, job)
-    daily = DailySpends(workspace, now, job)
+    begun = edges(workspace, month.start, month.end)
     lines = []
-    for budget in wanted:
-        own = daily.of(partial(covers, budget))
-        standing = _standing(budget, _usd(budget, spent), own, month, now)
-        unpriced = sum(each.unpriced_count for each in _covered(budget, spent))
-        lines.append(BudgetLine(budget, month, standing, unpriced))
+    for budget, daily in zip(wanted, daily_spends(workspace, wanted, now), strict=True):
+        own = [each for each in begun if covers(budget, each)]
+        spent = _whole_days_usd(daily, month) + sum((e.usd or Decimal(0) for e in own), Decimal(0))
+        unpriced = sum(each.unpriced_count for each in own)
+        lines.append(
+            BudgetLine(budget, month, _standing(budget, spent, daily, month, now), unpriced)
+        )
     return sorted(lines, key=lambda line: -STATES.index(line.state))
+
+
+def _whole_days_usd(daily: Daily, month: Month) -> Decimal:
+    """Of the UTC days that are entirely within the month."""
+    first, after = whole_days(month.start, month.end)
+    return sum((usd for day, usd in daily.usd.items() if first <= day < after), Decimal(0))
 
 
 def _standing(
     budget: Budget, spent_usd: Decimal, daily: Daily, month: Month, now: datetime
 ) -> Standing:
-    known = forecast(spent_usd, daily.usd, daily.first_day, now, month.start, month.end)
+    known = forecast(spent_usd, daily.usual_usd, daily.first_day, now, month.start, month.end)
     limits = (budget.amount_usd, budget.threshold_pct, spent_usd)
     if known is None:
         return Standing(*limits)
@@ -115,14 +119,6 @@ def standing_of(job: Job, now: datetime) -> BudgetLine | None:
     """The state of the job's own budget in the month of `now`; None: the job has none."""
     lines = standings(job.workspace, budgets_of(job.workspace).filter(job=job), now)
     return lines[0] if lines else None
-
-
-def _usd(budget: Budget, spent: Iterable[Spend]) -> Decimal:
-    return sum((each.usd or Decimal(0) for each in _covered(budget, spent)), Decimal(0))
-
-
-def _covered(budget: Budget, spent: Iterable[Spend]) -> list[Spend]:
-    return [each for each in spent if covers(budget, each)]
 
 
 def covers(budget: Budget, spend: Spend) -> bool:

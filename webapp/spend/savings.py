@@ -32,11 +32,16 @@ from webapp.spend.months import Month, current
 from webapp.spend.year import by_month
 
 MONTHS_SHOWN = 12
-MOST_FOLLOWED = 50
-"""Of the followed ones that the page lists, the newest first."""
+MOST_FOLLOWED, MOST_JOBS = 50, 100
+"""Of the followed ones, and of the jobs, that the page lists."""
 PROVEN = (Recommendation.VERIFIED, Recommendation.FAILED)
 WIDTH, HEIGHT = 1000.0, 160.0
 UNREAD = ("evidence", "assumptions", "how_to_apply", "candidates")
+_OPEN = (
+    *("monthly_saving_usd", "saving_usd", "seen_at", "job__name", "job__uuid"),
+    *("run__cost_usd", "run__configuration"),
+)
+"""Read of all open recommendations: their rows and those of their runs are wide."""
 
 
 @dataclass
@@ -96,6 +101,10 @@ class SavingsPage:
     """Proven, by runs that began before the first month."""
     jobs: list[JobLine]
     """Those with a figure: the most saved first, then by what is open."""
+    job_count: int
+    """Of all, also of those that aren't listed."""
+    missed_usd: Decimal | None
+    """By all jobs; None: nothing is known."""
     followed: list[FollowedLine]
     followed_count: int
     """Of all, also of those that aren't listed."""
@@ -109,11 +118,6 @@ class SavingsPage:
     @property
     def is_empty(self) -> bool:
         return not self.followed and not self.open.job_count
-
-    @property
-    def missed_usd(self) -> Decimal | None:
-        missed = [line.missed_usd for line in self.jobs if line.missed_usd is not None]
-        return sum(missed, Decimal(0)) if missed else None
 
     @cached_property
     def chart(self) -> Curve | None:
@@ -139,11 +143,15 @@ def savings_page(workspace: Workspace, now: datetime) -> SavingsPage:
     earlier = _count_by_month(months, proven)
     known = pairs(proven)
     followed = own.filter(state__in=Recommendation.FOLLOWED)
+    jobs = _by_job(workspace, own, proven, unproven)
+    missed = [line.missed_usd for line in jobs if line.missed_usd is not None]
     listed = followed.defer(*UNREAD).order_by("-changed_at", "-pk")[:MOST_FOLLOWED]
     return SavingsPage(
         months=months,
         earlier=earlier,
-        jobs=_by_job(workspace, own, proven, unproven),
+        jobs=jobs[:MOST_JOBS],
+        job_count=len(jobs),
+        missed_usd=sum(missed, Decimal(0)) if missed else None,
         followed=[
             FollowedLine(row, saving_of(row), calibration_of(row)) for row in with_savings(listed)
         ],
@@ -222,8 +230,8 @@ def _by_job(
 def _best_open(own: QuerySet[Recommendation]) -> list[Recommendation]:
     """Of each job the one that saves most a month."""
     best: dict[int, Recommendation] = {}
-    opened = own.filter(state=Recommendation.ACTIVE).defer(*UNREAD, "seen_estimate")
-    for row in opened.order_by("pk"):
+    opened = own.filter(state=Recommendation.ACTIVE).select_related(None)
+    for row in opened.select_related("job", "run").only(*_OPEN).order_by("pk"):
         other = best.get(row.job_id)
         if other is None or (row.monthly_saving_usd or 0) > (other.monthly_saving_usd or 0):
             best[row.job_id] = row

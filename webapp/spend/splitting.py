@@ -14,29 +14,43 @@ from advisor.costing.cost import Interval, merged
 from webapp.analysis.models import CostPart
 
 DAY, MICROSECOND = timedelta(days=1), timedelta(microseconds=1)
-_CUT = (
-    *("day", "usd", "microseconds", "charges", "node", "run", "run__owner", "run__tags"),
+_CUT = ("day", "usd", "microseconds", "charges", "node", "run")
+_OF_RUN = (
+    *("run__owner", "run__tags"),
     *("run__job", "run__job__name", "run__job__owner", "run__job__tags"),
 )
-"""The columns that are read, because a run's row is wide."""
+"""The columns that are read, because the rows of runs and nodes are wide."""
 
 
-def cut_days(parts: QuerySet[CostPart], *moments: datetime) -> list[CostPart]:
+def cut_days(
+    parts: QuerySet[CostPart], *moments: datetime, with_runs: bool = False
+) -> list[CostPart]:
     """The costs of the UTC days that contain these moments."""
     days = {moment.astimezone(UTC).date() for moment in moments if not _is_midnight(moment)}
-    cut = list(parts.filter(day__in=days).select_related("run__job", "node").only(*_CUT))
+    inside = parts.filter(day__in=days).only(*_CUT, *(_OF_RUN if with_runs else ()))
+    cut = list(inside.select_related("run__job") if with_runs else inside)
     prefetch_related_objects([part for part in cut if part.charges is None], "node__sessions")
     return cut
 
 
 def between(part: CostPart, start: datetime, end: datetime) -> Decimal:
     """The part of a day's cost that belongs to the span."""
-    paid = _charges(part)
-    return paid.usd_before(end) - paid.usd_before(start)
+    return _usd_before(part, end) - _usd_before(part, start)
 
 
 def midnight(day: date) -> datetime:
     return datetime.combine(day, time(), UTC)
+
+
+def _usd_before(part: CostPart, moment: datetime) -> Decimal:
+    """Few costs are of a time that contains the moment: the others needn't be split."""
+    held = part.charges["charges"] if part.charges is not None else []
+    at = (moment - midnight(part.day)) // MICROSECOND
+    if held and all(at >= end for _, end, _ in held):
+        return part.usd
+    if held and all(at <= start for start, _, _ in held):
+        return Decimal(0)
+    return _charges(part).usd_before(moment)
 
 
 def _charges(part: CostPart) -> DayCharges:

@@ -7,7 +7,6 @@ at what it cost.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -20,7 +19,7 @@ from typing import Any
 from django.db.models import Count, Q, QuerySet, Sum
 
 from webapp.accounts.models import Workspace
-from webapp.runs.models import Job, Run
+from webapp.runs.models import Run
 from webapp.runs.scope import runs_of
 from webapp.spend.scope import priced_parts_of
 from webapp.spend.splitting import DAY, between, cut_days, midnight
@@ -59,12 +58,12 @@ class Spend:
 class Spends:
     """Entries by job, owner and tags."""
 
-    by_group: dict[str, Spend] = field(default_factory=dict)
+    by_group: dict[tuple[object, ...], Spend] = field(default_factory=dict)
 
     def of(self, group: dict[str, Any], prefix: str = "") -> Spend:
         """The entry for a row."""
         job_id, owner, tags = (group[f"{prefix}{name}"] for name in GROUP)
-        name = json.dumps([job_id, owner, tags], sort_keys=True)
+        name = (job_id, owner, *sorted(tags.items()))
         if name not in self.by_group:
             self.by_group[name] = Spend(
                 job=group[f"{prefix}job__name"],
@@ -75,24 +74,28 @@ class Spends:
         return self.by_group[name]
 
 
-def spends(
-    workspace: Workspace, start: datetime, end: datetime, job: Job | None = None
-) -> list[Spend]:
-    """The spend, and the runs that began, between `start` and `end`.
-
-    Args:
-        job: only its runs; None: all.
-    """
+def spends(workspace: Workspace, start: datetime, end: datetime) -> list[Spend]:
+    """The spend, and the runs that began, between `start` and `end`."""
     sums = Spends()
-    runs, parts = runs_of(workspace), priced_parts_of(workspace)
-    if job is not None:
-        runs, parts = runs.filter(job=job), parts.filter(run__job=job)
-    for row in _runs(runs, start, end):
+    parts = priced_parts_of(workspace)
+    for row in _runs(runs_of(workspace), start, end):
         sums.of(row).counting(row)
-    grouped = parts.filter(whole_days(start, end)).order_by().values(*columns("run__"))
+    grouped = parts.filter(in_whole_days(start, end)).order_by().values(*columns("run__"))
     for row in grouped.annotate(sum_usd=Sum("usd")):
         _add(sums.of(row, "run__"), row["sum_usd"])
-    for part in cut_days(parts, start, end):
+    for part in cut_days(parts, start, end, with_runs=True):
+        _add(sums.of(_group_of(part.run)), between(part, start, end))
+    return list(sums.by_group.values())
+
+
+def edges(workspace: Workspace, start: datetime, end: datetime) -> list[Spend]:
+    """What isn't in the sums of whole days: costs of the first and last UTC day that belong to the
+    span, and runs that began in it and have no price."""
+    sums = Spends()
+    unpriced = runs_of(workspace).filter(cost_usd=None)
+    for row in _runs(unpriced, start, end):
+        sums.of(row).counting(row)
+    for part in cut_days(priced_parts_of(workspace), start, end, with_runs=True):
         _add(sums.of(_group_of(part.run)), between(part, start, end))
     return list(sums.by_group.values())
 
@@ -100,14 +103,14 @@ def spends(
 def usd_by_day(workspace: Workspace, *edges: datetime) -> list[dict[date, Decimal]]:
     """The spend on each UTC day: one entry for each span between two successive `edges`."""
     parts, spans = priced_parts_of(workspace), list(pairwise(edges))
-    whole = reduce(or_, (whole_days(start, end) for start, end in spans))
+    whole = reduce(or_, (in_whole_days(start, end) for start, end in spans))
     grouped = parts.filter(whole).order_by().values("day").annotate(sum_usd=Sum("usd"))
     sums = {row["day"]: row["sum_usd"] for row in grouped}
     cut = cut_days(parts, *edges)
     by_span: list[dict[date, Decimal]] = []
     for start, end in spans:
-        first, last = _first_whole_day(start), end.astimezone(UTC).date()
-        by_day = {day: usd for day, usd in sums.items() if first <= day < last}
+        first, after = whole_days(start, end)
+        by_day = {day: usd for day, usd in sums.items() if first <= day < after}
         for part in cut:
             if usd := between(part, start, end):
                 by_day[part.day] = by_day.get(part.day, Decimal(0)) + usd
@@ -115,14 +118,17 @@ def usd_by_day(workspace: Workspace, *edges: datetime) -> list[dict[date, Decima
     return by_span
 
 
-def whole_days(start: datetime, end: datetime) -> Q:
-    """A filter for costs of UTC days that are entirely within the span."""
-    return Q(day__gte=_first_whole_day(start), day__lt=end.astimezone(UTC).date())
-
-
-def _first_whole_day(start: datetime) -> date:
+def whole_days(start: datetime, end: datetime) -> tuple[date, date]:
+    """The first UTC day that is entirely within the span, and the day after the last one."""
     day = start.astimezone(UTC).date()
-    return day if midnight(day) == start else day + DAY
+    first = day if midnight(day) == start else day + DAY
+    return first, end.astimezone(UTC).date()
+
+
+def in_whole_days(start: datetime, end: datetime) -> Q:
+    """A filter for the costs of those days."""
+    first, after = whole_days(start, end)
+    return Q(day__gte=first, day__lt=after)
 
 
 def _runs(runs: QuerySet[Run], start: datetime, end: datetime) -> Iterable[dict[str, Any]]:

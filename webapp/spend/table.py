@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -18,6 +19,10 @@ MONTHS_SHOWN = 12
 NOBODY = "nobody"
 NONE = "(none)"
 """The empty owner or value of a tag in URLs."""
+
+
+MOST_LINES = 100
+"""On a page; the CSV has them all."""
 
 
 @dataclass
@@ -63,6 +68,17 @@ class Table:
     total: Line
 
     @property
+    def shown(self) -> list[Line]:
+        """What a page lists. The others are one line, so that it still adds up."""
+        others = self.lines[MOST_LINES:]
+        if not others:
+            return self.lines
+        rest = Line(f"{len(others):,} others, in the CSV")
+        for line in others:
+            rest.add(line)
+        return [*self.lines[:MOST_LINES], rest]
+
+    @property
     def is_empty(self) -> bool:
         return not self.total.run_count and self.total.usd is None
 
@@ -88,11 +104,14 @@ def table(workspace: Workspace, month: Month, by: str, key: str = "") -> Table:
 
 
 def _keys(spent: Iterable[Spend]) -> list[str]:
-    counts: dict[str, int] = {}
+    """The most common first. Those with one value separate nothing, and come last."""
+    counts: Counter[str] = Counter()
+    values: defaultdict[str, set[str]] = defaultdict(set)
     for spend in spent:
-        for key in spend.tags:
-            counts[key] = counts.get(key, 0) + spend.run_count
-    return sorted(counts, key=lambda key: (-counts[key], key))
+        for key, value in spend.tags.items():
+            counts[key] += spend.run_count
+            values[key].add(value)
+    return sorted(counts, key=lambda key: (len(values[key]) == 1, -counts[key], key))
 
 
 def _label(by: str, key: str) -> Callable[[Spend], str]:

@@ -15,7 +15,7 @@ from webapp.runs.scope import runs_of
 from webapp.spend.months import Month
 from webapp.spend.scope import priced_parts_of
 from webapp.spend.splitting import between, cut_days
-from webapp.spend.sums import Spend, whole_days
+from webapp.spend.sums import Spend, in_whole_days
 
 
 def by_month(workspace: Workspace, months: Sequence[Month]) -> list[Spend]:
@@ -37,24 +37,19 @@ def _usd(workspace: Workspace, months: Sequence[Month]) -> Iterator[tuple[date, 
     parts = priced_parts_of(workspace)
     edges = [month.start for month in months] + [months[0].end]
     cut = cut_days(parts, *edges)
-    whole = parts.filter(whole_days(months[-1].start, months[0].end)).order_by().values("day")
+    whole = parts.filter(in_whole_days(months[-1].start, months[0].end)).order_by().values("day")
     days = whole.exclude(day__in={part.day for part in cut}).annotate(sum_usd=Sum("usd"))
     usd_by_month: defaultdict[date, list[Decimal]] = defaultdict(list)
     for row in days:
         # Local months begin within a day of UTC's, so only split days belong to two months.
         usd_by_month[row["day"].replace(day=1)].append(row["sum_usd"])
     for month in months:
-        amounts = usd_by_month[month.first_day]
-        touched = (part for part in cut if _touches(month, part.day))
-        shares = (between(part, month.start, month.end) for part in touched)
-        amounts += [usd for usd in shares if usd]
+        amounts, start, end = usd_by_month[month.first_day], month.start, month.end
+        # The UTC days that may overlap it.
+        touched = (part for part in cut if start.date() <= part.day <= end.date())
+        amounts += [usd for usd in (between(part, start, end) for part in touched) if usd]
         if amounts:
             yield month.first_day, sum(amounts, Decimal(0))
-
-
-def _touches(month: Month, day: date) -> bool:
-    """Whether a UTC day may overlap it."""
-    return month.start.date() <= day <= month.end.date()
 
 
 def _runs(workspace: Workspace, months: Sequence[Month]) -> dict[date, dict[str, Any]]:

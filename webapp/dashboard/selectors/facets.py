@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
-from django.db.models import CharField, F, Func, QuerySet, Value
+from django.db.models import F, QuerySet, Value
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Coalesce, NullIf
 
 from webapp.runs.models import Run
+from webapp.runs.tag_value import TagValue
 
 OWNER, TAG = "owner", "tag:"
 NONE = "(none)"
@@ -22,21 +22,6 @@ NONE = "(none)"
 LOOKED_AT = 1000
 """The number of latest runs whose values are offered. Older values are rarely needed."""
 MOST_OWNERS, MOST_KEYS, MOST_VALUES = 50, 20, 30
-
-
-class TagValue(Func):
-    """The value of one key in a tags column; NULL without that key."""
-
-    function = "JSONB_EXTRACT_PATH_TEXT"
-    output_field = CharField()
-
-    def __init__(self, column: str, key: str) -> None:
-        super().__init__(F(column), Value(key))
-
-    def as_sqlite(self, compiler: Any, connection: Any, **_: Any) -> Any:
-        """Not by a JSON path: the key would need quoting, and a number would be a list index."""
-        template = "(SELECT value FROM JSON_EACH(%(expressions)s))"
-        return self.as_sql(compiler, connection, template=template, arg_joiner=") WHERE key = (")
 
 
 @dataclass(frozen=True)

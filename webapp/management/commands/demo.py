@@ -15,10 +15,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from webapp.accounts.setup import first_workspace
 from webapp.analysis.models import Judgement
-from webapp.management import demonstration
+from webapp.management import demonstration, sample_workspace
 from webapp.management.announcement import agent_token
 from webapp.management.commands.up import add_service_arguments, start
 from webapp.management.demonstration import DemonstrationError, Outcome
+from webapp.management.sample_workspace import SampleDataError
 from webapp.runs.models import Run
 from webapp.service.stack import AlreadyRunningError
 
@@ -30,29 +31,37 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_service_arguments(parser)
         parser.add_argument("--exit", action="store_true", help="stop the service afterwards")
+        parser.add_argument(
+            "--sample-data", action="store_true", help="load the sample data only; train nothing"
+        )
         parser.add_argument("--against", metavar="URL", help=SUPPRESS)
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["against"]:
-            self._demonstrate(options["against"])
+            self._demonstrate(options["against"], options)
             return
         # The supervisor adds the local address once it is known to be free.
-        again = [sys.executable, str(settings.BASE_DIR / "manage.py"), "demo", "--against"]
+        words = [word for word in ("exit", "sample_data") if options[word]]
+        asked = [f"--{word.replace('_', '-')}" for word in words]
+        again = [sys.executable, str(settings.BASE_DIR / "manage.py"), "demo", *asked, "--against"]
         try:
             start(options, then=again, exit_after=options["exit"], command=self)
         except AlreadyRunningError as running:
             self.stdout.write(f"Trimtab is already running at {running}; showing the demo there.")
-            self._demonstrate(str(running))
+            self._demonstrate(str(running), options)
 
-    def _demonstrate(self, url: str) -> None:
+    def _demonstrate(self, url: str, options: dict[str, Any]) -> None:
         try:
-            outcome = _with_progress(url)
-        except DemonstrationError as error:
+            outcome = _with_progress(url, is_measuring=not options["sample_data"])
+        except (DemonstrationError, SampleDataError) as error:
             raise CommandError(str(error)) from None
-        _report(Console(highlight=False, soft_wrap=True), outcome)
+        if outcome is not None:
+            _report(Console(highlight=False, soft_wrap=True), outcome)
+        if not options["exit"]:
+            sample_workspace.follow_live_run(url)
 
 
-def _with_progress(url: str) -> Outcome:
+def _with_progress(url: str, is_measuring: bool) -> Outcome | None:
     """All stages, each with a bar on a terminal and a line when it is done."""
     console = Console(highlight=False, soft_wrap=True)
     columns = (TextColumn("{task.description:<44}"), BarColumn(), TimeElapsedColumn())
@@ -63,10 +72,12 @@ def _with_progress(url: str) -> Outcome:
             task = bars.add_task(title, total=1.0)
             return lambda share: bars.update(task, completed=share)
 
-        return _stages(url, stage)
+        outcome = _measured(url, stage) if is_measuring else None
+        _load_sample_data(url, stage)
+        return outcome
 
 
-def _stages(url: str, stage: Any) -> Outcome:
+def _measured(url: str, stage: Any) -> Outcome:
     token = agent_token(first_workspace())
     runs = []
     for pipeline in demonstration.PIPELINES:
@@ -76,11 +87,17 @@ def _stages(url: str, stage: Any) -> Outcome:
     done = stage("Waiting for the analysis")
     runs = [demonstration.wait_for_analysis(run, done) for run in runs]
     done(1.0)
-    outcome = demonstration.outcome(runs)
+    return demonstration.outcome(runs)
+
+
+def _load_sample_data(url: str, stage: Any) -> None:
     done = stage("Loading sample data")
-    demonstration.load_sample_data(url, done)
+    sample_workspace.load(url, done)
     done(1.0)
-    return outcome
+    done = stage("Analysing sample data")
+    sample_workspace.wait_for_analyses(done)
+    sample_workspace.set_budget()
+    done(1.0)
 
 
 def _report(console: Console, outcome: Outcome) -> None:

@@ -228,6 +228,13 @@ class Run(models.Model):
                 condition=Q(deleted_at=None),
             ),
             models.Index(
+                F("workspace"),
+                began().desc(),
+                F("number").desc(),
+                name="runs_newest_first",
+                condition=Q(deleted_at=None),
+            ),
+            models.Index(
                 F("job"),
                 began().desc(),
                 F("number").desc(),
@@ -239,10 +246,17 @@ class Run(models.Model):
             models.Index(
                 fields=["job", "requeue"], name="runs_started_again", condition=~Q(requeue="")
             ),
-            # A covering index for counting and summing a job's runs.
+            # Covering indexes: rows are wide, and counting and summing shouldn't read them.
             models.Index(
                 fields=["job", "deleted_at", "workspace", "started_at", "created_at", "cost_usd"],
                 name="runs_counted",
+            ),
+            models.Index(
+                fields=[
+                    *("workspace", "deleted_at", "job", "owner"),
+                    *("started_at", "created_at", "cost_usd"),
+                ],
+                name="runs_counted_by_owner",
             ),
         ]
 

@@ -1,0 +1,180 @@
+"""The server time and queries of every page that a person can open.
+
+    python -m bench.pages                     1,000 jobs of 20 runs; takes some minutes
+    python -m bench.pages --jobs 100          fewer of them
+    python -m bench.pages --profile NAME      where the time of one page goes
+    python -m bench.pages --check             exits with 1 if a page is too slow
+
+The pages are found from the URL configuration, as their owner sees them. One run is of 8 GPUs, 24 h
+long, with a sample every 0.5 s. Each page is requested through Django's handler; nothing is cached.
+Figures are CPU time, with the database's own work, since it is SQLite.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import pstats
+import re
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from bench.busy_workspace import BusyWorkspace
+from bench.figures import note
+from bench.own_service import own_service
+
+MOST_SECONDS, MOST_QUERIES, TIMES = 0.15, 25, 5
+MOST_EXPORT_SECONDS = 1.0
+"""Of a CSV file with every row of the workspace."""
+NOBODY_KNOWS = "no-such-secret"
+"""In an address, for what no row of the workspace gives."""
+MORE = {
+    "dashboard:jobs, by owner": "/jobs/?group=owner",
+    "dashboard:jobs, by spend": "/jobs/?sort=-spend",
+    "dashboard:jobs, searched": "/jobs/?q=train-77",
+    "dashboard:runs, of the last month": "/runs/?days=30&label=data_stall",
+    "dashboard:compare, six": "/compare/?{six}",
+    "spend:spend, by tag": "/spend/?by=tag&key=team",
+    "spend:spend, by month": "/spend/?by=month",
+    "spend:spend, by owner": "/spend/?by=owner",
+}
+"""Other forms of some pages."""
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    seconds: float
+    queries: int
+
+    @property
+    def is_kept(self) -> bool:
+        most = MOST_EXPORT_SECONDS if self.name.endswith("_csv") else MOST_SECONDS
+        return self.seconds < most and self.queries <= MOST_QUERIES
+
+    def __str__(self) -> str:
+        mark = "" if self.is_kept else "  NOT KEPT"
+        return f"{self.name:46}{1000 * self.seconds:7.0f} ms{self.queries:9}{mark}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--jobs", type=int, default=1000)
+    parser.add_argument("--runs", type=int, default=20, help="of each job")
+    parser.add_argument("--profile", metavar="NAME", default="")
+    parser.add_argument("--check", action="store_true")
+    arguments = parser.parse_args()
+    with own_service("pages"):
+        pages = _Pages(BusyWorkspace(arguments.jobs, arguments.runs))
+        if arguments.profile:
+            return pages.profile(arguments.profile)
+        rows = list(_measured(pages))
+    slow = [row for row in rows if not row.is_kept]
+    slowest, most = max(row.seconds for row in rows), max(row.queries for row in rows)
+    measured = f"{len(rows)} pages, {len(rows) - len(slow)} of them within it; at most "
+    measured += f"{1000 * slowest:.0f} ms and {most} queries"
+    note("every_page", measured, not slow)
+    print(measured)
+    return 1 if arguments.check and slow else 0
+
+
+def _measured(pages: _Pages) -> Iterator[Row]:
+    print(f"{'':46}{'CPU':>10}{'queries':>9}")
+    for name, address in pages.addresses():
+        row = pages.measure(name, address)
+        if row is not None:
+            print(row, flush=True)
+            yield row
+
+
+class _Pages:
+    """Every page of the busy workspace, and its owner's browser."""
+
+    def __init__(self, busy: BusyWorkspace) -> None:
+        from django.test import Client
+
+        self._busy = busy
+        self._client = Client(SERVER_NAME="localhost")
+        self._client.force_login(busy.user)
+
+    def addresses(self) -> Iterator[tuple[str, str]]:
+        from tests.web.walk import AUDIENCES, World, pages
+
+        unknown = re.findall(r"<(?:\w+:)?(\w+)>", " ".join(pages().values()))
+        arguments = dict.fromkeys(unknown, NOBODY_KNOWS) | self._arguments()
+        world = World(self._busy.workspace, arguments)
+        for name, route in pages().items():
+            if "get" in AUDIENCES[name]:
+                yield name, world.address(name, route)
+        long = {"run_id": str(self._busy.long_run.pk)}
+        for name in ("dashboard:run", "dashboard:run_charts", "runs:series_json"):
+            yield f"{name}, of a day", world.address(name, pages()[name], long)
+        six = "&".join(f"run={run.pk}" for run in self._busy.by_job[0][-6:])
+        for name, address in MORE.items():
+            yield name, address.format(six=six)
+
+    def measure(self, name: str, address: str) -> Row | None:
+        """None: there is nothing at this address, which holds a made-up secret."""
+        from django.db import connection
+        from django.test.utils import CaptureQueriesContext
+
+        answer = self._client.get(address)
+        if answer.status_code != 200:
+            print(f"{name:46}{'answers ' + str(answer.status_code):>10}")
+            return None
+        with CaptureQueriesContext(connection) as captured:
+            self._ask(address)
+        queries = len(captured)  # The next request forgets them.
+        times = [self._timed(address) for _ in range(TIMES)]
+        return Row(name, statistics.median(times), queries)
+
+    def profile(self, wanted: str) -> int:
+        address = dict(self.addresses())[wanted]
+        self._ask(address)
+        profile = cProfile.Profile()
+        profile.runcall(self._ask, address)
+        pstats.Stats(profile).sort_stats("cumulative").print_stats(60)
+        return 0
+
+    def _timed(self, address: str) -> float:
+        began = time.process_time()
+        self._ask(address)
+        return time.process_time() - began
+
+    def _ask(self, address: str) -> None:
+        answer = self._client.get(address)
+        if answer.streaming:
+            for _ in answer.streaming_content:
+                pass
+
+    def _arguments(self) -> dict[str, Any]:
+        from webapp.advice.models import Recommendation
+        from webapp.service import agent_wheel
+        from webapp.spend.models import Budget
+
+        run, other = self._busy.by_job[0][-1], self._busy.by_job[0][-2]
+        advised = Recommendation.objects.filter(job=run.job).first()
+        budget = Budget.objects.filter(workspace=self._busy.workspace).first()
+        return {
+            "run_id": run.pk,
+            "other_run_id": other.pk,
+            "job_uuid": run.job.uuid,
+            "recommendation_uuid": advised.uuid if advised else "",
+            "budget_uuid": budget.uuid if budget else "",
+            "workspace_uuid": self._busy.workspace.uuid,
+            "rule_id": "input_bound",
+            "instance_type": "g5.xlarge",
+            "name": "ledger",
+            "wheel_name": agent_wheel.name(),
+            "number": run.number,
+        }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""How many clicks people need for what they come for. Filling in and ticking is not counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.running_service import wait_until
+from tests.sample_workspace.opened import CHROMIUM, SampleWorkspace
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.long,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"there is no {CHROMIUM}"),
+]
+PATIENCE_SECONDS = 90
+"""For what the agent has to do first."""
+
+
+@dataclass
+class Walk:
+    """From the home page; `clicks` counts."""
+
+    page: Page
+    clicks: int = 0
+
+    def click(self, target: Locator) -> None:
+        target.click()
+        self.clicks += 1
+
+    def to(self, name: str) -> None:
+        """By the bar at the top."""
+        bar = self.page.get_by_role("navigation", name="Main")
+        self.click(bar.get_by_role("link", name=name, exact=True))
+
+    def took(self, what: str, clicks: int) -> None:
+        print(f"{what}: {self.clicks} clicks")  # noqa: T201
+        assert self.clicks == clicks
+
+
+@pytest.fixture
+def walk(sample: SampleWorkspace, chromium) -> Iterator[Walk]:
+    context = sample.window(chromium)
+    page = context.new_page()
+    page.goto("/")
+    yield Walk(page)
+    context.close()
+
+
+def test_the_dearest_job_and_why(walk):
+    walk.click(walk.page.get_by_role("link", name="Give the unused GPUs work"))
+    expect(walk.page.get_by_role("heading", level=1)).to_contain_text("unused GPUs")
+    expect(walk.page.get_by_role("main")).to_contain_text("translation/train.py")
+    expect(walk.page.get_by_role("main")).to_contain_text("3 of 4 GPUs")
+    walk.took("the dearest job and why", 1)
+
+
+def test_one_change_is_applied_and_later_seen_as_verified(walk):
+    walk.click(walk.page.get_by_role("link", name="Load data in parallel"))
+    walk.click(walk.page.get_by_role("button", name="Copy how to apply").first)
+    walk.to("Savings")
+    followed = walk.page.get_by_role("row", name="speech-commands/train.py")
+    walk.click(followed.get_by_role("link", name="Load data in parallel").first)
+    expect(walk.page.get_by_role("main")).to_contain_text("proven by run #5")
+    walk.took("a change applied, and another seen as verified", 4)
+
+
+def test_six_runs_are_compared(walk):
+    walk.to("Jobs")
+    walk.click(walk.page.get_by_role("link", name="street-scenes/train.py").first)
+    for number in range(6, 12):
+        walk.page.get_by_role("checkbox", name=f"Select run {number}", exact=True).check()
+    walk.click(walk.page.get_by_role("button", name="Compare", exact=True))
+    expect(walk.page.get_by_role("columnheader", name="#11")).not_to_have_count(0)
+    walk.took("six runs compared, after six ticks", 3)
+
+
+def test_a_rule_is_changed_after_a_preview(walk):
+    walk.to("Rules")
+    walk.click(walk.page.get_by_role("link", name="Thresholds"))
+    walk.click(walk.page.get_by_role("button", name="Preview on the last 30 days").first)
+    expect(walk.page.get_by_role("main")).to_contain_text("last 30 days")
+    assert walk.clicks == 3
+    walk.click(walk.page.get_by_role("button", name="Save").first)
+    walk.took("a rule previewed with 3, and saved", 4)
+
+
+def test_the_month_by_team_is_exported(walk, tmp_path):
+    walk.to("Spend")
+    walk.click(walk.page.get_by_role("link", name="Tag", exact=True))
+    with walk.page.expect_download() as download:
+        walk.click(walk.page.get_by_role("link", name="CSV"))
+    file = tmp_path / "month.csv"
+    download.value.save_as(file)
+    assert "language" in Path(file).read_text()
+    walk.took("the month by team exported", 3)
+
+
+def test_a_running_run_is_profiled_and_then_stopped(walk, sample):
+    run = walk.page.locator(f"a[href='/runs/{sample.live_run}/']").first
+    walk.click(run)
+    walk.click(walk.page.get_by_role("button", name="Profile"))
+    expect(walk.page.get_by_role("main")).to_contain_text("Profile: requested by")
+    walk.took("a running run profiled", 2)
+    walk.page.goto("/")
+    walk.clicks = 0
+    walk.click(run)
+    walk.click(walk.page.locator("summary", has_text="Stop"))
+    walk.click(walk.page.get_by_role("button", name="Stop the run"))
+    walk.took("a running run stopped, with what happens told first", 3)
+    state = f"runs/{sample.live_run}"
+    wait_until(lambda: sample.api(state)["state"] == "stopped", PATIENCE_SECONDS, "it has stopped")
