@@ -14,7 +14,7 @@ from webapp.manual.markdown import Document, Section, rendered
 
 FOLDER: Path = settings.BASE_DIR / "docs"
 GROUPS: dict[str, tuple[str, ...]] = {
-    "Measure": ("agent", "importing", "mlflow", "trainings", "series", "overhead"),
+    "Measure": ("agent", "recipes", "importing", "mlflow", "trainings", "series", "overhead"),
     "Understand": ("jobs", "runs", "ledger", "rules", "money", "prices", "export"),
     "Improve": ("recommendations", "advice", "speed", "notifications", "offline"),
     "Operate": (

@@ -1,0 +1,7 @@
+from dataclasses import dataclass
+
+
+@dataclass
+class ScalingConfig:
+    num_workers: int
+    use_gpu: bool
