@@ -24,6 +24,7 @@ from webapp.api import (
     write,
 )
 from webapp.api.description import Api
+from webapp.dashboard.views import report
 from webapp.http import downloads, health, problems
 from webapp.http.problem_page import problem_page
 from webapp.ingest import routes
@@ -43,6 +44,7 @@ api.add_router("", read.router)
 api.add_router("", artefacts.router)
 api.add_router("", compare.router)
 api.add_router("", export.router)
+api.add_router("", report.router)
 api.add_router("", trainings.router)
 api.add_router("", failures.router)
 api.add_router("", job_runs.router)

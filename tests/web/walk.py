@@ -85,6 +85,7 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "dashboard:jobs_csv": {"get": VIEWERS},
     "dashboard:job": {"get": VIEWERS},
     "dashboard:run": {"get": VIEWERS},
+    "dashboard:report": {"get": VIEWERS},
     "dashboard:training": {"get": VIEWERS},
     "runs:edit_run": {"get": MEMBERS, "post": MEMBERS},
     "runs:bill_run": {"post": MEMBERS},
@@ -189,6 +190,7 @@ SCOPES: dict[tuple[str, str], set[str]] = {
     ("get", "/api/v1/training"): {Token.READ},
     ("get", "/api/v1/metrics"): {Token.READ},
     ("get", "/api/v1/export"): {Token.READ, Token.INGEST},
+    ("get", "/api/v1/runs/{run_id}/report.html"): {Token.READ, Token.INGEST},
     ("get", "/api/v1/failures"): {Token.READ},
     ("get", "/api/v1/spend"): {Token.READ},
     ("get", "/api/v1/budgets"): {Token.READ},
@@ -215,7 +217,10 @@ SCOPES: dict[tuple[str, str], set[str]] = {
 """Operation of the API -> the token scopes that may call it."""
 TOKEN_SCOPES = (Token.INGEST, Token.READ, Token.WRITE)
 
-TAKES_NAMES = {("get", f"/api/v1/{name}") for name in ("compare", "cost", "export", "training")}
+TAKES_NAMES = {
+    ("get", f"/api/v1/{name}")
+    for name in ("compare", "cost", "export", "training", "runs/{run_id}/report.html")
+}
 """Pages and operations that find a run as `JOB#NUMBER` too; every other one must not."""
 
 QUERIES = {

@@ -38,6 +38,9 @@ def _rank(each: StepSpread) -> dict[str, Any]:
         "count": each.count,
         "mean": _rounded(each.mean_seconds),
         "percentiles": [_rounded(each.percentile_seconds(percent)) for percent in PERCENTS],
+        "shortest": _rounded(each.percentile_seconds(0)),
+        "p95": _rounded(each.percentile_seconds(95)),
+        "longest": _rounded(each.percentile_seconds(100)),
         "wait": None if each.wait_seconds is None else _rounded(each.wait_seconds),
     }
 

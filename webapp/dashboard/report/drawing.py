@@ -1,0 +1,189 @@
+"""The charts of a report as the shapes of inline SVG, from what the run's page draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from webapp.dashboard.selectors.charts import Chart
+from webapp.templatetags import shown
+
+WIDTH, HEIGHT, MOST_COLOURS = 600, 120, 6
+HEADROOM = 1.08
+"""Of a chart without a fixed scale, above its highest value."""
+HEAT_LEVELS = ((0, 0), (20, 1), (40, 2), (60, 3), (80, 4), (100, 5))
+"""Up to this percentage -> the number of the colour."""
+Values = Sequence[float | None]
+
+
+@dataclass(frozen=True)
+class DrawnLine:
+    """`path`, `band`: of an SVG; `colour`: 1 to MOST_COLOURS."""
+
+    label: str
+    path: str
+    band: str
+    colour: int
+    mean: str
+    most: str
+
+
+@dataclass(frozen=True)
+class DrawnChart:
+    title: str
+    top: str
+    """The value at the top of its scale, in words."""
+    lines: list[DrawnLine]
+    ends: str
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """`paths`: (level, path) in a box of `columns` x `rows`."""
+
+    title: str
+    rows: int
+    columns: int
+    first: str
+    last: str
+    paths: list[tuple[int, str]]
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """`bars`: x, y, width, height and words in a box of WIDTH x HEIGHT."""
+
+    bars: list[tuple[float, float, float, float, str]]
+    least: str
+    most: str
+    highest: int
+
+
+def drawn_chart(
+    chart: Chart, document: dict[str, Any], names: dict[str, str], end: float
+) -> DrawnChart:
+    """`names`: of nodes by their keys. Without lines: nothing was measured."""
+    lines = document["lines"]
+    known = [v for line in lines for v in (*line["max"], *line["mean"]) if v is not None]
+    top = chart.highest or max(known, default=0.0) * HEADROOM or 1.0
+    drawn = [_line(line, number, names, top, end, chart.unit) for number, line in enumerate(lines)]
+    return DrawnChart(chart.title, written(top, chart.unit), drawn, shown.seconds(end))
+
+
+def progress_chart(progress: list[list[float]], end: float) -> DrawnChart | None:
+    """Training steps that were done by each moment; None: no steps."""
+    if not progress:
+        return None
+    top = progress[-1][1] or 1
+    points = [(at / (end or 1) * WIDTH, HEIGHT * (1 - done / top)) for at, done in progress]
+    words = f"{progress[-1][1]:,.0f}"
+    line = DrawnLine("training steps done", _path(points), "", 1, "", words)
+    return DrawnChart("Training progress", words, [line], shown.seconds(end))
+
+
+def heat_map(title: str, heat: dict[str, Any] | None, names: dict[str, str]) -> HeatMap | None:
+    if heat is None:
+        return None
+    rows = heat["rows"]
+    paths: dict[int, list[str]] = {}
+    for y, row in enumerate(rows):
+        for level, start, end in _stretches([_level(value) for value in row["values"]]):
+            if level is not None:
+                paths.setdefault(level, []).append(f"M{start} {y}H{end}V{y + 1}H{start}z")
+    titles = [_title(row["node"], row["label"], names) for row in rows]
+    columns = max((len(row["values"]) for row in rows), default=1)
+    merged = [(level, "".join(found)) for level, found in sorted(paths.items())]
+    return HeatMap(title, len(rows), columns, titles[0], titles[-1], merged)
+
+
+def histogram(bins: list[list[float]]) -> Histogram | None:
+    if not bins:
+        return None
+    highest = max(count for _, _, count in bins) or 1
+    width = WIDTH / len(bins)
+    bars = []
+    for place, (start, end, count) in enumerate(bins):
+        height = HEIGHT * count / highest
+        words = f"{shown.seconds(start)} to {shown.seconds(end)}: {count:,.0f}"
+        bars.append(
+            (
+                round(place * width, 1),
+                round(HEIGHT - height, 1),
+                round(width, 1),
+                round(height, 1),
+                words,
+            )
+        )
+    return Histogram(bars, shown.seconds(bins[0][0]), shown.seconds(bins[-1][1]), int(highest))
+
+
+def written(value: float, unit: str) -> str:
+    if unit == "pct":
+        return f"{shown.number(float(f'{value:.3g}'))} %"
+    if unit == "seconds":
+        return shown.seconds(value)
+    rate = "/s" if unit.endswith("/s") else ""
+    return f"{shown.binary_bytes(value)}{rate}"
+
+
+def _line(
+    line: dict[str, Any], number: int, names: dict[str, str], top: float, end: float, unit: str
+) -> DrawnLine:
+    scale = WIDTH / (end or 1.0)
+    xs = [(line["start"] + (n + 0.5) * line["step"]) * scale for n in range(len(line["mean"]))]
+    known = [value for value in line["mean"] if value is not None]
+    most = max((value for value in line["max"] if value is not None), default=None)
+    return DrawnLine(
+        label=_title(line["node"], line["label"], names),
+        path="".join(_path(piece) for piece in _pieces(xs, line["mean"], top)),
+        band=_band(xs, line["min"], line["max"], top),
+        colour=number % MOST_COLOURS + 1,
+        mean=written(sum(known) / len(known), unit) if known else shown.NOTHING,
+        most=written(most, unit) if most is not None else shown.NOTHING,
+    )
+
+
+def _title(node: str, label: str, names: dict[str, str]) -> str:
+    """With the node only where there are several."""
+    return f"{names[node]}, {label}" if len(names) > 1 and node in names else label
+
+
+def _pieces(xs: list[float], values: Values, top: float) -> list[list[tuple[float, float]]]:
+    """Stretches of known values: nothing is drawn over a gap."""
+    pieces: list[list[tuple[float, float]]] = [[]]
+    for x, value in zip(xs, values, strict=True):
+        if value is None:
+            pieces.append([])
+        else:
+            pieces[-1].append((x, HEIGHT * (1 - min(value / top, 1.0))))
+    return [piece for piece in pieces if piece]
+
+
+def _band(xs: list[float], least: Values, most: Values, top: float) -> str:
+    low = [None if a is None or b is None else a for a, b in zip(least, most, strict=True)]
+    high = [None if a is None or b is None else b for a, b in zip(least, most, strict=True)]
+    pairs = zip(_pieces(xs, low, top), _pieces(xs, high, top), strict=True)
+    return "".join(f"{_path([*above, *reversed(below)])}z" for below, above in pairs)
+
+
+def _path(points: Iterable[tuple[float, float]]) -> str:
+    """A single point is a dot."""
+    listed = [f"{x:.1f} {y:.1f}" for x, y in points]
+    return "M" + "L".join(listed if len(listed) > 1 else listed * 2)
+
+
+def _level(value: int | None) -> int | None:
+    if value is None:
+        return None
+    return next((level for most, level in HEAT_LEVELS if value <= most), HEAT_LEVELS[-1][1])
+
+
+def _stretches(levels: list[int | None]) -> list[tuple[int | None, int, int]]:
+    found: list[tuple[int | None, int, int]] = []
+    for place, level in enumerate(levels):
+        if found and found[-1][0] == level:
+            found[-1] = level, found[-1][1], place + 1
+        else:
+            found.append((level, place, place + 1))
+    return found
