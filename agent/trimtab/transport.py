@@ -42,6 +42,8 @@ class Answer:
     retry_after_seconds: float | None = None
     document: dict[str, Any] = field(default_factory=dict)
     content_type: str = ""
+    content: bytes = b""
+    """The response as it came."""
 
     @property
     def verdict(self) -> Verdict:
@@ -182,6 +184,7 @@ def _answer(response: http.client.HTTPResponse, content: bytes) -> Answer:
         _retry_after_seconds(response, document),
         document,
         response.headers.get_content_type(),
+        content,
     )
 
 

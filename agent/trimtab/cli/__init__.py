@@ -20,6 +20,7 @@ _MODULES = {
     "import": "importing",
     "cost": "cost",
     "compare": "compare",
+    "report": "report",
     "sync": "sync",
     "status": "status",
 }

@@ -9,6 +9,7 @@ from rules.parameter import Parameter
 from rules.registry import all_rules
 from rules.rule import Numbers
 from webapp.analysis.models import Judgement
+from webapp.dashboard.report.figures import FRAMEWORK, USAGE
 from webapp.dashboard.selectors.judgements import RuleLine
 from webapp.rulebook.documentation import introduction, sections
 from webapp.rulebook.forms import as_text
@@ -97,7 +98,9 @@ class RuleReport:
 
     @property
     def measured(self) -> list[tuple[str, str]]:
-        """What it measured, in words."""
+        """What it measured, in words; of overviews, the report has tables."""
+        if not self.is_judged or self.line.row.rule in (USAGE, FRAMEWORK):
+            return []
         known = ((name, self.numbers.known(name)) for name in self.numbers.values)
         found = [
             _figure(name, value)
