@@ -82,7 +82,10 @@ def progress_chart(progress: list[list[float]], end: float) -> DrawnChart | None
     return DrawnChart("Training progress", words, [line], shown.seconds(end))
 
 
-def heat_map(title: str, heat: dict[str, Any] | None, names: dict[str, str]) -> HeatMap | None:
+def heat_map(
+    title: str, heat: dict[str, Any] | None, names: dict[str, str], prefix: str = ""
+) -> HeatMap | None:
+    """`prefix`: before the label of each row; None: there is nothing to compare."""
     if heat is None:
         return None
     rows = heat["rows"]
@@ -91,7 +94,7 @@ def heat_map(title: str, heat: dict[str, Any] | None, names: dict[str, str]) -> 
         for level, start, end in _stretches([_level(value) for value in row["values"]]):
             if level is not None:
                 paths.setdefault(level, []).append(f"M{start} {y}H{end}V{y + 1}H{start}z")
-    titles = [_title(row["node"], row["label"], names) for row in rows]
+    titles = [_title(row["node"], prefix + row["label"], names) for row in rows]
     columns = max((len(row["values"]) for row in rows), default=1)
     merged = [(level, "".join(found)) for level, found in sorted(paths.items())]
     return HeatMap(title, len(rows), columns, titles[0], titles[-1], merged)

@@ -132,7 +132,7 @@ def _drawn(page: RunPage, names: dict[str, str]) -> Drawn:
     ]
     maps = [
         heat_map("GPU utilisation, every GPU", document["heat"], names),
-        heat_map("CPU utilisation, every core", cores["heat"], names),
+        heat_map("CPU utilisation, every core", cores["heat"], names, "core "),
     ]
     steps = document["steps"] or {"bins": [], "ranks": []}
     scale = 1000 / (length or 1.0)

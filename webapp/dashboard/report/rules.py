@@ -111,9 +111,9 @@ class RuleReport:
 
 
 def rule_reports(judged: Iterable[RuleLine]) -> list[RuleReport]:
-    """The rules with the most evidence first."""
+    """The rules with the most evidence first, those that couldn't be judged last."""
     found = [_report(line) for line in _every(judged)]
-    return sorted(found, key=lambda each: -(each.times_fired or 0))
+    return sorted(found, key=lambda each: (not each.is_judged, -(each.times_fired or 0)))
 
 
 def _every(lines: Iterable[RuleLine]) -> Iterator[RuleLine]:

@@ -1,0 +1,249 @@
+"""The report of a run: one file with all that the page shows, that loads nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from base64 import b64decode
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from trimtab.cli import main
+
+from tests.imports.folders import DESCRIBED, sagemaker, step_events
+from tests.imports.test_recorded import FILES, RECORDED
+from tests.imports.test_service import upload, work
+from tests.service.uploads import FakeAgent
+from tests.web import factories, training
+from webapp.accounts.models import Token
+from webapp.analysis import tasks as analyses
+from webapp.runs.models import Run
+
+HOSTILE = "\"><script>alert('x')</script><img src=//evil.example/x>{{ run }}"
+CHECKLIST = {
+    "headline": ("Cost", "Verdict", "Waste", "Do this first", "First run of this workload"),
+    "facts": ("Run id", "Started", "Ended", "ml.p3.2xlarge", "on demand", "3,240 samples"),
+    "money": ("Effective", "Idle GPU", "Share", "$0.3188", "$3.825", "Per thousand steps"),
+    "time": ("Initialisation", "Training loop", "Finalisation", "ran for 5 m 0 s", "By phase"),
+    "usage": ("Max p99 p95 p50 Min", "CPU memory", "GPU memory", "I/O wait", "Network", "GPU busy"),
+    "framework": ("Training steps", "Between steps", "Mean Max p99 p95 p90 p50 Min", "900 ms"),
+    "operators": ("CPU operators", "aten::conv2d", "Calls Cumulative time Share", "75 %"),
+    "rules": (
+        *("Times fired Windows analysed Data points", "StepOutlier", "Dataloader", "BatchSize"),
+        *("LowGPUUtilization", "LoadBalancing", "IOBottleneck", "CPUBottleneck", "threshold_p95"),
+        *("GPUMemoryIncrease", "MaxInitializationTime", "169 steps", "What to do", "Evidence"),
+        *("OverallSystemUsage", "OverallFrameworkMetrics", "Measured", "If it fires"),
+    ),
+    "recommendations": ("Shorten the start-up", "Saving per run", "$0.0372 to $0.0669", "Risk"),
+    "lacking": ("Rules with insufficient data", "Not measured on every node: GPU memory"),
+}
+"""Section -> what SageMaker's report and Studio show, and what comes beside it."""
+
+
+class Sections(HTMLParser):
+    """The text of each section, and every attribute that may load or lead somewhere."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.texts: dict[str, str] = {}
+        self.links: list[str] = []
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self._inside = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        named = dict(attrs)
+        if tag == "section":
+            self._inside = named.get("id") or ""
+        self.links += [v or "" for n, v in attrs if n in ("href", "src", "srcset", "action")]
+
+    def handle_data(self, data: str) -> None:
+        joined = f"{self.texts.get(self._inside, '')} {data}"
+        self.texts[self._inside] = re.sub(r"\s+", " ", joined)
+
+
+def _page(run: Run) -> str:
+    return reverse("dashboard:report", args=[run.pk])
+
+
+@pytest.fixture
+def imported(owner, tmp_path) -> Run:
+    """A SageMaker job of 300 s with operators in its timeline."""
+    folder = sagemaker(tmp_path)
+    (path,) = folder.rglob("*_pythontimeline.json")
+    phase = {"name": "process_name", "ph": "M", "pid": 2, "args": {"name": "cpu_functions"}}
+    calls = [("aten::conv2d", 750), ("aten::relu", 250)]
+    timed = [
+        {"name": name, "ph": "X", "pid": 2, "ts": (20 + n) * 10**6, "dur": length}
+        for n, (name, length) in enumerate(calls)
+    ]
+    path.write_text(json.dumps([*step_events(180), phase, *timed]))
+    token = Token.make(owner.workspace, "agent", ["ingest"])[1]
+    upload(FakeAgent(Client(), token, job="vision"), folder, tmp_path, describe=DESCRIBED)
+    assert work().error == ""
+    run = Run.objects.get()
+    analyses.evaluate(str(run.pk))
+    return Run.objects.get()
+
+
+def test_every_item_of_the_checklist_is_there(owner, imported):
+    found = Sections(owner.page(_page(imported)))
+    for section, items in CHECKLIST.items():
+        missing = [item for item in items if item not in found.texts[section]]
+        assert not missing, (section, missing, found.texts[section])
+    assert {"svg", "path", "table"} <= found.tags
+    page = owner.page(reverse("dashboard:run", args=[imported.pk]))
+    for line in imported.judgements.all():
+        assert line.rule in page
+        assert " ".join(line.summary.split()) in found.texts["rules"]
+
+
+@pytest.mark.fixtures
+@pytest.mark.skipif(not FILES, reason=f"no recordings in {RECORDED}")
+def test_a_recorded_job_has_its_operators_and_its_gaps(owner, tmp_path):
+    token = Token.make(owner.workspace, "agent", ["ingest"])[1]
+    folder = RECORDED / "current" / "test_traces"
+    upload(FakeAgent(Client(), token, job="recorded"), folder, tmp_path, part_bytes=400)
+    assert work().error == ""
+    run = Run.objects.get()
+    analyses.evaluate(str(run.pk))
+    found = Sections(owner.page(_page(run)))
+    assert "no price" in found.texts["headline"]
+    assert "No price." in found.texts["lacking"]
+    assert "$0.00" not in found.texts["money"]
+    assert found.texts["operators"].count("Calls") >= 1
+
+
+@pytest.fixture
+def run(owner) -> Run:
+    made = training.uploaded_run(owner.workspace, minutes=2, gpus=2)
+    return factories.costed(made)
+
+
+def test_the_file_loads_nothing_and_only_its_own_style_applies(owner, run):
+    response = owner.client.get(_page(run))
+    html = response.content.decode()
+    found = Sections(html)
+
+    style = re.search(r"<style>(.*?)</style>", html, re.DOTALL)
+    assert style is not None
+    policy = response["Content-Security-Policy"]
+    hashed = re.search(r"style-src 'sha256-([^']+)'", policy)
+    assert hashed is not None
+    assert b64decode(hashed[1]) == hashlib.sha256(style[1].encode()).digest()
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert found.tags.isdisjoint({"script", "img", "iframe", "form", "button", "input", "object"})
+    assert "style" not in found.attributes
+    assert not any(name.startswith("on") for name in found.attributes)
+    own = reverse("dashboard:run", args=[run.pk])
+    assert [link for link in found.links if not link.endswith(own)] == ["data:,"]
+    assert not re.search(r"url\(|@import", style[1])
+    assert "prefers-color-scheme: dark" in style[1]
+    assert "@media print" in style[1]
+
+
+def test_charts_and_steps_are_those_of_the_page(owner, run):
+    found = Sections(owner.page(_page(run)))
+
+    charts = owner.client.get(reverse("dashboard:run_charts", args=[run.pk])).json()
+    assert f"{charts['steps']['ranks'][0]['count']:,}" in found.texts["framework"]
+    assert "2 rows" in found.texts["usage"]
+    assert "GPU utilisation, every GPU" in found.texts["usage"]
+    assert found.texts["facts"].count("GiB") >= 2
+
+
+def test_hostile_names_are_text(owner):
+    job = factories.job(owner.workspace, HOSTILE, tags={HOSTILE: HOSTILE})
+    run = factories.run(job, note=HOSTILE, parameters={HOSTILE: HOSTILE}, command=[HOSTILE])
+    factories.node(run, hostname=HOSTILE, instance_type=HOSTILE)
+    factories.costed(run)
+    window = {"values": {f"p95_pct@{HOSTILE}": 1.0}, "windows": [[1.0, 2.0, HOSTILE]]}
+    factories.judgement(run, summary=HOSTILE, advice=HOSTILE, numbers={**window, "missing": []})
+    factories.recommendation(run, title=HOSTILE, evidence=[HOSTILE], how_to_apply=[HOSTILE])
+
+    found = Sections(owner.page(_page(run)))
+
+    assert found.tags.isdisjoint({"script", "img"})
+    for section in ("facts", "rules", "recommendations"):
+        assert "<script>alert('x')</script>" in found.texts[section]
+        assert "{{ run }}" in found.texts[section]
+
+
+def test_a_run_of_which_nothing_is_known_says_so(owner):
+    run = factories.run(factories.job(owner.workspace), cost=None, summary=factories.summary())
+    found = Sections(owner.page(_page(run)))
+    for section in ("money", "usage", "framework", "operators", "rules"):
+        assert "Insufficient data" in found.texts[section], section
+    assert "No price." in found.texts["lacking"]
+    assert "isn't analysed yet" in found.texts["lacking"]
+
+
+def test_the_page_asks_as_often_for_many_findings_as_for_few(owner, django_assert_max_num_queries):
+    run = factories.costed(factories.run(factories.job(owner.workspace)))
+    factories.node(run)
+    for rule in ("input_bound", "idle_tail", "hung", "cpu_oversized"):
+        factories.judgement(run, rule)
+        factories.recommendation(run)
+    with django_assert_max_num_queries(26):
+        owner.page(_page(run))
+
+
+def test_the_run_page_leads_to_it(owner, run):
+    assert _page(run) in owner.page(reverse("dashboard:run", args=[run.pk]))
+
+
+@pytest.fixture
+def said(live_server, owner, monkeypatch, tmp_path, capsys):
+    """Runs `trimtab report` in a folder of its own: exit code, output, errors."""
+    token = Token.make(owner.workspace, "script", [Token.READ])[1]
+    monkeypatch.setenv("TRIMTAB_URL", live_server.url)
+    monkeypatch.setenv("TRIMTAB_TOKEN", token)
+    monkeypatch.chdir(tmp_path)
+
+    def say(*words: str) -> tuple[int, str, str]:
+        code = main(("report", *words))
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return say
+
+
+def test_the_command_saves_the_file(said, run):
+    name = f"{run.job.name}#{run.number}"
+    code, out, _ = said(name)
+    assert (code, out) == (0, "vision-train.py-1-report.html\n")
+    saved = Path("vision-train.py-1-report.html").read_text()
+    assert saved.endswith("</html>\n")
+    assert str(run.pk) in saved
+
+    assert said(str(run.pk), "-o", "here.html")[0] == 0
+    assert run.job.name in Path("here.html").read_text()
+    code, _, error = said(name, "-o", "no/such/folder.html")
+    assert (code, "can't write" in error) == (1, True)
+
+
+def test_the_command_says_why_there_is_no_report(said, run, stranger, monkeypatch):
+    code, _, error = said("vision/train.py#99")
+    assert (code, "404" in error) == (2, True)
+    monkeypatch.setenv("TRIMTAB_TOKEN", Token.make(stranger.workspace, "x", [Token.READ])[1])
+    code, _, error = said(str(run.pk))
+    assert (code, "404" in error) == (2, True)
+    assert not list(Path().glob("*.html"))
+
+
+def test_an_agents_token_reads_the_runs_that_it_uploaded(owner, run):
+    other = Token.make(owner.workspace, "agent", [Token.INGEST])[1]
+    headers = {"authorization": f"Bearer {other}"}
+    name = quote(f"{run.job.name}#{run.number}", safe="")
+    for reference in (str(run.pk), name):
+        answer = Client().get(f"/api/v1/runs/{reference}/report.html", headers=headers)
+        assert answer.status_code == 404
