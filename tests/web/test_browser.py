@@ -121,6 +121,7 @@ def _addresses(pair: tuple[Run, Run]) -> dict[str, str]:
         "savings": reverse("spend:savings"),
         "job": reverse("dashboard:job", args=[a.job.uuid]),
         "run": reverse("dashboard:run", args=[a.pk]),
+        "report": reverse("dashboard:report", args=[a.pk]),
         "compare": reverse("dashboard:compare") + f"?a={a.pk}&b={b.pk}",
     }
 

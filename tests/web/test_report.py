@@ -193,7 +193,7 @@ def test_the_page_asks_as_often_for_many_findings_as_for_few(owner, django_asser
     for rule in ("input_bound", "idle_tail", "hung", "cpu_oversized"):
         factories.judgement(run, rule)
         factories.recommendation(run)
-    with django_assert_max_num_queries(26):
+    with django_assert_max_num_queries(22):
         owner.page(_page(run))
 
 
