@@ -30,7 +30,15 @@ CHECKLIST = {
     "facts": ("Run id", "Started", "Ended", "ml.p3.2xlarge", "on demand", "3,240 samples"),
     "money": ("Effective", "Idle GPU", "Share", "$0.3188", "$3.825", "Per thousand steps"),
     "time": ("Initialisation", "Training loop", "Finalisation", "ran for 5 m 0 s", "By phase"),
-    "usage": ("Max p99 p95 p50 Min", "CPU memory", "GPU memory", "I/O wait", "Network", "GPU busy"),
+    "usage": (
+        "Max p99 p95 p50 Min",
+        "CPU memory",
+        "GPU memory",
+        "I/O wait",
+        "Network",
+        "GPU busy",
+        "every core",
+    ),
     "framework": ("Training steps", "Between steps", "Mean Max p99 p95 p90 p50 Min", "900 ms"),
     "operators": ("CPU operators", "aten::conv2d", "Calls Cumulative time Share", "75 %"),
     "rules": (

@@ -25,7 +25,7 @@ from webapp.dashboard.report.drawing import (
 from webapp.dashboard.report.figures import JobTime, Part, UsageRow, job_time, parts, usage_rows
 from webapp.dashboard.report.rules import RuleReport, rule_reports
 from webapp.dashboard.selectors.charts import charts
-from webapp.dashboard.selectors.drawn import drawn_charts, drawn_cores
+from webapp.dashboard.selectors.drawn import drawn_charts
 from webapp.dashboard.selectors.run import RunPage, run_page
 from webapp.runs.models import Run
 from webapp.runs.views.series import Window
@@ -123,7 +123,7 @@ def _drawn(page: RunPage, names: dict[str, str]) -> Drawn:
     length = page.run.duration.total_seconds() if page.run.duration else 0.0
     window = Window(0.0, length, BUCKETS)
     try:
-        document, cores = drawn_charts(page.run, window), drawn_cores(page.run, window)
+        document = drawn_charts(page.run, window, with_cores=True)
     except TooLargeError as error:
         return Drawn(trouble=f"The run has {error}, too many to draw.")
     listed = [
@@ -132,7 +132,7 @@ def _drawn(page: RunPage, names: dict[str, str]) -> Drawn:
     ]
     maps = [
         heat_map("GPU utilisation, every GPU", document["heat"], names),
-        heat_map("CPU utilisation, every core", cores["heat"], names, "core "),
+        heat_map("CPU utilisation, every core", document["cores"], names, "core "),
     ]
     steps = document["steps"] or {"bins": [], "ranks": []}
     scale = 1000 / (length or 1.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
@@ -51,16 +51,18 @@ class Read:
     """Training steps of one rank by bucket."""
     starts_seconds: np.ndarray = field(default_factory=lambda: np.empty(0))
     width_seconds: float = 0.0
+    cores: list[Member] = field(default_factory=list)
 
 
-def drawn_charts(run: Run, window: Window) -> dict[str, Any]:
+def drawn_charts(run: Run, window: Window, *, with_cores: bool = False) -> dict[str, Any]:
     """What the browser draws, by chart; `hidden`: how many nodes of a chart it doesn't.
+    `with_cores`: also the heat map of the cores, `cores`.
 
     Raises TooLargeError.
     """
     nodes, times = nodes_of(run), window.times(run)
     shown, listed = nodes[:MOST_NODES], charts(nodes)
-    read = _read(listed, shown, times, window.buckets) if times else Read()
+    read = _read(listed, shown, times, window.buckets, with_cores) if times else Read()
     offset = window.start_seconds
     return {
         "from": window.start_seconds,
@@ -71,7 +73,7 @@ def drawn_charts(run: Run, window: Window) -> dict[str, Any]:
         "steps": step_document(read.steps),
         "phases": _phases(read, offset),
         "progress": _progress(read, offset),
-    }
+    } | ({"cores": _heat([read.cores], offset)} if with_cores else {})
 
 
 def drawn_cores(run: Run, window: Window) -> dict[str, Any]:
@@ -82,20 +84,31 @@ def drawn_cores(run: Run, window: Window) -> dict[str, Any]:
     buckets = buckets_of(*times, window.buckets, is_aligned=True)
     store, members, left = open_store(settings.OBJECTS_URL), [], MOST_CORES
     for node in nodes_of(run)[:MOST_NODES]:
-        names = [f"cpu{number}.busy_pct" for number in range(min(node.vcpus or 0, left))]
+        names = _core_names(node, left)
         left -= len(names)
         history = chart_history(node, buckets)
         reader = Reader(store, history, for_charts=True)
         views = views_of(reader, history, names, times[0], buckets) if names else []
-        members += [
-            Member("core", view.series.partition(".")[0].removeprefix("cpu"), view)
-            for view in views
-        ]
+        members += _core_members(views)
     return {"heat": _heat([members], window.start_seconds)}
 
 
+def _core_names(node: Node, most: int) -> list[str]:
+    return [f"cpu{number}.busy_pct" for number in range(min(node.vcpus or 0, most))]
+
+
+def _core_members(views: Iterable[SeriesView]) -> list[Member]:
+    return [
+        Member("core", view.series.partition(".")[0].removeprefix("cpu"), view) for view in views
+    ]
+
+
 def _read(
-    listed: Sequence[Chart], nodes: Sequence[Node], times: tuple[datetime, datetime], most: int
+    listed: Sequence[Chart],
+    nodes: Sequence[Node],
+    times: tuple[datetime, datetime],
+    most: int,
+    with_cores: bool,
 ) -> Read:
     store, read = open_store(settings.OBJECTS_URL), Read()
     buckets = buckets_of(*times, most, is_aligned=True)
@@ -113,6 +126,9 @@ def _read(
         views += views_of_cells(node.key, cells, names, times, buckets)
         read.views |= {(view.node_key, view.series): view for view in views}
         _add_steps(read, node.key, cells, buckets)
+        cores = _core_names(node, MOST_CORES - len(read.cores)) if with_cores else []
+        if cores:
+            read.cores += _core_members(views_of(reader, history, cores, times[0], buckets))
     return read
 
 
