@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.running_service import wait_until
+from tests.running_service import Service, wait_until
 from tests.sample_workspace.opened import CHROMIUM, SampleWorkspace
 
 pytestmark = [
@@ -83,11 +86,51 @@ def test_six_runs_are_compared(walk):
 def test_a_rule_is_changed_after_a_preview(walk):
     walk.to("Rules")
     walk.click(walk.page.get_by_role("link", name="Thresholds"))
-    walk.click(walk.page.get_by_role("button", name="Preview on the last 30 days").first)
-    expect(walk.page.get_by_role("main")).to_contain_text("last 30 days")
-    assert walk.clicks == 3
+    walk.page.get_by_label("Preset").select_option("safe")
+    expect(walk.page.get_by_role("heading", name="Preview")).to_be_visible()
+    expect(walk.page.get_by_role("status")).to_contain_text("nothing is saved yet")
     walk.click(walk.page.get_by_role("button", name="Save").first)
-    walk.took("a rule previewed with 3, and saved", 4)
+    expect(walk.page.get_by_role("main")).to_contain_text("Saved.")
+    walk.took("a rule changed with a preview", 3)
+
+
+def test_why_the_last_run_was_dearer_than_the_last_good_one(walk):
+    walk.click(walk.page.get_by_role("link", name="street-scenes/train.py").first)
+    walk.click(walk.page.get_by_role("link", name="Compare with #8, the last good run"))
+    expect(walk.page.get_by_role("heading", level=1)).to_contain_text("#8")
+    expect(walk.page.get_by_role("main")).to_contain_text("data")
+    walk.took("why the last run was dearer than the last good one", 2)
+
+
+def test_a_typo_in_the_machine_is_caught(walk, sample):
+    [job] = [e for e in sample.api("jobs?limit=100")["jobs"] if e["name"].startswith("captions")]
+    [run, *_] = sample.api(f"jobs/{job['id']}/runs")["runs"]
+    walk.page.goto(f"/runs/{run['id']}/edit/")
+    walk.page.get_by_label("Instance type").fill("c5.lrage")
+    walk.click(walk.page.get_by_role("button", name="Save and price again"))
+    expect(walk.page.get_by_role("alert")).to_contain_text("Did you mean c5.large")
+    assert sample.api(f"runs/{run['id']}")["cost_usd"] == run["cost_usd"]
+    walk.took("a typo in the machine caught", 1)
+
+
+def test_a_first_run_from_the_sign_in_link(chromium, tmp_path):
+    service = Service(tmp_path / "data").start()
+    context = chromium.new_context(base_url=service.url)
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    walk = Walk(context.new_page())
+    walk.page.goto(service.sign_in_link)
+    walk.click(walk.page.get_by_role("button", name="Sign in"))
+    walk.click(walk.page.get_by_role("button", name="Create a token"))
+    walk.click(walk.page.get_by_role("button", name="Copy"))
+    expect(walk.page.get_by_role("button", name="Copied")).to_be_visible()
+    command = walk.page.evaluate("navigator.clipboard.readText()")
+    assert _train(tmp_path, command) == 0
+    seen = PATIENCE_SECONDS * 1000
+    expect(walk.page.get_by_role("heading", name="Needs attention")).to_be_visible(timeout=seen)
+    expect(walk.page.get_by_role("main")).to_contain_text("train.py")
+    walk.took("a first run from the sign-in link", 3)
+    context.close()
+    service.stop()
 
 
 def test_the_month_by_team_is_exported(walk, tmp_path):
@@ -115,3 +158,13 @@ def test_a_running_run_is_profiled_and_then_stopped(walk, sample):
     walk.took("a running run stopped, with what happens told first", 3)
     state = f"runs/{sample.live_run}"
     wait_until(lambda: sample.api(state)["state"] == "stopped", PATIENCE_SECONDS, "it has stopped")
+
+
+def _train(folder: Path, command: str) -> int:
+    """The command as copied, in a folder with a script of its name."""
+    (folder / "train.py").write_text("import time\ntime.sleep(12)\n")
+    commands = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    state = {"TRIMTAB_STATE_DIR": str(folder / "spool")}
+    return subprocess.run(
+        ["bash", "-c", command], cwd=folder, env=os.environ | commands | state, timeout=120
+    ).returncode

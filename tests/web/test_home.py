@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.web import factories
+from webapp.accounts.models import Token, digest
 from webapp.analysis.models import LedgerEntry
 from webapp.dashboard.selectors.home import pace
 from webapp.runs.models import Run
@@ -41,6 +42,21 @@ def labelled(run: Run, **usd: str | None) -> Run:
 
 def test_a_new_workspace_begins_with_its_first_run(owner):
     assert "trimtab run -- python train.py" in owner.page("/")
+
+
+def test_the_first_token_is_shown_once_in_the_agents_command(owner):
+    shown = owner.client.post("/").content.decode()
+    [plain] = re.findall(r"export TRIMTAB_TOKEN=(tt_[\w-]{20,})", shown)
+    token = Token.objects.get(workspace=owner.workspace, digest=digest(plain))
+    assert token.scopes == [Token.INGEST]
+    assert plain not in owner.page("/")
+
+
+def test_no_token_is_made_once_there_are_jobs(owner):
+    factories.run(factories.job(owner.workspace))
+    before = Token.objects.count()
+    assert owner.client.post("/").status_code == 302
+    assert Token.objects.count() == before
 
 
 def test_a_healthy_workspace_says_that_nothing_needs_anybody(owner):

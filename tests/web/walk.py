@@ -79,7 +79,7 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "accounts:history": {"get": OWNERS},
     "accounts:history_csv": {"get": OWNERS},
     "accounts:no_workspace": {"get": SIGNED_IN},
-    "dashboard:home": {"get": VIEWERS},
+    "dashboard:home": {"get": VIEWERS, "post": MEMBERS},
     "dashboard:runs": {"get": VIEWERS},
     "dashboard:jobs": {"get": VIEWERS},
     "dashboard:jobs_csv": {"get": VIEWERS},

@@ -70,6 +70,13 @@ class JobPage:
     def open_regressions(self) -> list[Regression]:
         return list(scope.open_regressions_of(self.job))
 
+    @property
+    def last_good(self) -> Run | None:
+        """The last finished run before the newest open regression; None: no regression is open."""
+        worse = [row.since.number for row in self.open_regressions[:1]]
+        good = (run for run in reversed(self.charted) if worse and run.number < worse[0])
+        return next((r for r in good if r.state == Run.FINISHED and not r.is_excluded), None)
+
     @cached_property
     def past_regressions(self) -> list[Regression]:
         """The last that ended or were accepted."""

@@ -9,7 +9,7 @@ async function look() {
     try {
       const newer = await news(waiting.dataset.version);
       if (newer && !newer.page.querySelector("[data-onboarding]")) {
-        location.reload();
+        location.replace(location.href); // Without asking for another token.
         return;
       }
     } catch {
