@@ -3,8 +3,8 @@
 
     .venv/bin/python tools/screenshots.py http://127.0.0.1:8000 SIGN_IN_LINK --to pictures/
 
-Follows the first jobs and runs. Reports browser errors and pages that are wider than their window,
-with exit code 1.
+Follows the first jobs and runs, the settings and the docs. Reports pages that don't answer, have
+browser errors or are wider than their window, with exit code 1.
 """
 
 from __future__ import annotations
@@ -29,10 +29,28 @@ LISTS = {
     "recommendations": "/recommendations/",
     "savings": "/savings/",
     "spend": "/spend/",
+    "failures": "/spend/failures/",
     "budgets": "/budgets/",
+    "new-budget": "/budgets/new/",
     "rules": "/rules/",
     "prices": "/prices/",
+    "account": "/account/",
+    "sessions": "/account/sessions/",
+    "two-factor": "/account/two-factor/",
+    "new-workspace": "/workspace/new/",
+    "docs-api": "/docs/api/",
+    "missing": "/no-such-page/",
 }
+FOLLOWED = {
+    "recommendation": ("/recommendations/", "main a[href^='/recommendations/']", 2),
+    "rule": ("/rules/", "th a[href^='/rules/']", 1),
+    "machine": ("/prices/", "main a[href^='/prices/types/']", 1),
+    "budget": ("/budgets/", "main a[href^='/budgets/']:not([href$='/new/'])", 1),
+    "settings": ("/settings/", "nav a[href^='/settings/']", 40),
+    "docs": ("/docs/", "main a[href^='/docs/']", 40),
+}
+"""Name: the page with links to others of a kind, which links these are, and how many to follow."""
+OF_RUNS = ("what-if", "edit", "training")
 
 
 @dataclass
@@ -41,25 +59,31 @@ class Complaints:
 
     host: str
     problems: list[str] = field(default_factory=list)
+    page: str = ""
+    """The one that is open."""
 
     def watch(self, page: Page) -> None:
         page.on("console", lambda m: self._console(m.type, m.text))
-        page.on("pageerror", lambda error: self.problems.append(f"script: {error}"))
+        page.on("pageerror", lambda error: self.add(f"script: {error}"))
         page.on("request", lambda request: self._request(request.url))
 
-    def measure(self, page: Page, name: str) -> None:
+    def measure(self, page: Page) -> None:
         wider = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
         if wider > 0:
-            self.problems.append(f"{name} is {wider} px wider than its window")
+            self.add(f"{wider} px wider than its window")
+
+    def add(self, problem: str) -> None:
+        self.problems.append(f"{self.page}: {problem}")
 
     def _console(self, kind: str, text: str) -> None:
-        if kind in ("error", "warning"):
-            self.problems.append(f"console: {text}")
+        is_wanted = self.page.startswith("missing") and "404" in text
+        if kind in ("error", "warning") and not is_wanted:
+            self.add(f"console: {text}")
 
     def _request(self, address: str) -> None:
         parts = urlsplit(address)
         if parts.scheme.startswith("http") and parts.netloc != self.host:
-            self.problems.append(f"foreign request: {address}")
+            self.add(f"foreign request: {address}")
 
 
 def main() -> int:
@@ -115,33 +139,46 @@ def _pictures(
     complaints.watch(page)
     named = [(path.strip("/").replace("/", "-"), path) for path in arguments.page]
     for name, address in [*_pages(page, arguments.base_url), *named]:
-        page.goto(arguments.base_url + address)
+        complaints.page = f"{name} ({kind})"
+        answer = page.goto(arguments.base_url + address)
+        if answer is None or (not answer.ok and name != "missing"):
+            complaints.add(f"{address} doesn't answer")
         page.wait_for_load_state("networkidle")
         page.wait_for_timeout(300)
-        complaints.measure(page, f"{name} ({kind})")
+        complaints.measure(page)
         page.screenshot(path=arguments.to / f"{name}-{kind}.png", full_page=True)
     page.close()
 
 
 def _pages(page: Page, base_url: str) -> Iterator[tuple[str, str]]:
-    """Name and path of each page: the lists, then each job, its newest run and a comparison."""
+    """Name and path of each page: the lists, then what they link to."""
     page.goto(base_url + "/jobs/")
     jobs = _links(page, "th a[href^='/jobs/']")[:MOST_JOBS]
     pages = list(LISTS.items())
     for number, job in enumerate(jobs, start=1):
         page.goto(base_url + job)
-        pages.append((f"job-{number}", job))
-        pages += [
-            (f"run-{number}", run)
-            for run in _links(page, "td a[href^='/runs/'], th a[href^='/runs/']")[:1]
-        ]
+        pages += [(f"job-{number}", job), (f"job-{number}-rules", f"{job}rules/")]
+        for run in _links(page, "td a[href^='/runs/'], th a[href^='/runs/']")[:1]:
+            pages.append((f"run-{number}", run))
+            pages += [(f"run-{number}-{name}", f"{run}{name}/") for name in OF_RUNS]
         pages += [(f"compare-{number}", pair) for pair in _links(page, "a[href^='/compare/']")[:1]]
-    yield from pages
+    for name, (source, selector, most) in FOLLOWED.items():
+        page.goto(base_url + source)
+        found = [link for link in _links(page, selector) if "." not in link][:most]
+        pages += [(_name(name, link, number), link) for number, link in enumerate(found, start=1)]
+    yield from dict(pages).items()
+
+
+def _name(kind: str, link: str, number: int) -> str:
+    """Settings and docs by their own names, rows by number."""
+    if kind in ("settings", "docs"):
+        return link.strip("/").replace("/", "-")
+    return f"{kind}-{number}"
 
 
 def _links(page: Page, selector: str) -> list[str]:
     addresses = page.eval_on_selector_all(
-        selector, "links => links.map(a => a.getAttribute('href'))"
+        selector, "links => links.map(a => a.getAttribute('href').split('#')[0])"
     )
     return list(dict.fromkeys(addresses))
 
