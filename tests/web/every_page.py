@@ -40,10 +40,13 @@ class Watch:
         page.on("request", self._requested)
 
     def problems(self, address: str) -> list[str] | None:
-        """None: there is no page, but a file, or nothing."""
+        """None: there is no page, but a file, or what nobody knows."""
         kind = self._page.request.get(self._base_url + address)
-        if kind.status != 200 or "html" not in kind.headers.get("content-type", ""):
+        is_page = "html" in kind.headers.get("content-type", "")
+        if not is_page or (kind.status != 200 and NOBODY_KNOWS in address):
             return None
+        if kind.status != 200:
+            return [f"{address} answers {kind.status}"]
         self._heard.clear()
         answer: Response | None = self._page.goto(self._base_url + address)
         assert answer is not None
