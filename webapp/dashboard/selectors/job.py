@@ -131,6 +131,8 @@ class JobPage:
 
 def job_page(job: Job) -> JobPage:
     charted = _charted(job)
+    for run in charted:
+        run.job = job
     # Only columns of the index `runs_counted`.
     sums = job.present_runs.aggregate(
         count=Count("*"), usd=Sum("cost_usd"), priced=Count("cost_usd")
