@@ -280,7 +280,8 @@ def test_a_run_whose_page_is_open_is_analysed_more_often(running, watched_second
     """As a whole after 24 s, not after 120."""
     analysed_ago(running, 26)
     assert not is_whole(running)
-    queue.watch(Run.objects.get(pk=running.run_id))
+    run = Run.objects.get(pk=running.run_id)
+    queue.watch(run, Analysis.objects.get(run=run))
     watched_at = timezone.now() - timedelta(seconds=watched_seconds)
     Analysis.objects.filter(run=running.run_id).update(watched_at=watched_at)
     assert is_whole(running) == whole

@@ -131,12 +131,12 @@ def enqueue_on_commit(run: Run) -> None:
     waking.wake_on_commit(KIND, run=run)
 
 
-def watch(run: Run) -> None:
+def watch(run: Run, analysis: Analysis | None) -> None:
     """A person has the running run's page open: until they leave, it's analysed more often."""
     now = timezone.now()
-    lately = Q(watched_at__gt=now - WATCHED_AGAIN_AFTER)
-    analysis = Analysis.objects.filter(~lately, run=run, finished_at__isnull=False).first()
-    if analysis is None or run.has_ended:
+    if analysis is None or analysis.finished_at is None or run.has_ended:
+        return
+    if analysis.watched_at is not None and now - analysis.watched_at < WATCHED_AGAIN_AFTER:
         return
     analysis.watched_at = now
     whole = max(now, _whole_due_at(run, analysis, now))

@@ -18,8 +18,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from webapp.accounts import scope as accounts
 from webapp.accounts.models import Workspace
 from webapp.advice.scope import recommendations_of
+from webapp.analysis.models import Analysis
 from webapp.analysis.scope import pending_analyses
-from webapp.analysis.selectors.findings import analysis_of
 from webapp.directives import scope as directives
 from webapp.imports import scope as imports
 from webapp.runs import scope
@@ -44,9 +44,8 @@ RUN_COLUMNS = (
 )
 
 
-def run_version(run: Run) -> str:
+def run_version(run: Run, analysis: Analysis | None) -> str:
     """Changes with everything that an upload, an analysis, an agent or a person changes of it."""
-    analysis = analysis_of(run)
     return _digest(
         [getattr(run, name) for name in RUN_COLUMNS],
         [analysis.done, analysis.done < analysis.wanted, analysis.error] if analysis else [],

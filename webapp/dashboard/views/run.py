@@ -11,6 +11,7 @@ from django.views.decorators.http import require_safe
 from webapp.accounts.access import PersonRequest
 from webapp.advice import looking
 from webapp.analysis import queue
+from webapp.analysis.selectors.findings import analysis_of
 from webapp.analysis.selectors.old_prices import old_prices_of_runs
 from webapp.dashboard import live
 from webapp.dashboard.selectors.run import run_page
@@ -25,9 +26,9 @@ def run(request: PersonRequest, run_id: UUID) -> HttpResponse:
     chosen.workspace = request.workspace
     # Pages of runs that have ended are polled for a short time only.
     is_asked = chosen.state == Run.RUNNING or live.is_poll(request)
-    if chosen.state == Run.RUNNING:
-        queue.watch(chosen)
-    version = live.run_version(chosen) if is_asked else ""
+    analysis = analysis_of(chosen) if is_asked else None
+    version = live.run_version(chosen, analysis) if is_asked else ""
+    queue.watch(chosen, analysis)
     if unchanged := live.not_changed(request, version):
         return unchanged
     page = run_page(chosen, may_change=request.may_change)
