@@ -15,6 +15,7 @@ import sys
 from argparse import ArgumentParser
 from wsgiref.types import WSGIApplication
 
+import uvloop
 from django.conf import settings
 from tornado.netutil import bind_sockets, bind_unix_socket
 
@@ -54,7 +55,7 @@ def main() -> int:
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.freeze()  # Modules and settings live as long as the process
     gc.set_threshold(OBJECTS_PER_COLLECTION)
-    asyncio.run(_serve(application, sockets, name))
+    uvloop.run(_serve(application, sockets, name))
     return 0
 
 
