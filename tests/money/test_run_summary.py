@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.costing.projection import Projection
-from advisor.run_summary import RunSummary, SuccessiveVerdict, from_document, to_document
+from advisor.run_summary import (
+    RunSummary,
+    SuccessiveVerdict,
+    Trouble,
+    from_document,
+    to_document,
+)
 
 _floats = st.floats(allow_nan=False, allow_infinity=False)
 _usd = st.decimals(0, 10**9, places=9)
@@ -30,6 +36,7 @@ def _of(kind: type) -> st.SearchStrategy:  # type: ignore[type-arg]
     if kind is RunSummary:
         known["Projection | None"] = st.none() | _of(Projection)
         known["SuccessiveVerdict | None"] = st.none() | _of(SuccessiveVerdict)
+        known["list[Trouble]"] = st.lists(_of(Trouble), max_size=3)
     return st.builds(kind, **{name: known[type_] for name, type_ in kind.__annotations__.items()})
 
 
