@@ -87,7 +87,7 @@ def test_the_import_contracts_are_printed_when_they_hold(
         (
             "webapp/management/commands/up.py",
             "from webapp.dashboard import urls",
-            {"Nobody imports dashboard, api, ingest or notify"},
+            {"Nobody imports dashboard, api, notify or mlflow_api"},
         ),
         (
             "webapp/prices/scope.py",

@@ -350,6 +350,8 @@ def test_narrow_and_wide_windows_are_used_and_never_scrolled_sideways(visit, pai
     for name, address in _addresses(pair).items():
         page = window.go(address)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+        if name == "report":  # as wide as paper
+            continue
         panel = page.evaluate(
             "Math.max(...[...document.querySelectorAll('.panel')].map(p => p.offsetWidth))"
         )

@@ -16,7 +16,7 @@ from webapp.accounts.models import Token, Workspace
 from webapp.http import prometheus
 from webapp.http.prometheus import Sample
 from webapp.runs import scope
-from webapp.runs.models import Run, began
+from webapp.runs.models import began
 
 router = Router(tags=["read"])
 MOST_JOBS = 1_000
@@ -57,7 +57,7 @@ def _samples(workspace: Workspace) -> Iterator[Sample]:
     newest = dict(last[:MOST_JOBS])
     for job, moment in newest.items():
         yield _BEGAN, {"job": names[job]}, moment.timestamp()
-    own = Run.objects.filter(pk__in=runs.filter(job__in=list(newest)).values("pk")).order_by()
+    own = runs.filter(job__in=list(newest)).select_related(None).order_by()
     for job, state, count in own.values_list("job", "state").annotate(Count("pk")):
         yield _RUNS, {"job": names[job], "state": state}, count
     since = timezone.now() - timedelta(days=30)

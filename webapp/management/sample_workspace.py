@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from decimal import ROUND_UP, Decimal
+from decimal import Decimal
 
 from django.db.models import F, Q, Sum
 from django.utils import timezone
@@ -59,7 +60,7 @@ def set_budget() -> None:
     month = timezone.now().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     own = Run.objects.filter(workspace=workspace, tags__team=TEAM, started_at__gte=month)
     spent = own.aggregate(usd=Sum("cost_usd"))["usd"] or Decimal(0)
-    amount = max(LEAST_BUDGET_USD, (spent * Decimal("1.1")).quantize(Decimal(1), ROUND_UP))
+    amount = max(LEAST_BUDGET_USD, Decimal(math.ceil(spent * Decimal("1.1"))))
     Budget.objects.get_or_create(
         workspace=workspace,
         tag_key="team",

@@ -11,7 +11,7 @@ from advisor.money import round_amount_above
 from advisor.sizing.candidates import Candidate
 
 MOST_POINTS = 40
-ROUND_SECONDS = (
+AXIS_SECONDS = (
     *(1, 2, 5, 10, 20, 30),
     *(60 * minutes for minutes in (1, 2, 5, 10, 20, 30)),
     *(3600 * hours for hours in (1, 2, 4, 6, 12, 24)),
@@ -100,7 +100,7 @@ def _usd(each: Candidate) -> Decimal:
 
 
 def _round_seconds(seconds: float) -> float:
-    return next((each for each in ROUND_SECONDS if each >= seconds), seconds)
+    return next((each for each in AXIS_SECONDS if each >= seconds), seconds)
 
 
 def _kind(each: Candidate, ids: dict[str, set[int]]) -> str:
