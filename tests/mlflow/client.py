@@ -46,7 +46,7 @@ class MlflowClient:
 
     def start(self, experiment_id: str = "", parent: str = "", **tags: str) -> str:
         """`mlflow.start_run`: the run's id."""
-        said = {"mlflow.user": "ada", "mlflow.source.name": "/work/train.py", **tags}
+        said = {"mlflow.user": "ada", "mlflow.source.name": "/home/ada/train.py", **tags}
         said |= {"mlflow.parentRunId": parent} if parent else {}
         answer = self.post(
             "runs/create",
