@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+from email.message import Message
 
 import pytest
 from django.urls import reverse
 
 from tests.web import factories, training
-from webapp.runs.models import Run
+from webapp.runs.models import Job, Run
 
 CPU = "host.cpu_busy_pct"
 
@@ -135,11 +136,23 @@ def test_a_run_without_samples_answers_with_none(owner):
     assert _get(owner, run, f"names={CPU}").json()["series"] == []
 
 
+@pytest.mark.parametrize("name", ['a/b\n"c\\', "größe", "..", "x" * 200])
+def test_the_csv_of_any_job_can_be_saved(owner, run, name):
+    Job.objects.filter(pk=run.job_id).update(name=name)
+    answer = _get(owner, run, f"names={CPU}", "series_csv")
+    assert answer.status_code == 200
+    said = Message()
+    said["Content-Disposition"] = answer["Content-Disposition"]
+    saved = said.get_filename("")
+    assert saved.endswith(f"-{run.number}.csv")
+    assert not set("/\\\n") & set(saved)
+
+
 def test_the_csv_has_a_line_for_each_bucket_and_leaves_the_unknown_empty(owner, run):
     answer = _get(owner, run, f"names={CPU}&buckets=60", "series_csv")
 
     assert answer["Content-Type"].startswith("text/csv")
-    assert "attachment" in answer["Content-Disposition"]
+    assert answer["Content-Disposition"].startswith("attachment; ")
     lines = list(csv.DictReader(io.StringIO(answer.content.decode())))
     assert {line["series"] for line in lines} == {CPU}
     assert any(line["mean"] == "" for line in lines)

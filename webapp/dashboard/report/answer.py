@@ -26,12 +26,6 @@ def report_answer(run: Run) -> HttpResponse:
     return response
 
 
-def file_name(run: Run) -> str:
-    """In ASCII and without characters that have a meaning in paths and headers."""
-    name = f"{run.job.name}-{run.number}-report.html".encode("ascii", "replace").decode()
-    return "".join("-" if each in '/\\"?\r\n' else each for each in name)
-
-
 @cache
 def _style() -> tuple[str, str]:
     """The file's style, and the policy that allows this style and nothing else."""

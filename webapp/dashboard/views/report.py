@@ -11,7 +11,8 @@ from ninja import Router
 from webapp.accounts.access import PersonRequest, TokenRequest
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
-from webapp.dashboard.report.answer import file_name, report_answer
+from webapp.dashboard.report.answer import report_answer
+from webapp.http.attachment import attachment
 from webapp.runs import scope
 
 router = Router(tags=["read"])
@@ -40,5 +41,5 @@ def get_report(request: TokenRequest, run_id: str) -> HttpResponse:
     with the scope `ingest` but not `read` reads only the runs that it uploaded to."""
     run = scope.run_called(request.auth, run_id)
     response = report_answer(run)
-    response["Content-Disposition"] = f'attachment; filename="{file_name(run)}"'
+    response["Content-Disposition"] = attachment(f"{run.job.name}-{run.number}-report.html")
     return response

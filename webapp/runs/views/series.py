@@ -25,6 +25,7 @@ from advisor.store.opening import open_store
 from advisor.store.room import TooLargeError
 from advisor.store.series import SeriesView, read_series
 from webapp.accounts.access import PersonRequest
+from webapp.http.attachment import attachment
 from webapp.http.problems import Problem
 from webapp.runs import scope
 from webapp.runs.history import chart_history, nodes_of
@@ -205,11 +206,8 @@ def _csv(run: Run, asked: Asked, views: list[SeriesView]) -> HttpResponse:
     lines.writerow(["time_utc", "seconds", "node", "series", "unit", "min", "mean", "max"])
     for view in views:
         lines.writerows(_lines(view, asked, run.started_at))
-    name = f"{run.job.name}-{run.number}".replace("/", "-").replace('"', "")
-    disposition = f'attachment; filename="{name.encode("ascii", "replace").decode()}.csv"'
-    return HttpResponse(
-        text.getvalue(), content_type="text/csv", headers={"Content-Disposition": disposition}
-    )
+    headers = {"Content-Disposition": attachment(f"{run.job.name}-{run.number}.csv")}
+    return HttpResponse(text.getvalue(), content_type="text/csv", headers=headers)
 
 
 def _lines(view: SeriesView, asked: Asked, started_at: datetime | None):  # type: ignore[no-untyped-def]
