@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any
 
 import numpy as np
 from trimtab.wire.limits import SERIES_NAME
@@ -20,11 +19,12 @@ from advisor.importers.recording import (
     Part,
     RecordedNode,
     Samples,
+    SamplesOnly,
     cadence,
 )
 from advisor.importers.source import Source
 from advisor.importers.stated import Stated
-from advisor.importers.tally import Operator, Tally
+from advisor.importers.tally import Tally
 
 FORMAT = "CSV"
 TIME = "time"
@@ -53,15 +53,13 @@ def opened(source: Source, stated: Stated, tally: Tally) -> CsvRecording:
     return CsvRecording(source, stated, tally)
 
 
-class CsvRecording:
+class CsvRecording(SamplesOnly):
     """One machine. See `recording.Recording`."""
 
-    format, training_job, job, provider, owns_machine = FORMAT, "", "", "", False
-    state = "finished"
+    format = FORMAT
 
     def __init__(self, source: Source, stated: Stated, tally: Tally) -> None:
-        self.operators: list[Operator] = []
-        self.statistics: dict[str, Any] = {}
+        super().__init__(tally)
         self._source, self._tally = source, tally
         tables = (path for path in _candidates(source) if len(_head(source, path)) > 1)
         self._path, *others = tables
@@ -72,7 +70,6 @@ class CsvRecording:
         if first is None:
             raise NotImportableError("no line with a time")
         self.nodes = [RecordedNode("machine", first[0])]
-        tally.note("The file doesn't say how the run ended. It counts as finished.")
 
     def parts(self, node: RecordedNode) -> Iterator[Part]:
         del node

@@ -19,11 +19,12 @@ from advisor.importers.recording import (
     Part,
     RecordedNode,
     Samples,
+    SamplesOnly,
     cadence,
 )
 from advisor.importers.source import Source
 from advisor.importers.stated import Stated
-from advisor.importers.tally import Operator, Tally
+from advisor.importers.tally import Tally
 
 FORMAT = "DCGM"
 _MOST_BYTES = 64 * 1024 * 1024
@@ -65,21 +66,18 @@ def opened(source: Source, stated: Stated, tally: Tally) -> DcgmRecording:
     return DcgmRecording(source, tally)
 
 
-class DcgmRecording:
+class DcgmRecording(SamplesOnly):
     """One GPU. See `recording.Recording`."""
 
-    format, training_job, job, provider, owns_machine = FORMAT, "", "", "", False
-    state = "finished"
+    format = FORMAT
 
     def __init__(self, source: Source, tally: Tally) -> None:
-        self.operators: list[Operator] = []
-        self.statistics: dict[str, Any] = {}
+        super().__init__(tally)
         chosen, *others = (path for path in _candidates(source) if _is_recording(source, path))
         tally.skip("files", "a recording of another time; import it alone", len(others))
         self._samples = _samples(source, chosen, tally)
         times = self._samples.times_ms
         self.nodes = [RecordedNode("machine", int(times[0]), int(times[-1]))]
-        tally.note("The files don't say how the run ended. It counts as finished.")
 
     def parts(self, node: RecordedNode) -> Iterator[Part]:
         del node

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
@@ -23,11 +22,12 @@ from advisor.importers.recording import (
     Part,
     RecordedNode,
     Samples,
+    SamplesOnly,
     cadence,
 )
 from advisor.importers.source import Source
 from advisor.importers.stated import Stated
-from advisor.importers.tally import Operator, Tally
+from advisor.importers.tally import Tally
 
 FORMAT = "nvidia-smi"
 _MOST_FILES = 100
@@ -130,15 +130,13 @@ class _Head:
         return list(found.values())
 
 
-class NvidiaSmiRecording:
+class NvidiaSmiRecording(SamplesOnly):
     """The GPUs of one machine. See `recording.Recording`."""
 
-    format, training_job, job, provider, owns_machine = FORMAT, "", "", "", False
-    state = "finished"
+    format = FORMAT
 
     def __init__(self, source: Source, tally: Tally) -> None:
-        self.operators: list[Operator] = []
-        self.statistics: dict[str, Any] = {}
+        super().__init__(tally)
         self._source, self._tally = source, tally
         self._path, *others = (path for path in _candidates(source) if _head_of(source, path))
         head = _head_of(source, self._path)
@@ -152,7 +150,6 @@ class NvidiaSmiRecording:
             raise NotImportableError("no line with a time and a GPU")
         self.nodes = [RecordedNode("machine", first.time_ms)]
         tally.note("The times name no zone. They count as UTC.")
-        tally.note("The file doesn't say how the run ended. It counts as finished.")
 
     def parts(self, node: RecordedNode) -> Iterator[Part]:
         """Ticks, an hour of those of a second at a time."""

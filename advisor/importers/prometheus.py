@@ -22,17 +22,20 @@ from advisor.importers.recording import (
     Part,
     RecordedNode,
     Samples,
+    SamplesOnly,
     Whole,
     cadence,
 )
 from advisor.importers.source import Source
 from advisor.importers.stated import Stated, readable
-from advisor.importers.tally import Operator, Tally
+from advisor.importers.tally import Tally
 
 FORMAT = "Prometheus (DCGM exporter)"
 _MOST_BYTES = 64 * 1024 * 1024
 _MOST_FILES = 1_000
 _MOST_NODES, _MOST_GPUS = 1_024, 64
+_MOST_VALUES = 3_000_000
+"""Of a recording: 300 MB while it is read; 24 GPUs with ten metrics each 15 s for two days."""
 _EARLIEST_SECONDS, _LATEST_SECONDS = 1_262_304_000, 4_102_444_800
 """2010 to 2099."""
 _NAME = re.compile(r".*\.json(?:\.gz)?")
@@ -70,22 +73,20 @@ def opened(source: Source, stated: Stated, tally: Tally) -> PrometheusRecording:
     """Open all answers of a folder.
 
     Raises:
-        NotImportableError: none has a series of ours.
+        NotImportableError: none has a series of ours, or there are too many values.
     """
     del stated
     return PrometheusRecording(source, tally)
 
 
-class PrometheusRecording:
+class PrometheusRecording(SamplesOnly):
     """The GPUs of some machines. See `recording.Recording`."""
 
-    format, training_job, job, provider, owns_machine = FORMAT, "", "", "", False
-    state = "finished"
+    format = FORMAT
 
     def __init__(self, source: Source, tally: Tally) -> None:
-        self.operators: list[Operator] = []
-        self.statistics: dict[str, Any] = {}
-        self._tally = tally
+        super().__init__(tally)
+        self._tally, self._left = tally, _MOST_VALUES
         self._nodes: dict[str, dict[str, Values]] = defaultdict(lambda: defaultdict(dict))
         for path in _candidates(source):
             if _is_answer(source, path):
@@ -95,7 +96,6 @@ class PrometheusRecording:
         if not self._parts:
             raise NotImportableError("no metric of DCGM-exporter with two times in the answers")
         self.nodes = [_node(name, part) for name, part in self._parts.items()]
-        tally.note("The answers don't say how the run ended. It counts as finished.")
 
     def parts(self, node: RecordedNode) -> Iterator[Part]:
         part = self._parts[node.name]
@@ -131,6 +131,13 @@ class PrometheusRecording:
         return None
 
     def _add(self, known: Values, values: list[Any], factor: float, path: str) -> None:
+        """Raises NotImportableError before there are too many."""
+        self._left -= len(values)
+        if self._left < 0:
+            raise NotImportableError(
+                f"more than {_MOST_VALUES:,} values. Ask Prometheus for a longer step or fewer "
+                "machines."
+            )
         broken = 0
         for pair in values:
             point = _point(pair, factor)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.importers.tally import Operator
+from advisor.importers.tally import Operator, Tally
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -90,6 +90,17 @@ class RecordedNode:
     started_ms: int
     ended_ms: int | None = None
     gpus: int = 0
+
+
+class SamplesOnly:
+    """What recordings of samples alone have in common. See `Recording`."""
+
+    training_job, job, provider, owns_machine, state = "", "", "", False, "finished"
+
+    def __init__(self, tally: Tally) -> None:
+        self.operators: list[Operator] = []
+        self.statistics: dict[str, Any] = {}
+        tally.note("The files don't say how the run ended. It counts as finished.")
 
 
 class Recording(Protocol):

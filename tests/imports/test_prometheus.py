@@ -102,6 +102,15 @@ def test_what_has_no_two_ticks_is_refused(values, tmp_path):
         import_path(written(tmp_path, series("DEV_GPU_UTIL", values)), Stated())
 
 
+def test_more_values_than_fit_are_refused_before_they_are_held(tmp_path, monkeypatch):
+    monkeypatch.setattr("advisor.importers.prometheus._MOST_VALUES", 20)
+    written(tmp_path, series("DEV_GPU_UTIL", ["50"] * 15), name="1.json")
+    assert import_path(tmp_path, Stated()).imported.tally.taken == 15
+    written(tmp_path, series("DEV_GPU_UTIL", ["50"] * 15, gpu="1"), name="2.json")
+    with pytest.raises(NotImportableError, match="longer step"):
+        import_path(tmp_path, Stated())
+
+
 def test_an_answer_becomes_a_run(tmp_path):
     run = import_path(written(tmp_path, series("DEV_GPU_UTIL", ["50"] * 40)), Stated())
     assert run.imported.format == "Prometheus (DCGM exporter)"
