@@ -7,7 +7,7 @@
 A run of 24 h on one node with eight GPUs, and one of 3 h on eight such nodes: 148 series every half
 second, a step a second of each of eight ranks. It is stored as the service stores it: the last hour
 or so as tails, the hours before compacted. It is analysed whenever it is due, which is when it has
-grown by a tenth, at least every 15 min; of these analyses some are made, at even distances, and
+doubled, at least every 15 min; of these analyses some are made, at even distances, and
 each stands for those between. They are made three times: when hours are new, again with the columns
 that were kept of them, as those between would be, and afresh. All must say the same. Prices and the
 writing of rows are included.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -19,21 +20,43 @@ LEAST_SECONDS = 20.0
 """The least evidence for a verdict, however short the run."""
 
 
+@dataclass(frozen=True)
+class Windows:
+    """Windows of a series, in order. A table of pandas would cost more than the percentiles.
+
+    Attributes:
+        starts, ends: seconds, of the first and the last sample of each.
+        percentiles: name -> a value for each window.
+    """
+
+    starts: Floats
+    ends: Floats
+    percentiles: Mapping[str, Floats]
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def median(self, name: str) -> float:
+        """Of a percentile over the windows; NaN: there are none."""
+        values = self.percentiles[name]
+        return float(np.median(values)) if len(values) else float("nan")
+
+
 def window_percentiles(
     node: NodeFrame,
     series: pd.Series[float] | None,
     window_seconds: float,
     percents: Mapping[str, float],
-) -> pd.DataFrame:
-    """`start`, `end` and one column per percentile, for each window after the first step, or the
-    first use of a GPU.
+) -> Windows:
+    """The windows after the first step, or the first use of a GPU, with these percentiles of each.
 
     The last window includes the remainder. Windows with less than half as many samples as the
     fullest one are left out.
     """
     work = after(series, first_step_end_seconds(node))
     if work is None:
-        return pd.DataFrame(columns=["start", "end", *percents])
+        none = np.zeros(0)
+        return Windows(none, none, dict.fromkeys(percents, none))
     since = work.index.to_numpy(dtype=float) - float(work.index[0])
     last = max(int(since[-1] // window_seconds) - 1, 0)
     cells = np.minimum(since // window_seconds, last)
@@ -43,9 +66,8 @@ def window_percentiles(
     ordered = np.asarray(values[np.lexsort((values, cells))], dtype=np.float64)
     known = counts >= 0.5 * counts.max()
     firsts, counts = firsts[known], counts[known]
-    columns = [_percentile(ordered, firsts, counts, percent) for percent in percents.values()]
-    table = np.stack([index[firsts], index[firsts + counts - 1], *columns], axis=1)
-    return pd.DataFrame(table, columns=["start", "end", *percents], copy=False)
+    columns = {n: _percentile(ordered, firsts, counts, pct) for n, pct in percents.items()}
+    return Windows(index[firsts], index[firsts + counts - 1], columns)
 
 
 def start_up(frame: RunFrame) -> dict[str, float | None]:

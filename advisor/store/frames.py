@@ -6,7 +6,8 @@ import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import cache
 from itertools import chain
 
 import numpy as np
@@ -162,8 +163,8 @@ class _Reading:
     ) -> NodeFrame:
         start, end = self.started_at, self.ended_at
         columns = Columns(*self.grids, (to_ms(start), to_ms(end)), self.room)
-        steps = [_steps(tables.STEP_SCHEMA.empty_table(), start, end)]
-        events = [_events(tables.EVENT_SCHEMA.empty_table(), start, end)]
+        steps: list[pd.DataFrame] = []
+        events: list[pd.DataFrame] = []
         for hour in reader.hours(start, end):
             self._add_samples(reader, node.key, hour, columns)
             all_steps.add(steps, _steps(reader.steps(hour)[0], start, end))
@@ -175,8 +176,8 @@ class _Reading:
             hardware=node.hardware,
             samples=samples,
             ticks=ticks,
-            steps=_one_after_another(steps),
-            events=_one_after_another(events),
+            steps=_one_after_another(steps) if steps else _no_steps(),
+            events=_one_after_another(events) if events else _no_events(),
             intervals=tuple(_since(start, *interval) for interval in node.intervals),
         )
 
@@ -217,10 +218,28 @@ def _steps(table: pa.Table, start: datetime, end: datetime) -> pd.DataFrame:
     return pd.DataFrame(columns, copy=False)
 
 
+@cache
+def _no_steps() -> pd.DataFrame:
+    """Nobody changes it, as with every frame."""
+    never = datetime.fromtimestamp(0, UTC)
+    return _steps(tables.STEP_SCHEMA.empty_table(), never, never)
+
+
+@cache
+def _no_events() -> pd.DataFrame:
+    never = datetime.fromtimestamp(0, UTC)
+    return _events(tables.EVENT_SCHEMA.empty_table(), never, never)
+
+
+@cache
+def _phase_type() -> pd.CategoricalDtype:
+    return pd.CategoricalDtype(list(PHASES))
+
+
 def _phases(names: pa.ChunkedArray) -> pd.Categorical:
     """As numbers, without a string for each step."""
     encoded = names.combine_chunks().dictionary_encode()
-    phases = pd.CategoricalDtype(list(PHASES))
+    phases = _phase_type()
     places = phases.categories.get_indexer(encoded.dictionary.to_pylist())
     codes = np.append(places, -1)[encoded.indices.fill_null(len(places)).to_numpy()]
     return pd.Categorical.from_codes(codes, dtype=phases)
@@ -240,12 +259,13 @@ def _events(table: pa.Table, start: datetime, end: datetime) -> pd.DataFrame:
 
 
 def _one_after_another(hours: list[pd.DataFrame]) -> pd.DataFrame:
-    """The rows of successive hours. Each is in order, so all are. The first has no rows and defines
-    the column types.
+    """The rows of successive hours, of at least one. Each is in order, so all are.
 
     Empties `hours` column by column, because for a long run they take as much memory as the result.
     """
     having = [hour for hour in hours if len(hour)] or hours[:1]
+    if len(having) == 1:
+        return having[0]
     names = list(having[0].columns)
     joined = {n: pd.concat([h.pop(n) for h in having], ignore_index=True) for n in names}
     return pd.DataFrame(joined, copy=False)

@@ -163,7 +163,7 @@ def _waste_seconds(numbers: Numbers, bad: list[str], run: float) -> tuple[float,
 def _cpu_p95(node: NodeFrame, frame: RunFrame, values: Values) -> float | None:
     cpu = cpu_pct(node, frame.resolution_seconds)
     table = window_percentiles(node, cpu, values["window_seconds"], {"p95": 95})
-    return float(table["p95"].median()) if len(table) else None
+    return table.median("p95") if len(table) else None
 
 
 def _gpu_numbers(
@@ -172,7 +172,7 @@ def _gpu_numbers(
     used = memory[number].dropna() if number in memory else None
     length, busy = values["window_seconds"], node.gpu_busy_pct(number)
     tables = [window_percentiles(node, each, length, {"p95": 95}) for each in (busy, used)]
-    gpu_p95, memory_p95 = (float(t["p95"].median()) if len(t) else None for t in tables)
+    gpu_p95, memory_p95 = (t.median("p95") if len(t) else None for t in tables)
     work = after(busy, first_step_end_seconds(node))
     measured: dict[str, float | None] = {"gpu_p95_pct": gpu_p95, "gpu_memory_p95_pct": memory_p95}
     if work is None:

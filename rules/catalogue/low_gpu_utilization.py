@@ -46,8 +46,6 @@ to 0.7 of the idle time, 0.5 to 1 for an unused GPU) is our estimate.
 
 from __future__ import annotations
 
-import pandas as pd
-
 from rules.activity import first_step_end_seconds
 from rules.category import GPU
 from rules.evidence import after, percentile, within
@@ -57,7 +55,7 @@ from rules.intervals import merged
 from rules.ledger_labels import IDLE_GPUS
 from rules.parameter import SAGEMAKER_SAMPLE_SECONDS
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
-from rules.windows import needed_seconds, start_up, window_percentiles
+from rules.windows import Windows, needed_seconds, start_up, window_percentiles
 from rules.wording import named, range_pct, sentence, some_gpus, was
 
 EVIDENCE_P95_PCT, EVIDENCE_P5_PCT = 70.0, 10.0
@@ -72,12 +70,12 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
         numbers["gpus_count"] = (numbers["gpus_count"] or 0.0) + len(gpus)
         for number in gpus:
             entity = f"{node.key}/gpu{number}"
-            table = window_percentiles(
+            cut = window_percentiles(
                 node, node.gpu_busy_pct(number), values["window_seconds"], {"p95": 95, "p5": 5}
             )
-            measured = _gpu_numbers(node, number, table, frame.resolution_seconds)
+            measured = _gpu_numbers(node, number, cut, frame.resolution_seconds)
             numbers |= {f"{name}@{entity}": value for name, value in measured.items()}
-            windows += _evidence(table, entity, frame.resolution_seconds)
+            windows += _evidence(cut, entity, frame.resolution_seconds)
     return Numbers(numbers, merged(windows, slack_seconds=2 * frame.resolution_seconds))
 
 
@@ -174,7 +172,7 @@ def _waste_seconds(numbers: Numbers, bad: dict[str, str], count: float) -> tuple
 
 
 def _gpu_numbers(
-    node: NodeFrame, number: int, windows: pd.DataFrame, resolution_seconds: float
+    node: NodeFrame, number: int, windows: Windows, resolution_seconds: float
 ) -> dict[str, float | None]:
     """The GPU's percentiles, known and idle seconds; None: its utilisation is unknown."""
     busy = node.gpu_busy_pct(number)
@@ -183,18 +181,18 @@ def _gpu_numbers(
         names = ("p95_pct", "p5_pct", "whole_run_p99_pct", "seen_seconds", "idle_seconds")
         return dict.fromkeys(names)
     return {
-        "p95_pct": float(windows["p95"].median()),
-        "p5_pct": float(windows["p5"].median()),
+        "p95_pct": windows.median("p95"),
+        "p5_pct": windows.median("p5"),
         "whole_run_p99_pct": percentile(busy, 99),
         "seen_seconds": len(work) * resolution_seconds,
         "idle_seconds": idle_seconds(work, resolution_seconds),
     }
 
 
-def _evidence(table: pd.DataFrame, entity: str, resolution_seconds: float) -> list[Window]:
-    bad = table[(table["p95"] < EVIDENCE_P95_PCT) | (table["p5"] < EVIDENCE_P5_PCT)]
-    ends = bad["end"] + resolution_seconds
-    pairs = zip(bad["start"], ends, strict=True)
+def _evidence(windows: Windows, entity: str, resolution_seconds: float) -> list[Window]:
+    p95, p5 = windows.percentiles["p95"], windows.percentiles["p5"]
+    is_bad = (p95 < EVIDENCE_P95_PCT) | (p5 < EVIDENCE_P5_PCT)
+    pairs = zip(windows.starts[is_bad], windows.ends[is_bad] + resolution_seconds, strict=True)
     return [Window(float(a), float(b), entity) for a, b in pairs]
 
 

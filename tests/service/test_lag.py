@@ -263,7 +263,7 @@ def is_whole(agent: FakeAgent) -> bool:
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     ("late_seconds", "ago_seconds", "whole"),
-    [(0, 115, False), (0, 125, True), (14, 125, True), (18.5, 125, False), (18.5, 300, True),
+    [(0, 235, False), (0, 245, True), (14, 245, True), (18.5, 245, False), (18.5, 600, True),
      (24, 700, False), (24, 901, True), (9999, 890, False), (9999, 901, True)],
 )  # fmt: skip
 def test_whole_analyses_are_rarer_while_uploads_are_judged_late(
@@ -277,7 +277,7 @@ def test_whole_analyses_are_rarer_while_uploads_are_judged_late(
 @pytest.mark.django_db
 @pytest.mark.parametrize(("watched_seconds", "whole"), [(1, True), (90, True), (200, False)])
 def test_a_run_whose_page_is_open_is_analysed_more_often(running, watched_seconds, whole):
-    """As a whole after 24 s, not after 120."""
+    """As a whole after 24 s, not after 240."""
     analysed_ago(running, 26)
     assert not is_whole(running)
     run = Run.objects.get(pk=running.run_id)
@@ -305,7 +305,7 @@ def test_opening_the_page_of_a_quiet_run_makes_its_analysis_due(agent, client, w
 @pytest.mark.django_db
 def test_it_heals_by_itself(running):
     late = late_run(running, 60)
-    analysed_ago(running, 130)
+    analysed_ago(running, 250)
     assert not is_whole(running)
     evaluate(late.run_id)
     assert is_whole(running)

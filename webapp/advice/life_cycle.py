@@ -54,7 +54,8 @@ def save(run: Run, advised: Sequence[Advised], is_final: bool) -> None:
     settle(run.job)
     for each in advised:
         _save_one(run, each, is_final)
-    settle(run.job)
+    if advised:
+        settle(run.job)
     if is_final:
         _expire_own(run, [each.dedupe_key for each in advised])
         _expire_earlier(run.job)

@@ -37,7 +37,7 @@ from webapp.runs.history import node_history
 from webapp.runs.models import Node, Run, Segment
 from webapp.thresholds.values import values_of
 
-RENEWED_EVERY_SECONDS = 15
+RENEWED_EVERY_SECONDS = 5
 MOST_NODE_DAYS = 50_000
 """Four months of 400 nodes."""
 
@@ -75,25 +75,25 @@ def _check_days(nodes: Sequence[Node]) -> None:
 def _measure(held: queue.Claim, run: Run, priced: Outcome) -> Measured:
     values, total = values_of(run.workspace, run.job), priced.cost.total_usd
     run_usd = None if total is None else float(total)
-    carried = ColumnChunks(run, priced.nodes)
+    carried, alive = ColumnChunks(run, priced.nodes), _Pulse(held)
     try:
         frame, unreadable = frame_of(
-            run, priced.nodes, run.started_at, _is_final(run), _Pulse(held), carried
+            run, priced.nodes, run.started_at, _is_final(run), alive, carried
         )
     except TooLargeError as error:
         return _too_large(str(error), values)
     finally:
         carried.replace_unused()
-    claims.renew(held)
+    alive()
     frame = replace(frame, other_steps=tuple(numbered_steps.of_others(run)))
     judgements = engine.evaluate(frame, values, run_usd=run_usd)
     steps = run_steps(frame)
     waste = ledger(frame, values)
-    claims.renew(held)
+    alive()
     metrics = JobMetrics(from_document(run.job.metrics), {})
     measured = figures(frame, metrics.less_is_better, steps)
     speed = loop_speed(frame, Plan(**run.probe) if run.probe else None)
-    claims.renew(held)
+    alive()
     return Measured(
         judgements,
         waste,
@@ -116,7 +116,7 @@ def _too_large(reason: str, values: Mapping[str, Values]) -> Measured:
 
 
 class _Pulse:
-    """Renews the lease while a run is read, which may take longer than the lease."""
+    """Renews the lease now and then: reading and judging a run may take longer than the lease."""
 
     def __init__(self, held: queue.Claim) -> None:
         self._held = held

@@ -26,9 +26,9 @@ from webapp.database.listed import listed
 from webapp.runs import locks
 from webapp.runs.models import Run
 
-# A running run is analysed again when it has grown by half, at least 30 s and at most 15 min apart.
-GROWTH = 0.5
-SOONEST, LATEST = timedelta(seconds=30), timedelta(minutes=15)
+# A running run is analysed again when it has doubled, at least a minute and at most 15 min apart.
+GROWTH = 1.0
+SOONEST, LATEST = timedelta(seconds=60), timedelta(minutes=15)
 # While a person has its page open: by a tenth, at least 10 s apart. The page asks once a minute.
 GROWTH_WATCHED, SOONEST_WATCHED = 0.1, timedelta(seconds=10)
 WATCHED_FOR, WATCHED_AGAIN_AFTER = timedelta(seconds=100), timedelta(seconds=30)
