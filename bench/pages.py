@@ -34,7 +34,9 @@ NOBODY_KNOWS = "no-such-secret"
 """In an address, for what no row of the workspace gives."""
 MORE = {
     "dashboard:jobs, by owner": "/jobs/?group=owner",
-    "dashboard:jobs, by spend": "/jobs/?sort=-spend",
+    "dashboard:jobs, by spend": "/jobs/?sort=spend",
+    "dashboard:jobs, by verdict": "/jobs/?sort=verdict",
+    "dashboard:jobs, by cost": "/jobs/?sort=cost",
     "dashboard:jobs, searched": "/jobs/?q=train-77",
     "dashboard:runs, of the last month": "/runs/?days=30&label=data_stall",
     "dashboard:compare, six": "/compare/?{six}",
