@@ -74,6 +74,33 @@ def test_six_runs_are_compared(walk):
     walk.took("six runs compared, after six ticks", 3)
 
 
+def test_why_the_last_run_was_dearer_than_the_last_good_one(walk):
+    walk.click(walk.page.get_by_role("link", name="street-scenes/train.py").first)
+    walk.click(walk.page.get_by_role("link", name="Compare with #8, the last good run"))
+    expect(walk.page.get_by_role("heading", level=1)).to_contain_text("#8")
+    expect(walk.page.get_by_role("main")).to_contain_text("data")
+    walk.took("why the last run was dearer than the last good one", 2)
+
+
+def test_one_change_is_applied_and_later_seen_as_verified(walk, sample):
+    """The same recommendation all the way: it is proven by a run that is uploaded in between. That
+    ends the job's regression, so this test comes after those of it, and before rules change."""
+    job = "street-scenes/train.py"
+    walk.click(walk.page.get_by_role("link", name="Load data in parallel"))
+    recommendation, page = walk.page.url, walk.page.get_by_role("main")
+    expect(page).to_contain_text(job)
+    walk.click(walk.page.get_by_role("button", name="Copy how to apply").first)
+    sample.run_again(job, workers=12, wait_seconds=0.12)
+    wait_until(lambda: _proven(sample, job), PATIENCE_SECONDS, "it is verified")
+    walk.to("Savings")
+    followed = walk.page.get_by_role("row", name=job).filter(has_text="Load data in parallel")
+    walk.click(followed.get_by_role("link", name="Load data in parallel"))
+    assert walk.page.url == recommendation
+    expect(page).to_contain_text("verified")
+    expect(page).to_contain_text("proven by run #12")
+    walk.took("the one change, applied and later seen as verified", 4)
+
+
 def test_a_rule_is_changed_after_a_preview(walk):
     walk.to("Rules")
     walk.click(walk.page.get_by_role("link", name="Thresholds"))
@@ -83,14 +110,6 @@ def test_a_rule_is_changed_after_a_preview(walk):
     walk.click(walk.page.get_by_role("button", name="Save").first)
     expect(walk.page.get_by_role("main")).to_contain_text("Saved.")
     walk.took("a rule changed with a preview", 3)
-
-
-def test_why_the_last_run_was_dearer_than_the_last_good_one(walk):
-    walk.click(walk.page.get_by_role("link", name="street-scenes/train.py").first)
-    walk.click(walk.page.get_by_role("link", name="Compare with #8, the last good run"))
-    expect(walk.page.get_by_role("heading", level=1)).to_contain_text("#8")
-    expect(walk.page.get_by_role("main")).to_contain_text("data")
-    walk.took("why the last run was dearer than the last good one", 2)
 
 
 def test_a_typo_in_the_machine_is_caught(walk, sample):
@@ -163,31 +182,6 @@ def test_a_running_run_is_profiled_and_then_stopped(walk, sample):
     wait_until(lambda: sample.api(state)["state"] == "stopped", PATIENCE_SECONDS, "it has stopped")
 
 
-def test_one_change_is_applied_and_later_seen_as_verified(walk, sample):
-    """The same recommendation all the way: it is proven by a run that is uploaded in between. That
-    ends the job's regression, so this test comes last."""
-    job = "street-scenes/train.py"
-    walk.click(walk.page.get_by_role("link", name="Load data in parallel"))
-    recommendation, page = walk.page.url, walk.page.get_by_role("main")
-    expect(page).to_contain_text(job)
-    walk.click(walk.page.get_by_role("button", name="Copy how to apply").first)
-    sample.run_again(job, workers=12, wait_seconds=0.12)
-    wait_until(lambda: _proven(sample, job), PATIENCE_SECONDS, "it is verified")
-    walk.to("Savings")
-    followed = walk.page.get_by_role("row", name=job).filter(has_text="Load data in parallel")
-    walk.click(followed.get_by_role("link", name="Load data in parallel"))
-    assert walk.page.url == recommendation
-    expect(page).to_contain_text("Verified")
-    expect(page).to_contain_text("proven by run #12")
-    walk.took("the one change, applied and later seen as verified", 4)
-
-
-def _proven(sample: SampleWorkspace, name: str) -> bool:
-    [job] = [each for each in sample.api("jobs?limit=100")["jobs"] if each["name"] == name]
-    advised = sample.api(f"jobs/{job['id']}/recommendations")["recommendations"]
-    return "verified" in [each["state"] for each in advised]
-
-
 def _train(folder: Path, command: str) -> int:
     """The command as copied, in a folder with a script of its name."""
     (folder / "train.py").write_text("import time\ntime.sleep(12)\n")
@@ -196,3 +190,9 @@ def _train(folder: Path, command: str) -> int:
     return subprocess.run(
         ["bash", "-c", command], cwd=folder, env=os.environ | commands | state, timeout=120
     ).returncode
+
+
+def _proven(sample: SampleWorkspace, name: str) -> bool:
+    [job] = [each for each in sample.api("jobs?limit=100")["jobs"] if each["name"] == name]
+    advised = sample.api(f"jobs/{job['id']}/recommendations")["recommendations"]
+    return "verified" in [each["state"] for each in advised]

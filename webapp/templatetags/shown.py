@@ -149,7 +149,7 @@ def share(value: float | str | None) -> str:
     """0..1 -> `43 %`. Empty text is what a template finds where a summary lacks the figure."""
     if value is None or isinstance(value, str):
         return NOTHING
-    rounded = f"{value * 100:.0f} %"
+    rounded = f"{value * 100:.0f} %".replace("-", MINUS)
     return "<1 %" if value > 0 and rounded == "0 %" else rounded
 
 

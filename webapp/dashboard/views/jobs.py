@@ -34,7 +34,7 @@ COLUMNS = (
     ("runs", "Runs", "number"),
     ("spend", "Spend, 30 days", "number"),
     ("cost", "Last cost", "number"),
-    ("saving", "Possible saving per month", "number"),
+    ("saving", "Saving a month", "number"),
     ("trend", "Cost trend", ""),
 )
 
