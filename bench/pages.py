@@ -34,10 +34,13 @@ NOBODY_KNOWS = "no-such-secret"
 """In an address, for what no row of the workspace gives."""
 MORE = {
     "dashboard:jobs, by owner": "/jobs/?group=owner",
-    "dashboard:jobs, by spend": "/jobs/?sort=-spend",
+    "dashboard:jobs, by spend": "/jobs/?sort=spend",
+    "dashboard:jobs, by verdict": "/jobs/?sort=verdict",
+    "dashboard:jobs, by cost": "/jobs/?sort=cost",
     "dashboard:jobs, searched": "/jobs/?q=train-77",
     "dashboard:runs, of the last month": "/runs/?days=30&label=data_stall",
     "dashboard:compare, six": "/compare/?{six}",
+    "advice:what_if, of regions": "/runs/{run}/what-if/?regions=us-east-1+eu-west-1+us-west-2",
     "spend:spend, by tag": "/spend/?by=tag&key=team",
     "spend:spend, by month": "/spend/?by=month",
     "spend:spend, by owner": "/spend/?by=owner",
@@ -117,7 +120,7 @@ class _Pages:
             yield f"{name}, of a day", world.address(name, pages()[name], long)
         six = "&".join(f"run={run.pk}" for run in self._busy.by_job[0][-6:])
         for name, address in MORE.items():
-            yield name, address.format(six=six)
+            yield name, address.format(six=six, run=self._busy.by_job[0][-1].pk)
 
     def measure(self, name: str, address: str) -> Row | None:
         """None: there is nothing at this address, which holds a made-up secret."""

@@ -119,6 +119,11 @@ PROMISES = (
         "pages",
     ),
     Promise(
+        "first_chart",
+        "The first chart of that run's page, in Chromium on an idle machine: drawn within a second",
+        "first_chart",
+    ),
+    Promise(
         "hostile_bodies",
         "A hostile upload: refused within 1 s, at most 100 MB more memory",
         "hostile",

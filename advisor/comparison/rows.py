@@ -21,6 +21,7 @@ from advisor.money import display_usd, display_usd_per_unit
 NOTABLE_PCT = 5.0
 """A smaller change between single runs is not called better or worse."""
 NOTHING = "–"
+COST = "cost"
 COST_PER = "cost per "
 WITHOUT_START_UP = ", without start-up"
 _GIB = 1024**3
@@ -105,7 +106,7 @@ def _all_rows(
     a: RunFacts, b: RunFacts, work: SharedWork, metrics: JobMetrics, is_compared: bool
 ) -> Iterator[MetricRow | None]:
     is_same = is_compared and work.is_same
-    yield Figure("cost", display_usd, True, is_compared=is_same).row(a.cost_usd, b.cost_usd)
+    yield Figure(COST, display_usd, True, is_compared=is_same).row(a.cost_usd, b.cost_usd)
     if work.unit != WHOLE_RUN:
         yield from _per_unit(work, is_compared, is_same)
     seconds = Figure("duration", display_seconds, True, is_compared=is_same)

@@ -10,6 +10,7 @@ from typing import Any
 from advisor.comparison.compare import Comparison, compare
 from advisor.comparison.job_metrics import USUAL, JobMetrics
 from advisor.comparison.rows import (
+    COST,
     COST_PER,
     DATA_WAIT,
     MEASURED,
@@ -97,7 +98,7 @@ def _rows(
     """The figures that at least one run has."""
     is_compared = not any(each.incomparable_because for each in with_first)
     is_same = is_compared and all(each.is_same_work for each in with_first)
-    cost = Figure("cost", display_usd, True, is_compared=is_same)
+    cost = Figure(COST, display_usd, True, is_compared=is_same)
     yield from _row(cost, [run.cost_usd for run in runs])
     yield from _per_unit(with_first, is_compared, is_same)
     duration = Figure("duration", display_seconds, True, is_compared=is_same)

@@ -124,12 +124,14 @@ class PriceBook:
         the host of attached GPUs. Their owner means the whole machine.
         """
         short = provider(key.provider).short_name(key.instance_type)
+        option, system = key.purchase_option, key.operating_system
         for service, type_, region, zone in product(
             {key.service, MACHINE}, {key.instance_type, short, ""}, {key.region, ""}, {key.zone, ""}
         ):
-            wider = replace(key, service=service, instance_type=type_, region=region, zone=zone)
+            rows = self._rows.get(
+                PriceKey(key.provider, service, region, type_, option, zone, system), ()
+            )
             is_other = service != key.service or (type_ == short != key.instance_type)
-            rows = self._rows.get(wider, ())
             yield from (row for row in rows if not (is_other and row.is_list))
 
     def _estimated_after(self, key: PriceKey, known: Sequence[PriceRow]) -> Iterator[PriceRow]:

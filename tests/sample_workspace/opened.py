@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +15,10 @@ from playwright.sync_api import Browser, BrowserContext
 
 from tests.processes.person import Person
 from tests.running_service import Service, manage
+from webapp.sample_data.histories import WORKSPACE
+from webapp.sample_data.jobs import JOBS
 from webapp.sample_data.live import LiveRun
+from webapp.sample_data.load import Connection, uploads_of
 
 Theme = Literal["light", "dark"]
 CHROMIUM = Path("/usr/bin/chromium")
@@ -60,18 +63,32 @@ class SampleWorkspace:
         return self.person.page(self.service.url + path)
 
     def window(
-        self, chromium: Browser, theme: Literal["light", "dark"] = "light"
+        self, chromium: Browser, theme: Theme = "light", *, scripts: bool = True
     ) -> BrowserContext:
         """Signed in, 1440 px wide."""
         context = chromium.new_context(
             base_url=self.service.url,
             color_scheme=theme,
+            java_script_enabled=scripts,
             viewport={"width": 1440, "height": 900},
         )
         for each in self.person.session.cookies:
             value = str(each.value)
             context.add_cookies([{"name": each.name, "value": value, "url": self.service.url}])
         return context
+
+    def run_again(self, job: str, **changed: Any) -> None:
+        """A further run of a sample job begins now, its training changed, and is uploaded whole."""
+        [sample] = [each for each in JOBS if each.name == job]
+        latest = sample.stages[-1]
+        training = replace(latest.training, **changed)
+        later = replace(latest, days_ago=(0,), training=training, commit="later")
+        now = datetime.now(UTC)
+        *_, run = replace(sample, stages=(*sample.stages, later)).runs(now, WORKSPACE)
+        connection = Connection(self.service.url, self._new_token("ingest"))
+        for upload in uploads_of(replace(run, started_at=now)):
+            connection.put(upload)
+        connection.close()
 
     @property
     def live_run(self) -> str:

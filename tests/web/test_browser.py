@@ -344,7 +344,8 @@ def test_paper_has_no_buttons_whole_charts_and_the_light_theme(visit, pair, name
     assert window.complaints == []
 
 
-@pytest.mark.parametrize("width", [320, 2560])
+# 720 px is a window of 1440 px at 200 % zoom.
+@pytest.mark.parametrize("width", [320, 390, 720, 2560, 3840])
 def test_narrow_and_wide_windows_are_used_and_never_scrolled_sideways(visit, pair, width):
     window = visit(width)
     for name, address in _addresses(pair).items():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -12,15 +13,17 @@ from django.utils import timezone
 
 from tests.web import factories
 from webapp.accounts.models import Membership
+from webapp.analysis.models import LedgerEntry, Life
 from webapp.runs.models import Run
 from webapp.spend.axis import axis
+from webapp.spend.models import Budget
 
 CONSOLE = "django.core.mail.backends.console.EmailBackend"
 
 
-def _links(html: str, words: str) -> list[str]:
+def _links(page: str, words: str) -> list[str]:
     """Where the links with these words lead to."""
-    return re.findall(rf'<a[^>]*href="([^"]*)"[^>]*>\s*{words}', html)
+    return re.findall(rf'<a[^>]*href="([^"]*)"[^>]*>\s*{words}', page)
 
 
 def _followed(person, address: str) -> str:  # type: ignore[no-untyped-def]
@@ -43,6 +46,73 @@ def test_no_price_leads_to_naming_the_machine(owner, unpriced):
     page = owner.page(reverse("dashboard:run", args=[unpriced.pk]))
     assert machine in _links(page, "Name the machine")
     assert 'id="machine"' in _followed(owner, machine)
+
+
+def _machine(run: Run) -> str:
+    return reverse("runs:edit_run", args=[run.pk]) + "#machine"
+
+
+def test_comparisons_lead_to_naming_the_machine(owner, unpriced):
+    priced = unpriced.job.runs.exclude(cost_usd=None).get()
+    factories.node(unpriced)
+    other = factories.run(unpriced.job)
+    for run in (priced, unpriced):
+        factories.analysis(run)
+    two = f"/compare/?a={priced.pk}&b={unpriced.pk}"
+    three = f"/compare/?run={priced.pk}&run={unpriced.pk}&run={other.pk}"
+    # Once where the difference isn't explained, and once in the table.
+    assert _links(owner.page(two), "no price") == [_machine(unpriced)] * 2
+    assert _links(owner.page(three), "no price") == [_machine(unpriced)]
+
+
+def test_savings_and_recommendations_lead_to_naming_the_machine(owner, unpriced):
+    unknown = dict.fromkeys(
+        ("saving_low_usd", "saving_usd", "saving_high_usd", "monthly_saving_usd")
+    )
+    row = factories.recommendation(unpriced, **unknown)
+    own = [f"/recommendations/{row.uuid}/", "/recommendations/", "/"]
+    own.append(reverse("dashboard:job", args=[unpriced.job.uuid]))
+    for address in own:
+        assert _machine(unpriced) in _links(owner.page(address), "no price"), address
+    for address in ("/savings/", "/recommendations/", "/"):
+        lists = [each for each in _links(owner.page(address), "no price") if "price=none" in each]
+        assert lists, address
+        assert str(unpriced) in html.unescape(_followed(owner, lists[0]))
+
+
+def test_failures_lead_to_naming_the_machine(owner, unpriced):
+    node, now = factories.node(unpriced), timezone.now()
+    span = {"began_at": now - timedelta(minutes=9), "ended_at": now}
+    Life.objects.create(run=unpriced, number=0, node=node, ending="oom", lost_us=1, **span)
+    of_job = f"/spend/failures/?job={unpriced.job.uuid}"
+    assert _machine(unpriced) in _links(owner.page(of_job), "no price")
+    for address in (of_job, "/spend/failures/"):
+        lists = [each for each in _links(owner.page(address), "no price") if "price=none" in each]
+        assert lists, address
+        for each in lists:
+            assert str(unpriced) in html.unescape(_followed(owner, each))
+
+
+def test_budgets_lead_to_the_runs_that_they_can_not_count(owner, unpriced):
+    own = {"workspace": owner.workspace, "amount_usd": 9}
+    Budget.objects.create(**own, job=unpriced.job)
+    Budget.objects.create(**own, tag_key="team", tag_value="x")
+    Budget.objects.create(**own)
+    links = _links(owner.page("/budgets/"), "1 run without a price")
+    assert len(links) == 3
+    for each in links:
+        assert str(unpriced) in html.unescape(_followed(owner, each))
+
+
+def test_ledgers_lead_to_naming_the_machine(owner, unpriced):
+    node = factories.node(unpriced)
+    entry = {"node": node, "label": "data_stall", "microseconds": 10**9}
+    LedgerEntry.objects.create(run=unpriced, **entry)
+    of_run = owner.page(reverse("dashboard:run", args=[unpriced.pk]))
+    assert _machine(unpriced) in _links(of_run.partition('id="ledger"')[2], "no price")
+    of_job = owner.page(reverse("dashboard:job", args=[unpriced.job.uuid]))
+    (*_, each) = _links(of_job.partition('id="ledger"')[2].partition("</section>")[0], "no price")
+    assert str(unpriced) in html.unescape(_followed(owner, each))
 
 
 def test_viewers_who_may_not_name_it_get_no_link(owner, unpriced):

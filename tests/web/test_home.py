@@ -12,10 +12,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.web import factories
-from webapp.accounts.models import Token, digest
+from webapp.accounts.models import Membership, Token, digest
 from webapp.analysis.models import LedgerEntry
 from webapp.dashboard.selectors.home import pace
-from webapp.runs.models import Run
+from webapp.runs.models import Attempt, Node, Run
 from webapp.spend.models import Budget
 
 
@@ -228,6 +228,45 @@ def test_a_running_run_is_told_beside_what_its_job_usually_costs(owner):
     assert "at least $1.25" in page
     assert "usually 1 h 0 m" in page
     assert "usually $5.00" in page
+
+
+def _running(owner, **more: Any) -> Run:
+    run = factories.run(factories.job(owner.workspace), state=Run.RUNNING)
+    factories.node(run, **more)
+    return run
+
+
+def test_a_running_run_can_be_stopped_and_profiled_from_here_by_members(owner):
+    run = _running(owner, allows_stop=True)
+    page = owner.page("/")
+    for name in ("stop_run", "profile_run"):
+        assert f'action="{reverse(f"directives:{name}", args=[run.pk])}"' in page
+    assert f'popovertarget="stop-{run.pk}"' in page
+    assert "SIGTERM" in page
+
+    Membership.objects.update(role=Membership.VIEWER)
+    assert "popovertarget" not in owner.page("/")
+
+
+def test_a_run_that_may_not_be_stopped_says_why_when_asked(owner):
+    run = _running(owner)
+    page = owner.page("/")
+    assert f'popovertarget="stop-{run.pk}"' in page
+    assert "--allow-stop" in page
+    assert reverse("directives:stop_run", args=[run.pk]) not in page
+
+
+def test_only_the_nodes_of_the_last_attempt_tell_whether_it_may_be_stopped(owner):
+    run = _running(owner)
+    later = Attempt.objects.create(run=run, number=1)
+    Node.objects.create(attempt=later, machine_id="i-later", allows_stop=True)
+    assert reverse("directives:stop_run", args=[run.pk]) in owner.page("/")
+
+
+def test_what_was_asked_already_is_not_asked_again(owner):
+    run = _running(owner, allows_stop=True)
+    owner.client.post(reverse("directives:stop_run", args=[run.pk]))
+    assert re.search(r"disabled>Stop requested", owner.page("/"))
 
 
 def test_what_runs_now_is_added_up_over_all_runs_not_only_those_listed(owner):

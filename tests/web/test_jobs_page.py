@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.urls import reverse
 from django.utils import timezone
 
+from advisor.run_summary import SuccessiveVerdict
 from tests.web import factories
+from webapp.runs.models import Run
 
 
 def _page(person, query: str = "") -> str:  # type: ignore[no-untyped-def]
     return person.client.get(reverse("dashboard:jobs") + query, follow=True).content.decode()
+
+
+def _verdict(**changes: Any) -> SuccessiveVerdict:
+    """Confirmed: the run costs more than those before it."""
+    figures = {"since": 1, "unit": "samples", "baseline_runs": 8, "detects": 0.07}
+    known: dict[str, Any] = {"status": "confirmed", "rung": "change_points", "direction": "worse"}
+    return SuccessiveVerdict(**known, **figures, **changes, sentence="It takes longer.")
 
 
 def _text(html: str) -> str:
@@ -125,17 +136,106 @@ def test_a_filter_that_finds_nothing_says_so_and_leads_back(owner):
         ("runs", "c-busy"),
         ("last", "c-busy"),
         ("?", "c-busy"),
+        ("cost", "b-dear"),
+        ("verdict", "d-slower"),
+        ("trend", "b-dear"),
+        ("saving", "d-slower"),
+        ("-name", "d-slower"),
+        ("-spend", "a-cheap"),
+        ("-cost", "a-cheap"),
+        ("-trend", "d-slower"),
     ],
 )
 def test_the_sort_in_the_address_orders_the_jobs(owner, sort, first):
     factories.run(factories.job(owner.workspace, "a-cheap"), cost="0.10")
-    factories.run(factories.job(owner.workspace, "b-dear"), cost="9")
+    dear = factories.job(owner.workspace, "b-dear")
+    factories.run(dear, cost="9", summary=factories.summary(verdict=_verdict(change=0.5)))
+    slower = factories.job(owner.workspace, "d-slower")
+    judged = factories.summary(verdict=_verdict(change=0.1))
+    since = timezone.now() - timedelta(hours=9)
+    factories.regression(factories.run(slower, cost="1", summary=judged, started_at=since))
+    factories.recommendation(slower.runs.get())
     busy = factories.job(owner.workspace, "c-busy")
     for minutes in (3, 2, 1):
         began = timezone.now() - timedelta(minutes=minutes)
         factories.run(busy, cost="0.20", started_at=began)
 
     assert _names(_page(owner, f"?sort={sort}"))[0] == first
+
+
+COLUMNS = ("name", "last", "verdict", "runs", "spend", "cost", "saving", "trend")
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_each_column_sorts_and_its_order_can_be_turned(owner, column):
+    factories.run(factories.job(owner.workspace))
+    asked, natural = f"?sort={column}", "ascending" if column == "name" else "descending"
+    turned = {"ascending": "descending", "descending": "ascending"}[natural]
+
+    page = _page(owner, asked)
+
+    assert re.findall(r'aria-sort="(\w+)"', page) == [natural]
+    assert f'href="?sort=-{column}"' in page
+    assert {f'href="?sort={other}"' in page for other in COLUMNS if other != column} == {True}
+    page = _page(owner, f"?sort=-{column}")
+    assert re.findall(r'aria-sort="(\w+)"', page) == [turned]
+    assert f'href="{asked}"' in page
+
+
+def test_the_verdict_is_on_the_last_run_that_finished(owner):
+    job = factories.job(owner.workspace)
+    judged = factories.summary(verdict=_verdict(change=0.25))
+    factories.run(job, summary=judged, started_at=timezone.now() - timedelta(hours=2))
+    factories.run(job, state=Run.RUNNING)
+
+    assert re.search(r"Confirmed regression \+25 %, #1\b", _text(_page(owner)))
+
+
+def test_an_open_regression_is_told_with_its_cost_and_leads_to_it(owner):
+    run = factories.run(factories.job(owner.workspace))
+    factories.regression(run, extra_usd="1.25")
+
+    page = _page(owner)
+
+    assert re.search(r"Regression open \+25 % since #1, \$1\.25", _text(page))
+    assert f"{reverse('dashboard:job', args=[run.job.uuid])}#regression-1" in page
+
+
+def test_the_trend_is_of_the_cost_for_the_same_work(owner):
+    job = factories.job(owner.workspace)
+    for hours, samples, cost in ((3, 1000.0, "1.00"), (2, 4000.0, "4.00")):
+        began = timezone.now() - timedelta(hours=hours)
+        factories.run(job, cost=cost, work={"samples": samples}, started_at=began)
+    factories.run(job, cost="0.05", work={"samples": 9.0}, state=Run.FAILED)
+
+    (words,) = re.findall(r'class="spark"[^>]*aria-label="([^"]+)"', _page(owner))
+
+    assert words == "cost per thousand samples of the last 2 runs, from $1.00 to $1.00"
+
+
+def test_runs_that_run_beside_the_last_one_are_counted_and_listed(owner):
+    job = factories.job(owner.workspace)
+    for hours in (3, 2):
+        began = timezone.now() - timedelta(hours=hours)
+        factories.run(job, state=Run.RUNNING, started_at=began)
+    assert "2 running" in _text(_page(owner))
+
+    factories.run(job)
+    (link,) = re.findall(r'href="([^"]+)">2 running', _page(owner))
+    listed = owner.page(link.replace("&amp;", "&"))
+    assert len(re.findall(r'name="run"', listed)) == 2
+
+
+def test_the_csv_has_the_verdict_and_what_an_open_regression_has_cost(owner):
+    judged = factories.summary(verdict=_verdict(change=0.25))
+    factories.regression(factories.run(factories.job(owner.workspace), summary=judged))
+
+    [line] = csv.DictReader(owner.page(reverse("dashboard:jobs_csv")).splitlines())
+
+    assert (line["last_verdict"], line["open_regression_usd"]) == (
+        "Confirmed regression",
+        "0.100000000",
+    )
 
 
 def test_the_totals_are_over_all_pages(owner):

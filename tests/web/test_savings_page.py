@@ -71,7 +71,7 @@ def test_months_jobs_and_the_whole_add_up_to_the_same(owner, job):
     assert by_month == {"2026-09": 2, "2026-10": 3, "2026-11": -1}
     assert page.earlier.usd == 7
     assert page.months[-1].sums.mid == page.proven.usd
-    assert [(line.job.name, line.saved.usd) for line in page.jobs] == [
+    assert [(line.name, line.saved.usd) for line in page.jobs] == [
         ("speech/train.py", 6),
         (job.name, 5),
     ]

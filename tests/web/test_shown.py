@@ -45,6 +45,7 @@ def test_a_length_of_time_is_written_in_the_units_that_matter(value, text):
         (0.005, "<1 %"),
         (0.006, "1 %"),
         (0.43, "43 %"),
+        (-0.52, "−52 %"),
     ],
 )
 def test_a_share_that_is_there_is_never_nought(value, text):

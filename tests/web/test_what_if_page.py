@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 from urllib.parse import urlencode
@@ -13,6 +14,7 @@ from django.urls import reverse
 from advisor.money import display_usd
 from tests.web import factories
 from webapp.accounts.models import Token
+from webapp.advice.selectors.front import drawing
 from webapp.runs.models import Run
 
 
@@ -144,6 +146,21 @@ def test_the_drawing_holds_every_interval_of_what_it_marks(owner, run):
     for point in marked:
         assert 0 <= point.x_low <= point.x <= point.x_high <= 100
         assert 0 <= point.y_high <= point.y <= point.y_low <= 100
+
+
+def test_a_wide_interval_is_cut_and_leaves_the_points_apart(owner, run):
+    context = owner.client.get(reverse("advice:what_if", args=[run.pk])).context
+    chosen, present = context["chosen"], context["present"]
+    far = {"time_high_seconds": 1e6, "cost_high_usd": Decimal(10_000)}
+    wide = replace(chosen, **far)
+
+    drawn = drawing([wide, present], [wide], wide, present, lambda each: "same")
+
+    assert drawn is not None
+    assert max(100 - point.y for point in drawn.points) >= 40
+    [point] = [each for each in drawn.points if each.kind == "chosen"]
+    assert point.x < point.x_high <= 100
+    assert 0 <= point.y_high < point.y
 
 
 def test_a_recommendation_about_a_run_that_tells_too_little_says_what_is_missing(owner, run):

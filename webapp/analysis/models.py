@@ -114,7 +114,8 @@ class CostPart(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["node", "day"], name="one_cost_a_node_and_day")
         ]
-        indexes = [models.Index(fields=["day", "run"], name="costs_by_day")]
+        # Covering, because the charges of a row are long, and sums shouldn't read them.
+        indexes = [models.Index(fields=["day", "run", "usd"], name="costs_summed_by_day")]
         ordering = ["day", "node"]
 
     def __str__(self) -> str:
@@ -127,7 +128,7 @@ class LedgerEntry(models.Model):
     The entries of a run sum to its cost exactly.
     """
 
-    run = models.ForeignKey(Run, models.CASCADE, related_name="ledger_entries")
+    run = models.ForeignKey(Run, models.CASCADE, related_name="ledger_entries", db_index=False)
     node = models.ForeignKey(Node, models.CASCADE, related_name="ledger_entries")
     gpu = models.PositiveIntegerField(null=True, blank=True)
     label = models.CharField(max_length=24)
@@ -138,6 +139,12 @@ class LedgerEntry(models.Model):
     """None: no price."""
 
     class Meta:
+        # Covering: the sum of many runs reads no row.
+        indexes = [
+            models.Index(
+                fields=["run", "label", "microseconds", "usd", "gpu"], name="ledger_summed_by_run"
+            )
+        ]
         ordering = ["pk"]
 
     def __str__(self) -> str:

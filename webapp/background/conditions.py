@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 from django.db.models import Case, CharField, F, Q, QuerySet, Value, When
 
@@ -15,6 +15,11 @@ FAILED, UNDER_WAY, RETRY, DUE, DONE = "failed", "under_way", "retry", "due", "do
 def pending() -> Q:
     """More has arrived than the last worker saw."""
     return Q(wanted__gt=F("done"))
+
+
+def due_or_later() -> Q:
+    """As `pending`, by the index of due work, which is short."""
+    return pending() & Q(due_at__gt=datetime.min.replace(tzinfo=UTC))
 
 
 def is_open() -> Q:

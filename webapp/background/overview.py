@@ -90,7 +90,7 @@ def lags(workspace: Workspace, now: datetime) -> list[Lateness]:
     found = []
     for kind in all_kinds():
         if kind.lag_title:
-            since = waiting_since(kind.rows_of(workspace), now)
+            since = waiting_since(_own(workspace, kind, conditions.due_or_later()), now)
             waiting = None if since is None else max((now - since).total_seconds(), 0.0)
             found.append(Lateness(kind, lag(kind, now.timestamp()), waiting))
     return found
@@ -122,14 +122,20 @@ def _listed(
         When(work_state=conditions.UNDER_WAY, then=F("began_at")),
         When(work_state=conditions.DONE, then=F("finished_at")),
     ]
-    rows = kind.rows_of(workspace).filter(conditions.pending() | Q(finished_at__gte=now - RECENT))
-    rows = rows.annotate(work_state=conditions.state(now))
+    is_listed = conditions.pending() | Q(finished_at__gte=now - RECENT)
+    rows = _own(workspace, kind, is_listed).annotate(work_state=conditions.state(now))
     places: QuerySet[Any, tuple[Any, ...]] = rows.annotate(
         kind_id=Value(kind.id, output_field=CharField()),
         rank=Case(*ranks, output_field=IntegerField()),
         moment=Case(*moments, default=F("due_at")),
     ).values_list("kind_id", "pk", "rank", "moment")
     return places.filter(work_state=state) if state else places
+
+
+def _own(workspace: Workspace, kind: Kind[Any], chosen: Q) -> QuerySet[Any, Any]:
+    """The chosen rows of the workspace. They are chosen among the rows of all workspaces first,
+    because most rows of most workspaces are done."""
+    return kind.rows_of(workspace).filter(pk__in=kind.rows.filter(chosen).values("pk"))
 
 
 def _read(workspace: Workspace, places: list[tuple[Any, ...]], now: datetime) -> list[Item]:

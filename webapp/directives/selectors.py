@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
 
 from rules.registry import all_rules, title_of
 from webapp.directives import scope
+from webapp.directives.issue import allow_stop
 from webapp.directives.models import Directive
 from webapp.runs.models import Run
 
@@ -46,6 +51,16 @@ class AskedOfAgent:
     """An interval in seconds, and whether it is the requested one, else the one in use."""
 
 
+@dataclass(frozen=True)
+class MayAsk:
+    """What may be asked of a running run, and what its agents haven't heard yet."""
+
+    may_stop: bool
+    """All agents of its newest attempt were started with `--allow-stop`."""
+    stop_is_waiting: bool
+    profile_is_waiting: bool
+
+
 def stop_notice(run: Run) -> StopNotice:
     return StopNotice(
         stopped_by=title_of(run.stopped_by),
@@ -58,6 +73,17 @@ def asked_of_agent(run: Run, *, may_ask: bool) -> AskedOfAgent:
     """`may_ask`: the reader may choose an interval."""
     profile, interval = _latest(run, Directive.PROFILE), _latest(run, Directive.INTERVAL)
     return AskedOfAgent(profile, interval, _intervals(run, interval) if may_ask else [])
+
+
+def may_ask(runs: Sequence[Run]) -> dict[UUID, MayAsk]:
+    """By run, in one query for all of them; a run of which nothing has arrived isn't there."""
+    nodes: defaultdict[UUID, list[Any]] = defaultdict(list)
+    for node in scope.newest_nodes_of(runs):
+        nodes[node.attempt.run_id].append(node)
+    return {
+        run_id: MayAsk(allow_stop(own), own[0].stop_is_waiting, own[0].profile_is_waiting)
+        for run_id, own in nodes.items()
+    }
 
 
 def _intervals(run: Run, asked: Asked | None) -> list[tuple[float, bool]]:

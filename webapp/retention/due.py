@@ -75,8 +75,7 @@ def old_runs(workspace: Workspace, now: datetime) -> QuerySet[Run]:
 
 def deleted_runs(workspace: Workspace, now: datetime) -> QuerySet[Run]:
     """Deleted, alone or with their job, too long ago to be undone."""
-    since = now - UNDO_RUN
-    gone = Q(deleted_at__lt=since) | Q(job__deleted_at__lt=since)
+    gone = Q(deleted_at__lt=now - UNDO_RUN) | Q(job__in=deleted_jobs(workspace, now))
     return Run.objects.filter(gone, workspace=workspace)
 
 

@@ -22,7 +22,8 @@ from webapp.spend.daily import Daily, daily_spends
 from webapp.spend.models import Budget
 from webapp.spend.months import Month, current
 from webapp.spend.scope import budgets_of
-from webapp.spend.sums import Spend, edges, whole_days
+from webapp.spend.sums import Edge, edges, whole_days
+from webapp.spend.table import NONE
 
 WORDS = {
     OK: "Within budget",
@@ -46,6 +47,12 @@ class BudgetLine:
     @property
     def state(self) -> str:
         return self.standing.state
+
+    @property
+    def tag(self) -> str:
+        """As the list of runs takes it; empty: the budget isn't of a tag."""
+        key = self.budget.tag_key
+        return f"{key}={self.budget.tag_value or NONE}" if key else ""
 
     @property
     def words(self) -> str:
@@ -87,11 +94,13 @@ def standings(workspace: Workspace, budgets: Iterable[Budget], now: datetime) ->
     if not wanted:
         return []
     month = current(workspace, now)
-    begun = edges(workspace, month.start, month.end)
+    jobs = {budget.job_id for budget in wanted if budget.job_id is not None}
+    is_of_jobs = all(budget.job_id for budget in wanted)
+    begun = edges(workspace, month.start, month.end, jobs if is_of_jobs else None)
     lines = []
     for budget, daily in zip(wanted, daily_spends(workspace, wanted, now), strict=True):
         own = [each for each in begun if covers(budget, each)]
-        spent = _whole_days_usd(daily, month) + sum((e.usd or Decimal(0) for e in own), Decimal(0))
+        spent = _whole_days_usd(daily, month) + sum((each.usd for each in own), Decimal(0))
         unpriced = sum(each.unpriced_count for each in own)
         lines.append(
             BudgetLine(budget, month, _standing(budget, spent, daily, month, now), unpriced)
@@ -121,10 +130,10 @@ def standing_of(job: Job, now: datetime) -> BudgetLine | None:
     return lines[0] if lines else None
 
 
-def covers(budget: Budget, spend: Spend) -> bool:
+def covers(budget: Budget, edge: Edge) -> bool:
     if budget.job_id is not None:
-        return budget.job_id == spend.job_id
+        return budget.job_id == edge.job_id
     if budget.tag_key:
-        tags = spend.tags
+        tags = edge.tags
         return budget.tag_key in tags and str(tags[budget.tag_key]) == budget.tag_value
     return True

@@ -9,6 +9,8 @@ from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
+from uuid import UUID
 
 from django.db.models import Count, QuerySet, Sum
 
@@ -26,7 +28,6 @@ from webapp.advice.selectors.savings import (
     saving_of,
     with_savings,
 )
-from webapp.runs.models import Job
 from webapp.runs.scope import runs_of
 from webapp.spend.months import Month, current
 from webapp.spend.year import by_month
@@ -38,10 +39,10 @@ PROVEN = (Recommendation.VERIFIED, Recommendation.FAILED)
 WIDTH, HEIGHT = 1000.0, 160.0
 UNREAD = ("evidence", "assumptions", "how_to_apply", "candidates")
 _OPEN = (
-    *("monthly_saving_usd", "saving_usd", "seen_at", "job__name", "job__uuid"),
-    *("run__cost_usd", "run__configuration"),
+    *("job_id", "job__name", "job__uuid", "monthly_saving_usd", "saving_usd", "seen_at"),
+    *("run__cost_usd", "run__configuration__instance_type"),
 )
-"""Read of all open recommendations: their rows and those of their runs are wide."""
+"""Of `_Open`."""
 
 
 @dataclass
@@ -73,10 +74,13 @@ class MonthLine:
 
 @dataclass
 class JobLine:
-    job: Job
+    name: str
+    uuid: UUID
     saved: Saved = field(default_factory=Saved)
     """Proven."""
     unproven: Saved = field(default_factory=Saved)
+    is_open: bool = False
+    """It has an open recommendation."""
     open_usd: Decimal | None = None
     """A month, by its best open recommendation; None: it has none, or no price."""
     missed_usd: Decimal | None = None
@@ -209,36 +213,53 @@ def _by_job(
 ) -> list[JobLine]:
     lines: dict[int, JobLine] = {}
 
-    def line_of(row: Recommendation) -> JobLine:
-        return lines.setdefault(row.job_id, JobLine(row.job))
+    def line_of(job_id: int, name: str, uuid: UUID) -> JobLine:
+        return lines.setdefault(job_id, JobLine(name, uuid))
+
+    def line_of_saving(saved: RealisedSaving) -> JobLine:
+        job = saved.recommendation.job
+        return line_of(job.pk, job.name, job.uuid)
 
     for each in proven:
-        line_of(each.recommendation).saved.add(each)
+        line_of_saving(each).saved.add(each)
     for each in unproven:
-        line_of(each.recommendation).unproven.add(each)
+        line_of_saving(each).unproven.add(each)
     best = _best_open(own)
     missed = _missed(workspace, best)
     for row in best:
-        line = line_of(row)
-        line.open_usd, line.missed_usd = row.monthly_saving_usd, missed.get(row.job_id)
-    order = [
-        (-line.saved.usd, -(line.open_usd or 0), line.job.name, line) for line in lines.values()
-    ]
+        line = line_of(row.job_id, row.job_name, row.job_uuid)
+        line.is_open, line.open_usd = True, row.monthly_saving_usd
+        line.missed_usd = missed.get(row.job_id)
+    order = [(-line.saved.usd, -(line.open_usd or 0), line.name, line) for line in lines.values()]
     return [line for *_, line in sorted(order, key=lambda each: each[:3])]
 
 
-def _best_open(own: QuerySet[Recommendation]) -> list[Recommendation]:
+class _Open(NamedTuple):
+    """What is read of each open recommendation: many, so not as models."""
+
+    job_id: int
+    job_name: str
+    job_uuid: UUID
+    monthly_saving_usd: Decimal | None
+    saving_usd: Decimal | None
+    seen_at: datetime | None
+    run_usd: Decimal | None
+    instance_type: str | None
+    """Of its evidence."""
+
+
+def _best_open(own: QuerySet[Recommendation]) -> list[_Open]:
     """Of each job the one that saves most a month."""
-    best: dict[int, Recommendation] = {}
-    opened = own.filter(state=Recommendation.ACTIVE).select_related(None)
-    for row in opened.select_related("job", "run").only(*_OPEN).order_by("pk"):
+    best: dict[int, _Open] = {}
+    opened = own.filter(state=Recommendation.ACTIVE).select_related(None).order_by("pk")
+    for row in map(_Open._make, opened.values_list(*_OPEN)):
         other = best.get(row.job_id)
         if other is None or (row.monthly_saving_usd or 0) > (other.monthly_saving_usd or 0):
             best[row.job_id] = row
     return list(best.values())
 
 
-def _missed(workspace: Workspace, best: Iterable[Recommendation]) -> dict[int, Decimal]:
+def _missed(workspace: Workspace, best: Iterable[_Open]) -> dict[int, Decimal]:
     """By job: the recommendation's share of the evidence's cost, of each later run on the same
     machines that began after somebody had seen it."""
     shown = {row.job_id: row for row in best if row.seen_at is not None and _share(row) is not None}
@@ -256,18 +277,18 @@ def _missed(workspace: Workspace, best: Iterable[Recommendation]) -> dict[int, D
     sums: defaultdict[int, Fraction] = defaultdict(Fraction)
     for job_id, began_at, cost_usd, machine in figures:
         row = shown[job_id]
-        is_like = machine == row.run.configuration.get("instance_type")
+        is_like = machine == row.instance_type
         is_later = row.seen_at is not None and began_at is not None and began_at > row.seen_at
         if is_like and is_later:
             sums[job_id] += Fraction(cost_usd or 0) * (_share(row) or 0)
     return {job_id: rounded_usd(sums[job_id]) for job_id in shown}
 
 
-def _share(row: Recommendation) -> Fraction | None:
+def _share(row: _Open) -> Fraction | None:
     """None: no price."""
-    if row.saving_usd is None or not row.run.cost_usd:
+    if row.saving_usd is None or not row.run_usd:
         return None
-    return min(Fraction(row.saving_usd) / Fraction(row.run.cost_usd), Fraction(1))
+    return min(Fraction(row.saving_usd) / Fraction(row.run_usd), Fraction(1))
 
 
 def _sum(saved: Iterable[RealisedSaving]) -> Saved:

@@ -15,10 +15,7 @@ from webapp.analysis.models import CostPart
 
 DAY, MICROSECOND = timedelta(days=1), timedelta(microseconds=1)
 _CUT = ("day", "usd", "microseconds", "charges", "node", "run")
-_OF_RUN = (
-    *("run__owner", "run__tags"),
-    *("run__job", "run__job__name", "run__job__owner", "run__job__tags"),
-)
+_OF_RUN = ("run__job", "run__job__tags", "run__owner", "run__tags")
 """The columns that are read, because the rows of runs and nodes are wide."""
 
 

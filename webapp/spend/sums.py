@@ -7,11 +7,11 @@ at what it cost.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import pairwise
 from operator import or_
 from typing import Any
@@ -20,11 +20,12 @@ from django.db.models import Count, Q, QuerySet, Sum
 
 from webapp.accounts.models import Workspace
 from webapp.runs.models import Run
-from webapp.runs.scope import runs_of
+from webapp.runs.scope import every_job_of, runs_of
 from webapp.spend.scope import priced_parts_of
 from webapp.spend.splitting import DAY, between, cut_days, midnight
 
-GROUP = ("job_id", "owner", "tags")
+JOB_ID, OWNER, TAGS = "job_id", "owner", "tags"
+GROUP = (JOB_ID, OWNER, TAGS)
 
 
 @dataclass
@@ -54,50 +55,88 @@ class Spend:
         return self
 
 
-@dataclass
 class Spends:
-    """Entries by job, owner and tags."""
+    """Entries by job and, if asked for, the runs' owner and tags. What jobs are called is read
+    once, not with each run."""
 
-    by_group: dict[tuple[object, ...], Spend] = field(default_factory=dict)
+    def __init__(self, workspace: Workspace, group: Sequence[str]) -> None:
+        self._workspace, self.group = workspace, group
+        self._by_group: dict[tuple[object, ...], Spend] = {}
 
-    def of(self, group: dict[str, Any], prefix: str = "") -> Spend:
-        """The entry for a row."""
-        job_id, owner, tags = (group[f"{prefix}{name}"] for name in GROUP)
-        name = (job_id, owner, *sorted(tags.items()))
-        if name not in self.by_group:
-            self.by_group[name] = Spend(
-                job=group[f"{prefix}job__name"],
-                job_id=job_id,
-                owner=owner or group[f"{prefix}job__owner"],
-                tags={**group[f"{prefix}job__tags"], **tags},
-            )
-        return self.by_group[name]
+    def of(self, row: Mapping[str, Any], prefix: str = "") -> Spend:
+        """The entry for a row with the columns of the group."""
+        group = {name: row[f"{prefix}{name}"] for name in self.group}
+        key = tuple(str(value) for value in group.values())
+        if key not in self._by_group:
+            self._by_group[key] = self._new(**group)
+        return self._by_group[key]
+
+    def all(self) -> list[Spend]:
+        return list(self._by_group.values())
+
+    def _new(self, job_id: int, owner: str = "", tags: Mapping[str, str] | None = None) -> Spend:
+        name, job_owner, job_tags = self._jobs[job_id]
+        return Spend(name, job_id, owner or job_owner, {**job_tags, **(tags or {})})
+
+    @cached_property
+    def _jobs(self) -> dict[int, tuple[str, str, dict[str, str]]]:
+        """Name, owner and tags by id."""
+        rows = every_job_of(self._workspace).values_list("pk", "name", OWNER, TAGS)
+        return {pk: (name, owner, tags) for pk, name, owner, tags in rows}
 
 
-def spends(workspace: Workspace, start: datetime, end: datetime) -> list[Spend]:
-    """The spend, and the runs that began, between `start` and `end`."""
-    sums = Spends()
+def spends(
+    workspace: Workspace, start: datetime, end: datetime, group: Sequence[str] = GROUP
+) -> list[Spend]:
+    """The spend, and the runs that began, between `start` and `end`.
+
+    Args:
+        group: of `GROUP`, by which the runs are told apart. Without the owner or the tags, those of
+            the entries are the jobs' own.
+    """
+    sums = Spends(workspace, group)
     parts = priced_parts_of(workspace)
-    for row in _runs(runs_of(workspace), start, end):
+    for row in _runs(runs_of(workspace), start, end, group):
         sums.of(row).counting(row)
-    grouped = parts.filter(in_whole_days(start, end)).order_by().values(*columns("run__"))
-    for row in grouped.annotate(sum_usd=Sum("usd")):
+    grouped = parts.filter(in_whole_days(start, end)).order_by()
+    for row in grouped.values(*(f"run__{name}" for name in group)).annotate(sum_usd=Sum("usd")):
         _add(sums.of(row, "run__"), row["sum_usd"])
     for part in cut_days(parts, start, end, with_runs=True):
         _add(sums.of(_group_of(part.run)), between(part, start, end))
-    return list(sums.by_group.values())
+    return sums.all()
 
 
-def edges(workspace: Workspace, start: datetime, end: datetime) -> list[Spend]:
-    """What isn't in the sums of whole days: costs of the first and last UTC day that belong to the
-    span, and runs that began in it and have no price."""
-    sums = Spends()
-    unpriced = runs_of(workspace).filter(cost_usd=None)
-    for row in _runs(unpriced, start, end):
-        sums.of(row).counting(row)
-    for part in cut_days(priced_parts_of(workspace), start, end, with_runs=True):
-        _add(sums.of(_group_of(part.run)), between(part, start, end))
-    return list(sums.by_group.values())
+@dataclass(frozen=True)
+class Edge:
+    """What isn't in the sums of whole days: the cost of a node on the first or last UTC day that
+    belongs to the span, or runs that began in it and have no price."""
+
+    job_id: int
+    tags: dict[str, str]
+    usd: Decimal = Decimal(0)
+    unpriced_count: int = 0
+
+
+def edges(
+    workspace: Workspace, start: datetime, end: datetime, jobs: Collection[int] | None = None
+) -> list[Edge]:
+    """Of a span.
+
+    Args:
+        jobs: ids of the only ones that matter; None: all do.
+    """
+    unpriced, parts = runs_of(workspace).filter(cost_usd=None), priced_parts_of(workspace)
+    if jobs is not None:
+        unpriced, parts = unpriced.filter(job__in=jobs), parts.filter(run__job__in=jobs)
+    began = unpriced.filter(started_at__gte=start, started_at__lt=end).select_related(None)
+    counts = began.order_by().values_list(JOB_ID, TAGS, "job__tags").annotate(Count("pk"))
+    found = [
+        Edge(job_id, {**of_job, **tags}, unpriced_count=count)
+        for job_id, tags, of_job, count in counts
+    ]
+    for part in cut_days(parts, start, end, with_runs=True):
+        found.append(Edge(part.run.job_id, part.run.all_tags, between(part, start, end)))
+    return found
 
 
 def usd_by_day(workspace: Workspace, *edges: datetime) -> list[dict[date, Decimal]]:
@@ -131,14 +170,16 @@ def in_whole_days(start: datetime, end: datetime) -> Q:
     return Q(day__gte=first, day__lt=after)
 
 
-def _runs(runs: QuerySet[Run], start: datetime, end: datetime) -> Iterable[dict[str, Any]]:
+def _runs(
+    runs: QuerySet[Run], start: datetime, end: datetime, group: Sequence[str]
+) -> Iterable[dict[str, Any]]:
     """The runs that began in the span, grouped."""
     began = runs.filter(started_at__gte=start, started_at__lt=end)
     billed = Q(billed_usd__isnull=False)
     grouped: Iterable[dict[str, Any]] = (
         began.select_related(None)
         .order_by()
-        .values(*columns(""))
+        .values(*group)
         .annotate(
             runs=Count("pk"),
             unpriced=Count("pk", filter=Q(cost_usd=None)),
@@ -149,15 +190,8 @@ def _runs(runs: QuerySet[Run], start: datetime, end: datetime) -> Iterable[dict[
     return grouped
 
 
-def columns(prefix: str) -> list[str]:
-    """Of a group, for `Spends.of`."""
-    return [f"{prefix}{name}" for name in (*GROUP, "job__name", "job__owner", "job__tags")]
-
-
 def _group_of(run: Run) -> dict[str, Any]:
-    own = {"job_id": run.job_id, "owner": run.owner, "tags": run.tags}
-    of_job = {"job__name": run.job.name, "job__owner": run.job.owner, "job__tags": run.job.tags}
-    return own | of_job
+    return {name: getattr(run, name) for name in GROUP}
 
 
 def _add(spend: Spend, usd: Decimal) -> None:

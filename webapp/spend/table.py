@@ -9,12 +9,15 @@ from decimal import Decimal
 from urllib.parse import urlencode
 
 from webapp.accounts.models import Workspace
+from webapp.spend import sums
 from webapp.spend.months import Month
-from webapp.spend.sums import Spend, spends
+from webapp.spend.sums import JOB_ID, TAGS, Spend, spends
 from webapp.spend.year import by_month
 
 JOB, OWNER, TAG, MONTH = "job", "owner", "tag", "month"
 BY = {JOB: "Job", OWNER: "Owner", TAG: "Tag", MONTH: "Month"}
+GROUPS = {JOB: (JOB_ID,), OWNER: (JOB_ID, sums.OWNER), TAG: (JOB_ID, TAGS)}
+"""What of the runs tells the lines apart."""
 MONTHS_SHOWN = 12
 NOBODY = "nobody"
 NONE = "(none)"
@@ -63,7 +66,7 @@ class Table:
     key: str
     """The tag's key, if lines are by tag."""
     keys: list[str]
-    """All tag keys of the month's runs."""
+    """All tag keys of the month's runs; empty, unless lines are by tag."""
     lines: list[Line]
     total: Line
 
@@ -89,8 +92,8 @@ class Table:
 
 def table(workspace: Workspace, month: Month, by: str, key: str = "") -> Table:
     """`by` as in `BY`; an empty `key`: the most common tag."""
-    spent = spends(workspace, month.start, month.end) if by != MONTH else []
-    keys = _keys(spent)
+    spent = spends(workspace, month.start, month.end, GROUPS[by]) if by != MONTH else []
+    keys = _keys(spent) if by == TAG else []
     key = key or (keys[0] if keys else "")
     lines = (
         _grouped(spent, _label(by, key), _query(by, key))

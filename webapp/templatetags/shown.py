@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 from django import template
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from advisor.money import display_signed_usd, display_usd, plain_usd
+
+if TYPE_CHECKING:
+    from webapp.runs.models import Run
 
 register = template.Library()
 NOTHING = "–"
@@ -21,6 +27,31 @@ MINUS = "−"
 def usd(amount: Decimal | None) -> str:
     """`$0.0123` below a dollar, else `$12.34`; "no price" for None."""
     return display_usd(amount)
+
+
+@register.simple_tag(takes_context=True)
+def usd_of(context: template.Context, amount: Decimal | None, run: Run) -> str:
+    """As `usd`. "no price" leads people who may change things to correcting the run's machine."""
+    if amount is not None or not context["request"].may_change:
+        return usd(amount)
+    address = reverse("runs:edit_run", args=[run.pk])
+    title = "Name the machine, so that it has a price"
+    return format_html('<a href="{}#machine" title="{}">{}</a>', address, title, usd(None))
+
+
+@register.simple_tag
+def usd_among(amount: Decimal | None, **query: object) -> str:
+    """As `usd`. "no price" leads to the runs without one, chosen by the query."""
+    if amount is not None:
+        return usd(amount)
+    return format_html('<a href="{}">{}</a>', unpriced(**query), usd(None))
+
+
+@register.simple_tag
+def unpriced(**query: object) -> str:
+    """The address of the list of runs without a price, chosen by the query."""
+    given = {name: str(value) for name, value in query.items() if value not in ("", None)}
+    return f"{reverse('dashboard:runs')}?{urlencode({'price': 'none', **given})}"
 
 
 @register.filter
@@ -118,7 +149,7 @@ def share(value: float | str | None) -> str:
     """0..1 -> `43 %`. Empty text is what a template finds where a summary lacks the figure."""
     if value is None or isinstance(value, str):
         return NOTHING
-    rounded = f"{value * 100:.0f} %"
+    rounded = f"{value * 100:.0f} %".replace("-", MINUS)
     return "<1 %" if value > 0 and rounded == "0 %" else rounded
 
 

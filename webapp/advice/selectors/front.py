@@ -67,8 +67,8 @@ def drawing(
     present: Candidate | None,
     rung: Callable[[Candidate], str],
 ) -> Drawing | None:
-    """None: none has a price. The axes begin at 0, and end beyond the intervals of the answer, the
-    run's own machines and the front.
+    """None: none has a price. The axes begin at 0, and end beyond the answer, the run's own
+    machines and the front; wide intervals are cut there, so that the points stay apart.
 
     Args:
         rung: how the speed of a candidate is known.
@@ -81,8 +81,8 @@ def drawing(
         return None
     ids = {"front": {id(each) for each in front}, "chosen": {id(chosen)}, "present": {id(present)}}
     known = [each for each in shown if _kind(each, ids) != "other"] or shown
-    longest = _round_seconds(max(each.time_high_seconds for each in known))
-    top = round_amount_above(max(each.cost_high_usd or Decimal(0) for each in known))
+    longest = _round_seconds(max(each.time_mid_seconds for each in known))
+    top = round_amount_above(max(_usd(each) for each in known))
     scale = _Scale(longest, float(top))
     points = [
         scale.point(each, _kind(each, ids), SHAPES.get(rung(each), "diamond"))
@@ -107,22 +107,31 @@ def _kind(each: Candidate, ids: dict[str, set[int]]) -> str:
     return next((kind for kind in ("chosen", "present", "front") if id(each) in ids[kind]), "other")
 
 
+def _inside(x: float, y: float, x_high: float, y_high: float) -> float:
+    """The share of the line from a point to the end of its interval that is within the axes."""
+    across = (100 - x) / (x_high - x) if x_high > 100 else 1.0
+    return min(across, y / (y - y_high) if y_high < 0 else 1.0)
+
+
 @dataclass(frozen=True)
 class _Scale:
     seconds: float
     usd: float
 
     def point(self, each: Candidate, kind: str, shape: str) -> Point:
+        x, y = self._across(each.time_mid_seconds), self._down(each.cost_mid_usd)
+        x_high, y_high = self._across(each.time_high_seconds), self._down(each.cost_high_usd)
+        inside = _inside(x, y, x_high, y_high)
         return Point(
             candidate=each,
             kind=kind,
             shape=shape,
-            x=self._across(each.time_mid_seconds),
-            y=self._down(each.cost_mid_usd),
+            x=x,
+            y=y,
             x_low=self._across(each.time_low_seconds),
-            x_high=self._across(each.time_high_seconds),
+            x_high=round(x + inside * (x_high - x), 2),
             y_low=self._down(each.cost_low_usd),
-            y_high=self._down(each.cost_high_usd),
+            y_high=round(y + inside * (y_high - y), 2),
         )
 
     def _across(self, seconds: float) -> float:

@@ -73,13 +73,13 @@ def what_if_of(run: Run, asked: Question, takes_recorded_checkpoint: bool) -> Wh
         asked = replace(asked, checkpoint_seconds=checkpoint_seconds(judged))
     fixed = circumstances.worked(run).fixed_seconds
     asked = replace(asked, fixed_seconds=fixed or 0.0)
-    others = _others(run, demand, asked)
+    others, now = _others(run, demand, asked), timezone.now()
     answer = what_if(
         used,
         asked,
-        price_book(run.workspace, {demand.region, *others}),
+        price_book(run.workspace, {demand.region, *others}, since=now),
         catalogue,
-        timezone.now(),
+        now,
         PRESETS[run.workspace.preset],
         {region: catalogue_in(region, demand.provider) for region in others},
     )

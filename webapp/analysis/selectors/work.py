@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-
-from webapp.runs.models import Run
+from typing import Protocol
 
 UNITS = ("samples", "tokens", "epochs", "steps")
 """The order in which units are tried. Steps are last, because they compare only at equal batch
 size."""
 READABLE_USD = 0.01
 AMOUNTS = {1: "", 1_000: "thousand", 1_000_000: "million", 1_000_000_000: "billion"}
+
+
+class Worked(Protocol):
+    """A run, or what was read of it."""
+
+    @property
+    def cost_usd(self) -> Decimal | None: ...
+
+    @property
+    def work(self) -> Mapping[str, float]: ...
 
 
 @dataclass(frozen=True)
@@ -31,7 +40,7 @@ class WorkUnit:
     def singular(self) -> str:
         return self.unit.removesuffix("s")
 
-    def cost_usd(self, run: Run) -> Decimal | None:
+    def cost_usd(self, run: Worked) -> Decimal | None:
         """None: no price, or this work wasn't counted."""
         done, cost_usd = run.work.get(self.unit), run.cost_usd
         if cost_usd is None or not done:
@@ -39,7 +48,7 @@ class WorkUnit:
         return Decimal(cost_usd) * self.amount / Decimal(str(done))
 
 
-def common_unit(runs: Sequence[Run]) -> WorkUnit | None:
+def common_unit(runs: Sequence[Worked]) -> WorkUnit | None:
     """The first unit that every priced run counted; None: no such unit."""
     priced = [run for run in runs if run.cost_usd]
     for unit in UNITS:
@@ -48,7 +57,7 @@ def common_unit(runs: Sequence[Run]) -> WorkUnit | None:
     return None
 
 
-def counted_units(run: Run) -> list[WorkUnit]:
+def counted_units(run: Worked) -> list[WorkUnit]:
     """Every unit of work that a priced run counted."""
     if not run.cost_usd:
         return []
@@ -67,6 +76,6 @@ def readable_seconds(unit: str, seconds_each: float) -> WorkUnit:
     return WorkUnit(unit, next(amounts, 1_000_000_000))
 
 
-def _amount(unit: str, runs: Sequence[Run]) -> int:
+def _amount(unit: str, runs: Sequence[Worked]) -> int:
     """The amount for which the cheapest run's cost is readable."""
     return readable(unit, min(float(run.cost_usd or 0) / run.work[unit] for run in runs)).amount

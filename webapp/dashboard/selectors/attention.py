@@ -48,6 +48,9 @@ class Item:
     of_usd: str
     """What `usd` is, in words."""
     address: str
+    run: Run | None = None
+    """Whose price it is; None: that of the runs of `job`."""
+    job: str = ""
 
 
 def attention(workspace: Workspace, budgets: list[BudgetLine], now: datetime) -> list[Item]:
@@ -70,7 +73,7 @@ def _hanging(workspace: Workspace) -> Iterator[Item]:
     for row in fired.select_related("run__job").order_by("-judged_at")[:MOST_OF_A_KIND]:
         address = reverse("dashboard:run", args=[row.run_id]) + "#rules"
         usd, since = row.counted_usd_high, row.first_fired_at
-        yield Item(HANGS, str(row.run), row.summary, since, usd, "wasted so far", address)
+        yield Item(HANGS, str(row.run), row.summary, since, usd, "wasted so far", address, row.run)
 
 
 def _failed(workspace: Workspace, now: datetime) -> Iterator[Item]:
@@ -78,7 +81,7 @@ def _failed(workspace: Workspace, now: datetime) -> Iterator[Item]:
     for run in failed.order_by("-ended_at")[:MOST_OF_A_KIND]:
         note = f"after {shown.length_words(run.duration)}"
         address = reverse("dashboard:run", args=[run.pk])
-        yield Item(FAILED, str(run), note, run.ended_at, run.cost_usd, "spent", address)
+        yield Item(FAILED, str(run), note, run.ended_at, run.cost_usd, "spent", address, run)
 
 
 def _regressions(workspace: Workspace) -> Iterator[Item]:
@@ -87,7 +90,8 @@ def _regressions(workspace: Workspace) -> Iterator[Item]:
         note = f"{shown.signed_share(row.change)} machine time since #{row.since.number}, {runs}"
         address = reverse("dashboard:job", args=[row.job.uuid]) + f"#regression-{row.since.number}"
         name, since = row.job.name, row.opened_at
-        yield Item(REGRESSION, name, note, since, row.extra_usd, "more so far", address)
+        of_usd = "more so far"
+        yield Item(REGRESSION, name, note, since, row.extra_usd, of_usd, address, job=name)
 
 
 def _budgets(lines: list[BudgetLine]) -> Iterator[Item]:
@@ -112,4 +116,4 @@ def _recommendations(workspace: Workspace, now: datetime) -> Iterator[Item]:
         usd, of_usd = saving.monthly_usd, "less a month"
         if not usd:
             usd, of_usd = saving.per_run_usd, "less a run"
-        yield Item(RECOMMENDATION, row.title, row.job.name, since, usd, of_usd, address)
+        yield Item(RECOMMENDATION, row.title, row.job.name, since, usd, of_usd, address, row.run)

@@ -11,7 +11,7 @@ from typing import Any
 from django.urls import reverse
 
 from advisor.comparison.compare import Comparison, MetricRow
-from advisor.comparison.rows import COST_PER, NOTHING, WITHOUT_START_UP
+from advisor.comparison.rows import COST, COST_PER, NOTHING, WITHOUT_START_UP
 from advisor.money import display_usd
 from advisor.store.step_series import DATA_WAIT, STEP
 from webapp.analysis.selectors.comparison import ComparedRuns, compared
@@ -41,6 +41,10 @@ class Figure:
     change: str
     tone: str
     arrow: str
+
+    @property
+    def is_cost(self) -> bool:
+        return self.name == COST
 
 
 @dataclass(frozen=True)

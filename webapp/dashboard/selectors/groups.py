@@ -99,9 +99,9 @@ def _with_sums(rows: Rows) -> Rows:
 def _sums() -> dict[str, Any]:
     recent = Q(began__gte=timezone.now() - timedelta(days=SPEND_DAYS))
     return {
-        "run_count": Count("pk"),
+        "run_count": Count("job"),
         "spend_usd": Sum("cost_usd", filter=recent),
-        "unpriced_count": Count("pk", filter=recent & Q(cost_usd=None)),
+        "unpriced_count": Count("job", filter=recent & Q(cost_usd=None)),
     }
 
 

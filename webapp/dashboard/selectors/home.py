@@ -8,6 +8,8 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import accumulate
 from statistics import median
+from typing import Any
+from uuid import UUID
 
 from django.db.models import Count, F, QuerySet, Sum, Window
 from django.db.models.functions import RowNumber
@@ -18,6 +20,7 @@ from webapp.advice.scope import realised_savings_of, recommendations_of
 from webapp.advice.selectors.inbox import OpenSaving, open_saving
 from webapp.analysis.selectors.ledger import LedgerView, runs_ledger
 from webapp.dashboard.selectors.attention import Item, attention
+from webapp.directives.selectors import MayAsk, may_ask
 from webapp.runs.models import Run, began
 from webapp.runs.scope import runs_of
 from webapp.spend.axis import Axis, axis
@@ -72,6 +75,8 @@ class RunningLine:
     usual_seconds: float | None
     """None: there are none."""
     usual_runs: int
+    ask: MayAsk | None
+    """None: nothing may be asked of it by the reader, or nothing of it has arrived."""
 
     @property
     def projected(self) -> Projection | None:
@@ -105,15 +110,18 @@ class HomePage:
         return LEDGER_DAYS
 
 
-def home_page(workspace: Workspace, now: datetime) -> HomePage:
+def home_page(workspace: Workspace, now: datetime, *, may_change: bool) -> HomePage:
+    """`may_change`: the reader may, in this workspace."""
     runs = runs_of(workspace)
     running = runs.filter(state=Run.RUNNING)
     recent = runs.filter(started_at__gte=now - timedelta(days=LEDGER_DAYS)).select_related(None)
     budgets = standings(workspace, budgets_of(workspace), now)
+    listed = list(_with_sums(running).order_by("-started_at")[:MOST_RUNNING])
+    asks = may_ask(listed) if may_change and listed else {}
     return HomePage(
         attention=attention(workspace, budgets, now),
-        running=_running_lines(list(running.order_by("-started_at")[:MOST_RUNNING]), runs),
-        running_sum=_running_sum(running),
+        running=_running_lines(listed, runs, asks),
+        running_sum=_running_sum(listed),
         pace=pace(workspace, now),
         ledger=runs_ledger(recent),
         open=open_saving(recommendations_of(workspace)),
@@ -121,14 +129,25 @@ def home_page(workspace: Workspace, now: datetime) -> HomePage:
     )
 
 
-def _running_sum(running: QuerySet[Run]) -> RunningSum:
-    sums = running.order_by().aggregate(
-        count=Count("pk"), priced=Count("cost_usd"), usd=Sum("cost_usd")
+def _with_sums(running: QuerySet[Run]) -> QuerySet[Any]:
+    """Each with the sums of all, so that those that aren't listed need no query of their own."""
+    return running.annotate(
+        all_count=Window(Count("pk")),
+        priced_count=Window(Count("cost_usd")),
+        all_usd=Window(Sum("cost_usd")),
     )
-    return RunningSum(sums["count"], sums["usd"], sums["count"] - sums["priced"])
 
 
-def _running_lines(running: list[Run], runs: QuerySet[Run]) -> list[RunningLine]:
+def _running_sum(listed: list[Any]) -> RunningSum:
+    if not listed:
+        return RunningSum(0, None, 0)
+    one = listed[0]
+    return RunningSum(one.all_count, one.all_usd, one.all_count - one.priced_count)
+
+
+def _running_lines(
+    running: list[Run], runs: QuerySet[Run], asks: Mapping[UUID, MayAsk]
+) -> list[RunningLine]:
     finished = runs.filter(
         job__in={run.job_id for run in running}, state=Run.FINISHED, probe__isnull=True
     )
@@ -140,10 +159,12 @@ def _running_lines(running: list[Run], runs: QuerySet[Run]) -> list[RunningLine]
         if started_at is not None and ended_at is not None:
             known = by_job.setdefault(job_id, [])
             known.append((usd, (ended_at - started_at).total_seconds()))
-    return [_running_line(run, by_job.get(run.job_id, [])) for run in running]
+    return [_running_line(run, by_job.get(run.job_id, []), asks.get(run.pk)) for run in running]
 
 
-def _running_line(run: Run, usual: list[tuple[Decimal | None, float]]) -> RunningLine:
+def _running_line(
+    run: Run, usual: list[tuple[Decimal | None, float]], ask: MayAsk | None
+) -> RunningLine:
     costs = [usd for usd, _ in usual if usd is not None]
     seconds = [length for _, length in usual]
     return RunningLine(
@@ -151,6 +172,7 @@ def _running_line(run: Run, usual: list[tuple[Decimal | None, float]]) -> Runnin
         usual_usd=median(costs) if costs else None,
         usual_seconds=median(seconds) if seconds else None,
         usual_runs=len(usual),
+        ask=ask,
     )
 
 

@@ -18,7 +18,8 @@ MOST_CHARS = 200
 
 @dataclass(frozen=True)
 class JobFilter:
-    """`?q=TEXT&owner=NAME&tag=KEY=VALUE&tag=...&group=owner|tag:KEY&sort=COLUMN`."""
+    """`?q=TEXT&owner=NAME&tag=KEY=VALUE&tag=...&group=owner|tag:KEY&sort=COLUMN`, or
+    `-COLUMN` for the other order."""
 
     text: str
     owner: str
@@ -36,7 +37,7 @@ class JobFilter:
             owner=_short(query.get("owner", "")),
             tags=tuple((key, value) for key, _, value in pairs if key),
             group=Facet.named(_short(query.get("group", ""))),
-            sort=sort if sort in SORTS else "last",
+            sort=sort if sort.removeprefix("-") in SORTS else "last",
         )
 
     @property

@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from typing import NamedTuple
 from uuid import UUID
 
-from django.db.models import Count, F, Max, OuterRef, QuerySet, Subquery, Sum, Window
-from django.db.models.functions import RowNumber
+from django.db.models import (
+    Count,
+    F,
+    FloatField,
+    Max,
+    OuterRef,
+    QuerySet,
+    Subquery,
+    Sum,
+    Window,
+)
+from django.db.models.expressions import OrderBy
+from django.db.models.fields.json import KT
+from django.db.models.functions import Cast, RowNumber
 from django.utils import timezone
 
 from advisor.costing.projection import Projection
+from webapp.accounts.models import Workspace
 from webapp.advice.selectors.recommendations import open_saving_usd
+from webapp.analysis.models import Regression
+from webapp.analysis.scope import every_open_regression_of
+from webapp.analysis.selectors.verdict import Verdict, verdict_of
+from webapp.analysis.selectors.work import WorkUnit, common_unit
 from webapp.database.money import UsdField
 from webapp.runs.models import Job, Run, began
 
@@ -23,16 +40,35 @@ SPEND_DAYS = 30
 TREND_RUNS = 20
 SORTS = {
     "name": ("name",),
-    "last": ("-last_at", "name"),
-    "runs": ("-run_count", "name"),
-    "spend": ("-spend_usd", "name"),
-    "saving": ("-saving_usd", "name"),
+    "last": ("-last_at",),
+    "verdict": ("-regression_usd", "-last_change"),
+    "runs": ("-run_count",),
+    "spend": ("-spend_usd",),
+    "cost": ("-last_usd",),
+    "saving": ("-saving_usd",),
+    "trend": ("-last_change",),
 }
+"""Column -> its order. With `-` before the column's name, the other way round."""
+UNREAD = ("metric_progress", "parameters", "workload", "configuration", "command", "git", "note")
+"""Large columns that the list doesn't show."""
+
+
+@dataclass(frozen=True)
+class Trend:
+    """The cost of the latest finished runs in USD, oldest first."""
+
+    usd: list[float]
+    unit: WorkUnit | None
+    """Of which amount of work; None: of whole runs."""
+
+    @property
+    def per(self) -> str:
+        return str(self.unit) if self.unit else "run"
 
 
 @dataclass(frozen=True)
 class JobRow:
-    """One line of the list. `trend` is the cost of the latest runs in USD, oldest first."""
+    """One line of the list."""
 
     job: Job
     last_run: Run | None
@@ -40,7 +76,19 @@ class JobRow:
     spend_usd: Decimal | None
     unpriced_count: int
     saving_usd: Decimal | None
-    trend: list[float] = field(default_factory=list)
+    trend: Trend
+    verdict: Verdict | None
+    """On the last finished run; None: it wasn't compared."""
+    regression: Regression | None
+    """That is open."""
+    running_count: int
+    """How many of its runs are running."""
+
+    @property
+    def is_running_beside(self) -> bool:
+        """Runs are running that the last run's state doesn't tell of."""
+        last = self.last_run
+        return self.running_count > int(last is not None and last.state == Run.RUNNING)
 
     @property
     def projected(self) -> Projection | None:
@@ -68,27 +116,60 @@ class Totals:
     saving_usd: Decimal | None
 
 
-def listed(jobs: QuerySet[Job], runs: QuerySet[Run], sort: str) -> QuerySet[Job]:
-    """The jobs, each with the figures of its runs in `runs`."""
+def listed(
+    workspace: Workspace, jobs: QuerySet[Job], runs: QuerySet[Run], sort: str
+) -> QuerySet[Job]:
+    """The jobs, each with the figures of its runs in `runs`. `sort`: as in `SORTS`."""
     runs = runs.select_related(None)
     # When it ran, not when it was uploaded: old runs can be imported.
     since = timezone.now() - timedelta(days=SPEND_DAYS)
     recent = runs.alias(began=began()).filter(began__gte=since)
+    column = sort.removeprefix("-")
+    order = [_nulls_last(name, is_reversed=sort != column) for name in SORTS[column]]
+    asked = {name.removeprefix("-") for name in SORTS[column]}
     return jobs.annotate(
         run_count=_per_job(runs, Count("*")),
         unpriced_count=_per_job(recent.filter(cost_usd=None), Count("*")),
         spend_usd=_per_job(recent, Sum("cost_usd"), UsdField()),
         last_at=_per_job(runs, Max(began())),
         saving_usd=open_saving_usd(),
-    ).order_by(*[_nulls_last(name) for name in SORTS[sort]])
+        **{name: each for name, each in _of_last(workspace, runs).items() if name in asked},
+    ).order_by(*order, "name")
 
 
-def rows(jobs: Iterable[Job], runs: QuerySet[Run]) -> list[JobRow]:
-    """The page's jobs with their last run and cost trend."""
+def _of_last(workspace: Workspace, runs: QuerySet[Run]) -> dict[str, Subquery]:
+    """Of each job's last run, and its open regression. Each reads a row a job, so only those are
+    asked for by which the list is sorted."""
+    own = runs.filter(job=OuterRef("pk"), probe__isnull=True)
+    newest = own.order_by(began().desc(), F("number").desc())
+    change = Cast(KT("summary__verdict__change"), FloatField())
+    judged = newest.filter(state=Run.FINISHED).values(change=change)
+    opened = every_open_regression_of(workspace).filter(job=OuterRef("pk"))
+    return {
+        "last_usd": Subquery(newest.values("cost_usd")[:1]),
+        "last_change": Subquery(judged[:1]),
+        "regression_usd": Subquery(opened.values("extra_usd")[:1]),
+    }
+
+
+def rows(workspace: Workspace, jobs: Iterable[Job], runs: QuerySet[Run]) -> list[JobRow]:
+    """The page's jobs with their last run, its verdict, and their cost trend."""
     jobs = list(jobs)
     latest = _latest_runs(jobs, runs.filter(probe__isnull=True))
-    last = Run.objects.in_bulk([costs[0].run_id for costs in latest.values()])
-    return [_row(job, latest[job.pk], last) for job in jobs]
+    shown = {run.pk for own in latest.values() for run in (own[0], _finished(own)) if run}
+    read = Run.objects.filter(pk__in=shown).defer(*UNREAD).in_bulk()
+    opened = every_open_regression_of(workspace).filter(job__in=jobs)
+    regressions = {row.job_id: row for row in opened}
+    running = _running_counts(jobs, runs)
+    return [
+        _row(job, latest[job.pk], read, regressions.get(job.pk), running.get(job.pk, 0))
+        for job in jobs
+    ]
+
+
+def _running_counts(jobs: list[Job], runs: QuerySet[Run]) -> dict[int, int]:
+    own = runs.filter(state=Run.RUNNING, job__in=jobs).select_related(None).order_by()
+    return dict(own.values_list("job_id").annotate(Count("pk")))
 
 
 def totals(jobs: QuerySet[Job]) -> Totals:
@@ -109,34 +190,59 @@ def totals(jobs: QuerySet[Job]) -> Totals:
     )
 
 
-class _RunCost(NamedTuple):
-    run_id: UUID
+class _Latest(NamedTuple):
+    """What is read of each of a job's latest runs: many, so not as models."""
+
+    pk: UUID
     job_id: int
+    state: str
     cost_usd: Decimal | None
+    work: dict[str, float]
 
 
-def _row(job: Job, latest: list[_RunCost], runs: dict[UUID, Run]) -> JobRow:
+def _row(
+    job: Job,
+    latest: Sequence[_Latest],
+    read: dict[UUID, Run],
+    regression: Regression | None,
+    running_count: int,
+) -> JobRow:
+    finished = _finished(latest)
     return JobRow(
         job=job,
-        last_run=runs.get(latest[0].run_id) if latest else None,
+        last_run=read.get(latest[0].pk) if latest else None,
         run_count=job.run_count or 0,  # type: ignore[attr-defined]
         spend_usd=job.spend_usd,  # type: ignore[attr-defined]
         unpriced_count=job.unpriced_count or 0,  # type: ignore[attr-defined]
         saving_usd=job.saving_usd,  # type: ignore[attr-defined]
-        trend=[float(run.cost_usd) for run in reversed(latest) if run.cost_usd is not None],
+        trend=_trend([run for run in reversed(latest) if run.state == Run.FINISHED]),
+        verdict=verdict_of(read[finished.pk]) if finished else None,
+        regression=regression,
+        running_count=running_count,
     )
 
 
-def _latest_runs(jobs: list[Job], runs: QuerySet[Run]) -> dict[int, list[_RunCost]]:
-    """The cost of each job's latest runs, newest first, in one query. It reads the sort keys of all
-    runs, but the cost of the latest only."""
+def _finished(latest: Iterable[_Latest]) -> _Latest | None:
+    """The newest that has finished."""
+    return next((run for run in latest if run.state == Run.FINISHED), None)
+
+
+def _trend(finished: Sequence[_Latest]) -> Trend:
+    unit = common_unit(finished)
+    costs = (unit.cost_usd(run) if unit else run.cost_usd for run in finished)
+    return Trend([float(usd) for usd in costs if usd is not None], unit)
+
+
+def _latest_runs(jobs: list[Job], runs: QuerySet[Run]) -> dict[int, list[_Latest]]:
+    """Each job's latest runs, newest first, in one query. It reads the sort keys of all runs, but
+    cost and work of the latest only."""
     order = (began().desc(), F("number").desc())
     newest = Window(RowNumber(), partition_by=F("job_id"), order_by=order)
     placed = runs.select_related(None).filter(job__in=jobs).annotate(place=newest)
     latest = placed.filter(place__lte=TREND_RUNS).order_by().values("pk")
     costs = Run.objects.filter(pk__in=latest).order_by("job_id", *order)
-    by_job: dict[int, list[_RunCost]] = defaultdict(list)
-    for run in map(_RunCost._make, costs.values_list("pk", "job_id", "cost_usd")):
+    by_job: dict[int, list[_Latest]] = defaultdict(list)
+    for run in map(_Latest._make, costs.values_list(*_Latest._fields)):
         by_job[run.job_id].append(run)
     return by_job
 
@@ -147,6 +253,8 @@ def _per_job(runs: QuerySet[Run], figure, output_field=None) -> Subquery:  # typ
     return Subquery(own.values("figure"), output_field=output_field)
 
 
-def _nulls_last(name: str):  # type: ignore[no-untyped-def]
-    column = F(name.removeprefix("-"))
-    return column.desc(nulls_last=True) if name.startswith("-") else column.asc(nulls_last=True)
+def _nulls_last(name: str, *, is_reversed: bool) -> OrderBy:
+    column, is_descending = F(name.removeprefix("-")), name.startswith("-")
+    if is_descending == is_reversed:
+        return column.asc(nulls_last=True)
+    return column.desc(nulls_last=True)

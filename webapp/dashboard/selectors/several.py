@@ -10,7 +10,8 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from advisor.comparison.compare import Comparison
-from advisor.comparison.several import Several
+from advisor.comparison.rows import COST
+from advisor.comparison.several import Cell, Row, Several
 from webapp.analysis.selectors.comparison import SEVERAL_JOBS, compared_several
 from webapp.dashboard.selectors.comparison import chart_document, gpu_count
 from webapp.runs.models import Run
@@ -46,6 +47,21 @@ class SeveralPage:
     def warnings(self) -> list[str]:
         return [*([] if self.are_of_one_job else [SEVERAL_JOBS]), *self.result.warnings]
 
+    @property
+    def rows(self) -> list[tuple[Row, list[tuple[Cell, Run | None]]]]:
+        """Each with its cells. Beside the cost of a run without a price stands the run."""
+        runs = [column.run for column in self.columns]
+        return [
+            (
+                row,
+                [
+                    (cell, run if _lacks(row, run) else None)
+                    for cell, run in zip(row.cells, runs, strict=True)
+                ],
+            )
+            for row in self.result.rows
+        ]
+
     def chart_document(self) -> dict[str, Any]:
         return chart_document([(each.run, each.name) for each in self.columns], self.gpu_count)
 
@@ -65,6 +81,10 @@ def several_page(runs: Sequence[Run]) -> SeveralPage:
         for place, run in enumerate(runs)
     ]
     return SeveralPage(columns, result, gpu_count(runs))
+
+
+def _lacks(row: Row, run: Run) -> bool:
+    return row.name == COST and run.cost_usd is None
 
 
 def _address(runs: Sequence[Run]) -> str:

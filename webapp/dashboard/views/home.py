@@ -33,7 +33,8 @@ def home(request: PersonRequest) -> HttpResponse:
     if unchanged := live.not_changed(request, state.version):
         return unchanged
     if state.has_jobs:
-        known = {"page": home_page(request.workspace, timezone.now()), "version": state.version}
+        page = home_page(request.workspace, timezone.now(), may_change=request.may_change)
+        known = {"page": page, "version": state.version}
         answer = render(request, "dashboard/home.html", known)
     else:
         answer = _first_steps(request, state.version)

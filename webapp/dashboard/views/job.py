@@ -28,6 +28,7 @@ def job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
     present = scope.jobs_of(request.workspace).filter(uuid=job_uuid).first()
     if present is None:
         return _moved(request, job_uuid)
+    present.workspace = request.workspace
     shown = job_page(present)
     looking.seen(item.row for item in shown.recommendations)
     newest = present.present_runs.newest_first().defer(*UNREAD)

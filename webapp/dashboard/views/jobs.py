@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
 
 from django.core.paginator import Paginator
 from django.db.models import QuerySet
 from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
+from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from advisor.pricing.staleness import OldPrices
 from webapp.accounts.access import PersonRequest
-from webapp.analysis.selectors.old_prices import old_prices_of_runs
+from webapp.analysis.selectors.old_prices import old_prices_of, old_prices_of_runs
 from webapp.dashboard import live
 from webapp.dashboard.selectors import groups
 from webapp.dashboard.selectors import jobs as selector
@@ -20,17 +24,39 @@ from webapp.dashboard.selectors.job_filter import JobFilter
 from webapp.dashboard.selectors.sparkline import sparkline
 from webapp.runs import scope
 from webapp.runs.models import Run
+from webapp.spend.scope import priced_parts_of
 
 PAGE_JOBS, PAGE_GROUPS = 50, 20
 COLUMNS = (
     ("name", "Job", ""),
     ("last", "Last run", ""),
+    ("verdict", "Verdict", ""),
     ("runs", "Runs", "number"),
     ("spend", "Spend, 30 days", "number"),
-    ("", "Last cost", "number"),
-    ("saving", "Possible saving per month", "number"),
-    ("", "Cost trend", ""),
+    ("cost", "Last cost", "number"),
+    ("saving", "Saving a month", "number"),
+    ("trend", "Cost trend", ""),
 )
+
+
+@dataclass(frozen=True)
+class Column:
+    """`direction`: `ascending`, `descending`, or empty if the list isn't sorted by it. `sort`: for
+    the URL that sorts by it, or turns the order."""
+
+    title: str
+    style: str
+    sort: str
+    direction: str
+
+
+def _columns(sort: str) -> Iterator[Column]:
+    for key, title, style in COLUMNS:
+        is_up = (key == "name") != sort.startswith("-")
+        direction = "ascending" if is_up else "descending"
+        is_chosen = sort.removeprefix("-") == key
+        turned = f"-{key}" if sort == key else key
+        yield Column(title, style, turned, direction if is_chosen else "")
 
 
 @require_safe
@@ -56,11 +82,13 @@ def _listed(
     request: PersonRequest, job_filter: JobFilter, runs: QuerySet[Run], version: str
 ) -> HttpResponse:
     own = scope.jobs_of(request.workspace)
-    listed = selector.listed(job_filter.jobs(own, runs), runs, job_filter.sort)
+    chosen = job_filter.jobs(own, runs)
+    listed = selector.listed(request.workspace, chosen, runs, job_filter.sort)
     page = Paginator(listed, PAGE_JOBS).get_page(request.GET.get("page"))
-    rows = [(row, sparkline(row.trend)) for row in selector.rows(page.object_list, runs)]
-    shown = {"rows": rows, "page": page, "totals": selector.totals(listed), "columns": COLUMNS}
-    shown |= {"version": version}
+    found = selector.rows(request.workspace, page.object_list, runs)
+    rows = [(row, sparkline(row.trend.usd, row.trend.per)) for row in found]
+    shown = {"rows": rows, "page": page, "totals": selector.totals(listed), "version": version}
+    shown |= {"columns": list(_columns(job_filter.sort))}
     return render(request, "dashboard/jobs.html", _filters(request, job_filter, runs) | shown)
 
 
@@ -80,13 +108,23 @@ def _filters(
     request: PersonRequest, job_filter: JobFilter, runs: QuerySet[Run]
 ) -> dict[str, object]:
     return {
-        "old_prices": old_prices_of_runs(runs, selector.SPEND_DAYS),
+        "old_prices": _old_prices(request, job_filter, runs),
         "job_filter": job_filter,
         "offered": offered(scope.runs_of(request.workspace)),
         "chips": list(_chips(request.GET, job_filter)),
         "none": NONE,
         "asked": request.GET.urlencode(),
     }
+
+
+def _old_prices(
+    request: PersonRequest, job_filter: JobFilter, runs: QuerySet[Run]
+) -> OldPrices | None:
+    """Of all runs by the days of their costs, since they are a thousand times as many."""
+    if not job_filter.is_all:
+        return old_prices_of_runs(runs, selector.SPEND_DAYS)
+    since = timezone.now().date() - timedelta(days=selector.SPEND_DAYS)
+    return old_prices_of(priced_parts_of(request.workspace).filter(day__gte=since))
 
 
 def _chips(query: QueryDict, job_filter: JobFilter) -> Iterator[tuple[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -15,6 +15,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import PersonRequest
+from webapp.accounts.models import Workspace
 from webapp.dashboard.selectors import groups
 from webapp.dashboard.selectors import jobs as selector
 from webapp.dashboard.selectors.facets import Facet
@@ -24,7 +25,10 @@ from webapp.runs import scope
 from webapp.runs.models import Job, Run
 
 SUMS = ("runs", "spend_30_days_usd", "runs_without_price_30_days", "last_run_at")
-JOBS = ("job", "owner", "tags", *SUMS, "last_run_state", "last_cost_usd", "open_saving_month_usd")
+JOBS = (
+    *("job", "owner", "tags", *SUMS, "last_run_state", "last_cost_usd", "open_saving_month_usd"),
+    *("last_verdict", "open_regression_usd"),
+)
 AT_ONCE = 500
 
 
@@ -43,15 +47,15 @@ def jobs_csv(request: PersonRequest) -> HttpResponse:
     else:
         writer.writerow([*JOBS, "url"])
         jobs = job_filter.jobs(scope.jobs_of(request.workspace), runs)
-        lines = _jobs(selector.listed(jobs, runs, job_filter.sort), runs)
+        listed = selector.listed(request.workspace, jobs, runs, job_filter.sort)
+        lines = _jobs(request.workspace, list(listed), runs)
     writer.writerows([plain_cell(value) for value in line] for line in lines)
     return answer
 
 
-def _jobs(jobs: QuerySet[Job], runs: QuerySet[Run]) -> Iterator[list[Any]]:
-    listed = list(jobs)
-    for start in range(0, len(listed), AT_ONCE):
-        for row in selector.rows(listed[start : start + AT_ONCE], runs):
+def _jobs(workspace: Workspace, jobs: Sequence[Job], runs: QuerySet[Run]) -> Iterator[list[Any]]:
+    for start in range(0, len(jobs), AT_ONCE):
+        for row in selector.rows(workspace, jobs[start : start + AT_ONCE], runs):
             yield _line(row)
 
 
@@ -69,6 +73,8 @@ def _line(row: selector.JobRow) -> list[Any]:
         last.state if last else "",
         _usd(last.cost_usd if last else None),
         _usd(row.saving_usd),
+        row.verdict.title if row.verdict else "",
+        _usd(row.regression.extra_usd if row.regression else None),
         _address(row.job.uuid),
     ]
 

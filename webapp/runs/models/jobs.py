@@ -241,12 +241,18 @@ class Run(models.Model):
                 name="pinned_runs",
                 condition=Q(is_pinned=True, deleted_at=None),
             ),
-            models.Index(fields=["workspace", "started_at"], name="runs_by_their_start"),
             models.Index(fields=["workspace", "state"], name="runs_by_their_state"),
             models.Index(
                 fields=["job", "requeue"], name="runs_started_again", condition=~Q(requeue="")
             ),
             # Covering indexes: rows are wide, and counting and summing shouldn't read them.
+            models.Index(
+                fields=["workspace", "deleted_at", "started_at", "id", "cost_usd", "billed_usd"],
+                name="runs_counted_by_start",
+            ),
+            models.Index(
+                fields=["id", "workspace", "deleted_at", "cost_usd"], name="runs_with_their_price"
+            ),
             models.Index(
                 fields=["job", "deleted_at", "workspace", "started_at", "created_at", "cost_usd"],
                 name="runs_counted",

@@ -51,11 +51,17 @@ export function keepFresh(afterwards = () => {}) {
 function replace(fresh) {
   for (const part of document.querySelectorAll("[data-live]")) {
     const newer = fresh.querySelector(`[data-live="${part.dataset.live}"]`);
-    if (newer && newer.innerHTML !== part.innerHTML && !part.contains(document.activeElement)) {
+    if (newer && newer.innerHTML !== part.innerHTML && !isInUse(part)) {
       keepUnfolded(part, newer);
       part.replaceWith(newer);
     } else if (newer && "changing" in part.dataset && !("changing" in newer.dataset)) delete part.dataset.changing;
   }
+}
+
+// Somebody is at one of its buttons, or has a question of it open.
+function isInUse(part) {
+  const isOpen = CSS.supports("selector(:popover-open)") && part.querySelector(":popover-open");
+  return isOpen || part.contains(document.activeElement);
 }
 
 // What a person has opened stays open.

@@ -57,7 +57,7 @@ function percentileTable(ranks, names) {
   const head = element("tr", {}, element("th", { scope: "col" }, "Rank"), ...HEADS.map((words) => element("th", { scope: "col", class: "number" }, words)));
   const lines = ranks.map(({ node, rank, percentiles, wait, words }) => {
     const note = [words, hasMany ? names[node] : ""].filter(Boolean).join(", ");
-    const title = element("th", { scope: "row" }, `Rank ${rank} `, ...(note ? [element("span", { class: "quiet small" }, note)] : []));
+    const title = element("th", { scope: "row" }, `Rank ${rank}`, ...(note ? [element("span", { class: "cell-note" }, note)] : []));
     return element("tr", {}, title, ...[...percentiles, wait].map((value) => element("td", { class: "number" }, duration(value))));
   });
   return element("div", { class: "table-scroll", tabindex: "0", role: "group", "aria-label": "Step times by rank" }, element("table", { class: "dense" }, element("thead", {}, head), element("tbody", {}, ...lines)));
