@@ -131,10 +131,15 @@ def _declaration(
         attempt=0,
         session_id=node.session_id,
         node=_facts(recording, node, run_id, stated),
-        tags={"training job": recording.training_job} if recording.training_job else {},
-        parameters=dict(stated.parameters),
+        tags=_tags(recording),
+        parameters={**recording.labels.parameters, **stated.parameters},
         workload=workload,
     )
+
+
+def _tags(recording: Recording) -> dict[str, str]:
+    named = {"training job": recording.training_job} if recording.training_job else {}
+    return {**recording.labels.tags, **named}
 
 
 def _facts(recording: Recording, node: StoredNode, run_id: UUID, stated: Stated) -> NodeFacts:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from advisor.importers.recording import (
+    NO_LABELS,
     Floats,
     NotImportableError,
     Part,
@@ -114,7 +115,7 @@ class TorchRecording:
     """The processes of one or several machines. See `recording.Recording`."""
 
     format, training_job, job, provider, owns_machine = FORMAT, "", "", "", False
-    state = "finished"
+    state, labels = "finished", NO_LABELS
 
     def __init__(self, source: Source, imported_ms: int, tally: Tally) -> None:
         self.statistics: dict[str, Any] = {}
