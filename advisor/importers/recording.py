@@ -95,6 +95,20 @@ class Labels:
 NO_LABELS = Labels()
 
 
+@dataclass(frozen=True)
+class Machine:
+    """What a recording says of a machine. 0 and empty: unknown.
+
+    Attributes:
+        gpus: model and bytes of memory of each.
+    """
+
+    vcpus: int = 0
+    memory_bytes: int = 0
+    cpu_model: str = ""
+    gpus: tuple[tuple[str, int], ...] = ()
+
+
 @dataclass
 class RecordedNode:
     """One machine of a recording.
@@ -110,6 +124,7 @@ class RecordedNode:
     started_ms: int
     ended_ms: int | None = None
     gpus: int = 0
+    machine: Machine = Machine()
 
 
 class SamplesOnly:

@@ -20,6 +20,7 @@ import pyarrow as pa
 from advisor.importers.recording import (
     METRIC,
     Happening,
+    Machine,
     Part,
     RecordedNode,
     Recording,
@@ -71,6 +72,7 @@ class StoredNode:
     chunks: tuple[ChunkRef, ...]
     gpus: int
     """How many it had, if that is known without a sample of them."""
+    machine: Machine
     prefix: str
     """Of the keys of its objects, and of those that an earlier import of it made."""
 
@@ -174,6 +176,7 @@ class _Writer:
             frozenset(self._series),
             tuple(self._refs.values()),
             self._node.gpus,
+            self._node.machine,
             self._prefix,
         )
 

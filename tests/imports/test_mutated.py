@@ -17,7 +17,9 @@ from advisor.offline.analysis import report_of
 from advisor.offline.importing import import_path
 from advisor.sizing.demand import BALANCED
 from tests.imports import (
+    nsys_files,
     test_csv,
+    test_dcgm_dmon,
     test_nvidia_smi,
     test_prometheus,
     test_sagemaker,
@@ -27,7 +29,9 @@ from tests.imports.folders import sagemaker
 from tests.imports.mutating import mutations
 from tests.imports.test_torch_trace import event, kernel
 
-FORMATS = ("sagemaker", "dcgm", "prometheus", "query", "dmon", "csv", "torch")
+FORMATS = (
+    "sagemaker", "dcgm", "prometheus", "query", "dmon", "csv", "torch", "dcgmi", "nsys"
+)  # fmt: skip
 
 
 def recording(form: str, folder: Path) -> Stated:
@@ -52,9 +56,25 @@ def recording(form: str, folder: Path) -> Stated:
         rows = "".join(f"{begin + 2 * n},{n},{n / 7}\n" for n in range(30))
         test_csv.written(folder, f"time,GPU,host.cpu_busy_pct\n{rows}")
         return Stated(columns={"GPU": "gpu0.busy_pct"})
+    elif form == "dcgmi":
+        test_dcgm_dmon.written(folder)
+        return test_dcgm_dmon.STATED
+    elif form == "nsys":
+        nsys(folder)
     else:
         test_torch_trace.written(folder, list(trace()), host_name="a")
     return Stated()
+
+
+def nsys(folder: Path) -> None:
+    export = nsys_files.Export(folder / "a.sqlite")
+    for number in range(20):
+        export.range(f"step {number}", 10 * number, 9)
+        export.kernel("gemm<float>", 10 * number, 4)
+        export.copy(1, 10 * number + 4, 1)
+        export.call("cudaLaunchKernel", 10 * number, 1)
+    export.metric("SMs Active [Throughput %]", range(20))
+    export.saved()
 
 
 def trace() -> Iterator[object]:
