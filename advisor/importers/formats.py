@@ -12,7 +12,9 @@ from advisor.importers import (
     nvidia_smi,
     prometheus,
     sagemaker,
+    tensorboard,
     torch_trace,
+    wandb,
 )
 from advisor.importers.recording import NotImportableError, Recording
 from advisor.importers.source import Source
@@ -32,7 +34,18 @@ class Format(Protocol):
         """Raises NotImportableError."""
 
 
-_MODULES = (torch_trace, sagemaker, dcgm, prometheus, nvidia_smi, csv_table, dcgm_dmon, nsys)
+_MODULES = (
+    torch_trace,
+    wandb,
+    sagemaker,
+    dcgm,
+    prometheus,
+    nvidia_smi,
+    csv_table,
+    dcgm_dmon,
+    nsys,
+    tensorboard,
+)
 FORMATS = tuple(cast(Format, module) for module in _MODULES)
 """The first that recognises a folder reads it."""
 

@@ -17,6 +17,7 @@ from advisor.offline.analysis import report_of
 from advisor.offline.importing import import_path
 from advisor.sizing.demand import BALANCED
 from tests.imports import (
+    messages,
     nsys_files,
     test_csv,
     test_dcgm_dmon,
@@ -30,8 +31,9 @@ from tests.imports.mutating import mutations
 from tests.imports.test_torch_trace import event, kernel
 
 FORMATS = (
-    "sagemaker", "dcgm", "prometheus", "query", "dmon", "csv", "torch", "dcgmi", "nsys"
-)  # fmt: skip
+    *("sagemaker", "dcgm", "prometheus", "query", "dmon", "csv", "torch"),
+    *("dcgmi", "nsys", "tensorboard", "wandb"),
+)
 
 
 def recording(form: str, folder: Path) -> Stated:
@@ -61,6 +63,11 @@ def recording(form: str, folder: Path) -> Stated:
         return test_dcgm_dmon.STATED
     elif form == "nsys":
         nsys(folder)
+    elif form == "tensorboard":
+        events = (messages.scalar("loss", n, n, n, is_tensor=n % 2 == 0) for n in range(30))
+        messages.event_file(folder, messages.session({"lr": 0.1, "on": True}), *events)
+    elif form == "wandb":
+        messages.wandb_file(folder, wandb_records())
     else:
         test_torch_trace.written(folder, list(trace()), host_name="a")
     return Stated()
@@ -75,6 +82,13 @@ def nsys(folder: Path) -> None:
         export.call("cudaLaunchKernel", 10 * number, 1)
     export.metric("SMs Active [Throughput %]", range(20))
     export.saved()
+
+
+def wandb_records() -> Iterator[bytes]:
+    yield messages.wandb_run({"lr": 0.1, "model": {"depth": 3}}, project="vision", host="n1")
+    for number in range(20):
+        yield messages.wandb_history(number, number, loss=1 / (number + 1), note="x" * 2_000)
+        yield messages.wandb_stats(number, {"gpu.0.gpu": 50, "cpu.0.cpu_percent": 10.5})
 
 
 def trace() -> Iterator[object]:
