@@ -15,6 +15,7 @@ from advisor.importers import (
     tensorboard,
     torch_trace,
     wandb,
+    xspace,
 )
 from advisor.importers.recording import NotImportableError, Recording
 from advisor.importers.source import Source
@@ -36,7 +37,6 @@ class Format(Protocol):
 
 _MODULES = (
     torch_trace,
-    wandb,
     sagemaker,
     dcgm,
     prometheus,
@@ -45,6 +45,8 @@ _MODULES = (
     dcgm_dmon,
     nsys,
     tensorboard,
+    wandb,
+    xspace,
 )
 FORMATS = tuple(cast(Format, module) for module in _MODULES)
 """The first that recognises a folder reads it."""

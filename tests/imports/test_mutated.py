@@ -25,6 +25,7 @@ from tests.imports import (
     test_prometheus,
     test_sagemaker,
     test_torch_trace,
+    test_xspace,
 )
 from tests.imports.folders import sagemaker
 from tests.imports.mutating import mutations
@@ -32,7 +33,7 @@ from tests.imports.test_torch_trace import event, kernel
 
 FORMATS = (
     *("sagemaker", "dcgm", "prometheus", "query", "dmon", "csv", "torch"),
-    *("dcgmi", "nsys", "tensorboard", "wandb"),
+    *("dcgmi", "nsys", "tensorboard", "wandb", "xspace"),
 )
 
 
@@ -66,6 +67,10 @@ def recording(form: str, folder: Path) -> Stated:
     elif form == "tensorboard":
         events = (messages.scalar("loss", n, n, n, is_tensor=n % 2 == 0) for n in range(30))
         messages.event_file(folder, messages.session({"lr": 0.1, "on": True}), *events)
+    elif form == "xspace":
+        spans = [(name, 10.0 * n, 9.0) for n in range(20) for name in ("train", "Run")]
+        device = test_xspace.gpu().line("Stream #1", *spans)
+        test_xspace.written(folder, test_xspace.threads(*spans), device)
     elif form == "wandb":
         messages.wandb_file(folder, wandb_records())
     else:

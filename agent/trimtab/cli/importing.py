@@ -25,10 +25,11 @@ _MOST_DESCRIPTION_BYTES = 4 * 1024 * 1024
 _EPILOG = """
 The service converts the files to a run with charts, cost and findings; the run's page says what was
 imported and what was skipped. It knows the profiler output of SageMaker Debugger (the folder of a
-training job, or a part of it), traces of PyTorch's profiler, Nsight Systems' SQLite exports, DCGM's
-fields as JSON, what dcgmi dmon prints, Prometheus' answers with DCGM-exporter's metrics, what
-nvidia-smi prints (a query as CSV, or dmon -o DT), TensorBoard's event files, W&B's run files, and
-CSV files with a column of times. Of other files it says that it doesn't know them.
+training job, or a part of it), traces of PyTorch's profiler, Nsight Systems' SQLite exports, XSpace
+files of TensorFlow and JAX, DCGM's fields as JSON, what dcgmi dmon prints, Prometheus' answers with
+DCGM-exporter's metrics, what nvidia-smi prints (a query as CSV, or dmon -o DT), TensorBoard's event
+files, W&B's run files, and CSV files with a column of times. Of other files it says that it doesn't
+know them.
 Files are sent as they are, without redaction. Importing the same files again adds nothing. Exit
 code: 0 uploaded; 1 kept in the spool, or refused; 2 no such path, or wrong options.
 """
