@@ -148,6 +148,18 @@ def test_a_process_that_sees_one_gpu_as_its_first_is_on_the_right_one(tmp_path):
     assert recording.nodes[0].gpus == 4
 
 
+def test_a_kernel_of_an_unknown_process_counts(tmp_path):
+    export = Export(tmp_path / "a.sqlite")
+    device = {"gpuId": 3, "cudaId": 0, "pid": PID, "uuid": "", "numMultiprocessors": 108}
+    export.add("TARGET_INFO_CUDA_DEVICE", **device)
+    name = export.text("gemm")
+    row = {"start": 0, "end": 10, "deviceId": 1, "contextId": 1, "streamId": 7}
+    export.add("CUPTI_ACTIVITY_KIND_KERNEL", **row, demangledName=name, shortName=name)
+    recording = read(export.saved())
+    assert [each.name for each in recording.operators] == ["gemm"]
+    assert recording.nodes[0].gpus == 2
+
+
 def test_ranges_that_are_named_as_steps_are_the_steps_of_their_process(tmp_path):
     export = Export(tmp_path / "a.sqlite")
     for pid in (PID, OTHER_PID):

@@ -69,17 +69,22 @@ class Database:
         return int(rows[0][0])
 
     def whole(
-        self, table: str, columns: Sequence[str], only: tuple[str, Sequence[int]] | None = None
+        self,
+        table: str,
+        columns: Sequence[str],
+        only: tuple[str, Sequence[int]] | None = None,
+        optional: Sequence[str] = (),
     ) -> Iterator[list[Row]]:
         """Batches of rows in which all these columns are integers.
 
         Args:
+            optional: columns that come last, and are -1 where they are no integer.
             only: a column, and the values of it that are wanted.
 
         Raises:
             NotImportableError: the table is damaged from here on, or takes too long.
         """
-        named = ", ".join(f'"{name}"' for name in columns)
+        named = ", ".join([*(f'"{name}"' for name in columns), *map(_or_none, optional)])
         checked = [f"typeof(\"{name}\") = 'integer'" for name in columns]
         if only:
             checked.append(f'"{only[0]}" IN ({", ".join(map(str, only[1]))})')
@@ -133,6 +138,10 @@ class Database:
             yield rows
         if problem:
             raise NotImportableError(f"the table is damaged, or too large: {problem}")
+
+
+def _or_none(column: str) -> str:
+    return f'CASE typeof("{column}") WHEN \'integer\' THEN "{column}" ELSE -1 END'
 
 
 def _authorised(action: int, first: str | None, second: str | None, *_: str | None) -> int:

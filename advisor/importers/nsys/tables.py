@@ -59,15 +59,14 @@ def operations(
     """
     wanted = ["start", "end", *(["deviceId"] if on_gpu else []), *([name] if name else [])]
     has_pid = on_gpu and database.has(table, "globalPid")
-    columns = [*wanted, *(["globalPid"] if has_pid else [])]
     if not database.has(table, *wanted):
         return Operations(*(np.zeros(0, dtype="int64") for _ in range(4)))
-    rows = _read(database, table, columns, tally, where)
+    rows = _read(database, table, wanted, ["globalPid"] if has_pid else [], tally, where)
     start, end = rows[:, 0], rows[:, 1]
     gpu = rows[:, 2] if on_gpu else np.full(len(rows), -1)
     if has_pid:
         gpu = _physical(database, gpu, rows[:, -1])
-    named = rows[:, columns.index(name)] if name else np.zeros(len(rows), dtype="int64")
+    named = rows[:, wanted.index(name)] if name else np.zeros(len(rows), dtype="int64")
     possible = (start >= -_MOST_NS) & (end <= _MOST_NS) & (end >= start)
     possible &= (gpu < MOST_GPUS) & (gpu >= (0 if on_gpu else -1))
     tally.skip("records", "an impossible duration, time or GPU", int((~possible).sum()), where)
@@ -114,12 +113,17 @@ def rows_of(database: Database, table: str, columns: Sequence[str], text: str) -
 
 
 def _read(
-    database: Database, table: str, columns: Sequence[str], tally: Tally, where: str
+    database: Database,
+    table: str,
+    columns: Sequence[str],
+    optional: Sequence[str],
+    tally: Tally,
+    where: str,
 ) -> Whole:
     """Rows of whole numbers; (n, columns)."""
     place, batches, count = f"{where}, {table}", [], 0
     try:
-        for batch in database.whole(table, columns):
+        for batch in database.whole(table, columns, optional=optional):
             batches.append(np.array(batch, dtype="int64"))
             count += len(batch)
             if count >= _MOST_ROWS:
@@ -129,7 +133,7 @@ def _read(
             tally.skip("records", why, left, place)
     except NotImportableError as error:
         tally.skip("tables", str(error), 1, place)
-    empty = np.zeros((0, len(columns)), dtype="int64")
+    empty = np.zeros((0, len(columns) + len(optional)), dtype="int64")
     return np.concatenate([empty, *batches])
 
 
