@@ -18,7 +18,7 @@ from uuid import UUID
 from trimtab.wire import NodeFacts
 
 from advisor.importers.recording import NotImportableError
-from advisor.importers.stated import Stated
+from advisor.importers.stated import Stated, from_document
 from advisor.offline.analysis import analyse, report_of
 from advisor.offline.document import as_document
 from advisor.offline.importing import import_path, read_description
@@ -92,9 +92,11 @@ def _import(arguments: argparse.Namespace) -> int:
 
 def _facts(arguments: argparse.Namespace) -> Stated:
     """The options, and what AWS's API says. Raises NotImportableError."""
-    names = ("job", "provider", "service", "region", "instance_type", "purchase_option")
-    columns = dict(arguments.column)
-    said = Stated(**{name: getattr(arguments, name) for name in names}, columns=columns)
+    names = ["job", "provider", "service", "region", "instance_type", "purchase_option"]
+    names += ["started_at", "interval_seconds"]
+    said = from_document(
+        {name: getattr(arguments, name) for name in names} | {"columns": dict(arguments.column)}
+    )
     return said.over(read_description(arguments.describe)) if arguments.describe else said
 
 
@@ -141,6 +143,12 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar="NAME=SERIES",
         help="of a CSV file: what a column is, a series (gpu0.busy_pct) or `time`; repeatable",
+    )
+    command.add_argument(
+        "--started-at", metavar="TIME", help="when a recording without times began, ISO 8601"
+    )
+    command.add_argument(
+        "--interval-seconds", metavar="S", help="between its ticks, as the delay of `dcgmi dmon -d`"
     )
     _add_shared(command, "of every node; overrides --describe")
     command = commands.add_parser(

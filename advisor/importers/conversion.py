@@ -131,16 +131,23 @@ def _declaration(
         attempt=0,
         session_id=node.session_id,
         node=_facts(recording, node, run_id, stated),
-        tags={"training job": recording.training_job} if recording.training_job else {},
-        parameters=dict(stated.parameters),
+        tags=_tags(recording),
+        parameters={**recording.labels.parameters, **stated.parameters},
         workload=workload,
     )
+
+
+def _tags(recording: Recording) -> dict[str, str]:
+    named = {"training job": recording.training_job} if recording.training_job else {}
+    return {**recording.labels.tags, **named}
 
 
 def _facts(recording: Recording, node: StoredNode, run_id: UUID, stated: Stated) -> NodeFacts:
     known = catalogue().get(stated.instance_type)
     seen = sum(_GPU.fullmatch(name) is not None for name in node.series)
-    gpus = [Gpu(_UNKNOWN_GPU, 0)] * max(node.gpus, seen)
+    said = node.machine
+    gpus = [Gpu(model[: LIMITS.name_chars] or _UNKNOWN_GPU, size) for model, size in said.gpus]
+    gpus += [Gpu(_UNKNOWN_GPU, 0)] * (max(node.gpus, seen) - len(gpus))
     if known:
         gpus = [Gpu(known.gpu_model, known.gpu_memory_bytes)] * known.gpu_count
     return NodeFacts(
@@ -154,7 +161,8 @@ def _facts(recording: Recording, node: StoredNode, run_id: UUID, stated: Stated)
         purchase_option=stated.purchase_option or "on_demand",
         owns_machine=recording.owns_machine,
         vcpus=sum(_CORE.fullmatch(name) is not None for name in node.series)
-        or (known.vcpus if known else 0),
-        memory_bytes=known.memory_bytes if known else 0,
+        or (known.vcpus if known else said.vcpus),
+        memory_bytes=known.memory_bytes if known else said.memory_bytes,
+        cpu_model=said.cpu_model[: LIMITS.name_chars],
         gpus=gpus,
     )

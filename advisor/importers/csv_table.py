@@ -8,12 +8,12 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from itertools import islice
 
 import numpy as np
 from trimtab.wire.limits import SERIES_NAME
 
+from advisor.importers import times
 from advisor.importers.recording import (
     NotImportableError,
     Part,
@@ -33,8 +33,6 @@ _MOST_FILES = 100
 _TICKS_A_PART = 3600
 _MOST_COLUMNS, _MOST_CHARACTERS = 2000, 100_000
 """Of a line."""
-_EARLIEST, _LATEST = 1_262_304_000, 4_102_444_800
-"""2010 to 2099, in Unix seconds."""
 _TIMED = ("time", "timestamp", "_timestamp", "date")
 """Names of the column of times, if none is mapped to it."""
 
@@ -75,19 +73,19 @@ class CsvRecording(SamplesOnly):
         del node
         rows, cadence_ms = self._rows(self._tally), 0
         while batch := list(islice(rows, _TICKS_A_PART)):
-            times = np.array([time_ms for time_ms, _ in batch], dtype="int64")
-            if len(times) > 1 and not cadence_ms:
-                cadence_ms = cadence(times)
+            times_ms = np.array([time_ms for time_ms, _ in batch], dtype="int64")
+            if len(times_ms) > 1 and not cadence_ms:
+                cadence_ms = cadence(times_ms)
             values = np.array([numbers for _, numbers in batch], dtype="float64")
             self._tally.take("samples", int(np.isfinite(values).sum()))
             columns = {name: values[:, n] for n, name in enumerate(self._series)}
-            yield Samples(cadence_ms or 1000, times, columns)
+            yield Samples(cadence_ms or 1000, times_ms, columns)
 
     def _rows(self, tally: Tally) -> Iterator[tuple[int, list[float]]]:
         last_ms = 0
         for line in islice(self._lines(), 1, None):
             cells = _cells(line)
-            time_ms = _time_ms(cells[self._time]) if len(cells) == len(self._head) else None
+            time_ms = times.time_ms(cells[self._time]) if len(cells) == len(self._head) else None
             if time_ms is None:
                 tally.skip("lines", "no time, or another number of columns", 1, self._path)
             elif time_ms <= last_ms:
@@ -150,28 +148,6 @@ def _places(head: list[str], mapped: dict[str, str], tally: Tally) -> tuple[int,
             f"Columns: {listed}"
         )
     return time, series
-
-
-def _time_ms(said: str) -> int | None:
-    """Of Unix seconds, ms, µs or ns, or of ISO 8601 (UTC if it names no zone)."""
-    try:
-        number = float(said)
-    except ValueError:
-        return _iso_ms(said)
-    for unit in (1.0, 1e3, 1e6, 1e9):
-        if _EARLIEST < number / unit < _LATEST:
-            return round(number / unit * 1000)
-    return None
-
-
-def _iso_ms(said: str) -> int | None:
-    try:
-        moment = datetime.fromisoformat(said.strip())
-    except ValueError:
-        return None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    seconds = moment.timestamp()
-    return round(seconds * 1000) if _EARLIEST < seconds < _LATEST else None
 
 
 def _number(cell: str) -> float:

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Protocol, cast
 
-from advisor.importers import csv_table, dcgm, nvidia_smi, prometheus, sagemaker, torch_trace
+from advisor.importers import (
+    csv_table,
+    dcgm,
+    dcgm_dmon,
+    nsys,
+    nvidia_smi,
+    prometheus,
+    sagemaker,
+    tensorboard,
+    torch_trace,
+    wandb,
+    xspace,
+)
 from advisor.importers.recording import NotImportableError, Recording
 from advisor.importers.source import Source
 from advisor.importers.stated import Stated
@@ -23,7 +35,19 @@ class Format(Protocol):
         """Raises NotImportableError."""
 
 
-_MODULES = (torch_trace, sagemaker, dcgm, prometheus, nvidia_smi, csv_table)
+_MODULES = (
+    torch_trace,
+    sagemaker,
+    dcgm,
+    prometheus,
+    nvidia_smi,
+    csv_table,
+    dcgm_dmon,
+    nsys,
+    tensorboard,
+    wandb,
+    xspace,
+)
 FORMATS = tuple(cast(Format, module) for module in _MODULES)
 """The first that recognises a folder reads it."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -13,6 +13,10 @@ from advisor.importers.tally import Operator, Tally
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
+
+
+METRIC = "metric"
+"""The kind of `Happening` that is a value the training logged; see `labels.metric`."""
 
 
 class NotImportableError(ValueError):
@@ -75,6 +79,36 @@ class Seen:
 Part = Samples | Steps | Happening | Seen
 
 
+@dataclass(frozen=True)
+class Labels:
+    """What a recording says of the run itself; `labels.parameters_of` and `tags_of` make it.
+
+    Attributes:
+        parameters: name -> text, finite number, truth value or None.
+        tags: name -> text.
+    """
+
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+NO_LABELS = Labels()
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a recording says of a machine. 0 and empty: unknown.
+
+    Attributes:
+        gpus: model and bytes of memory of each.
+    """
+
+    vcpus: int = 0
+    memory_bytes: int = 0
+    cpu_model: str = ""
+    gpus: tuple[tuple[str, int], ...] = ()
+
+
 @dataclass
 class RecordedNode:
     """One machine of a recording.
@@ -90,12 +124,14 @@ class RecordedNode:
     started_ms: int
     ended_ms: int | None = None
     gpus: int = 0
+    machine: Machine = Machine()
 
 
 class SamplesOnly:
     """What recordings of samples alone have in common. See `Recording`."""
 
     training_job, job, provider, owns_machine, state = "", "", "", False, "finished"
+    labels: Labels = NO_LABELS
 
     def __init__(self, tally: Tally) -> None:
         self.operators: list[Operator] = []
@@ -113,6 +149,7 @@ class Recording(Protocol):
         provider: whose machines they were, if only one can be.
         owns_machine: its machines were started for it alone.
         state: `finished`, `failed` or `stopped`.
+        labels: parameters and tags; complete once all parts were read.
     """
 
     format: str
@@ -122,6 +159,7 @@ class Recording(Protocol):
     owns_machine: bool
     state: str
     nodes: list[RecordedNode]
+    labels: Labels
     operators: list[Operator]
     """Complete once all parts were read."""
     statistics: dict[str, Any]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -10,9 +11,12 @@ from typing import Any
 from trimtab.wire import LIMITS
 
 from advisor.importers.recording import NotImportableError
+from advisor.importers.times import is_possible
 
 _STATES = {"Completed": "finished", "Failed": "failed", "Stopped": "stopped"}
 _MOST_PARAMETERS = 200
+_SHORTEST_SECONDS, _LONGEST_SECONDS = 0.001, 3600.0
+"""Between two ticks."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,7 @@ class Stated:
         billable_seconds: of each machine, as billed.
         nodes: the number of machines.
         columns: of a CSV file: its column -> our series, or `time`.
+        interval_seconds: between two ticks of a recording that has no times.
         imported_at: UTC; the begin of a recording that has no time of day.
     """
 
@@ -43,6 +48,7 @@ class Stated:
     parameters: dict[str, str] = field(default_factory=dict)
     columns: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    interval_seconds: float = 0.0
     imported_at: datetime = datetime(1970, 1, 1, tzinfo=UTC)
 
     def over(self, other: Stated) -> Stated:
@@ -53,7 +59,7 @@ class Stated:
 
 
 def from_document(document: Mapping[str, Any]) -> Stated:
-    """The flags that `trimtab import` sends: a mapping of texts.
+    """The options that `trimtab import` sends, or `python -m advisor import` has.
 
     Raises:
         NotImportableError: another shape.
@@ -63,7 +69,29 @@ def from_document(document: Mapping[str, Any]) -> Stated:
     columns = document.get("columns") or {}
     if not isinstance(columns, dict) or not all(isinstance(v, str) for v in columns.values()):
         raise NotImportableError("columns is not a mapping of texts")
-    return Stated(**values, columns={str(k): v for k, v in columns.items()})
+    return Stated(
+        **values,
+        columns={str(k): v for k, v in columns.items()},
+        started_at=_started_at(document.get("started_at")),
+        interval_seconds=_interval_seconds(document.get("interval_seconds")),
+    )
+
+
+def _started_at(said: object) -> datetime | None:
+    moment = _moment(said)
+    if said and (moment is None or not is_possible(moment.timestamp())):
+        raise NotImportableError("started_at is no time. Example: 2026-11-24T08:00:00+00:00")
+    return moment if said else None
+
+
+def _interval_seconds(said: object) -> float:
+    try:
+        seconds = float(said or 0)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        seconds = math.nan
+    if seconds and not _SHORTEST_SECONDS <= seconds <= _LONGEST_SECONDS:
+        raise NotImportableError("interval_seconds is not between 0.001 and 3600")
+    return seconds
 
 
 def from_describe(document: object) -> Stated:

@@ -18,7 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from advisor.importers.recording import (
+    METRIC,
     Happening,
+    Machine,
     Part,
     RecordedNode,
     Recording,
@@ -52,6 +54,8 @@ SEQ = 0
 LONGEST = timedelta(days=30)
 """Of a recording. Further records are taken for damaged ones."""
 _MOST_SERIES = 4_000
+_MOST_HELD_EVENTS = 100_000
+"""Not written yet: 30 MB."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,7 @@ class StoredNode:
     chunks: tuple[ChunkRef, ...]
     gpus: int
     """How many it had, if that is known without a sample of them."""
+    machine: Machine
     prefix: str
     """Of the keys of its objects, and of those that an earlier import of it made."""
 
@@ -141,6 +146,7 @@ class _Writer:
         self._series: set[str] = set()
         self._finest_ms = 3_600_000
         self._last: dict[type, int] = {}
+        self._held_events = 0
 
     def add(self, part: Part) -> None:
         if isinstance(part, Samples):
@@ -170,6 +176,7 @@ class _Writer:
             frozenset(self._series),
             tuple(self._refs.values()),
             self._node.gpus,
+            self._node.machine,
             self._prefix,
         )
 
@@ -203,11 +210,22 @@ class _Writer:
         self._flush_before(Steps, start_ms)
 
     def _add_event(self, part: Happening) -> None:
-        hour = part.time_ms // HOUR_MS * HOUR_MS
-        if self._fits(hour, "events", 1, MOST_HOUR_EVENTS):
+        hour, what = part.time_ms // HOUR_MS * HOUR_MS, "events"
+        if part.kind == METRIC:
+            what = "metrics"
+            if not self._inside(np.array([part.time_ms])).all():
+                self._lose(what, 1)
+                return
+            self._end_ms = max(self._end_ms, part.time_ms)
+        if self._fits(hour, what, 1, MOST_HOUR_EVENTS // 2):
             data = json.dumps(part.data, sort_keys=True)
             row = part.time_ms, self._session.id, SEQ, part.kind, data
             self._hours[hour].events.append(row)
+            self._held_events += 1
+        if self._held_events >= _MOST_HELD_EVENTS:
+            for hour, held in self._hours.items():
+                self._put_events(hour, held)
+            self._held_events = 0
 
     def _is_kept(self, name: str) -> bool:
         if name in self._series or len(self._series) < _MOST_SERIES:
@@ -277,10 +295,7 @@ class _Writer:
             self._put_samples(hour, held)
         if held.steps:
             self._put_steps(hour, held)
-        if held.events:
-            events = tables.of_rows([held.events], tables.EVENT_SCHEMA)
-            table = tables.merged([events], tables.EVENT_SCHEMA)
-            self._put(hour, "events", 0, chunks.encode_table(table, self._members()))
+        self._put_events(hour, held)
 
     def _put_samples(self, hour: int, held: _Hour) -> None:
         body = chunks.encode_ticks(ticks.merged(held.samples), self._members())
@@ -291,6 +306,13 @@ class _Writer:
         table = tables.merged(held.steps, tables.STEP_SCHEMA)
         self._put(hour, "steps", 0, chunks.encode_table(table, self._members()))
         held.steps = []
+
+    def _put_events(self, hour: int, held: _Hour) -> None:
+        if held.events:
+            events = tables.of_rows([held.events], tables.EVENT_SCHEMA)
+            table = tables.merged([events], tables.EVENT_SCHEMA)
+            self._put(hour, "events", 0, chunks.encode_table(table, self._members()))
+            held.events = []
 
     def _add_tiers(self) -> None:
         raw = tuple(self._refs.values())

@@ -15,7 +15,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from advisor.importers.activity import (
+    CALLS,
+    COMMUNICATION,
+    COPIES,
+    CPU,
+    KERNELS,
+    MOST_GPUS,
+    busy_samples,
+    is_collective,
+    own_times,
+    union,
+)
 from advisor.importers.recording import (
+    NO_LABELS,
     Floats,
     NotImportableError,
     Part,
@@ -33,10 +46,6 @@ from advisor.store.index import to_ms
 
 FORMAT = "PyTorch profiler"
 _MOST_FILES = 1024
-_MOST_GPUS = 64
-_CELL_MS = 100
-_MOST_CELLS = 1_000_000
-"""28 hours of a trace."""
 _NAME = re.compile(r".*\.json(?:\.gz)?")
 _HEAD_BYTES = 64 * 1024
 """Before the events: when times begin, and the rank."""
@@ -48,19 +57,15 @@ _FIRST_TRACE_US = 1_262_304_000 * 10**6
 """2010: earlier times count from something else than 1970, such as the machine's start."""
 _STEP = re.compile(r"ProfilerStep#\d+")
 _OPTIMIZER, _LOADER = "Optimizer.step#", "enumerate(DataLoader)#"
-_CPU, _KERNELS, _COPIES, _CALLS = "CPU operators", "GPU kernels", "GPU copies", "CUDA calls"
-_COMMUNICATION = "communication"
 _CATEGORIES = {
-    "cpu_op": _CPU,
-    "user_annotation": _CPU,
-    "kernel": _KERNELS,
-    "gpu_memcpy": _COPIES,
-    "gpu_memset": _COPIES,
-    "cuda_runtime": _CALLS,
-    "cuda_driver": _CALLS,
+    "cpu_op": CPU,
+    "user_annotation": CPU,
+    "kernel": KERNELS,
+    "gpu_memcpy": COPIES,
+    "gpu_memset": COPIES,
+    "cuda_runtime": CALLS,
+    "cuda_driver": CALLS,
 }
-_ON_GPU = {_KERNELS, _COPIES, _COMMUNICATION}
-_COLLECTIVE = re.compile(r"nccl|rccl", re.IGNORECASE)
 
 
 def recognises(source: Source) -> bool:
@@ -114,7 +119,7 @@ class TorchRecording:
     """The processes of one or several machines. See `recording.Recording`."""
 
     format, training_job, job, provider, owns_machine = FORMAT, "", "", "", False
-    state = "finished"
+    state, labels = "finished", NO_LABELS
 
     def __init__(self, source: Source, imported_ms: int, tally: Tally) -> None:
         self.statistics: dict[str, Any] = {}
@@ -194,43 +199,22 @@ class TorchRecording:
 
     def _add(self, spans: list[_Span]) -> None:
         """The operations of one thread, each with the time that is its own."""
-        spans.sort(key=lambda span: (span.start_us, -span.end_us))
-        open_spans: list[tuple[_Span, float]] = []
-        for span in spans:
-            while open_spans and open_spans[-1][0].end_us <= span.start_us:
-                self._close(open_spans)
-            open_spans.append((span, span.end_us - span.start_us))
-        while open_spans:
-            self._close(open_spans)
-
-    def _close(self, open_spans: list[tuple[_Span, float]]) -> None:
-        span, own_us = open_spans.pop()
-        length_us = span.end_us - span.start_us
-        if open_spans:
-            outer, left_us = open_spans[-1]
-            inside_us = min(span.end_us, outer.end_us) - span.start_us
-            open_spans[-1] = outer, left_us - inside_us
-        if not _STEP.fullmatch(span.name):
-            self._operators.add(span.category, span.name, length_us, max(own_us, 0.0))
+        for span, own_us in own_times(spans):
+            if not _STEP.fullmatch(span.name):
+                length_us = span.end_us - span.start_us
+                self._operators.add(span.category, span.name, length_us, own_us)
 
     def _gpu_samples(
         self, processes: Sequence[_Process], began_ms: int, ended_ms: int
     ) -> Iterator[Samples]:
-        """The share of each cell in which a kernel ran or memory was copied."""
-        busy: dict[int, list[_Span]] = defaultdict(list)
+        spans: dict[int, list[_Span]] = defaultdict(list)
         for process in processes:
-            for gpu, spans in process.on_gpu.items():
-                busy[gpu] += spans
-        count = (ended_ms - began_ms) // _CELL_MS
-        if not busy or not 1 < count <= _MOST_CELLS:
-            return
-        times = began_ms + _CELL_MS * np.arange(1, count + 1)
-        columns = {
-            f"gpu{gpu}.busy_pct": _busy_pct(spans, began_ms * 1000.0, count)
-            for gpu, spans in sorted(busy.items())
-        }
-        self._tally.take("samples", count * len(columns))
-        yield Samples(_CELL_MS, times, columns)
+            for gpu, own in process.on_gpu.items():
+                spans[gpu] += own
+        samples = busy_samples({gpu: _union(own) for gpu, own in spans.items()}, began_ms, ended_ms)
+        if samples:
+            self._tally.take("samples", len(samples.times_ms) * len(samples.columns))
+            yield samples
 
 
 def _node(host: str, processes: Sequence[_Process]) -> RecordedNode:
@@ -259,9 +243,9 @@ def _span(event: Any, base_us: float) -> _Span | None:
         start, length, name = event["ts"], event["dur"], str(event["name"])
         if event["ph"] != "X" or not (0 <= length <= MOST_US and 0 <= start + base_us < 4e15):
             return None
-        gpu = _gpu(event) if category in (_KERNELS, _COPIES) else None
-        if category == _KERNELS and _COLLECTIVE.search(name):
-            category = _COMMUNICATION
+        gpu = _gpu(event) if category in (KERNELS, COPIES) else None
+        if category == KERNELS and is_collective(name):
+            category = COMMUNICATION
         at_us = start + base_us
         thread = str(event["pid"]), str(event["tid"])
         return _Span(name, category, at_us, at_us + length, thread, gpu)
@@ -272,7 +256,7 @@ def _span(event: Any, base_us: float) -> _Span | None:
 def _gpu(event: dict[str, Any]) -> int | None:
     args = event.get("args")
     gpu = args.get("device") if isinstance(args, dict) else None
-    return gpu if isinstance(gpu, int) and 0 <= gpu < _MOST_GPUS else None
+    return gpu if isinstance(gpu, int) and 0 <= gpu < MOST_GPUS else None
 
 
 def _sort(process: _Process, span: _Span) -> None:
@@ -317,17 +301,6 @@ def _whole(values: Floats) -> Whole:
     return whole
 
 
-def _busy_pct(spans: list[_Span], began_us: float, count: int) -> Floats:
-    """Operations of several streams overlap: their union counts."""
-    order = sorted((span.start_us - began_us, span.end_us - began_us) for span in spans)
-    start, end = (np.array(column) for column in zip(*order, strict=True))
-    until = np.maximum.accumulate(end)
-    start = np.maximum(start, np.concatenate(([0.0], until[:-1])))
-    edges = np.arange(count + 1) * _CELL_MS * 1000.0
-    length = np.clip(end - start, 0, None)
-    # Busy time before each edge: whole intervals that began before it, less what lies beyond.
-    before = np.concatenate(([0.0], np.cumsum(length)))
-    begun = np.searchsorted(start, edges, side="right")
-    beyond = np.clip(np.concatenate(([0.0], start + length))[begun] - edges, 0, None)
-    busy: Floats = np.diff(before[begun] - beyond) / (_CELL_MS * 1000.0) * 100
-    return np.round(busy.clip(0, 100), 3).astype("float64")
+def _union(spans: Sequence[_Span]) -> tuple[Floats, Floats]:
+    start, end = (np.array(column) for column in zip(*[s[2:4] for s in spans], strict=True))
+    return union(start, end)

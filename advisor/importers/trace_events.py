@@ -182,17 +182,29 @@ class Operators:
         self, category: str, name: str, duration_us: float, own_us: float | None = None
     ) -> None:
         """`own_us`: without what it called; None: not known, all of its category are alike."""
+        self.add_all(category, name, 1, duration_us, duration_us, own_us)
+
+    def add_all(
+        self,
+        category: str,
+        name: str,
+        count: int,
+        total_us: float,
+        longest_us: float,
+        own_us: float | None = None,
+    ) -> None:
+        """Several of one name."""
         key = category, name
         sums = self._sums.get(key)
         if sums is None:
             if len(self._sums) >= MOST_OPERATORS:
                 key = category, OTHERS
             sums = self._sums.setdefault(key, [0, 0.0, 0.0, math.nan if own_us is None else 0.0])
-        sums[0] += 1
-        sums[1] += duration_us
+        sums[0] += count
+        sums[1] += total_us
         sums[3] += math.nan if own_us is None else own_us
-        if duration_us > sums[2]:
-            sums[2] = duration_us
+        if longest_us > sums[2]:
+            sums[2] = longest_us
 
     def most_expensive(self, each: int = 50) -> list[Operator]:
         """So many of each category, the longest first."""

@@ -159,18 +159,31 @@ def test_an_import_says_what_the_person_and_aws_say(trimtab, online, service, tm
         "us-west-2",
         "--column",
         "GPU=a=gpu0.busy_pct",
+        "--started-at",
+        "2026-11-24T08:00:00Z",
+        "--interval-seconds",
+        "0.5",
     )
     assert trimtab(online, "import", str(folder / "system"), *words).returncode == 0
     part, whole = service.artefacts
     assert part.job == whole.job == "vision"
     said = json.loads(whole.body)
     columns = {"GPU=a": "gpu0.busy_pct"}
-    assert said["stated"] == {"job": "", "region": "us-west-2", "columns": columns}
+    assert said["stated"] == {
+        "job": "",
+        "region": "us-west-2",
+        "columns": columns,
+        "started_at": "2026-11-24T08:00:00+00:00",
+        "interval_seconds": 0.5,
+    }
     assert said["describe"] == json.loads(described.read_text())
     described.write_text("[]")
     wrong = trimtab(online, "import", str(folder), "--describe", str(described))
     assert wrong.returncode == 2
     assert "describe-training-job" in wrong.stderr
+    late = trimtab(online, "import", str(folder), "--started-at", "yesterday")
+    assert late.returncode == 2
+    assert "--started-at yesterday is no time" in late.stderr
     unnamed = trimtab(online, "import", str(folder), "--column", "GPU")
     assert unnamed.returncode == 2
     assert "--column GPU names no series" in unnamed.stderr

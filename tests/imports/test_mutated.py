@@ -17,17 +17,24 @@ from advisor.offline.analysis import report_of
 from advisor.offline.importing import import_path
 from advisor.sizing.demand import BALANCED
 from tests.imports import (
+    messages,
+    nsys_files,
     test_csv,
+    test_dcgm_dmon,
     test_nvidia_smi,
     test_prometheus,
     test_sagemaker,
     test_torch_trace,
+    test_xspace,
 )
 from tests.imports.folders import sagemaker
 from tests.imports.mutating import mutations
 from tests.imports.test_torch_trace import event, kernel
 
-FORMATS = ("sagemaker", "dcgm", "prometheus", "query", "dmon", "csv", "torch")
+FORMATS = (
+    *("sagemaker", "dcgm", "prometheus", "query", "dmon", "csv", "torch"),
+    *("dcgmi", "nsys", "tensorboard", "wandb", "xspace"),
+)
 
 
 def recording(form: str, folder: Path) -> Stated:
@@ -52,9 +59,41 @@ def recording(form: str, folder: Path) -> Stated:
         rows = "".join(f"{begin + 2 * n},{n},{n / 7}\n" for n in range(30))
         test_csv.written(folder, f"time,GPU,host.cpu_busy_pct\n{rows}")
         return Stated(columns={"GPU": "gpu0.busy_pct"})
+    elif form == "dcgmi":
+        test_dcgm_dmon.written(folder)
+        return test_dcgm_dmon.STATED
+    elif form == "nsys":
+        nsys(folder)
+    elif form == "tensorboard":
+        events = (messages.scalar("loss", n, n, n, is_tensor=n % 2 == 0) for n in range(30))
+        messages.event_file(folder, messages.session({"lr": 0.1, "on": True}), *events)
+    elif form == "xspace":
+        spans = [(name, 10.0 * n, 9.0) for n in range(20) for name in ("train", "Run")]
+        device = test_xspace.gpu().line("Stream #1", *spans)
+        test_xspace.written(folder, test_xspace.threads(*spans), device)
+    elif form == "wandb":
+        messages.wandb_file(folder, wandb_records())
     else:
         test_torch_trace.written(folder, list(trace()), host_name="a")
     return Stated()
+
+
+def nsys(folder: Path) -> None:
+    export = nsys_files.Export(folder / "a.sqlite")
+    for number in range(20):
+        export.range(f"step {number}", 10 * number, 9)
+        export.kernel("gemm<float>", 10 * number, 4)
+        export.copy(1, 10 * number + 4, 1)
+        export.call("cudaLaunchKernel", 10 * number, 1)
+    export.metric("SMs Active [Throughput %]", range(20))
+    export.saved()
+
+
+def wandb_records() -> Iterator[bytes]:
+    yield messages.wandb_run({"lr": 0.1, "model": {"depth": 3}}, project="vision", host="n1")
+    for number in range(20):
+        yield messages.wandb_history(number, number, loss=1 / (number + 1), note="x" * 2_000)
+        yield messages.wandb_stats(number, {"gpu.0.gpu": 50, "cpu.0.cpu_percent": 10.5})
 
 
 def trace() -> Iterator[object]:

@@ -22,6 +22,7 @@ from advisor.importers.stated import Stated
 from advisor.offline.analysis import report_of
 from advisor.offline.importing import import_path
 from advisor.sizing.demand import BALANCED
+from tests.imports import messages, test_dcgm_dmon
 from tests.imports.folders import DESCRIBED, TRAINING_JOB, sagemaker
 from tests.service.uploads import FakeAgent
 from webapp.accounts.models import Token, Workspace
@@ -135,6 +136,36 @@ def test_the_same_folder_again_adds_nothing(agent, tmp_path):
     assert Run.objects.count() == Session.objects.count() == 1
     kept = Chunk.objects.filter(replaced_at=None)
     assert set(kept.values_list("object_key", flat=True)) == chunks
+
+
+def test_what_the_person_says_of_times_places_a_recording_without_any(agent, tmp_path):
+    folder = tmp_path / "dmon"
+    folder.mkdir()
+    test_dcgm_dmon.written(folder)
+    stated = {"started_at": "2026-11-24T08:00:00+00:00", "interval_seconds": 60}
+    upload(agent, folder, tmp_path, part_bytes=50, stated=stated)
+    assert work().error == ""
+    run = Run.objects.get()
+    assert run.started_at == test_dcgm_dmon.STARTED
+    assert run.duration is not None
+    assert run.duration.total_seconds() == 60
+
+
+def test_metrics_and_parameters_of_a_tracker_are_those_of_the_run(agent, tmp_path):
+    """Without a single sample."""
+    folder = tmp_path / "run-1"
+    values = [messages.scalar("val_loss", 1 / (n + 1), n, 60 * n) for n in range(10)]
+    messages.event_file(folder, messages.session({"lr": 0.125}), *values)
+    upload(agent, folder, tmp_path, part_bytes=100)
+    row = work()
+    assert (row.error, row.result["records"]) == ("", {"metrics": 10, "parameters": 1})
+    run = Run.objects.get()
+    analyses.evaluate(str(run.pk))
+    run.refresh_from_db()
+    assert run.parameters == {"lr": 0.125}
+    assert run.metrics == {"val_loss": pytest.approx(0.1)}
+    assert run.duration is not None
+    assert run.duration.total_seconds() == 540
 
 
 def test_it_waits_for_parts_that_come_late(agent, tmp_path):

@@ -12,6 +12,7 @@ import numpy as np
 from trimtab.wire import job_of_training
 
 from advisor.importers.recording import (
+    NO_LABELS,
     NotImportableError,
     Part,
     RecordedNode,
@@ -49,7 +50,7 @@ def opened(source: Source, stated: Stated, tally: Tally) -> SageMakerRecording:
 class SageMakerRecording:
     """One training job. See `recording.Recording`."""
 
-    format, provider, owns_machine = FORMAT, "aws", True
+    format, provider, owns_machine, labels = FORMAT, "aws", True, NO_LABELS
 
     def __init__(self, source: Source, stated: Stated, tally: Tally) -> None:
         self._source, self._tally = source, tally

@@ -7,6 +7,7 @@ import json
 import os
 import tempfile
 import time
+from datetime import datetime
 from pathlib import Path
 from uuid import NAMESPACE_URL, UUID, uuid4, uuid5
 
@@ -24,9 +25,11 @@ _MOST_DESCRIPTION_BYTES = 4 * 1024 * 1024
 _EPILOG = """
 The service converts the files to a run with charts, cost and findings; the run's page says what was
 imported and what was skipped. It knows the profiler output of SageMaker Debugger (the folder of a
-training job, or a part of it), traces of PyTorch's profiler, DCGM's fields as JSON, Prometheus'
-answers with DCGM-exporter's metrics, what nvidia-smi prints (a query as CSV, or dmon -o DT), and
-CSV files with a column of times. Of other files it says that it doesn't know them.
+training job, or a part of it), traces of PyTorch's profiler, Nsight Systems' SQLite exports, XSpace
+files of TensorFlow and JAX, DCGM's fields as JSON, what dcgmi dmon prints, Prometheus' answers with
+DCGM-exporter's metrics, what nvidia-smi prints (a query as CSV, or dmon -o DT), TensorBoard's event
+files, W&B's run files, and CSV files with a column of times. Of other files it says that it doesn't
+know them.
 Files are sent as they are, without redaction. Importing the same files again adds nothing. Exit
 code: 0 uploaded; 1 kept in the spool, or refused; 2 no such path, or wrong options.
 """
@@ -56,6 +59,17 @@ def add_to(commands: Commands) -> None:
         metavar="NAME=SERIES",
         help="of a CSV file: what a column is, a series (gpu0.busy_pct) or `time`; repeatable",
     )
+    parser.add_argument(
+        "--started-at",
+        metavar="TIME",
+        help="when a recording without times began, ISO 8601 (UTC if it names no zone)",
+    )
+    parser.add_argument(
+        "--interval-seconds",
+        type=float,
+        metavar="S",
+        help="between the ticks of a recording without times, as the delay of `dcgmi dmon -d`",
+    )
     for name in ("instance-type", "region", "provider", "service", "purchase-option"):
         parser.add_argument(f"--{name}", help="of every machine; overrides --describe")
     parser.set_defaults(handler=import_)
@@ -70,6 +84,7 @@ def import_(arguments: argparse.Namespace) -> int:
         return 2
     try:
         described, columns = _described(arguments.describe), _columns(arguments.column)
+        ticks = _ticks(arguments)
     except ValueError as error:
         say(str(error))
         return 2
@@ -81,6 +96,7 @@ def import_(arguments: argparse.Namespace) -> int:
         "stated": {
             "job": said,
             "columns": columns,
+            **ticks,
             **options.node_texts(vars(arguments), {}),
         },
         "describe": described,
@@ -180,6 +196,21 @@ def _columns(words: list[str]) -> dict[str, str]:
     if wrong := next((word for word in pairs if not word[0] or not word[2]), None):
         raise ValueError(f"--column {''.join(wrong)} names no series. Example: GPU=gpu0.busy_pct")
     return {name: series for name, _, series in pairs}
+
+
+def _ticks(arguments: argparse.Namespace) -> dict[str, object]:
+    """What is said of a recording without times. Raises ValueError."""
+    said = arguments.started_at
+    found: dict[str, object] = {}
+    if said is not None:
+        try:
+            found["started_at"] = datetime.fromisoformat(said.replace("Z", "+00:00")).isoformat()
+        except ValueError:
+            example = "2026-11-24T08:00:00+00:00"
+            raise ValueError(f"--started-at {said} is no time. Example: {example}") from None
+    if arguments.interval_seconds is not None:
+        found["interval_seconds"] = arguments.interval_seconds
+    return found
 
 
 def _described(path: Path | None) -> object:

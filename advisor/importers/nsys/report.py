@@ -1,0 +1,233 @@
+"""One file of Nsight Systems: what ran on its GPUs and CPUs, and when."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from advisor.importers.activity import (
+    CALLS,
+    CELL_MS,
+    COMMUNICATION,
+    COPIES,
+    KERNELS,
+    MOST_GPUS,
+    is_collective,
+    union,
+)
+from advisor.importers.nsys import metrics, ranges, tables
+from advisor.importers.nsys.database import Database
+from advisor.importers.nsys.tables import Operations, Summary
+from advisor.importers.recording import Floats, Whole
+from advisor.importers.stated import readable
+from advisor.importers.tally import Tally
+from advisor.importers.times import is_possible
+from advisor.importers.trace_events import MOST_OPERATORS, MOST_US, OTHERS, Operators
+
+_COPY_KINDS = {
+    1: "Host-to-Device",
+    2: "Device-to-Host",
+    3: "Host-to-Array",
+    4: "Array-to-Host",
+    5: "Array-to-Array",
+    6: "Array-to-Device",
+    7: "Device-to-Array",
+    8: "Device-to-Device",
+    9: "Host-to-Host",
+    10: "Peer-to-Peer",
+}
+"""Of CUPTI: `CUpti_ActivityMemcpyKind`."""
+_VERSION = re.compile(r"_v\d+\Z")
+_LISTED = 200
+_UNKNOWN = "(unknown)"
+_MOST_METRIC_CELLS = 100_000
+"""Three hours."""
+
+
+@dataclass
+class Report:
+    """What a file has. Times are Unix microseconds.
+
+    Attributes:
+        busy: GPU -> `activity.union` of what ran on it.
+        steps: of each process with steps, when they began and ended.
+        gpus: model and bytes of memory.
+        kernels: rows of the kernel table, those first that took the most time.
+        metrics: series of GPU metrics, in cells from `began_us` on.
+    """
+
+    host: str
+    began_us: float
+    ended_us: float
+    busy: dict[int, tuple[Floats, Floats]]
+    steps: list[list[tuple[float, float]]]
+    gpus: tuple[tuple[str, int], ...]
+    kernels: list[dict[str, Any]]
+    metrics: dict[str, Floats] = field(default_factory=dict)
+
+
+def read(
+    database: Database, where: str, imported_us: float, sums: Operators, tally: Tally
+) -> Report | None:
+    """Read a file; None: nothing in it was recorded.
+
+    Args:
+        imported_us: what it counts from if it doesn't say when its session began.
+        sums: to add its operations to.
+    """
+    reader = _Reader(database, where, sums, tally)
+    found = ranges.ranges_of(database, tally, where)
+    tally.take("ranges", len(found))
+    ranges.add_up(found, sums)
+    edges = [*reader.edges, *((each.start_us, each.end_us) for each in found)]
+    if not edges:
+        return None
+    first, last = min(start for start, _ in edges), max(end for _, end in edges)
+    base = _base_us(database, tally, imported_us - first)
+    last = max(last, _analysed_until_us(database, last))
+    count = int((last - first) / 1000 / CELL_MS) + 1
+    measured = {}
+    if count <= _MOST_METRIC_CELLS:
+        began_ns = int((first + base) // 1000 * 1_000_000 - base * 1000)
+        measured = metrics.columns(database, began_ns, count, tally, where)
+    return Report(
+        host=_host(database),
+        began_us=first + base,
+        ended_us=last + base,
+        busy={gpu: (start + base, end + base) for gpu, (start, end) in reader.busy().items()},
+        steps=[
+            [(each.start_us + base, each.end_us + base) for each in steps]
+            for _, steps in ranges.steps_of(found)
+        ],
+        gpus=_gpus(database),
+        kernels=reader.kernels,
+        metrics=measured,
+    )
+
+
+class _Reader:
+    """Reads the tables of operations one after the other, and adds them up."""
+
+    def __init__(self, database: Database, where: str, sums: Operators, tally: Tally) -> None:
+        self._database, self._where, self._sums, self._tally = database, where, sums, tally
+        self._on_gpu: list[Operations] = []
+        self.edges: list[tuple[float, float]] = []
+        """Of each table, when the first began and the last ended: µs since the session began."""
+        self.kernels: list[dict[str, Any]] = []
+        self._add_kernels()
+        self._add_copies()
+        self._add_calls()
+
+    def busy(self) -> dict[int, tuple[Floats, Floats]]:
+        found: dict[int, list[Operations]] = defaultdict(list)
+        for each in self._on_gpu:
+            for gpu in np.unique(each.gpu).tolist():
+                found[gpu].append(each.chosen(each.gpu == gpu))
+        return {gpu: _union(own) for gpu, own in found.items()}
+
+    def _add_kernels(self) -> None:
+        has_long = self._database.has(tables.KERNEL, "demangledName")
+        column = "demangledName" if has_long else "shortName"
+        kernels = self._operations(tables.KERNEL, column)
+        found = tables.summaries(kernels.name, kernels.length_ns)
+        names = self._names(found)
+        total = sum(each.total_ns for each in found)
+        for each in found[:_LISTED]:
+            self.kernels.append(_row(names.get(each.name, _UNKNOWN), each, total))
+        for each in found:
+            name = names.get(each.name, OTHERS)
+            self._add(COMMUNICATION if is_collective(name) else KERNELS, name, each)
+        graphs = self._operations(tables.GRAPH, "")
+        for each in tables.summaries(graphs.name, graphs.length_ns):
+            self._add(KERNELS, "(CUDA graph)", each)
+
+    def _add_copies(self) -> None:
+        copies = self._operations(tables.MEMCPY, "copyKind")
+        for each in tables.summaries(copies.name, copies.length_ns):
+            kind = _COPY_KINDS.get(each.name, f"kind {each.name}")
+            self._add(COPIES, f"[CUDA memcpy {kind}]", each)
+        cleared = self._operations(tables.MEMSET, "")
+        for each in tables.summaries(cleared.name, cleared.length_ns):
+            self._add(COPIES, "[CUDA memset]", each)
+
+    def _add_calls(self) -> None:
+        calls = self._operations(tables.CALLS, "nameId", on_gpu=False)
+        found = tables.summaries(calls.name, calls.length_ns)
+        names = self._names(found)
+        for each in found:
+            self._add(CALLS, _VERSION.sub("", names.get(each.name, OTHERS)), each)
+
+    def _operations(self, table: str, name: str, on_gpu: bool = True) -> Operations:
+        found = tables.operations(self._database, table, name, self._tally, self._where, on_gpu)
+        if len(found.start_ns):
+            self._tally.take("operations", len(found.start_ns))
+            self.edges.append((found.start_ns.min() / 1000, found.end_ns.max() / 1000))
+            if on_gpu:
+                self._on_gpu.append(found)
+        return found
+
+    def _names(self, found: Iterable[Summary]) -> dict[int, str]:
+        wanted: Whole = np.array([each.name for each in found][:MOST_OPERATORS], dtype="int64")
+        return tables.strings(self._database, wanted, self._tally, self._where)
+
+    def _add(self, category: str, name: str, each: Summary) -> None:
+        self._sums.add_all(category, name, each.count, each.total_ns / 1000, each.max_ns / 1000)
+
+
+def _row(name: str, each: Summary, total_ns: int) -> dict[str, Any]:
+    """The columns of `nsys stats --report cuda_gpu_kern_sum`, rounded as there."""
+    deviation = None if each.deviation_ns is None else round(each.deviation_ns, 1)
+    return {
+        "name": name,
+        "time_pct": round(100 * each.total_ns / total_ns, 1) if total_ns else 0.0,
+        "total_ns": each.total_ns,
+        "instances": each.count,
+        "avg_ns": round(each.mean_ns, 1),
+        "med_ns": round(each.median_ns, 1),
+        "min_ns": each.min_ns,
+        "max_ns": each.max_ns,
+        "stddev_ns": deviation,
+    }
+
+
+def _union(own: Iterable[Operations]) -> tuple[Floats, Floats]:
+    parts = [(each.start_ns / 1000, each.end_ns / 1000) for each in own]
+    starts, ends = zip(*parts, strict=True)
+    return union(np.concatenate(starts), np.concatenate(ends))
+
+
+def _base_us(database: Database, tally: Tally, otherwise_us: float) -> float:
+    """What to add to times since the session began, for Unix microseconds."""
+    epoch_ns = tables.one_value(database, "TARGET_INFO_SESSION_START_TIME", "utcEpochNs")
+    if epoch_ns is not None and is_possible(epoch_ns / 1e9):
+        return epoch_ns / 1000
+    tally.note("The files have no time of day. The run counts as begun when it was imported.")
+    return otherwise_us
+
+
+def _analysed_until_us(database: Database, last_us: float) -> float:
+    """When the profiler stopped; 0: unknown, or impossible."""
+    stopped_ns = tables.one_value(database, "ANALYSIS_DETAILS", "stopTime") or 0
+    return stopped_ns / 1000 if stopped_ns / 1000 - last_us < MOST_US else 0.0
+
+
+def _host(database: Database) -> str:
+    rows = tables.rows_of(database, "TARGET_INFO_SYSTEM_ENV", ["name"], "value")
+    named: Mapping[Any, Any] = {name: value for name, value in rows if isinstance(name, str)}
+    return readable(str(named.get("Hostname", ""))) or "machine"
+
+
+def _gpus(database: Database) -> tuple[tuple[str, int], ...]:
+    rows = tables.rows_of(database, "TARGET_INFO_GPU", ["id", "totalMemory"], "name")
+    known = {
+        number: (readable(str(name)), size if isinstance(size, int) and 0 < size < 2**50 else 0)
+        for number, size, name in rows
+        if isinstance(number, int) and 0 <= number < MOST_GPUS
+    }
+    numbered = range(max(known, default=-1) + 1)
+    return tuple(known.get(number, ("", 0)) for number in numbered)

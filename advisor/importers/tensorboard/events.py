@@ -1,0 +1,146 @@
+"""Events of TensorBoard's files: scalars, and the hyperparameters of its plugin.
+
+Field numbers: https://github.com/tensorflow/tensorboard/tree/master/tensorboard/compat/proto
+(event.proto, summary.proto, tensor.proto) and plugins/hparams/plugin_data.proto. A scalar is a
+`simple_value` or, since TensorFlow 2, a tensor with one number.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from advisor.importers import protobuf
+from advisor.importers.protobuf import Body, Value
+
+_WALL_TIME, _STEP, _SUMMARY = 1, 2, 5
+_VALUE = 1
+_TAG, _SIMPLE_VALUE, _TENSOR, _METADATA = 1, 2, 8, 9
+_DTYPE, _CONTENT = 1, 4
+_NUMBERS = {1: (5, "<f"), 2: (6, "<d"), 3: (7, "<i"), 9: (10, "<q")}
+"""Type of a tensor (float, double, int32, int64) -> the field of its values, and their format."""
+_PLUGIN_DATA, _PLUGIN_NAME, _PLUGIN_CONTENT = 1, 1, 2
+_HPARAMS, _SCALARS = "hparams", "scalars"
+_SESSION_START, _SESSION_END = 3, 4
+_START_HPARAMS, _END_STATUS = 1, 1
+_MAP_KEY, _MAP_VALUE = 1, 2
+_VALUE_KINDS = {2: "number", 3: "text", 4: "bool"}
+"""Fields of google.protobuf.Value."""
+STATES = {1: "finished", 2: "failed"}
+"""Of the plugin's `Status`."""
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A value of one tag. `seconds`: Unix time."""
+
+    seconds: float
+    step: int
+    tag: str
+    value: float
+
+
+@dataclass(frozen=True)
+class Session:
+    """What the hyperparameters' plugin says. `state`: empty: nothing."""
+
+    parameters: dict[str, Any]
+    state: str
+
+
+def parts_of(event: Body) -> Iterator[Scalar | Session]:
+    """What an event has of interest. Raises DamagedError."""
+    seconds, step, summaries = None, 0, []
+    for number, value in protobuf.fields(event):
+        if number == _WALL_TIME:
+            seconds = protobuf.number(value)
+        elif number == _STEP:
+            step = protobuf.signed(value)
+        elif number == _SUMMARY and not isinstance(value, int):
+            summaries.append(value)
+    if seconds is None:
+        return
+    for summary in summaries:
+        for each in protobuf.children(summary, _VALUE):
+            yield from _parts(each, seconds, step)
+
+
+def _parts(summary_value: Body, seconds: float, step: int) -> Iterator[Scalar | Session]:
+    found: dict[int, Value] = dict(protobuf.fields(summary_value))
+    plugin, content = _plugin(found.get(_METADATA))
+    if plugin == _HPARAMS:
+        yield _session(content)
+        return
+    if plugin not in ("", _SCALARS):
+        return
+    number = protobuf.number(found[_SIMPLE_VALUE]) if _SIMPLE_VALUE in found else None
+    if number is None:
+        number = _of_tensor(found.get(_TENSOR), is_marked=plugin == _SCALARS)
+    if number is not None and _TAG in found:
+        yield Scalar(seconds, step, protobuf.text(found[_TAG]), number)
+
+
+def _plugin(metadata: Value | None) -> tuple[str, memoryview]:
+    """Its name and what it keeps."""
+    name, content = "", protobuf.EMPTY
+    if isinstance(metadata, memoryview):
+        for data in protobuf.children(metadata, _PLUGIN_DATA):
+            for number, value in protobuf.fields(data):
+                if number == _PLUGIN_NAME:
+                    name = protobuf.text(value)
+                elif number == _PLUGIN_CONTENT and isinstance(value, memoryview):
+                    content = value
+    return name, content
+
+
+def _of_tensor(tensor: Value | None, is_marked: bool) -> float | None:
+    """The only number of a tensor. Unmarked tensors may be anything."""
+    if not isinstance(tensor, memoryview) or not is_marked:
+        return None
+    found = dict(protobuf.fields(tensor))
+    kind = _NUMBERS.get(protobuf.signed(found.get(_DTYPE, 0)))
+    if kind is None:
+        return None
+    values, form = kind
+    content = found.get(_CONTENT, found.get(values, protobuf.EMPTY))
+    if isinstance(content, int):
+        return float(protobuf.signed(content))
+    if _CONTENT not in found and form in ("<i", "<q"):
+        numbers = list(protobuf.packed_varints(content))
+        return float(protobuf.signed(numbers[0])) if len(numbers) == 1 else None
+    if len(content) != struct.calcsize(form):
+        return None
+    return float(struct.unpack(form, content)[0])
+
+
+def _session(content: memoryview) -> Session:
+    parameters: dict[str, Any] = {}
+    state = ""
+    for number, value in protobuf.fields(content):
+        if number == _SESSION_START and isinstance(value, memoryview):
+            for entry in protobuf.children(value, _START_HPARAMS):
+                pair = dict(protobuf.fields(entry))
+                name = protobuf.text(pair.get(_MAP_KEY, protobuf.EMPTY))
+                parameters[name] = _plain(pair.get(_MAP_VALUE))
+        elif number == _SESSION_END and isinstance(value, memoryview):
+            ended = dict(protobuf.fields(value))
+            state = STATES.get(protobuf.signed(ended.get(_END_STATUS, 0)), "")
+    return Session(parameters, state)
+
+
+def _plain(value: Value | None) -> Any:
+    """Of a google.protobuf.Value; None: null, or a list or structure."""
+    if not isinstance(value, memoryview):
+        return None
+    for number, each in protobuf.fields(value):
+        kind = _VALUE_KINDS.get(number)
+        if kind == "number":
+            known = protobuf.number(each)
+            return int(known) if known is not None and known.is_integer() else known
+        if kind == "text":
+            return protobuf.text(each)
+        if kind == "bool":
+            return protobuf.signed(each) != 0
+    return None

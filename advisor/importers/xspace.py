@@ -1,0 +1,299 @@
+"""Profiles of TensorFlow and JAX: XSpace files (`plugins/profile/*/HOST.xplane.pb`).
+
+Field numbers: https://github.com/openxla/xla/blob/main/third_party/tsl/tsl/profiler/protobuf/
+xplane.proto. A plane is a GPU, or the threads of a host; its lines are streams or threads. What a
+profiler derives from them later (lines such as `XLA Ops`) is left out: it is the same time again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from advisor.importers import protobuf
+from advisor.importers.activity import (
+    COMMUNICATION,
+    COPIES,
+    CPU,
+    KERNELS,
+    MOST_GPUS,
+    busy_samples,
+    is_collective,
+    own_times,
+    union,
+)
+from advisor.importers.protobuf import Body, DamagedError
+from advisor.importers.recording import (
+    NO_LABELS,
+    NotImportableError,
+    Part,
+    RecordedNode,
+    Seen,
+    Steps,
+)
+from advisor.importers.source import Source
+from advisor.importers.stated import Stated, readable
+from advisor.importers.tally import Operator, Tally
+from advisor.importers.times import is_possible
+from advisor.importers.trace_events import MOST_US, Operators
+from advisor.store.index import to_ms
+
+FORMAT = "TensorFlow or JAX profiler"
+_NAME = re.compile(r"(?:.*/)?(?P<host>[^/]*)\.xplane\.pb")
+_MOST_FILES = 256
+_MOST_BYTES = 256 * 1024 * 1024
+_MOST_EVENTS = 2_000_000
+"""Of a file: 400 MB while they are read."""
+_PLANES = 1
+_PLANE_NAME, _PLANE_LINES, _PLANE_EVENTS, _PLANE_STATS, _PLANE_VALUES = 2, 3, 4, 5, 6
+_LINE_NAME, _LINE_NS, _LINE_EVENTS = 2, 3, 4
+_EVENT_ID, _EVENT_OFFSET_PS, _EVENT_LENGTH_PS, _EVENT_STATS = 1, 2, 3, 4
+_MAP_KEY, _MAP_VALUE, _METADATA_NAME = 1, 2, 2
+_STAT_ID, _STAT_UNSIGNED, _STAT_SIGNED = 1, 3, 4
+_GPU, _HOST = re.compile(r"/device:GPU:(\d{1,3})"), "/host:"
+_ENVIRONMENT, _BEGUN = "Task Environment", "profile_start_time"
+"""The plane and its statistic that say when times count from: Unix nanoseconds."""
+_STREAM = "Stream"
+_COPY = re.compile(r"mem(?:cpy|set)", re.IGNORECASE)
+_STEP_NUMBER = "step_num"
+"""The statistic that marks a step: of TraceContext, or StepTraceAnnotation."""
+
+
+class _Span(NamedTuple):
+    """Microseconds since 1970, or of the file's own clock."""
+
+    start_us: float
+    end_us: float
+    name: str
+    is_step: bool
+
+
+@dataclass
+class _Profile:
+    """One file: one host."""
+
+    host: str
+    busy: dict[int, list[_Span]] = field(default_factory=lambda: defaultdict(list))
+    steps: list[_Span] = field(default_factory=list)
+    first_us: float = np.inf
+    last_us: float = 0.0
+    base_us: float = 0.0
+    """Unix time that the others count from, if they aren't Unix times; 0: unknown."""
+    events: int = 0
+
+
+def recognises(source: Source) -> bool:
+    """Whether a file is named as the profilers name theirs."""
+    return any(True for _ in _candidates(source))
+
+
+def opened(source: Source, stated: Stated, tally: Tally) -> XSpaceRecording:
+    """Open the profiles of all hosts.
+
+    Raises:
+        NotImportableError: no operation in them can be read.
+    """
+    return XSpaceRecording(source, to_ms(stated.imported_at), tally)
+
+
+class XSpaceRecording:
+    """One or several machines. See `recording.Recording`."""
+
+    format, training_job, job, provider, owns_machine = FORMAT, "", "", "", False
+    state, labels = "finished", NO_LABELS
+
+    def __init__(self, source: Source, imported_ms: int, tally: Tally) -> None:
+        self.statistics: dict[str, Any] = {}
+        self._source, self._tally, self._sums = source, tally, Operators()
+        self._profiles: dict[str, _Profile] = {}
+        self._shift_us: dict[str, float] = {}
+        for path in _candidates(source):
+            profile = self._read(path)
+            if profile.last_us and profile.host in self._profiles:
+                tally.skip("files", "another profile of the machine: import it alone", 1, path)
+            elif profile.last_us:
+                self._profiles[profile.host] = profile
+        if not self._profiles:
+            raise NotImportableError("no operation with a time in its profiles")
+        for host, profile in self._profiles.items():
+            self._shift_us[host] = self._dated(profile, imported_ms * 1000.0)
+        self.nodes = [
+            RecordedNode(host, int((each.first_us + self._shift_us[host]) // 1000),
+                         gpus=max(each.busy, default=-1) + 1)
+            for host, each in sorted(self._profiles.items())
+        ]  # fmt: skip
+        tally.note("A profile covers the steps that were profiled, and profiling slows them down.")
+        tally.note("The files don't say how the run ended. It counts as finished.")
+
+    @property
+    def operators(self) -> list[Operator]:
+        return self._sums.most_expensive()
+
+    def parts(self, node: RecordedNode) -> Iterator[Part]:
+        profile, shift_us = self._profiles[node.name], self._shift_us[node.name]
+        ended_ms = int((profile.last_us + shift_us) // 1000) + 1
+        yield Seen(ended_ms)
+        busy = {}
+        for gpu, spans in profile.busy.items():
+            start, end = np.array([span[:2] for span in spans]).T + shift_us
+            busy[gpu] = union(start, end)
+        if samples := busy_samples(busy, node.started_ms, ended_ms):
+            self._tally.take("samples", len(samples.times_ms) * len(samples.columns))
+            yield samples
+        if profile.steps:
+            self._tally.take("steps", len(profile.steps))
+            start, end = np.array([span[:2] for span in sorted(profile.steps)]).T
+            rank = sorted(self._profiles).index(node.name)
+            begun, length = np.round(start + shift_us), np.round(end - start)
+            yield Steps(rank, "train", begun.astype("int64"), length.astype("int64"))
+
+    def _dated(self, profile: _Profile, imported_us: float) -> float:
+        if is_possible(profile.first_us / 1e6):
+            return 0.0
+        if is_possible((profile.first_us + profile.base_us) / 1e6):
+            return profile.base_us
+        self._tally.note(
+            "The files have no time of day. The run counts as begun when it was imported."
+        )
+        return imported_us - profile.first_us
+
+    def _read(self, path: str) -> _Profile:
+        found = _NAME.fullmatch(path)
+        profile = _Profile(readable(found["host"] if found else "") or "machine")
+        try:
+            body = self._source.read(path, _MOST_BYTES)
+            for plane in protobuf.children(body, _PLANES):
+                self._add_plane(profile, plane, path)
+        except (NotImportableError, OSError) as error:
+            self._tally.skip("files", f"can't be read: {error}", 1, path)
+        except DamagedError:
+            self._tally.skip("files", "cut off, or damaged from there on", 1, path)
+        return profile
+
+    def _add_plane(self, profile: _Profile, plane: Body, path: str) -> None:
+        try:
+            found = list(protobuf.fields(plane))
+            name = next((protobuf.text(v) for number, v in found if number == _PLANE_NAME), "")
+            gpu = _GPU.fullmatch(name)
+            names, marks = _metadata(found, _PLANE_EVENTS), _metadata(found, _PLANE_STATS)
+            if name == _ENVIRONMENT:
+                profile.base_us = _begun_us(found, marks)
+            if not gpu and not name.startswith(_HOST):
+                return
+            steps = {number for number, said in marks.items() if said == _STEP_NUMBER}
+        except DamagedError:
+            self._tally.skip("planes", "damaged", 1, path)
+            return
+        for number, line in found:
+            if number != _PLANE_LINES or not isinstance(line, memoryview):
+                continue
+            try:
+                self._add_line(profile, line, names, steps, int(gpu[1]) if gpu else None, path)
+            except DamagedError:
+                self._tally.skip("lines", "damaged", 1, f"{path}, {name}")
+
+    def _add_line(
+        self,
+        profile: _Profile,
+        line: Body,
+        names: Mapping[int, str],
+        steps: set[int],
+        gpu: int | None,
+        path: str,
+    ) -> None:
+        """A stream of a GPU, or a thread. Raises DamagedError."""
+        head = {number: value for number, value in protobuf.fields(line) if number < _LINE_EVENTS}
+        is_stream = protobuf.text(head.get(_LINE_NAME, protobuf.EMPTY)).startswith(_STREAM)
+        if gpu is not None and (not is_stream or gpu >= MOST_GPUS):
+            return
+        begun_us = protobuf.signed(head.get(_LINE_NS, 0)) / 1000
+        spans = []
+        for event in protobuf.children(line, _LINE_EVENTS):
+            if profile.events >= _MOST_EVENTS:
+                self._tally.skip("records", f"more than {_MOST_EVENTS:,}", 1, path)
+                continue
+            span = _span(event, begun_us, names, steps)
+            if span is None:
+                self._tally.skip("records", "an impossible duration or time", 1, path)
+                continue
+            profile.events += 1
+            spans.append(span)
+        self._take(profile, spans, gpu)
+
+    def _take(self, profile: _Profile, spans: list[_Span], gpu: int | None) -> None:
+        if not spans:
+            return
+        self._tally.take("operations", len(spans))
+        profile.first_us = min(profile.first_us, *(span.start_us for span in spans))
+        profile.last_us = max(profile.last_us, *(span.end_us for span in spans))
+        if gpu is not None:
+            profile.busy[gpu] += spans
+            for span in spans:
+                self._sums.add(_category(span.name), span.name, span.end_us - span.start_us)
+            return
+        for span, own_us in own_times(spans):
+            if span.is_step:
+                profile.steps.append(span)
+            else:
+                self._sums.add(CPU, span.name, span.end_us - span.start_us, own_us)
+
+
+def _candidates(source: Source) -> Iterator[str]:
+    return islice((path for path in source.sizes if _NAME.fullmatch(path)), _MOST_FILES)
+
+
+def _metadata(plane: list[tuple[int, protobuf.Value]], kind: int) -> dict[int, str]:
+    """Number -> name. Raises DamagedError."""
+    found = {}
+    for number, entry in plane:
+        if number == kind and isinstance(entry, memoryview):
+            pair = dict(protobuf.fields(entry))
+            value = pair.get(_MAP_VALUE, protobuf.EMPTY)
+            if isinstance(value, memoryview):
+                name = dict(protobuf.fields(value)).get(_METADATA_NAME, protobuf.EMPTY)
+                found[protobuf.signed(pair.get(_MAP_KEY, 0))] = protobuf.text(name)[:200]
+    return found
+
+
+def _begun_us(plane: list[tuple[int, protobuf.Value]], marks: Mapping[int, str]) -> float:
+    """0: it isn't said. Raises DamagedError."""
+    for number, value in plane:
+        if number == _PLANE_VALUES and isinstance(value, memoryview):
+            stat = dict(protobuf.fields(value))
+            if marks.get(protobuf.signed(stat.get(_STAT_ID, 0))) == _BEGUN:
+                said = stat.get(_STAT_UNSIGNED, stat.get(_STAT_SIGNED, 0))
+                return protobuf.signed(said) / 1000
+    return 0.0
+
+
+def _span(event: Body, begun_us: float, names: Mapping[int, str], steps: set[int]) -> _Span | None:
+    """None: it makes no sense. Raises DamagedError."""
+    number = offset_ps = length_ps = 0
+    is_step = False
+    for kind, value in protobuf.fields(event):
+        if kind == _EVENT_ID:
+            number = protobuf.signed(value)
+        elif kind == _EVENT_OFFSET_PS:
+            offset_ps = protobuf.signed(value)
+        elif kind == _EVENT_LENGTH_PS:
+            length_ps = protobuf.signed(value)
+        elif kind == _EVENT_STATS and steps and isinstance(value, memoryview):
+            stat = dict(protobuf.fields(value))
+            is_step = is_step or protobuf.signed(stat.get(_STAT_ID, 0)) in steps
+    start_us = begun_us + offset_ps / 1e6
+    if not 0 <= length_ps / 1e6 <= MOST_US or not 0 <= start_us < 4e15:
+        return None
+    name = names.get(number) or "(unknown)"
+    return _Span(start_us, start_us + length_ps / 1e6, name, is_step)
+
+
+def _category(name: str) -> str:
+    if is_collective(name):
+        return COMMUNICATION
+    return COPIES if _COPY.search(name) else KERNELS
