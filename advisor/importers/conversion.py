@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 from uuid import UUID
 
 from trimtab.wire import LIMITS, Declaration, Gpu, NodeFacts
@@ -23,6 +23,13 @@ from advisor.store.objects import Objects
 _UNKNOWN_GPU = "unknown model"
 _GPU = re.compile(r"gpu\d+\.busy_pct")
 _CORE = re.compile(r"cpu\d+\.busy_pct")
+
+
+@runtime_checkable
+class SaysMore(Protocol):
+    """A recording that itself says on which machine it was, with which parameters and tags."""
+
+    facts: Stated
 
 
 @dataclass(frozen=True)
@@ -91,6 +98,8 @@ def convert(
     for note in stated.notes:
         tally.note(note)
     recording = formats.opened(source, stated, tally)
+    if isinstance(recording, SaysMore):
+        stated = stated.over(recording.facts)
     nodes = store_recording(
         store, recording, run_id, tally, held=_held(stated), with_tiers=with_tiers, alive=alive
     )
@@ -131,7 +140,8 @@ def _declaration(
         attempt=0,
         session_id=node.session_id,
         node=_facts(recording, node, run_id, stated),
-        tags={"training job": recording.training_job} if recording.training_job else {},
+        tags=stated.tags
+        | ({"training job": recording.training_job} if recording.training_job else {}),
         parameters=dict(stated.parameters),
         workload=workload,
     )

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Protocol, cast
 
-from advisor.importers import csv_table, dcgm, nvidia_smi, prometheus, sagemaker, torch_trace
+from advisor.importers import (
+    csv_table,
+    dcgm,
+    mlflow_run,
+    nvidia_smi,
+    prometheus,
+    sagemaker,
+    torch_trace,
+)
 from advisor.importers.recording import NotImportableError, Recording
 from advisor.importers.source import Source
 from advisor.importers.stated import Stated
@@ -23,9 +31,14 @@ class Format(Protocol):
         """Raises NotImportableError."""
 
 
-_MODULES = (torch_trace, sagemaker, dcgm, prometheus, nvidia_smi, csv_table)
+_MODULES = (mlflow_run, torch_trace, sagemaker, dcgm, prometheus, nvidia_smi, csv_table)
 FORMATS = tuple(cast(Format, module) for module in _MODULES)
 """The first that recognises a folder reads it."""
+
+
+def of(source: Source) -> Format | None:
+    """The format of a folder; None: no known one."""
+    return next((each for each in FORMATS if each.recognises(source)), None)
 
 
 def opened(source: Source, stated: Stated, tally: Tally) -> Recording:
@@ -34,7 +47,7 @@ def opened(source: Source, stated: Stated, tally: Tally) -> Recording:
     Raises:
         NotImportableError: no known format, or nothing in it that can be imported.
     """
-    chosen = next((each for each in FORMATS if each.recognises(source)), None)
+    chosen = of(source)
     if chosen is None:
         known = ", ".join(each.FORMAT for each in FORMATS)
         count = len(source.sizes)

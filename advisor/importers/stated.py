@@ -40,7 +40,8 @@ class Stated:
     ended_at: datetime | None = None
     billable_seconds: int = 0
     nodes: int = 0
-    parameters: dict[str, str] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
     columns: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     imported_at: datetime = datetime(1970, 1, 1, tzinfo=UTC)
