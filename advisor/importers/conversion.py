@@ -11,7 +11,7 @@ from uuid import UUID
 
 from trimtab.wire import LIMITS, Declaration, Gpu, NodeFacts
 
-from advisor.importers import formats
+from advisor.importers import formats, torch_trace
 from advisor.importers.recording import NotImportableError, Recording
 from advisor.importers.source import Source
 from advisor.importers.stated import Stated
@@ -120,6 +120,27 @@ def convert(
         operators=[asdict(each) for each in recording.operators],
         statistics=recording.statistics,
     )
+
+
+def operators_of(source: Source, alive: Callable[[], object] = lambda: None) -> Imported:
+    """The operators of a profile of a run that was measured otherwise. Stores nothing.
+
+    What is no readable trace has none, and a note says why.
+    """
+    tally, found = Tally(), []
+    try:
+        if torch_trace.recognises(source):
+            recording = torch_trace.opened(source, Stated(), tally)
+            for node in recording.nodes:
+                for _ in recording.parts(node):
+                    alive()
+            found = recording.operators
+        else:
+            tally.note("This file is no trace of PyTorch's profiler.")
+    except NotImportableError as error:
+        tally.note(f"This file can't be read: {error}.")
+    operators = [asdict(each) for each in found]
+    return Imported(torch_trace.FORMAT, "", (), tally, operators, {})
 
 
 def _held(stated: Stated) -> tuple[datetime | None, datetime | None]:

@@ -14,7 +14,7 @@ from django.conf import settings
 from trimtab.wire import LIMITS
 
 from advisor.importers.archive import unpack
-from advisor.importers.conversion import Imported, convert
+from advisor.importers.conversion import Imported, convert, operators_of
 from advisor.importers.recording import NotImportableError
 from advisor.importers.source import Source
 from advisor.importers.stated import Stated
@@ -31,6 +31,7 @@ from webapp.imports.description import (
 )
 from webapp.imports.from_s3 import convert_source
 from webapp.imports.models import Import
+from webapp.imports.queue import PROFILE
 from webapp.imports.waiting import PartsMissingError
 from webapp.runs.models import Artefact
 
@@ -55,6 +56,8 @@ def convert_upload(held: claims.Claim[Import]) -> Imported:
     if held.row.source:
         return convert_source(held, pulse)
     store = open_store(settings.OBJECTS_URL)
+    if artefact.kind == PROFILE:
+        return _operators(store, artefact, pulse)
     with tempfile.TemporaryDirectory(prefix="trimtab-import-") as name:
         folder = Path(name)
         said, keys = _described(store, artefact)
@@ -68,6 +71,16 @@ def convert_upload(held: claims.Claim[Import]) -> Imported:
         pulse("Converting")
         source = Source(folder / "content", said.name)
         return convert(store, source, said.stated, artefact.run_id, tally=tally, alive=pulse)
+
+
+def _operators(store: ObjectStore, artefact: Artefact, pulse: _Pulse) -> Imported:
+    """Of a profile. Its run has samples of its own."""
+    with tempfile.TemporaryDirectory(prefix="trimtab-import-") as folder:
+        # By its name, since that says whether it is compressed.
+        path = Path(folder, Path(artefact.name).name)
+        with path.open("wb") as file:
+            _fetch(store, [artefact.object_key], file, pulse)
+        return operators_of(Source.at(path), pulse)
 
 
 def _described(store: ObjectStore, artefact: Artefact) -> tuple[Description, list[str]]:
