@@ -10,6 +10,7 @@ import argparse
 import io
 import json
 import sys
+import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,10 +19,16 @@ from uuid import UUID
 from trimtab.wire import NodeFacts
 
 from advisor.importers.recording import NotImportableError
+from advisor.importers.s3 import Address, SourceAwayError
 from advisor.importers.stated import Stated, from_document
 from advisor.offline.analysis import analyse, report_of
 from advisor.offline.document import as_document
-from advisor.offline.importing import import_path, read_description
+from advisor.offline.importing import (
+    ImportedRun,
+    import_address,
+    import_path,
+    read_description,
+)
 from advisor.offline.reading import Folder, FolderError, StoredRun, read_folder
 from advisor.offline.report import as_text, import_text
 from advisor.sizing.demand import BALANCED, PRESETS
@@ -70,9 +77,8 @@ def _analyse(arguments: argparse.Namespace) -> int:
 
 def _import(arguments: argparse.Namespace) -> int:
     try:
-        known = _facts(arguments)
-        imported = import_path(arguments.path, known)
-    except NotImportableError as error:
+        imported = _imported(arguments)
+    except (NotImportableError, SourceAwayError) as error:
         print(f"trimtab: {error}", file=sys.stderr)
         return NOT_ANALYSED
     preset, now = PRESETS[arguments.preset], datetime.now(UTC)
@@ -88,6 +94,19 @@ def _import(arguments: argparse.Namespace) -> int:
         print(import_text(imported.imported))
         print(as_text(report))
     return ANALYSED
+
+
+def _imported(arguments: argparse.Namespace) -> ImportedRun:
+    """Raises NotImportableError or SourceAwayError."""
+    known, where = _facts(arguments), arguments.path
+    if not where.startswith("s3://"):
+        return import_path(Path(where), known)
+    address = Address.of(where)
+    if arguments.keep:
+        arguments.keep.mkdir(parents=True, exist_ok=True)
+        return import_address(address, known, arguments.keep)
+    with tempfile.TemporaryDirectory(prefix="trimtab-import-") as folder:
+        return import_address(address, known, Path(folder))
 
 
 def _facts(arguments: argparse.Namespace) -> Stated:
@@ -128,7 +147,15 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.set_defaults(command=_import)
-    command.add_argument("path", type=Path, metavar="PATH", help="a folder, or one file")
+    command.add_argument(
+        "path", metavar="PATH", help="a folder, one file, or s3://BUCKET/PREFIX of a training job"
+    )
+    command.add_argument(
+        "--keep",
+        type=Path,
+        metavar="FOLDER",
+        help="with s3://: keep the files here; a second call fetches only what is missing",
+    )
     command.add_argument("--job", default="", help="name of the job; default from the recording")
     command.add_argument(
         "--describe",

@@ -82,6 +82,13 @@ PROMISES = (
     Promise("rules_memory", "All rules on 27 hours: at most 1/5 of smdebug's memory", "rules"),
     Promise("rules_growth", "20 times the data: at most 22 times as long", "rules"),
     Promise(
+        "imports_speed",
+        "A SageMaker job of 27 hours from its raw files to all verdicts: at least 6 times the "
+        "speed at which smdebug reads it",
+        "imports",
+    ),
+    Promise("imports_memory", "The same: at most 600 MB of memory", "imports"),
+    Promise(
         "rules_verdicts",
         "Each rule on labelled runs and near misses: precision and recall at least 0.97",
         "rules_scenarios",

@@ -16,12 +16,9 @@ import argparse
 import json
 import pickle
 import resource
-import subprocess
 import sys
 import tempfile
 import time
-import venv
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -29,37 +26,11 @@ from advisor.store.folder import FolderStore
 from advisor.store.frames import load_frame
 from bench import rules_trace as trace
 from bench.figures import note
+from bench.smdebug import Took, peer_python, read, said, shown
 from rules.engine import evaluate
 from rules.ledger import ledger
 
 LONG, SPEED_RATIO, MEMORY_SHARE, GROWTH = 20, 20.0, 0.2, 22.0
-PEER_PACKAGES = ("smdebug==1.0.34", "pandas", "requests", "psutil")
-"""smdebug imports the other three, but its wheel doesn't declare them."""
-PEER = """
-import json, logging, resource, sys, time
-logging.disable(logging.CRITICAL)
-from smdebug.profiler.analysis.utils.profiler_data_to_pandas import PandasFrame
-began = time.process_time()
-frame = PandasFrame(sys.argv[1])
-count = len(frame.get_all_system_metrics()) + len(frame.get_all_framework_metrics())
-seconds = time.process_time() - began
-peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(json.dumps({"records": count, "seconds": seconds, "peak_bytes": peak}))
-"""
-
-
-@dataclass(frozen=True)
-class Took:
-    records: int
-    seconds: float
-    """Of CPU."""
-    peak_bytes: int
-    ledger_seconds: float = 0.0
-    """Of CPU, besides."""
-
-    @property
-    def records_per_second(self) -> float:
-        return self.records / self.seconds
 
 
 def measure(folder: Path, folds: int) -> Took:
@@ -90,31 +61,7 @@ def ours(folds: int, folder: Path) -> Took:
     folder.mkdir()
     (folder / "node").write_bytes(pickle.dumps(trace.stored(folder, folds)))
     words = [sys.executable, "-m", "bench.rules", "--measure", str(folder), str(folds)]
-    return min((_said(words) for _ in range(3)), key=lambda took: took.seconds)
-
-
-def peers(python: Path, folds: int, folder: Path) -> Took:
-    trace.sagemaker(folder, folds)
-    return _said([str(python), "-c", PEER, str(folder)])
-
-
-def _said(words: list[str]) -> Took:
-    done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, timeout=900)
-    return Took(**json.loads(done.stdout.splitlines()[-1]))
-
-
-def peer_python(given: Path | None, folder: Path) -> Path | None:
-    """None: it can't be installed here; the reason is printed."""
-    if given is not None:
-        return given
-    python = folder / "bin" / "python"
-    venv.create(folder, with_pip=True)
-    words = [str(python), "-m", "pip", "install", "--quiet", *PEER_PACKAGES]
-    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=600)
-    if done.returncode:
-        print(f"smdebug is left out, it doesn't install here: {done.stderr.strip()[-300:]}")
-        return None
-    return python
+    return min((said(words) for _ in range(3)), key=lambda took: took.seconds)
 
 
 def broken_promises(short: Took, long: Took, peer: Took | None) -> list[str]:
@@ -133,24 +80,19 @@ def broken_promises(short: Took, long: Took, peer: Took | None) -> list[str]:
     return broken
 
 
-def _print(name: str, took: Took) -> None:
-    print(
-        f"{name:24} {took.records:9,} records {took.seconds:8.2f} CPU s "
-        f"{took.records_per_second:12,.0f} records/s {took.peak_bytes / 1e6:7.0f} MB"
-    )
-
-
 def compare(given: Path | None, folder: Path) -> list[str]:
     """Print all figures. Returns the broken promises."""
     short, long = ours(1, folder / "short"), ours(LONG, folder / "long")
-    _print("ours, 80 min", short)
-    _print("ours, 27 h", long)
+    shown("ours, 80 min", short)
+    shown("ours, 27 h", long)
     print(f"{LONG} times the data: {long.seconds / short.seconds:.1f} times as long")
-    print(f"the ledger besides: {short.ledger_seconds:.2f} and {long.ledger_seconds:.2f} CPU s")
+    print(f"the ledger besides: {short.part_seconds:.2f} and {long.part_seconds:.2f} CPU s")
     python = peer_python(given, folder / "venv")
-    peer = None if python is None else peers(python, LONG, folder / "sagemaker")
-    if peer is not None:
-        _print("smdebug reads, 27 h", peer)
+    peer = None
+    if python is not None:
+        trace.sagemaker(folder / "sagemaker", LONG)
+        peer = read(python, folder / "sagemaker")
+        shown("smdebug reads, 27 h", peer)
         ratio = long.records_per_second / peer.records_per_second
         print(f"{ratio:.1f} x its speed, {long.peak_bytes / peer.peak_bytes:.2f} of its memory")
     _note(short, long, peer)

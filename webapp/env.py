@@ -28,6 +28,8 @@ _SMTP = {
 }
 _MAIL_TIMEOUT_SECONDS = 10
 _ADDRESS = r"[^<>@,\s]+@[^<>@,\s]+"
+_WORKSPACE = re.compile(r"\*|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_ADDRESS_OF_S3 = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](?:/[^,\s]*)?")
 _SENDER = re.compile(rf"{_ADDRESS}|[^<>]*<{_ADDRESS}>")
 
 
@@ -70,6 +72,20 @@ def choice(name: str, default: str, choices: tuple[str, ...]) -> str:
 def names(name: str) -> list[str]:
     """A comma-separated list, without empty entries."""
     return [part.strip() for part in text(name).split(",") if part.strip()]
+
+
+def grants(name: str) -> list[tuple[str, str]]:
+    """A comma-separated list of `WORKSPACE=s3://BUCKET/PREFIX`; WORKSPACE is an id, or `*`."""
+    found = []
+    for entry in names(name):
+        workspace, _, address = entry.partition("=")
+        if not _WORKSPACE.fullmatch(workspace) or not _ADDRESS_OF_S3.fullmatch(address):
+            raise ImproperlyConfigured(
+                f"{name}: {entry!r} is not WORKSPACE=s3://BUCKET/PREFIX, where WORKSPACE is the id "
+                "of a workspace, or * for all of them"
+            )
+        found.append((workspace.lower(), address))
+    return found
 
 
 def database(name: str, default_path: Path) -> dict[str, object]:

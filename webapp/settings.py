@@ -182,6 +182,10 @@ OTP_TOTP_ISSUER = "Trimtab"
 OBJECTS_URL = env.text("OBJECTS_URL") or str(DATA_DIR / "objects")
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
 
+# Which workspace may import from which part of which bucket, with the service's AWS credentials.
+IMPORT_S3 = env.grants("TRIMTAB_IMPORT_S3")
+IMPORTS_DIR = DATA_DIR / "imports"
+
 # Redis: broker, cache, rate limits
 REDIS_URL = env.text("REDIS_URL", "redis://127.0.0.1:6379/0")
 _redis_socket = REDIS_URL.startswith("unix://")

@@ -10,6 +10,7 @@ from webapp.api import (
     compare,
     export,
     failures,
+    imports,
     job_runs,
     measurements,
     prometheus,
@@ -57,6 +58,7 @@ api.add_router("", rules.router)
 api.add_router("", buying.router)
 api.add_router("", what_if.router)
 api.add_router("", write.router)
+api.add_router("", imports.router)
 problems.handle_in(api)
 
 handler404 = "webapp.dashboard.views.elsewhere.not_found"
@@ -85,6 +87,7 @@ urlpatterns = [
     path("", include("webapp.spend.urls")),
     path("", include("webapp.retention.urls")),
     path("", include("webapp.quotas.urls")),
+    path("", include("webapp.imports.urls")),
     path("", include("webapp.background.urls")),
     path("", include("webapp.notify.urls")),
     path("", include("webapp.manual.urls")),

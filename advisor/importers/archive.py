@@ -67,7 +67,7 @@ def _write(
 ) -> None:
     if member.isdir():
         return
-    path = _inside(member.name, bounds)
+    path = inside(member.name, bounds)
     if not member.isreg():
         tally.skip("files", "links and devices aren't followed", 1, member.name)
         return
@@ -84,7 +84,8 @@ def _write(
         tally.skip("files", "a path that another file has", 1, member.name)
 
 
-def _inside(name: str, bounds: Bounds) -> Path | None:
+def inside(name: str, bounds: Bounds) -> Path | None:
+    """A foreign name as a path within a folder; None: it isn't one."""
     parts = PurePosixPath(name).parts
     is_safe = (
         bool(parts)

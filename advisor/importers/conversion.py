@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 from uuid import UUID
 
 from trimtab.wire import LIMITS, Declaration, Gpu, NodeFacts
 
-from advisor.importers import formats
+from advisor.importers import formats, torch_trace
 from advisor.importers.recording import NotImportableError, Recording
 from advisor.importers.source import Source
 from advisor.importers.stated import Stated
@@ -23,6 +23,13 @@ from advisor.store.objects import Objects
 _UNKNOWN_GPU = "unknown model"
 _GPU = re.compile(r"gpu\d+\.busy_pct")
 _CORE = re.compile(r"cpu\d+\.busy_pct")
+
+
+@runtime_checkable
+class SaysMore(Protocol):
+    """A recording that itself says on which machine it was."""
+
+    facts: Stated
 
 
 @dataclass(frozen=True)
@@ -91,6 +98,8 @@ def convert(
     for note in stated.notes:
         tally.note(note)
     recording = formats.opened(source, stated, tally)
+    if isinstance(recording, SaysMore):
+        stated = stated.over(recording.facts)
     nodes = store_recording(
         store, recording, run_id, tally, held=_held(stated), with_tiers=with_tiers, alive=alive
     )
@@ -111,6 +120,27 @@ def convert(
         operators=[asdict(each) for each in recording.operators],
         statistics=recording.statistics,
     )
+
+
+def operators_of(source: Source, alive: Callable[[], object] = lambda: None) -> Imported:
+    """The operators of a profile of a run that was measured otherwise. Stores nothing.
+
+    What is no readable trace has none, and a note says why.
+    """
+    tally, found = Tally(), []
+    try:
+        if torch_trace.recognises(source):
+            recording = torch_trace.opened(source, Stated(), tally)
+            for node in recording.nodes:
+                for _ in recording.parts(node):
+                    alive()
+            found = recording.operators
+        else:
+            tally.note("This file is no trace of PyTorch's profiler.")
+    except NotImportableError as error:
+        tally.note(f"This file can't be read: {error}.")
+    operators = [asdict(each) for each in found]
+    return Imported(torch_trace.FORMAT, "", (), tally, operators, {})
 
 
 def _held(stated: Stated) -> tuple[datetime | None, datetime | None]:

@@ -8,6 +8,7 @@ from advisor.importers import (
     csv_table,
     dcgm,
     dcgm_dmon,
+    mlflow_run,
     nsys,
     nvidia_smi,
     prometheus,
@@ -36,6 +37,7 @@ class Format(Protocol):
 
 
 _MODULES = (
+    mlflow_run,
     torch_trace,
     sagemaker,
     dcgm,
@@ -52,13 +54,18 @@ FORMATS = tuple(cast(Format, module) for module in _MODULES)
 """The first that recognises a folder reads it."""
 
 
+def of(source: Source) -> Format | None:
+    """The format of a folder; None: no known one."""
+    return next((each for each in FORMATS if each.recognises(source)), None)
+
+
 def opened(source: Source, stated: Stated, tally: Tally) -> Recording:
     """The recording in a folder.
 
     Raises:
         NotImportableError: no known format, or nothing in it that can be imported.
     """
-    chosen = next((each for each in FORMATS if each.recognises(source)), None)
+    chosen = of(source)
     if chosen is None:
         known = ", ".join(each.FORMAT for each in FORMATS)
         count = len(source.sizes)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from uuid import UUID, uuid5
 
@@ -118,7 +118,7 @@ class _Hour:
     """What of one hour isn't written yet."""
 
     samples: list[Ticks] = field(default_factory=list)
-    steps: list[pa.Table] = field(default_factory=list)
+    steps: list[Steps] = field(default_factory=list)
     events: list[tuple[object, ...]] = field(default_factory=list)
 
 
@@ -203,7 +203,7 @@ class _Writer:
         self._lose("steps", int((~self._inside(start_ms)).sum()))
         for hour, chosen in self._by_hour(start_ms):
             if self._fits(hour, "steps", int(chosen.sum()), MOST_HOUR_STEPS):
-                self._hours[hour].steps.append(self._step_table(part, chosen))
+                self._hours[hour].steps.append(_chosen(part, chosen))
         ends_ms = (part.start_us + part.duration_us) // 1000
         inside = ends_ms[self._inside(start_ms) & self._inside(ends_ms)]
         self._end_ms = max(self._end_ms, int(inside.max(initial=0)))
@@ -257,18 +257,17 @@ class _Writer:
         self._tally.lose(what, f"more than {most:,} of one node in one hour", count)
         return False
 
-    def _step_table(self, part: Steps, chosen: np.ndarray) -> pa.Table:
-        count = int(chosen.sum())
-        waits = part.data_wait_us
+    def _step_table(self, part: Steps) -> pa.Table:
+        count, waits = len(part.start_us), part.data_wait_us
         given = {
-            "start_us": part.start_us[chosen],
+            "start_us": part.start_us,
             "session": pa.array([self._session.id]).take(pa.array(np.zeros(count, "int64"))),
             "seq": np.full(count, SEQ),
             "rank": np.full(count, part.rank),
             "phase": pa.array([part.phase]).take(pa.array(np.zeros(count, "int64"))),
             "count": np.ones(count, "int64"),
-            "duration_us": part.duration_us[chosen],
-        } | ({} if waits is None else {"data_wait_us": waits[chosen]})
+            "duration_us": part.duration_us,
+        } | ({} if waits is None else {"data_wait_us": waits})
         arrays = [
             pa.array(given[each.name], each.type)
             if each.name in given
@@ -303,7 +302,8 @@ class _Writer:
         held.samples = []
 
     def _put_steps(self, hour: int, held: _Hour) -> None:
-        table = tables.merged(held.steps, tables.STEP_SCHEMA)
+        parts = map(self._step_table, _joined(held.steps))
+        table = tables.merged(parts, tables.STEP_SCHEMA)
         self._put(hour, "steps", 0, chunks.encode_table(table, self._members()))
         held.steps = []
 
@@ -336,6 +336,32 @@ class _Writer:
         key = f"{self._prefix}/{at:%Y%m%dT%H}-{kind}-{tier}-{digest}.parquet"
         self._store.put(key, body)
         self._refs[key] = ChunkRef(key, kind, tier, at, at + HOUR, len(body))
+
+
+def _chosen(part: Steps, chosen: np.ndarray) -> Steps:
+    """These rows of it."""
+    waits = part.data_wait_us
+    return replace(
+        part,
+        start_us=part.start_us[chosen],
+        duration_us=part.duration_us[chosen],
+        data_wait_us=None if waits is None else waits[chosen],
+    )
+
+
+def _joined(parts: Iterable[Steps]) -> Iterator[Steps]:
+    """One for each rank and phase: a part is of a file, and files are of a minute."""
+    alike: dict[tuple[object, ...], list[Steps]] = defaultdict(list)
+    for part in parts:
+        alike[part.rank, part.phase, part.data_wait_us is None].append(part)
+    for same in alike.values():
+        waits = [part.data_wait_us for part in same if part.data_wait_us is not None]
+        yield replace(
+            same[0],
+            start_us=np.concatenate([part.start_us for part in same]),
+            duration_us=np.concatenate([part.duration_us for part in same]),
+            data_wait_us=np.concatenate(waits) if waits else None,
+        )
 
 
 def _known(values: np.ndarray) -> int:

@@ -17,6 +17,7 @@ MOST_BYTES = 64 * 1024 * 1024
 MOST_OPERATORS = 20_000
 MOST_US = 28 * 86_400 * 10**6
 """No operation of a job takes longer than a job: 28 days."""
+_MOST_TS = 10**17
 _DEEPEST = 1_000
 """Operations of one phase that may be open at once."""
 _REPAIRS = 20
@@ -115,16 +116,15 @@ def trace_of(events: Iterable[Any], path: str, tally: Tally) -> Trace:
     spans = trace.spans
     broken = absurd = unpaired = 0
     for event in events:
-        if event == {}:  # TensorFlow ends its lists with one
-            continue
         try:
             kind, pid = event["ph"], event.get("pid", 0)
-            if kind == "X":
-                start, duration = event["ts"], event["dur"]
-                if not (0 <= duration <= MOST_US and abs(start) < 10**17):
+            if kind == "X":  # nearly all of them
+                start, duration, args = event["ts"], event["dur"], event.get("args")
+                if not (0 <= duration <= MOST_US and -_MOST_TS < start < _MOST_TS):
                     absurd += 1
                     continue
-                spans.append(Span(int(pid), str(event["name"]), start, duration, _args(event)))
+                args = args if isinstance(args, dict) else {}
+                spans.append(Span(int(pid), str(event["name"]), start, duration, args))
             elif kind == "M":
                 _header(trace, event, int(pid))
             elif kind == "B":
@@ -148,7 +148,7 @@ def trace_of(events: Iterable[Any], path: str, tally: Tally) -> Trace:
             else:
                 broken += 1
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-            broken += 1
+            broken += event != {}  # TensorFlow ends its lists with an empty one
     unpaired += sum(map(len, opened.values()))
     tally.skip("records", "not a trace event", broken, path)
     tally.skip("records", "an impossible duration or time", absurd, path)

@@ -10,10 +10,13 @@ from pathlib import Path
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from advisor import machine
+from advisor.importers import s3
 from advisor.importers.conversion import Imported, convert
+from advisor.importers.described_by_aws import described
 from advisor.importers.recording import NotImportableError
 from advisor.importers.source import Source
 from advisor.importers.stated import Stated, from_describe
+from advisor.importers.tally import Tally
 from advisor.offline.nodes import ImportedSession, Node, Timeline
 from advisor.offline.reading import StoredRun
 from advisor.store.memory import MemoryStore
@@ -38,9 +41,28 @@ def import_path(path: Path, stated: Stated) -> ImportedRun:
     """
     if not path.exists():
         raise NotImportableError(f"{path} does not exist")
-    source, store = Source.at(path), MemoryStore()
-    run_id = _run_id(source)
-    imported = convert(store, source, _dated(stated, path), run_id, with_tiers=False)
+    return _imported(Source.at(path), _dated(stated, path), Tally())
+
+
+def import_address(address: s3.Address, stated: Stated, folder: Path) -> ImportedRun:
+    """Import what is in S3, with the caller's own AWS credentials.
+
+    Args:
+        folder: where the objects are copied to; what it has already isn't copied again.
+
+    Raises:
+        NotImportableError: it can't be read, no known format, or nothing that can be used.
+        SourceAwayError: try again later.
+    """
+    tally = Tally()
+    source = s3.fetch(address, folder, tally)
+    known = stated if stated.training_job else stated.over(described(address, source, tally))
+    return _imported(source, replace(known, imported_at=datetime.now(UTC)), tally)
+
+
+def _imported(source: Source, stated: Stated, tally: Tally) -> ImportedRun:
+    store, run_id = MemoryStore(), _run_id(source)
+    imported = convert(store, source, stated, run_id, tally=tally, with_tiers=False)
     run = StoredRun(run_id, [node.declaration for node in imported.nodes])
     return ImportedRun(run, _timeline(imported, store), imported)
 

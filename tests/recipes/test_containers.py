@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
 
 from tests.agent.conftest import TOKEN
 from tests.ops.test_kubernetes import VERSIONS
+from tests.recipes import pytorchjob_schema
 from tests.recipes.conftest import EXAMPLES, STAND_INS, Place, states, steps
 
 INSTRUCTIONS = {"FROM", "RUN", "ENV", "WORKDIR", "COPY", "ENTRYPOINT", "CMD"}
@@ -84,15 +86,37 @@ def test_the_manifests_hold_to_the_schemas(version):
         kubernetes_validate.validate(pod | {"template": template}, version, strict=True)
 
 
-def test_a_pytorchjob_has_what_the_operator_asks_for():
+def test_a_pytorchjob_has_what_the_operator_takes():
     job = manifest("pytorchjob")
-    assert (job["apiVersion"], job["kind"]) == ("kubeflow.org/v1", "PyTorchJob")
-    assert set(job["spec"]) == {"nprocPerNode", "pytorchReplicaSpecs"}
-    for kind, replica in job["spec"]["pytorchReplicaSpecs"].items():
-        assert kind in ("Master", "Worker")
-        assert set(replica) == {"replicas", "restartPolicy", "template"}
+    jsonschema.validate(job, pytorchjob_schema.SCHEMA)
+    for replica in job["spec"]["pytorchReplicaSpecs"].values():
+        # The operator looks for the container of this name, and refuses a job without one.
         assert [c["name"] for c in replica["template"]["spec"]["containers"]] == ["pytorch"]
     assert "name" not in job["metadata"]  # each start gets another one
+    meta = {name: value for name, value in job["metadata"].items() if name != "generateName"}
+    named = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta | {"name": "digits"}}
+    kubernetes_validate.validate(named, VERSIONS[-1], strict=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("spec", "nprocPerNode"), 2),
+        (("spec", "pytorchReplicaSpecs", "Chief"), {}),
+        (("spec", "pytorchReplicaSpecs", "Worker", "replica"), 2),
+        (("spec", "pytorchReplicaSpecs", "Worker", "restartPolicy"), "Sometimes"),
+        (("spec", "backoffLimit"), 3),
+        (("apiVersion",), "kubeflow.org/v2"),
+    ],
+)
+def test_a_wrong_pytorchjob_is_seen(path, value):
+    job = manifest("pytorchjob")
+    place = job
+    for name in path[:-1]:
+        place = place[name]
+    place[path[-1]] = value
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(job, pytorchjob_schema.SCHEMA)
 
 
 def pod(place: Place, template: dict[str, Any], given: dict[str, str], failures: str = "") -> int:

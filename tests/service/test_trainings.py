@@ -223,6 +223,11 @@ def test_a_command_tells_what_a_training_cost_until_a_value(
     assert re.search(r"loss +0\.2 +150\.0 min +\$1\.13967\n", said())
     assert "loss 0.45 reached after 130.0 min, $0.96433" in said("--reach", "loss=0.45")
     assert "loss 0.1 was not reached" in said("--reach", "loss=0.1")
+    failure = re.search(r"\nError of the program +#1 +\S+ \S+ +39\.9 min +\$(\S+)\n", said())
+    parts = (re.search(rf"\n{label} .*\$(\S+)\n", said()) for label in ("lost", "restore"))
+    assert failure is not None
+    assert Decimal(failure[1]) == sum(Decimal(part[1]) for part in parts if part)
+    assert "| Error of the program | #1 |" in said("--markdown")
     assert "no metric val/loss is known" in said("--reach", "val/loss=1")
 
 

@@ -11,8 +11,10 @@ from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
+from uuid import uuid4
 
 import pytest
+from django.utils import timezone
 from trimtab.cli import main
 from trimtab.wire import decode_declaration, decode_segment
 
@@ -22,7 +24,7 @@ from webapp.analysis import tasks
 from webapp.ingest import accept
 from webapp.ingest.upload import Upload
 from webapp.prices.bundled import sync_bundled
-from webapp.runs.models import Job, Run
+from webapp.runs.models import Job, Run, Session
 from webapp.sample_data.load import DECLARATION_TYPE, uploads_of
 from webapp.sample_data.published import JOB, published_runs
 
@@ -176,6 +178,55 @@ def test_the_cost_of_a_run_says_what_is_known_and_json_is_the_answer(service, jo
 def _with_node(run: Run) -> Run:
     factories.node(run)
     return run
+
+
+def test_the_cost_of_a_run_that_failed_says_why(job, capsys):
+    run = factories.run(job, state=Run.FAILED)
+    node = factories.node(run, hostname="trainer-a")
+    ending = {"signal": 9, "oom_kills": 1, "oom_scope": "container"}
+    Session.objects.create(
+        id=uuid4(),
+        node=node,
+        boot_id="b",
+        started_at=run.started_at,
+        ended_ms=1000,
+        end_state=Run.FAILED,
+        exit_code=137,
+        ending=ending,
+    )
+    _, printed, _ = say(capsys, "cost", str(run.pk))
+    assert "failed on trainer-a: Killed by the kernel for memory" in printed
+
+
+def test_it_waits_for_the_analysis_of_a_run(job, capsys, monkeypatch):
+    monkeypatch.setattr("trimtab.cli.completeness.FIRST_PAUSE_SECONDS", 0.01)
+    run = factories.run(job)
+    analysis = factories.analysis(run, done=0)
+    code, _, errors = say(capsys, "cost", str(run.pk), "--wait", "0.2")
+    assert code == 3
+    assert "not complete after 0.2 s: run #1 (finished): its analysis isn't final yet" in errors
+    assert say(capsys, "cost", str(run.pk))[0] == 0
+    waits = iter([None, None])
+
+    def analysed(seconds: float) -> None:
+        if next(waits, run) is not None:
+            type(analysis).objects.filter(pk=analysis.pk).update(done=analysis.wanted)
+
+    monkeypatch.setattr("trimtab.cli.completeness.time.sleep", analysed)
+    code, printed, errors = say(capsys, "cost", str(run.pk), "--wait")
+    assert (code, errors) == (0, "")
+    assert "finished: $" in printed
+
+
+def test_waiting_for_what_no_time_brings_ends_at_once(job, capsys):
+    run = factories.run(job)
+    factories.analysis(run, done=0, given_up_at=timezone.now(), error="out of memory.")
+    code, _, errors = say(capsys, "cost", str(run.pk), "--wait")
+    assert code == 3
+    assert "waiting doesn't help: run #1 (finished): its analysis failed: out of memory" in errors
+    code, _, errors = say(capsys, "cost", "nightly", "--wait")
+    assert code == 2
+    assert "--wait waits for one run" in errors
 
 
 def test_a_run_without_a_price_has_an_exit_code_of_its_own(job, capsys):

@@ -162,6 +162,7 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "mlflow:elsewhere": {},
     # For Prometheus, which brings the operator's token.
     "background:metrics": {},
+    "imports:sources": {"get": OWNERS, "post": OWNERS},
     "background:background": {"get": OWNERS},
     "background:try_again": {"post": OWNERS},
     "quotas:usage": {"get": VIEWERS},
@@ -191,6 +192,8 @@ SCOPES: dict[tuple[str, str], set[str]] = {
     ("get", "/api/v1/metrics"): {Token.READ},
     ("get", "/api/v1/export"): {Token.READ, Token.INGEST},
     ("get", "/api/v1/runs/{run_id}/report.html"): {Token.READ, Token.INGEST},
+    ("get", "/api/v1/runs/{run_id}/imports"): {Token.READ},
+    ("post", "/api/v1/imports"): {Token.WRITE},
     ("get", "/api/v1/failures"): {Token.READ},
     ("get", "/api/v1/spend"): {Token.READ},
     ("get", "/api/v1/budgets"): {Token.READ},
@@ -239,6 +242,7 @@ DATA = {
 }
 """What is posted; nothing where a page isn't named."""
 LISTS = {
+    "imports:sources",
     "advice:decide_many",
     "advice:inbox",
     "advice:inbox_csv",

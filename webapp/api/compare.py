@@ -16,13 +16,15 @@ from webapp.accounts.access import TokenRequest
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
 from webapp.analysis.selectors.comparison import ComparedRuns, compared
-from webapp.analysis.selectors.completeness import Completeness
+from webapp.analysis.selectors.completeness import Completeness, completeness_of
 from webapp.analysis.selectors.cost_lines import CostLine, cost_lines
 from webapp.api import readable, run_money
 from webapp.api.amounts import money
 from webapp.api.description import problem
+from webapp.api.schemas import FailureOut
 from webapp.http.problems import Problem
 from webapp.runs import scope
+from webapp.runs.failure import failure_of
 from webapp.runs.models import Run
 
 router = Router(tags=["read"])
@@ -117,8 +119,9 @@ class CostPartOut(Schema):
     prices: list[str]
 
 
-class CostOut(RunRefOut):
+class CostOut(ComparedRunOut):
     cost_is_at_least: bool
+    failure: FailureOut | None = Field(description="Why the run failed; null: it has not failed.")
     duration_seconds: float | None
     missing_prices: list[str]
     money: run_money.RunMoneyOut
@@ -158,7 +161,8 @@ def get_cost(
     """A token with the scope `ingest` but not `read` reads only the runs that it uploaded to."""
     named = readable.run(request.auth, run)
     return {
-        **_run(named),
+        **_compared_run(named, completeness_of([named])[named.pk]),
+        "failure": failure_of(named, scope.sessions_of(named)),
         "cost_is_at_least": named.state in (Run.RUNNING, Run.LOST),
         "duration_seconds": named.duration.total_seconds() if named.duration else None,
         "missing_prices": named.summary.missing,

@@ -27,6 +27,7 @@ class FailureOut(Schema):
         description="`spot`, `oom`, `nan`, `hardware`, `timeout`, `signal`, `exit_code`, `silent` "
         "or `unknown`."
     )
+    title: str = Field(description="The cause in words.")
     run: UUID
     job: str
     run_number: int
@@ -93,6 +94,7 @@ def failure_out(failure: Failure) -> dict[str, Any]:
     return {
         "at": failure.at,
         "cause": failure.cause,
+        "title": failure.words,
         "run": failure.run.pk,
         "job": str(failure.run.job),
         "run_number": failure.run.number,

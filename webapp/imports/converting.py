@@ -14,7 +14,7 @@ from django.conf import settings
 from trimtab.wire import LIMITS
 
 from advisor.importers.archive import unpack
-from advisor.importers.conversion import Imported, convert
+from advisor.importers.conversion import Imported, convert, operators_of
 from advisor.importers.recording import NotImportableError
 from advisor.importers.source import Source
 from advisor.importers.stated import Stated
@@ -29,11 +29,14 @@ from webapp.imports.description import (
     Description,
     read_description,
 )
+from webapp.imports.from_s3 import convert_source
 from webapp.imports.models import Import
+from webapp.imports.queue import PROFILE
 from webapp.imports.waiting import PartsMissingError
 from webapp.runs.models import Artefact
 
 RENEWED_EVERY_SECONDS = 15
+STAGE_EVERY_SECONDS = 2
 _PIECE_BYTES = 1024 * 1024
 
 
@@ -47,10 +50,14 @@ def convert_upload(held: claims.Claim[Import]) -> Imported:
     Raises:
         NotImportableError: it can't be converted, whenever it is tried.
         PartsMissingError
+        SourceAwayError: try again later.
     """
-    artefact = held.row.artefact
+    artefact, pulse = held.row.artefact, _Pulse(held)
+    if held.row.source:
+        return convert_source(held, pulse)
     store = open_store(settings.OBJECTS_URL)
-    pulse = _Pulse(held)
+    if artefact.kind == PROFILE:
+        return _operators(store, artefact, pulse)
     with tempfile.TemporaryDirectory(prefix="trimtab-import-") as name:
         folder = Path(name)
         said, keys = _described(store, artefact)
@@ -64,6 +71,16 @@ def convert_upload(held: claims.Claim[Import]) -> Imported:
         pulse("Converting")
         source = Source(folder / "content", said.name)
         return convert(store, source, said.stated, artefact.run_id, tally=tally, alive=pulse)
+
+
+def _operators(store: ObjectStore, artefact: Artefact, pulse: _Pulse) -> Imported:
+    """Of a profile. Its run has samples of its own."""
+    with tempfile.TemporaryDirectory(prefix="trimtab-import-") as folder:
+        # By its name, since that says whether it is compressed.
+        path = Path(folder, Path(artefact.name).name)
+        with path.open("wb") as file:
+            _fetch(store, [artefact.object_key], file, pulse)
+        return operators_of(Source.at(path), pulse)
 
 
 def _described(store: ObjectStore, artefact: Artefact) -> tuple[Description, list[str]]:
@@ -81,6 +98,8 @@ def _described(store: ObjectStore, artefact: Artefact) -> tuple[Description, lis
             "sha256", "object_key"
         )
     )
+    if not said.parts:
+        raise NotImportableError("the description of the upload names no parts")
     missing = [part for part in said.parts if part not in known]
     if missing:
         raise PartsMissingError(len(missing), len(said.parts))
@@ -103,12 +122,15 @@ class _Pulse:
     def __init__(self, held: claims.Claim[Import]) -> None:
         self._held = held
         self._stage = ""
-        self._next = 0.0
+        self._next = self._written = 0.0
 
-    def __call__(self, stage: str = "") -> None:
-        if not stage and time.monotonic() < self._next:
-            return
+    def __call__(self, stage: str = "", is_new: bool = True) -> None:
+        """`is_new`: a stage to be written at once; else within some seconds."""
+        now = time.monotonic()
+        due = self._next if not stage else self._written + STAGE_EVERY_SECONDS
         self._stage = stage or self._stage
-        self._next = time.monotonic() + RENEWED_EVERY_SECONDS
+        if now < due and not (stage and is_new):
+            return
+        self._written, self._next = now, now + RENEWED_EVERY_SECONDS
         if not claims.renew(self._held, stage=self._stage):
             raise LeaseLostError

@@ -25,7 +25,7 @@ class Description:
 
     Attributes:
         name: of the folder, as the person has it.
-        parts: the SHA-256 of each part of the archive, in order.
+        parts: the SHA-256 of each part of the archive, in order; none for what lies elsewhere.
     """
 
     name: str
@@ -54,7 +54,7 @@ def read_description(body: bytes, imported_at: datetime) -> Description:
 def _are_parts(parts: object) -> bool:
     return (
         isinstance(parts, list)
-        and 0 < len(parts) <= MOST_PARTS
+        and len(parts) <= MOST_PARTS
         and all(isinstance(part, str) and _SHA256.fullmatch(part) for part in parts)
     )
 

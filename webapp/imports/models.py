@@ -12,6 +12,8 @@ class Import(Claimable):
     """The conversion of one upload. Its run is the artefact's."""
 
     artefact = models.OneToOneField(Artefact, models.CASCADE, related_name="conversion")
+    source = models.CharField(max_length=1200, blank=True)
+    """Where in S3 the files are, which only owners see; empty: they were uploaded."""
     stage = models.CharField(max_length=120, blank=True)
     """What a worker is doing, for people; empty: nothing."""
     result = models.JSONField(default=dict, blank=True)

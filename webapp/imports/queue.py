@@ -13,9 +13,9 @@ from webapp.background.kinds import Kind, Limits
 from webapp.imports.models import Import
 from webapp.runs.models import Artefact
 
-WHOLE, PART = "import", "import-part"
-"""Kinds of artefacts: the description of an upload (from older agents: the archive), and a part of
-its archive."""
+WHOLE, PART, PROFILE = "import", "import-part", "profile"
+"""Kinds of artefacts: the description of an upload (from older agents: the archive), a part of its
+archive, and a trace of some steps of a run."""
 MOST_SECONDS = 3600
 """After this time the worker ends a conversion."""
 KIND = Kind(
@@ -44,7 +44,7 @@ KIND = Kind(
 
 def artefact_arrived(artefact: Artefact) -> None:
     """Queue what can be converted now. Call in the transaction that wrote the artefact."""
-    if artefact.kind == WHOLE:
+    if artefact.kind in (WHOLE, PROFILE):
         Import.objects.get_or_create(artefact=artefact)
         _want(Import.objects.filter(artefact=artefact))
     elif artefact.kind == PART:

@@ -13,7 +13,7 @@ from django.utils import timezone
 from webapp.background import conditions
 from webapp.imports import scope
 from webapp.imports.models import Import
-from webapp.imports.queue import WHOLE
+from webapp.imports.queue import PROFILE, WHOLE
 from webapp.runs.models import Artefact, Run
 
 SHOWN_OPERATIONS = 10
@@ -26,6 +26,11 @@ class ImportLine:
 
     row: Import
     state: str
+
+    @property
+    def is_profile(self) -> bool:
+        """A trace of some steps of a run that an agent measured."""
+        return self.row.artefact.kind == PROFILE
 
     @property
     def is_done(self) -> bool:
@@ -75,8 +80,8 @@ class ImportLine:
 
 
 def imports_of(run: Run, artefacts: Iterable[Artefact]) -> list[ImportLine]:
-    """The oldest first. `artefacts`: of the run; most have none that is imported."""
-    if not any(artefact.kind == WHOLE for artefact in artefacts):
+    """Of uploads and of profiles, the oldest first. `artefacts`: of the run; most have neither."""
+    if not any(artefact.kind in (WHOLE, PROFILE) for artefact in artefacts):
         return []
     rows = scope.imports_of(run).annotate(work_state=conditions.state(timezone.now()))
     return [ImportLine(row, row.work_state) for row in rows]

@@ -7,9 +7,10 @@ import logging
 from celery.exceptions import SoftTimeLimitExceeded
 
 from advisor.importers.recording import NotImportableError
+from advisor.importers.s3 import SourceAwayError
 from webapp.background import claims
 from webapp.http.problems import Problem
-from webapp.imports import queue, waiting
+from webapp.imports import queue, scratch, waiting
 from webapp.imports.converting import convert_upload
 from webapp.imports.saving import save
 
@@ -24,10 +25,14 @@ def convert(artefact_id: int, **which: object) -> bool:
     try:
         imported = convert_upload(held)
         save(held, imported)
+        scratch.remove(held.row)
     except waiting.PartsMissingError as error:
         waiting.put_back(held, error)
     except (NotImportableError, Problem) as error:
         claims.give_up(held, str(error))
+        scratch.remove(held.row)
+    except SourceAwayError as error:
+        claims.fail(held, str(error))
     except SoftTimeLimitExceeded:
         logger.exception("import took too long", extra={"artefact": artefact_id})
         claims.give_up(held, f"The import was ended after {queue.MOST_SECONDS // 60} minutes.")

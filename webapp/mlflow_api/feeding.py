@@ -18,6 +18,7 @@ from uuid import UUID, uuid5
 
 from trimtab.wire import FIRST_ADDED, Block, Event, Segment, SessionClock, encode_segment
 
+from advisor import mlflow_names
 from webapp.accounts.models import Token
 from webapp.ingest import accept
 from webapp.ingest.upload import Upload
@@ -134,7 +135,7 @@ def new(tracked: TrackedRun, machine_id: str) -> Draft:
         started_at_ns=_began_ms(tracked) * 1_000_000,
         next_seq=1,
     )
-    return Draft(feed, Logged(seq=0, cadence_ms=system_metrics.DEFAULT_CADENCE_MS), ())
+    return Draft(feed, Logged(seq=0, cadence_ms=mlflow_names.DEFAULT_CADENCE_MS), ())
 
 
 def send(token: Token, tracked: TrackedRun, parts: Sequence[Draft], job: str = "") -> None:
@@ -153,13 +154,13 @@ def send(token: Token, tracked: TrackedRun, parts: Sequence[Draft], job: str = "
 
 def _follow_samples(feed: Feed, metrics: Sequence[Metric]) -> None:
     """What system metrics tell of the sampling interval and of GPUs."""
-    places = [(system_metrics.place_of(m.key), m.timestamp_ms) for m in metrics]
+    places = [(mlflow_names.place_of(m.key), m.timestamp_ms) for m in metrics]
     times = [at for place, at in places if place is not None]
     if not times:
         return
     between_ms = max(times) - (feed.sampled_ms or 0)
     if feed.sampled_ms is not None and not feed.cadence_ms and between_ms > 0:
-        feed.cadence_ms = system_metrics.cadence_ms(between_ms)
+        feed.cadence_ms = mlflow_names.cadence_ms(between_ms)
     feed.sampled_ms = max(times)
     gpus = [place.gpu + 1 for place, _ in places if place and place.gpu is not None]
     feed.gpus = max([feed.gpus, *gpus])
@@ -173,7 +174,7 @@ def _logged(feed: Feed, metrics: Sequence[Metric]) -> Logged:
 def _numbered(feed: Feed, content: str) -> Logged:
     """Its number among the segments of the session; the same for the same content."""
     digest = hashlib.sha256(content.encode()).hexdigest()[:32]
-    cadence_ms = feed.cadence_ms or system_metrics.DEFAULT_CADENCE_MS
+    cadence_ms = feed.cadence_ms or mlflow_names.DEFAULT_CADENCE_MS
     logged, is_new = Logged.objects.get_or_create(
         feed=feed, digest=digest, defaults={"seq": feed.next_seq, "cadence_ms": cadence_ms}
     )
@@ -216,7 +217,7 @@ def _sorted_out(
     """Samples, and events with their times since the session began."""
     samples, events = [], []
     for metric in draft.metrics:
-        place = system_metrics.place_of(metric.key)
+        place = mlflow_names.place_of(metric.key)
         if place is None:
             at_ms = _since_ms(feed, metric.timestamp_ms)
             events.append((at_ms, Event(0, "metric", _data(metric))))

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow.compute as pc
 from django.conf import settings
 
+from advisor import mlflow_names
+from advisor.mlflow_names import Place, place_of
 from advisor.store.opening import open_store
 from advisor.store.reading import Reader
-from webapp.mlflow_api import labels, system_metrics
 from webapp.mlflow_api.models import TrackedRun
-from webapp.mlflow_api.system_metrics import Place
 from webapp.runs.history import node_histories
 
 Point = dict[str, Any]
@@ -24,7 +24,7 @@ _SLACK = timedelta(hours=1)
 
 def points(tracked: TrackedRun, key: str) -> list[Point]:
     """`{key, value, timestamp, step}`, in the order of their times."""
-    place = system_metrics.place_of(key)
+    place = place_of(key)
     found = _events(tracked, key) if place is None else _samples(tracked, key, place)
     return sorted(found, key=lambda point: (point["timestamp"], point["step"]))
 
@@ -68,4 +68,4 @@ def _samples(tracked: TrackedRun, key: str, place: Place) -> Iterator[Point]:
 
 
 def _point(key: str, value: float, timestamp_ms: int, step: int) -> Point:
-    return {"key": key, "value": labels.plain(value), "timestamp": timestamp_ms, "step": step}
+    return {"key": key, "value": mlflow_names.plain(value), "timestamp": timestamp_ms, "step": step}

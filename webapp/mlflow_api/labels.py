@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from trimtab.wire import LIMITS
-
+from advisor import mlflow_names
 from webapp.mlflow_api.arguments import MOST_PARAM_CHARS, MOST_TAG_CHARS, Arguments
 from webapp.mlflow_api.errors import invalid
 from webapp.mlflow_api.feeding import Metric
@@ -17,8 +16,6 @@ MOST_METRICS, MOST_PARAMS, MOST_TAGS = 1_000, 100, 100
 """Of one request: https://mlflow.org/docs/latest/api_reference/rest-api.html#log-batch."""
 MOST_KEYS, MOST_CHARS = 5_000, 1_000_000
 """Different metrics, parameters or tags of one run, each; and how long they are together."""
-_OWN_TAGS = ("mlflow.", "trimtab.")
-_CONSTANTS: dict[str, Any] = {"True": True, "False": False, "None": None}
 
 
 def metrics(arguments: Arguments) -> list[Metric]:
@@ -69,15 +66,8 @@ def add_latest(tracked: TrackedRun, new: Iterable[Metric]) -> None:
         known = latest.get(one.key)
         order = (one.step, one.timestamp_ms, _order(one.value))
         if known is None or order >= (known[2], known[1], _order(float(known[0]))):
-            latest[one.key] = [plain(one.value), one.timestamp_ms, one.step]
+            latest[one.key] = [mlflow_names.plain(one.value), one.timestamp_ms, one.step]
     tracked.latest = bounded("metrics", latest)
-
-
-def plain(value: float) -> float | str:
-    """Numbers that JSON lacks as clients send them."""
-    if math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def _order(value: float) -> float:
@@ -95,31 +85,3 @@ def bounded(what: str, values: dict[str, Any]) -> dict[str, Any]:
 def size(values: Mapping[str, Any]) -> int:
     """Characters of keys and texts."""
     return sum(len(key) + len(value) for key, value in values.items() if isinstance(value, str))
-
-
-def shown_parameters(values: Mapping[str, str]) -> dict[str, Any]:
-    """As an agent would declare them: numbers as numbers."""
-    short = LIMITS.name_chars
-    return {key[:short]: _scalar(value) for key, value in values.items()}
-
-
-def shown_tags(values: Mapping[str, str]) -> dict[str, str]:
-    """Those that people set."""
-    short = LIMITS.name_chars
-    return {
-        key[:short]: value[:short] for key, value in values.items() if not key.startswith(_OWN_TAGS)
-    }
-
-
-def _scalar(text: str) -> Any:
-    """The number, truth value or nothing that Python writes like this; else the text."""
-    if text in _CONSTANTS:
-        return _CONSTANTS[text]
-    for kind in (int, float):
-        try:
-            number = kind(text)
-        except ValueError:
-            continue
-        if str(number) == text and math.isfinite(number) and abs(number) < 2**53:
-            return number
-    return text[: LIMITS.text_chars]

@@ -9,20 +9,12 @@ from uuid import UUID
 
 from trimtab.wire import LIMITS, Gpu, NodeFacts
 
+from advisor.mlflow_names import MACHINE_TAGS, OUR_TAGS
 from advisor.pricing.catalogue import catalogue
 from webapp.accounts.models import Workspace
 from webapp.runs.history import facts
 from webapp.runs.models import Node
 
-PREFIX = "trimtab."
-_TEXTS = (
-    "provider",
-    "service",
-    "region",
-    "zone",
-    "instance_type",
-    "purchase_option",
-)
 _OWNS = "owns_machine"
 PARENT = "mlflow.parentRunId"
 _UNKNOWN_GPU = "unknown model"
@@ -36,7 +28,7 @@ def of_new_run(
     Args:
         agent: the session that the program runs in, of another run; empty: none.
     """
-    said = tags.get(f"{PREFIX}machine_id", "")[: LIMITS.name_chars] or agent.get("machine", "")
+    said = tags.get(f"{OUR_TAGS}machine_id", "")[: LIMITS.name_chars] or agent.get("machine", "")
     machine_id = said or _of_parent(workspace, tags) or f"mlflow-{run_id.hex}"
     return as_said(known(workspace, machine_id), tags)
 
@@ -49,13 +41,13 @@ def known(workspace: Workspace, machine_id: str) -> NodeFacts:
 
 
 def says_something(tags: Mapping[str, str]) -> bool:
-    return any(PREFIX + name in tags for name in (*_TEXTS, _OWNS))
+    return any(OUR_TAGS + name in tags for name in (*MACHINE_TAGS, _OWNS))
 
 
 def as_said(machine: NodeFacts, tags: Mapping[str, str]) -> NodeFacts:
     """With what tags say, and the hardware that the instance type has."""
-    said = {name: tags.get(PREFIX + name, "")[: LIMITS.name_chars] for name in _TEXTS}
-    owns = tags.get(PREFIX + _OWNS, "").lower() in ("true", "1", "yes") or machine.owns_machine
+    said = {name: tags.get(OUR_TAGS + name, "")[: LIMITS.name_chars] for name in MACHINE_TAGS}
+    owns = tags.get(OUR_TAGS + _OWNS, "").lower() in ("true", "1", "yes") or machine.owns_machine
     stated: dict[str, Any] = {name: text for name, text in said.items() if text}
     if stated.get("instance_type", machine.instance_type) != machine.instance_type:
         stated["gpus"] = []  # of a type that was guessed before

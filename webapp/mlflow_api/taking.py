@@ -8,16 +8,15 @@ from collections.abc import Mapping, Sequence
 from django.db import transaction
 from trimtab.wire import Declaration
 
+from advisor import mlflow_names
 from webapp.accounts.models import Token
 from webapp.ingest import accept, uploaders
-from webapp.mlflow_api import feeding, labels, machines, scope, system_metrics
+from webapp.mlflow_api import feeding, labels, machines, scope
 from webapp.mlflow_api.feeding import Draft, Metric
 from webapp.mlflow_api.models import Feed, TrackedRun
 from webapp.quotas import admission
 from webapp.runs.history import facts
 from webapp.runs.models import Node
-
-_STATES = {"FINISHED": "finished", "FAILED": "failed", "KILLED": "stopped"}
 
 
 def take(
@@ -47,7 +46,7 @@ def take(
         grown = list(held.feeds.all())
     for feed in grown:
         _declare_machine(token, held, feed)
-    shown = labels.shown_parameters(params), labels.shown_tags(tags)
+    shown = mlflow_names.shown_parameters(params), mlflow_names.shown_tags(tags)
     if any(shown):
         accept.labels(token.workspace, held.pk, *shown)
     uploaders.remember(token, held.pk)
@@ -59,10 +58,12 @@ def change(token: Token, tracked: TrackedRun, status: str, ended_ms: int | None)
         held = scope.locked(tracked)
         going = [feed for feed in held.feeds.all() if not feed.is_ended]
         drafts = []
-        if status in _STATES:
+        if status in mlflow_names.STATES:
             held.ended_ms = ended_ms
             if not held.agent:
-                drafts = [feeding.end(feed, _STATES[status], ended_ms or 0) for feed in going]
+                drafts = [
+                    feeding.end(feed, mlflow_names.STATES[status], ended_ms or 0) for feed in going
+                ]
         else:
             held.ended_ms = None
             if not going:
@@ -80,7 +81,7 @@ def _drafts(held: TrackedRun, metrics: Sequence[Metric]) -> tuple[list[Draft], l
     """And the feeds of which more GPUs than before are known."""
     by_node: dict[str, list[Metric]] = defaultdict(list)
     for metric in metrics:
-        place = system_metrics.place_of(metric.key)
+        place = mlflow_names.place_of(metric.key)
         by_node[place.node if place else ""].append(metric)
     drafts: list[Draft] = []
     grown: list[Feed] = []

@@ -88,6 +88,12 @@ def layout(paths: Iterable[str], folder_name: str) -> Layout:
     return found
 
 
+def training_jobs(paths: Iterable[str]) -> set[str]:
+    """The jobs that folders are named after, with the time that SageMaker adds."""
+    matches = (_JOB_FOLDER.fullmatch(path) for path in paths)
+    return {match[1] for match in matches if match}
+
+
 def _training_job(paths: list[str]) -> str:
     matches = (_JOB_FOLDER.fullmatch(path) for path in paths[:1000])
     return next((match[1] for match in matches if match), "")

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import time
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from trimtab.cli import reports
+from trimtab.cli import completeness, reports
 from trimtab.cli.arguments import Commands, say
 
-WAIT_SECONDS, MOST_WAIT_SECONDS = 600, 7 * 24 * 3600
-FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 30.0
 _EPILOG = """
 A and B are run ids, or JOB#NUMBER. Costs are compared for the same work: per sample, token, epoch
 or step if both runs counted it, else for whole runs. Of different amounts of work only the part
@@ -36,14 +33,7 @@ def add_to(commands: Commands) -> None:
         metavar="PERCENT",
         help="exit with 1 if the same work costs more than PERCENT more, e.g. 5%%",
     )
-    parser.add_argument(
-        "--wait",
-        type=_seconds,
-        nargs="?",
-        const=WAIT_SECONDS,
-        metavar="SECONDS",
-        help=f"wait until all of both runs has arrived and was analysed (default {WAIT_SECONDS})",
-    )
+    completeness.add_wait_argument(parser, "both runs")
     parser.set_defaults(handler=compare)
 
 
@@ -57,7 +47,7 @@ def compare(arguments: argparse.Namespace) -> int:
         print(comparison["markdown"], end="")
     else:
         print(_as_text(comparison))
-    if arguments.wait is not None and _incomplete(comparison):
+    if arguments.wait is not None and completeness.incomplete(_sides(comparison)):
         return reports.UNKNOWN
     if arguments.fail_if_cost_up is None:
         return reports.FINE
@@ -66,42 +56,15 @@ def compare(arguments: argparse.Namespace) -> int:
 
 def _settled(arguments: argparse.Namespace) -> dict[str, Any] | None:
     """The comparison; with --wait, once nothing more is expected or the time is over."""
-    deadline = time.monotonic() + (arguments.wait or 0.0)
-    pause = FIRST_PAUSE_SECONDS
-    while True:
-        comparison = reports.document(arguments, "compare", a=arguments.a, b=arguments.b)
-        if arguments.wait is None or comparison is None or not _incomplete(comparison):
-            return comparison
-        left = deadline - time.monotonic()
-        if left <= 0 or not _expected(comparison):
-            _say_in_vain(comparison, arguments.wait)
-            return comparison
-        time.sleep(min(pause, left))
-        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+    def ask() -> dict[str, Any] | None:
+        return reports.document(arguments, "compare", a=arguments.a, b=arguments.b)
+
+    return completeness.settled(ask, _sides, arguments.wait)
 
 
-def _say_in_vain(comparison: dict[str, Any], waited_seconds: float) -> None:
-    reasons = "; ".join(
-        f"run #{side['number']} ({side['state']}): {', '.join(side['incomplete_because'])}"
-        for side in _incomplete(comparison)
-    )
-    if _expected(comparison):
-        say(f"not complete after {waited_seconds:g} s: {reasons}.")
-    else:
-        say(f"waiting doesn't help: {reasons}.")
-
-
-def _incomplete(comparison: dict[str, Any]) -> list[dict[str, Any]]:
-    """The runs of which something is missing. An older service doesn't say."""
-    return [
-        comparison[side] for side in ("a", "b") if not comparison[side].get("is_complete", True)
-    ]
-
-
-def _expected(comparison: dict[str, Any]) -> bool:
-    """Something is missing, and all of it may still come."""
-    missing = _incomplete(comparison)
-    return bool(missing) and all(side["may_complete"] for side in missing)
+def _sides(comparison: dict[str, Any]) -> list[dict[str, Any]]:
+    return [comparison["a"], comparison["b"]]
 
 
 def _judged(comparison: dict[str, Any], most: Decimal) -> int:
@@ -109,7 +72,7 @@ def _judged(comparison: dict[str, Any], most: Decimal) -> int:
     if change is None:
         reasons = comparison.get("incomparable_because") or ["the service doesn't say why"]
         say(f"the costs can't be compared: {'; '.join(reasons)}.")
-        if _expected(comparison):
+        if completeness.expected(_sides(comparison)):
             say("use --wait to wait for it.")
         return reports.UNKNOWN
     if Decimal(change) <= most:
@@ -153,18 +116,6 @@ def _change(old: str, new: str) -> str:
     if not Decimal(old):
         return ""
     return f"  ({100 * (Decimal(new) / Decimal(old) - 1):+.2f} %)"
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds <= MOST_WAIT_SECONDS:
-        raise argparse.ArgumentTypeError(
-            f"{text} is not a number of seconds from 0 to {MOST_WAIT_SECONDS}."
-        )
-    return seconds
 
 
 def _percent(text: str) -> Decimal:

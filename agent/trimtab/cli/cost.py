@@ -9,13 +9,13 @@ from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
-from trimtab.cli import reports, training_cost
-from trimtab.cli.arguments import Commands
+from trimtab.cli import completeness, reports, training_cost
+from trimtab.cli.arguments import Commands, say
 
 _EPILOG = """
 RUN is a run id, or JOB#NUMBER. The name that runs were given with --training shows the whole
 training: every attempt, lost work, goodput. With --training, so does any of its runs. Exit code: 0;
-2 if the service gave no answer; 3 if there is no price.
+2 if the service gave no answer; 3 if there is no price, or --wait was in vain.
 """
 
 
@@ -32,6 +32,7 @@ def add_to(commands: Commands) -> None:
         metavar="METRIC=VALUE",
         help="show what a training had cost when a metric first was at least this good",
     )
+    completeness.add_wait_argument(parser, "the run")
     reports.add_report_arguments(parser)
     parser.set_defaults(handler=cost)
 
@@ -39,6 +40,9 @@ def add_to(commands: Commands) -> None:
 def cost(arguments: argparse.Namespace) -> int:
     whole = None
     if arguments.training or arguments.reach or not _is_run(arguments.run):
+        if arguments.wait is not None:
+            say("--wait waits for one run: name it by its id, or JOB#NUMBER, without --training.")
+            return reports.FAILED
         alone = not arguments.training and not arguments.reach
         whole = reports.document(
             arguments,
@@ -51,7 +55,11 @@ def cost(arguments: argparse.Namespace) -> int:
         return training_cost.show(whole, arguments)
     if arguments.training or arguments.reach:
         return reports.FAILED
-    report = reports.document(arguments, "cost", run=arguments.run)
+    report = completeness.settled(
+        lambda: reports.document(arguments, "cost", run=arguments.run),
+        lambda answer: [answer],
+        arguments.wait,
+    )
     if report is None:
         return reports.FAILED
     if arguments.json:
@@ -59,7 +67,8 @@ def cost(arguments: argparse.Namespace) -> int:
     else:
         is_markdown = arguments.markdown
         print("\n\n".join(block for block in _blocks(report, is_markdown) if block))
-    return reports.UNKNOWN if report["cost_usd"] is None else reports.FINE
+    is_vain = arguments.wait is not None and completeness.incomplete([report])
+    return reports.UNKNOWN if report["cost_usd"] is None or is_vain else reports.FINE
 
 
 def _metric_value(text: str) -> dict[str, str]:
@@ -98,7 +107,7 @@ def _headline(report: dict[str, Any]) -> str:
 
 def _details(report: dict[str, Any]) -> list[str]:
     money, projected = report["money"], report["money"]["projected"]
-    lines = list(report["missing_prices"])
+    lines = [*_failure(report), *report["missing_prices"]]
     if money["basis"] != "list":
         lines.append(f"at {money['basis']}; {reports.usd(money['list_usd'])} at list price")
     if projected:
@@ -116,6 +125,12 @@ def _details(report: dict[str, Any]) -> list[str]:
     if money["verdict"]:
         lines.append(money["verdict"]["sentence"])
     return [*lines, *money["notes"]]
+
+
+def _failure(report: dict[str, Any]) -> list[str]:
+    """Why the run failed. An older service doesn't say."""
+    failure = report.get("failure")
+    return [f"failed on {failure['node']}: {failure['words']}"] if failure else []
 
 
 def _phases(money: dict[str, Any]) -> list[list[str]]:

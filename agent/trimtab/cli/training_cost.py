@@ -20,6 +20,7 @@ def show(report: dict[str, Any], arguments: argparse.Namespace) -> int:
             "\n".join([*_asked(report, arguments.reach), *_details(report)]),
             write(_ledger(report)) if report["ledger"] else "",
             write(_attempts(report)) if report["attempts"] else "",
+            write(_failures(report)) if report.get("failures") else "",
             write(_metrics(report)) if report.get("metrics") else "",
             report["url"],
         ]
@@ -62,6 +63,20 @@ def _attempts(report: dict[str, Any]) -> list[list[str]]:
             reports.usd(each["usd"]),
         ]
         for each in report["attempts"]
+    ]
+
+
+def _failures(report: dict[str, Any]) -> list[list[str]]:
+    """The newest first. What was lost, and the start that followed."""
+    return [["failure", "run", "at (UTC)", "lost", "cost"]] + [
+        [
+            each.get("title", each["cause"]),
+            f"#{each['run_number']}",
+            each["at"][:16].replace("T", " "),
+            _minutes(each["lost_seconds"]) if each["lost_is_known"] else "unknown",
+            reports.usd(each["usd"]),
+        ]
+        for each in report["failures"]
     ]
 
 

@@ -75,7 +75,7 @@ class RunReport:
 
     @property
     def operations(self) -> list[tuple[str, list[dict[str, Any]]]]:
-        return [each for line in self.page.imports for each in line.operations]
+        return [each for line in self.page.traced for each in line.operations]
 
     @property
     def imported_usage(self) -> list[dict[str, Any]]:

@@ -70,6 +70,8 @@ class RunPage:
     events: list[RunEvent]
     """What happened, in order of time."""
     imports: list[ImportLine]
+    profiles: list[ImportLine]
+    """What was read of traces of some of its steps."""
     """What of it came from another tool."""
 
     @property
@@ -133,7 +135,7 @@ class RunPage:
     def is_changing(self) -> bool:
         """More results may come, so the page refreshes."""
         pending = self.analysis is not None and self.analysis.done < self.analysis.wanted
-        is_importing = any(not (each.is_done or each.has_failed) for each in self.imports)
+        is_importing = any(not (each.is_done or each.has_failed) for each in self.traced)
         return self.run.state == Run.RUNNING or is_importing or (pending and not self.error)
 
     @property
@@ -145,8 +147,13 @@ class RunPage:
 
     @property
     def has_operators(self) -> bool:
-        """An imported trace tells which operators took the time."""
-        return any(each.operations for each in self.imports)
+        """A trace tells which operators took the time."""
+        return any(each.operations for each in self.traced)
+
+    @property
+    def traced(self) -> list[ImportLine]:
+        """What may have operators."""
+        return [*self.imports, *self.profiles]
 
     @property
     def drawn_nodes(self) -> int:
@@ -225,6 +232,7 @@ def run_page(run: Run, *, may_change: bool) -> RunPage:
     asked = asked_of_agent(run, may_ask=may_ask)
     requests = [each for each in (stop.asked, asked.profile, asked.interval) if each is not None]
     fired = in_state(judged, Judgement.FIRED)
+    read = imports_of(run, artefacts)
     return RunPage(
         run=run,
         nodes=nodes,
@@ -250,5 +258,6 @@ def run_page(run: Run, *, may_change: bool) -> RunPage:
         stages=stages_of(run, sessions),
         probe=probe_line(run),
         events=run_events(run, sessions, fired, requests, artefacts),
-        imports=imports_of(run, artefacts),
+        imports=[line for line in read if not line.is_profile],
+        profiles=[line for line in read if line.is_profile],
     )

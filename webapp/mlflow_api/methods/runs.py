@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 from django.db import transaction
 from trimtab.wire import LIMITS, Declaration, NodeFacts
 
+from advisor import mlflow_names
 from webapp.accounts.models import Token
 from webapp.ingest import accept, careful, uploaders
 from webapp.mlflow_api import agents, feeding, labels, machines, scope, shown, taking
@@ -101,7 +102,7 @@ def _declaration(
         session_id=feed.session_id,
         node=known,
         owner="" if user in _NOBODY else user,
-        tags=labels.shown_tags(tracked.tags),
+        tags=mlflow_names.shown_tags(tracked.tags),
         command=[source[: LIMITS.text_chars]] if source else [],
         git_commit=tracked.tags.get("mlflow.source.git.commit", "")[: LIMITS.name_chars],
         git_branch=tracked.tags.get("mlflow.source.git.branch", "")[: LIMITS.name_chars],
@@ -116,7 +117,7 @@ def _workload(entry_point: str, is_part: bool) -> dict[str, str]:
 
 
 def _label(token: Token, tracked: TrackedRun) -> None:
-    accept.labels(token.workspace, tracked.pk, {}, labels.shown_tags(tracked.tags))
+    accept.labels(token.workspace, tracked.pk, {}, mlflow_names.shown_tags(tracked.tags))
     uploaders.remember(token, tracked.pk)
 
 

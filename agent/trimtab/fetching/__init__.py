@@ -1,0 +1,1 @@
+"""Saves what a Prometheus or MLflow server answers, for `trimtab import`."""

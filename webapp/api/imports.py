@@ -1,0 +1,101 @@
+"""Imports from S3, begun by scripts."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.urls import reverse
+from ninja import Field, Router, Schema, Status
+
+from webapp.accounts.access import TokenRequest
+from webapp.accounts.bearer import Bearer
+from webapp.accounts.models import Token
+from webapp.api.changes import ChangeIn, Name
+from webapp.api.description import problem
+from webapp.imports import from_s3
+from webapp.imports.selectors import ImportLine, imports_of
+from webapp.runs import scope
+
+router = Router(tags=["write"])
+
+
+class SourceIn(ChangeIn):
+    source: str = Field(
+        max_length=1200, description="s3://BUCKET/PREFIX, which the workspace may read."
+    )
+    job: Name = Field("", description="Default: as the training job is called.")
+    run: UUID | None = Field(None, description="Default: the same for the same source.")
+    provider: Name = ""
+    service: Name = ""
+    region: Name = ""
+    instance_type: Name = ""
+    purchase_option: Name = ""
+    columns: dict[str, str] = Field(
+        {}, max_length=1000, description="Of a CSV file: column -> series, or `time`."
+    )
+    describe: dict[str, Any] | None = Field(
+        None, description="The answer of DescribeTrainingJob; default: the service asks AWS."
+    )
+
+
+class ImportOut(Schema):
+    run: UUID
+    url: str
+    state: str = Field(description="`due`, `under_way`, `retry`, `failed` or `done`.")
+    stage: str = Field(description="What is being done; empty: nothing.")
+    error: str
+    format: str = Field(description="Empty until it is known.")
+    records: int
+    skipped: int
+
+
+@router.post(
+    "/imports",
+    response={202: ImportOut},
+    auth=Bearer(Token.WRITE),
+    summary="Import from S3",
+    openapi_extra={"responses": {403: problem(403)}},
+)
+def post_import(request: TokenRequest, said: SourceIn) -> Status[dict[str, Any]]:
+    """The service reads it with its own AWS credentials, where the operator allows it. The same
+    again imports again, into the same run."""
+    stated = said.dict(include=set(from_s3.STATED))
+    wanted = from_s3.Wanted(
+        said.source,
+        said.job,
+        said.run,
+        {name: value for name, value in stated.items() if value},
+        said.describe,
+    )
+    begun = from_s3.begin(request.auth.workspace, request.auth, wanted)
+    lines = imports_of(begun.artefact.run, [begun.artefact])
+    return Status(202, next(_document(line) for line in lines if line.row == begun))
+
+
+@router.get(
+    "/runs/{run_id}/imports",
+    response=list[ImportOut],
+    tags=["read"],
+    auth=Bearer(Token.READ),
+    summary="How the imports of a run are going",
+)
+def get_imports(request: TokenRequest, run_id: UUID) -> list[dict[str, Any]]:
+    """Uploaded ones, too; the oldest first."""
+    run = scope.run_or_404(request.auth.workspace, run_id)
+    return [_document(line) for line in imports_of(run, run.artefacts.all())]
+
+
+def _document(line: ImportLine) -> dict[str, Any]:
+    run_id = line.row.artefact.run_id
+    return {
+        "run": run_id,
+        "url": settings.BASE_URL + reverse("dashboard:run", args=[run_id]),
+        "state": line.state,
+        "stage": "" if line.is_done else line.row.stage,
+        "error": line.row.error,
+        "format": line.format,
+        "records": line.record_count,
+        "skipped": line.skipped_count,
+    }

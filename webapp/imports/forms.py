@@ -1,0 +1,17 @@
+"""What an owner fills in to import from S3."""
+
+from __future__ import annotations
+
+from django import forms
+from trimtab.wire import LIMITS
+
+
+class SourceForm(forms.Form):
+    """Checked further by `from_s3.begin`, which knows what the workspace may read."""
+
+    source = forms.CharField(label="Address", max_length=1200, initial="s3://")
+    job = forms.CharField(
+        label="Job (empty: as the training job is called)",
+        max_length=LIMITS.name_chars,
+        required=False,
+    )

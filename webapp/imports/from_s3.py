@@ -1,0 +1,160 @@
+"""Imports of what lies in S3: begun by a person or a token, fetched by a worker."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+from django.conf import settings
+from django.db import transaction
+from trimtab.wire import LIMITS, job_of_training
+
+from advisor.importers import s3
+from advisor.importers.conversion import Imported, convert
+from advisor.importers.described_by_aws import described
+from advisor.importers.recording import NotImportableError
+from advisor.importers.s3 import Address
+from advisor.importers.stated import from_describe, from_document
+from advisor.importers.tally import Tally
+from advisor.store.opening import open_store
+from webapp.accounts.models import Token, User, Workspace
+from webapp.background import claims
+from webapp.http.problems import Problem
+from webapp.imports import grants, queue, scratch
+from webapp.imports.description import MOST_BYTES, NAME_SUFFIX, read_description
+from webapp.imports.models import Import
+from webapp.quotas import admission
+from webapp.runs import registration
+from webapp.runs.models import Artefact, Run
+
+STATED = ("provider", "service", "region", "instance_type", "purchase_option", "columns")
+"""Of `Wanted.stated`."""
+_FIX = "Send s3://BUCKET/PREFIX of a training job, below one that your workspace may read."
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be imported, and what is said of it.
+
+    Attributes:
+        job: empty: as the training job is called.
+        run_id: None: the one that this address always has in this workspace.
+        stated: the machine, as texts; see `advisor.importers.stated.from_document`.
+        describe: AWS's description of the job; None: the service asks AWS.
+    """
+
+    source: str
+    job: str = ""
+    run_id: UUID | None = None
+    stated: Mapping[str, Any] = field(default_factory=dict)
+    describe: Mapping[str, Any] | None = None
+
+
+def begin(workspace: Workspace, by: User | Token, wanted: Wanted) -> Import:
+    """Queue the import. The same again imports again, into the same run.
+
+    Raises:
+        Problem: 403 if the workspace may not read there; 422 for something unreadable; 404 if the
+            run is another workspace's; 429 beyond a quota.
+    """
+    address = _allowed(workspace, wanted.source)
+    job = wanted.job or job_of_training(address.name)
+    run_id = wanted.run_id or uuid5(NAMESPACE_URL, f"{workspace.uuid}/import/{address}")
+    body = _description(address, wanted)
+    sha256 = hashlib.sha256(body).hexdigest()
+    key = f"runs/{run_id}/artefacts/{sha256}"
+    token, user = (by, None) if isinstance(by, Token) else (None, by)
+    is_new = _check_owner(workspace, run_id)
+    taken = admission.Upload(run_id, is_new, len(body), len(body))
+    with admission.admitted(workspace, token, taken):
+        open_store(settings.OBJECTS_URL).put(key, body)
+        with transaction.atomic():
+            run = registration.run(workspace, run_id, job[: LIMITS.name_chars])
+            _check_owner(workspace, run.pk)
+            artefact, _ = Artefact.objects.get_or_create(
+                run=run,
+                sha256=sha256,
+                defaults={
+                    "kind": queue.WHOLE,
+                    "name": f"{address.name[: 200 - len(NAME_SUFFIX)]}{NAME_SUFFIX}",
+                    "object_key": key,
+                    "size_bytes": len(body),
+                    "created_by": user,
+                },
+            )
+            Import.objects.update_or_create(artefact=artefact, defaults={"source": str(address)})
+            queue.artefact_arrived(artefact)
+    return Import.objects.select_related("artefact__run__job").get(artefact=artefact)
+
+
+def _allowed(workspace: Workspace, source: str) -> Address:
+    try:
+        Address.of(source)
+    except NotImportableError as error:
+        raise Problem(422, f"source: {error}.", "source", _FIX) from None
+    try:
+        return grants.allowed(workspace, source)
+    except NotImportableError as error:
+        raise Problem(403, f"{source}: {error}", "source", _FIX) from None
+
+
+def _check_owner(workspace: Workspace, run_id: UUID) -> bool:
+    """Whether the run is new. Raises Problem 404 if it is another workspace's."""
+    owner = Run.objects.filter(pk=run_id).values_list("workspace_id", flat=True).first()
+    if owner not in (None, workspace.pk):
+        raise Problem(404, "This run is not in your workspace.", "run", "Leave the field out.")
+    return owner is None
+
+
+def _description(address: Address, wanted: Wanted) -> bytes:
+    """Without the address: everybody in the workspace can download it.
+
+    Raises:
+        Problem: 422 for something that can't be read later.
+    """
+    document: dict[str, Any] = {"version": 1, "name": address.name, "parts": []}
+    document["stated"] = dict(wanted.stated) | ({"job": wanted.job} if wanted.job else {})
+    document["describe"] = wanted.describe
+    try:
+        from_document(document["stated"])
+        if wanted.describe is not None:
+            from_describe(wanted.describe)
+    except NotImportableError as error:
+        raise Problem(422, f"{error}.", "describe", "Send it as AWS's command prints it.") from None
+    body = json.dumps(document, sort_keys=True).encode()
+    if len(body) > MOST_BYTES:
+        raise Problem(422, "The description is too large.", "describe", "Send a smaller one.")
+    return body
+
+
+def convert_source(held: claims.Claim[Import], pulse: Callable[..., object]) -> Imported:
+    """Fetch what the import names, and convert it.
+
+    Args:
+        pulse: called now and then; with what is being done, if that changes.
+
+    Raises:
+        NotImportableError: it can't be read or converted, whenever it is tried.
+        SourceAwayError
+    """
+    artefact, tally = held.row.artefact, Tally()
+    address = grants.allowed(artefact.run.workspace, held.row.source)
+    store = open_store(settings.OBJECTS_URL)
+    said = read_description(store.get(artefact.object_key), artefact.created_at)
+    scratch.tidy()
+
+    def progress(done: int, of: int) -> None:
+        pulse(f"Fetching: {done:,} of {of:,} files", is_new=done in (0, of))
+
+    pulse("Listing")
+    folder = scratch.folder_of(held.row)
+    source = s3.fetch(address, folder, tally, alive=pulse, progress=progress)
+    stated = said.stated
+    if not stated.training_job:
+        stated = stated.over(described(address, source, tally))
+    pulse("Converting")
+    return convert(store, source, stated, artefact.run_id, tally=tally, alive=pulse)

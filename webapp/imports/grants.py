@@ -1,0 +1,32 @@
+"""What of S3 a workspace may import: with the service's credentials, so the operator allows it."""
+
+from __future__ import annotations
+
+from django.conf import settings
+
+from advisor.importers.recording import NotImportableError
+from advisor.importers.s3 import Address
+from webapp.accounts.models import Workspace
+
+EVERY_WORKSPACE = "*"
+
+
+def addresses(workspace: Workspace) -> list[Address]:
+    """The folders that the workspace may import from. Names of buckets are for owners."""
+    own = (EVERY_WORKSPACE, str(workspace.uuid))
+    return [Address.of(url) for name, url in settings.IMPORT_S3 if name in own]
+
+
+def allowed(workspace: Workspace, url: str) -> Address:
+    """The address, if the workspace may import from it.
+
+    Raises:
+        NotImportableError: it may not, or it has another form. Names no other bucket.
+    """
+    address = Address.of(url)
+    if not any(grant.holds(address) for grant in addresses(workspace)):
+        raise NotImportableError(
+            "this workspace may not import from there. The operator of the service allows it by "
+            f"TRIMTAB_IMPORT_S3={workspace.uuid}=s3://BUCKET/PREFIX."
+        )
+    return address

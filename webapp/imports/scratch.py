@@ -1,0 +1,38 @@
+"""Where an import keeps what it fetched, so that a worker that is killed loses nothing."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from django.conf import settings
+
+from webapp import private_files
+from webapp.background import conditions
+from webapp.imports.models import Import
+
+
+def folder_of(row: Import) -> Path:
+    """The folder of this import, made if it is new."""
+    folder = Path(settings.IMPORTS_DIR, str(row.pk))
+    private_files.make_folder(folder.parent)
+    private_files.make_folder(folder)
+    return folder
+
+
+def remove(row: Import) -> None:
+    """Call when nothing more is read from it."""
+    shutil.rmtree(Path(settings.IMPORTS_DIR, str(row.pk)), ignore_errors=True)
+
+
+def tidy() -> None:
+    """Remove what is left of imports that nobody carries on with."""
+    try:
+        found = [path for path in Path(settings.IMPORTS_DIR).iterdir() if path.name.isdecimal()]
+    except FileNotFoundError:
+        return
+    rows = Import.objects.filter(conditions.is_open(), pk__in=[int(path.name) for path in found])
+    going = set(rows.values_list("pk", flat=True))
+    for path in found:
+        if int(path.name) not in going:
+            shutil.rmtree(path, ignore_errors=True)
