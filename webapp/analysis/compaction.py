@@ -206,7 +206,7 @@ def delete_replaced(now: datetime) -> None:
         with object_hold.deletion():
             Chunk.objects.filter(pk__in=old).delete()
         _delete_objects(store, old)
-    segments = Segment.objects.filter(compacted_at__lt=now - GRACE).exclude(object_key="")
+    segments = Segment.objects.with_object().filter(compacted_at__lt=now - GRACE)
     for old in _batches(segments[:5000]):
         with object_hold.deletion():
             Segment.objects.filter(pk__in=old).update(object_key="")

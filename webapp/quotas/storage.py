@@ -86,7 +86,7 @@ def _bytes_by_job(now: datetime) -> dict[int, Counter[int]]:
 def _objects(now: datetime) -> Iterator[tuple[QuerySet, str, str]]:  # type: ignore[type-arg]
     """Rows with an object, the path to their run, and the field of their size."""
     is_hot = Q(compacted_at=None) | Q(compacted_at__gt=now - COMPACTED_WITHIN)
-    hot = Segment.objects.filter(is_hot).exclude(object_key="")
+    hot = Segment.objects.with_object().filter(is_hot)
     yield hot, "session__node__attempt__run", "body_bytes"
     yield Chunk.objects.all(), "node__attempt__run", "size_bytes"
     yield Artefact.objects.all(), "run", "size_bytes"

@@ -123,8 +123,9 @@ def _forget(run_id: UUID | None, batch: list[Doomed]) -> None:
     if "tiers" in kinds:
         run.filter(samples_deleted_at=None).update(samples_deleted_at=now)
     Chunk.objects.filter(object_key__in=keys).delete()
-    Artefact.objects.filter(object_key__in=keys).delete()
-    Segment.objects.filter(object_key__in=keys).update(object_key="", compacted_at=now)
+    Artefact.objects.filter(run=run_id, object_key__in=keys).delete()
+    segments = Segment.objects.filter(session__node__attempt__run=run_id, object_key__in=keys)
+    segments.update(object_key="", compacted_at=now)
 
 
 def _delete_run(item: Doomed, workspace: Workspace, now: datetime) -> bool:

@@ -53,7 +53,7 @@ def tier_chunks(workspace: Workspace, now: datetime) -> QuerySet[Chunk]:
 def left_segments(workspace: Workspace, now: datetime) -> QuerySet[Segment]:
     """Uploads that were never compacted, because an object of their hour can't be read."""
     is_settled = _is_settled(workspace, "session__node__attempt__run")
-    segments = Segment.objects.exclude(object_key="").filter(is_settled).order_by()
+    segments = Segment.objects.with_object().filter(is_settled).order_by()
     return _older(segments, "received_at", now, workspace.keep_tiers_days)
 
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 
 from advisor.store.objects import ObjectStore, StoredObject
-from webapp.retention.plan import Doomed
+from webapp.retention.plan import Doomed, run_of
 from webapp.runs.models import Artefact, Chunk, Segment
 
 YOUNG = timedelta(days=1)
@@ -25,10 +25,14 @@ def orphans(store: ObjectStore, now: datetime) -> Iterator[Doomed]:
 
 
 def _known(keys: list[str]) -> set[str]:
+    """Those with a row, looked for among the rows of their runs."""
+    runs = {run_id for key in keys if (run_id := run_of(key))}
+    segments = Segment.objects.with_object().filter(session__node__attempt__run__in=runs)
+    kinds = (segments, Chunk.objects.all(), Artefact.objects.filter(run__in=runs))
     return {
         key
-        for model in (Segment, Chunk, Artefact)
-        for key in model.objects.filter(object_key__in=keys).values_list("object_key", flat=True)
+        for rows in kinds
+        for key in rows.filter(object_key__in=keys).values_list("object_key", flat=True)
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -70,6 +71,13 @@ def _run(run: Run, store: ObjectStore) -> Doomed:
 def prefix(run_id: UUID) -> str:
     """The key prefix of all objects of a run."""
     return f"runs/{run_id}/"
+
+
+def run_of(key: str) -> UUID | None:
+    """Whose object has this key; None: it isn't a run's."""
+    with suppress(ValueError, IndexError):
+        return UUID(key.split("/")[1])
+    return None
 
 
 def _samples(workspace: Workspace, store: ObjectStore, now: datetime) -> Iterator[Doomed]:
