@@ -35,6 +35,7 @@ TOKEN = "scrape-me"
 @pytest.fixture(autouse=True)
 def nothing_counted() -> Iterator[None]:
     redis = redis_outage.client(settings.REDIS_URL)
+    forget(redis)
     yield
     forget(redis)
 

@@ -206,7 +206,8 @@ def delete_replaced(now: datetime) -> None:
         with object_hold.deletion():
             Chunk.objects.filter(pk__in=old).delete()
         _delete_objects(store, old)
-    segments = Segment.objects.with_object().filter(compacted_at__lt=now - GRACE)
+    moved = Segment.objects.with_object().filter(compacted_at__lt=now - GRACE)
+    segments = moved.order_by("compacted_at")
     for old in _batches(segments[:5000]):
         with object_hold.deletion():
             Segment.objects.filter(pk__in=old).update(object_key="")

@@ -25,9 +25,7 @@ class Segment(models.Model):
     """One upload. The row is written after its object, in one short transaction."""
 
     # Without an index of its own: that of the constraint begins with it.
-    session = models.ForeignKey(
-        Session, models.CASCADE, related_name="segments", db_index=False
-    )
+    session = models.ForeignKey(Session, models.CASCADE, related_name="segments", db_index=False)
     seq = models.PositiveIntegerField()
     object_key = models.CharField(max_length=300)
     sha256 = models.CharField(max_length=64)

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('runs', '0022_indexes_of_a_workspaces_runs'),
+        ('runs', '0023_runs_counted_by_start'),
     ]
 
     operations = [
