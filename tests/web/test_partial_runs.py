@@ -12,7 +12,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
-from trimtab.cli import compare as command
+from trimtab.cli import compare, completeness
 from trimtab.cli import main
 
 from tests.web import factories
@@ -116,7 +116,7 @@ def service(live_server, owner, monkeypatch) -> None:
     monkeypatch.setenv("TRIMTAB_URL", live_server.url)
     token = Token.make(owner.workspace, "script", [Token.READ])[1]
     monkeypatch.setenv("TRIMTAB_TOKEN", token)
-    monkeypatch.setattr(command, "FIRST_PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(completeness, "FIRST_PAUSE_SECONDS", 0.05)
 
 
 def told(capsys, a: Run, b: Run, *options: str) -> tuple[int, str]:  # type: ignore[no-untyped-def]
@@ -137,7 +137,7 @@ def test_it_waits_until_the_run_is_complete(service, job, capsys, monkeypatch):
     a, b = complete(job, cost="1"), complete(job, cost="2")
     is_not_analysed(b)
     asked: list[str] = []
-    fetch = command.reports.document
+    fetch = compare.reports.document
 
     def ends_after_two(*arguments: Any, **query: str) -> Any:
         asked.append(query["b"])
@@ -145,7 +145,7 @@ def test_it_waits_until_the_run_is_complete(service, job, capsys, monkeypatch):
             Analysis.objects.filter(run=b).update(is_final=True)
         return fetch(*arguments, **query)
 
-    monkeypatch.setattr(command.reports, "document", ends_after_two)
+    monkeypatch.setattr(compare.reports, "document", ends_after_two)
     code, errors = told(capsys, a, b, "--wait", "60")
     assert (code, len(asked)) == (1, 3)
     assert "100.00 % more" in errors
