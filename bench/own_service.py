@@ -13,13 +13,19 @@ ELSEWHERE = ("DATABASE_URL", "OBJECTS_URL")
 
 
 @contextmanager
-def own_service(name: str) -> Iterator[None]:
-    """Django with an empty, migrated database, and static files that need no build."""
+def own_service(name: str, database_url: str = "") -> Iterator[None]:
+    """Django with an empty, migrated database, and static files that need no build.
+
+    Args:
+        database_url: of an empty database; default: an SQLite file in the folder.
+    """
     with tempfile.TemporaryDirectory(prefix=f"trimtab-{name}-") as folder:
         os.environ["TRIMTAB_DATA_DIR"] = folder
         os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
         for setting in ELSEWHERE:
             os.environ.pop(setting, None)
+        if database_url:
+            os.environ["DATABASE_URL"] = database_url
         _set_up()
         yield
 

@@ -78,6 +78,12 @@ PROMISES = (
         "500 nodes x 100 series x 2 Hz on 2 cores for 5 min: p99 below 1 s, judged within 30 s",
         "fleet",
     ),
+    Promise(
+        "many_segments",
+        "What is asked of the rows of segments all the time, with 10 million of them in "
+        "PostgreSQL: at most twice as long as with 100,000, or below 50 ms",
+        "many_segments",
+    ),
     Promise("rules_speed", "All rules on 27 hours: at least 20 times smdebug's speed", "rules"),
     Promise("rules_memory", "All rules on 27 hours: at most 1/5 of smdebug's memory", "rules"),
     Promise("rules_growth", "20 times the data: at most 22 times as long", "rules"),

@@ -12,8 +12,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
-from trimtab.cli import compare, completeness
-from trimtab.cli import main
+from trimtab.cli import compare, completeness, main
 
 from tests.web import factories
 from webapp.accounts.models import Token
