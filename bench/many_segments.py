@@ -1,4 +1,4 @@
-"""How what is asked of segments' rows grows with their number, on a PostgreSQL server of its own.
+"""How queries on the rows of segments grow with their number, on a PostgreSQL server of its own.
 
     python -m bench.many_segments                     100,000 and then 10 million rows
     python -m bench.many_segments --rows 1000000      another number
@@ -6,8 +6,8 @@
 
 A service of 500 nodes gets four million segments a day. Each leaves a row, which says that it came;
 its object and its samples are in chunks soon. The rows are written by SQL: of 500 nodes' sessions,
-compacted but for the last minutes. Prints the median time of what is asked all the time, on the
-clock, for both numbers of rows, and what a row takes on disk.
+compacted but for the last minutes. Prints the median time of what the service does all the time,
+on the clock, for both numbers of rows, and what a row takes on disk.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ PROMISES = (
     ),
     Promise(
         "many_segments",
-        "What is asked of the rows of segments all the time, with 10 million of them in "
+        "Queries that are made all the time on the rows of segments, with 10 million of them in "
         "PostgreSQL: at most twice as long as with 100,000, or below 50 ms",
         "many_segments",
     ),
