@@ -264,7 +264,7 @@ def is_whole(agent: FakeAgent) -> bool:
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     ("late_seconds", "ago_seconds", "whole"),
-    [(0, 235, False), (0, 245, True), (14, 245, True), (18.5, 245, False), (18.5, 600, True),
+    [(0, 175, False), (0, 185, True), (14, 185, True), (18.5, 185, False), (18.5, 600, True),
      (24, 700, False), (24, 901, True), (9999, 890, False), (9999, 901, True)],
 )  # fmt: skip
 def test_whole_analyses_are_rarer_while_uploads_are_judged_late(
@@ -278,7 +278,7 @@ def test_whole_analyses_are_rarer_while_uploads_are_judged_late(
 @pytest.mark.django_db
 @pytest.mark.parametrize(("watched_seconds", "whole"), [(1, True), (90, True), (200, False)])
 def test_a_run_whose_page_is_open_is_analysed_more_often(running, watched_seconds, whole):
-    """As a whole after 24 s, not after 240."""
+    """As a whole after 18 s, not after 180."""
     analysed_ago(running, 26)
     assert not is_whole(running)
     run = Run.objects.get(pk=running.run_id)
@@ -301,6 +301,20 @@ def test_opening_the_page_of_a_quiet_run_makes_its_analysis_due(agent, client, w
     assert watched.due_at < before
     assert client.get(f"/runs/{agent.run_id}/").status_code == 200
     assert Analysis.objects.get().watched_at == watched.watched_at, "at most twice a minute"
+
+
+@pytest.mark.django_db
+def test_a_backlog_that_came_at_once_is_soon_analysed(agent):
+    """Only its first minute was there. It is analysed a minute later, not when it is twice as long
+    as it is now."""
+    live(agent, WORKS)
+    evaluate(agent.run_id)
+    for number in range(1, 12):
+        agent.put(minute(agent, number, works=True))
+    analysed_ago(agent, 55)
+    assert not is_whole(agent)
+    analysed_ago(agent, 65)
+    assert is_whole(agent)
 
 
 @pytest.mark.django_db

@@ -21,6 +21,8 @@ class Analysis(Claimable):
 
     run = models.OneToOneField(Run, models.CASCADE, related_name="analysis")
     is_final = models.BooleanField(default=False)
+    analysed = models.DurationField(null=True, blank=True)
+    """How long the run was, as far as the last whole analysis saw it; None: not known."""
     looked_at = models.DateTimeField(null=True, blank=True)
     watched_at = models.DateTimeField(null=True, blank=True)
     """When a person last had the running run's page open, to half a minute."""

@@ -156,22 +156,27 @@ def claim(run_id: uuid.UUID | str, **which: object) -> Claim | None:
 
 
 def finish(
-    held: Claim, save: Callable[[], None], is_final: bool, quiet_until: datetime | None = None
+    held: Claim,
+    save: Callable[[], None],
+    is_final: bool,
+    analysed: timedelta | None = None,
+    quiet_until: datetime | None = None,
 ) -> bool:
     """Save the outcome in one transaction, if the lease is still ours. Returns False if it was
     lost.
 
     Args:
+        analysed: how long the run was, as far as it was analysed.
         quiet_until: no look shows anything new before this time.
     """
     with transaction.atomic():
         run = locks.run(held.run_id)
-        now = timezone.now()
+        now, held.row.analysed = timezone.now(), analysed
         whole = now if run.has_ended else now + _until_whole(run, held.row, now)
         # Before it has samples a run isn't analysed, whatever was written.
         finished_at = None if held.row.run.started_at is None else now
         times = {"due_at": min(whole, _look_at(now, quiet_until)), "finished_at": finished_at}
-        return claims.finish(held, save, is_final=is_final, **times)
+        return claims.finish(held, save, is_final=is_final, analysed=analysed, **times)
 
 
 def put_back(held: Claim, quiet_until: datetime | None = None) -> None:
@@ -205,10 +210,11 @@ def _whole_due_at(run: Run, analysis: Analysis, now: datetime) -> datetime:
 
 
 def _until_whole(run: Run, analysis: Analysis, now: datetime) -> timedelta:
-    """From a whole analysis to the next."""
+    """From a whole analysis to the next: by what it saw, since more may have come at once."""
     is_watched = analysis.watched_at is not None and now - analysis.watched_at < WATCHED_FOR
     growth, soonest = (GROWTH_WATCHED, SOONEST_WATCHED) if is_watched else (GROWTH, SOONEST)
-    return min(max((run.duration or timedelta()) * growth, soonest), LATEST)
+    seen = analysis.analysed or run.duration or timedelta()
+    return min(max(seen * growth, soonest), LATEST)
 
 
 def _look_at(seen_at: datetime, quiet_until: datetime | None) -> datetime:
