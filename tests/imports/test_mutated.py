@@ -33,8 +33,10 @@ from tests.imports.test_torch_trace import event, kernel
 
 FORMATS = (
     *("sagemaker", "dcgm", "prometheus", "query", "dmon", "csv", "torch"),
-    *("dcgmi", "nsys", "tensorboard", "wandb", "xspace"),
+    *("dcgmi", "nsys", "tensorboard", "wandb", "xspace", "mlflow"),
 )
+MANY = 8_000
+"""Of each format: over 100,000 together."""
 
 
 def recording(form: str, folder: Path) -> Stated:
@@ -71,11 +73,26 @@ def recording(form: str, folder: Path) -> Stated:
         spans = [(name, 10.0 * n, 9.0) for n in range(20) for name in ("train", "Run")]
         device = test_xspace.gpu().line("Stream #1", *spans)
         test_xspace.written(folder, test_xspace.threads(*spans), device)
+    elif form == "mlflow":
+        mlflow(folder)
     elif form == "wandb":
         messages.wandb_file(folder, wandb_records())
     else:
         test_torch_trace.written(folder, list(trace()), host_name="a")
     return Stated()
+
+
+def mlflow(folder: Path) -> None:
+    begin = 1_767_225_600_000
+    info = {"status": "FINISHED", "start_time": begin, "end_time": begin + 30_000}
+    data = {"params": [{"key": "lr", "value": "0.1"}], "tags": [{"key": "a", "value": "b"}]}
+    document = {"experiment": "vision", "run": {"info": info, "data": data}}
+    (folder / "mlflow-run.json").write_text(json.dumps(document))
+    (folder / "metrics").mkdir()
+    for key in ("loss", "system/gpu_0_utilization_percentage"):
+        points = [{"timestamp": begin + 1000 * n, "value": n, "step": n} for n in range(30)]
+        path = folder / "metrics" / f"{key.replace('/', '-')}.json"
+        path.write_text(json.dumps({"key": key, "metrics": points}))
 
 
 def nsys(folder: Path) -> None:
@@ -106,7 +123,7 @@ def trace() -> Iterator[object]:
 
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize(
-    "count", [25, pytest.param(4_000, marks=[pytest.mark.long, pytest.mark.timeout(3000)])]
+    "count", [25, pytest.param(MANY, marks=[pytest.mark.long, pytest.mark.timeout(3000)])]
 )
 def test_no_importer_crashes_or_hangs(form, count, tmp_path):
     whole = tmp_path / "whole"

@@ -144,6 +144,16 @@ def test_a_name_that_is_not_unicode_loses_only_its_record(tmp_path):
     assert {each.count for each in tally.skipped.values()} == {1}
 
 
+@pytest.mark.parametrize("first", [b"null\n", b" null\n", b"null, ", b'{"a": null}\n'])
+def test_a_first_record_that_is_null_loses_only_its_line(first, tmp_path):
+    """Arrow's reader of JSON ends the process there."""
+    folder = sagemaker(tmp_path / "job")
+    whole = import_path(folder, Stated()).imported.tally.taken
+    path = min(folder.rglob("incremental/**/*.json"))
+    path.write_bytes(first + path.read_bytes())
+    assert whole - 1 <= import_path(folder, Stated()).imported.tally.taken <= whole
+
+
 def test_a_stray_file_of_another_job_loses_only_itself(tmp_path):
     folder = sagemaker(tmp_path, seconds=60)
     (path,) = folder.rglob("*_pythontimeline.json")

@@ -107,7 +107,8 @@ class SystemMetrics:
 
     def _records(self, piece: bytes, minute: int, where: str) -> _Records:
         try:
-            table = _table(piece)
+            # Arrow's reader ends the process if the first record is a `null`.
+            table = self._by_line(piece, where) if b"null" in piece else _table(piece)
         except (pa.ArrowException, ValueError):
             table = self._by_line(piece, where)
         return self._checked(table, minute, where)
