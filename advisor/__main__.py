@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeAlias
 from uuid import UUID
 
 from trimtab.wire import NodeFacts
@@ -119,9 +120,19 @@ def _facts(arguments: argparse.Namespace) -> Stated:
     return said.over(read_description(arguments.describe)) if arguments.describe else said
 
 
+_Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m advisor", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_analyse(commands)
+    _add_import(commands)
+    _add_predict(commands)
+    return parser
+
+
+def _add_analyse(commands: _Commands) -> None:
     command = commands.add_parser(
         "analyse",
         help="analyse one run of a folder",
@@ -138,6 +149,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--run", type=_uuid, metavar="ID", help="the run, if there are several")
     _add_shared(command, "of every node; overrides what its agent declared")
+
+
+def _add_import(commands: _Commands) -> None:
     command = commands.add_parser(
         "import",
         help="analyse a run that another tool recorded",
@@ -178,6 +192,9 @@ def _parser() -> argparse.ArgumentParser:
         "--interval-seconds", metavar="S", help="between its ticks, as the delay of `dcgmi dmon -d`"
     )
     _add_shared(command, "of every node; overrides --describe")
+
+
+def _add_predict(commands: _Commands) -> None:
     command = commands.add_parser(
         "predict",
         help="predict the speed on other GPUs",
@@ -185,7 +202,6 @@ def _parser() -> argparse.ArgumentParser:
         "the predicted speeds and the advice as JSON lines. See docs/speed.md.",
     )
     command.set_defaults(command=_predict)
-    return parser
 
 
 def _add_shared(command: argparse.ArgumentParser, whose: str) -> None:

@@ -14,11 +14,8 @@ temporary folder; if that fails, it is skipped with a message, and `--check` fai
 
 from __future__ import annotations
 
-import argparse
-import json
 import resource
 import sys
-import tempfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +26,7 @@ from advisor.offline.importing import import_path
 from advisor.sizing.demand import BALANCED
 from bench import rules_trace as trace
 from bench.figures import note
-from bench.smdebug import Took, peer_python, read, said, shown
+from bench.smdebug import Took, command, peer_python, read, said, shown
 
 FOLDS, SPEED_RATIO, MOST_BYTES = 20, 6.0, 600_000_000
 STATED = Stated(
@@ -87,21 +84,5 @@ def compare(given: Path | None, folder: Path) -> list[str]:
     return broken
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--check", action="store_true", help="fail where a promise is broken")
-    parser.add_argument("--peer", type=Path, help="python of an environment with smdebug")
-    parser.add_argument("--measure", nargs=2, metavar=("FOLDER", "FOLDS"), help=argparse.SUPPRESS)
-    chosen = parser.parse_args()
-    if chosen.measure:
-        print(json.dumps(vars(measure(Path(chosen.measure[0]), int(chosen.measure[1])))))
-        return 0
-    with tempfile.TemporaryDirectory() as folder:
-        broken = compare(chosen.peer, Path(folder))
-    for promise in broken:
-        print(f"broken: {promise}")
-    return int(chosen.check and bool(broken))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command(__doc__ or "", measure, compare))

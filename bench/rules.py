@@ -12,12 +12,9 @@ processes. For both, imports count in the memory but not in the seconds.
 
 from __future__ import annotations
 
-import argparse
-import json
 import pickle
 import resource
 import sys
-import tempfile
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -26,7 +23,7 @@ from advisor.store.folder import FolderStore
 from advisor.store.frames import load_frame
 from bench import rules_trace as trace
 from bench.figures import note
-from bench.smdebug import Took, peer_python, read, said, shown
+from bench.smdebug import Took, command, peer_python, read, said, shown
 from rules.engine import evaluate
 from rules.ledger import ledger
 
@@ -112,21 +109,5 @@ def _note(short: Took, long: Took, peer: Took | None) -> None:
     note("rules_memory", f"{share:.2f} of it", share <= MEMORY_SHARE, memory)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--check", action="store_true", help="fail where a promise is broken")
-    parser.add_argument("--peer", type=Path, help="python of an environment with smdebug")
-    parser.add_argument("--measure", nargs=2, metavar=("FOLDER", "FOLDS"), help=argparse.SUPPRESS)
-    chosen = parser.parse_args()
-    if chosen.measure:
-        print(json.dumps(vars(measure(Path(chosen.measure[0]), int(chosen.measure[1])))))
-        return 0
-    with tempfile.TemporaryDirectory() as folder:
-        broken = compare(chosen.peer, Path(folder))
-    for promise in broken:
-        print(f"broken: {promise}")
-    return int(chosen.check and bool(broken))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command(__doc__ or "", measure, compare))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
+import tempfile
 import venv
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,3 +69,30 @@ def shown(name: str, took: Took) -> None:
         f"{name:24} {took.records:9,} records {took.seconds:8.2f} CPU s "
         f"{took.records_per_second:12,.0f} records/s {took.peak_bytes / 1e6:7.0f} MB"
     )
+
+
+def command(
+    description: str,
+    measure: Callable[[Path, int], Took],
+    compare: Callable[[Path | None, Path], list[str]],
+) -> int:
+    """Of a benchmark beside smdebug: its exit code.
+
+    Args:
+        measure: ours, in a process of its own, on a folder of so many folds.
+        compare: prints all figures and returns the broken promises, given the peer's python, if
+            there is one, and a folder for files.
+    """
+    parser = argparse.ArgumentParser(description=description.partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="fail where a promise is broken")
+    parser.add_argument("--peer", type=Path, help="python of an environment with smdebug")
+    parser.add_argument("--measure", nargs=2, metavar=("FOLDER", "FOLDS"), help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.measure:
+        print(json.dumps(vars(measure(Path(chosen.measure[0]), int(chosen.measure[1])))))
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        broken = compare(chosen.peer, Path(folder))
+    for promise in broken:
+        print(f"broken: {promise}")
+    return int(chosen.check and bool(broken))

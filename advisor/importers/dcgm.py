@@ -114,10 +114,11 @@ def _samples(source: Source, path: str, tally: Tally) -> Samples:
     tally.skip("ticks", "no possible time, or that of another tick", len(at_ms) - len(times), path)
     columns: dict[str, Floats] = {}
     for name, values in document.items():
+        if name == _TIME:
+            continue
         known = _SERIES.get(name.removeprefix(_PREFIX)) if name.startswith(_PREFIX) else None
         if known is None:
-            if name.startswith(_PREFIX):
-                tally.skip("columns", "no series of ours", 1, name)
+            tally.skip("columns", "no series of ours", 1, name)
             continue
         numbers = _numbers(values)
         if len(numbers) != len(at_ms):

@@ -66,6 +66,8 @@ def opened(source: Source, stated: Stated, tally: Tally) -> Recording:
         NotImportableError: no known format, or nothing in it that can be imported.
     """
     chosen = of(source)
+    if not source.sizes:
+        raise NotImportableError("there are no files in it; links aren't followed")
     if chosen is None:
         known = ", ".join(each.FORMAT for each in FORMATS)
         count = len(source.sizes)

@@ -27,8 +27,8 @@ from advisor.importers.activity import (
     own_times,
     union,
 )
+from advisor.importers.profiled import Profiled
 from advisor.importers.recording import (
-    NO_LABELS,
     Floats,
     NotImportableError,
     Part,
@@ -40,8 +40,8 @@ from advisor.importers.recording import (
 )
 from advisor.importers.source import Source
 from advisor.importers.stated import Stated, readable
-from advisor.importers.tally import Operator, Tally
-from advisor.importers.trace_events import MOST_US, Operators, events_of
+from advisor.importers.tally import Tally
+from advisor.importers.trace_events import MOST_US, events_of
 from advisor.store.index import to_ms
 
 FORMAT = "PyTorch profiler"
@@ -115,16 +115,14 @@ class _Process:
         self.first_us, self.last_us = self.first_us + by_us, self.last_us + by_us
 
 
-class TorchRecording:
+class TorchRecording(Profiled):
     """The processes of one or several machines. See `recording.Recording`."""
 
-    format, training_job, job, provider, owns_machine = FORMAT, "", "", "", False
-    state, labels = "finished", NO_LABELS
+    format = FORMAT
 
     def __init__(self, source: Source, imported_ms: int, tally: Tally) -> None:
-        self.statistics: dict[str, Any] = {}
+        super().__init__(tally)
         self._source, self._tally = source, tally
-        self._operators = Operators()
         paths = [path for path in _candidates(source) if _is_trace(source, path)]
         self._processes = [self._read(path, place) for place, path in enumerate(paths)]
         seen = [each for each in self._processes if each.last_us]
@@ -135,12 +133,6 @@ class TorchRecording:
             self._by_host[each.host].append(each)
         self._dated(imported_ms)
         self.nodes = [_node(host, own) for host, own in sorted(self._by_host.items())]
-        tally.note("A trace covers the steps that were profiled, and profiling slows them down.")
-        tally.note("The files don't say how the run ended. It counts as finished.")
-
-    @property
-    def operators(self) -> list[Operator]:
-        return self._operators.most_expensive()
 
     def parts(self, node: RecordedNode) -> Iterator[Part]:
         own = self._by_host[node.name]
@@ -202,7 +194,7 @@ class TorchRecording:
         for span, own_us in own_times(spans):
             if not _STEP.fullmatch(span.name):
                 length_us = span.end_us - span.start_us
-                self._operators.add(span.category, span.name, length_us, own_us)
+                self._sums.add(span.category, span.name, length_us, own_us)
 
     def _gpu_samples(
         self, processes: Sequence[_Process], began_ms: int, ended_ms: int

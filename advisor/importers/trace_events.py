@@ -152,7 +152,8 @@ def trace_of(events: Iterable[Any], path: str, tally: Tally) -> Trace:
     unpaired += sum(map(len, opened.values()))
     tally.skip("records", "not a trace event", broken, path)
     tally.skip("records", "an impossible duration or time", absurd, path)
-    tally.skip("records", "a beginning without its end, or an end without its beginning", unpaired)
+    why = "a beginning without its end, or an end without its beginning"
+    tally.skip("records", why, unpaired, path)
     return trace
 
 

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,20 +28,19 @@ from advisor.importers.activity import (
     own_times,
     union,
 )
+from advisor.importers.profiled import Profiled, training_steps
 from advisor.importers.protobuf import Body, DamagedError
 from advisor.importers.recording import (
-    NO_LABELS,
     NotImportableError,
     Part,
     RecordedNode,
     Seen,
-    Steps,
 )
 from advisor.importers.source import Source
 from advisor.importers.stated import Stated, readable
-from advisor.importers.tally import Operator, Tally
+from advisor.importers.tally import Tally
 from advisor.importers.times import is_possible
-from advisor.importers.trace_events import MOST_US, Operators
+from advisor.importers.trace_events import MOST_US
 from advisor.store.index import to_ms
 
 FORMAT = "TensorFlow or JAX profiler"
@@ -102,15 +101,14 @@ def opened(source: Source, stated: Stated, tally: Tally) -> XSpaceRecording:
     return XSpaceRecording(source, to_ms(stated.imported_at), tally)
 
 
-class XSpaceRecording:
+class XSpaceRecording(Profiled):
     """One or several machines. See `recording.Recording`."""
 
-    format, training_job, job, provider, owns_machine = FORMAT, "", "", "", False
-    state, labels = "finished", NO_LABELS
+    format = FORMAT
 
     def __init__(self, source: Source, imported_ms: int, tally: Tally) -> None:
-        self.statistics: dict[str, Any] = {}
-        self._source, self._tally, self._sums = source, tally, Operators()
+        super().__init__(tally)
+        self._source, self._tally = source, tally
         self._profiles: dict[str, _Profile] = {}
         self._shift_us: dict[str, float] = {}
         for path in _candidates(source):
@@ -128,12 +126,6 @@ class XSpaceRecording:
                          gpus=max(each.busy, default=-1) + 1)
             for host, each in sorted(self._profiles.items())
         ]  # fmt: skip
-        tally.note("A profile covers the steps that were profiled, and profiling slows them down.")
-        tally.note("The files don't say how the run ended. It counts as finished.")
-
-    @property
-    def operators(self) -> list[Operator]:
-        return self._sums.most_expensive()
 
     def parts(self, node: RecordedNode) -> Iterator[Part]:
         profile, shift_us = self._profiles[node.name], self._shift_us[node.name]
@@ -150,8 +142,7 @@ class XSpaceRecording:
             self._tally.take("steps", len(profile.steps))
             start, end = np.array([span[:2] for span in sorted(profile.steps)]).T
             rank = sorted(self._profiles).index(node.name)
-            begun, length = np.round(start + shift_us), np.round(end - start)
-            yield Steps(rank, "train", begun.astype("int64"), length.astype("int64"))
+            yield training_steps(rank, start + shift_us, end + shift_us)
 
     def _dated(self, profile: _Profile, imported_us: float) -> float:
         if is_possible(profile.first_us / 1e6):

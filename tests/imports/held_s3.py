@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +29,8 @@ class HeldS3:
         self.open_for: int | None = None
         """After so many objects the others wait for `release`; None: none waits."""
         self.denies = False
+        self.interrupted_after: int | None = None
+        """After so many objects this process gets the signal SIGUSR1, once."""
         self._gate, self._lock = threading.Event(), threading.Lock()
         self._app = DomainDispatcherApplication(create_backend_app)
         self._server = make_server("127.0.0.1", 0, self._answer, threaded=True)
@@ -78,6 +83,10 @@ class HeldS3:
             with self._lock:
                 self.got.append(key)
                 waits = self.open_for is not None and len(self.got) > self.open_for
+                if self.interrupted_after is not None and len(self.got) > self.interrupted_after:
+                    self.interrupted_after = None
+                    os.kill(os.getpid(), signal.SIGUSR1)
+                    time.sleep(0.2)
             if waits:
                 self._gate.wait(120)
         answer: Iterable[bytes] = self._app(environ, start)

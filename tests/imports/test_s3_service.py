@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from celery.exceptions import SoftTimeLimitExceeded
 from django.test import Client
+from django.utils import timezone
 
 from tests.imports.folders import DESCRIBED, TRAINING_JOB, sagemaker
 from tests.imports.held_s3 import HeldS3, held_s3
 from webapp.accounts.models import Membership, Token, User, Workspace
-from webapp.imports import tasks
+from webapp.imports import scratch, tasks
 from webapp.imports.models import Import
-from webapp.runs.models import Artefact, Chunk, Run
+from webapp.runs.models import Artefact, Chunk, Node, Run, Session
 
 pytestmark = pytest.mark.django_db
 PREFIX = f"jobs/{TRAINING_JOB}"
@@ -193,6 +198,71 @@ def test_s3_that_is_away_is_tried_again_and_then_goes_on(ours, job, bucket, monk
     monkeypatch.setenv("AWS_ENDPOINT_URL", bucket.url)
     assert work().error == ""
     assert len(bucket.got) == 5
+
+
+@pytest.fixture
+def interrupted(bucket: HeldS3) -> Iterator[Callable[[BaseException], None]]:
+    """Raises an exception in the worker, as a signal does, once it asked for three objects."""
+    before = signal.getsignal(signal.SIGUSR1)
+
+    def interrupt(error: BaseException) -> None:
+        def handle(*_: object) -> None:
+            raise error
+
+        signal.signal(signal.SIGUSR1, handle)
+        bucket.interrupted_after = 3
+
+    yield interrupt
+    signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_worker_on_another_machine_starts_over_and_makes_the_same_run(
+    ours, job, bucket, settings, tmp_path, interrupted
+):
+    """The first worker dies in the middle, with its disk."""
+    whole = ask(ours, source=job).json()["run"]
+    interrupted(SystemExit())
+    with pytest.raises(SystemExit):
+        work()
+    assert list(Path(settings.IMPORTS_DIR).rglob("*.json"))
+    asked = len(bucket.got)
+    settings.IMPORTS_DIR = tmp_path / "of another machine"
+    Import.objects.update(leased_until=timezone.now() - timedelta(minutes=1))
+    done = work()
+    assert done.error == ""
+    assert len(bucket.got) - asked == 5, "all of them"
+    assert done.result["records"] == {"samples": 360 * 9, "steps": 170}
+    run = Run.objects.get()
+    assert str(run.pk) == whole
+    assert Node.objects.count() == Session.objects.count() == 1
+    chunks = set(Chunk.objects.filter(replaced_at=None).values_list("object_key", flat=True))
+    ask(ours, source=job)
+    work()
+    again = set(Chunk.objects.filter(replaced_at=None).values_list("object_key", flat=True))
+    assert again == chunks
+
+
+@pytest.mark.parametrize("tidied", [False, True])
+def test_an_import_that_took_too_long_can_be_asked_for_again(
+    ours, job, bucket, settings, interrupted, tidied
+):
+    """Its files are kept until another import tidies up: then they are fetched again."""
+    run = ask(ours, source=job).json()["run"]
+    interrupted(SoftTimeLimitExceeded())
+    ended = work()
+    assert "was ended after 60 minutes" in ended.error
+    assert ended.given_up_at is not None
+    asked = len(bucket.got)
+    assert list(Path(settings.IMPORTS_DIR).rglob("*algo-1*.json"))
+    if tidied:
+        scratch.tidy()
+        assert not list(Path(settings.IMPORTS_DIR).iterdir())
+    assert ask(ours, source=job).json()["run"] == run
+    done = work()
+    assert (done.error, done.given_up_at) == ("", None)
+    assert done.result["records"] == {"samples": 360 * 9, "steps": 170}
+    assert len(bucket.got) - asked == 5 if tidied else len(bucket.got) - asked <= 5
+    assert not list(Path(settings.IMPORTS_DIR).iterdir())
 
 
 def test_what_nobody_carries_on_with_is_removed(ours, job, settings):

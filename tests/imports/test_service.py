@@ -25,7 +25,7 @@ from advisor.sizing.demand import BALANCED
 from tests.imports import messages, test_dcgm_dmon
 from tests.imports.folders import DESCRIBED, TRAINING_JOB, sagemaker
 from tests.service.uploads import FakeAgent
-from webapp.accounts.models import Token, Workspace
+from webapp.accounts.models import Membership, Token, User, Workspace
 from webapp.analysis import tasks as analyses
 from webapp.imports import tasks
 from webapp.imports.models import Import
@@ -196,6 +196,38 @@ def test_what_nobody_knows_is_said_and_is_not_tried_again(agent, tmp_path):
     assert "no known format in its 2 files" in failed.error
     assert Artefact.objects.count() == 1, "the files are kept"
     assert not Session.objects.exists()
+
+
+def test_the_page_of_a_failed_import_says_so_first(agent, tmp_path, client):
+    """And not, minutes later, that an agent is silent."""
+    (tmp_path / "notes.txt").write_text("hello")
+    body = io.BytesIO()
+    with tarfile.open(fileobj=body, mode="w:gz") as archive:
+        archive.add(tmp_path / "notes.txt", arcname="notes.txt")
+    put(agent, body.getvalue(), "import", "notes.tar.gz")
+    run = Run.objects.get()
+    user = User.objects.create_user("ada@example.org")
+    Membership.objects.create(user=user, workspace=run.workspace, role=Membership.OWNER)
+    client.force_login(user)
+    assert "notes.tar.gz is being imported" in _summary(client, run)
+    work()
+    Run.objects.update(state=Run.LOST)
+    said = _summary(client, run)
+    assert "The import of notes.tar.gz failed" in said
+    assert "Known formats: " in said
+    assert "No contact with the agent" not in said
+
+
+def _summary(client: Client, run: Run) -> str:
+    """The page before its charts."""
+    return client.get(f"/runs/{run.pk}/").content.decode().partition('id="charts"')[0]
+
+
+def test_an_upload_without_files_says_so(agent):
+    body = io.BytesIO()
+    tarfile.open(fileobj=body, mode="w:gz").close()
+    put(agent, body.getvalue(), "import", "nothing.tar.gz")
+    assert "there are no files in it" in work().error
 
 
 def hostile() -> dict[str, bytes]:

@@ -19,8 +19,8 @@ import numpy as np
 from advisor.importers.activity import busy_samples, union
 from advisor.importers.nsys.database import HEAD, Database
 from advisor.importers.nsys.report import Report, read
+from advisor.importers.profiled import Profiled, training_steps
 from advisor.importers.recording import (
-    NO_LABELS,
     Floats,
     Machine,
     NotImportableError,
@@ -28,12 +28,10 @@ from advisor.importers.recording import (
     RecordedNode,
     Samples,
     Seen,
-    Steps,
 )
 from advisor.importers.source import Source
 from advisor.importers.stated import Stated
-from advisor.importers.tally import Operator, Tally
-from advisor.importers.trace_events import Operators
+from advisor.importers.tally import Tally
 from advisor.store.index import to_ms
 
 FORMAT = "Nsight Systems"
@@ -59,30 +57,24 @@ def opened(source: Source, stated: Stated, tally: Tally) -> NsysRecording:
     return NsysRecording(source, to_ms(stated.imported_at), tally)
 
 
-class NsysRecording:
+class NsysRecording(Profiled):
     """The processes of one or several machines. See `recording.Recording`."""
 
-    format, training_job, job, provider, owns_machine = FORMAT, "", "", "", False
-    state, labels = "finished", NO_LABELS
+    format = FORMAT
 
     def __init__(self, source: Source, imported_ms: int, tally: Tally) -> None:
-        self._tally, self._sums = tally, Operators()
+        super().__init__(tally)
+        self._tally = tally
         self._reports: dict[str, list[Report]] = defaultdict(list)
-        self.statistics: dict[str, Any] = {"kernels": [], "gpus": []}
+        self.statistics |= {"kernels": [], "gpus": []}
         for path in _candidates(source):
             if _is_export(source, path):
                 self._read(source, path, imported_ms * 1000.0)
         if not self._reports:
             raise NotImportableError("no kernel, copy, call or NVTX range in it")
         self.nodes = [_node(host, own) for host, own in sorted(self._reports.items())]
-        tally.note("A trace covers the time that was profiled, and profiling slows it down.")
-        tally.note("The files don't say how the run ended. It counts as finished.")
         if any(each.steps for own in self._reports.values() for each in own):
             tally.note("NVTX ranges that are named like `step 12` count as training steps.")
-
-    @property
-    def operators(self) -> list[Operator]:
-        return self._sums.most_expensive()
 
     def parts(self, node: RecordedNode) -> Iterator[Part]:
         own = self._reports[node.name]
@@ -93,9 +85,7 @@ class NsysRecording:
             yield samples
         for rank, steps in self._steps(node.name):
             self._tally.take("steps", len(steps))
-            start, end = np.array([each[:2] for each in steps]).T
-            whole = np.round(start).astype("int64")
-            yield Steps(rank, "train", whole, np.round(end - start).astype("int64"))
+            yield training_steps(rank, *np.array([each[:2] for each in steps]).T)
 
     def _read(self, source: Source, path: str, imported_us: float) -> None:
         try:

@@ -18,13 +18,14 @@ from advisor.importers.trace_events import Operators, Span, Trace, events_of, tr
 _STEP, _LOADERS, _GET_NEXT = "Step:", "DataLoaderIterInitialize", "GetNext"
 _PHASES = {"EVAL": "evaluate", "PREDICT": "evaluate"}
 COMMUNICATION, DATA = "communication", "data loading"
+FORWARD, BACKWARD = "forward pass", "backward pass"
 _CATEGORIES = (
     ("cpu_functions", "CPU operators"),
     ("gpu_functions", "GPU operators"),
     ("/host:CPU", "CPU operators"),
     ("/device:GPU", "GPU operators"),
-    ("Forward", "model"),
-    ("Backward", "model"),
+    ("Forward", FORWARD),
+    ("Backward", BACKWARD),
     ("DataLoader", DATA),
     ("DataIterator", DATA),
     ("Dataset", DATA),
