@@ -107,7 +107,7 @@ class TrainingLoops:
         """An empty ring is opened at a later call; a ring that can't be read is never retried."""
         path = self._folder / name
         with suppress(OSError):
-            if path.stat().st_size < ring.RECORD.size or path.read_bytes()[:8] != ring.MAGIC:
+            if not ring.is_made(path):
                 return
         self._processes[name] = None
         with suppress(OSError, ValueError):

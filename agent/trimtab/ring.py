@@ -114,6 +114,12 @@ def process_of(name: str) -> int:
     return int(pid) if suffix == ".ring" and pid.isdecimal() else -1
 
 
+def is_made(path: Path) -> bool:
+    """Whether the writer has made the ring; false while it is being made. May raise OSError."""
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
 class RingReader:
     """The agent's side: new records since the last call, and how many were lost."""
 

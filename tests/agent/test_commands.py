@@ -200,6 +200,15 @@ def test_an_import_without_a_service_waits_for_sync(
     assert trimtab(environment, "import", "/nowhere").returncode == 2
 
 
+def test_a_folder_without_files_is_not_imported(trimtab, online, service, tmp_path):
+    (tmp_path / "empty" / "inside").mkdir(parents=True)
+    (tmp_path / "empty" / "link").symlink_to("/etc/passwd")
+    refused = trimtab(online, "import", str(tmp_path / "empty"))
+    assert refused.returncode == 2
+    assert "has no files" in refused.stderr
+    assert service.artefacts == []
+
+
 def test_an_import_that_is_refused_says_so(trimtab, online, service, tmp_path):
     service.answer = lambda r: Reply(status=400, document={"detail": "no known format"})
     done = trimtab(online, "import", str(_folder(tmp_path)))

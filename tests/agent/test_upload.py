@@ -5,7 +5,6 @@ from __future__ import annotations
 import email.utils
 import json
 import random
-import ssl
 import subprocess
 import time
 from pathlib import Path
@@ -27,7 +26,7 @@ from trimtab.wire import (
 )
 
 from tests.agent.conftest import TOKEN, drainers_of, trimtab_command
-from tests.agent.service import Reply, Service
+from tests.agent.service import Reply
 
 
 @pytest.fixture
@@ -423,19 +422,3 @@ def test_the_spool_holds_no_token(trimtab, online, service, tmp_path):
     held = b"".join(path.read_bytes() for path in (tmp_path / "state").iterdir())
     assert TOKEN.encode() not in held
     assert all(TOKEN not in json.dumps(d.command) for d in service.declarations)
-
-
-def test_https_trusts_only_the_named_authority(trimtab, environment, tmp_path):
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    request = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=service"]
-    request += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
-    subprocess.run(request, check=True, capture_output=True)
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(certificate, key)
-    service = Service(tls)
-    online = environment | {"TRIMTAB_URL": service.url, "TRIMTAB_TOKEN": TOKEN}
-    trimtab(online, "run", "--", "true")
-    assert service.requests == []
-    done = trimtab(online | {"SSL_CERT_FILE": str(certificate)}, "sync")
-    assert (done.returncode, len(service.bodies)) == (0, 1)
-    service.close()

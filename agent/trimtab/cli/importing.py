@@ -16,6 +16,7 @@ from trimtab import options
 from trimtab.cli import import_fetched, import_from_s3
 from trimtab.cli.arguments import Commands, add_server_arguments, say
 from trimtab.cli.import_upload import Upload
+from trimtab.packing import files_of
 
 _MOST_DESCRIPTION_BYTES = 4 * 1024 * 1024
 _EPILOG = """
@@ -34,7 +35,8 @@ know them.
 Files are sent as they are, without redaction. Importing the same files again adds nothing.
 Credentials of Prometheus and MLflow come from PROMETHEUS_TOKEN (or _USERNAME and _PASSWORD) and
 MLFLOW_TRACKING_TOKEN (or _USERNAME and _PASSWORD). Exit code: 0 uploaded, or the service reads it;
-1 kept in the spool, refused, or the other server gave no answer; 2 no such path, or wrong options.
+1 kept in the spool, refused, or the other server gave no answer; 2 no such path, no files, or wrong
+options.
 """
 
 
@@ -93,6 +95,9 @@ def import_(arguments: argparse.Namespace) -> int:
     source = Path(arguments.path).absolute()
     if not source.exists():
         say(f"{source} doesn't exist. Name a folder or a file.")
+        return 2
+    if next(files_of(source), None) is None:
+        say(f"{source} has no files. Name the folder of a recording; links aren't followed.")
         return 2
     server = options.server(arguments.url, arguments.token, os.environ)
     upload = Upload(server, source, said["stated"]["job"])

@@ -123,7 +123,7 @@ def connect(path: Path | None) -> sqlite3.Connection:
     try:
         for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "wal_autocheckpoint=0"):
             connection.execute(f"PRAGMA {pragma}")
-        connection.execute("PRAGMA cache_size=-256")
+        connection.execute("PRAGMA cache_size=-64")
         connection.executescript(_SCHEMA)
     except sqlite3.Error:
         connection.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import zlib
 from array import array
@@ -13,6 +12,8 @@ from typing import Any
 from trimtab.wire.limits import Limits, TooLargeError, WireError
 
 _PIECE_BYTES = 256 * 1024
+_GZIP = 31
+"""zlib's name for gzip with its largest window."""
 _BRACKETS = b"[{]}"
 _ALL_BUT_BRACKETS = bytes(set(range(256)) - set(_BRACKETS))
 # As signed bytes: one level up, one level down.
@@ -45,7 +46,8 @@ def write_document(document: dict[str, Any]) -> bytes:
     Bytes that aren't Unicode (lone surrogates in Python) become "?", because they can't be stored.
     """
     text = json.dumps(document, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
-    return gzip.compress(text.encode(errors="replace"), compresslevel=6, mtime=0)
+    packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
+    return packer.compress(text.encode(errors="replace")) + packer.flush()
 
 
 def _bounded_text(body: bytes, limits: Limits) -> str:
@@ -59,7 +61,7 @@ def _bounded_text(body: bytes, limits: Limits) -> str:
 
 
 def _unpacked(body: bytes) -> Iterator[bytes]:
-    stream, left = zlib.decompressobj(wbits=31), body
+    stream, left = zlib.decompressobj(wbits=_GZIP), body
     while not stream.eof:
         try:
             piece = stream.decompress(left, _PIECE_BYTES)
