@@ -15,11 +15,12 @@ from advisor.run_summary import Trouble
 from advisor.troubles import troubles
 from advisor.work_done import metric_values, work_done
 from rules.activity import own_cores
-from rules.frame import NodeFrame, RunFrame
+from rules.frame import RunFrame
 from rules.lost_steps import RunSteps
 from rules.metric_direction import less_is_better
 from rules.processes import memory_bytes
 from rules.stages import Stage, stages_of
+from rules.training_loop import events_of
 
 MOST_METRICS = 20
 """The most metrics whose progress is kept, because every list of runs reads it."""
@@ -80,11 +81,13 @@ def _weighted_median(steps: pd.DataFrame) -> float | None:
 
 
 def _data_wait_share(steps: pd.DataFrame) -> float | None:
-    measured = steps.dropna(subset=["data_wait_seconds"])
-    total = float((measured["duration_seconds"] * measured["count"]).sum())
+    columns = ("data_wait_seconds", "duration_seconds", "count")
+    wait, length, count = (steps[name].to_numpy(dtype=float) for name in columns)
+    known = ~np.isnan(wait)
+    total = float(np.nansum(length[known] * count[known]))
     if total <= 0:
         return None
-    return float((measured["data_wait_seconds"] * measured["count"]).sum()) / total
+    return float(np.nansum(wait[known] * count[known])) / total
 
 
 def _percentile(values: pd.Series, percentile: float) -> float | None:
@@ -148,13 +151,9 @@ def _metric_progress(
 
 
 def _event_data(frame: RunFrame, kind: str) -> list[dict[str, Any]]:
-    parts = [_events_of(node, kind) for node in frame.nodes.values()]
-    events = pd.concat(parts) if parts else pd.DataFrame(columns=["time_seconds", "data"])
-    return list(events.sort_values("time_seconds", kind="stable")["data"])
-
-
-def _events_of(node: NodeFrame, kind: str) -> pd.DataFrame:
-    return node.events[node.events["kind"] == kind][["time_seconds", "data"]]
+    """Of all nodes, in order of time."""
+    events = [event for node in frame.nodes.values() for event in events_of(node, kind)]
+    return [data for _, data in sorted(events, key=lambda event: event[0])]
 
 
 def _phase_seconds(frame: RunFrame, training: pd.DataFrame) -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,7 +33,10 @@ def work_done(frame: RunFrame, training: pd.DataFrame, steps: RunSteps | None) -
     lost = steps.lost() if steps else {}
     work: dict[str, float] = {}
     columns = _COLUMNS if any(lost.values()) else _COLUMNS[:4]
-    made = pd.concat([training[columns], _untimed(frame)[columns]], ignore_index=True)
+    made = training[columns]
+    if untimed := _untimed(frame):
+        others = pd.DataFrame(untimed, columns=_COLUMNS).astype({"samples": "float64"})
+        made = pd.concat([made, others[columns]], ignore_index=True)
     if len(made):
         share = _kept_share(made, lost) if any(lost.values()) else 1.0
         if made["samples"].notna().all():
@@ -45,15 +49,14 @@ def work_done(frame: RunFrame, training: pd.DataFrame, steps: RunSteps | None) -
     return work
 
 
-def _untimed(frame: RunFrame) -> pd.DataFrame:
-    """The training steps reported as events, one per row, in `_COLUMNS`."""
-    rows = [
+def _untimed(frame: RunFrame) -> list[tuple[Any, ...]]:
+    """The training steps reported as events, each with its `_COLUMNS`."""
+    return [
         (key, data.get("rank"), data.get("samples"), 1, at, 0.0)
         for key, node in frame.nodes.items()
         for at, data in events_of(node, "step_untimed")
         if data.get("phase") == "train"
     ]
-    return pd.DataFrame(rows, columns=_COLUMNS).astype({"samples": "float64"})
 
 
 def _kept_share(made: pd.DataFrame, lost: Lost) -> np.ndarray:

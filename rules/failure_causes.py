@@ -22,6 +22,15 @@ OOM, NAN, HARDWARE, TIMEOUT = "oom", "nan", "hardware", "timeout"
 SIGNAL, EXIT_CODE, UNKNOWN = "signal", "exit_code", "unknown"
 CAUSES = (OOM, HARDWARE, TIMEOUT, NAN, SIGNAL, EXIT_CODE, UNKNOWN)
 """If several apply, the first is named."""
+WORDS = {
+    OOM: "Out of memory",
+    HARDWARE: "Hardware error",
+    TIMEOUT: "Timeout",
+    NAN: "Loss not a number",
+    SIGNAL: "Ended by a signal",
+    EXIT_CODE: "Error of the program",
+    UNKNOWN: "Unknown cause",
+}
 HARDWARE_XIDS = frozenset({48, 61, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120, 140, 143})
 SHORTLY_SECONDS = 600.0
 """An error of the hardware counts as the cause of a failure up to so long after it (ours)."""
@@ -37,6 +46,11 @@ _TEXTS = {
     NAN: re.compile(r"\bloss\b[^\n]{0,40}\b(nan|inf)\b|\b(nan|inf)\b[^\n]{0,20}\bloss\b", re.I),
 }
 """In the last lines of standard error, if they were kept."""
+
+
+def cause_in(text: str) -> str:
+    """The cause that lines of standard error name; empty: none."""
+    return next((cause for cause in CAUSES if cause in _TEXTS and _TEXTS[cause].search(text)), "")
 
 
 def cause_of(

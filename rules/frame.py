@@ -151,11 +151,15 @@ class NodeFrame(Remembered):
 
         If none was seen, those of the machine's type: they are there, and their use is unknown.
         """
+        return list(self._allocated_gpus)
+
+    @cached_property
+    def _allocated_gpus(self) -> tuple[int, ...]:
         if self.hardware.gpus:
-            return [number for number, gpu in enumerate(self.hardware.gpus) if gpu.allocated]
+            return tuple(n for n, gpu in enumerate(self.hardware.gpus) if gpu.allocated)
         matches = (_GPU_BUSY.fullmatch(str(name)) for name in self.samples.columns)
-        seen = sorted(int(match[1]) for match in matches if match)
-        return seen or list(range(self.hardware.gpus_of_type))
+        seen = tuple(sorted(int(match[1]) for match in matches if match))
+        return seen or tuple(range(self.hardware.gpus_of_type))
 
     def gpu_busy_pct(self, number: int) -> pd.Series[float] | None:
         """The GPU's utilisation; None if it isn't known, or 0 although its multiprocessors worked:
@@ -163,6 +167,16 @@ class NodeFrame(Remembered):
         busy = self.series(f"gpu{number}.busy_pct")
         is_measured = busy is None or busy.to_numpy().any() or self.sm_active_pct(number) is None
         return busy if is_measured else None
+
+    def gpu_busy_p99_pct(self, number: int) -> float | None:
+        """The 99th percentile of the GPU's known utilisation; None: it isn't known."""
+        if number not in self._gpu_busy_p99_pct:
+            self._gpu_busy_p99_pct[number] = percentile(self.gpu_busy_pct(number), 99)
+        return self._gpu_busy_p99_pct[number]
+
+    @cached_property
+    def _gpu_busy_p99_pct(self) -> dict[int, float | None]:
+        return {}
 
     def sm_active_pct(self, number: int) -> pd.Series[float] | None:
         """The share of the GPU's multiprocessors with work; None if it isn't known, or always 0,
@@ -173,7 +187,7 @@ class NodeFrame(Remembered):
     @cached_property
     def used_gpus(self) -> tuple[int, ...]:
         """The numbers of the allocated GPUs that were used at any time of the run."""
-        highest = {n: percentile(self.gpu_busy_pct(n), 99) for n in self.allocated_gpus()}
+        highest = {n: self.gpu_busy_p99_pct(n) for n in self.allocated_gpus()}
         return tuple(n for n, pct in highest.items() if (pct or 0.0) > UNUSED_PCT)
 
     @cached_property

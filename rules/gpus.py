@@ -14,6 +14,10 @@ from rules.wording import counted
 def gpu_counts(frame: RunFrame) -> dict[str, float | None]:
     """The numbers of allocated GPUs, of GPUs with known utilisation, and of used GPUs; and
     `start_up`."""
+    return dict(frame.once(_gpu_counts))
+
+
+def _gpu_counts(frame: RunFrame) -> dict[str, float | None]:
     nodes = frame.nodes.values()
     known = [n.gpu_busy_pct(number) for n in nodes for number in n.allocated_gpus()]
     return start_up(frame) | {

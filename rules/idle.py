@@ -43,7 +43,7 @@ def gpus_idle(frame: RunFrame, idle_pct: float) -> pd.Series[bool] | None:
     known = [series for series in busy if series is not None]
     if not known or len(known) < len(busy):
         return None
-    highest = pd.concat(known, axis=1).dropna().max(axis=1)
+    highest = known[0] if len(known) == 1 else pd.concat(known, axis=1).dropna().max(axis=1)
     return mostly(highest <= idle_pct)
 
 
@@ -61,6 +61,8 @@ def cores_idle(frame: RunFrame, idle_cores: float) -> pd.Series[bool] | None:
     ]
     if not known or len(known) < len(frame.nodes):
         return None
+    if len(known) == 1:
+        return known[0]
     together = pd.concat(known, axis=1).dropna()
     return together.astype(bool).all(axis=1)
 

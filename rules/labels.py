@@ -10,7 +10,6 @@ import numpy as np
 from rules.activity import host_cpu_pct, own_cores, work_began
 from rules.checkpoints import checkpoint_stalls
 from rules.compilation import compile_spans
-from rules.evidence import percentile
 from rules.frame import NodeFrame, RunFrame
 from rules.grid import Floats, Grid, unseen_seconds
 from rules.hangs import hangs
@@ -158,7 +157,7 @@ def _began(node: NodeFrame, frame: RunFrame) -> float:
 
 
 def _is_unused(node: NodeFrame, number: int, frame: RunFrame, spans: RunSpans) -> bool:
-    highest = percentile(node.gpu_busy_pct(number), 99)
+    highest = node.gpu_busy_p99_pct(number)
     if highest is None or highest > spans.values["unused_gpus"]["unused_pct"]:
         return False
     return frame.final or spans.some_gpu_used

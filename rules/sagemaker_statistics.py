@@ -6,6 +6,7 @@ population, distances use the natural logarithm.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -195,17 +196,23 @@ def framework_seconds(frame: RunFrame) -> dict[str, float]:
     Of each rank from its first to its last step; `others` is what no step covers. The mean over
     the ranks; empty without steps.
     """
-    columns = ["node", "rank", "phase", "start_seconds", "duration_seconds", "count"]
-    steps = frame.steps.loc[frame.steps["duration_seconds"] > 0, columns]
-    if not len(steps):
+    whole, seconds, ranks = 0.0, defaultdict[str, float](float), 0
+    for node in frame.nodes.values():
+        columns = ("start_seconds", "duration_seconds", "count", "rank", "phase")
+        start, length, count, rank, phase = (node.steps[name].to_numpy() for name in columns)
+        done = length > 0
+        time = (length * np.nan_to_num(count.astype(float), nan=1.0))[done]
+        start, rank, phase = start[done], rank[done], phase[done]
+        for each in pd.unique(rank):
+            own = rank == each
+            whole += float(np.fmax.reduce((start + time)[own]) - np.fmin.reduce(start[own]))
+            ranks += 1
+        for name in node.step_phases:
+            seconds[name] += float(time[phase == name].sum())
+    if not ranks:
         return {}
-    time = steps["duration_seconds"] * steps["count"].fillna(1)
-    timed = steps.assign(time=time, end=steps["start_seconds"] + time)
-    ranks = timed.groupby(["node", "rank"])
-    whole = float((ranks["end"].max() - ranks["start_seconds"].min()).sum()) / ranks.ngroups
-    by_phase = timed.groupby("phase")["time"].sum()
-    seconds = {str(phase): float(total) / ranks.ngroups for phase, total in by_phase.items()}
-    return {**seconds, "others": max(whole - sum(seconds.values()), 0.0)}
+    means = {name: total / ranks for name, total in sorted(seconds.items()) if total}
+    return {**means, "others": max(whole / ranks - sum(means.values()), 0.0)}
 
 
 def job_seconds(frame: RunFrame) -> dict[str, float]:

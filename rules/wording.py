@@ -29,9 +29,13 @@ def range_pct(values: Iterable[float]) -> str:
     return f"{low} %" if low == high else f"{low} to {high} %"
 
 
-def named(entities: Collection[str]) -> str:
-    """GPUs by name, with their node if there are several: `gpu0, gpu3`."""
-    nodes = {entity.rpartition("/")[0] for entity in entities}
+def named(entities: Collection[str], every: Iterable[str] = ()) -> str:
+    """GPUs by name, with their node if there are several: `gpu0, gpu3`.
+
+    Args:
+        every: the run's GPUs.
+    """
+    nodes = {entity.rpartition("/")[0] for entity in (*entities, *every)}
     names = sorted(entities, key=_in_order)
     if len(nodes) == 1:
         names = [name.rpartition("/")[2] for name in names]

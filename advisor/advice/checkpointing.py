@@ -33,6 +33,11 @@ OTHERWISE_HOURS = 720.0
 """As the rule `checkpoint_interval` assumes."""
 
 
+def saves(judgements: Sequence[RuleJudgement]) -> bool:
+    """Whether the run was seen to save checkpoints: only then `save_interval` needs a rate."""
+    return _checkpoints(judgements) is not None
+
+
 def save_interval(
     judgements: Sequence[RuleJudgement],
     found: Mapping[str, Cause],

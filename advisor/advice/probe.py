@@ -89,6 +89,7 @@ def _recommendation(
         assumptions=[
             "Speeds are predicted from public measurements and data sheets; no switch is advised "
             "before one is measured.",
+            "The saving is the mean of all cases, 0 where none pays, less what measuring costs.",
             f"As many GPUs as the run used: {demand.gpus_used}.",
         ],
         candidates=[each.to_document() for each in chosen],

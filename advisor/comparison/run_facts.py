@@ -43,7 +43,9 @@ class RunFacts:
     @property
     def growing_share(self) -> float | None:
         """The share of its time that grows with its work; None: not measured."""
-        return growing_share(self.phase_seconds, self.duration_seconds or 0.0)
+        # A running run's cost and phases are those of its last analysis; its duration is of now.
+        analysed = sum(self.phase_seconds.values()) if self.state == "running" else None
+        return growing_share(self.phase_seconds, analysed or self.duration_seconds or 0.0)
 
     @property
     def settings(self) -> dict[str, Any]:

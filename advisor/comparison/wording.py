@@ -21,6 +21,8 @@ from advisor.money import (
 
 NOTABLE_WAIT_POINTS = 5
 """A smaller change of data wait, in points, is not mentioned."""
+LEAST_SHOWN_USD = Decimal("0.00005")
+"""Less is written as nothing. The exact amounts are beside it."""
 SAME_PCT = 0.05
 """A smaller change would be shown as 0.0 %."""
 
@@ -63,7 +65,7 @@ def why(terms: Sequence[Term] | None) -> str:
     parts = [
         f"{display_signed_usd(term.usd)} {term.name}{_by_phase(term)}"
         for term in ordered
-        if term.usd
+        if abs(term.usd) >= LEAST_SHOWN_USD
     ]
     if not parts:
         return ""
@@ -93,7 +95,8 @@ def _every_digit(usd: Decimal) -> str:
 
 
 def _by_phase(term: Term) -> str:
-    moved = [f"{part.name} {display_signed_usd(part.usd)}" for part in term.parts if part.usd]
+    parts = [part for part in term.parts if abs(part.usd) >= LEAST_SHOWN_USD]
+    moved = [f"{part.name} {display_signed_usd(part.usd)}" for part in parts]
     return f" ({', '.join(moved)})" if moved else ""
 
 
@@ -210,14 +213,16 @@ def signed(number: float, digits: int) -> str:
 
 
 def display_seconds(seconds: float) -> str:
-    """`12 ms`, `4.2 s`, `41 s`, `12.4 min`, `5.3 h`."""
+    """At most three digits: `12 ms`, `4.25 s`, `41 s`, `12.4 min`, `5.33 h`."""
     if 0 < seconds < 0.9995:
         return f"{1000 * seconds:.3g} ms"
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
+    if 0 < seconds < 9.995:
+        return f"{seconds:.2f} s"
     if seconds < 599.5:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 7197 else f"{seconds / 3600:.1f} h"
+    if seconds < 5997:
+        return f"{seconds / 60:.1f} min"
+    return f"{seconds / 3600:.{2 if seconds < 35_982 else 1}f} h"
 
 
 def plain(value: Any) -> str:

@@ -108,7 +108,7 @@ def _fired(
     return Verdict(
         "fired",
         f"{sentence(some_gpus(len(bad), len(judged)))} had room for a larger batch "
-        f"({named(bad)}): p95 of GPU utilisation at most {gpu:.0f} %, of GPU memory "
+        f"({named(bad, judged)}): p95 of GPU utilisation at most {gpu:.0f} %, of GPU memory "
         f"{memory:.0f} %, of CPU {cpu:.0f} %.{held_up}",
         advice=_advice(memory, waits),
         waste_seconds_low=0.0 if waits else low,

@@ -45,7 +45,8 @@ RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.9, 1.0
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
-    resting = _resting(frame, values)
+    # A run with steps is judged by other rules.
+    resting = None if len(frame.steps) else _resting(frame, values)
     stretches = []
     if resting is not None:
         least = values["idle_seconds"]

@@ -48,7 +48,7 @@ from __future__ import annotations
 
 from rules.activity import first_step_end_seconds
 from rules.category import GPU
-from rules.evidence import after, percentile, within
+from rules.evidence import after, within
 from rules.frame import UNUSED_PCT, NodeFrame, RunFrame
 from rules.gpus import advice_on_unused, idle_seconds
 from rules.intervals import merged
@@ -126,7 +126,7 @@ def _fired(numbers: Numbers, bad: dict[str, str], count: float) -> Verdict:
         if gpus := [gpu for gpu, own in bad.items() if own == kind]:
             measured = [p95[gpu] for gpu in gpus], [p5[gpu] for gpu in gpus]
             words = _words(kind, *measured)
-            parts.append(f"{some_gpus(len(gpus), count)} {words}: {named(gpus)}")
+            parts.append(f"{some_gpus(len(gpus), count)} {words}: {named(gpus, p95)}")
     low, high = _waste_seconds(numbers, bad, count)
     return Verdict(
         "fired",
@@ -183,7 +183,7 @@ def _gpu_numbers(
     return {
         "p95_pct": windows.median("p95"),
         "p5_pct": windows.median("p5"),
-        "whole_run_p99_pct": percentile(busy, 99),
+        "whole_run_p99_pct": node.gpu_busy_p99_pct(number),
         "seen_seconds": len(work) * resolution_seconds,
         "idle_seconds": idle_seconds(work, resolution_seconds),
     }

@@ -36,16 +36,17 @@ avoid recompilation; freeze the garbage collector; log less often.
 
 ## Sources
 SageMaker Debugger's StepOutlier: stddev 3 (its guide says 5), n_outliers 10, mode None, more than
-100 steps. Differences: the first step is left out, which inflates SageMaker's deviation; quartiles
-instead of mean and deviation of all; the outliers expected by chance are subtracted, so that long
-runs don't fire by their length; each step counts once, where SageMaker counts a step at the edge of
-two scans twice; both phases are shown, where SageMaker overwrites the first with the last. The
-fence is the adjusted boxplot of Hubert and Vandervieren (Computational Statistics & Data Analysis
-52, 2008), whose factor exp(3 MC) allows for skew, measured by the medcouple MC (Brys, Hubert and
-Struyf, 2004); we take it of logarithms, since step times are bounded below and have a long upper
-tail, and never lower it for a skew to the left. Steps with normal, lognormal, gamma, Weibull,
-Pareto and Student's t distributions then have few outliers beyond chance. That a fix gives back
-half to all of the excess is our estimate; 10 % and 5 % are ours.
+100 steps. Where SageMaker correlates outliers with operations, this rule says how busy the node was
+during them and otherwise. Differences: the first step is left out, which inflates SageMaker's
+deviation; quartiles instead of mean and deviation of all; the outliers expected by chance are
+subtracted, so that long runs don't fire by their length; each step counts once, where SageMaker
+counts a step at the edge of two scans twice; both phases are shown, where SageMaker overwrites the
+first with the last. The fence is the adjusted boxplot of Hubert and Vandervieren (Computational
+Statistics & Data Analysis 52, 2008), whose factor exp(3 MC) allows for skew, measured by the
+medcouple MC (Brys, Hubert and Struyf, 2004); we take it of logarithms, since step times are bounded
+below and have a long upper tail, and never lower it for a skew to the left. Steps with normal,
+lognormal, gamma, Weibull, Pareto and Student's t distributions then have few outliers beyond
+chance. That a fix gives back half to all of the excess is our estimate; 10 % and 5 % are ours.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ from rules.checkpoints import checkpoint_spans
 from rules.evidence import within
 from rules.frame import NodeFrame, RunFrame
 from rules.intervals import merged
+from rules.outlier_load import load_words, loads
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.training_loop import phase_spans
 from rules.wording import counted
@@ -129,6 +131,7 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
         "median_seconds": worst.median_seconds,
         "excess_seconds": worst.excess_seconds,
     }
+    numbers |= loads(frame.nodes[worst.node], worst.outliers, frame.resolution_seconds)
     return Numbers(numbers, _windows(worst))
 
 
@@ -160,7 +163,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         f"{summary} Beyond what chance gives, they took {excess:.1f} s longer than median steps; "
         "waits for data, checkpoints and evaluations are not counted.",
         advice="See what else happens at these times: writing, memory, garbage collection, "
-        "recompilation, other nodes.",
+        f"recompilation, other nodes.{load_words(numbers)}",
         waste_seconds_low=RECOVERABLE_LOW * lost,
         waste_seconds_high=RECOVERABLE_HIGH * lost,
         severity="medium" if lost > 0.05 * (numbers.known("run_seconds") or 0.0) else "low",
@@ -256,7 +259,7 @@ RULE = Rule(
     id="step_outlier",
     title="Step outliers",
     category=STEPS,
-    version=2,
+    version=3,
     needs=("steps",),
     parameters=(
         Parameter(

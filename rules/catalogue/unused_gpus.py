@@ -71,6 +71,7 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
         for number in table.columns:
             busy, entity = table[number].dropna(), f"{node.key}/gpu{number}"
             measured = _gpu_numbers(busy, frame, values, since)
+            measured["p99_pct"] = node.gpu_busy_p99_pct(int(str(number)))
             measured["held_bytes"] = _held_bytes(node, int(str(number)))
             numbers |= {f"{name}@{entity}": value for name, value in measured.items()}
             if (measured["p99_pct"] or 0.0) <= values["unused_pct"]:
@@ -140,17 +141,19 @@ def _fired(numbers: Numbers, unused: list[str], stopped: dict[str, float], count
 
 
 def _summary(numbers: Numbers, unused: list[str], stopped: dict[str, float], count: float) -> str:
-    parts = []
+    parts, every = [], numbers.by_entity("p99_pct")
     if unused:
         some = sentence(some_gpus(len(unused), count))
-        parts.append(f"{some} {was(len(unused))} never used: {named(unused)}.")
+        parts.append(f"{some} {was(len(unused))} never used: {named(unused, every)}.")
     if stopped:
         least = f"{min(stopped.values()) / 3600:.1f} h"
         some = sentence(some_gpus(len(stopped), count))
-        parts.append(f"{some} {was(len(stopped))} idle for the last {least}: {named(stopped)}.")
+        parts.append(
+            f"{some} {was(len(stopped))} idle for the last {least}: {named(stopped, every)}."
+        )
     if held := _held(numbers, [*unused, *stopped]):
         gib = max(held.values()) / 2**30
-        parts.append(f"Up to {gib:.1f} GiB of memory is in use on {named(held)}.")
+        parts.append(f"Up to {gib:.1f} GiB of memory is in use on {named(held, every)}.")
     return " ".join(parts)
 
 
@@ -178,7 +181,6 @@ def _gpu_numbers(
     p99 = percentile(recent, 99) if is_known else None
     idles = p99 is not None and p99 <= values["unused_pct"]
     return {
-        "p99_pct": percentile(busy, 99),
         "seen_seconds": len(judged) * step,
         "recent_p99_pct": p99,
         "idle_seconds": _idle_seconds(busy, frame, values["unused_pct"]) if idles else 0.0,

@@ -219,13 +219,15 @@ def test_whatever_the_runs_are_it_compares_them_and_claims_no_more_than_is_so(a,
 @pytest.mark.parametrize(
     ("seconds", "shown"),
     [
-        (0, "0.0 s"),
+        (0, "0 s"),
         (0.0124, "12.4 ms"),
-        (4.16, "4.2 s"),
-        (9.96, "10 s"),
+        (4.16, "4.16 s"),
+        (9.996, "10 s"),
         (109, "109 s"),
         (599.6, "10.0 min"),
-        (7197, "2.0 h"),
+        (5996, "99.9 min"),
+        (7197, "2.00 h"),
+        (40_000, "11.1 h"),
     ],
 )
 def test_it_shows_a_duration_in_one_unit(seconds, shown):

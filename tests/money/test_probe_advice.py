@@ -65,6 +65,7 @@ def test_public_figures_never_say_switch_but_what_to_measure_first() -> None:
     text = " ".join([*probe.evidence, *probe.how_to_apply])
     for words in ("of 100 cases one of them pays", "at most $", "trimtab probe --steps 200 --"):
         assert words in text
+    assert any("mean of all cases, 0 where none pays" in each for each in probe.assumptions)
     for name in probe.change["probe"]:
         assert name in text
         assert catalogue()[name].available_at(AS_OF.date())

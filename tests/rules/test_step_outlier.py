@@ -205,3 +205,22 @@ def set_up(world: World, factor: float) -> None:
 
 
 SCENARIO = Scenario(RULE, set_up, (*confounders.SIMPLE, *confounders.DATA))
+
+
+def test_it_says_how_busy_the_machine_was_during_outliers() -> None:
+    table = loop(outliers=20)
+    ticks = np.arange(700.0)
+    slow = table[table["duration_seconds"] > 1.5]
+    ends = slow["start_seconds"] + slow["duration_seconds"]
+    spans = list(zip(slow["start_seconds"], ends, strict=True))
+    inside = np.array([any(low <= at < high for low, high in spans) for at in ticks])
+    busy = np.where(inside, 5.0, 80.0)
+    series = f.samples(
+        700, gpu0__busy_pct=busy, host__cpu_busy_pct=30.0, host__cpu_iowait_pct=0.5 * (85 - busy)
+    )
+    frame = f.run(f.node(series=series, step_tables=[table], of=f.hardware(gpus=1)), duration=700)
+    verdict = judged(RULE, frame).verdict
+    assert verdict.state == "fired"
+    words = "GPUs 5 % (otherwise 80 %), cores 30 % (otherwise 30 %), I/O wait 40 % (otherwise 2 %)"
+    assert verdict.advice.endswith(f" During them: {words}.")
+    assert " During them" not in judged(RULE, run(table)).verdict.advice

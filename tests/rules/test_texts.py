@@ -153,4 +153,5 @@ def test_words() -> None:
     assert (range_pct([97.8, 98.1]), range_pct([95, 98])) == ("98 %", "95 to 98 %")
     assert named(["n1/gpu10", "n1/gpu2"]) == "gpu2, gpu10"
     assert named(["n1/gpu0", "n2/gpu0"]) == "n1/gpu0, n2/gpu0"
+    assert named(["n2/gpu0"], ["n1/gpu0", "n2/gpu0"]) == "n2/gpu0"
     assert named([f"n1/gpu{n}" for n in range(10)]).endswith("gpu7 and 2 more")

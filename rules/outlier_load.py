@@ -1,0 +1,56 @@
+"""How busy a node was during its outlier steps, and during the other ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from rules.activity import cpu_pct, used_gpu_pct, working
+from rules.frame import NodeFrame
+from rules.rule import Numbers
+
+LOADS = {"gpu": "GPUs", "cpu": "cores", "io_wait": "I/O wait"}
+"""Name of a number -> what it is, in words."""
+
+
+def loads(node: NodeFrame, steps: pd.DataFrame, resolution_seconds: float) -> dict[str, float]:
+    """`<load>_in_outliers_pct` and `<load>_otherwise_pct`, the means of what is known of both.
+
+    Args:
+        steps: the outliers, with `start_seconds` and `duration_seconds`.
+    """
+    series = {
+        "gpu": used_gpu_pct(node),
+        "cpu": cpu_pct(node, resolution_seconds),
+        "io_wait": node.series("host.cpu_iowait_pct"),
+    }
+    found: dict[str, float] = {}
+    for name, known in series.items():
+        values = working(node, known)
+        if values is None or not len(steps):
+            continue
+        is_inside = _inside(values.index.to_numpy(dtype=float), steps)
+        if is_inside.any() and not is_inside.all():
+            found[f"{name}_in_outliers_pct"] = float(values[is_inside].mean())
+            found[f"{name}_otherwise_pct"] = float(values[~is_inside].mean())
+    return found
+
+
+def load_words(numbers: Numbers) -> str:
+    """A sentence; empty if nothing is known."""
+    parts = []
+    for name, what in LOADS.items():
+        inside = numbers.known(f"{name}_in_outliers_pct")
+        otherwise = numbers.known(f"{name}_otherwise_pct")
+        if inside is not None and otherwise is not None:
+            parts.append(f"{what} {inside:.0f} % (otherwise {otherwise:.0f} %)")
+    return f" During them: {', '.join(parts)}." if parts else ""
+
+
+def _inside(moments: np.ndarray, steps: pd.DataFrame) -> np.ndarray:
+    """Whether each moment lies in one of the steps, of one rank, so that they don't overlap."""
+    ordered = steps.sort_values("start_seconds")
+    starts = ordered["start_seconds"].to_numpy(dtype=float)
+    ends = starts + ordered["duration_seconds"].to_numpy(dtype=float)
+    place = np.searchsorted(starts, moments, side="right") - 1
+    return np.asarray((place >= 0) & (moments < ends[place.clip(0)]))
