@@ -25,6 +25,8 @@ _worker_pid = _forks = 0
 def _remember_worker(**_: Any) -> None:
     global _worker_pid
     _worker_pid = os.getpid()
+    # What PostgreSQL calls its connections.
+    os.environ.setdefault("PGAPPNAME", "trimtab worker")
 
 
 def _share_memory(**_: Any) -> None:

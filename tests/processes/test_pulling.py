@@ -49,6 +49,10 @@ import json
 rows = Rejudging.objects.values_list("workspace__name", "wanted", "done", "kills", "attempts")
 print("ROWS" + json.dumps(list(rows)))
 """
+CONNECTIONS = """
+SELECT application_name FROM pg_stat_activity
+WHERE datname = current_database() AND backend_type = 'client backend'
+"""
 
 
 @dataclass
@@ -115,6 +119,13 @@ class Place:
         """That wait for a worker."""
         return int(redis_outage.client(self.variables["REDIS_URL"]).llen("trimtab:work"))
 
+    def connections(self) -> set[str]:
+        """What PostgreSQL calls those of the workers."""
+        if "DATABASE_URL" not in self.variables:
+            return set()
+        with psycopg.connect(self.variables["DATABASE_URL"], application_name="test") as own:
+            return {name for (name,) in own.execute(CONNECTIONS)} - {"test"}
+
     def stop(self) -> None:
         for worker in self.workers:
             with suppress(psutil.NoSuchProcess):
@@ -172,15 +183,17 @@ def test_two_workers_do_each_row_once_and_all_processes_help(place):
     for _ in range(2):
         place.start_worker()
     wait_until(lambda: len(place.begun()) >= 1 or place.sweep(), PATIENCE_SECONDS, "a begin")
-    most = 0
+    most, connections = 0, set()
     while len(place.done()) < 40:
         most = max(most, place.messages())
+        connections |= place.connections()
         time.sleep(0.02)
     assert most <= 1, "a message wakes, it doesn't name rows"
     assert Counter(place.done()) == Counter(str(number) for number in range(40))
     assert set(place.rows().values()) == {(1, 1, 0, 0)}
     assert len({pid for pid, _ in place.begun()}) == 2 * PROCESSES
     assert place.done()[0] in {str(number) for number in range(2 * PROCESSES)}, "first come"
+    assert connections == ({"trimtab worker"} if "DATABASE_URL" in place.variables else set())
 
 
 def test_a_kill_in_the_middle_costs_the_row_at_hand_and_no_other(sqlite):

@@ -106,6 +106,22 @@ def test_the_last_lines_are_shown_in_order_without_control_characters(agent, dja
     assert answered(agent)["stderr"] == [*LINES[:2], "RuntimeError"]
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("torch.OutOfMemoryError: CUDA out of memory.", "Out of memory, exit code 1"),
+        ("slurmstepd: CANCELLED DUE TO TIME LIMIT", "Timeout, exit code 1"),
+        ("KeyError: 'loss'", "Exit code 1"),
+    ],
+)
+def test_a_cause_that_standard_error_names_is_told_first(agent, line, words):
+    agent.declare()
+    data = {"state": "failed", "exit_code": 1, "final_seq": 0}
+    told = Event(5, "stderr", {"number": 0, "text": line})
+    agent.put(agent.segment(0, events=[told, Event(10, "session_end", data)]))
+    assert answered(agent)["failure"]["words"] == words
+
+
 def test_too_many_and_too_long_lines_are_cut(agent):
     agent.declare()
     told = [Event(5, "stderr", {"number": n, "text": f"{n} " + "é" * 1_990}) for n in range(90)]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib import import_module
 
 import pytest
 from django.apps import apps
+from django.db import transaction
 from django.test import Client
 from django.utils import timezone
 
@@ -81,13 +83,32 @@ def test_a_run_of_unknown_uploaders_is_read_again_after_the_next_upload(workspac
     assert _reads(plain, run) == {200}
 
 
-def test_a_steady_upload_costs_no_query_for_it(workspace, django_assert_num_queries):
+def test_a_steady_upload_costs_no_query_for_it(
+    workspace, django_assert_num_queries, django_capture_on_commit_callbacks
+):
     token, _ = Token.make(workspace, "steady", ["ingest"])
     plain = _token(workspace)
     run = _uploaded(plain)
-    uploaders.remember(token, run.pk)
+    with django_capture_on_commit_callbacks(execute=True):
+        uploaders.remember(token, run.pk)
     with django_assert_num_queries(0):
         uploaders.remember(token, run.pk)
+
+
+def test_what_an_upload_that_was_rolled_back_wrote_is_written_with_the_next_one(
+    workspace, django_capture_on_commit_callbacks
+):
+    plain = _token(workspace)
+    run = _uploaded(plain)
+    token, late = Token.make(workspace, "late", ["ingest"])
+    committed = django_capture_on_commit_callbacks(execute=True)
+    with suppress(ZeroDivisionError), committed, transaction.atomic():
+        uploaders.remember(token, run.pk)
+        raise ZeroDivisionError
+    assert _reads(late, run) == {404}
+    with django_capture_on_commit_callbacks(execute=True):
+        uploaders.remember(token, run.pk)
+    assert _reads(late, run) == {200}
 
 
 def test_the_upgrade_knows_the_uploader_where_only_one_token_can_be_it(workspace):

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 
 def missing(agent) -> int:  # type: ignore[no-untyped-def]
-    return progress.missing_segments(Run.objects.get(pk=agent.run_id))
+    return progress.missing_segments(progress.sessions_of(Run.objects.get(pk=agent.run_id)))
 
 
 def first_half(agent):  # type: ignore[no-untyped-def]

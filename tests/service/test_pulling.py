@@ -304,6 +304,18 @@ def test_work_that_nobody_may_begin_ends_the_turn(many, monkeypatch, sent):
     assert pulling.pull() == 0
 
 
+def test_where_there_is_no_room_a_worker_tries_one_row(many, worked, monkeypatch, sent):
+    limited = replace(KIND, limits=replace(LIMITS, at_once=1))
+    monkeypatch.setitem(kinds._kinds, KIND.id, limited)
+    monkeypatch.setattr(rejudging, "KIND", limited)
+    held = claims.claim(limited, many[2])
+    assert held is not None
+    assert pulling.pull() == 0
+    assert worked == many[:1]
+    assert claims.finish(held)
+    assert pulling.pull() == 4
+
+
 def test_a_row_that_takes_too_long_ends_alone(many, monkeypatch, sent, caplog):
     limited = replace(KIND, limits=replace(LIMITS, longest=timedelta(seconds=0.2)))
     monkeypatch.setitem(kinds._kinds, KIND.id, limited)

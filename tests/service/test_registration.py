@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from django.utils import timezone
@@ -120,3 +120,24 @@ def test_refused_uploads_that_expired_are_counted_by_session(agent, uploaded):
     agent.session_id = UUID(int=5)
     agent.declare(expired_uploads=1)
     assert Node.objects.get().expired_uploads == {str(first): 3, str(UUID(int=5)): 1}
+
+
+def test_a_new_run_takes_few_statements(agent, django_assert_max_num_queries):
+    """One that nobody declared yet, in a job that is known; commits and messages not counted."""
+    agent.declare()
+    new = type(agent)(agent.client, agent.token, job=agent.job)
+    with django_assert_max_num_queries(28):
+        assert new.put(new.segment(0)).status_code == 200
+
+
+def test_the_nodes_of_a_run_are_numbered_as_they_come(agent):
+    for machine in ("machine-1", "machine-2", "machine-1", "machine-3"):
+        agent.machine_id, agent.session_id = machine, uuid4()
+        assert agent.put(agent.segment(0)).status_code == 200
+    agent.machine_id, agent.session_id, agent.attempt = "machine-1", uuid4(), 1
+    assert agent.put(agent.segment(0)).status_code == 200
+    nodes = Node.objects.values_list("attempt__number", "machine_id", "number")
+    assert set(nodes) == {
+        *((0, "machine-1", 1), (0, "machine-2", 2), (0, "machine-3", 3)),
+        (1, "machine-1", 4),
+    }

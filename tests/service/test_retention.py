@@ -97,6 +97,19 @@ def test_then_tiers_steps_and_events(agent, store):
     assert not Chunk.objects.filter(node__attempt__run=run).exists()
 
 
+@pytest.mark.parametrize("folder", ["runs/00000000-0000-0000-0000-000000000000", "runs"])
+def test_an_object_with_a_row_is_no_orphan_whatever_its_key(store, agent, folder):
+    assert agent.put(agent.segment(0)).status_code == 200
+    segment = Segment.objects.get()
+    body = store.get(segment.object_key)
+    store.delete(segment.object_key)
+    segment.object_key = f"{folder}/moved.segment"
+    segment.save()
+    store.put(segment.object_key, body)
+    assert deletion.delete_orphans(in_days(2)) == []
+    assert store.get(segment.object_key) == body
+
+
 def test_the_dry_run_lists_what_the_real_run_deletes(agent, store, monkeypatch):
     uploaded(agent)
     store.put("runs/nobody/orphan.segment", b"left by a crash")

@@ -89,8 +89,11 @@ def _work(kind: Kind[Any], ends_at: float) -> int:
     worked = 0
     for named in _named(kind):
         with time_limit(kind.limits.longest):
-            worked += kind.carry_out(named, due_at__lte=timezone.now())
-        if time.monotonic() >= ends_at:
+            has_worked = kind.carry_out(named, due_at__lte=timezone.now())
+        worked += has_worked
+        # If there was no room for one, there is none for the others.
+        is_full = kind.limits.at_once is not None and not has_worked
+        if is_full or time.monotonic() >= ends_at:
             break
     return worked
 

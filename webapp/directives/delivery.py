@@ -30,6 +30,8 @@ def asked(session_ids: Collection[UUID]) -> set[UUID]:
 
 def pending(session_id: UUID) -> list[dict[str, Any]]:
     """Directives that this agent has not answered yet, oldest first; none once it has ended."""
+    if not asked({session_id}):
+        return []
     meant = Directive.objects.filter(
         attempt__nodes__sessions__id=session_id, attempt__nodes__sessions__ended_ms=None
     )

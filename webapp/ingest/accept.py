@@ -23,7 +23,7 @@ from webapp.accounts.models import Token, Workspace
 from webapp.analysis import queue
 from webapp.http import trouble
 from webapp.http.problems import Problem
-from webapp.ingest import appending, bounds, careful, known_sessions
+from webapp.ingest import appending, bounds, careful, known_sessions, uploaders
 from webapp.ingest.upload import Upload
 from webapp.quotas import admission
 from webapp.runs import models as rows
@@ -45,9 +45,11 @@ def declaration(
     is_new = careful.is_new_run(workspace, declared.run_id)
     taken = admission.Upload(declared.run_id, is_new, body_bytes)
     with admission.admitted(workspace, token, taken), transaction.atomic():
-        run = careful.own_run(workspace, declared.run_id, declared.job)
+        run = careful.own_run(workspace, declared.run_id, declared.job, is_new)
         _bound_labels(run, declared)
         registration.declare(run, declared)
+        if token:
+            uploaders.remember(token, run.pk)
         queue.want(run)
     queue.enqueue_on_commit(run)
 

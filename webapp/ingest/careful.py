@@ -3,10 +3,11 @@ something is refused."""
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import F
 from trimtab.wire import FIRST_ADDED, FIRST_PIECE, Segment
 
@@ -15,7 +16,7 @@ from webapp.accounts.models import Token, Workspace
 from webapp.analysis import queue
 from webapp.directives import delivery
 from webapp.http.problems import Problem
-from webapp.ingest import bounds
+from webapp.ingest import bounds, uploaders
 from webapp.ingest.upload import Upload
 from webapp.quotas import admission
 from webapp.runs import models as rows
@@ -30,27 +31,40 @@ def store(
     Args:
         is_written: its object has just been written, and wasn't there before.
     """
-    if known := _known(workspace, upload):
+    is_new = is_new_run(workspace, upload.segment.run_id)
+    if not is_new and (known := _known(workspace, upload)):
         _heal(workspace, known, upload, is_written)
         return True
     bounds.check(upload.segment)
-    taken = upload.taken(is_new_run(workspace, upload.segment.run_id))
+    taken = upload.taken(is_new)
     with admission.admitted(workspace, token, taken) as counted:
         open_store(settings.OBJECTS_URL).put(upload.object_key, upload.body)
-        is_duplicate = _keep(workspace, upload)
+        try:
+            is_duplicate = _keep(workspace, upload, token, is_new)
+        except IntegrityError:
+            # Meanwhile another upload made its session, or some other row.
+            is_duplicate = _keep(workspace, upload, token)
         if is_duplicate:
             counted.take_back()
     return is_duplicate
 
 
-def _keep(workspace: Workspace, upload: Upload) -> bool:
+def _keep(
+    workspace: Workspace, upload: Upload, token: Token | None, is_new_run: bool = False
+) -> bool:
     """Write the rows of a segment whose object is written; True if they already were."""
     with transaction.atomic():
-        run = own_run(workspace, upload.segment.run_id, upload.segment.job)
+        run = own_run(workspace, upload.segment.run_id, upload.segment.job, is_new_run)
         session = _session(run, upload)
-        if not _add_row(session, upload):
+        if session._state.adding:
+            progress.follow(run, session, upload.segment)
+            rows.Segment.objects.create(session=session, **_columns(upload))
+        elif _add_row(session, upload):
+            progress.follow(run, session, upload.segment)
+        else:
             return True
-        progress.follow(run, session, upload.segment)
+        if token:
+            uploaders.remember(token, run.pk)
         delivery.record_outcomes(session, upload.segment)
         queue.want(run)
     queue.enqueue_on_commit(run)
@@ -96,9 +110,13 @@ def _same(known: rows.Segment, upload: Upload) -> bool:
     raise Problem(409, detail, "seq", fix, kind="segment-conflict")
 
 
-def own_run(workspace: Workspace, run_id: UUID, job_name: str) -> rows.Run:
-    """The run, locked; made if it is new. Raises Problem 404 if it is another workspace's."""
-    run = registration.run(workspace, run_id, job_name)
+def own_run(workspace: Workspace, run_id: UUID, job_name: str, is_new: bool = False) -> rows.Run:
+    """The run, locked; made if it is new, as `is_new_run` may have found.
+
+    Raises:
+        Problem: 404 if it is another workspace's.
+    """
+    run = registration.run(workspace, run_id, job_name, is_new)
     if run.workspace_id != workspace.pk:
         raise _foreign()
     return run
@@ -122,17 +140,18 @@ def _foreign() -> Problem:
 
 
 def _session(run: rows.Run, upload: Upload) -> rows.Session:
+    """The session; a new one isn't saved."""
     node = registration.node(run, upload.segment.attempt, upload.segment.machine_id)
     clock = upload.segment.clock
-    session, _ = rows.Session.objects.select_for_update().get_or_create(
-        id=clock.session_id,
-        defaults={
-            "node": node,
-            "boot_id": clock.boot_id,
-            "started_at": registration.moment(clock.started_at_ns),
-            "clock_offset_ms": upload.clock_offset_ms,
-        },
-    )
+    session = rows.Session.objects.select_for_update().filter(pk=clock.session_id).first()
+    if session is None:
+        return rows.Session(
+            pk=clock.session_id,
+            node=node,
+            boot_id=clock.boot_id,
+            started_at=registration.moment(clock.started_at_ns),
+            clock_offset_ms=upload.clock_offset_ms,
+        )
     if session.node_id != node.pk:
         detail = "This session belongs to another run or node."
         fix = "Create a new session id for each agent process."
@@ -142,14 +161,17 @@ def _session(run: rows.Run, upload: Upload) -> rows.Session:
 
 def _add_row(session: rows.Session, upload: Upload) -> bool:
     """True if the row is new. Two uploads at once: the unique constraint decides."""
-    segment = upload.segment
-    _refuse_doubled(session, segment)
+    _refuse_doubled(session, upload.segment)
+    columns = _columns(upload)
     row, made = rows.Segment.objects.get_or_create(
-        session=session,
-        seq=segment.seq,
-        defaults=upload.columns | {"refused": [[r.name, r.reason] for r in segment.refused]},
+        session=session, seq=columns.pop("seq"), defaults=columns
     )
     return made or not _same(row, upload)
+
+
+def _columns(upload: Upload) -> dict[str, Any]:
+    refused = [[r.name, r.reason] for r in upload.segment.refused]
+    return {"seq": upload.segment.seq, "refused": refused, **upload.columns}
 
 
 def _refuse_doubled(session: rows.Session, segment: Segment) -> None:

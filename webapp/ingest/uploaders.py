@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from uuid import UUID
 
+from django.db import transaction
+
 from webapp.accounts.models import Token
 from webapp.runs.models import Run
 
@@ -15,13 +17,18 @@ _known: dict[tuple[int, UUID], float] = {}
 
 
 def remember(token: Token, run_id: UUID) -> None:
-    """The token may read the run. Call after an upload; each further upload repeats it."""
+    """The token may read the run. Call with the rows of an upload or after it; each further upload
+    repeats it."""
     now = time.monotonic()
     if now - _known.get((token.pk, run_id), -KNOWN_SECONDS) < KNOWN_SECONDS:
         return
     Run.uploaders.through.objects.bulk_create(
         [Run.uploaders.through(run_id=run_id, token_id=token.pk)], ignore_conflicts=True
     )
+    transaction.on_commit(lambda: _note(token.pk, run_id, now))
+
+
+def _note(token_id: int, run_id: UUID, now: float) -> None:
     if len(_known) >= MOST_KNOWN:
         _known.clear()
-    _known[token.pk, run_id] = now
+    _known[token_id, run_id] = now

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import islice
+from typing import Any
+
+from django.db.models import QuerySet
 
 from advisor.store.objects import ObjectStore, StoredObject
 from webapp.retention.plan import Doomed, run_of
@@ -25,10 +28,21 @@ def orphans(store: ObjectStore, now: datetime) -> Iterator[Doomed]:
 
 
 def _known(keys: list[str]) -> set[str]:
-    """Those with a row, looked for among the rows of their runs."""
+    """Those with a row: nearly all are among the rows of their keys' runs, so only the rest is
+    looked for among all rows."""
     runs = {run_id for key in keys if (run_id := run_of(key))}
-    segments = Segment.objects.with_object().filter(session__node__attempt__run__in=runs)
-    kinds = (segments, Chunk.objects.all(), Artefact.objects.filter(run__in=runs))
+    segments, artefacts = Segment.objects.with_object(), Artefact.objects.all()
+    known = _among(
+        keys,
+        segments.filter(session__node__attempt__run__in=runs),
+        artefacts.filter(run__in=runs),
+        Chunk.objects.all(),
+    )
+    left = [key for key in keys if key not in known]
+    return known | _among(left, segments, artefacts)
+
+
+def _among(keys: list[str], *kinds: QuerySet[Any]) -> set[str]:
     return {
         key
         for rows in kinds

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from rules import failure_causes
 from webapp.runs.models import Run, Session
 
 _GIB = 2**30
@@ -82,6 +83,9 @@ def ending_words(session: Session) -> str:
         return f"Ended by {name}" + (f": {meaning}" if meaning else "")
     if session.exit_code is None:
         return "The exit code is not known"
+    cause = failure_causes.cause_in("\n".join(session.stderr))
+    if cause:
+        return f"{failure_causes.WORDS[cause]}, exit code {session.exit_code}"
     return _code(session.exit_code)
 
 

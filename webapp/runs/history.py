@@ -71,6 +71,16 @@ def chart_history(node: Node, buckets: Buckets) -> NodeHistory:
     return replace(known, chunks=(*refs, *chunk_refs(drawn.filter(alone))))
 
 
+def samples_history(node: Node, charts: NodeHistory) -> NodeHistory:
+    """The samples of all the node's hours.
+
+    Args:
+        charts: what a chart reads of the node: with the same segments.
+    """
+    chunks = Chunk.objects.filter(node=node, replaced_at=None, kind__in=("samples", "tail"))
+    return replace(charts, chunks=tuple(chunk_refs(chunks)))
+
+
 def _within(hours_ms: list[int]) -> Q:
     """Chunks of these hours, given in order."""
     found = Q(pk__in=())

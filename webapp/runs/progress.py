@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -16,6 +16,11 @@ from webapp.database.listed import listed
 from webapp.runs import endings
 from webapp.runs.models import Run, Session
 
+_DERIVED = ("last_received_at", "started_at", "ended_at", "state", "stopped_by")
+"""Of a run, by `follow`."""
+_OF_INTERVALS = ("started_at", "clock_offset_ms", "last_ms", "ended_ms")
+_OF_ENDINGS = ("final_seq", "end_state", "end_rule", "node__attempt__number")
+"""Of a session: all that a run's state and what it lacks depend on."""
 TELLING = frozenset({"session_end", "stderr", "stage_begin", "stage_end"})
 """Events of which `follow` keeps something with the session. Other segments only go on."""
 _REACH_OF_SESSIONS = """
@@ -31,7 +36,7 @@ FROM new WHERE runs_run.id = new.id RETURNING runs_run.id, runs_run.state
 
 
 def follow(run: Run, session: Session, segment: Segment) -> None:
-    """Update the session and run with one new segment."""
+    """Update the session and run with one new segment. A new session is saved here."""
     session.last_ms = max(session.last_ms, segment.start_ms + segment.duration_ms)
     for event in segment.events:
         if event.kind == "session_end":
@@ -43,10 +48,10 @@ def follow(run: Run, session: Session, segment: Segment) -> None:
             session.ending = endings.ending(event.data)
     endings.keep_lines(session, segment)
     endings.keep_stages(session, segment)
-    session.save()
+    session.save(force_insert=session._state.adding)
     run.last_received_at = timezone.now()
-    derive(run)
-    run.save()
+    derive(run, None if run.started_at else [session])  # Its first session
+    run.save(update_fields=_DERIVED)
 
 
 @dataclass(frozen=True)
@@ -93,8 +98,7 @@ def derive(run: Run, sessions: Sequence[Session] | None = None) -> None:
         sessions: all of the run's, with nodes and attempts; default: they are read.
     """
     if sessions is None:
-        of_run = Session.objects.filter(node__attempt__run=run)
-        sessions = list(of_run.select_related("node__attempt"))
+        sessions = sessions_of(run)
     if not sessions:
         return
     intervals = [session.interval for session in sessions]
@@ -112,9 +116,16 @@ def mark_lost(now: datetime) -> int:
     return silent.update(state=Run.LOST)
 
 
-def missing_segments(run: Run) -> int:
+def sessions_of(run: Run) -> list[Session]:
+    """All of the run's, with nodes and attempts, and the columns that are read here."""
+    of_run = Session.objects.filter(node__attempt__run=run)
+    related = of_run.select_related("node__attempt")
+    return list(related.only(*_OF_INTERVALS, *_OF_ENDINGS))
+
+
+def missing_segments(sessions: Iterable[Session]) -> int:
     """The number of segments of ended sessions that exist but have not arrived."""
-    ended = Session.objects.filter(node__attempt__run=run, final_seq__isnull=False)
+    ended = [session for session in sessions if session.final_seq is not None]
     # After its end, MLflow's clients may still log: then there are more than the last number says.
     known = ((session.final_seq or 0) + 1 - _own_segments(session) for session in ended)
     return sum(max(0, missing) for missing in known)

@@ -9,13 +9,18 @@ from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
-from django.db.models import F, Q
+from django.db.models import Q
 from trimtab.wire import Declaration
 
 from webapp.accounts.models import Workspace
 from webapp.runs import locks, trainings
 from webapp.runs.models import Attempt, Job, MovedRun, Node, Run
 
+_DECLARED = (
+    *("job", "number", "owner", "tags", "parameters", "workload", "command", "git"),
+    *("agent_version", "requeue", "training", "continues", "continues_by", "probe"),
+)
+"""Of a run, by `declare`."""
 _MOST_SESSIONS = 500
 """Of a node, that are remembered by name."""
 
@@ -25,35 +30,50 @@ def moment(unix_ns: int) -> datetime:
     return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=unix_ns // 1000)
 
 
-def run(workspace: Workspace, run_id: UUID, job_name: str) -> Run:
+def run(workspace: Workspace, run_id: UUID, job_name: str, is_new: bool = False) -> Run:
     """The run, locked. A new run is created with its job's next number.
 
     The run may belong to another workspace: the caller must check.
+
+    Args:
+        is_new: it was asked for just now and wasn't there.
     """
-    known = Run.objects.select_for_update(of=("self",), no_key=True).filter(pk=run_id).first()
-    if known is not None:
+    own = Run.objects.select_for_update(of=("self",), no_key=True).filter(pk=run_id)
+    if not is_new and (known := own.first()):
         return known
     called, job = _named(workspace, job_name)
-    made, is_new = Run.objects.get_or_create(
-        pk=run_id, defaults={"workspace": workspace, "job": job, "number": next_number(job)}
-    )
-    if is_new:
-        _arrived(made, called)
+    made = Run(pk=run_id, workspace=workspace, job=job, number=next_number(job))
+    try:
+        with transaction.atomic():
+            made.save(force_insert=True)
+    except IntegrityError:
+        # Meanwhile another upload created it.
+        return own.get()
+    _arrived(made, called)
     return made
 
 
 def node(run: Run, attempt_number: int, machine_id: str) -> Node:
     """The node, created if it is new. The run must be locked, because its nodes are numbered."""
-    attempt, _ = Attempt.objects.get_or_create(run=run, number=attempt_number)
-    number = Node.objects.filter(attempt__run=run).count() + 1
-    return Node.objects.get_or_create(
-        attempt=attempt, machine_id=machine_id, defaults={"number": number}
-    )[0]
+    found = _node(run, attempt_number, machine_id)
+    if found._state.adding:
+        found.save()
+    return found
+
+
+def _node(run: Run, attempt_number: int, machine_id: str) -> Node:
+    """The node; a new one isn't saved. Nobody else makes one: the run is locked."""
+    nodes = Node.objects.filter(attempt__run=run).select_related("attempt")
+    if known := nodes.filter(attempt__number=attempt_number, machine_id=machine_id).first():
+        return known
+    attempts = Attempt.objects.filter(run=run, number=attempt_number)
+    attempt = attempts.first() or Attempt.objects.create(run=run, number=attempt_number)
+    return Node(attempt=attempt, machine_id=machine_id, number=nodes.count() + 1)
 
 
 def declare(run: Run, declared: Declaration) -> None:
     """Write a declaration, but not its empty fields, nor over values that a person set."""
-    _declare_node(node(run, declared.attempt, declared.node.machine_id), declared)
+    _declare_node(_node(run, declared.attempt, declared.node.machine_id), declared)
     _place(run, declared.job)
     if not run.owner_is_edited:
         run.owner = declared.owner or run.owner
@@ -72,7 +92,7 @@ def declare(run: Run, declared: Declaration) -> None:
             "branch": declared.git_branch,
             "dirty": declared.git_dirty,
         }
-    run.save()
+    run.save(update_fields=_DECLARED)
 
 
 def label(run: Run, parameters: Mapping[str, Any], tags: Mapping[str, str]) -> None:
@@ -113,7 +133,7 @@ def _named(workspace: Workspace, name: str) -> tuple[Job, Job]:
     """The job of this name or key, created if it is new, and, locked, the job for its runs: itself
     or the one it was merged into. A deleted job is restored without its runs."""
     called = _called(workspace, name)
-    job = locked(called)
+    job = called if called.merged_into_id is None else locked(called)
     if job.deleted_at is not None:
         job.deleted_at = None
         job.save(update_fields=["deleted_at"])
@@ -126,7 +146,9 @@ def job(workspace: Workspace, name: str) -> Job:
 
 
 def _called(workspace: Workspace, name: str) -> Job:
-    named = Job.objects.filter(Q(name=name) | Q(key=name), workspace=workspace)
+    """The job of this name or key, locked, created if it is new."""
+    rows = Job.objects.select_for_update(of=("self",), no_key=True)
+    named = rows.filter(Q(name=name) | Q(key=name), workspace=workspace)
     if job := named.first():
         return job
     try:
@@ -151,7 +173,7 @@ def _arrived(run: Run, called: Job) -> None:
 
 
 def next_number(job: Job) -> int:
-    """A new run number for the job that was never used before."""
-    Job.objects.filter(pk=job.pk).update(runs_made=F("runs_made") + 1)
-    job.refresh_from_db(fields=["runs_made"])
+    """A new run number for the job that was never used before. The job must be locked."""
+    job.runs_made += 1
+    job.save(update_fields=["runs_made"])
     return job.runs_made

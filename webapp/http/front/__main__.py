@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import resource
 import signal
 import socket
@@ -43,6 +44,8 @@ def main() -> int:
     parser = ArgumentParser(prog="python -m webapp.http.front", description="Trimtab's web server")
     parser.add_argument("--bind", required=True, metavar="ADDRESS", help="HOST:PORT or unix:PATH")
     bind = parser.parse_args().bind
+    # What PostgreSQL calls its connections.
+    os.environ.setdefault("PGAPPNAME", "trimtab web")
     # The application first: a wrong setting ends the process before anybody can connect.
     from webapp.wsgi import application
 
