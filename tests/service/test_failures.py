@@ -14,6 +14,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from advisor.money import display_usd
 from advisor.pricing.price import OWN_RATE
 from advisor.sizing.demand import Demand
 from rules.ledger import OF_LIVES
@@ -49,13 +50,24 @@ def failures(client: Client, workspace: Any) -> Any:
     return ask
 
 
+def assert_all_was_spent(failure: dict[str, Any], run: Run) -> None:
+    """Nothing came after it, so all that the run cost is counted."""
+    assert (failure["is_continued"], failure["lost_seconds"]) == (False, 0)
+    assert Decimal(failure["usd"]) == Decimal(failure["not_continued_usd"]) == run.cost_usd
+    assert run.cost_usd
+
+
 def assert_sums(document: dict[str, Any]) -> None:
-    """Exact, and never more than the labels of the ledger."""
+    """Exact, and never more than the labels of the ledger and the runs that end so."""
     for lines in (document["by_cause"], document["by_job"], document["failures"]):
         usd = [Decimal(line["usd"]) for line in lines if line["usd"] is not None]
         assert sum(usd) == Decimal(document["total"]["usd"] or 0)
     rows = LedgerEntry.objects.filter(label__in=OF_LIVES, usd__isnull=False)
-    assert Decimal(document["total"]["usd"] or 0) <= sum(row.usd or 0 for row in rows)
+    labels = sum(row.usd or 0 for row in rows)
+    rest = Decimal(document["total"]["not_continued_usd"] or 0)
+    assert Decimal(document["total"]["usd"] or 0) <= labels + rest
+    runs = Run.objects.filter(cost_usd__isnull=False)
+    assert Decimal(document["total"]["usd"] or 0) <= sum(run.cost_usd or 0 for run in runs)
 
 
 def continued(machine: Any, *endings: dict[str, Any], **more: Any) -> list[Machine]:
@@ -117,7 +129,7 @@ def test_the_next_run_of_the_training_is_what_followed(
         node.ends(node.starts + 80 * MINUTE, "finished" if node is second else "failed")
         if node is first and not is_late:
             [alone] = failures()["failures"]
-            assert (alone["is_continued"], Decimal(alone["usd"])) == (False, 0)
+            assert_all_was_spent(alone, Run.objects.get(pk=first.run_id))
     analyse_what_is_due()
     [failure] = failures()["failures"]
     assert failure["lost_seconds"] == pytest.approx(40 * MINUTE, abs=10)
@@ -126,7 +138,7 @@ def test_the_next_run_of_the_training_is_what_followed(
     client.post(f"/runs/{second.run_id}/training/split/")
     analyse_what_is_due()
     [failure] = failures()["failures"]
-    assert (failure["is_continued"], failure["lost_seconds"]) == (False, 0)
+    assert_all_was_spent(failure, Run.objects.get(pk=first.run_id))
     client.post(f"/runs/{first.run_id}/delete/")
     assert failures()["failures"] == []
 
@@ -150,7 +162,31 @@ def test_a_machine_that_goes_silent_for_good(machine: Any, failures: Any, settin
     assert failures()["failures"] == []
     settings.LOST_AFTER_SECONDS = 0
     progress.mark_lost(run.last_received_at.replace(year=2030))
-    assert [each["cause"] for each in failures()["failures"]] == ["silent"]
+    [failure] = failures()["failures"]
+    assert failure["cause"] == "silent"
+    assert_all_was_spent(failure, Run.objects.get(pk=run.pk))
+
+
+def test_a_run_that_fails_for_good_costs_all_that_it_cost(
+    machine: Any, failures: Any, client: Client, workspace: Any
+) -> None:
+    """Its failures together: the restart and the lost work count once."""
+    run = upload(
+        continued(machine, {"exit_code": 1}, {"exit_code": 1}), "failed", "failed", "failed"
+    )
+    document = failures()
+    newest, *earlier = document["failures"]
+    assert Decimal(document["total"]["usd"]) == run.cost_usd
+    assert Decimal(newest["not_continued_usd"]) == Decimal(newest["usd"])
+    assert [Decimal(each["not_continued_usd"]) for each in earlier] == [0, 0]
+    assert all(Decimal(each["usd"]) > 0 for each in earlier)
+    client.force_login(factories.member(workspace))
+    page = client.get(f"/spend/failures/?month={MONTH}").content.decode()
+    assert page.count(display_usd(Decimal(newest["usd"]))) == 3, "sums by cause and job, and total"
+    [line, *_] = csv.DictReader(
+        client.get(f"/spend/failures.csv?month={MONTH}").content.decode().splitlines()
+    )
+    assert line["not_continued_usd"] == newest["not_continued_usd"]
 
 
 def test_unknown_steps_and_missing_prices_are_not_zero(machine: Any, failures: Any) -> None:
@@ -198,6 +234,8 @@ def test_the_failures_of_one_job(
     link = f"/spend/failures/?job={run.job.uuid}"
     assert link in client.get(f"/jobs/{run.job.uuid}/").content.decode()
     other = factories.job(workspace, "other")
+    of_all = client.get(f"/spend/failures/?month={MONTH}").content.decode()
+    assert f'href="/spend/failures/?month={MONTH}&amp;job={run.job.uuid}"' in of_all
     page = client.get(f"{link}&month={MONTH}").content.decode()
     assert f"/runs/{run.pk}/" in page
     assert "Error of the program" in page

@@ -18,6 +18,7 @@ from webapp.api.asked_month import month_of
 from webapp.api.description import problem
 from webapp.runs import scope
 
+AMOUNTS = ("lost_usd", "start_usd", "not_continued_usd", "usd")
 router = Router(tags=["read"], auth=Bearer(Token.READ))
 
 
@@ -39,7 +40,10 @@ class FailureOut(Schema):
     is_continued: bool = Field(description="Something was started after it.")
     lost_usd: str | None = Field(description="null: no price.")
     start_usd: str | None = Field(description="null: no price.")
-    usd: str | None = Field(description="Both together; null: no price.")
+    not_continued_usd: str | None = Field(
+        description="The rest of the run's cost, if nothing continues the run; null: no price."
+    )
+    usd: str | None = Field(description="All three together; null: no price.")
 
 
 class FailureSumOut(Schema):
@@ -49,6 +53,7 @@ class FailureSumOut(Schema):
     unknown_failures: int = Field(description="Of which the lost work isn't known.")
     lost_usd: str | None
     start_usd: str | None
+    not_continued_usd: str | None
     usd: str | None = Field(description="null: none has a price.")
 
 
@@ -102,7 +107,7 @@ def failure_out(failure: Failure) -> dict[str, Any]:
         "lost_is_known": failure.is_lost_known,
         "start_seconds": failure.start_seconds,
         "is_continued": failure.next is not None,
-        **{name: money(getattr(failure, name)) for name in ("lost_usd", "start_usd", "usd")},
+        **{name: money(getattr(failure, name)) for name in AMOUNTS},
     }
 
 
@@ -113,4 +118,4 @@ def _sum(line: FailureSum) -> dict[str, Any]:
         "unpriced_failures": line.unpriced_count,
         "unknown_failures": line.unknown_count,
     }
-    return counts | {name: money(getattr(line, name)) for name in ("lost_usd", "start_usd", "usd")}
+    return counts | {name: money(getattr(line, name)) for name in AMOUNTS}

@@ -1,11 +1,11 @@
-"""What failures cost, by cause: the work that was done again, and the start that followed."""
+"""What failures cost, by cause: lost work, the next start, or all of a run that ended so."""
 
 from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from uuid import UUID
@@ -13,6 +13,7 @@ from uuid import UUID
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from advisor.costing.training import added_usd
+from rules import failure_causes
 from rules import lives as ends
 from webapp.accounts.models import Workspace
 from webapp.analysis import scope
@@ -20,16 +21,9 @@ from webapp.analysis.models import Life
 from webapp.runs.models import Job, Run, began
 
 SPOT = "spot"
-WORDS = {
+WORDS = failure_causes.WORDS | {
     SPOT: "Spot machine reclaimed",
-    "oom": "Out of memory",
-    "nan": "Loss not a number",
-    "hardware": "Hardware error",
-    "timeout": "Timeout",
-    "signal": "Ended by a signal",
-    "exit_code": "Error of the program",
     ends.SILENT: "Machine went silent",
-    "unknown": "Unknown cause",
 }
 """Cause -> its title."""
 _MAY_HAVE_FAILED = (
@@ -55,6 +49,9 @@ class Failure:
     life: Life
     next: Life | None
     """What was started again; None: nothing was, as far as known."""
+    not_continued_usd: Decimal | None = Decimal(0)
+    """What the run cost beside its lost work and its restarts, if it ended so and nothing continues
+    it."""
 
     @property
     def run(self) -> Run:
@@ -102,7 +99,7 @@ class Failure:
 
     @property
     def usd(self) -> Decimal | None:
-        return added_usd((self.lost_usd, self.start_usd))
+        return added_usd((self.lost_usd, self.start_usd, self.not_continued_usd))
 
 
 @dataclass
@@ -110,12 +107,15 @@ class FailureSum:
     """Failures together. usd None: none has a price."""
 
     label: str
+    job: Job | None = None
+    """Of which all are; None: of several, or not grouped by it."""
     count: int = 0
     unpriced_count: int = 0
     unknown_count: int = 0
     """Of how many the lost work isn't known."""
     lost_usd: Decimal | None = None
     start_usd: Decimal | None = None
+    not_continued_usd: Decimal | None = None
     usd: Decimal | None = None
 
     def add(self, failure: Failure) -> None:
@@ -126,6 +126,8 @@ class FailureSum:
             return
         self.lost_usd = (self.lost_usd or Decimal(0)) + (failure.lost_usd or Decimal(0))
         self.start_usd = (self.start_usd or Decimal(0)) + (failure.start_usd or Decimal(0))
+        rest = failure.not_continued_usd or Decimal(0)
+        self.not_continued_usd = (self.not_continued_usd or Decimal(0)) + rest
         self.usd = (self.usd or Decimal(0)) + failure.usd
 
 
@@ -141,7 +143,9 @@ class FailureTable:
 
     @property
     def by_job(self) -> list[FailureSum]:
-        return self._sums(lambda failure: str(failure.run.job))
+        sums = self._sums(lambda failure: str(failure.run.job))
+        jobs = {str(each.run.job): each.run.job for each in self.failures}
+        return [replace(each, job=jobs[each.label]) for each in sums]
 
     @property
     def total(self) -> FailureSum:
@@ -172,9 +176,18 @@ def failures_between(
 def _table(lives: QuerySet[Life]) -> FailureTable:
     related = lives.select_related("run__job", "node").defer("run__metric_progress", "times")
     found = list(related.filter(_MAY_HAVE_FAILED).order_by("-ended_at", "-number"))
-    following = _following(found)
-    failures = (Failure(life, following.get(life.pk)) for life in found)
-    return FailureTable([each for each in failures if _has_failed(each)])
+    runs = {life.run_id: life.run for life in found}
+    successors = _next_runs({run.training_id for run in runs.values()} - {None})
+    following = _following(found, successors)
+    failures = [Failure(life, following.get(life.pk)) for life in found]
+    rests = _rests([each for each in failures if _ended_so(each)], set(successors.values()))
+    return FailureTable(
+        [
+            replace(each, not_continued_usd=rests.get(each.life.pk, Decimal(0)))
+            for each in failures
+            if _has_failed(each)
+        ]
+    )
 
 
 def _has_failed(failure: Failure) -> bool:
@@ -182,11 +195,34 @@ def _has_failed(failure: Failure) -> bool:
     return failure.life.ending != ends.STOPPED or failure.next is not None
 
 
-def _following(found: Sequence[Life]) -> dict[int, Life]:
+def _ended_so(failure: Failure) -> bool:
+    return failure.next is None and failure.run.state in (Run.FAILED, Run.LOST)
+
+
+def _rests(failures: Iterable[Failure], continuing: Container[UUID]) -> dict[int, Decimal | None]:
+    """Life -> what its run cost beside lost work and the starts that followed failures.
+
+    Args:
+        continuing: runs whose first start followed a run before them.
+    """
+    last = {each.run.pk: each.life for each in failures}
+    counted: dict[UUID, list[Decimal | None]] = defaultdict(list)
+    rows = Life.objects.filter(run__in=last).order_by()
+    for run, number, *usd in rows.values_list("run", "number", "lost_usd", "start_usd"):
+        counted[run] += usd if number or run in continuing else usd[:1]
+    return {
+        life.pk: _less(life.run.cost_usd, added_usd(counted[run])) for run, life in last.items()
+    }
+
+
+def _less(whole: Decimal | None, part: Decimal | None) -> Decimal | None:
+    return None if whole is None or part is None else whole - part
+
+
+def _following(found: Sequence[Life], successors: Mapping[UUID, UUID]) -> dict[int, Life]:
     """Of each life, the next one of its run, else the first one of the training's next run."""
-    runs = {life.run_id: life.run for life in found}
-    successors = _next_runs({run.training_id for run in runs.values()} - {None})
-    wanted = Q(run__in=runs, number__gt=0) | Q(run__in=list(successors.values()), number=0)
+    wanted = Q(run__in={life.run_id for life in found}, number__gt=0)
+    wanted |= Q(run__in=list(successors.values()), number=0)
     later = Life.objects.filter(wanted).defer("times") if found else ()
     known = {(life.run_id, life.number): life for life in later}
     first = {run: known.get((successor, 0)) for run, successor in successors.items()}

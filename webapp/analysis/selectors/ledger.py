@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
@@ -64,7 +64,7 @@ class LedgerLine:
     seconds: float
     usd: Decimal | None
     share: float
-    """Share of the whole time, 0..1."""
+    """Share of the whole cost, 0..1; of the whole time, if a part has no price."""
     x: float
     width: float
     """Width in a box that is BAR_WIDTH wide."""
@@ -120,6 +120,11 @@ class LedgerView:
         return next((line for line in self.lines if line.is_waste), None)
 
     @property
+    def is_shared_by_cost(self) -> bool:
+        """What the lines' shares are of: cost, else time."""
+        return bool(self.usd)
+
+    @property
     def waste_share(self) -> float:
         return sum(line.share for line in self.lines if line.is_waste)
 
@@ -133,11 +138,8 @@ def run_ledger(run: Run) -> LedgerView | None:
 
 def view_of(parts: Iterable[Part], *, is_of_gpus: bool) -> LedgerView | None:
     """The ledger of parts that were added up, one a label; None: there are none."""
-    rows = sorted(
-        (_Summed(part.label, part.microseconds, part.usd, is_of_gpus) for part in parts),
-        key=lambda row: row.place,
-    )
-    return LedgerView(list(_lines(rows)), is_of_gpus) if rows else None
+    rows = [_Summed(part.label, part.microseconds, part.usd, is_of_gpus) for part in parts]
+    return LedgerView(_lines(rows), is_of_gpus) if rows else None
 
 
 def job_ledger(job: Job) -> LedgerView | None:
@@ -160,18 +162,10 @@ class _Summed:
     usd: Decimal | None
     has_gpu: bool
 
-    @property
-    def place(self) -> tuple[int, int]:
-        if self.label == EFFECTIVE:
-            return 0, 0
-        if self.label in NO_WASTE:
-            return 2, LABELS.index(self.label)
-        return 1, -self.microseconds
-
 
 def _view(entries: QuerySet[LedgerEntry]) -> LedgerView | None:
-    rows = sorted(_summed(entries), key=lambda row: row.place)
-    return LedgerView(list(_lines(rows)), any(row.has_gpu for row in rows)) if rows else None
+    rows = list(_summed(entries))
+    return LedgerView(_lines(rows), any(row.has_gpu for row in rows)) if rows else None
 
 
 def _summed(entries: QuerySet[LedgerEntry]) -> Iterator[_Summed]:
@@ -189,20 +183,42 @@ def _summed(entries: QuerySet[LedgerEntry]) -> Iterator[_Summed]:
         yield _Summed(label, microseconds, None if unpriced else usd, gpus > 0)
 
 
-def _lines(rows: list[_Summed]) -> Iterator[LedgerLine]:
-    whole, passed = sum(row.microseconds for row in rows), 0
-    for place, row in enumerate(rows):
-        share = row.microseconds / whole
-        yield LedgerLine(
+def _lines(rows: list[_Summed]) -> list[LedgerLine]:
+    weights = _weights(rows)
+    whole = sum(weights.values())
+    passed, lines = Decimal(0), []
+    for place, row in enumerate(sorted(rows, key=lambda row: _place(row, weights))):
+        weight = weights[row.label]
+        share = float(weight / whole)
+        line = LedgerLine(
             label=row.label,
             seconds=row.microseconds / 1e6,
             usd=row.usd,
             share=share,
-            x=round(passed / whole * BAR_WIDTH, 1),
+            x=round(float(passed / whole) * BAR_WIDTH, 1),
             width=round(share * BAR_WIDTH, 1),
             colour=_colour(row.label, place),
         )
-        passed += row.microseconds
+        lines.append(line)
+        passed += weight
+    return lines
+
+
+def _weights(rows: list[_Summed]) -> dict[str, Decimal]:
+    """Label -> its cost, since an hour of one machine costs more than one of another; its time, if
+    the cost isn't known."""
+    costs = {row.label: row.usd for row in rows if row.usd is not None}
+    times = {row.label: Decimal(row.microseconds) for row in rows}
+    return costs if len(costs) == len(times) and any(costs.values()) else times
+
+
+def _place(row: _Summed, weights: Mapping[str, Decimal]) -> tuple[int, Decimal]:
+    """Work first, then waste by size, then what isn't known."""
+    if row.label == EFFECTIVE:
+        return 0, Decimal(0)
+    if row.label in NO_WASTE:
+        return 2, Decimal(LABELS.index(row.label))
+    return 1, -weights[row.label]
 
 
 def _colour(label: str, place: int) -> str:

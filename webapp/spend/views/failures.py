@@ -31,6 +31,7 @@ COLUMNS = (
     "start_seconds",
     "lost_usd",
     "start_usd",
+    "not_continued_usd",
     "usd",
 )
 
@@ -73,7 +74,8 @@ def _cells(failure: Failure) -> list[object]:
         failure.next is not None,
         failure.lost_seconds,
         failure.start_seconds,
-        *(_plain(usd) for usd in (failure.lost_usd, failure.start_usd, failure.usd)),
+        *(_plain(getattr(failure, name)) for name in COLUMNS if name.endswith("_usd")),
+        _plain(failure.usd),
     ]
 
 
