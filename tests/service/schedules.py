@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 from random import Random
 from uuid import UUID, uuid4
@@ -169,7 +170,7 @@ class Schedule:
     def _end(self) -> None:
         if self._begun:
             held, outcome = self._begun.pop(self.random.randrange(len(self._begun)))
-            queue.finish(held, lambda: outcome_rows.save(outcome), outcome.is_final)
+            queue.finish(held, partial(outcome_rows.save, outcome), outcome.is_final)
 
     def _kill(self) -> None:
         """A worker dies between reading and writing, and its lease expires."""

@@ -90,7 +90,7 @@ def test_what_comes_while_it_is_judged_goes_on_waiting(agent):
     agent.put(agent.segment(0))
     held = queue.claim(agent.run_id)
     agent.put(agent.segment(1))
-    assert queue.finish(held, lambda: None, is_final=False)
+    assert queue.finish(held, lambda run: None, is_final=False)
     analysis = Analysis.objects.get()
     assert analysis.waiting_since == analysis.due_at
     assert lag.waiting_since(KIND.rows, timezone.now()) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from io import StringIO
 
 import pytest
@@ -127,7 +128,7 @@ def overpaid(agent: FakeAgent, neighbour: FakeAgent) -> Decimal:
     assert held is not None
     outcome = evaluation.evaluate(held)
     send(neighbour, 3)
-    assert queue.finish(held, lambda: outcome_rows.save(outcome), outcome.is_final)
+    assert queue.finish(held, partial(outcome_rows.save, outcome), outcome.is_final)
     return cost_usd(agent)
 
 
@@ -150,7 +151,7 @@ def test_a_run_that_is_written_after_its_neighbour_was_counted_is_counted_again(
     outcome = evaluation.evaluate(held)
     send(neighbour, 3)
     evaluate(str(neighbour.run_id))
-    assert queue.finish(held, lambda: outcome_rows.save(outcome), outcome.is_final)
+    assert queue.finish(held, partial(outcome_rows.save, outcome), outcome.is_final)
     alone = cost_usd(agent)
     assert is_due(agent)
     evaluate(str(agent.run_id))

@@ -10,10 +10,12 @@ from decimal import Decimal
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
+from advisor.advice import checkpointing
 from advisor.advice.input_pipeline import RULE as INPUT_BOUND
 from advisor.costing.cost import RunCost
 from advisor.recommend import Recommendation, recommend
 from advisor.sizing.demand import PRESETS, Demand, demand_of
+from advisor.sizing.interruptions import InterruptionRate
 from advisor.sizing.other_gpus import Evidence
 from advisor.speed.decision import MOST_PROBES
 from advisor.speed.knowledge import Knowledge
@@ -78,8 +80,17 @@ def recommendations(outcome: Outcome) -> list[Recommendation]:
         may_buy=may_buy,
         evidence=_evidence(outcome, demand),
         speed=measured.speed,
-        interrupted=rate_of(run.workspace, demand, timezone.now()) if demand else None,
+        interrupted=_interrupted(run, demand, measured.judgements),
     )
+
+
+def _interrupted(
+    run: Run, demand: Demand | None, judgements: Sequence[RuleJudgement]
+) -> InterruptionRate | None:
+    """How often nodes like the run's are; None: too little is known, or no advice depends on it."""
+    if demand is None or not checkpointing.saves(judgements):
+        return None
+    return rate_of(run.workspace, demand, timezone.now())
 
 
 def _evidence(outcome: Outcome, demand: Demand | None) -> Evidence:

@@ -67,7 +67,7 @@ class WhatIfForm(forms.Form):
         label="What counts", choices=list(OBJECTIVES.items()), initial=CHEAPEST, required=False
     )
     slower_pct = forms.FloatField(
-        label="At most so much slower, %", min_value=0, max_value=10_000, required=False
+        label="At most slower by, %", min_value=0, max_value=10_000, required=False
     )
     under_usd = forms.DecimalField(
         label="At most, USD a run", min_value=0, max_digits=18, decimal_places=9, required=False
@@ -86,7 +86,7 @@ class WhatIfForm(forms.Form):
         required=False,
     )
     epochs = forms.FloatField(
-        label="Training over the run's, times", min_value=0.001, max_value=10_000, required=False
+        label="Amount of training", min_value=0.001, max_value=10_000, required=False
     )
     runs_a_month = forms.FloatField(
         label="Runs a month", min_value=0, max_value=1_000_000, required=False

@@ -51,12 +51,14 @@ def save(run: Run, advised: Sequence[Advised], is_final: bool) -> None:
     """
     if run.deleted_at is not None or run.is_probe:
         return
-    settle(run.job)
+    # What a running run shows proves nothing yet.
+    if is_final:
+        settle(run.job)
     for each in advised:
         _save_one(run, each, is_final)
-    if advised:
-        settle(run.job)
     if is_final:
+        if advised:
+            settle(run.job)
         _expire_own(run, [each.dedupe_key for each in advised])
         _expire_earlier(run.job)
 

@@ -34,7 +34,7 @@ from webapp.background import claims
 from webapp.prices.book import price_book
 from webapp.runs import progress
 from webapp.runs.history import node_history
-from webapp.runs.models import Node, Run, Segment
+from webapp.runs.models import Node, Run, Segment, Session
 from webapp.thresholds.values import values_of
 
 RENEWED_EVERY_SECONDS = 5
@@ -57,17 +57,20 @@ def priced(run: Run) -> Outcome:
 
     Raises TooLargeError.
     """
-    progress.derive(run)
-    nodes = list(Node.objects.filter(attempt__run=run).prefetch_related("sessions"))
-    _check_days(nodes)
+    found = Node.objects.filter(attempt__run=run).select_related("attempt")
+    nodes = list(found.prefetch_related("sessions"))
+    sessions = [session for node in nodes for session in node.sessions.all()]
+    progress.derive(run, sessions)
+    _check_days(sessions)
     book = price_book(run.workspace, {node.region for node in nodes})
     uses = sharing.uses(run, nodes)
-    return Outcome(run, nodes, _is_final(run), uses, cost_of_run(uses, book), book, measured=None)
+    is_final = run.has_ended and progress.missing_segments(sessions) == 0
+    return Outcome(run, nodes, is_final, uses, cost_of_run(uses, book), book, measured=None)
 
 
-def _check_days(nodes: Sequence[Node]) -> None:
+def _check_days(sessions: Sequence[Session]) -> None:
     """Before a row is made for the cost of each."""
-    held = [session.interval for node in nodes for session in node.sessions.all()]
+    held = [session.interval for session in sessions]
     if sum((end - start).days + 1 for start, end in held) > MOST_NODE_DAYS:
         raise TooLargeError(f"more than {MOST_NODE_DAYS:,} days of all nodes together")
 
@@ -78,7 +81,7 @@ def _measure(held: queue.Claim, run: Run, priced: Outcome) -> Measured:
     carried, alive = ColumnChunks(run, priced.nodes), _Pulse(held)
     try:
         frame, unreadable = frame_of(
-            run, priced.nodes, run.started_at, _is_final(run), alive, carried
+            run, priced.nodes, run.started_at, priced.is_final, alive, carried
         )
     except TooLargeError as error:
         return _too_large(str(error), values)
@@ -126,10 +129,6 @@ class _Pulse:
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + RENEWED_EVERY_SECONDS
             claims.renew(self._held)
-
-
-def _is_final(run: Run) -> bool:
-    return run.has_ended and progress.missing_segments(run) == 0
 
 
 def frame_of(

@@ -13,14 +13,14 @@ from webapp.analysis.outcome import Outcome
 from webapp.runs.models import Node, Run
 
 
-def save(run: Run, outcome: Outcome) -> None:
-    """Replace the entries. Without samples the known times are kept and priced again. Call in a
-    transaction that has the run locked."""
+def save(run: Run, outcome: Outcome) -> list[LedgerEntry]:
+    """Replace the entries, and return the new ones. Without samples the known times are kept and
+    priced again. Call in a transaction that has the run locked."""
     measured = outcome.measured
     entries = list(_known(run) if measured is None else measured.ledger.entries)
     rows = [row for node in outcome.nodes for row in _rows(run, node, entries, outcome.cost)]
     LedgerEntry.objects.filter(run=run).delete()
-    LedgerEntry.objects.bulk_create(rows)
+    return LedgerEntry.objects.bulk_create(rows)
 
 
 def _known(run: Run) -> Iterator[Entry]:

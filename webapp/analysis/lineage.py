@@ -46,6 +46,8 @@ def link_of(run: Run) -> Link | None:
 def settle(run: Run) -> list[Run]:
     """Join the run, and later ones that depend on it, with what they continue. A person's choice
     and a declared key stay as they are. Returns a run of each training whose runs have changed."""
+    if _is_alone(run):
+        return []
     left = run.training
     changed = _settled(run)
     for each in _later(run, left):
@@ -99,6 +101,13 @@ def is_settled(run: Run) -> bool:
 def is_apart_by_hand(run: Run) -> bool:
     """A person split it off, so nothing joins with it."""
     return run.training_is_edited and run.training_id is None
+
+
+def _is_alone(run: Run) -> bool:
+    """Nothing tells that it continues a run, or that another one continues it."""
+    if run.training_id is not None or run.continues_id is not None or run.requeue:
+        return False
+    return not CheckpointFile.objects.filter(run=run).exists()
 
 
 def _settled(run: Run) -> list[Run]:

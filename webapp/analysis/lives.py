@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 
-from django.db.models import Count, Q, Sum
-
 from advisor.costing.training import added_usd
 from advisor.money import split_usd
 from rules.ledger import OF_LIVES, LifeTime
@@ -26,9 +24,13 @@ class _Priced:
     usd: Decimal | None
 
 
-def save(run: Run, outcome: Outcome) -> None:
-    """Replace the lives, after the ledger. Without samples the known ones are priced again. Call in
-    a transaction that has the run locked."""
+def save(run: Run, outcome: Outcome, entries: Iterable[LedgerEntry]) -> None:
+    """Replace the lives. Without samples the known ones are priced again. Call in a transaction
+    that has the run locked.
+
+    Args:
+        entries: all of the run's ledger.
+    """
     if outcome.measured is None:
         rows = list(Life.objects.filter(run=run))
         times = [LifeTime(node, of, row.number, us) for row in rows for node, of, us in row.times]
@@ -36,7 +38,7 @@ def save(run: Run, outcome: Outcome) -> None:
         rows = _rows(run, outcome, outcome.measured)
         times = list(outcome.measured.ledger.of_lives)
     of_life: dict[int, list[_Priced]] = defaultdict(list)
-    for priced in _priced(run, outcome, times):
+    for priced in _priced(entries, times):
         of_life[priced.time.life].append(priced)
     for row in rows:
         _set_amounts(row, of_life[row.number])
@@ -74,9 +76,9 @@ def _set_amounts(row: Life, parts: Iterable[_Priced]) -> None:
     row.lost_usd, row.start_usd = (added_usd(p.usd for p in group) for group in (lost, start))
 
 
-def _priced(run: Run, outcome: Outcome, times: Iterable[LifeTime]) -> Iterable[_Priced]:
+def _priced(entries: Iterable[LedgerEntry], times: Iterable[LifeTime]) -> Iterable[_Priced]:
     """Each label's dollars on a node, split by time."""
-    whole = _label_usd(run, outcome)
+    whole = _label_usd(entries)
     groups: dict[tuple[str, str], list[LifeTime]] = defaultdict(list)
     for time in times:
         groups[time.node, time.label].append(time)
@@ -88,13 +90,10 @@ def _priced(run: Run, outcome: Outcome, times: Iterable[LifeTime]) -> Iterable[_
             yield _Priced(time, parts.get(place))
 
 
-def _label_usd(run: Run, outcome: Outcome) -> Mapping[tuple[str, str], Decimal | None]:
+def _label_usd(entries: Iterable[LedgerEntry]) -> Mapping[tuple[str, str], Decimal | None]:
     """By node and label."""
-    keys = {node.pk: node.key for node in outcome.nodes}
-    sums = (
-        LedgerEntry.objects.filter(run=run, label__in=OF_LIVES)
-        .order_by()
-        .values_list("node", "label")
-        .annotate(Sum("usd"), unpriced=Count("pk", filter=Q(usd=None)))
-    )
-    return {(keys[node], label): None if unpriced else usd for node, label, usd, unpriced in sums}
+    parts: dict[tuple[str, str], list[Decimal | None]] = defaultdict(list)
+    for entry in entries:
+        if entry.label in OF_LIVES:
+            parts[entry.node.key, entry.label].append(entry.usd)
+    return {place: added_usd(of_one) for place, of_one in parts.items()}

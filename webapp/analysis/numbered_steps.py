@@ -50,7 +50,12 @@ def save(run: Run, outcome: Outcome) -> None:
         "blocks": [list(astuple(block)) for block in measured.blocks],
         "is_unknown": measured.steps.is_unknown,
     }
-    NumberedSteps.objects.update_or_create(run=run, defaults=columns)
+    NumberedSteps.objects.bulk_create(
+        [NumberedSteps(run=run, **columns)],
+        update_conflicts=True,
+        unique_fields=["run"],
+        update_fields=list(columns),
+    )
 
 
 def recount(run_id: UUID) -> int:
@@ -109,6 +114,8 @@ def differs(rows: Sequence[NumberedSteps]) -> bool:
 
 def _want(runs: Iterable[Run]) -> int:
     found = list(runs)
+    if not found:
+        return 0
     with transaction.atomic():
         for run in found:
             queue.want(run, is_upload=False)

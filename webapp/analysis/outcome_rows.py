@@ -27,7 +27,7 @@ from webapp.analysis.judgement_columns import columns_of, waste_usd
 from webapp.analysis.judging import judged_by
 from webapp.analysis.models import CostPart, Judgement
 from webapp.analysis.outcome import Outcome
-from webapp.runs import locks, progress
+from webapp.runs import progress
 from webapp.runs.models import Run
 
 ROWS_AT_ONCE = 500
@@ -39,13 +39,16 @@ _JUDGEMENT_FIELDS = [
 ]
 
 
-def save(outcome: Outcome) -> None:
-    """Write judgements, cost, the run's figures and follow-ups. Call in a transaction."""
-    run = _locked(outcome)
+def save(outcome: Outcome, run: Run) -> None:
+    """Write judgements, cost, the run's figures and follow-ups. Call in a transaction.
+
+    Args:
+        run: what was analysed, locked with its job: verdicts on the job's other runs follow.
+    """
     _save_cost(run, outcome)
     _save_figures(run, outcome)
-    ledger_rows.save(run, outcome)
-    lives.save(run, outcome)
+    entries = ledger_rows.save(run, outcome)
+    lives.save(run, outcome, entries)
     numbered_steps.save(run, outcome)
     checkpoint_rows.save(run, outcome)
     if outcome.is_final and run.state == Run.FINISHED:
@@ -61,13 +64,6 @@ def save(outcome: Outcome) -> None:
     if outcome.measured is not None and outcome.run.started_at is not None:
         since = outcome.run.started_at
         stopping.ask(run, outcome.nodes, outcome.measured.judgements, since)
-
-
-def _locked(outcome: Outcome) -> Run:
-    """With its job, if the verdicts on the job's other runs follow."""
-    if outcome.is_final:
-        return locks.run(outcome.run.pk)
-    return Run.objects.select_for_update(of=("self",), no_key=True).get(pk=outcome.run.pk)
 
 
 def _judge_numbers_again(run: Run) -> None:
@@ -139,7 +135,9 @@ def _save_cost(run: Run, outcome: Outcome) -> None:
         unique_fields=["node", "day"],
         update_fields=_COST_FIELDS,
     )
-    _save_prices(run, parts)
+    ids = {place: row.pk for place, row in known.items()}
+    ids |= {(row.node_id, row.day): row.pk for row in changed}
+    _save_prices(run, parts, ids)
     run.cost_usd = outcome.cost.total_usd
 
 
@@ -160,14 +158,17 @@ def _differs(row: CostPart, known: CostPart | None) -> bool:
     return known is None or any(getattr(row, n) != getattr(known, n) for n in _COST_FIELDS)
 
 
-def _save_prices(run: Run, parts: Mapping[tuple[int, date], CostOfDay]) -> None:
-    """Which price rows each part used."""
+def _save_prices(
+    run: Run,
+    parts: Mapping[tuple[int, date], CostOfDay],
+    ids: Mapping[tuple[int, date], int],
+) -> None:
+    """Which price rows each part used. `ids` are the rows of the parts."""
     through: Any = CostPart.prices.through
-    rows = CostPart.objects.filter(run=run).values_list("node_id", "day", "pk")
     wanted = {
-        (pk, price.id)
-        for node_id, day, pk in rows
-        for price in parts[node_id, day].price_rows
+        (ids[place], price.id)
+        for place, part in parts.items()
+        for price in part.price_rows
         if price.id is not None
     }
     used = through.objects.filter(costpart__run=run).values_list("costpart_id", "price_id", "pk")
@@ -186,8 +187,9 @@ def _save_figures(run: Run, outcome: Outcome) -> None:
         run.metric_progress = outcome.measured.figures.metric_progress
         run.summary = summaries.with_figures(run.summary, outcome.measured)
     run.configuration = _configuration(outcome)
-    run.summary = summaries.with_prices(run, outcome)
-    progress.derive(run)
+    sessions = progress.sessions_of(run)
+    run.summary = summaries.with_prices(run, outcome, progress.missing_segments(sessions))
+    progress.derive(run, sessions)
     run.save()
 
 

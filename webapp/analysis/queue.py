@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from django.db import transaction
 from django.db.models import Q, Value
@@ -26,9 +27,9 @@ from webapp.database.listed import listed
 from webapp.runs import locks
 from webapp.runs.models import Run
 
-# A running run is analysed again when it has doubled, at least a minute and at most 15 min apart.
+# A running run is analysed again when it has doubled, at least 3 and at most 15 min apart.
 GROWTH = 1.0
-SOONEST, LATEST = timedelta(seconds=60), timedelta(minutes=15)
+SOONEST, LATEST = timedelta(minutes=3), timedelta(minutes=15)
 # While a person has its page open: by a tenth, at least 10 s apart. The page asks once a minute.
 GROWTH_WATCHED, SOONEST_WATCHED = 0.1, timedelta(seconds=10)
 WATCHED_FOR, WATCHED_AGAIN_AFTER = timedelta(seconds=100), timedelta(seconds=30)
@@ -157,7 +158,7 @@ def claim(run_id: uuid.UUID | str, **which: object) -> Claim | None:
 
 def finish(
     held: Claim,
-    save: Callable[[], None],
+    save: Callable[[Run], None],
     is_final: bool,
     analysed: timedelta | None = None,
     quiet_until: datetime | None = None,
@@ -166,6 +167,7 @@ def finish(
     lost.
 
     Args:
+        save: writes it to the run, which is locked with its job.
         analysed: how long the run was, as far as it was analysed.
         quiet_until: no look shows anything new before this time.
     """
@@ -176,7 +178,9 @@ def finish(
         # Before it has samples a run isn't analysed, whatever was written.
         finished_at = None if held.row.run.started_at is None else now
         times = {"due_at": min(whole, _look_at(now, quiet_until)), "finished_at": finished_at}
-        return claims.finish(held, save, is_final=is_final, analysed=analysed, **times)
+        return claims.finish(
+            held, partial(save, run), is_final=is_final, analysed=analysed, **times
+        )
 
 
 def put_back(held: Claim, quiet_until: datetime | None = None) -> None:

@@ -94,6 +94,8 @@ def want_neighbours(run: Run, nodes: Sequence[Node], uses: Sequence[NodeUse]) ->
 
 def _want(wrong: Iterable[Outdated]) -> int:
     found = list(wrong)
+    if not found:
+        return 0
     with transaction.atomic():
         for each in found:
             queue.want(each.run, is_upload=False)

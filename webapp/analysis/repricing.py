@@ -9,6 +9,7 @@ from typing import Any
 from webapp.accounts.models import Workspace
 from webapp.analysis import evaluation, outcome_rows, queue
 from webapp.prices.models import Price
+from webapp.runs import locks
 from webapp.runs.models import Run
 
 
@@ -32,8 +33,8 @@ def price_what_has_ended(rows: Iterable[Price], **_: Any) -> None:
 
 def price_again(run: Run, **_: Any) -> None:
     """Write the cost at once, and queue an analysis for the recommendations. Call in a transaction
-    that has the run locked."""
+    that has the run and its job locked."""
     if run.started_at is not None:
-        outcome_rows.save(evaluation.priced(run))
+        outcome_rows.save(evaluation.priced(run), locks.run(run.pk))
     queue.want(run, is_upload=False)
     queue.enqueue_on_commit(run)

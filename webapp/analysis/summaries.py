@@ -16,7 +16,6 @@ from advisor.run_summary import RunSummary
 from rules.ledger import VERSION as LEDGER_VERSION
 from webapp.analysis import pricing
 from webapp.analysis.outcome import Measured, Outcome
-from webapp.runs import progress
 from webapp.runs.models import Node, Run
 
 
@@ -44,8 +43,8 @@ def with_figures(summary: RunSummary, measured: Measured) -> RunSummary:
     )
 
 
-def with_prices(run: Run, outcome: Outcome) -> RunSummary:
-    """The run's summary with its machines and prices."""
+def with_prices(run: Run, outcome: Outcome, missing_segments: int) -> RunSummary:
+    """The run's summary with its machines and prices, and how many of its segments are missing."""
     parts = outcome.cost.parts
     rows = [row for part in parts for row in part.price_rows]
     return replace(
@@ -63,7 +62,7 @@ def with_prices(run: Run, outcome: Outcome) -> RunSummary:
         node_count=len(outcome.nodes),
         machine_seconds=_machine_seconds(outcome),
         instance_types=sorted({node.instance_type for node in outcome.nodes} - {""}),
-        missing_segments=progress.missing_segments(run),
+        missing_segments=missing_segments,
     )
 
 

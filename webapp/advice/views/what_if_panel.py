@@ -47,8 +47,16 @@ def panel(run: Run, query: QueryDict, most_rows: int) -> dict[str, object]:
     try:
         found = what_if_of(run, form.question(), takes_recorded_checkpoint=True)
     except MissingError as error:
-        return context | {"missing": error}
+        return context | {"missing": error, "instead": _instead_of(run)}
     return context | _answered(found, most_rows)
+
+
+def _instead_of(run: Run) -> Run | None:
+    """The job's last finished run, if this one can't be asked about because it isn't finished."""
+    if run.state == Run.FINISHED and not run.is_probe:
+        return None
+    finished = run.job.compared_runs.filter(state=Run.FINISHED)
+    return finished.order_by("-started_at").first()
 
 
 def _answered(found: WhatIf, most_rows: int) -> dict[str, object]:
