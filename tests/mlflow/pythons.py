@@ -14,13 +14,25 @@ VARIABLES = {"mlflow": "TRIMTAB_TEST_MLFLOW_PYTHON", "mlflow<3": "TRIMTAB_TEST_M
 """Requirement -> variable: the current release, and the last one before version 3."""
 
 
+RADT = "radt==0.2.30"
+
+
 def python_with(requirement: str) -> str:
     """The same environment as the bench's, which needs MLflow's server."""
     if named := os.environ.get(VARIABLES[requirement]):
         return named
+    return _kept(requirement, "psycopg[binary]")
+
+
+def python_with_radt() -> str:
+    """It fails with pandas 3."""
+    return _kept(RADT, "pandas<3")
+
+
+def _kept(requirement: str, *more: str) -> str:
     kept = Path.home() / ".cache" / "trimtab-bench"
     kept.mkdir(parents=True, exist_ok=True)
     try:
-        return installed(requirement, kept, "psycopg[binary]")
+        return installed(requirement, kept, *more)
     except (OSError, subprocess.SubprocessError) as error:
-        pytest.skip(f"MLflow can't be installed: {error}")
+        pytest.skip(f"{requirement} can't be installed: {error}")

@@ -100,6 +100,30 @@ def test_a_logged_model_has_parameters_tags_and_files(mlflow):
     assert refusal(mlflow.post("logged-models", **said)) == MISSING
 
 
+def test_a_model_of_an_earlier_client_is_named_in_the_run_s_tags(mlflow):
+    run_id = mlflow.start()
+    for path in ("first", "second"):
+        body = json.dumps({"run_id": run_id, "artifact_path": path, "flavors": {}})
+        assert mlflow.post("runs/log-model", run_id=run_id, model_json=body).json() == {}
+    tags = {each["key"]: each["value"] for each in mlflow.run(run_id)["data"]["tags"]}
+    logged = json.loads(tags["mlflow.log-model.history"])
+    assert [each["artifact_path"] for each in logged] == ["first", "second"]
+    large = json.dumps({"artifact_path": "third", "notes": "x" * 7_950})
+    assert mlflow.post("runs/log-model", run_id=run_id, model_json=large).status_code == 200
+    tags = {each["key"]: each["value"] for each in mlflow.run(run_id)["data"]["tags"]}
+    (last,) = json.loads(tags["mlflow.log-model.history"])
+    assert last["artifact_path"] == "third"
+    for wrong in ("{", "[]", 1, None):
+        answer = mlflow.post("runs/log-model", run_id=run_id, model_json=wrong)
+        assert refusal(answer) == (400, "INVALID_PARAMETER_VALUE")
+
+
+def test_a_history_of_models_that_is_no_list_is_begun_anew(mlflow):
+    run_id = mlflow.start(**{"mlflow.log-model.history": "{"})
+    answer = mlflow.post("runs/log-model", run_id=run_id, model_json="{}")
+    assert answer.status_code == 200
+
+
 def test_datasets_are_kept_as_they_were_sent(mlflow):
     run_id = mlflow.start()
     dataset = {"name": "iris", "digest": "2b67", "source_type": "code", "source": "{}"}

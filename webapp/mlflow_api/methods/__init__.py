@@ -29,6 +29,7 @@ METHODS: dict[tuple[str, str], tuple[tuple[str, ...], Method]] = {
     ("POST", "runs/log-parameter"): (WRITERS, runs.log_parameter),
     ("POST", "runs/log-batch"): (WRITERS, runs.log_batch),
     ("POST", "runs/log-inputs"): (WRITERS, runs.log_inputs),
+    ("POST", "runs/log-model"): (WRITERS, runs.log_model),
     ("POST", "runs/outputs"): (WRITERS, runs.log_outputs),
     ("POST", "runs/set-tag"): (WRITERS, runs.set_tag),
     ("POST", "runs/delete-tag"): (WRITERS, runs.delete_tag),

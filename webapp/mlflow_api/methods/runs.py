@@ -23,7 +23,8 @@ from webapp.quotas import admission
 
 STATUSES = ("RUNNING", "SCHEDULED", "FINISHED", "FAILED", "KILLED")
 MOST_DATASETS, MOST_MODELS = 100, 100
-_MOST_DATASET_CHARS = 100_000
+_MOST_DATASET_CHARS, _MOST_MODEL_CHARS = 100_000, 100_000
+_MODELS = "mlflow.log-model.history"
 _DATASET_FIELDS = ("name", "digest", "source_type", "source", "schema", "profile")
 _NOBODY = ("", "root", "unknown", "ubuntu", "ec2-user", "jovyan", "user")
 """What machines call their users."""
@@ -181,6 +182,34 @@ def delete_tag(token: Token, said: Arguments) -> dict[str, Any]:
             raise missing(f"No tag with name: {key} in run with id {tracked.pk.hex}")
         held.save(update_fields=["tags"])
     return {}
+
+
+def log_model(token: Token, said: Arguments) -> dict[str, Any]:
+    """What clients before version 3 say of a logged model: MLflow's server keeps it in this tag.
+
+    A tag is bounded: the newest models that fit are kept.
+    """
+    tracked = scope.writable_run(token, said.run_id())
+    try:
+        model = json.loads(said.text("model_json", _MOST_MODEL_CHARS))
+    except (ValueError, RecursionError):
+        raise invalid("Not JSON: 'model_json'.") from None
+    if not isinstance(model, dict):
+        raise invalid("Not an object: 'model_json'.")
+    models = [*_logged_models(tracked), model]
+    while models and len(json.dumps(models)) > MOST_TAG_CHARS:
+        models.pop(0)
+    taking.take(token, tracked, tags={_MODELS: json.dumps(models)})
+    return {}
+
+
+def _logged_models(tracked: TrackedRun) -> list[Any]:
+    """None if a program wrote something else into the tag."""
+    try:
+        known = json.loads(tracked.tags.get(_MODELS, "[]"))
+    except (ValueError, RecursionError):
+        return []
+    return known if isinstance(known, list) else []
 
 
 def log_inputs(token: Token, said: Arguments) -> dict[str, Any]:
