@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 from uuid import uuid4
@@ -130,7 +131,7 @@ class GrowingRun:
         assert held is not None
         began = time.process_time()
         outcome = evaluate(held)
-        queue.finish(held, lambda: outcome_rows.save(outcome), outcome.is_final)
+        queue.finish(held, partial(outcome_rows.save, outcome), outcome.is_final)
         seconds = time.process_time() - began
         measured = outcome.measured
         assert measured is not None

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 
 import psutil
 
-Roots = Callable[[], Mapping[str, psutil.Process]]
+Roots = Callable[[], Iterable[tuple[str, psutil.Process]]]
 
 
 class CpuMeter:
     """By name of the group: a process and all that it started. Read it now and then."""
 
     def __init__(self, roots: Roots) -> None:
-        """`roots`: the first process of each group, as they are now."""
+        """`roots`: groups and their first processes, as they are now. What is in several counts
+        in the last."""
         self._roots = roots
         self._used: dict[tuple[int, float], tuple[str, float]] = {}
         self._before: Counter[str] = Counter()
         self.read()
 
     def read(self) -> None:
-        for name, root in self._roots().items():
+        for name, root in self._roots():
             try:
                 every = [root, *root.children(recursive=True)]
             except psutil.Error:

@@ -2,16 +2,16 @@
 
     python -m bench.fleet                                      500 nodes for five minutes
     python -m bench.fleet --nodes 50 200 500 --seconds 60      how the cost grows with the nodes
-    python -m bench.fleet --seconds 300 --outage 120           the backlog of an outage
+    python -m bench.fleet --seconds 840 --outage 600           the backlog of an outage
     python -m bench.fleet --database postgres                  with a PostgreSQL server of its own
     python -m bench.fleet --check                              exits with 1 if a promise is broken
 
 Each node sends 100 series at 2 Hz in uploads of 10 s; nodes and their jobs are spread over the
-workspaces. They begin within `--ramp` seconds. With `--outage` they are silent for that long from
-the middle on; then all of them send at the same moment, the newest first, the backlog several
-segments a request. MLflow's server then gets such samples on the same machine, with the same kind
-of database, from an environment of its own, which is kept in ~/.cache/trimtab-bench (or the folder
-TRIMTAB_PEERS). The generator of the load is on this machine, too; its CPU isn't counted.
+workspaces. They begin within `--ramp` seconds. With `--outage` they are silent for that long in
+the middle; then all of them connect and send at the same moment, the newest first, the backlog
+several segments a request. MLflow's server then gets such samples on the same machine, with the
+same kind of database, from an environment of its own, which is kept in ~/.cache/trimtab-bench (or
+the folder TRIMTAB_PEERS). The generator of the load is on this machine, too; its CPU isn't counted.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+import psycopg
 
 from bench import fleet_peer
 from bench.cpu_meter import CpuMeter
@@ -46,7 +47,8 @@ FIRST_ANALYSIS_SECONDS = 60.0
 LEAST_RATIO = {"sqlite": 60.0, "postgres": 40.0}
 """To MLflow's samples per CPU-second, of what takes uploads."""
 LEAST_RATIO_WITH_WORKER = 25.0
-INGEST = ("web", "redis", "database")
+INGEST, WORKER = ("web", "redis", "database"), ("worker", "worker's database")
+WORKERS_SESSIONS = "SELECT pid FROM pg_stat_activity WHERE application_name = 'trimtab worker'"
 SERIES, VARIANTS, LENGTH = 100, 8, 30
 READ_EVERY_SECONDS, PEER_SECONDS = 2.0, 30.0
 TOKENS = """
@@ -100,7 +102,7 @@ class Measured:
     def ratios(self, peer: Peer) -> tuple[float, float]:
         """To the peer's samples per CPU-second: what takes uploads, and the worker with it."""
         samples = self.taken.samples
-        all_seconds = self.ingest_seconds + self.cpu.get("worker", 0.0)
+        all_seconds = self.ingest_seconds + sum(self.cpu.get(name, 0.0) for name in WORKER)
         whole, with_worker = samples / self.ingest_seconds, samples / all_seconds
         return whole / peer.samples_per_cpu_second, with_worker / peer.samples_per_cpu_second
 
@@ -130,11 +132,18 @@ class Database:
         server = self.cluster.url().rpartition("/")[0]
         return f"{server.replace('postgresql:', 'postgresql+psycopg:')}/postgres"
 
-    def processes(self) -> dict[str, psutil.Process]:
-        if self.folder is None:
-            return {}
+    def processes(self) -> list[tuple[str, psutil.Process]]:
+        """The server's; those that carry out the worker's statements are named apart."""
+        if self.folder is None or self.cluster is None:
+            return []
         pid = (self.folder / "data" / "postmaster.pid").read_text().splitlines()[0]
-        return {"database": psutil.Process(int(pid))}
+        with psycopg.connect(self.cluster.url()) as connection:
+            found = connection.execute(WORKERS_SESSIONS).fetchall()
+        every = [("database", psutil.Process(int(pid)))]
+        for (number,) in found:
+            with suppress(psutil.NoSuchProcess):
+                every.append(("worker's database", psutil.Process(number)))
+        return every
 
 
 @contextmanager
@@ -174,11 +183,11 @@ def _tokens(service: Service, count: int, rows: Database) -> list[str]:
     return found
 
 
-def _processes(service: Service, rows: Database) -> dict[str, psutil.Process]:
-    parts = {name: service.part(name) for name in MARKS}
-    known = {name: part for name, part in parts.items() if part is not None}
+def _processes(service: Service, rows: Database) -> list[tuple[str, psutil.Process]]:
+    parts = ((name, service.part(name)) for name in MARKS)
+    known = [(name, part) for name, part in parts if part is not None]
     assert service.supervisor is not None
-    return {"supervisor": service.supervisor, **known, **rows.processes()}
+    return [("supervisor", service.supervisor), *known, *rows.processes()]
 
 
 async def _load(
@@ -190,8 +199,8 @@ async def _load(
     meter: CpuMeter,
 ) -> Measured:
     taken, pool = Taken(), tails(SERIES, VARIANTS, LENGTH)
-    middle = options.seconds / 2
-    plan = Plan(options.ramp, (middle, middle + options.outage), options.seconds)
+    silent = (options.seconds - options.outage) / 2
+    plan = Plan(options.ramp, (silent, silent + options.outage), options.seconds)
     file = service.data_dir / "trimtab.sqlite3"
     lag = Lag(rows.cluster.url() if rows.cluster else str(file))
     await _warm(service, tokens[0], pool[0])
@@ -249,7 +258,7 @@ def report(one: Measured) -> None:
     print(f"  judged after: p50 {statistics.median(lags):.1f} s ({len(one.lag.seconds)} uploads)")
     print(f"  longest wait {one.longest_lag:.1f} s, {one.never_analysed} runs never analysed")
     for name, used in sorted(one.cpu.items()):
-        print(f"  {name:>10}: {used:7.2f} CPU-s, {used / millions:6.2f} a million samples")
+        print(f"  {name:>17}: {used:7.2f} CPU-s, {used / millions:6.2f} a million samples")
     print(f"  {', '.join(INGEST)}: {one.upload_ms:.2f} ms of CPU a segment", end=", ")
     print(f"{one.known_ms:.2f} ms once all sessions are known")
     print(f"  {taken.sent_bytes / max(taken.samples, 1):.2f} bytes a sample, headers counted")

@@ -57,7 +57,7 @@ class Sender:
 
     async def run(self, began: float, delay: float) -> None:
         await asyncio.sleep(delay)
-        self._streams = await asyncio.open_connection("127.0.0.1", self._port)
+        await self._connect()
         begin, end = (began + seconds for seconds in self._plan.silence)
         due, seq = time.monotonic(), 0
         while due < began + self._plan.end:
@@ -67,10 +67,14 @@ class Sender:
             if begin <= time.monotonic() < end:
                 if due >= end:
                     await asyncio.sleep(end - time.monotonic())  # All at once
+                    await self._connect()
                 else:
                     continue
             await self._send_all(due)
         self._streams[1].close()
+
+    async def _connect(self) -> None:
+        self._streams = await asyncio.open_connection("127.0.0.1", self._port)
 
     async def _send_all(self, until: float) -> None:
         """The newest first; until the next one is there."""

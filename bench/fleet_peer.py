@@ -51,7 +51,7 @@ def measured(seconds: float, series: int, store: str, database: Roots) -> Peer:
         tempfile.TemporaryDirectory(prefix="trimtab-mlflow-") as folder,
         _server(Path(folder), store or f"sqlite:///{folder}/mlflow.sqlite3") as (port, server),
     ):
-        meter = CpuMeter(lambda: {"mlflow": server, **database()})
+        meter = CpuMeter(lambda: [("mlflow", server), *database()])
         clients = [_Client(port, number, series) for number in range(CLIENTS)]
         meter.begin()
         for client in clients:
