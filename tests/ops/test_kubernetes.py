@@ -5,14 +5,19 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
 import pytest
 import yaml
+from django.conf import settings
 from django.test import Client, override_settings
+from trimtab.packing import PART_BYTES
 
+from advisor.importers.archive import Bounds
 from tests.running_service import CHECKOUT
+from webapp.imports import description
 
 FOLDER = CHECKOUT / "kubernetes"
 VERSIONS = ("1.30", "1.37")
@@ -73,6 +78,21 @@ def test_the_worker_processes_are_counted_as_they_are_started() -> None:
     stated = environment("trimtab.env")["TRIMTAB_WORKER_PROCESSES"]
     assert int(stated) == worker * int(concurrency)
     assert workloads()["beat"]["spec"]["replicas"] == 1
+
+
+def test_workers_have_room_for_the_largest_imports() -> None:
+    worker = container("worker")
+    [concurrency] = re.findall(r"--concurrency=(\d+)", " ".join(worker["command"]))
+    pod = workloads()["worker"]["spec"]["template"]["spec"]
+    volumes = {each["name"]: each for each in pod["volumes"]}
+    places = {each["mountPath"]: volumes[each["name"]] for each in worker["volumeMounts"]}
+    packed = description.MOST_PARTS * PART_BYTES
+    from_s3 = places[str(Path("/data", Path(settings.IMPORTS_DIR).name))]
+    of_uploads = places["/tmp"]  # noqa: S108 - of the container
+    unpacked = Bounds().unpacked_bytes
+    for volume, each in ((from_s3, unpacked), (of_uploads, unpacked + packed)):
+        limit = int(volume["emptyDir"]["sizeLimit"].removesuffix("Gi")) * 2**30
+        assert limit >= int(concurrency) * each
 
 
 def test_every_setting_is_one_that_the_documentation_lists() -> None:

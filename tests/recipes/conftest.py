@@ -7,10 +7,12 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.agent.conftest import TOKEN
 from tests.agent.conftest import environment as environment
 from tests.agent.conftest import online as online
 from tests.agent.conftest import service as service
@@ -88,6 +90,15 @@ class Place:
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def signed(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whatever a recipe sends has the token that its platform gave it."""
+    asks = "service" in request.fixturenames
+    sent = request.getfixturevalue("service").requests if asks else []
+    yield
+    assert {each.headers.get("Authorization") for each in sent} <= {f"Bearer {TOKEN}"}
 
 
 def steps(at: Service) -> dict[int, int]:

@@ -55,6 +55,22 @@ def test_no_layer_of_an_image_has_a_token(recipe):
     assert copied <= {"--chmod=755", "train", "train.py", "trimtab_token.py", "./"}
 
 
+def test_the_file_with_the_token_stays_out_of_the_build():
+    first = (EXAMPLES / "docker" / "Dockerfile").read_text().splitlines()[:3]
+    [token_file] = re.findall(r"--env-file (\S+)", first[1])
+    left_out = (EXAMPLES / "docker" / ".dockerignore").read_text().splitlines()
+    assert token_file in left_out
+    assert token_file in first[2]
+
+
+def test_the_volume_keeps_what_is_not_uploaded_yet():
+    text = (EXAMPLES / "docker" / "Dockerfile").read_text()
+    [(volume, folder)] = re.findall(r"-v (\w+):(\S+)", text)
+    assert volume == "trimtab"
+    assert variables("docker")["TRIMTAB_STATE_DIR"] == folder
+    assert re.search(r"docker build -t (\S+)", text)[1] == text.splitlines()[1].split()[-1]
+
+
 def test_the_image_measures_its_command(place: Place, online, service):
     place.copy("docker")
     [entry], [command] = instructions("docker")["ENTRYPOINT"], instructions("docker")["CMD"]
@@ -149,12 +165,12 @@ def test_a_replaced_pod_of_a_job_is_another_attempt_of_its_run(place: Place, onl
 def test_the_pods_of_a_pytorchjob_are_one_run(place: Place, online, service):
     place.stand_in("torchrun")
     for rank, template in enumerate(templates().values()):
-        operator = {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "1", "PET_NODE_RANK": str(rank)}
+        operator = {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "2", "PET_NODE_RANK": str(rank)}
         own = {"RANK": str(rank), "WORLD_SIZE": "2", "TRIMTAB_MACHINE_ID": f"pod-{rank}"}
         assert pod(place, template, online | operator | own) == 0
     assert len({d.run_id for d in service.declarations}) == 1
     assert {d.node.machine_id for d in service.declarations} == {"pod-0", "pod-1"}
-    assert steps(service) == {0: 10, 1: 10}
+    assert steps(service) == dict.fromkeys(range(4), 10)
 
 
 # SageMaker

@@ -11,7 +11,7 @@ import pytest
 from trimtab.identity import Server, run_id
 
 from tests.agent.conftest import TOKEN
-from tests.recipes.conftest import STAND_INS, Place, states, steps
+from tests.recipes.conftest import EXAMPLES, STAND_INS, Place, states, steps
 
 
 @pytest.fixture
@@ -21,6 +21,28 @@ def signed_in(environment, service) -> dict[str, str]:
     saved.parent.mkdir(parents=True)
     saved.write_text(json.dumps({"url": service.url, "token": TOKEN}))
     return environment
+
+
+OPTIONS = {
+    *("job-name", "nodes", "ntasks-per-node", "gpus-per-node", "cpus-per-task", "time", "requeue"),
+}
+"""Of `sbatch`, which takes no others here."""
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.sbatch")), ids=lambda path: path.name)
+def test_sbatch_takes_its_options(path):
+    lines = path.read_text().splitlines()
+    asked = [line for line in lines if line.startswith("#SBATCH")]
+    options = dict(re.fullmatch(r"#SBATCH --([\w-]+)(?:=(\S+))?", line).groups() for line in asked)
+    assert options.keys() <= OPTIONS
+    assert lines[0] == "#!/bin/bash"
+    assert lines[1 : 1 + len(asked)] == asked, "sbatch stops at the first command"
+    assert re.fullmatch(r"\d\d:\d\d:\d\d", options["time"])
+    # A run that Slurm may start again is continued; a cluster of Ray isn't.
+    assert ("requeue" in options) == (path.parent.name == "slurm")
+    cores, tasks = int(options["cpus-per-task"]), int(options["ntasks-per-node"])
+    assert cores * tasks == 64
+    assert tasks in (1, int(options["gpus-per-node"]))
 
 
 def slurm(script: Path, tasks_per_node: int) -> dict[str, str]:
@@ -56,6 +78,16 @@ def test_the_tasks_of_both_nodes_are_one_run(place: Place, signed_in, service, s
     assert declared.tags == known
     assert steps(service) == dict.fromkeys(range(4), 10)
     assert states(service) == ["finished"] * 2
+
+
+def test_each_task_knows_where_the_first_one_is(place: Place, signed_in):
+    place.copy("slurm")
+    place.stand_in("srun", "scontrol")
+    seen = "import os; print('rank 0 at', os.environ['MASTER_ADDR'], os.environ['MASTER_PORT'])"
+    (place.folder / "train.py").write_text(seen)
+    job = slurm(place.folder / "train.sbatch", 1)
+    process = place.start(signed_in | job, "bash", "train.sbatch")
+    assert process.communicate(timeout=120)[0].count("rank 0 at node-0 29500") == 2
 
 
 def test_a_requeued_job_is_another_attempt(place: Place, signed_in, service):

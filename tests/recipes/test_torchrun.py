@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.agent.torch_python import NEEDS_TORCH, PYTHON
-from tests.recipes.conftest import Place, steps
+from tests.recipes.conftest import TRAINING, Place, steps
 
 TORCH_TRAINING = """
 import torch
@@ -21,6 +21,8 @@ for _ in range(10):
 def test_two_machines_with_the_same_name_are_one_run(place: Place, online, service, tmp_path):
     place.copy("torchrun")
     place.stand_in("torchrun")
+    told = "import os\nprint('rendezvous', os.environ['TORCHELASTIC_RUN_ID'])\n"
+    (place.folder / "train.py").write_text(told + TRAINING)
     shared = {"TRIMTAB_RUN": "digits-1", "NODES": "2", "PROCESSES": "1", "HEAD": "node-0"}
     machines = []
     for node in ("0", "1"):
@@ -31,6 +33,7 @@ def test_two_machines_with_the_same_name_are_one_run(place: Place, online, servi
     for machine in machines:
         output = machine.communicate(timeout=60)[0]
         assert machine.returncode == 0, output
+        assert "rendezvous digits-1\n" in output
     assert len({d.run_id for d in service.declarations}) == 1
     assert {d.node.machine_id for d in service.declarations} == {"node-0", "node-1"}
     assert {d.job for d in service.declarations} == {"digits"}

@@ -20,6 +20,7 @@ def test_a_retry_of_an_airflow_task_is_another_attempt(place: Place, environment
     operator = airflow_task()
     options = operator.options
     assert options["append_env"]
+    assert options["retries"] > 0
     (place.folder / "train.py").write_text("raise SystemExit(3)")
     for number in (1, 2):
         known = {
