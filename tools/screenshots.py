@@ -50,7 +50,9 @@ FOLLOWED = {
     "docs": ("/docs/", "main a[href^='/docs/']", 40),
 }
 """Name: the page with links to others of a kind, which links these are, and how many to follow."""
-OF_RUNS = ("what-if", "edit", "training")
+OF_RUNS = ("what-if", "edit", "training", "report")
+OF_JOBS = ("rules", "edit", "compared")
+FILES = (".csv", ".json", ".whl")
 
 
 @dataclass
@@ -157,14 +159,18 @@ def _pages(page: Page, base_url: str) -> Iterator[tuple[str, str]]:
     pages = list(LISTS.items())
     for number, job in enumerate(jobs, start=1):
         page.goto(base_url + job)
-        pages += [(f"job-{number}", job), (f"job-{number}-rules", f"{job}rules/")]
-        for run in _links(page, "td a[href^='/runs/'], th a[href^='/runs/']")[:1]:
+        pages.append((f"job-{number}", job))
+        pages += [(f"job-{number}-{name}", f"{job}{name}/") for name in OF_JOBS]
+        runs = _links(page, "td a[href^='/runs/'], th a[href^='/runs/']")
+        several = "&".join(f"run={run.split('/')[2]}" for run in runs[:6])
+        pages += [(f"compare-{number}-several", f"/compare/?{several}")] if len(runs) > 2 else []
+        for run in runs[:1]:
             pages.append((f"run-{number}", run))
             pages += [(f"run-{number}-{name}", f"{run}{name}/") for name in OF_RUNS]
         pages += [(f"compare-{number}", pair) for pair in _links(page, "a[href^='/compare/']")[:1]]
     for name, (source, selector, most) in FOLLOWED.items():
         page.goto(base_url + source)
-        found = [link for link in _links(page, selector) if "." not in link][:most]
+        found = [link for link in _links(page, selector) if not link.endswith(FILES)][:most]
         pages += [(_name(name, link, number), link) for number, link in enumerate(found, start=1)]
     yield from dict(pages).items()
 

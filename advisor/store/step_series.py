@@ -18,6 +18,7 @@ from advisor.store.step_tiers import DRAWN, STEP_COLUMNS, TIER_SCHEMA, cells_of,
 
 STEP, DATA_WAIT = "step.duration_seconds", "step.data_wait_seconds"
 NAMES = (STEP, DATA_WAIT)
+SINGLE_COLUMNS = ("start_us", "rank", "phase", "count", "duration_us", "data_wait_us")
 _COLUMNS = {STEP: ("duration", "count"), DATA_WAIT: ("data_wait", "wait_count")}
 _US = 1e6
 
@@ -101,6 +102,22 @@ def cells_between(
             cells = _of_raw(reader, hour_ms, tier, columns)
         parts.append(_within(cells, buckets, tier))
     return pa.concat_tables(part.select(columns) for part in parts).combine_chunks()
+
+
+def single_steps_between(reader: Reader, node: NodeHistory, buckets: Buckets) -> pa.Table | None:
+    """The steps that began in the buckets, as `SINGLE_COLUMNS`; None if some are known as sums only
+    or the history has chunks of many hours instead."""
+    low, high = from_ms(buckets.start_ms), from_ms(buckets.end_ms - 1)
+    chosen = plan(node, "chart_steps", reader.hours(low, high), buckets)
+    if chosen.chunks or not chosen.hours:
+        return None
+    parts = [reader.steps(hour, SINGLE_COLUMNS)[0].select(SINGLE_COLUMNS) for hour in chosen.hours]
+    steps = pa.concat_tables(parts)
+    if pc.max(steps["count"]).as_py() != 1:
+        return None
+    start_us = steps["start_us"].to_numpy()
+    inside = (start_us >= buckets.start_ms * 1000) & (start_us < buckets.end_ms * 1000)
+    return steps if inside.all() else steps.filter(pa.array(inside))
 
 
 def _within(cells: pa.Table, buckets: Buckets, tier_seconds: int) -> pa.Table:

@@ -1,4 +1,4 @@
-"""How long training steps took, by rank and phase: from the log histograms of tiers."""
+"""How long training steps took, by rank and phase: of single steps, or the histograms of tiers."""
 
 from __future__ import annotations
 
@@ -29,6 +29,9 @@ _US = 1e6
 
 PARTS = 4
 """Values that stand for the steps of one bin of one cell."""
+SPREAD = 0.618034
+"""The golden section: by so much the values of each cell are shifted beside those of the one before
+it, so that all cells together fill a bin evenly and a histogram shows no gaps."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +48,20 @@ class StepSpread:
     seconds: np.ndarray
     """Rising durations that stand for the steps; `weights`: for how many each."""
     weights: np.ndarray
+    waits: np.ndarray
+    """Of single steps their wait for data, else the means of cells, in seconds; `wait_weights`: of
+    how many steps each."""
+    wait_weights: np.ndarray
+    is_exact: bool = False
+    """Every step is known, and percentiles lie between two of them, as NumPy has it."""
 
     def percentile_seconds(self, percent: float) -> float:
         """
         Args:
             percent: 0..100.
         """
+        if self.is_exact:
+            return float(np.percentile(self.seconds, percent))
         ends = np.cumsum(self.weights)
         place = int(np.searchsorted(ends, percent / 100 * ends[-1] - 1e-9))
         return float(self.seconds[min(place, len(ends) - 1)])
@@ -74,14 +85,44 @@ def spreads_of(node_key: str, cells: pa.Table) -> Iterator[StepSpread]:
                 yield _spread(node_key, int(rank), phase, cells.filter(pa.array(own)), *points)
 
 
+def spreads_of_single(node_key: str, steps: pa.Table) -> Iterator[StepSpread]:
+    """As `spreads_of`, exactly.
+
+    Args:
+        steps: single ones, with `rank`, `phase`, `duration_us` and `data_wait_us`.
+    """
+    ranks, phases = steps["rank"].to_numpy(), steps["phase"].combine_chunks().dictionary_encode()
+    codes, names = phases.indices.fill_null(-1).to_numpy(), phases.dictionary.to_pylist()
+    seconds = steps["duration_us"].to_numpy() / _US
+    waits = steps["data_wait_us"].to_numpy().astype(np.float64) / _US
+    for code in sorted(range(len(names)), key=lambda code: str(names[code])):
+        for rank in np.unique(ranks[codes == code]):
+            mine = (codes == code) & (ranks == rank)
+            own, waited = np.sort(seconds[mine]), waits[mine]
+            waited = waited[np.isfinite(waited)]
+            yield StepSpread(
+                node_key=node_key,
+                rank=int(rank),
+                phase=names[code],
+                count=len(own),
+                mean_seconds=float(own.mean()),
+                wait_seconds=float(waited.mean()) if len(waited) else None,
+                seconds=own,
+                weights=np.ones(len(own)),
+                waits=waited,
+                wait_weights=np.ones(len(waited)),
+                is_exact=True,
+            )
+
+
 def _points(cells: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows, durations and weights: the histogram's bins, each no wider than its cell's shortest to
-    longest step, as `PARTS` evenly spread values. So a single step is itself."""
+    longest step, as `PARTS` values apart. So a single step is itself."""
     rows, bins, counts = histogram_entries(cells)
     least, most = (cells[f"duration_{end}_us"].to_numpy()[rows] for end in ("min", "max"))
     low = np.minimum(np.maximum(2.0 ** (bins / BINS_PER_OCTAVE), least), most)
     high = np.maximum(np.minimum(2.0 ** ((bins + 1) / BINS_PER_OCTAVE), most), low)
-    within = (np.arange(PARTS) + 0.5) / PARTS
+    within = (np.arange(PARTS) + (SPREAD * rows % 1)[:, None]) / PARTS
     seconds = (low[:, None] + (high - low)[:, None] * within) / _US
     return np.repeat(rows, PARTS), seconds.ravel(), np.repeat(counts / PARTS, PARTS)
 
@@ -95,6 +136,8 @@ def _spread(
     weights: np.ndarray,
 ) -> StepSpread:
     count, waited = pc.sum(cells["count"]).as_py(), pc.sum(cells["wait_count"]).as_py()
+    known = cells.filter(pc.greater(cells["wait_count"], 0))
+    wait_weights = known["wait_count"].to_numpy()
     return StepSpread(
         node_key=node_key,
         rank=rank,
@@ -104,6 +147,8 @@ def _spread(
         wait_seconds=pc.sum(cells["data_wait_us"]).as_py() / waited / _US if waited else None,
         seconds=seconds,
         weights=weights,
+        waits=known["data_wait_us"].to_numpy() / wait_weights / _US,
+        wait_weights=wait_weights,
     )
 
 

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 from advisor.store import tables
 from advisor.store.chart_plan import Buckets, buckets_of
-from advisor.store.step_spread import StepSpread, phase_lengths, spreads_of, trained_steps
+from advisor.store.step_spread import (
+    StepSpread,
+    phase_lengths,
+    spreads_of,
+    spreads_of_single,
+    trained_steps,
+)
 from advisor.store.step_tiers import cells_of, single_cells
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
@@ -112,3 +118,34 @@ def test_phases_are_added_up_by_bucket() -> None:
         "train": [2.0, 0.0],
         "checkpoint": [0.0, 4.0],
     }
+
+
+@given(durations, st.floats(0, 100))
+def test_of_single_steps_percentiles_are_numpy_s(took: list[float], percent: float) -> None:
+    (found,) = spreads_of_single("node-1", training(took))
+
+    expected = np.percentile(np.round(took, 6), percent)
+    assert found.percentile_seconds(percent) == pytest.approx(expected, rel=1e-6)
+    assert found.mean_seconds == pytest.approx(np.mean(np.round(took, 6)))
+
+
+def test_single_steps_have_their_waits_by_rank_and_phase() -> None:
+    rows = steps(
+        (0, 0, "train", 1.0, 0.2), (1, 0, "train", 1.0, None), (2, 1, "evaluate", 2.0, 0.5)
+    )
+
+    found = {(s.rank, s.phase): s for s in spreads_of_single("node-1", rows)}
+
+    assert set(found) == {(0, "train"), (1, "evaluate")}
+    assert found[0, "train"].waits.tolist() == [0.2]
+    assert (found[0, "train"].count, found[0, "train"].wait_seconds) == (2, pytest.approx(0.2))
+
+
+def test_a_histogram_of_tiers_has_no_gaps() -> None:
+    """Bins of a fifth, of which each cell has some, are spread evenly."""
+    random = np.random.default_rng(1)
+    took = (0.3 * random.lognormal(0, 0.1, 20_000)).tolist()
+    found = of_one(cells_of(training(took), 60))
+
+    counts, _ = np.histogram(found.seconds, np.linspace(0.25, 0.35, 12), weights=found.weights)
+    assert counts.min() > 0.3 * counts.max()

@@ -344,6 +344,29 @@ def test_paper_has_no_buttons_whole_charts_and_the_light_theme(visit, pair, name
     assert window.complaints == []
 
 
+@pytest.mark.parametrize("name", ["run", "compare"])
+def test_charts_that_were_drawn_for_a_wide_window_fit_the_paper(visit, pair, name):
+    """The browser tells that it prints while the page still has the window's width, and doesn't
+    wait until the charts have followed."""
+    page = visit(1440).go(_addresses(pair)[name])
+    page.wait_for_load_state("networkidle")
+    page.emulate_media(media="print")
+
+    outside = page.evaluate(
+        """() => {
+            window.dispatchEvent(new Event("beforeprint"));
+            document.getElementById("page").style.width = "700px";
+            const charts = [...document.querySelectorAll("canvas")];
+            return charts.filter((canvas) => canvas.checkVisibility()).filter((canvas) => {
+                const panel = canvas.closest(".panel").getBoundingClientRect();
+                const own = canvas.getBoundingClientRect();
+                return own.right > panel.right + 1 || own.bottom > panel.bottom + 1;
+            }).length;
+        }"""
+    )
+    assert outside == 0
+
+
 # 720 px is a window of 1440 px at 200 % zoom.
 @pytest.mark.parametrize("width", [320, 390, 720, 2560, 3840])
 def test_narrow_and_wide_windows_are_used_and_never_scrolled_sideways(visit, pair, width):

@@ -102,6 +102,23 @@ def test_an_unfinished_run_makes_no_cost_the_best():
     assert not any(cell.is_best for row in several.rows[:2] for cell in row.cells)
 
 
+def test_a_running_run_that_grew_since_its_analysis_keeps_its_cost_of_work():
+    """Its phases and cost are of the first 400 s; it is 1,000 s long by now."""
+    ended = facts(1, phase_seconds={"initialise": 100.0, "train": 500.0})
+    running = facts(
+        2,
+        state=Run.RUNNING,
+        phase_seconds={"initialise": 100.0, "train": 300.0},
+        duration_seconds=1000.0,
+        work={"epochs": 5.0},
+    )
+
+    rows = {row.name: row for row in compare_several([ended, running]).rows}
+
+    growing = rows["cost per epoch, without start-up"]
+    assert [cell.text for cell in growing.cells] == ["$0.0833", "$0.1500"]
+
+
 def test_only_settings_that_differ_are_listed_and_a_missing_one_is_none():
     runs = [facts(1), facts(2, parameters={"lr": 0.1, "seed": 3}), facts(3, node_count=2)]
     several = compare_several(runs)
@@ -163,6 +180,16 @@ def test_three_runs_are_shown_in_order_of_time_whatever_the_order_of_the_address
     ]
     assert len(re.findall(r'class="chip"', page)) == 3
     assert f"a={runs[0].pk}&amp;b={runs[2].pk}" in page
+
+
+def test_a_cost_per_work_is_of_a_readable_amount_as_for_two_runs(owner, runs):
+    addresses = (f"{reverse('dashboard:compare')}?a={runs[0].pk}&b={runs[1].pk}", address(runs))
+    of_two, of_three = (
+        re.findall(r"Cost per (\w+ \w+) \$([\d.]+)", text(owner.page(each))) for each in addresses
+    )
+
+    assert of_two[0] == of_three[0]
+    assert of_two[0][0] in ("thousand samples", "million samples")
 
 
 def test_removing_one_of_three_leads_to_the_comparison_of_two(owner, runs):

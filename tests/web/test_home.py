@@ -95,7 +95,7 @@ def test_what_needs_somebody_is_named_the_most_urgent_first(owner):
     "changes",
     [
         {"state": Run.FINISHED},
-        {"state": Run.FAILED, "started_at": timezone.now() - timedelta(days=3)},
+        {"state": Run.FAILED, "started_at": timezone.now() - timedelta(days=8)},
         {"state": Run.FAILED, "deleted_at": timezone.now()},
     ],
 )
@@ -103,6 +103,30 @@ def test_what_is_over_needs_nobody(owner, changes):
     job = factories.job(owner.workspace)
     factories.run(job)
     factories.judgement(factories.run(job, **changes), "hung")
+
+    assert agenda(owner) == []
+
+
+def test_a_job_that_fails_again_and_again_is_told_once(owner):
+    now = timezone.now()
+    job = factories.job(owner.workspace, "vision/train.py")
+    factories.run(job, state=Run.FAILED, cost="8", started_at=now - timedelta(days=9))
+    factories.run(job, started_at=now - timedelta(days=8))
+    for days, cost in ((7, "1.5"), (5, "2"), (2, "0.75")):
+        factories.run(job, state=Run.FAILED, cost=cost, started_at=now - timedelta(days=days))
+    factories.run(job, state=Run.RUNNING, ended_at=None)
+
+    [item] = agenda(owner)
+
+    assert "vision/train.py #5" in item
+    assert "3 runs in a row, the last after 10 m 0 s" in item
+    assert "$4.25 spent" in item
+
+
+def test_a_job_that_works_again_needs_nobody(owner):
+    job = factories.job(owner.workspace)
+    factories.run(job, state=Run.FAILED, started_at=timezone.now() - timedelta(hours=3))
+    factories.run(job)
 
     assert agenda(owner) == []
 
@@ -163,6 +187,18 @@ def test_the_money_is_what_the_ledger_of_the_last_month_says(owner):
     assert "Held by runs $10.00" in page
     assert "Used $7.50" in page
     assert "Effective $6.00" in page
+
+
+def test_shares_are_of_the_cost_not_of_the_time(owner):
+    """An hour of the one machine costs more than an hour of the other."""
+    job = factories.job(owner.workspace)
+    labelled(factories.run(job), effective="1", gpu_idle="1")
+    labelled(factories.run(job), effective="1", data_stall="5")
+
+    page = text(owner.page("/"))
+
+    assert "Waiting for data 62 % $5.00 Idle GPU 12 % $1.00" in page
+    assert "Effective 25 % $2.00" in page
 
 
 def test_without_a_price_the_share_is_told(owner):

@@ -36,16 +36,25 @@ CHECKLIST = {
         "GPU memory",
         "I/O wait",
         "Network",
-        "GPU busy",
-        "every core",
+        *("GPU busy", "GPU memory controller", "every core"),
+        *("By GPU, in percent", "0 Busy 60 60 60", "0 Memory controller 30 30 30", "Histogram"),
+        *("By CPU core, in percent", "0 Busy 40 40 40", "1 Busy 20 20 20", "underused"),
     ),
-    "framework": ("Training steps", "Between steps", "Mean Max p99 p95 p90 p50 Min", "900 ms"),
-    "operators": ("CPU operators", "aten::conv2d", "Calls Cumulative time Share", "75 %"),
+    "framework": (
+        *("Training steps", "Between steps", "Mean Max p99 p95 p90 p50 Min", "900 ms"),
+        *("Training steps by duration", "Data loading", "median 20 ms", "by wait for data"),
+    ),
+    "operators": (
+        *("CPU operators", "aten::conv2d", "Calls Cumulative time Share", "75 %", "By category"),
+        *("GPU operators", "volta_sgemm", "Communication", "ALLREDUCE", "Data loading"),
+        *("Forward and backward", "Forward pass 300 ms 30 % Backward pass 700 ms 70 %"),
+    ),
     "rules": (
         *("Times fired Windows analysed Data points", "StepOutlier", "Dataloader", "BatchSize"),
         *("LowGPUUtilization", "LoadBalancing", "IOBottleneck", "CPUBottleneck", "threshold_p95"),
         *("GPUMemoryIncrease", "MaxInitializationTime", "169 steps", "What to do", "Evidence"),
         *("OverallSystemUsage", "OverallFrameworkMetrics", "Measured", "If it fires"),
+        *("GPUs busy", "GPUs idle, cores busy", "GPUs idle, cores waiting for I/O"),
     ),
     "recommendations": ("Shorten the start-up", "Saving per run", "$0.0372 to $0.0669", "Risk"),
     "lacking": ("Rules with insufficient data", "Not measured on every node: GPU memory"),
@@ -82,18 +91,33 @@ def _page(run: Run) -> str:
     return reverse("dashboard:report", args=[run.pk])
 
 
+PHASES = {
+    2: ("cpu_functions", (("aten::conv2d", 750), ("aten::relu", 250))),
+    3: ("gpu_functions-dev:0", (("volta_sgemm", 400),)),
+    4: ("Forward-SubModuleInternal", (("resnet", 300_000),)),
+    5: ("Backward-SubModuleInternal", (("resnet", 700_000),)),
+    6: ("DataLoaderIter", [("_MultiProcessingDataLoaderIter::GetNext", 20_000)] * 160),
+}
+"""Process -> phase, and its operations: name and microseconds; one a second, as steps are."""
+
+
 @pytest.fixture
 def imported(owner, tmp_path) -> Run:
-    """A SageMaker job of 300 s with operators in its timeline."""
+    """A SageMaker job of 300 s with operators in its timelines."""
     folder = sagemaker(tmp_path)
     (path,) = folder.rglob("*_pythontimeline.json")
-    phase = {"name": "process_name", "ph": "M", "pid": 2, "args": {"name": "cpu_functions"}}
-    calls = [("aten::conv2d", 750), ("aten::relu", 250)]
-    timed = [
-        {"name": name, "ph": "X", "pid": 2, "ts": (20 + n) * 10**6, "dur": length}
-        for n, (name, length) in enumerate(calls)
-    ]
-    path.write_text(json.dumps([*step_events(180), phase, *timed]))
+    events = step_events(180)
+    for pid, (phase, calls) in PHASES.items():
+        header = {"name": "process_name", "ph": "M", "pid": pid, "args": {"name": phase}}
+        events.append(header)
+        events += [
+            {"name": name, "ph": "X", "pid": pid, "ts": (20 + n) * 10**6 - 50_000, "dur": length}
+            for n, (name, length) in enumerate(calls)
+        ]
+    path.write_text(json.dumps(events))
+    ring = [{"ph": "X", "pid": 1, "ts": 30 * 10**6, "dur": 900, "name": "ALLREDUCE"}]
+    name = path.name.replace("pythontimeline", "horovod_timeline")
+    path.with_name(name).write_text(json.dumps([events[0], *ring]))
     token = Token.make(owner.workspace, "agent", ["ingest"])[1]
     upload(FakeAgent(Client(), token, job="vision"), folder, tmp_path, describe=DESCRIBED)
     assert work().error == ""

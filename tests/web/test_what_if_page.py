@@ -172,3 +172,16 @@ def test_a_recommendation_about_a_run_that_tells_too_little_says_what_is_missing
 
     assert "How much memory was in use" in page
     assert 'id="front-title"' not in page
+
+
+def test_a_run_that_cannot_tell_leads_to_one_that_can(owner: Any, run: Run) -> None:
+    failed = factories.run(run.job, state=Run.FAILED)
+
+    page = ask(owner, failed)
+
+    assert f'href="/runs/{run.pk}/what-if/">Ask about run #{run.number}</a>' in page
+
+
+def test_the_cost_of_a_month_is_told_if_its_runs_are(owner: Any, run: Run) -> None:
+    assert "Cost of a month" not in ask(owner, run)
+    assert "Cost of a month" in ask(owner, run, runs_a_month=31)

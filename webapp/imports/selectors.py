@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from webapp.background import conditions
 from webapp.imports import scope
+from webapp.imports.description import NAME_SUFFIX
 from webapp.imports.models import Import
 from webapp.imports.queue import PROFILE, WHOLE
 from webapp.runs.models import Artefact, Run
@@ -31,6 +32,11 @@ class ImportLine:
     def is_profile(self) -> bool:
         """A trace of some steps of a run that an agent measured."""
         return self.row.artefact.kind == PROFILE
+
+    @property
+    def name(self) -> str:
+        """As the person has it."""
+        return str(self.row.artefact.name).removesuffix(NAME_SUFFIX)
 
     @property
     def is_done(self) -> bool:

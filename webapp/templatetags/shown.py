@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 
 from advisor.money import display_signed_usd, display_usd, plain_usd
 
@@ -155,8 +156,9 @@ def share(value: float | str | None) -> str:
 
 @register.filter
 def signed_share(value: float) -> str:
-    """0.18 -> `+18 %`."""
-    return f"{'−' if value < 0 else '+'}{abs(100 * value):.0f} %"
+    """0.18 -> `+18 %`; without a sign if it rounds to nothing."""
+    size = f"{abs(100 * value):.0f} %"
+    return size if size == "0 %" else f"{MINUS if value < 0 else '+'}{size}"
 
 
 @register.filter
@@ -176,6 +178,13 @@ def number(value: object) -> str:
 def words(value: str) -> str:
     """`not_applicable` -> `not applicable`."""
     return str(value).replace("_", " ")
+
+
+@register.filter
+def titled(value: str) -> str:
+    """`cost` -> `Cost`; a training's own name stays as it is: `validation_accuracy`, `val/loss`."""
+    first = value.partition(" ")[0]
+    return value if "_" in first or "/" in first else capfirst(value)
 
 
 @register.filter

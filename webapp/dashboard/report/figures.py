@@ -111,6 +111,12 @@ def usage_rows(judged: Iterable[RuleLine], nodes: Sequence[Node]) -> list[UsageR
     ]
 
 
+def usage_words(judged: Iterable[RuleLine]) -> str:
+    """The rule's sentence: how well cores and GPUs were used."""
+    line = _line(judged, USAGE)
+    return line.row.summary if line else ""
+
+
 def job_time(run: Run, judged: Iterable[RuleLine]) -> JobTime:
     line = _line(judged, FRAMEWORK)
     if line is None:

@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from advisor.store.room import TooLargeError
+from webapp.dashboard.report.devices import Devices, devices
 from webapp.dashboard.report.drawing import (
     DrawnChart,
     HeatMap,
@@ -22,14 +23,24 @@ from webapp.dashboard.report.drawing import (
     histogram,
     progress_chart,
 )
-from webapp.dashboard.report.figures import JobTime, Part, UsageRow, job_time, parts, usage_rows
+from webapp.dashboard.report.figures import (
+    JobTime,
+    Part,
+    UsageRow,
+    job_time,
+    parts,
+    usage_rows,
+    usage_words,
+)
 from webapp.dashboard.report.rules import RuleReport, rule_reports
 from webapp.dashboard.selectors.charts import charts
-from webapp.dashboard.selectors.drawn import drawn_charts
+from webapp.dashboard.selectors.drawn import drawn_with_cores, read_charts
 from webapp.dashboard.selectors.run import RunPage, run_page
 from webapp.runs.models import Run
 from webapp.runs.views.series import Window
 
+PASSES = ("forward pass", "backward pass")
+"""Categories of operations, as importers name them."""
 BUCKETS = 240
 """Of the charts: what a printed page can show."""
 
@@ -43,8 +54,12 @@ class Drawn:
     heat: list[HeatMap] = field(default_factory=list)
     ranks: list[dict[str, Any]] = field(default_factory=list)
     steps: Histogram | None = None
+    waits: Histogram | None = None
+    wait_percentiles: list[float] = field(default_factory=list)
+    """Seconds, as `step_table.WAIT_PERCENTS`."""
     phases: list[tuple[float, float, str]] = field(default_factory=list)
     """Start, width and name of what the loop did, in the scale of the charts."""
+    devices: Devices = field(default_factory=Devices)
     trouble: str = ""
 
 
@@ -65,6 +80,7 @@ class RunReport:
     time: JobTime
     phases: list[PhaseRow]
     usage: list[UsageRow]
+    usage_words: str
     drawn: Drawn
     rules: list[RuleReport]
 
@@ -76,6 +92,19 @@ class RunReport:
     @property
     def operations(self) -> list[tuple[str, list[dict[str, Any]]]]:
         return [each for line in self.page.traced for each in line.operations]
+
+    @property
+    def categories(self) -> list[Part]:
+        """The time of each category of operations. What a forward pass calls counts in both."""
+        seconds = {name: sum(row["seconds"] for row in rows) for name, rows in self.operations}
+        return parts(seconds, {name: name for name in seconds})
+
+    @property
+    def passes(self) -> list[Part]:
+        """The ratio of forward to backward passes; empty unless both are known."""
+        seconds = {part.name: part.seconds for part in self.categories}
+        both = {name: seconds[name] for name in PASSES if name in seconds}
+        return parts(both, {name: name for name in both}) if len(both) == len(PASSES) else []
 
     @property
     def imported_usage(self) -> list[dict[str, Any]]:
@@ -107,8 +136,9 @@ def run_report(run: Run) -> RunReport:
         time=job_time(run, page.judged),
         phases=_phases(page),
         usage=usage_rows(page.judged, page.nodes),
+        usage_words=usage_words(page.judged),
         drawn=_drawn(page, names),
-        rules=rule_reports(page.judged),
+        rules=rule_reports(page.judged, names),
     )
 
 
@@ -123,7 +153,10 @@ def _drawn(page: RunPage, names: dict[str, str]) -> Drawn:
     length = page.run.duration.total_seconds() if page.run.duration else 0.0
     window = Window(0.0, length, BUCKETS)
     try:
-        document = drawn_charts(page.run, window, with_cores=True)
+        times = window.times(page.run)
+        read = read_charts(page.nodes, times, window.buckets, with_cores=True)
+        document = drawn_with_cores(page.nodes, read, window)
+        each_device = devices(page.nodes, read.histories, times)
     except TooLargeError as error:
         return Drawn(trouble=f"The run has {error}, too many to draw.")
     listed = [
@@ -134,7 +167,8 @@ def _drawn(page: RunPage, names: dict[str, str]) -> Drawn:
         heat_map("GPU utilisation, every GPU", document["heat"], names),
         heat_map("CPU utilisation, every core", document["cores"], names, "core "),
     ]
-    steps = document["steps"] or {"bins": [], "ranks": []}
+    steps = document["steps"] or {"bins": [], "ranks": [], "waits": None}
+    waits = steps["waits"] or {"bins": [], "percentiles": []}
     scale = 1000 / (length or 1.0)
     return Drawn(
         charts=[each for each in listed if each.lines],
@@ -142,6 +176,9 @@ def _drawn(page: RunPage, names: dict[str, str]) -> Drawn:
         heat=[each for each in maps if each is not None],
         ranks=[rank | {"node": names.get(rank["node"], rank["node"])} for rank in steps["ranks"]],
         steps=histogram(steps["bins"]),
+        waits=histogram(waits["bins"]),
+        wait_percentiles=waits["percentiles"],
+        devices=each_device,
         phases=[(start * scale, (end - start) * scale, n) for start, end, n in document["phases"]],
     )
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from rules.parameter import Parameter
 from rules.registry import all_rules
 from rules.rule import Numbers
 from webapp.analysis.models import Judgement
-from webapp.dashboard.report.figures import FRAMEWORK, USAGE
+from webapp.dashboard.report.figures import FRAMEWORK, USAGE, Part, parts
 from webapp.dashboard.selectors.judgements import RuleLine
 from webapp.rulebook.documentation import introduction, sections
 from webapp.rulebook.forms import as_text
@@ -17,6 +17,8 @@ from webapp.templatetags import shown
 
 MOST_NUMBERS, MOST_WINDOWS = 16, 12
 FIX = "How to fix it"
+BOTTLENECKS = {"cpu_bottleneck": "cores busy", "io_bottleneck": "cores waiting for I/O"}
+"""Rule -> what was so while GPUs were idle."""
 JUDGED = (Judgement.FIRED, Judgement.PASSED)
 UNITS = {
     "_pct": ("%", shown.number),
@@ -38,6 +40,8 @@ class RuleReport:
     parameters: list[tuple[str, str, str]]
     """Name, value with unit, and meaning."""
     numbers: Numbers
+    names: Mapping[str, str]
+    """The names of nodes by their keys."""
 
     @property
     def is_fired(self) -> bool:
@@ -60,7 +64,7 @@ class RuleReport:
         if not self.is_fired:
             return []
         return [
-            (shown.seconds(float(str(start))), shown.seconds(float(str(end))), str(where))
+            (shown.seconds(float(str(start))), shown.seconds(float(str(end))), self._named(where))
             for start, end, where in self.line.windows[:MOST_WINDOWS]
         ]
 
@@ -103,16 +107,36 @@ class RuleReport:
             return []
         known = ((name, self.numbers.known(name)) for name in self.numbers.values)
         found = [
-            _figure(name, value)
+            _figure(name, value, self._named)
             for name, value in known
             if value is not None and any(unit in name for unit in UNITS)
         ]
         return found[:MOST_NUMBERS]
 
+    @property
+    def bottleneck(self) -> list[Part]:
+        """Where the time of work went, of a rule about bottlenecks: GPUs busy, or idle and why."""
+        why, of = BOTTLENECKS.get(self.line.row.rule), self.numbers.known
+        seen, low, stuck = (of(f"{name}_seconds") for name in ("seen", "low_gpu", "bottleneck"))
+        if why is None or not seen or low is None or stuck is None or not self.is_judged:
+            return []
+        titles = {"busy": "GPUs busy", "stuck": f"GPUs idle, {why}", "low": "GPUs idle otherwise"}
+        seconds = {"busy": max(seen - low, 0.0), "stuck": stuck, "low": max(low - stuck, 0.0)}
+        return parts(seconds, titles)
 
-def rule_reports(judged: Iterable[RuleLine]) -> list[RuleReport]:
-    """The rules with the most evidence first, those that couldn't be judged last."""
-    found = [_report(line) for line in _every(judged)]
+    def _named(self, entity: object) -> str:
+        """With the name of its node."""
+        node, slash, device = str(entity).partition("/")
+        return f"{self.names.get(node, node)}{slash}{device}"
+
+
+def rule_reports(judged: Iterable[RuleLine], names: Mapping[str, str]) -> list[RuleReport]:
+    """The rules with the most evidence first, those that couldn't be judged last.
+
+    Args:
+        names: of nodes, by their keys.
+    """
+    found = [_report(line, names) for line in _every(judged)]
     return sorted(found, key=lambda each: (not each.is_judged, -(each.times_fired or 0)))
 
 
@@ -122,11 +146,11 @@ def _every(lines: Iterable[RuleLine]) -> Iterator[RuleLine]:
         yield from _every(line.explained)
 
 
-def _report(line: RuleLine) -> RuleReport:
+def _report(line: RuleLine, names: Mapping[str, str]) -> RuleReport:
     row, rule = line.row, all_rules().get(line.row.rule)
     numbers = Numbers.from_document(row.numbers)
     if rule is None:
-        return RuleReport(line, "", "", row.advice, [], numbers)
+        return RuleReport(line, "", "", row.advice, [], numbers, names)
     known = {each.name: each for each in rule.parameters}
     parameters = [
         _parameter(known[name], float(value))
@@ -137,7 +161,7 @@ def _report(line: RuleLine) -> RuleReport:
         (" ".join(s.blocks[0].lines) for s in sections(rule) if s.title == FIX and s.blocks), ""
     )
     about = introduction(rule)
-    return RuleReport(line, rule.sagemaker_name, about, _plain(advice), parameters, numbers)
+    return RuleReport(line, rule.sagemaker_name, about, _plain(advice), parameters, numbers, names)
 
 
 def _parameter(parameter: Parameter, value: float) -> tuple[str, str, str]:
@@ -150,10 +174,10 @@ def _plain(text: str) -> str:
     return text.replace("`", "")
 
 
-def _figure(name: str, value: float) -> tuple[str, str]:
+def _figure(name: str, value: float, named: Callable[[str], str]) -> tuple[str, str]:
     title, _, entity = name.partition("@")
     ending = next((end for end in UNITS if title.endswith(end)), "")
     unit, write = UNITS.get(ending, ("", shown.number))
     words = shown.words(title.removesuffix(ending))
-    where = f" {entity}" if entity else ""
+    where = f" {named(entity)}" if entity else ""
     return f"{words}{where}", f"{write(value)} {unit}".strip()

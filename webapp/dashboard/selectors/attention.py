@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from itertools import islice
 
-from django.db.models import F
+from django.db.models import Exists, F, OuterRef
 from django.urls import reverse
 
 from advisor.costing.budget import OK
@@ -23,7 +24,9 @@ from webapp.runs.scope import runs_of
 from webapp.spend.budget_status import BudgetLine
 from webapp.templatetags import shown
 
-FAILED_WITHIN = timedelta(hours=24)
+FAILED_WITHIN, FAILING_FOR = timedelta(days=7), timedelta(days=30)
+"""How long ago the last failure of a row of them may be, and how far back the row is counted."""
+MOST_FAILED = 100
 NEW_WITHIN = timedelta(days=7)
 MOST_OF_A_KIND = 5
 HANGS, FAILED, REGRESSION, BUDGET, RECOMMENDATION = (
@@ -77,11 +80,31 @@ def _hanging(workspace: Workspace) -> Iterator[Item]:
 
 
 def _failed(workspace: Workspace, now: datetime) -> Iterator[Item]:
-    failed = runs_of(workspace).filter(state=Run.FAILED, ended_at__gte=now - FAILED_WITHIN)
-    for run in failed.order_by("-ended_at")[:MOST_OF_A_KIND]:
-        note = f"after {shown.length_words(run.duration)}"
-        address = reverse("dashboard:run", args=[run.pk])
-        yield Item(FAILED, str(run), note, run.ended_at, run.cost_usd, "spent", address, run)
+    """Jobs whose last ended run failed, with all failed runs since the last finished one."""
+    runs = runs_of(workspace)
+    finished_later = runs.select_related(None).filter(
+        job=OuterRef("job"), state=Run.FINISHED, ended_at__gt=OuterRef("ended_at")
+    )
+    failed = runs.filter(state=Run.FAILED, ended_at__gte=now - FAILING_FOR)
+    failed = failed.exclude(Exists(finished_later)).order_by("-ended_at")
+    by_job: dict[int, list[Run]] = {}
+    for run in failed[:MOST_FAILED]:
+        by_job.setdefault(run.job_id, []).append(run)
+    recent = (mine for mine in by_job.values() if (mine[0].ended_at or now) >= now - FAILED_WITHIN)
+    for mine in islice(recent, MOST_OF_A_KIND):
+        yield _failing(mine)
+
+
+def _failing(runs: list[Run]) -> Item:
+    """Of one job, the newest first."""
+    newest = runs[0]
+    note = f"after {shown.length_words(newest.duration)}"
+    if len(runs) > 1:
+        note = f"{len(runs)} runs in a row, the last {note}"
+    costs = [run.cost_usd for run in runs if run.cost_usd is not None]
+    usd = sum(costs, Decimal(0)) if costs else None
+    address = reverse("dashboard:run", args=[newest.pk])
+    return Item(FAILED, str(newest), note, newest.ended_at, usd, "spent", address, newest)
 
 
 def _regressions(workspace: Workspace) -> Iterator[Item]:

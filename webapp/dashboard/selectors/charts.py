@@ -31,7 +31,8 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """`highest`: the end of the scale, if it is fixed. `is_folded`: shown when it is unfolded."""
+    """`highest`: the end of the scale, if it is fixed. `is_folded`: shown when it is unfolded.
+    `instead_of`: the key of the chart without whose series it is drawn."""
 
     key: str
     title: str
@@ -39,6 +40,7 @@ class Chart:
     lines: tuple[Line, ...]
     highest: float | None = None
     is_folded: bool = False
+    instead_of: str = ""
 
     def document(self) -> dict[str, Any]:
         """For the browser, with the series names that the API answers."""
@@ -64,6 +66,7 @@ def charts(nodes: Sequence[Node]) -> list[Chart]:
             memory_bytes or None,
             is_folded=True,
         ),
+        _share("memory", "Memory", Line("host.memory_used_pct", "in use")),
         _rates("disk", "Disk", "read", "written"),
         _rates("net", "Network", "received", "sent"),
     ]
@@ -84,7 +87,14 @@ def _gpu_charts(nodes: Sequence[Node]) -> list[Chart]:
     largest = max((gpu.get("memory_bytes", 0) for node in nodes for gpu in node.gpus), default=0)
     busy = tuple(Line(f"gpu{i}.busy_pct", f"GPU {i}", i) for i in shown)
     memory = tuple(Line(f"gpu{i}.memory_used_bytes", f"GPU {i}", i) for i in shown)
+    controller = (Line(f"gpu{i}.memory_controller_busy_pct", f"GPU {i}", i) for i in shown)
     return [
         Chart("gpu", "GPU busy", "pct", busy, 100),
         Chart("gpu_memory", "GPU memory", "bytes", memory, largest or None, is_folded=True),
+        _share("gpu_memory", "GPU memory controller", *controller),
     ]
+
+
+def _share(key: str, title: str, *lines: Line) -> Chart:
+    """What recordings of other tools have instead of bytes in use."""
+    return Chart(f"{key}_share", title, "pct", lines, 100, is_folded=True, instead_of=key)

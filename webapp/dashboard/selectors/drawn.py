@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
@@ -11,18 +11,26 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from django.conf import settings
 
 from advisor.store.chart_plan import Buckets, buckets_of
+from advisor.store.index import NodeHistory
 from advisor.store.opening import open_store
 from advisor.store.reading import Reader
 from advisor.store.series import SeriesView, shown_name, views_of
-from advisor.store.step_series import NAMES, cells_between, views_of_cells
+from advisor.store.step_series import (
+    NAMES,
+    cells_between,
+    single_steps_between,
+    views_of_cells,
+)
 from advisor.store.step_spread import (
     COLUMNS,
     StepSpread,
     phase_lengths,
     spreads_of,
+    spreads_of_single,
     trained_steps,
 )
 from advisor.store.step_tiers import DRAWN
@@ -37,6 +45,8 @@ DIGITS = 5
 """More can't be seen, neither in a line nor beside it."""
 MOST_CORES = 384
 """Rows of the heat map of cores."""
+MOST_SINGLE_STEPS = 50_000
+"""So many steps of a run have exact percentiles; those of more come from tiers."""
 STEP_COLUMNS = tuple(dict.fromkeys((*DRAWN, *COLUMNS)))
 
 
@@ -52,17 +62,27 @@ class Read:
     starts_seconds: np.ndarray = field(default_factory=lambda: np.empty(0))
     width_seconds: float = 0.0
     cores: list[Member] = field(default_factory=list)
+    histories: dict[str, NodeHistory] = field(default_factory=dict)
+    """What was read of each node, by its key."""
 
 
-def drawn_charts(run: Run, window: Window, *, with_cores: bool = False) -> dict[str, Any]:
+def drawn_charts(run: Run, window: Window) -> dict[str, Any]:
     """What the browser draws, by chart; `hidden`: how many nodes of a chart it doesn't.
-    `with_cores`: also the heat map of the cores, `cores`.
 
     Raises TooLargeError.
     """
     nodes, times = nodes_of(run), window.times(run)
+    return _document(nodes, read_charts(nodes, times, window.buckets), window)
+
+
+def drawn_with_cores(nodes: Sequence[Node], read: Read, window: Window) -> dict[str, Any]:
+    """As `drawn_charts`, of what was read with the cores: also their heat map, `cores`."""
+    cores = {"cores": _heat([read.cores], window.start_seconds)}
+    return _document(nodes, read, window) | cores
+
+
+def _document(nodes: Sequence[Node], read: Read, window: Window) -> dict[str, Any]:
     shown, listed = nodes[:MOST_NODES], charts(nodes)
-    read = _read(listed, shown, times, window.buckets, with_cores) if times else Read()
     offset = window.start_seconds
     return {
         "from": window.start_seconds,
@@ -73,7 +93,7 @@ def drawn_charts(run: Run, window: Window, *, with_cores: bool = False) -> dict[
         "steps": step_document(read.steps),
         "phases": _phases(read, offset),
         "progress": _progress(read, offset),
-    } | ({"cores": _heat([read.cores], offset)} if with_cores else {})
+    }
 
 
 def drawn_cores(run: Run, window: Window) -> dict[str, Any]:
@@ -103,41 +123,68 @@ def _core_members(views: Iterable[SeriesView]) -> list[Member]:
     ]
 
 
-def _read(
-    listed: Sequence[Chart],
+def read_charts(
     nodes: Sequence[Node],
-    times: tuple[datetime, datetime],
+    times: tuple[datetime, datetime] | None,
     most: int,
-    with_cores: bool,
+    *,
+    with_cores: bool = False,
 ) -> Read:
-    store, read = open_store(settings.OBJECTS_URL), Read()
+    """What the charts of these nodes draw, in at most so many buckets.
+
+    Raises TooLargeError.
+    """
+    store, read, listed = open_store(settings.OBJECTS_URL), Read(), charts(nodes)
+    if times is None:
+        return read
     buckets = buckets_of(*times, most, is_aligned=True)
     read.starts_seconds, read.width_seconds = (
         buckets.starts_seconds(times[0]),
         buckets.width_seconds,
     )
-    for node in nodes:
-        names = [line.name for chart in listed for line in chart.lines if line.is_of(node)]
-        history = chart_history(node, buckets)
+    for node in nodes[:MOST_NODES]:
+        names = _names(node, [chart for chart in listed if not chart.instead_of])
+        history = read.histories[node.key] = chart_history(node, buckets)
         reader = Reader(store, history, for_charts=True)
         sampled = [name for name in names if name not in NAMES]
         views = views_of(reader, history, sampled, times[0], buckets)
+        if others := _names(node, _replacing(listed, node, views)):
+            views += views_of(reader, history, others, times[0], buckets)
         cells = cells_between(reader, history, buckets, STEP_COLUMNS)
         views += views_of_cells(node.key, cells, names, times, buckets)
         read.views |= {(view.node_key, view.series): view for view in views}
-        _add_steps(read, node.key, cells, buckets)
+        _add_steps(read, reader, history, cells, buckets)
         cores = _core_names(node, MOST_CORES - len(read.cores)) if with_cores else []
         if cores:
             read.cores += _core_members(views_of(reader, history, cores, times[0], buckets))
     return read
 
 
-def _add_steps(read: Read, node_key: str, cells: pa.Table, buckets: Buckets) -> None:
+def _names(node: Node, listed: Iterable[Chart]) -> list[str]:
+    return [line.name for chart in listed for line in chart.lines if line.is_of(node)]
+
+
+def _replacing(listed: Sequence[Chart], node: Node, views: Iterable[SeriesView]) -> Iterator[Chart]:
+    """The charts instead of which none of a node's series is drawn."""
+    found = {view.series for view in views}
+    by_key = {chart.key: chart for chart in listed}
+    for chart in listed:
+        if chart.instead_of and found.isdisjoint(_names(node, [by_key[chart.instead_of]])):
+            yield chart
+
+
+def _add_steps(
+    read: Read, reader: Reader, history: NodeHistory, cells: pa.Table, buckets: Buckets
+) -> None:
     if not len(cells):
         return
     if read.done is None:
         read.done = trained_steps(cells, buckets)
-    read.steps += spreads_of(node_key, cells)
+    known = sum(each.count for each in read.steps) + pc.sum(cells["count"]).as_py()
+    fits = known <= MOST_SINGLE_STEPS
+    single = single_steps_between(reader, history, buckets) if fits else None
+    of_cells = spreads_of(history.key, cells)
+    read.steps += of_cells if single is None else spreads_of_single(history.key, single)
     for phase, seconds in phase_lengths(cells, buckets).items():
         read.phases[phase] = read.phases.get(phase, 0.0) + seconds
 

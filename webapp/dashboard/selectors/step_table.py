@@ -10,23 +10,30 @@ import numpy as np
 from advisor.store.step_spread import StepSpread
 
 PERCENTS = (50, 90, 99)
+WAIT_PERCENTS = (25, 50, 95, 99)
 MOST_RANKS = 256
 DIGITS = 4
 TRAIN = "train"
-BINS, LONGEST, LEAST_WIDTH = 30, 99.5, 0.01
-"""Of the histogram: their number, the percentile at which it ends, and its least width relative to
-the shortest step."""
+BINS, LONGEST, LEAST_WIDTH, LEAST_SECONDS = 30, 99.5, 0.01, 1e-4
+"""Of a histogram: their number, the percentile at which it ends, and its least width, relative to
+the shortest and absolute."""
 
 
 def step_document(spreads: Sequence[StepSpread]) -> dict[str, Any] | None:
-    """`{bins: [[from, to, count]], ranks: [...]}` in seconds; bins of training steps of all ranks,
-    ranks in order of phase (training first) and mean, slowest first. None: no step."""
+    """`{bins: [[from, to, count]], ranks: [...], waits: {...}}` in seconds; bins and waits are of
+    training steps of all ranks, ranks in order of phase (training first) and mean, slowest first.
+    None: no step."""
     if not spreads:
         return None
     ordered = sorted(spreads, key=lambda s: (s.phase != TRAIN, s.phase, -s.mean_seconds, s.rank))
+    trained = [each for each in spreads if each.phase == TRAIN]
     return {
-        "bins": _bins([each for each in spreads if each.phase == TRAIN]),
+        "bins": _bins(
+            *_joined(trained, "seconds", "weights"),
+            max((each.percentile_seconds(LONGEST) for each in trained), default=0.0),
+        ),
         "ranks": [_rank(each) for each in ordered[:MOST_RANKS]],
+        "waits": _waits(*_joined(trained, "waits", "wait_weights")),
     }
 
 
@@ -45,20 +52,47 @@ def _rank(each: StepSpread) -> dict[str, Any]:
     }
 
 
-def _bins(spreads: Sequence[StepSpread]) -> list[list[float]]:
-    """Of equal width, up to the percentile `LONGEST`; longer steps count in the last one."""
-    if not spreads:
+def _joined(
+    spreads: Sequence[StepSpread], values: str, weights: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Two attributes of all, one after the other."""
+    first, second = (
+        np.concatenate([[], *(getattr(each, name) for each in spreads)])
+        for name in (values, weights)
+    )
+    return first, second
+
+
+def _waits(seconds: np.ndarray, weights: np.ndarray) -> dict[str, Any] | None:
+    """How long training steps waited for data; None: not known."""
+    if not len(seconds):
+        return None
+    percentiles = [_rounded(_percentile(seconds, weights, each)) for each in WAIT_PERCENTS]
+    longest = _percentile(seconds, weights, LONGEST)
+    return {"bins": _bins(seconds, weights, longest), "percentiles": percentiles}
+
+
+def _bins(seconds: np.ndarray, weights: np.ndarray, longest: float) -> list[list[float]]:
+    """Of equal width, up to `longest`; what is longer counts in the last one."""
+    if not len(seconds):
         return []
-    seconds = np.concatenate([each.seconds for each in spreads])
-    weights = np.concatenate([each.weights for each in spreads])
     low = float(seconds.min())
-    high = max(max(each.percentile_seconds(LONGEST) for each in spreads), low * (1 + LEAST_WIDTH))
+    high = max(longest, low * (1 + LEAST_WIDTH), low + LEAST_SECONDS)
     edges = np.linspace(low, high, BINS + 1)
     counts, _ = np.histogram(np.minimum(seconds, high), edges, weights=weights)
     return [
         [_rounded(start), _rounded(end), round(float(count))]
         for start, end, count in zip(edges[:-1], edges[1:], counts, strict=True)
     ]
+
+
+def _percentile(values: np.ndarray, weights: np.ndarray, percent: float) -> float:
+    if (weights == 1).all():
+        return float(np.percentile(values, percent))
+    order = np.argsort(values, kind="stable")
+    ends = np.cumsum(weights[order])
+    place = int(np.searchsorted(ends, percent / 100 * ends[-1] - 1e-9))
+    return float(values[order][min(place, len(values) - 1)])
 
 
 def _rounded(seconds: float) -> float:

@@ -74,7 +74,8 @@ def _with_progress(url: str, is_measuring: bool) -> Outcome | None:
 
         outcome = _measured(url, stage) if is_measuring else None
         _load_sample_data(url, stage)
-        return outcome
+    console.print(f"Sample data is ready: {url}, workspace Sample data")
+    return outcome
 
 
 def _measured(url: str, stage: Any) -> Outcome:

@@ -228,14 +228,21 @@ export function readJson(id) {
   return element ? JSON.parse(element.textContent) : null;
 }
 
-// Canvases don't follow the paper by themselves.
+// Canvases don't follow the paper by themselves, and before they are printed the page still has the
+// width of the window. So they are drawn about as wide as on A4 (700 px between its margins), and the
+// style sheet fits them exactly.
+const PAPER_WIDTH = 700;
+
 export function followPaper(charts, redraw = () => {}) {
-  for (const name of ["beforeprint", "afterprint"]) {
-    window.addEventListener(name, () => {
-      for (const chart of charts()) chart?.resize();
-      redraw();
-    });
-  }
+  window.addEventListener("beforeprint", () => {
+    const narrower = Math.min(1, PAPER_WIDTH / document.getElementById("page").clientWidth);
+    for (const chart of charts()) chart?.resize(Math.round(chart.width * narrower), chart.height);
+    redraw();
+  });
+  window.addEventListener("afterprint", () => {
+    for (const chart of charts()) chart?.resize();
+    redraw();
+  });
 }
 
 export function onThemeChange(draw) {

@@ -94,6 +94,7 @@ function show(answer) {
   last = answer;
   if (!view.isZoomed) whole = answer;
   const hasMany = Object.keys(facts.nodes).length > 1;
+  hideReplaced(answer.charts);
   for (const panel of panels) {
     const { lines, hidden } = answer.charts[panel.spec.key] || { lines: [], hidden: 0 };
     const named = lines.map(({ node, label, kind, ...series }) => ({ label: hasMany && node ? `${facts.nodes[node]} ${label}` : label, kind, series: withTimes(series) }));
@@ -169,6 +170,17 @@ function axisButtons() {
   }
 }
 
+// Of a chart and the one that is drawn without its series, only one is shown.
+function hideReplaced(drawn) {
+  for (const { spec, element } of panels.filter((panel) => panel.spec.instead_of)) {
+    const isDrawn = Boolean(drawn[spec.key]?.lines.length);
+    element.hidden = !isDrawn;
+    panels.find((panel) => panel.spec.key === spec.instead_of).element.hidden = isDrawn;
+  }
+  const folded = panels.filter((panel) => panel.spec.is_folded && !panel.element.hidden);
+  root.querySelector("[data-more-charts] summary").textContent = folded.map((panel) => panel.spec.title).join(", ");
+}
+
 function keys(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || !event.target.matches(".chart-area")) return;
   const changed = change(event.key, view, facts.length_seconds);
@@ -195,7 +207,7 @@ function addPanels() {
     gpu.foot.prepend(picker.element);
   }
   const more = root.querySelector("[data-more-charts]");
-  more.querySelector("summary").textContent = facts.charts.filter((spec) => spec.is_folded).map((spec) => spec.title).join(", ");
+  hideReplaced({});
   more.addEventListener("toggle", redraw);
 }
 
