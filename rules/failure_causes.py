@@ -48,9 +48,12 @@ _TEXTS = {
 """In the last lines of standard error, if they were kept."""
 
 
-def cause_in(text: str) -> str:
-    """The cause that lines of standard error name; empty: none."""
-    return next((cause for cause in CAUSES if cause in _TEXTS and _TEXTS[cause].search(text)), "")
+def cause_in(text: str, exit_code: int | None) -> str:
+    """The cause that lines of standard error or the exit code name; empty: none."""
+    named = {cause for cause, pattern in _TEXTS.items() if pattern.search(text)}
+    if exit_code == _TIMEOUT_CODE:
+        named.add(TIMEOUT)
+    return next((cause for cause in CAUSES if cause in named), "")
 
 
 def cause_of(

@@ -74,7 +74,7 @@ def _pct(value: float) -> str:
 
 
 def _memory(value: float) -> str:
-    return f"{value / _GIB:.3g} GiB"
+    return f"{value / _GIB:.2f} GiB"
 
 
 def metric_text(value: float) -> str:

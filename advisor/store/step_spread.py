@@ -122,7 +122,7 @@ def _points(cells: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     least, most = (cells[f"duration_{end}_us"].to_numpy()[rows] for end in ("min", "max"))
     low = np.minimum(np.maximum(2.0 ** (bins / BINS_PER_OCTAVE), least), most)
     high = np.maximum(np.minimum(2.0 ** ((bins + 1) / BINS_PER_OCTAVE), most), low)
-    within = (np.arange(PARTS) + (SPREAD * rows % 1)[:, None]) / PARTS
+    within = (np.arange(PARTS) + ((0.5 + SPREAD * rows) % 1)[:, None]) / PARTS
     seconds = (low[:, None] + (high - low)[:, None] * within) / _US
     return np.repeat(rows, PARTS), seconds.ravel(), np.repeat(counts / PARTS, PARTS)
 

@@ -18,9 +18,7 @@ def from_folder() -> ssl.SSLContext | None:
     folder = ssl.get_default_verify_paths().capath
     if folder is None or _BUNDLE in os.environ or not any(Path(folder).glob("????????.0")):
         return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.load_verify_locations(capath=folder)
-    return _for_http(context)
+    return _for_http(ssl.create_default_context(capath=folder))
 
 
 def everything() -> ssl.SSLContext:

@@ -159,7 +159,7 @@ def test_only_owners_see_which_buckets_there_are(ours, job, bucket):
     assert bucket.bucket in page(ours, Membership.OWNER, "/settings/imports/")
     for role in (Membership.MEMBER, Membership.VIEWER):
         seen = page(ours, role, path)
-        assert "access denied" in seen
+        assert "Access denied" in seen
         assert bucket.bucket not in seen
         assert bucket.bucket not in page(ours, role, "/settings/imports/")
     (artefact,) = Artefact.objects.all()
@@ -261,7 +261,8 @@ def test_an_import_that_took_too_long_can_be_asked_for_again(
     done = work()
     assert (done.error, done.given_up_at) == ("", None)
     assert done.result["records"] == {"samples": 360 * 9, "steps": 170}
-    assert len(bucket.got) - asked == 5 if tidied else len(bucket.got) - asked <= 5
+    fetched = len(bucket.got) - asked
+    assert fetched == 5 if tidied else fetched < 5
     assert not list(Path(settings.IMPORTS_DIR).iterdir())
 
 

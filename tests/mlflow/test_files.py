@@ -113,6 +113,10 @@ def test_a_model_of_an_earlier_client_is_named_in_the_run_s_tags(mlflow):
     tags = {each["key"]: each["value"] for each in mlflow.run(run_id)["data"]["tags"]}
     (last,) = json.loads(tags["mlflow.log-model.history"])
     assert last["artifact_path"] == "third"
+    larger = json.dumps({"artifact_path": "fourth", "notes": "x" * 9_000})
+    assert mlflow.post("runs/log-model", run_id=run_id, model_json=larger).status_code == 200
+    tags = {each["key"]: each["value"] for each in mlflow.run(run_id)["data"]["tags"]}
+    assert json.loads(tags["mlflow.log-model.history"]) == [last], "it costs the others nothing"
     for wrong in ("{", "[]", 1, None):
         answer = mlflow.post("runs/log-model", run_id=run_id, model_json=wrong)
         assert refusal(answer) == (400, "INVALID_PARAMETER_VALUE")

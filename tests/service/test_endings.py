@@ -107,16 +107,18 @@ def test_the_last_lines_are_shown_in_order_without_control_characters(agent, dja
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("line", "code", "words"),
     [
-        ("torch.OutOfMemoryError: CUDA out of memory.", "Out of memory, exit code 1"),
-        ("slurmstepd: CANCELLED DUE TO TIME LIMIT", "Timeout, exit code 1"),
-        ("KeyError: 'loss'", "Exit code 1"),
+        ("torch.OutOfMemoryError: CUDA out of memory.", 1, "Out of memory, exit code 1"),
+        ("slurmstepd: CANCELLED DUE TO TIME LIMIT", 1, "Timeout, exit code 1"),
+        ("KeyError: 'loss'", 1, "Exit code 1"),
+        ("loss is nan", 124, "Timeout, exit code 124"),
+        ("TimeoutError", 137, "Timeout, exit code 137: a command was ended by SIGKILL"),
     ],
 )
-def test_a_cause_that_standard_error_names_is_told_first(agent, line, words):
+def test_a_cause_that_standard_error_names_is_told_first(agent, line, code, words):
     agent.declare()
-    data = {"state": "failed", "exit_code": 1, "final_seq": 0}
+    data = {"state": "failed", "exit_code": code, "final_seq": 0}
     told = Event(5, "stderr", {"number": 0, "text": line})
     agent.put(agent.segment(0, events=[told, Event(10, "session_end", data)]))
     assert answered(agent)["failure"]["words"] == words

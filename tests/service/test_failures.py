@@ -189,6 +189,31 @@ def test_a_run_that_fails_for_good_costs_all_that_it_cost(
     assert line["not_continued_usd"] == newest["not_continued_usd"]
 
 
+def test_the_start_after_a_stop_by_hand_is_a_part_of_the_rest(machine: Any, failures: Any) -> None:
+    """It belongs to no failure, so only the run's cost has it."""
+    run = upload(continued(machine, {}, {"exit_code": 1}), "stopped", "failed", "failed")
+    [last, first] = failures()["failures"]
+    assert Decimal(first["start_usd"]) > 0
+    stopped, *_ = Life.objects.filter(run=run)
+    assert stopped.ending == "stopped"
+    assert Decimal(last["usd"]) + Decimal(first["usd"]) == run.cost_usd
+
+
+def test_a_run_that_is_continued_by_one_too_large_to_judge_is_continued(
+    machine: Any, failures: Any
+) -> None:
+    """Nothing is known of how that one began, so the failure costs its lost work only."""
+    first, second = continued(machine, {"exit_code": 1}, declared={"training": "llm"})
+    second.run_id, second.attempt = machine().run_id, 0
+    first.ends(first.starts + 80 * MINUTE, "failed")
+    second.ends(second.starts + 80 * MINUTE, "finished")
+    analyse_what_is_due()
+    Life.objects.filter(run=second.run_id).delete()
+    [failure] = failures()["failures"]
+    assert Decimal(failure["not_continued_usd"]) == 0
+    assert failure["usd"] == failure["lost_usd"]
+
+
 def test_unknown_steps_and_missing_prices_are_not_zero(machine: Any, failures: Any) -> None:
     first, second = continued(machine, {"exit_code": 1}, instance_type="made.up")
     second.events = [(105 * MINUTE, "restore", {"rank": 0, "seconds": 300.0, "step": None})]

@@ -305,15 +305,15 @@ def test_opening_the_page_of_a_quiet_run_makes_its_analysis_due(agent, client, w
 
 @pytest.mark.django_db
 def test_a_backlog_that_came_at_once_is_soon_analysed(agent):
-    """Only its first minute was there. It is analysed a minute later, not when it is twice as long
-    as it is now."""
+    """Only its first minute was there. It is analysed three minutes later, not when it is twice as
+    long as it is now."""
     live(agent, WORKS)
     evaluate(agent.run_id)
     for number in range(1, 12):
         agent.put(minute(agent, number, works=True))
-    analysed_ago(agent, 55)
+    analysed_ago(agent, 175)
     assert not is_whole(agent)
-    analysed_ago(agent, 65)
+    analysed_ago(agent, 185)
     assert is_whole(agent)
 
 

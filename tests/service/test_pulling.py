@@ -18,8 +18,8 @@ from redis import RedisError
 
 from tests.service.test_claims import HOUR, LIMITS, MINUTE, SECOND, is_near, now_in
 from webapp.accounts.models import Workspace
-from webapp.background import claims, conditions, kinds, pulling, waking
-from webapp.background.kinds import Limits, all_kinds, kind_called
+from webapp.background import claims, conditions, fairness, kinds, pulling, waking
+from webapp.background.kinds import Kind, Limits, all_kinds, kind_called
 from webapp.background.time_limit import time_limit
 from webapp.http import redis_outage
 from webapp.notify.models import Mail
@@ -304,14 +304,27 @@ def test_work_that_nobody_may_begin_ends_the_turn(many, monkeypatch, sent):
     assert pulling.pull() == 0
 
 
-def test_where_there_is_no_room_a_worker_tries_one_row(many, worked, monkeypatch, sent):
-    limited = replace(KIND, limits=replace(LIMITS, at_once=1))
+def limit(monkeypatch: pytest.MonkeyPatch, at_once: int) -> Kind[Any]:
+    limited = replace(KIND, limits=replace(LIMITS, at_once=at_once))
     monkeypatch.setitem(kinds._kinds, KIND.id, limited)
     monkeypatch.setattr(rejudging, "KIND", limited)
+    return limited
+
+
+def test_where_there_is_room_what_others_took_is_passed_over(many, worked, monkeypatch, sent):
+    limited = limit(monkeypatch, 3)
+    assert claims.claim(limited, many[0]) is not None
+    assert claims.claim(limited, many[1]) is not None
+    monkeypatch.setattr(fairness, "in_turn", lambda *_: many)
+    assert pulling.pull() == 3
+
+
+def test_where_there_is_no_room_a_worker_soon_gives_up(many, worked, monkeypatch, sent):
+    limited = limit(monkeypatch, 1)
     held = claims.claim(limited, many[2])
     assert held is not None
     assert pulling.pull() == 0
-    assert worked == many[:1]
+    assert worked == many[:2]
     assert claims.finish(held)
     assert pulling.pull() == 4
 

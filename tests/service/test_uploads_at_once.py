@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 
 from tests.service.uploads import FakeAgent
-from webapp.runs.models import Segment
+from webapp.runs.models import Job, Segment
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -38,3 +38,4 @@ def test_the_same_segment_sent_many_times_at_once_is_kept_once(
         each.join()
     assert sorted(answers) == [False] + [True] * 7
     assert Segment.objects.filter(seq=earlier).count() == 1
+    assert Job.objects.get().runs_made == 1, "no number is used up"

@@ -86,13 +86,15 @@ def _counting(_vendor: str) -> Prepared:
 def _work(kind: Kind[Any], ends_at: float) -> int:
     """Work on some rows of a kind. Returns how many rows, or batches of rows, could be claimed."""
     ends_at = min(ends_at, time.monotonic() + SLICE_SECONDS)
-    worked = 0
+    worked = missed = 0
+    most = kind.limits.at_once
     for named in _named(kind):
         with time_limit(kind.limits.longest):
             has_worked = kind.carry_out(named, due_at__lte=timezone.now())
         worked += has_worked
-        # If there was no room for one, there is none for the others.
-        is_full = kind.limits.at_once is not None and not has_worked
+        missed += not has_worked
+        # Other workers took so many at most. So there was no room for one, and there is none now.
+        is_full = most is not None and missed > most
         if is_full or time.monotonic() >= ends_at:
             break
     return worked

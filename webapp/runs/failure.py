@@ -6,6 +6,8 @@ import signal
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from django.utils.text import capfirst
+
 from rules import failure_causes
 from webapp.runs.models import Run, Session
 
@@ -83,10 +85,11 @@ def ending_words(session: Session) -> str:
         return f"Ended by {name}" + (f": {meaning}" if meaning else "")
     if session.exit_code is None:
         return "The exit code is not known"
-    cause = failure_causes.cause_in("\n".join(session.stderr))
-    if cause:
-        return f"{failure_causes.WORDS[cause]}, exit code {session.exit_code}"
-    return _code(session.exit_code)
+    cause, code = (
+        failure_causes.cause_in("\n".join(session.stderr), session.exit_code),
+        _code(session.exit_code),
+    )
+    return f"{failure_causes.WORDS[cause]}, {code}" if cause else capfirst(code)
 
 
 def _killed_for_memory(session: Session, is_command: bool) -> str:
@@ -116,9 +119,9 @@ def _gib(size_bytes: int) -> str:
 def _code(code: int) -> str:
     """A shell reports a signal of its command as 128 + n."""
     if code in _CODES:
-        return f"Exit code {code}: {_CODES[code]}"
+        return f"exit code {code}: {_CODES[code]}"
     name = _signal_name(code - 128)
-    return f"Exit code {code}: a command was ended by {name}" if name else f"Exit code {code}"
+    return f"exit code {code}: a command was ended by {name}" if name else f"exit code {code}"
 
 
 def _signal(session: Session) -> int | None:

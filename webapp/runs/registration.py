@@ -42,9 +42,10 @@ def run(workspace: Workspace, run_id: UUID, job_name: str, is_new: bool = False)
     if not is_new and (known := own.first()):
         return known
     called, job = _named(workspace, job_name)
-    made = Run(pk=run_id, workspace=workspace, job=job, number=next_number(job))
     try:
+        # One transaction: who comes second uses up no number.
         with transaction.atomic():
+            made = Run(pk=run_id, workspace=workspace, job=job, number=next_number(job))
             made.save(force_insert=True)
     except IntegrityError:
         # Meanwhile another upload created it.

@@ -8,9 +8,10 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q, QuerySet
 
 from advisor.costing.training import added_usd
 from rules import failure_causes
@@ -180,7 +181,8 @@ def _table(lives: QuerySet[Life]) -> FailureTable:
     successors = _next_runs({run.training_id for run in runs.values()} - {None})
     following = _following(found, successors)
     failures = [Failure(life, following.get(life.pk)) for life in found]
-    rests = _rests([each for each in failures if _ended_so(each)], set(successors.values()))
+    ended_so = [each for each in failures if _ended_so(each, successors)]
+    rests = _rests(ended_so, successors) if ended_so else {}
     return FailureTable(
         [
             replace(each, not_continued_usd=rests.get(each.life.pk, Decimal(0)))
@@ -195,24 +197,45 @@ def _has_failed(failure: Failure) -> bool:
     return failure.life.ending != ends.STOPPED or failure.next is not None
 
 
-def _ended_so(failure: Failure) -> bool:
-    return failure.next is None and failure.run.state in (Run.FAILED, Run.LOST)
+def _ended_so(failure: Failure, continued: Container[UUID]) -> bool:
+    """A run that continues it may have no lives yet, or be too large to have any."""
+    is_last = failure.next is None and failure.run.pk not in continued
+    return is_last and failure.run.state in (Run.FAILED, Run.LOST)
 
 
-def _rests(failures: Iterable[Failure], continuing: Container[UUID]) -> dict[int, Decimal | None]:
-    """Life -> what its run cost beside lost work and the starts that followed failures.
-
-    Args:
-        continuing: runs whose first start followed a run before them.
-    """
+def _rests(
+    failures: Iterable[Failure], successors: Mapping[UUID, UUID]
+) -> dict[int, Decimal | None]:
+    """Life -> what its run cost beside what its failures are counted with: their lost work, and the
+    starts that followed them."""
     last = {each.run.pk: each.life for each in failures}
-    counted: dict[UUID, list[Decimal | None]] = defaultdict(list)
-    rows = Life.objects.filter(run__in=last).order_by()
-    for run, number, *usd in rows.values_list("run", "number", "lost_usd", "start_usd"):
-        counted[run] += usd if number or run in continuing else usd[:1]
+    before = {run: earlier for earlier, run in successors.items() if run in last}
+    lives = _lives_of({*last, *before.values()})
+    counted = {run: _counted(lives[run], lives[before[run]][-1:] if run in before else [])
+               for run in last}  # fmt: skip
     return {
         life.pk: _less(life.run.cost_usd, added_usd(counted[run])) for run, life in last.items()
     }
+
+
+def _lives_of(runs: Iterable[UUID]) -> Mapping[UUID, list[Life]]:
+    """In order, with `has_failed`."""
+    rows = Life.objects.filter(run__in=list(runs)).order_by("run", "number").defer("times")
+    of_run: dict[UUID, list[Life]] = defaultdict(list)
+    for life in rows.annotate(has_failed=ExpressionWrapper(_MAY_HAVE_FAILED, BooleanField())):
+        of_run[life.run_id].append(life)
+    return of_run
+
+
+def _counted(own: Sequence[Any], before: Sequence[Any]) -> list[Decimal | None]:
+    """The amounts of a run's lives that belong to failures.
+
+    Args:
+        before: the last life of the run that it continues, if there is one.
+    """
+    lost = [life.lost_usd for life in own if life.has_failed]
+    pairs = itertools.pairwise([*before, *own])
+    return lost + [after.start_usd for first, after in pairs if first.has_failed]
 
 
 def _less(whole: Decimal | None, part: Decimal | None) -> Decimal | None:

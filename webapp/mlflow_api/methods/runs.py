@@ -187,7 +187,7 @@ def delete_tag(token: Token, said: Arguments) -> dict[str, Any]:
 def log_model(token: Token, said: Arguments) -> dict[str, Any]:
     """What clients before version 3 say of a logged model: MLflow's server keeps it in this tag.
 
-    A tag is bounded: the newest models that fit are kept.
+    A tag is bounded: the newest models that fit are kept. One that doesn't fit alone is left out.
     """
     tracked = scope.writable_run(token, said.run_id())
     try:
@@ -196,10 +196,14 @@ def log_model(token: Token, said: Arguments) -> dict[str, Any]:
         raise invalid("Not JSON: 'model_json'.") from None
     if not isinstance(model, dict):
         raise invalid("Not an object: 'model_json'.")
-    models = [*_logged_models(tracked), model]
-    while models and len(json.dumps(models)) > MOST_TAG_CHARS:
-        models.pop(0)
-    taking.take(token, tracked, tags={_MODELS: json.dumps(models)})
+    if len(json.dumps([model])) > MOST_TAG_CHARS:
+        return {}
+    with transaction.atomic():
+        held = scope.locked(tracked)
+        models = [*_logged_models(held), model]
+        while len(json.dumps(models)) > MOST_TAG_CHARS:
+            models.pop(0)
+        taking.take(token, held, tags={_MODELS: json.dumps(models)})
     return {}
 
 
