@@ -88,6 +88,11 @@ def grants(name: str) -> list[tuple[str, str]]:
     return found
 
 
+PLANNED_AFTER = "5"
+"""So many times PostgreSQL executes a statement of a hot path before it keeps its plan, as psycopg
+has it. A pooler that can't do that needs `?prepare_threshold=none`."""
+
+
 def database(name: str, default_path: Path) -> dict[str, object]:
     """Django's settings for `sqlite:///path` or `postgresql://user:password@host:port/name`."""
     url = text(name)
@@ -99,6 +104,7 @@ def database(name: str, default_path: Path) -> dict[str, object]:
     if parts.scheme not in ("postgres", "postgresql"):
         raise ImproperlyConfigured(f"{name}: {parts.scheme!r} is not sqlite or postgresql")
     options = {key: values[0] for key, values in parse_qs(parts.query).items()}
+    planned_after = options.pop("prepare_threshold", PLANNED_AFTER)
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": unquote(parts.path.lstrip("/")),
@@ -108,7 +114,8 @@ def database(name: str, default_path: Path) -> dict[str, object]:
         "PORT": str(parts.port or ""),
         "CONN_MAX_AGE": 60,
         "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": options,
+        "OPTIONS": options
+        | {"prepare_threshold": int(planned_after) if planned_after.isdecimal() else None},
     }
 
 

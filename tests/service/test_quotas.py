@@ -21,6 +21,8 @@ from webapp.analysis import compaction
 from webapp.analysis.tasks import evaluate
 from webapp.quotas import counters, refusals
 from webapp.quotas import storage as counting
+from webapp.quotas.kinds import UPLOADED
+from webapp.quotas.usage import lines
 from webapp.retention import deletion
 from webapp.runs.models import Artefact, Chunk, Node, Run
 from webapp.runs.models import Segment as Row
@@ -105,6 +107,28 @@ def test_a_tokens_limit_stops_that_token_only(agent, workspace, settings):
     _is_refused(agent.put(agent.segment(1)), "This token may upload")
     other = FakeAgent(agent.client, Token.make(workspace, "other", ["ingest"])[1])
     assert other.put(other.segment(0)).status_code == 200
+
+
+def test_tokens_that_upload_by_turns_ask_redis_once_a_second(
+    agent, workspace, settings, monkeypatch
+):
+    """A fleet's uploads of many tokens are counted by the process as well as those of one."""
+    agents = [agent]
+    for number in range(3):
+        token = Token.make(workspace, f"other {number}", ["ingest"])[1]
+        agents.append(FakeAgent(agent.client, token))
+    for each in agents:
+        assert each.put(each.segment(0)).status_code == 200
+    known, asked = counters._counters(settings.REDIS_URL), []
+    charge = known.charge
+    monkeypatch.setattr(known, "charge", lambda *said: asked.append(said) or charge(*said))
+    monkeypatch.setattr("webapp.quotas.deferral.SECONDS", 3600.0)
+    for seq in range(1, 6):
+        for each in agents:
+            assert each.put(each.segment(seq)).status_code == 200
+    assert len(asked) <= len(agents)
+    uploaded = next(line for line in lines(workspace) if line.quota is UPLOADED)
+    assert uploaded.used == sum(_size(each, seq) for each in agents for seq in range(6))
 
 
 def test_declarations_and_artefacts_count_as_well(agent, settings):

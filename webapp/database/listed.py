@@ -9,6 +9,8 @@ from uuid import UUID
 
 from django.db import connection
 
+from webapp.database.planned import planned_cursor, typed
+
 
 def listed(
     columns: Sequence[str], rows: Iterable[Sequence[object]], statement: str, *more: object
@@ -27,8 +29,8 @@ def listed(
 
 
 def executed(statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(statement, values)
+    with planned_cursor() as cursor:
+        cursor.execute(statement, [typed(value) for value in values])
         return cursor.fetchall() if cursor.description else []
 
 

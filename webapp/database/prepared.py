@@ -11,6 +11,8 @@ from django.db import connection
 from django.db.models import Expression, Field, QuerySet
 from django.db.models.sql import UpdateQuery
 
+from webapp.database.planned import planned_cursor, typed
+
 
 class Slot(Expression):
     """A value that is given when the statement is executed."""
@@ -40,8 +42,8 @@ class Prepared:
             param.adapted(values[param.name]) if isinstance(param, Slot) else param
             for param in self._params
         ]
-        with connection.cursor() as cursor:
-            cursor.execute(self._sql, params)
+        with planned_cursor() as cursor:
+            cursor.execute(self._sql, [typed(param) for param in params])
             return cursor.rowcount, cursor.fetchall() if cursor.description else []
 
 

@@ -44,9 +44,16 @@ _counts: dict[tuple[str, ...], _Count] = {}
 
 def begin(workspace: Workspace, token: Token | None) -> None:
     """Redis has just counted an upload, and said that it is far from each limit."""
-    flush()
+    own, now = _keys(workspace, token), time.monotonic()
     with _lock:
-        _counts[_keys(workspace, token)] = _Count(time.monotonic() + SECONDS)
+        over = {keys: _counts.pop(keys) for keys in _over(own, now)}
+        _counts[own] = _Count(now + SECONDS)
+    _tell(over)
+
+
+def _over(own: tuple[str, ...], now: float) -> list[tuple[str, ...]]:
+    """Those of others go on, or each question would end all of them."""
+    return [keys for keys, count in _counts.items() if keys == own or now >= count.until]
 
 
 def take(workspace: Workspace, token: Token | None, upload: Upload, limits: Sequence[int]) -> bool:
@@ -76,6 +83,10 @@ def flush() -> None:
     with _lock:
         taken = dict(_counts)
         _counts.clear()
+    _tell(taken)
+
+
+def _tell(taken: dict[tuple[str, ...], _Count]) -> None:
     for keys, count in taken.items():
         if count.body_bytes or count.stored_bytes:
             counters.asked(partial(_add, keys=keys, count=count), None)

@@ -23,6 +23,9 @@ _OF_ENDINGS = ("final_seq", "end_state", "end_rule", "node__attempt__number")
 """Of a session: all that a run's state and what it lacks depend on."""
 TELLING = frozenset({"session_end", "stderr", "stage_begin", "stage_end"})
 """Events of which `follow` keeps something with the session. Other segments only go on."""
+_LOCK = """
+SELECT runs_run.id FROM runs_run WHERE id IN (SELECT id FROM new) ORDER BY id FOR NO KEY UPDATE
+"""
 _REACH_OF_SESSIONS = """
 UPDATE runs_session SET last_ms = new.last_ms FROM new
 WHERE runs_session.id = new.id AND runs_session.last_ms < new.last_ms
@@ -68,8 +71,7 @@ class Reached:
 def lock(run_ids: Collection[UUID]) -> None:
     """Lock these runs, as `locks` has it, in one order. SQLite has one writer at a time anyway."""
     if connection.vendor != "sqlite":
-        held = Run.objects.select_for_update(of=("self",), no_key=True)
-        list(held.filter(pk__in=run_ids).order_by("pk").values_list("pk"))
+        listed(("id",), [[run_id] for run_id in run_ids], _LOCK)
 
 
 def reached(ones: Sequence[Reached], now: datetime) -> set[UUID]:
