@@ -15,6 +15,7 @@ from trimtab.wire import decode_segment, split_bodies
 
 SEVERAL = "application/vnd.trimtab.segments"
 SYSTEM_BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
+SYSTEM_FOLDER = Path("/etc/ssl/certs")
 
 
 class Taken:
@@ -37,6 +38,7 @@ class TakingServer:
         self.bundle = folder / "bundle.pem"
         roots = SYSTEM_BUNDLE.read_text() if SYSTEM_BUNDLE.exists() else ""
         self.bundle.write_text(roots + certificate.read_text())
+        self.authorities = _folder(folder / "authorities", certificate)
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(certificate, key)
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -110,6 +112,17 @@ def _count_segment(taken: Taken, body: bytes) -> None:
         taken.samples += sum(
             value is not None for column in block.columns.values() for value in column
         )
+
+
+def _folder(folder: Path, certificate: Path) -> Path:
+    """The system's authorities and this one, by their hashes as OpenSSL looks for them."""
+    folder.mkdir()
+    for authority in SYSTEM_FOLDER.glob("????????.0"):
+        (folder / authority.name).symlink_to(authority)
+    command = ["openssl", "x509", "-subject_hash", "-noout", "-in", str(certificate)]
+    found = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    (folder / f"{found}.0").symlink_to(certificate)
+    return folder
 
 
 def _certify(key: Path, certificate: Path) -> None:

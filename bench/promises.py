@@ -20,7 +20,7 @@ PROMISES = (
     Promise(
         "agent",
         "The agent on a CPU host, a sample each 0.5 s, uploading over HTTPS: at most "
-        "10 CPU-seconds an hour and 30 MiB",
+        "10 CPU-seconds an hour and 28 MiB",
         "agent_overhead",
         OVERHEAD,
     ),

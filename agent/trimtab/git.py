@@ -13,12 +13,16 @@ _STATUS_SECONDS = 5
 
 @dataclass(frozen=True)
 class Repository:
+    """Where the command was started."""
+
     folder: Path
     name: str
 
 
 @dataclass(frozen=True)
 class State:
+    """Of the repository. Empty: not known."""
+
     commit: str = ""
     branch: str = ""
     dirty: bool = False

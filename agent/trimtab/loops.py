@@ -26,6 +26,8 @@ _MOST_EVENTS = 4_000
 
 @dataclass
 class Sealed:
+    """What a segment gets of the loops."""
+
     steps: list[StepBlock] = field(default_factory=list)
     summaries: list[StepSummary] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)

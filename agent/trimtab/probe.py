@@ -41,6 +41,8 @@ class Result:
 
 @dataclass
 class _Process:
+    """One training process."""
+
     rank: int
     seconds: list[float] = field(default_factory=list)
     wait_seconds: list[float | None] = field(default_factory=list)

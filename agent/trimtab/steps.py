@@ -25,6 +25,8 @@ class Step(NamedTuple):
 
 @dataclass
 class _Second:
+    """The steps that ended in one second."""
+
     count: int = 0
     durations_us: int = 0
     shortest_us: int = 2**62

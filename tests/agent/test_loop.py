@@ -19,8 +19,8 @@ def loader():
     for i in range(6):
         time.sleep(0.03)
         yield [i] * 8
-began = time.monotonic_ns()
 trimtab.epoch(1)
+began = time.monotonic_ns()
 for batch in trimtab.wrap(loader()):
     time.sleep(0.02)
     trimtab.step(samples=len(batch))

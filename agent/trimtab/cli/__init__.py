@@ -7,6 +7,8 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
+from types import ModuleType
+from typing import Any
 
 from trimtab import __version__
 
@@ -26,6 +28,10 @@ _MODULES = {
 }
 """The module of each command. Only one is imported, because an agent runs for days."""
 
+_SELDOM_USED = ("inspect", "bz2", "lzma")
+"""Modules of 1.3 MB that others import at their top: `dataclasses` for the signatures of classes
+without a docstring, `shutil` to know which archives it can pack."""
+
 _EPILOG = """
 trimtab COMMAND --help describes a command. Set the service with TRIMTAB_URL and TRIMTAB_TOKEN, or
 with `trimtab init`. If the service can't be reached, the agent keeps everything on this machine and
@@ -36,6 +42,7 @@ uploads it later.
 def main(words: Sequence[str] | None = None) -> int:
     """Returns the exit code: for `run`, the command's own."""
     warnings.simplefilter("ignore")  # PYTHONWARNINGS is meant for the training
+    _load_when_used(*_SELDOM_USED)
     words = sys.argv[1:] if words is None else list(words)
     arguments = _parser(words[:1]).parse_args(words)
     handler = arguments.handler
@@ -44,6 +51,21 @@ def main(words: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 1
+
+
+class _Later(ModuleType):
+    """Stands for a module, and loads it when something of it is asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        return getattr(import_module(self.__name__), name)
+
+
+def _load_when_used(*names: str) -> None:
+    """In this process, which is never a training's."""
+    for name in names:
+        sys.modules.setdefault(name, _Later(name))
 
 
 def _parser(first: Sequence[str]) -> argparse.ArgumentParser:

@@ -36,6 +36,8 @@ _PASS_ON = _FILTERS | {"tee", "less", "more", "sort", "wc", "sleep"}
 
 @dataclass
 class _Stage:
+    """One stage that has begun."""
+
     number: int
     name: str
     parent: int

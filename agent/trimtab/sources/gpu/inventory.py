@@ -14,6 +14,8 @@ _VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 @dataclass(frozen=True)
 class Card:
+    """One GPU, as the driver describes it."""
+
     model: str
     memory_bytes: int
     uuid: str

@@ -15,6 +15,8 @@ _LONGEST_PAUSE_SECONDS = 600.0
 
 @dataclass
 class _Outage:
+    """A driver that doesn't answer."""
+
     since: float
     pause_seconds: float
     try_at: float
