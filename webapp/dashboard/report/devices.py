@@ -114,8 +114,7 @@ def _gpu_rows(node: Node, found: dict[str, SeriesSpread]) -> Iterator[DeviceRow]
             if not series.endswith("_bytes"):
                 yield _row(str(node), str(number), title, spread)
             elif size:
-                share = SeriesSpread(100 * spread.values / size, spread.weights, spread.is_exact)
-                yield _row(str(node), str(number), title, share)
+                yield _row(str(node), str(number), title, spread.scaled(100 / size))
             else:
                 yield _row(str(node), str(number), title, spread, shown.binary_bytes)
 
