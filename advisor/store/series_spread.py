@@ -66,14 +66,21 @@ class SeriesSpread:
 
 
 def spreads_of_series(
-    reader: Reader, names: Collection[str], start: datetime, end: datetime
+    reader: Reader,
+    names: Collection[str],
+    start: datetime,
+    end: datetime,
+    most_cells: int | None = None,
 ) -> dict[str, SeriesSpread]:
     """Of each series that has values between two times.
 
     Single samples are read of some hours, coarser tiers of longer times. What is held grows with
     the number of series and not with the length of the time.
+
+    Args:
+        most_cells: of a tier, in all; of more, a coarser one is read if there is one.
     """
-    tier = _tier((end - start).total_seconds())
+    tier = _tier((end - start).total_seconds(), most_cells or MOST_TICKS)
     found: dict[str, _Points] = defaultdict(_Points)
     for hour in reader.hours(start, end):
         for name, rows in reader.rows(hour, names, tier):
@@ -82,11 +89,11 @@ def spreads_of_series(
     return {name: points.spread() for name, points in found.items() if points}
 
 
-def _tier(seconds: float) -> int:
-    most = MOST_TICKS
-    if seconds <= most * FINEST_TICK_SECONDS:
+def _tier(seconds: float, most_cells: int) -> int:
+    if seconds <= MOST_TICKS * FINEST_TICK_SECONDS:
         return 0
-    return next((tier for tier in TIERS_SECONDS if seconds / tier <= most), TIERS_SECONDS[-1])
+    fit = (tier for tier in TIERS_SECONDS if seconds / tier <= most_cells)
+    return next(fit, TIERS_SECONDS[-1])
 
 
 class _Points:

@@ -107,6 +107,14 @@ def test_the_one_highest_sample_of_a_long_run_is_its_maximum(store, monkeypatch)
     assert [each / GIB for each in found.percentiles([0, 50, 100])] == pytest.approx([40, 40, 79])
 
 
+def test_fewer_cells_are_coarser_ones(reader, monkeypatch):
+    monkeypatch.setattr(series_spread, "MOST_TICKS", 100)
+    end = START + timedelta(seconds=SECONDS)
+    found = spreads_of_series(reader, {CORE}, START, end, most_cells=20)[CORE]
+    assert len(found.values) == pytest.approx(SECONDS / 60, abs=1)
+    assert (found.least, found.most) == (VALUES.min(), VALUES.max())
+
+
 def test_many_values_are_put_together_and_stay_near(reader, monkeypatch):
     monkeypatch.setattr(series_spread, "MOST_POINTS", 300)
     found = read(reader)[GPU]

@@ -25,6 +25,8 @@ REACH = 1.5
 """Of whiskers, in times of the distance of the quartiles, as in SageMaker's box plots."""
 MOST_CORES = 192
 """Of all nodes: of more, the heat map alone shows each."""
+MOST_CORE_CELLS = 9_000
+"""Of each core, in all: 25 h in cells of 10 s. Longer runs are read in cells of a minute."""
 HEIGHT, WIDTH = 10.0, 100.0
 """Of the pictures in a row."""
 Times = tuple[datetime, datetime]
@@ -101,8 +103,9 @@ def devices(
 def _add(to: Devices, node: Node, history: NodeHistory, times: Times, loop: Times | None) -> None:
     reader = Reader(open_store(settings.OBJECTS_URL), history)
     cores = _core_series(node, max(MOST_CORES - len(to.cores), 0))
-    names = [*_gpu_series(node), *_HOST, *_TRAFFIC, *cores]
+    names = [*_gpu_series(node), *_HOST, *_TRAFFIC]
     found = spreads_of_series(reader, names, *times)
+    found |= spreads_of_series(reader, cores, *times, MOST_CORE_CELLS)
     shown_of = {name: spread for name, spread in found.items() if name not in _TRAFFIC}
     to.is_exact &= all(spread.is_exact for spread in shown_of.values())
     to.has_controller |= any("memory_controller" in name for name in found)

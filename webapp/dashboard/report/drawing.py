@@ -134,7 +134,7 @@ def heat_map(
 
 def _order(titles: Sequence[str]) -> str:
     if len(titles) <= FEW_ROWS:
-        return f"From the top: {', '.join(titles)}."
+        return f"From the top: {'; '.join(titles)}."
     return f"{titles[0]} at the top, {titles[-1]} at the bottom."
 
 

@@ -140,7 +140,7 @@ def node_words(
     found = []
     for node in nodes:
         known = [(title, p95.get((str(node), title))) for title, _ in QUANTITIES]
-        words = [f"{title} {shown.number(pct)} %" for title, pct in known if pct is not None]
+        words = [f"{title} {shown.percent(pct)}" for title, pct in known if pct is not None]
         said = [f"p95 of {', '.join(words)}"] if words else []
         ways = traffic.get(node.key, {}).items()
         said += [f"{shown.binary_bytes(amount)} {way}" for way, amount in ways]

@@ -25,7 +25,7 @@ UNITS = {
     "_count": ("", shown.number),
 }
 """The end of a number's name -> its unit, and how it is written; others are plain numbers."""
-FLAGS = ("is_", "has_", "gpus_are_")
+FLAGS = ("is_", "has_", "may_", "gpus_are_")
 """Begins of the names of what is true or not: no quantities."""
 
 

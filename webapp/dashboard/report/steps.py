@@ -147,7 +147,7 @@ def _by_phase(spreads: Sequence[StepSpread], rows: Sequence[StepRow]) -> list[Pa
     for spread, row in zip(spreads, rows, strict=True):
         is_long = spread.seconds > row.threshold
         seconds[row.phase] += float((spread.seconds * spread.weights)[is_long].sum())
-    known = {phase: total for phase, total in sorted(seconds.items()) if total}
+    known = {phase: total for phase, total in seconds.items() if total}
     return parts(known, {phase: phase for phase in known})
 
 

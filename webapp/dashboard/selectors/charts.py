@@ -48,7 +48,7 @@ class Chart:
         return asdict(self) | {"lines": shown, "query": [line.name for line in self.lines]}
 
 
-IO_WAIT = Chart("io_wait", "Waiting for I/O", "pct", (Line("host.cpu_iowait_pct", "waiting"),), 100)
+IO_WAIT = Chart("io_wait", "Waiting for I/O", "pct", (Line("host.cpu_iowait_pct", "waiting"),))
 """Which the report draws, too."""
 
 
