@@ -59,7 +59,7 @@ CHECKLIST = {
         *("GPUMemoryIncrease", "MaxInitializationTime", "169 steps", "What to do", "Evidence"),
         *("OverallSystemUsage", "OverallFrameworkMetrics", "Measured", "If it fires"),
         *("SageMaker's own rules", "Violations", "stddev:3", "Outliers of algo-1-7: steps 12, 40"),
-        "profiler-reports/StepOutlier.json",
+        *("profiler-reports/StepOutlier.json", "The findings as JSON: GET /api/v1/runs/"),
     ),
     "loop": (
         *("Mean Max p99 p95 p90 p50 Min Data wait Deviation Threshold Outliers", "900 ms"),

@@ -167,6 +167,14 @@ def test_devices_that_are_too_many_leave_the_charts(owner, run, monkeypatch):
     assert "By GPU" not in found["usage"]
 
 
+def test_summaries_of_samples_say_so_whatever_the_reason(owner, run, monkeypatch):
+    assert "From summaries of at least 10 s" not in sections(owner, run)["usage"]
+    monkeypatch.setattr("advisor.store.series_spread.MOST_TICKS", 10)
+    found = sections(owner, run)["usage"]
+    assert "From summaries of at least 10 s; of cores, their means." in found
+    assert "because the run is long" not in found
+
+
 # Operators
 
 

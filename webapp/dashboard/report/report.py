@@ -63,11 +63,6 @@ class RunReport:
         return next((rule for rule in self.rules if rule.is_fired), None)
 
     @property
-    def training_job(self) -> str:
-        """As SageMaker names it; empty: not known."""
-        return str(self.run.all_tags.get("training job", ""))
-
-    @property
     def imported_usage(self) -> list[dict[str, Any]]:
         """The statistics of SageMaker's own report, if it was imported."""
         return [row for line in self.page.imports for row in line.usage]
