@@ -63,7 +63,7 @@ class Operators:
     def device_words(self) -> str:
         """What took the most of that time."""
         most = max(self.devices, key=lambda part: part.share, default=None)
-        return f"{100 * most.share:.0f} % of it was spent in {most.name}." if most else ""
+        return f"{100 * most.share:.0f} % was spent in {most.name}." if most else ""
 
     @property
     def passes(self) -> list[Part]:
