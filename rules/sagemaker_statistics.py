@@ -20,7 +20,8 @@ from rules.frame import NodeFrame, RunFrame
 from rules.training_loop import loop_span
 
 Floats = NDArray[np.float64]
-STATISTICS = ("max", "p99", "p95", "p50", "min")
+STATISTICS = ("max", "p99", "p95", "p90", "p50", "min")
+"""SageMaker's table has all but p90, which its text names instead of p95."""
 SYSTEM_METRICS = ("Network", "GPU", "CPU", "CPU memory", "GPU memory", "I/O")
 WORKLOAD_EDGES = np.arange(0.0, 100.0, 2.0)
 """49 bins to 98 %. Higher values are not counted, as in SageMaker."""
@@ -72,7 +73,7 @@ def percentile_table(frame: RunFrame) -> pd.DataFrame:
 
 def statistics(values: Floats) -> tuple[float, ...]:
     """`STATISTICS` of at least one known value."""
-    percentiles = np.percentile(np.clip(values, 0.0, None), [100, 99, 95, 50, 0])
+    percentiles = np.percentile(np.clip(values, 0.0, None), [100, 99, 95, 90, 50, 0])
     return tuple(float(value) for value in np.round(percentiles, 2))
 
 

@@ -25,6 +25,8 @@ COST = "cost"
 COST_PER = "cost per "
 WITHOUT_START_UP = ", without start-up"
 _GIB = 1024**3
+_MANY = 999.5
+"""GiB from which on decimals say nothing."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,8 @@ def _pct(value: float) -> str:
 
 
 def _memory(value: float) -> str:
-    return f"{value / _GIB:.2f} GiB"
+    size = value / _GIB
+    return f"{size:.2f} GiB" if size < _MANY else f"{size:,.0f} GiB"
 
 
 def metric_text(value: float) -> str:

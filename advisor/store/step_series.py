@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from advisor.store import tables
 from advisor.store.chart_plan import Buckets, buckets_of, plan
 from advisor.store.index import HOUR_MS, STEP_TIER_SECONDS, NodeHistory, from_ms
 from advisor.store.objects import ObjectStore
@@ -118,6 +119,23 @@ def single_steps_between(reader: Reader, node: NodeHistory, buckets: Buckets) ->
     start_us = steps["start_us"].to_numpy()
     inside = (start_us >= buckets.start_ms * 1000) & (start_us < buckets.end_ms * 1000)
     return steps if inside.all() else steps.filter(pa.array(inside))
+
+
+def last_steps(reader: Reader, times: tuple[datetime, datetime], most: int = 30) -> pa.Table:
+    """The last training steps of the lowest rank that is known singly, as `SINGLE_COLUMNS`, in
+    order; of the last hour that has any.
+
+    Args:
+        reader: of the hours' own chunks.
+    """
+    for hour in reversed(reader.hours(*times)):
+        steps = reader.steps(hour, SINGLE_COLUMNS)[0].select(SINGLE_COLUMNS)
+        is_single = pc.and_(pc.equal(steps["phase"], "train"), pc.equal(steps["count"], 1))
+        single = steps.filter(is_single)
+        if len(single):
+            own = single.filter(pc.equal(single["rank"], pc.min(single["rank"])))
+            return own.sort_by("start_us").slice(max(len(own) - most, 0))
+    return tables.STEP_SCHEMA.empty_table().select(SINGLE_COLUMNS)
 
 
 def _within(cells: pa.Table, buckets: Buckets, tier_seconds: int) -> pa.Table:

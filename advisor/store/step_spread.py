@@ -45,6 +45,9 @@ class StepSpread:
     mean_seconds: float
     wait_seconds: float | None
     """Mean of the steps whose data wait is known; None: of none."""
+    least_seconds: float
+    most_seconds: float
+    """The shortest and the longest step, exact."""
     seconds: np.ndarray
     """Rising durations that stand for the steps; `weights`: for how many each."""
     weights: np.ndarray
@@ -62,6 +65,8 @@ class StepSpread:
         """
         if self.is_exact:
             return float(np.percentile(self.seconds, percent))
+        if percent <= 0 or percent >= 100:
+            return self.most_seconds if percent else self.least_seconds
         ends = np.cumsum(self.weights)
         place = int(np.searchsorted(ends, percent / 100 * ends[-1] - 1e-9))
         return float(self.seconds[min(place, len(ends) - 1)])
@@ -107,6 +112,8 @@ def spreads_of_single(node_key: str, steps: pa.Table) -> Iterator[StepSpread]:
                 count=len(own),
                 mean_seconds=float(own.mean()),
                 wait_seconds=float(waited.mean()) if len(waited) else None,
+                least_seconds=float(own[0]),
+                most_seconds=float(own[-1]),
                 seconds=own,
                 weights=np.ones(len(own)),
                 waits=waited,
@@ -145,6 +152,8 @@ def _spread(
         count=count,
         mean_seconds=pc.sum(cells["duration_us"]).as_py() / max(count, 1) / _US,
         wait_seconds=pc.sum(cells["data_wait_us"]).as_py() / waited / _US if waited else None,
+        least_seconds=pc.min(cells["duration_min_us"]).as_py() / _US,
+        most_seconds=pc.max(cells["duration_max_us"]).as_py() / _US,
         seconds=seconds,
         weights=weights,
         waits=known["data_wait_us"].to_numpy() / wait_weights / _US,

@@ -4,7 +4,7 @@
 The number of data-loader processes on each node, as the agent counted them (the median during work)
 or as the loops declared them (the sum over the node's ranks), against the cores that the run was
 given. And whether it matters: the share of step time spent waiting for data, and how busy the cores
-are.
+are. It also tells whether the loaders pin memory and how far they prefetch.
 
 ## Why it costs money
 With too few workers the GPU waits while cores are idle. With too many, the workers take cores from
@@ -71,6 +71,7 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
         numbers[f"workers_pct@{node.key}"] = 100 * (workers or 0.0) / given if known else None
         busy = working(node, cpu_pct(node, frame.resolution_seconds))
         numbers[f"cpu_p50_pct@{node.key}"] = percentile(busy, 50)
+        numbers |= {f"{name}@{node.key}": value for name, value in _settings(node).items()}
     return Numbers(numbers)
 
 
@@ -138,6 +139,20 @@ def _ranks(node: NodeFrame) -> float | None:
     return float(max(node.training_ranks, len(declared))) or None
 
 
+def _settings(node: NodeFrame) -> dict[str, float | None]:
+    """The loaders of which it is known whether they pin memory, and how many do; the fewest
+    batches that a worker prefetches."""
+    declared = training_loaders(node)
+    pinned = [each["pin_memory"] for each in declared if isinstance(each.get("pin_memory"), bool)]
+    ahead = [each.get("prefetch_factor") for each in declared]
+    fewest = [float(each) for each in ahead if isinstance(each, int) and each > 0]
+    return {
+        "loaders_count": float(len(pinned)) if pinned else None,
+        "pinned_loaders_count": float(sum(pinned)) if pinned else None,
+        "prefetch_count": min(fewest, default=None),
+    }
+
+
 def _workers(node: NodeFrame) -> float | None:
     """Counted, else declared: each rank's largest loader for training."""
     counted = percentile(working(node, node.series("workers.processes")), 50)
@@ -156,7 +171,7 @@ RULE = Rule(
     id="dataloader",
     title="Too few or too many data-loader workers",
     category=DATA,
-    version=4,
+    version=5,
     needs=(),
     explains=("data_stall", "compile", "lost"),
     parameters=(

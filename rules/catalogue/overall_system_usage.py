@@ -1,7 +1,7 @@
 """An overview of each node's utilisation.
 
 ## What it checks
-For each node: the maximum, the 99th, 95th and 50th percentile and the minimum of its network
+For each node: the maximum, the 99th, 95th, 90th and 50th percentile and the minimum of its network
 traffic, GPU utilisation, CPU utilisation, CPU memory, GPU memory and I/O wait, over the whole run.
 
 ## Why it costs money
@@ -83,7 +83,7 @@ RULE = Rule(
     id="overall_system_usage",
     title="System utilisation",
     category=OVERVIEW,
-    version=2,
+    version=3,
     needs=(),
     parameters=(),
     measure=measure,

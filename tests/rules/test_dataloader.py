@@ -104,6 +104,21 @@ def test_a_loader_that_only_evaluates_does_not_make_up_for_one_that_trains() -> 
     assert judged("dataloader", f.run(both)).verdict.state == "fired"
 
 
+def test_it_tells_how_many_loaders_pin_memory_and_how_far_they_prefetch() -> None:
+    declared = [
+        {"workers": 2, "rank": 0, "pin_memory": True, "prefetch_factor": 4},
+        {"workers": 2, "rank": 1, "pin_memory": False, "prefetch_factor": 2},
+        {"workers": 2, "rank": 2},
+    ]
+    events = [(1.0, "loader", data) for data in declared]
+    known = judged(RULE, f.run(f.node("n1", f.samples(60, host__cpu_busy_pct=50.0), (), events)))
+    assert known.numbers.by_entity("loaders_count") == {"n1": 2}
+    assert known.numbers.by_entity("pinned_loaders_count") == {"n1": 1}
+    assert known.numbers.by_entity("prefetch_count") == {"n1": 2}
+    unknown = judged(RULE, f.run(loader(2))).numbers
+    assert unknown.by_entity("loaders_count") == unknown.by_entity("prefetch_count") == {}
+
+
 def set_up(world: World, factor: float) -> None:
     """Fewer than 70 % or more than 200 % of the cores; or a wait of 10 % that makes it matter."""
     world.vcpus = 64

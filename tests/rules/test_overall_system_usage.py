@@ -41,6 +41,7 @@ def test_its_numbers_are_the_percentiles_of_each_node() -> None:
     ]
     numbers = judged(RULE, f.run(*nodes)).numbers
     assert numbers.by_entity("cpu_pct_p95") == {"n1": 95, "n2": 47.5}
+    assert numbers.by_entity("cpu_pct_p90") == {"n1": 90, "n2": 45}
     assert numbers.by_entity("cpu_pct_max") == {"n1": 100, "n2": 50}
 
 

@@ -79,6 +79,14 @@ def test_of_a_tier_it_is_off_by_less_than_a_bin(took: list[float], percent: floa
     assert expected / 1.2 <= found <= expected * 1.2
 
 
+@given(durations)
+def test_of_a_tier_the_shortest_and_the_longest_step_are_exact(took: list[float]) -> None:
+    found = of_one(cells_of(training(took), 60))
+
+    assert found.percentile_seconds(0) == pytest.approx(min(took), abs=1e-6)
+    assert found.percentile_seconds(100) == pytest.approx(max(took), abs=1e-6)
+
+
 def test_steps_that_all_take_the_same_have_that_percentile_in_a_tier_too() -> None:
     found = of_one(cells_of(training([0.3] * 50), 60))
 

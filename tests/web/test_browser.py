@@ -352,19 +352,22 @@ def test_charts_that_were_drawn_for_a_wide_window_fit_the_paper(visit, pair, nam
     page.wait_for_load_state("networkidle")
     page.emulate_media(media="print")
 
-    outside = page.evaluate(
+    charts = page.evaluate(
         """() => {
             window.dispatchEvent(new Event("beforeprint"));
             document.getElementById("page").style.width = "700px";
             const charts = [...document.querySelectorAll("canvas")];
-            return charts.filter((canvas) => canvas.checkVisibility()).filter((canvas) => {
+            return charts.filter((canvas) => canvas.checkVisibility()).map((canvas) => {
                 const panel = canvas.closest(".panel").getBoundingClientRect();
                 const own = canvas.getBoundingClientRect();
-                return own.right > panel.right + 1 || own.bottom > panel.bottom + 1;
-            }).length;
+                const inside = own.right <= panel.right + 1 && own.bottom <= panel.bottom + 1;
+                return { width: own.width, inside };
+            });
         }"""
     )
-    assert outside == 0
+    assert charts, "nothing is drawn"
+    assert all(chart["inside"] for chart in charts), charts
+    assert all(200 < chart["width"] <= 700 for chart in charts), charts
 
 
 # 720 px is a window of 1440 px at 200 % zoom.

@@ -8,14 +8,12 @@ import re
 from base64 import b64decode
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import quote
 
 import pytest
 from django.test import Client
 from django.urls import reverse
-from trimtab.cli import main
 
-from tests.imports.folders import DESCRIBED, sagemaker, step_events
+from tests.imports.folders import DESCRIBED, TRAINING_JOB, sagemaker, step_events
 from tests.imports.test_recorded import FILES, RECORDED
 from tests.imports.test_service import upload, work
 from tests.service.uploads import FakeAgent
@@ -26,27 +24,31 @@ from webapp.runs.models import Run
 
 HOSTILE = "\"><script>alert('x')</script><img src=//evil.example/x>{{ run }}"
 CHECKLIST = {
+    "": ("What this run cost", "for your information", "replace no judgement of your own"),
     "headline": ("Cost", "Verdict", "Waste", "Do this first", "First run of this workload"),
-    "facts": ("Run id", "Started", "Ended", "ml.p3.2xlarge", "on demand", "3,240 samples"),
+    "facts": (
+        *("Run id", "ml.p3.2xlarge", "on demand", "3,240 samples", TRAINING_JOB),
+        *("Started 2025-12-31 23:59:00", "Ended 2026-01-01 00:04:00"),
+    ),
     "money": ("Effective", "Idle GPU", "Share", "$0.3188", "$3.825", "Per thousand steps"),
-    "time": ("Initialisation", "Training loop", "Finalisation", "ran for 5 m 0 s", "By phase"),
+    "time": (
+        *("Initialisation", "Training loop", "Finalisation", "By phase"),
+        "The job started on 2025-12-31 at 23:59:00 and ran for 300 seconds.",
+        "The training loop began on 2026-01-01 at 00:00:10 and ended on 2026-01-01 at 00:02:59.",
+    ),
     "usage": (
-        "Max p99 p95 p50 Min",
-        "CPU memory",
-        "GPU memory",
-        "I/O wait",
-        "Network",
-        *("GPU busy", "GPU memory controller", "every core"),
-        *("By GPU, in percent", "0 Busy 60 60 60", "0 Memory controller 30 30 30", "Histogram"),
-        *("By CPU core, in percent", "0 Busy 40 40 40", "1 Busy 20 20 20", "underused"),
+        *("Max p99 p95 p90 p50 Min", "CPU memory", "GPU memory", "I/O wait", "Network"),
+        *("algo-1: p95 of CPU 30 %", "87.6 KiB received", "underused"),
+        *("GPU busy", "GPU memory controller", "every core", "Waiting for I/O, network and disk"),
+        *("By GPU", "0 Busy 60 60 60", "0 Memory controller 30 30 30", "Histogram"),
+        *("By CPU core", "all Busy 30 30 30", "all Waiting for I/O 2 2 2", "0 Busy 40 40 40"),
+        *("1 Busy 20 20 20", "Whiskers", "60 to 60", "1.5 times", "Training progress"),
     ),
-    "framework": (
-        *("Training steps", "Between steps", "Mean Max p99 p95 p90 p50 Min", "900 ms"),
-        *("Training steps by duration", "Data loading", "median 20 ms", "by wait for data"),
-    ),
+    "framework": ("Training steps", "Between steps", '"others"', "GLOBAL"),
     "operators": (
-        *("CPU operators", "aten::conv2d", "Calls Cumulative time Share", "75 %", "By category"),
+        *("CPU operators", "aten::conv2d", "Calls Cumulative time Share", "75 %", "CPU and GPU"),
         *("GPU operators", "volta_sgemm", "Communication", "ALLREDUCE", "Data loading"),
+        *("72 % was spent in CPU operators", "less than 2 % each", "General framework operations"),
         *("Forward and backward", "Forward pass 300 ms 30 % Backward pass 700 ms 70 %"),
     ),
     "rules": (
@@ -54,10 +56,25 @@ CHECKLIST = {
         *("LowGPUUtilization", "LoadBalancing", "IOBottleneck", "CPUBottleneck", "threshold_p95"),
         *("GPUMemoryIncrease", "MaxInitializationTime", "169 steps", "What to do", "Evidence"),
         *("OverallSystemUsage", "OverallFrameworkMetrics", "Measured", "If it fires"),
-        *("GPUs busy", "GPUs idle, cores busy", "GPUs idle, cores waiting for I/O"),
+        *("SageMaker's own rules", "Violations", "stddev:3", "Outliers of algo-1-7: steps 12, 40"),
+        *("profiler-reports/StepOutlier.json", "The findings as JSON: GET /api/v1/runs/"),
+    ),
+    "loop": (
+        *("Mean Max p99 p95 p90 p50 Min Data wait Deviation Threshold Outliers", "900 ms"),
+        *("3 standard deviations", "By node: algo-1 1", "Time of outliers by phase"),
+        *("Training steps by duration", "Without outliers, by node", "Last 30 training steps"),
+        *("GPU utilisation", "Medians over windows of 4 m 10 s", "p95 of windows"),
+        *("Workload balancing", "fewer than two GPUs", "GPU memory"),
+        *("Data loading", "median 20 ms", "by wait for data", "1 of 1 loader", "Prefetched"),
+        *("Batch size", "CPU and I/O bottlenecks", "GPUs at 10 % or above"),
+        *("GPUs below 10 %, cores above 90 %", "GPUs below 10 %, I/O wait above 50 %"),
     ),
     "recommendations": ("Shorten the start-up", "Saving per run", "$0.0372 to $0.0669", "Risk"),
-    "lacking": ("Rules with insufficient data", "Not measured on every node: GPU memory"),
+    "lacking": (
+        *("Rules with insufficient data", "Not measured on every node: GPU memory"),
+        *("Not recorded: which operators ran during step outliers", "processing job"),
+        "the first in profiler-output/system/incremental/2026010100/broken.json",
+    ),
 }
 """Section -> what SageMaker's report and Studio show, and what comes beside it."""
 
@@ -92,11 +109,12 @@ def _page(run: Run) -> str:
 
 
 PHASES = {
-    2: ("cpu_functions", (("aten::conv2d", 750), ("aten::relu", 250))),
+    2: ("cpu_functions", (("aten::conv2d", 750), ("aten::relu", 250), ("aten::t", 5))),
     3: ("gpu_functions-dev:0", (("volta_sgemm", 400),)),
     4: ("Forward-SubModuleInternal", (("resnet", 300_000),)),
     5: ("Backward-SubModuleInternal", (("resnet", 700_000),)),
     6: ("DataLoaderIter", [("_MultiProcessingDataLoaderIter::GetNext", 20_000)] * 160),
+    8: ("Optimizer", (("Optimizer.step", 900),)),
 }
 """Process -> phase, and its operations: name and microseconds; one a second, as steps are."""
 
@@ -114,7 +132,14 @@ def imported(owner, tmp_path) -> Run:
             {"name": name, "ph": "X", "pid": pid, "ts": (20 + n) * 10**6 - 50_000, "dur": length}
             for n, (name, length) in enumerate(calls)
         ]
+    loader = {"name": "process_name", "ph": "M", "pid": 7}
+    events.append(loader | {"args": {"name": "DataLoaderIterInitialize"}})
+    settings = {"num_workers": "2", "pin_memory": "True"}
+    events.append({"name": "x", "ph": "X", "pid": 7, "ts": 10**6, "dur": 9, "args": settings})
+    # One step that takes much longer than the others.
+    events[100] = events[100] | {"dur": 990_000}
     path.write_text(json.dumps(events))
+    _add_reports(folder)
     ring = [{"ph": "X", "pid": 1, "ts": 30 * 10**6, "dur": 900, "name": "ALLREDUCE"}]
     name = path.name.replace("pythontimeline", "horovod_timeline")
     path.with_name(name).write_text(json.dumps([events[0], *ring]))
@@ -126,11 +151,27 @@ def imported(owner, tmp_path) -> Run:
     return Run.objects.get()
 
 
+def _add_reports(folder: Path) -> None:
+    """SageMaker's own report of a rule, and a file of metrics that is broken."""
+    reports = folder / "rule-output" / "ProfilerReport" / "profiler-output" / "profiler-reports"
+    reports.mkdir(parents=True)
+    found = {"step_details": {"algo-1-7": {"number_of_outliers": 2, "step_numbers": ["12", "40"]}}}
+    said = {"RuleTriggered": 1, "Violations": 2, "Datapoints": 170, "Details": found}
+    parameters = {"RuleParameters": "threshold:3\nstddev:3"}
+    (reports / "StepOutlier.json").write_text(json.dumps(said | parameters))
+    (path, *_) = sorted(folder.rglob("*.algo-1.json"))
+    path.with_name("broken.json").write_text("{")
+
+
 def test_every_item_of_the_checklist_is_there(owner, imported):
     found = Sections(owner.page(_page(imported)))
-    for section, items in CHECKLIST.items():
-        missing = [item for item in items if item not in found.texts[section]]
-        assert not missing, (section, missing, found.texts[section])
+    missing = [
+        (section, item)
+        for section, items in CHECKLIST.items()
+        for item in items
+        if item not in found.texts[section]
+    ]
+    assert not missing, (missing, found.texts)
     assert {"svg", "path", "table"} <= found.tags
     page = owner.page(reverse("dashboard:run", args=[imported.pk]))
     for line in imported.judgements.all():
@@ -187,7 +228,7 @@ def test_charts_and_steps_are_those_of_the_page(owner, run):
     found = Sections(owner.page(_page(run)))
 
     charts = owner.client.get(reverse("dashboard:run_charts", args=[run.pk])).json()
-    assert f"{charts['steps']['ranks'][0]['count']:,}" in found.texts["framework"]
+    assert f"{charts['steps']['ranks'][0]['count']:,}" in found.texts["loop"]
     assert "2 rows" in found.texts["usage"]
     assert "GPU utilisation, every GPU" in found.texts["usage"]
     assert found.texts["facts"].count("GiB") >= 2
@@ -231,51 +272,3 @@ def test_the_page_asks_as_often_for_many_findings_as_for_few(owner, django_asser
 
 def test_the_run_page_leads_to_it(owner, run):
     assert _page(run) in owner.page(reverse("dashboard:run", args=[run.pk]))
-
-
-@pytest.fixture
-def said(live_server, owner, monkeypatch, tmp_path, capsys):
-    """Runs `trimtab report` in a folder of its own: exit code, output, errors."""
-    token = Token.make(owner.workspace, "script", [Token.READ])[1]
-    monkeypatch.setenv("TRIMTAB_URL", live_server.url)
-    monkeypatch.setenv("TRIMTAB_TOKEN", token)
-    monkeypatch.chdir(tmp_path)
-
-    def say(*words: str) -> tuple[int, str, str]:
-        code = main(("report", *words))
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return say
-
-
-def test_the_command_saves_the_file(said, run):
-    name = f"{run.job.name}#{run.number}"
-    code, out, _ = said(name)
-    assert (code, out) == (0, "vision-train.py-1-report.html\n")
-    saved = Path("vision-train.py-1-report.html").read_text()
-    assert saved.endswith("</html>\n")
-    assert str(run.pk) in saved
-
-    assert said(str(run.pk), "-o", "here.html")[0] == 0
-    assert run.job.name in Path("here.html").read_text()
-    code, _, error = said(name, "-o", "no/such/folder.html")
-    assert (code, "can't write" in error) == (1, True)
-
-
-def test_the_command_says_why_there_is_no_report(said, run, stranger, monkeypatch):
-    code, _, error = said("vision/train.py#99")
-    assert (code, "404" in error) == (2, True)
-    monkeypatch.setenv("TRIMTAB_TOKEN", Token.make(stranger.workspace, "x", [Token.READ])[1])
-    code, _, error = said(str(run.pk))
-    assert (code, "404" in error) == (2, True)
-    assert not list(Path().glob("*.html"))
-
-
-def test_an_agents_token_reads_the_runs_that_it_uploaded(owner, run):
-    other = Token.make(owner.workspace, "agent", [Token.INGEST])[1]
-    headers = {"authorization": f"Bearer {other}"}
-    name = quote(f"{run.job.name}#{run.number}", safe="")
-    for reference in (str(run.pk), name):
-        answer = Client().get(f"/api/v1/runs/{reference}/report.html", headers=headers)
-        assert answer.status_code == 404

@@ -29,10 +29,10 @@ from webapp.accounts.models import Token
 from webapp.analysis import tasks as analyses
 from webapp.runs.models import Run
 
-USAGE = (100, 99, 95, 50, 0)
+USAGE = (100, 99, 95, 90, 50, 0)
 DEVICE = (100, 99, 95, 90, 75, 50, 25, 5, 0)
 STEP = (100, 99, 95, 90, 50, 0)
-MIB = 2**20
+MIB, GIB = 2**20, 2**30
 SCALES = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3}
 
 
@@ -41,6 +41,7 @@ class Tables(HTMLParser):
 
     def __init__(self, html: str) -> None:
         super().__init__()
+        self.page = html
         self.rows: dict[str, list[list[str]]] = defaultdict(list)
         self._heading, self._tag = "", ""
         self.feed(html)
@@ -109,13 +110,14 @@ def test_percentiles_and_verdicts_are_those_of_the_raw_values(owner, run, job):
                 ("Busy", "GPUUtilization"),
                 ("Memory controller", "GPUMemoryUtilization"),
             ):
-                cells = tables.of("By GPU, in percent", *where, title)[: len(DEVICE)]
+                cells = tables.of("By GPU", *where, title)[: len(DEVICE)]
                 expected = np.percentile(job.gpu(node, gpu, dimension), DEVICE)
                 assert numbers(cells) == pytest.approx(expected, abs=0.006), (where, title)
         for core in range(CORES):
-            cells = tables.of("By CPU core, in percent", node, str(core), "Busy")[: len(DEVICE)]
+            cells = tables.of("By CPU core", node, str(core), "Busy")[: len(DEVICE)]
             expected = np.percentile(job.core(node, core), DEVICE)
             assert numbers(cells) == pytest.approx(expected, abs=0.006), (node, core)
+    _check_totals(tables.page, job)
     _check_steps(tables, job)
     _check_loop(tables, job)
     _check_verdicts(run, job)
@@ -143,19 +145,36 @@ def _check_usage(tables: Tables, job: KnownJob, node: str) -> None:
 _WAYS = ("Receive", "Transmit")
 
 
+def _check_totals(page: str, job: KnownJob) -> None:
+    for node in NODES:
+        received, sent = (
+            job.series[node]["network", f"{way}BytesPerSecond", "Algorithm"].sum() / 2 / GIB
+            for way in _WAYS
+        )
+        found = re.search(rf"{node}: [^<]*; ([\d.]+) GiB received; ([\d.]+) GiB sent", page)
+        assert found is not None
+        assert float(found[1]) == pytest.approx(received, rel=0.01)
+        assert float(found[2]) == pytest.approx(sent, rel=0.01)
+
+
 def _check_steps(tables: Tables, job: KnownJob) -> None:
     ranks = sorted({(node, process) for node, process, _ in job.steps})
     assert len(ranks) == PROCESSES * len(NODES)
     for (node, process, phase), (_, durations) in job.steps.items():
         ours = {"TRAIN": "train", "EVAL": "evaluate"}[phase]
         rank = str(ranks.index((node, process)))
-        count, mean, *cells, wait = tables.of("Step durations by rank and phase", node, rank, ours)
+        row = tables.of("Step durations by rank and phase", node, rank, ours)
+        count, mean, *cells, wait, deviation, threshold, outliers = row
         assert int(count.replace(",", "")) == len(durations)
         assert seconds(mean) == pytest.approx(durations.mean(), abs=0.0006)
         assert [seconds(cell) for cell in cells] == pytest.approx(
             np.percentile(durations, STEP), abs=0.0011
         )
         assert wait == "–"
+        fence = durations.mean() + 3 * durations.std()
+        assert seconds(deviation) == pytest.approx(durations.std(), abs=0.0006)
+        assert seconds(threshold) == pytest.approx(fence, abs=0.0006)
+        assert int(outliers.replace(",", "")) == (durations > fence).sum()
 
 
 def _check_loop(tables: Tables, job: KnownJob) -> None:

@@ -11,6 +11,7 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
+from advisor.comparison.rows import MEASURED
 from webapp.dashboard.selectors.sparkline import HEIGHT, WIDTH, sparkline
 from webapp.templatetags import shown
 
@@ -65,7 +66,14 @@ def test_the_names_of_a_training_are_not_changed(name):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(None, "–"), (0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (2 * 2**30, "2 GiB")],
+    [
+        (None, "–"),
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1536, "1.5 KiB"),
+        (1020 * 1024, "1020 KiB"),
+        (999.7 * 2**30, "1000 GiB"),
+    ],
 )
 def test_bytes_are_written_in_powers_of_1024(value, text):
     assert shown.binary_bytes(value) == text
@@ -139,3 +147,10 @@ def test_a_higher_value_is_drawn_higher():
 
 def test_a_moment_long_ago_is_told_by_its_date():
     assert ">2020-05-17<" in shown.ago(datetime(2020, 5, 17, 8, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("gib", "text"), [(61.25, "61.25 GiB"), (999.7, "1,000 GiB"), (1200, "1,200 GiB")]
+)
+def test_compared_memory_is_never_a_power_of_ten(gib, text):
+    assert dict(MEASURED)["memory_p99_bytes"].write(gib * 2**30) == text

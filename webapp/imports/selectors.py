@@ -94,14 +94,14 @@ def imports_of(run: Run, artefacts: Iterable[Artefact]) -> list[ImportLine]:
 
 
 def _with_shares(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    total_us = sum(_cost_us(row) for row in rows) or 1
+    total_us = sum(cost_us(row) for row in rows) or 1
     return [
-        row | {"share": _cost_us(row) / total_us, "seconds": _cost_us(row) / 1e6}
+        row | {"share": cost_us(row) / total_us, "seconds": cost_us(row) / 1e6}
         for row in islice(rows, SHOWN_OPERATIONS)
     ]
 
 
-def _cost_us(row: dict[str, Any]) -> int:
+def cost_us(row: dict[str, Any]) -> int:
     """The time of its own, where that is known: operations of some traces nest."""
     own_us = row.get("own_us")
     return int(row["total_us"] if own_us is None else own_us)

@@ -71,13 +71,13 @@ def chart_history(node: Node, buckets: Buckets) -> NodeHistory:
     return replace(known, chunks=(*refs, *chunk_refs(drawn.filter(alone))))
 
 
-def samples_history(node: Node, charts: NodeHistory) -> NodeHistory:
-    """The samples of all the node's hours.
+def whole_history(node: Node, charts: NodeHistory) -> NodeHistory:
+    """As `node_history`, without hardware.
 
     Args:
         charts: what a chart reads of the node: with the same segments.
     """
-    chunks = Chunk.objects.filter(node=node, replaced_at=None, kind__in=("samples", "tail"))
+    chunks = Chunk.objects.filter(node=node, replaced_at=None, kind__in=HOUR_KINDS)
     return replace(charts, chunks=tuple(chunk_refs(chunks)))
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 register = template.Library()
 NOTHING = "–"
 MINUS = "−"
+MANY = 999.5
+"""From here on three digits would be written as a power of ten."""
 
 
 @register.filter
@@ -134,7 +136,8 @@ def binary_bytes(value: float | None) -> str:
         return NOTHING
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(value) < 1024:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.3g} {unit}"
+            is_whole = unit == "B" or abs(value) >= MANY
+            return f"{value:.0f} {unit}" if is_whole else f"{value:.3g} {unit}"
         value /= 1024
     return f"{value:.1f} TiB"
 

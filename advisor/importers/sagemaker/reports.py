@@ -15,6 +15,7 @@ from advisor.importers.tally import Tally
 
 _MOST_BYTES = 16 * 1024 * 1024
 _MOST_ROWS = 2_000
+_MOST_PROCESSES, _MOST_OUTLIERS, _TEXT_CHARS = 64, 50, 1_000
 _PERCENTILES = ("min", "p50", "p95", "p99", "max")
 
 
@@ -26,7 +27,8 @@ class Reports:
         started_seconds, ended_seconds: Unix times of the first and last system sample; 0: unknown.
         usage: a row per node and quantity: node, quantity, min, p50, p95, p99, max.
         highest_gpu_pct: (node, GPU) -> the highest use of it in the whole job.
-        rules: a row per rule: name, times triggered, datapoints.
+        rules: a row per rule: name, file, times triggered, violations, datapoints, parameters as
+            text, and of StepOutlier the numbers of the outlier steps by process.
     """
 
     started_seconds: float = 0.0
@@ -58,10 +60,32 @@ def read_reports(source: Source, paths: dict[str, str], tally: Tally) -> Reports
             tally.skip("files", "not the report of a rule", 1, path)
             continue
         tally.take("rule reports")
-        triggered, points = (_number(document.get(n)) for n in ("RuleTriggered", "Datapoints"))
-        reports.rules.append({"rule": rule, "triggered": triggered, "datapoints": points})
+        reports.rules.append(_rule(rule, path, document))
         _READERS.get(rule, _nothing)(reports, document.get("Details") or {})
     return reports
+
+
+def _rule(rule: str, path: str, document: dict[str, Any]) -> dict[str, Any]:
+    parameters = document.get("RuleParameters")
+    return {
+        "rule": rule,
+        "file": path,
+        "triggered": _number(document.get("RuleTriggered")),
+        "violations": _number(document.get("Violations")),
+        "datapoints": _number(document.get("Datapoints")),
+        "parameters": parameters[:_TEXT_CHARS] if isinstance(parameters, str) else "",
+        "steps": _outliers(document.get("Details") or {}),
+    }
+
+
+def _outliers(details: dict[str, Any]) -> dict[str, list[str]]:
+    """Of StepOutlier, by process; the first of many."""
+    found = {}
+    for process, step in list(_objects(details.get("step_details")))[:_MOST_PROCESSES]:
+        numbers = step.get("step_numbers")
+        if isinstance(numbers, list) and numbers:
+            found[process] = [str(number)[:20] for number in numbers[:_MOST_OUTLIERS]]
+    return found
 
 
 def _nothing(_reports: Reports, _details: dict[str, Any]) -> None:

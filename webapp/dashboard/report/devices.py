@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -12,18 +12,25 @@ from django.conf import settings
 from advisor.store.index import NodeHistory
 from advisor.store.opening import open_store
 from advisor.store.reading import Reader
+from advisor.store.room import TooLargeError
 from advisor.store.series_spread import SeriesSpread, spreads_of_series
+from webapp.dashboard.report.drawing import span
 from webapp.dashboard.selectors.charts import MOST_GPUS
-from webapp.runs.history import samples_history
 from webapp.runs.models import Node
 from webapp.templatetags import shown
 
 PERCENTS = (100, 99, 95, 90, 75, 50, 25, 5, 0)
 EDGES = np.linspace(0.0, 100.0, 21)
-MOST_CORES = 128
+REACH = 1.5
+"""Of whiskers, in times of the distance of the quartiles, as in SageMaker's box plots."""
+MOST_CORES = 192
 """Of all nodes: of more, the heat map alone shows each."""
+MOST_CORE_CELLS = 9_000
+"""Of each core, in all: 25 h in cells of 10 s. Longer runs are read in cells of a minute."""
 HEIGHT, WIDTH = 10.0, 100.0
 """Of the pictures in a row."""
+Times = tuple[datetime, datetime]
+Box = tuple[float, float, float, float, float]
 
 
 @dataclass(frozen=True)
@@ -34,8 +41,9 @@ class DeviceRow:
     device: str
     quantity: str
     cells: list[str]
-    box: tuple[float, float, float, float, float] | None
-    """p5, p25, p50, p75 and p95 of a percentage."""
+    whiskers: str
+    box: Box | None
+    """Of a percentage: lower whisker, p25, p50, p75 and upper whisker."""
     bars: list[tuple[float, float, float, float]]
     """x, y, width and height, in a box of WIDTH x HEIGHT."""
 
@@ -44,54 +52,89 @@ class DeviceRow:
         """Class, start and width of the parts of its box plot, in percent."""
         if self.box is None:
             return []
-        p5, p25, p50, p75, p95 = self.box
-        spans = (("range", p5, p95), ("middle", p25, p75))
-        median = ("median", min(p50, WIDTH - 1), 1.0)
-        return [*((name, low, max(high - low, 0.8)) for name, low, high in spans), median]
+        lower, p25, p50, p75, upper = self.box
+        return [
+            ("range", *span(lower, upper)),
+            ("middle", *span(p25, p75)),
+            ("median", *span(p50, p50)),
+        ]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Devices:
     """`is_exact`: from single samples, not from summaries of 10 s or more."""
 
     gpus: list[DeviceRow] = field(default_factory=list)
     cores: list[DeviceRow] = field(default_factory=list)
+    more_cores: int = 0
+    """Of the nodes that are drawn, those that aren't listed."""
     is_exact: bool = True
     has_controller: bool = False
+    traffic: dict[str, dict[str, float]] = field(default_factory=dict)
+    """By the node's key: bytes `received` and `sent`, as far as they are known."""
+    work: dict[str, dict[int, SeriesSpread]] = field(default_factory=dict)
+    """By the node's key and the GPU's number: its utilisation during the training loop."""
+    trouble: str = ""
+    unreadable: set[str] = field(default_factory=set)
 
 
 def devices(
     nodes: Sequence[Node],
     histories: Mapping[str, NodeHistory],
-    times: tuple[datetime, datetime] | None,
+    times: Times | None,
+    loop: Times | None,
 ) -> Devices:
     """Of the nodes that are drawn between two times; empty where no samples are stored.
 
     Args:
-        histories: what the charts of these nodes read, by the node's key.
+        histories: what the hours of these nodes hold, by the node's key.
+        loop: when the training loop began and ended; None: not known.
     """
-    gpus: list[DeviceRow] = []
-    cores: list[DeviceRow] = []
-    has_controller, exact = False, True
-    for node in nodes:
-        if times is None or node.key not in histories:
-            continue
-        numbers = range(min(node.vcpus or 0, max(MOST_CORES - len(cores), 0)))
-        of_cores = [f"cpu{number}.busy_pct" for number in numbers]
-        history = samples_history(node, histories[node.key])
-        reader = Reader(open_store(settings.OBJECTS_URL), history)
-        found = spreads_of_series(reader, [*_gpu_series(node), *of_cores], *times)
-        exact &= all(spread.is_exact for spread in found.values())
-        has_controller |= any("memory_controller" in name for name in found)
-        gpus += _gpu_rows(node, found)
-        for number, name in zip(numbers, of_cores, strict=True):
-            if name in found:
-                cores.append(_row(str(node), str(number), "Busy", found[name]))
-    return Devices(gpus, cores, exact, has_controller)
+    found = Devices()
+    try:
+        for node in nodes:
+            if times is not None and node.key in histories:
+                _add(found, node, histories[node.key], times, loop)
+    except TooLargeError as error:
+        return Devices(trouble=f"The run has {error}, too many for tables of GPUs and cores.")
+    return found
+
+
+def _add(to: Devices, node: Node, history: NodeHistory, times: Times, loop: Times | None) -> None:
+    reader = Reader(open_store(settings.OBJECTS_URL), history)
+    cores = _core_series(node, max(MOST_CORES - len(to.cores), 0))
+    names = [*_gpu_series(node), *_HOST, *_TRAFFIC]
+    found = spreads_of_series(reader, names, *times)
+    found |= spreads_of_series(reader, cores, *times, MOST_CORE_CELLS)
+    shown_of = {name: spread for name, spread in found.items() if name not in _TRAFFIC}
+    to.is_exact &= all(spread.is_exact for spread in shown_of.values())
+    to.has_controller |= any("memory_controller" in name for name in found)
+    to.gpus += _gpu_rows(node, found)
+    to.cores += _core_rows(node, found, cores)
+    to.more_cores += max((node.vcpus or 0) - len(cores), 0) if to.cores else 0
+    to.traffic[node.key] = {
+        way: found[name].amount for name, way in _TRAFFIC.items() if name in found
+    }
+    to.work[node.key] = _busy(node, found if loop is None else _of_loop(reader, node, loop))
+    to.unreadable |= set(reader.unreadable)
+
+
+def _of_loop(reader: Reader, node: Node, loop: Times) -> dict[str, SeriesSpread]:
+    names = [f"gpu{number}.busy_pct" for number in _numbers(node)]
+    return spreads_of_series(reader, names, *loop) if len(names) > 1 else {}
+
+
+def _busy(node: Node, found: Mapping[str, SeriesSpread]) -> dict[int, SeriesSpread]:
+    names = {number: f"gpu{number}.busy_pct" for number in _numbers(node)}
+    return {number: found[name] for number, name in names.items() if name in found}
+
+
+def _numbers(node: Node) -> range:
+    return range(min(len(node.gpus), MOST_GPUS))
 
 
 def _gpu_series(node: Node) -> Iterator[str]:
-    for number in range(min(len(node.gpus), MOST_GPUS)):
+    for number in _numbers(node):
         for series, _ in _QUANTITIES:
             yield f"gpu{number}.{series}"
 
@@ -102,9 +145,16 @@ _QUANTITIES = (
     ("memory_used_bytes", "Memory in use"),
     ("memory_controller_busy_pct", "Memory controller"),
 )
+_TRAFFIC = {"net.received_bytes_total": "received", "net.sent_bytes_total": "sent"}
+_HOST = {"host.cpu_busy_pct": "Busy", "host.cpu_iowait_pct": "Waiting for I/O"}
+"""Of all cores together."""
 
 
-def _gpu_rows(node: Node, found: dict[str, SeriesSpread]) -> Iterator[DeviceRow]:
+def _core_series(node: Node, most: int) -> dict[str, int]:
+    return {f"cpu{number}.busy_pct": number for number in range(min(node.vcpus or 0, most))}
+
+
+def _gpu_rows(node: Node, found: Mapping[str, SeriesSpread]) -> Iterator[DeviceRow]:
     for number, gpu in enumerate(node.gpus[:MOST_GPUS]):
         for series, title in _QUANTITIES:
             spread = found.get(f"gpu{number}.{series}")
@@ -114,28 +164,50 @@ def _gpu_rows(node: Node, found: dict[str, SeriesSpread]) -> Iterator[DeviceRow]
             if not series.endswith("_bytes"):
                 yield _row(str(node), str(number), title, spread)
             elif size:
-                share = SeriesSpread(100 * spread.values / size, spread.weights, spread.is_exact)
-                yield _row(str(node), str(number), title, share)
+                yield _row(str(node), str(number), title, spread.scaled(100 / size))
             else:
-                yield _row(str(node), str(number), title, spread, shown.binary_bytes)
+                yield _row_of_bytes(str(node), str(number), title, spread)
 
 
-def _row(
-    node: str,
-    device: str,
-    quantity: str,
-    spread: SeriesSpread,
-    write: Callable[[float], str] | None = None,
-) -> DeviceRow:
-    """`write`: of a quantity that is no percentage."""
+def _core_rows(
+    node: Node, found: Mapping[str, SeriesSpread], cores: Mapping[str, int]
+) -> Iterator[DeviceRow]:
+    for name, title in _HOST.items():
+        if name in found:
+            yield _row(str(node), "all", title, found[name])
+    for name, number in cores.items():
+        if name in found:
+            yield _row(str(node), str(number), "Busy", found[name])
+
+
+def _row_of_bytes(node: str, device: str, quantity: str, spread: SeriesSpread) -> DeviceRow:
     percentiles = spread.percentiles(PERCENTS)
-    if write is not None:
-        return DeviceRow(node, device, quantity, [write(each) for each in percentiles], None, [])
-    of = dict(zip(PERCENTS, (min(max(each, 0.0), 100.0) for each in percentiles), strict=True))
+    ends = [shown.binary_bytes(each) for each in _whiskers(percentiles)]
+    cells = [shown.binary_bytes(each) for each in percentiles]
+    return DeviceRow(node, device, quantity, cells, " to ".join(ends), None, [])
+
+
+def _row(node: str, device: str, quantity: str, spread: SeriesSpread) -> DeviceRow:
+    percentiles = spread.percentiles(PERCENTS)
+    lower, upper = _whiskers(percentiles)
+    whiskers = " to ".join(shown.number(round(each, 2)) for each in (lower, upper))
+    of = dict(zip(PERCENTS, percentiles, strict=True))
+    corners = (lower, of[25], of[50], of[75], upper)
+    box = _inside(*corners)
     cells = [shown.number(round(each, 2)) for each in percentiles]
-    return DeviceRow(
-        node, device, quantity, cells, (of[5], of[25], of[50], of[75], of[95]), _bars(spread)
-    )
+    return DeviceRow(node, device, quantity, cells, whiskers, box, _bars(spread))
+
+
+def _inside(*corners: float) -> Box:
+    lower, p25, p50, p75, upper = (min(max(each, 0.0), WIDTH) for each in corners)
+    return lower, p25, p50, p75, upper
+
+
+def _whiskers(percentiles: Sequence[float]) -> tuple[float, float]:
+    """Where they end: at a value that there is."""
+    of = dict(zip(PERCENTS, percentiles, strict=True))
+    reach = REACH * (of[75] - of[25])
+    return max(of[25] - reach, of[0]), min(of[75] + reach, of[100])
 
 
 def _bars(spread: SeriesSpread) -> list[tuple[float, float, float, float]]:

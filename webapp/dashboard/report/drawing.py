@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from webapp.dashboard.selectors.charts import Chart
 from webapp.templatetags import shown
 
 WIDTH, HEIGHT, MOST_COLOURS = 600, 120, 6
+LEAST_WIDTH = 0.8
+"""Of a part of a box plot, in percent."""
 HEADROOM = 1.08
 """Of a chart without a fixed scale, above its highest value."""
 HEAT_LEVELS = ((0, 0), (20, 1), (40, 2), (60, 3), (80, 4), (100, 5))
 """Up to this percentage -> the number of the colour."""
+FEW_ROWS = 6
+"""Of a heat map, which are all named."""
 Values = Sequence[float | None]
 
 
@@ -31,11 +37,24 @@ class DrawnLine:
 
 @dataclass(frozen=True)
 class DrawnChart:
+    """`hidden`: nodes that it leaves out; `marks`: where something happened, from the left."""
+
     title: str
     top: str
     """The value at the top of its scale, in words."""
     lines: list[DrawnLine]
     ends: str
+    hidden: int = 0
+    marks: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Outline:
+    """A histogram as a line; `path`: in a box of WIDTH x HEIGHT."""
+
+    label: str
+    path: str
+    colour: int
 
 
 @dataclass(frozen=True)
@@ -45,9 +64,10 @@ class HeatMap:
     title: str
     rows: int
     columns: int
-    first: str
-    last: str
+    order: str
+    """Which rows there are, from the top, in words."""
     paths: list[tuple[int, str]]
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -68,22 +88,34 @@ def drawn_chart(
     known = [v for line in lines for v in (*line["max"], *line["mean"]) if v is not None]
     top = chart.highest or max(known, default=0.0) * HEADROOM or 1.0
     drawn = [_line(line, number, names, top, end, chart.unit) for number, line in enumerate(lines)]
-    return DrawnChart(chart.title, written(top, chart.unit), drawn, shown.seconds(end))
+    words = written(top, chart.unit)
+    return DrawnChart(chart.title, words, drawn, shown.seconds(end), document["hidden"])
 
 
-def progress_chart(progress: list[list[float]], end: float) -> DrawnChart | None:
-    """Training steps that were done by each moment; None: no steps."""
+def progress_chart(
+    progress: list[list[float]], end: float, marks: Iterable[float]
+) -> DrawnChart | None:
+    """Training steps that were done by each moment; None: no steps.
+
+    Args:
+        marks: when something happened, in seconds.
+    """
     if not progress:
         return None
     top = progress[-1][1] or 1
     points = [(at / (end or 1) * WIDTH, HEIGHT * (1 - done / top)) for at, done in progress]
     words = f"{progress[-1][1]:,.0f}"
     line = DrawnLine("training steps done", _path(points), "", 1, "", words)
-    return DrawnChart("Training progress", words, [line], shown.seconds(end))
+    places = [round(at / (end or 1) * WIDTH, 1) for at in marks]
+    return DrawnChart("Training progress", words, [line], shown.seconds(end), marks=places)
 
 
 def heat_map(
-    title: str, heat: dict[str, Any] | None, names: dict[str, str], prefix: str = ""
+    title: str,
+    heat: dict[str, Any] | None,
+    names: dict[str, str],
+    prefix: str = "",
+    note: str = "",
 ) -> HeatMap | None:
     """`prefix`: before the label of each row; None: there is nothing to compare."""
     if heat is None:
@@ -97,7 +129,13 @@ def heat_map(
     titles = [_title(row["node"], prefix + row["label"], names) for row in rows]
     columns = max((len(row["values"]) for row in rows), default=1)
     merged = [(level, "".join(found)) for level, found in sorted(paths.items())]
-    return HeatMap(title, len(rows), columns, titles[0], titles[-1], merged)
+    return HeatMap(title, len(rows), columns, _order(titles), merged, note)
+
+
+def _order(titles: Sequence[str]) -> str:
+    if len(titles) <= FEW_ROWS:
+        return f"From the top: {'; '.join(titles)}."
+    return f"{titles[0]} at the top, {titles[-1]} at the bottom."
 
 
 def histogram(bins: list[list[float]]) -> Histogram | None:
@@ -119,6 +157,28 @@ def histogram(bins: list[list[float]]) -> Histogram | None:
             )
         )
     return Histogram(bars, shown.seconds(bins[0][0]), shown.seconds(bins[-1][1]), int(highest))
+
+
+def span(low: float, high: float) -> tuple[float, float]:
+    """Start and width of a part of 0 to 100, wide enough to be seen and not outside."""
+    width = max(high - low, LEAST_WIDTH)
+    return min(low, 100 - width), width
+
+
+def outlines(counts: Mapping[str, np.ndarray]) -> list[Outline]:
+    """Histograms over the same bins, each as high as its share in the fullest bin of all."""
+    shares = {label: own / max(own.sum(), 1e-9) for label, own in counts.items()}
+    top = max((float(own.max()) for own in shares.values()), default=0.0) or 1.0
+    return [
+        Outline(label, _stairs(own / top), number % MOST_COLOURS + 1)
+        for number, (label, own) in enumerate(shares.items())
+    ]
+
+
+def _stairs(heights: np.ndarray) -> str:
+    width, levels = WIDTH / len(heights), HEIGHT * (1 - heights)
+    steps = (f"V{y:.1f}H{(n + 1) * width:.1f}" for n, y in enumerate(levels.tolist()))
+    return f"M0 {HEIGHT}{''.join(steps)}V{HEIGHT}"
 
 
 def written(value: float, unit: str) -> str:

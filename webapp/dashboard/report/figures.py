@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from rules.rule import Numbers
+from webapp.dashboard.report.drawing import span
 from webapp.dashboard.selectors.judgements import RuleLine
 from webapp.runs.models import Node, Run
 from webapp.templatetags import shown
 
 WIDTH = 1000
+MUCH_BETWEEN = 0.25
+"""Of the loop: a larger share between steps is remarked upon, as in SageMaker."""
 USAGE, FRAMEWORK = "overall_system_usage", "overall_framework_metrics"
 QUANTITIES = (
     ("CPU", "cpu_pct"),
@@ -21,7 +24,7 @@ QUANTITIES = (
     ("I/O wait", "io_wait_pct"),
     ("Network", "network_bytes_per_second"),
 )
-STATISTICS = ("max", "p99", "p95", "p50", "min")
+STATISTICS = ("max", "p99", "p95", "p90", "p50", "min")
 PHASES = {"train": "Training steps", "evaluate": "Evaluation steps", "others": "Between steps"}
 JOB = {
     "initialisation": "Initialisation",
@@ -52,9 +55,11 @@ class UsageRow:
     @property
     def box(self) -> tuple[float, float, float, float] | None:
         """Least, median, 95th percentile and most, of percentages that are all known."""
-        if self.unit != "%" or None in self.values:
+        by_name = dict(zip(STATISTICS, self.values, strict=True))
+        known = [by_name[name] for name in ("min", "p50", "p95", "max")]
+        if self.unit != "%" or None in known:
             return None
-        most, _, p95, p50, least = (min(value or 0.0, 100.0) for value in self.values)
+        least, p50, p95, most = (min(value or 0.0, 100.0) for value in known)
         return least, p50, p95, most
 
     @property
@@ -63,8 +68,7 @@ class UsageRow:
         if self.box is None:
             return []
         least, p50, p95, most = self.box
-        spans = (("range", least, most), ("middle", p50, p95))
-        return [(name, low, max(high - low, 0.8)) for name, low, high in spans]
+        return [("range", *span(least, most)), ("middle", *span(p50, p95))]
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,19 @@ class JobTime:
     """The rule's sentence, which says if much of the loop is between steps."""
     loop_started_at: datetime | None = None
     loop_ended_at: datetime | None = None
+    begins_long: bool = False
+    """Initialisation took longer than the loop."""
+    others_share: float | None = None
+    """Of the loop, between steps; None: not known."""
+
+    @property
+    def is_much_between(self) -> bool:
+        return self.others_share is not None and self.others_share > MUCH_BETWEEN
+
+    @property
+    def loop_times(self) -> tuple[datetime, datetime] | None:
+        start, end = self.loop_started_at, self.loop_ended_at
+        return None if start is None or end is None or end <= start else (start, end)
 
 
 def usage_rows(judged: Iterable[RuleLine], nodes: Sequence[Node]) -> list[UsageRow]:
@@ -111,6 +128,27 @@ def usage_rows(judged: Iterable[RuleLine], nodes: Sequence[Node]) -> list[UsageR
     ]
 
 
+def node_words(
+    rows: Iterable[UsageRow], traffic: Mapping[str, Mapping[str, float]], nodes: Sequence[Node]
+) -> list[tuple[str, str]]:
+    """Name and sentence of each node of which something is known."""
+    p95 = {
+        (row.node, row.quantity): row.values[STATISTICS.index("p95")]
+        for row in rows
+        if row.unit == "%"
+    }
+    found = []
+    for node in nodes:
+        known = [(title, p95.get((str(node), title))) for title, _ in QUANTITIES]
+        words = [f"{title} {shown.percent(pct)}" for title, pct in known if pct is not None]
+        said = [f"p95 of {', '.join(words)}"] if words else []
+        ways = traffic.get(node.key, {}).items()
+        said += [f"{shown.binary_bytes(amount)} {way}" for way, amount in ways]
+        if said:
+            found.append((str(node), f"{'; '.join(said)}."))
+    return found
+
+
 def usage_words(judged: Iterable[RuleLine]) -> str:
     """The rule's sentence: how well cores and GPUs were used."""
     line = _line(judged, USAGE)
@@ -127,9 +165,18 @@ def job_time(run: Run, judged: Iterable[RuleLine]) -> JobTime:
     if run.started_at is not None and "loop" in job:
         begin = run.started_at + timedelta(seconds=job.get("initialisation", 0.0))
         end = begin + timedelta(seconds=job["loop"])
-        times = {"loop_started_at": begin, "loop_ended_at": end}
+        times = {"began": begin, "ended": end}
     loop = parts(_seconds(numbers, PHASES), PHASES)
-    return JobTime(parts(job, JOB), loop, line.row.summary, **times)
+    others = numbers.known("others_pct")
+    return JobTime(
+        parts(job, JOB),
+        loop,
+        line.row.summary,
+        times.get("began"),
+        times.get("ended"),
+        job.get("initialisation", 0.0) > job.get("loop", 0.0),
+        None if others is None else others / 100,
+    )
 
 
 def parts(seconds: dict[str, float], titles: dict[str, str]) -> list[Part]:

@@ -9,7 +9,7 @@ from rules.parameter import Parameter
 from rules.registry import all_rules
 from rules.rule import Numbers
 from webapp.analysis.models import Judgement
-from webapp.dashboard.report.figures import FRAMEWORK, USAGE, Part, parts
+from webapp.dashboard.report.figures import FRAMEWORK, USAGE
 from webapp.dashboard.selectors.judgements import RuleLine
 from webapp.rulebook.documentation import introduction, sections
 from webapp.rulebook.forms import as_text
@@ -17,8 +17,6 @@ from webapp.templatetags import shown
 
 MOST_NUMBERS, MOST_WINDOWS = 16, 12
 FIX = "How to fix it"
-BOTTLENECKS = {"cpu_bottleneck": "cores busy", "io_bottleneck": "cores waiting for I/O"}
-"""Rule -> what was so while GPUs were idle."""
 JUDGED = (Judgement.FIRED, Judgement.PASSED)
 UNITS = {
     "_pct": ("%", shown.number),
@@ -26,7 +24,9 @@ UNITS = {
     "_bytes": ("", shown.binary_bytes),
     "_count": ("", shown.number),
 }
-"""The end of a number's name -> its unit, and how it is written."""
+"""The end of a number's name -> its unit, and how it is written; others are plain numbers."""
+FLAGS = ("is_", "has_", "may_", "gpus_are_")
+"""Begins of the names of what is true or not: no quantities."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class RuleReport:
         if not self.is_fired:
             return []
         return [
-            (shown.seconds(float(str(start))), shown.seconds(float(str(end))), self._named(where))
+            (shown.seconds(float(str(start))), shown.seconds(float(str(end))), self.named(where))
             for start, end, where in self.line.windows[:MOST_WINDOWS]
         ]
 
@@ -103,28 +103,24 @@ class RuleReport:
     @property
     def measured(self) -> list[tuple[str, str]]:
         """What it measured, in words; of overviews, the report has tables."""
+        return self._figures[:MOST_NUMBERS]
+
+    @property
+    def more_measured(self) -> int:
+        return max(len(self._figures) - MOST_NUMBERS, 0)
+
+    @property
+    def _figures(self) -> list[tuple[str, str]]:
         if not self.is_judged or self.line.row.rule in (USAGE, FRAMEWORK):
             return []
         known = ((name, self.numbers.known(name)) for name in self.numbers.values)
-        found = [
-            _figure(name, value, self._named)
+        return [
+            _figure(name, value, self.named)
             for name, value in known
-            if value is not None and any(unit in name for unit in UNITS)
+            if value is not None and not name.startswith(FLAGS)
         ]
-        return found[:MOST_NUMBERS]
 
-    @property
-    def bottleneck(self) -> list[Part]:
-        """Where the time of work went, of a rule about bottlenecks: GPUs busy, or idle and why."""
-        why, of = BOTTLENECKS.get(self.line.row.rule), self.numbers.known
-        seen, low, stuck = (of(f"{name}_seconds") for name in ("seen", "low_gpu", "bottleneck"))
-        if why is None or not seen or low is None or stuck is None or not self.is_judged:
-            return []
-        titles = {"busy": "GPUs busy", "stuck": f"GPUs idle, {why}", "low": "GPUs idle otherwise"}
-        seconds = {"busy": max(seen - low, 0.0), "stuck": stuck, "low": max(low - stuck, 0.0)}
-        return parts(seconds, titles)
-
-    def _named(self, entity: object) -> str:
+    def named(self, entity: object) -> str:
         """With the name of its node."""
         node, slash, device = str(entity).partition("/")
         return f"{self.names.get(node, node)}{slash}{device}"

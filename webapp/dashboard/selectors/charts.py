@@ -48,6 +48,10 @@ class Chart:
         return asdict(self) | {"lines": shown, "query": [line.name for line in self.lines]}
 
 
+IO_WAIT = Chart("io_wait", "Waiting for I/O", "pct", (Line("host.cpu_iowait_pct", "waiting"),))
+"""Which the report draws, too."""
+
+
 def charts(nodes: Sequence[Node]) -> list[Chart]:
     """CPU, memory, steps, disk and network always; GPUs if a node has any. Those that most runs are
     judged by stand first, the rest is folded."""

@@ -22,6 +22,7 @@ from advisor.store.series import SeriesView, shown_name, views_of
 from advisor.store.step_series import (
     NAMES,
     cells_between,
+    last_steps,
     single_steps_between,
     views_of_cells,
 )
@@ -34,17 +35,16 @@ from advisor.store.step_spread import (
     trained_steps,
 )
 from advisor.store.step_tiers import DRAWN
-from webapp.dashboard.selectors.charts import MOST_NODES, Chart, charts
+from webapp.dashboard.selectors.charts import IO_WAIT, MOST_NODES, Chart, charts
+from webapp.dashboard.selectors.heat import MOST_CORES, core_members, core_names, heat_of
 from webapp.dashboard.selectors.lines import Drawn, Member, drawn_lines, merged, share_buckets
 from webapp.dashboard.selectors.step_table import step_document
-from webapp.runs.history import chart_history, nodes_of
+from webapp.runs.history import chart_history, nodes_of, whole_history
 from webapp.runs.models import Node, Run
 from webapp.runs.views.series import Window, plain
 
 DIGITS = 5
 """More can't be seen, neither in a line nor beside it."""
-MOST_CORES = 384
-"""Rows of the heat map of cores."""
 MOST_SINGLE_STEPS = 50_000
 """So many steps of a run have exact percentiles; those of more come from tiers."""
 STEP_COLUMNS = tuple(dict.fromkeys((*DRAWN, *COLUMNS)))
@@ -62,8 +62,12 @@ class Read:
     starts_seconds: np.ndarray = field(default_factory=lambda: np.empty(0))
     width_seconds: float = 0.0
     cores: list[Member] = field(default_factory=list)
-    histories: dict[str, NodeHistory] = field(default_factory=dict)
-    """What was read of each node, by its key."""
+    whole: dict[str, NodeHistory] = field(default_factory=dict)
+    """For a report: all that the hours of each node hold, by its key."""
+    last_steps: pa.Table | None = None
+    """For a report: the last training steps of the lowest rank, as `step_series.last_steps`."""
+    unreadable: set[str] = field(default_factory=set)
+    """Keys of objects that can't be read."""
 
 
 def drawn_charts(run: Run, window: Window) -> dict[str, Any]:
@@ -75,20 +79,23 @@ def drawn_charts(run: Run, window: Window) -> dict[str, Any]:
     return _document(nodes, read_charts(nodes, times, window.buckets), window)
 
 
-def drawn_with_cores(nodes: Sequence[Node], read: Read, window: Window) -> dict[str, Any]:
-    """As `drawn_charts`, of what was read with the cores: also their heat map, `cores`."""
-    cores = {"cores": _heat([read.cores], window.start_seconds)}
-    return _document(nodes, read, window) | cores
+def report_document(nodes: Sequence[Node], read: Read, window: Window) -> dict[str, Any]:
+    """As `drawn_charts`, of what was read for a report: also the heat map of the cores, `cores`,
+    and the wait for I/O."""
+    cores = {"cores": heat_of([read.cores], window.start_seconds)}
+    return _document(nodes, read, window, (IO_WAIT,)) | cores
 
 
-def _document(nodes: Sequence[Node], read: Read, window: Window) -> dict[str, Any]:
-    shown, listed = nodes[:MOST_NODES], charts(nodes)
+def _document(
+    nodes: Sequence[Node], read: Read, window: Window, more: Sequence[Chart] = ()
+) -> dict[str, Any]:
+    shown, listed = nodes[:MOST_NODES], [*charts(nodes), *more]
     offset = window.start_seconds
     return {
         "from": window.start_seconds,
         "to": window.end_seconds,
         "charts": {c.key: _chart(c, shown, len(nodes), read, offset) for c in listed},
-        "heat": _heat([_members(c, shown, read) for c in listed if c.key == "gpu"], offset),
+        "heat": heat_of([_members(c, shown, read) for c in listed if c.key == "gpu"], offset),
         "nodes": _multiples(listed, shown, read, offset),
         "steps": step_document(read.steps),
         "phases": _phases(read, offset),
@@ -96,45 +103,22 @@ def _document(nodes: Sequence[Node], read: Read, window: Window) -> dict[str, An
     }
 
 
-def drawn_cores(run: Run, window: Window) -> dict[str, Any]:
-    """The heat map of the cores of the shown nodes. Raises TooLargeError."""
-    times = window.times(run)
-    if times is None:
-        return {"heat": None}
-    buckets = buckets_of(*times, window.buckets, is_aligned=True)
-    store, members, left = open_store(settings.OBJECTS_URL), [], MOST_CORES
-    for node in nodes_of(run)[:MOST_NODES]:
-        names = _core_names(node, left)
-        left -= len(names)
-        history = chart_history(node, buckets)
-        reader = Reader(store, history, for_charts=True)
-        views = views_of(reader, history, names, times[0], buckets) if names else []
-        members += _core_members(views)
-    return {"heat": _heat([members], window.start_seconds)}
-
-
-def _core_names(node: Node, most: int) -> list[str]:
-    return [f"cpu{number}.busy_pct" for number in range(min(node.vcpus or 0, most))]
-
-
-def _core_members(views: Iterable[SeriesView]) -> list[Member]:
-    return [
-        Member("core", view.series.partition(".")[0].removeprefix("cpu"), view) for view in views
-    ]
-
-
 def read_charts(
     nodes: Sequence[Node],
     times: tuple[datetime, datetime] | None,
     most: int,
     *,
-    with_cores: bool = False,
+    for_report: bool = False,
 ) -> Read:
     """What the charts of these nodes draw, in at most so many buckets.
 
     Raises TooLargeError.
+
+    Args:
+        for_report: with the cores, the wait for I/O, and single steps if there aren't too many.
     """
-    store, read, listed = open_store(settings.OBJECTS_URL), Read(), charts(nodes)
+    store, read = open_store(settings.OBJECTS_URL), Read()
+    listed = [*charts(nodes), *((IO_WAIT,) if for_report else ())]
     if times is None:
         return read
     buckets = buckets_of(*times, most, is_aligned=True)
@@ -144,7 +128,7 @@ def read_charts(
     )
     for node in nodes[:MOST_NODES]:
         names = _names(node, [chart for chart in listed if not chart.instead_of])
-        history = read.histories[node.key] = chart_history(node, buckets)
+        history = chart_history(node, buckets)
         reader = Reader(store, history, for_charts=True)
         sampled = [name for name in names if name not in NAMES]
         views = views_of(reader, history, sampled, times[0], buckets)
@@ -153,10 +137,16 @@ def read_charts(
         cells = cells_between(reader, history, buckets, STEP_COLUMNS)
         views += views_of_cells(node.key, cells, names, times, buckets)
         read.views |= {(view.node_key, view.series): view for view in views}
-        _add_steps(read, reader, history, cells, buckets)
-        cores = _core_names(node, MOST_CORES - len(read.cores)) if with_cores else []
-        if cores:
-            read.cores += _core_members(views_of(reader, history, cores, times[0], buckets))
+        whole, raw = history, reader
+        if for_report:
+            cores = core_names(node, MOST_CORES - len(read.cores))
+            read.cores += core_members(views_of(reader, history, cores, times[0], buckets))
+            whole = read.whole[node.key] = whole_history(node, history)
+            raw = Reader(store, whole, for_charts=True)
+        _add_steps(read, raw, whole, cells, buckets)
+        if for_report and len(cells) and read.last_steps is None:
+            read.last_steps = last_steps(raw, times)
+        read.unreadable |= {*reader.unreadable, *raw.unreadable}
     return read
 
 
@@ -183,8 +173,10 @@ def _add_steps(
     known = sum(each.count for each in read.steps) + pc.sum(cells["count"]).as_py()
     fits = known <= MOST_SINGLE_STEPS
     single = single_steps_between(reader, history, buckets) if fits else None
+    # Of some hours only summaries may be left.
+    is_all = single is not None and len(single) == pc.sum(cells["count"]).as_py()
     of_cells = spreads_of(history.key, cells)
-    read.steps += of_cells if single is None else spreads_of_single(history.key, single)
+    read.steps += spreads_of_single(history.key, single) if is_all else of_cells
     for phase, seconds in phase_lengths(cells, buckets).items():
         read.phases[phase] = read.phases.get(phase, 0.0) + seconds
 
@@ -242,34 +234,6 @@ def _line(line: Drawn, offset_seconds: float) -> dict[str, Any]:
         "mean": plain(view.mean, DIGITS),
         "max": plain(view.maximum, DIGITS),
     }
-
-
-def _heat(of_charts: list[list[Member]], offset_seconds: float) -> dict[str, Any] | None:
-    """A row for each member, whole percent; None: fewer than two, which a line shows as well."""
-    members = [member for members in of_charts for member in members]
-    if len(members) < 2:
-        return None
-    first = members[0].view
-    ordered = sorted(members, key=lambda m: (m.view.node_key, int(m.label.split()[-1])))
-    return {
-        "start": float(first.t_seconds[0] + offset_seconds),
-        "step": first.width_seconds,
-        "rows": [
-            {
-                "node": member.view.node_key,
-                "label": member.label,
-                "values": _percent(member.view.mean),
-            }
-            for member in ordered
-        ],
-    }
-
-
-def _percent(values: np.ndarray) -> list[int | None]:
-    known = np.isfinite(values)
-    rounded = np.rint(np.where(known, values, 0.0)).astype(int).astype(object)
-    rounded[~known] = None
-    return list(rounded.tolist())
 
 
 def _phases(read: Read, offset_seconds: float) -> list[list[Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -18,14 +18,17 @@ MOST_EVENTS = 30
 
 @dataclass(frozen=True)
 class RunEvent:
-    """`seconds` since the run's start; `is_trouble`: something went wrong."""
+    """`seconds` since the run's start; `is_trouble`: something went wrong; `is_restart`: processes
+    began again, on the same machines or on others."""
 
     seconds: float
     words: str
     is_trouble: bool = False
+    is_restart: bool = False
 
     def document(self) -> dict[str, Any]:
-        return asdict(self)
+        """For the browser."""
+        return {"seconds": self.seconds, "words": self.words, "is_trouble": self.is_trouble}
 
 
 def run_events(
@@ -56,7 +59,7 @@ def _of_sessions(start: datetime, sessions: list[Session]) -> Iterator[RunEvent]
         where = _where(session.node) if has_many else ""
         if session.node.attempt.number or session.node_id in first:
             seconds = _since(start, session.interval[0])
-            yield RunEvent(seconds, f"Restarted{where}")
+            yield RunEvent(seconds, f"Restarted{where}", is_restart=True)
         first.setdefault(session.node_id, session)
         if session.end_state in (Run.FAILED, Run.STOPPED):
             failed = session.end_state == Run.FAILED

@@ -20,12 +20,12 @@ the shortest and absolute."""
 
 
 def step_document(spreads: Sequence[StepSpread]) -> dict[str, Any] | None:
-    """`{bins: [[from, to, count]], ranks: [...], waits: {...}}` in seconds; bins and waits are of
-    training steps of all ranks, ranks in order of phase (training first) and mean, slowest first.
-    None: no step."""
+    """`{bins: [[from, to, count]], ranks: [...], waits: {...}, is_exact}` in seconds; bins and
+    waits are of training steps of all ranks, ranks in order of phase (training first) and mean,
+    slowest first. `is_exact`: of single steps, not of summaries. None: no step."""
     if not spreads:
         return None
-    ordered = sorted(spreads, key=lambda s: (s.phase != TRAIN, s.phase, -s.mean_seconds, s.rank))
+    ordered = in_order(spreads)
     trained = [each for each in spreads if each.phase == TRAIN]
     return {
         "bins": _bins(
@@ -34,7 +34,13 @@ def step_document(spreads: Sequence[StepSpread]) -> dict[str, Any] | None:
         ),
         "ranks": [_rank(each) for each in ordered[:MOST_RANKS]],
         "waits": _waits(*_joined(trained, "waits", "wait_weights")),
+        "is_exact": all(each.is_exact for each in spreads),
     }
+
+
+def in_order(spreads: Sequence[StepSpread]) -> list[StepSpread]:
+    """By phase, training first, and the slowest first."""
+    return sorted(spreads, key=lambda s: (s.phase != TRAIN, s.phase, -s.mean_seconds, s.rank))
 
 
 def _rank(each: StepSpread) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import PersonRequest
-from webapp.dashboard.selectors.drawn import drawn_charts, drawn_cores
+from webapp.dashboard.selectors.drawn import drawn_charts
+from webapp.dashboard.selectors.heat import drawn_cores
 from webapp.runs import scope
 from webapp.runs.models import Run
 from webapp.runs.views import series

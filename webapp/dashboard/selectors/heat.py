@@ -1,0 +1,77 @@
+"""Heat maps: how busy each GPU and each core was, a row each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from django.conf import settings
+
+from advisor.store.chart_plan import buckets_of
+from advisor.store.opening import open_store
+from advisor.store.reading import Reader
+from advisor.store.series import SeriesView, views_of
+from webapp.dashboard.selectors.charts import MOST_NODES
+from webapp.dashboard.selectors.lines import Member
+from webapp.runs.history import chart_history, nodes_of
+from webapp.runs.models import Node, Run
+from webapp.runs.views.series import Window
+
+MOST_CORES = 384
+"""Rows of the heat map of cores."""
+
+
+def drawn_cores(run: Run, window: Window) -> dict[str, Any]:
+    """The heat map of the cores of the shown nodes. Raises TooLargeError."""
+    times = window.times(run)
+    if times is None:
+        return {"heat": None}
+    buckets = buckets_of(*times, window.buckets, is_aligned=True)
+    store, members, left = open_store(settings.OBJECTS_URL), [], MOST_CORES
+    for node in nodes_of(run)[:MOST_NODES]:
+        names = core_names(node, left)
+        left -= len(names)
+        history = chart_history(node, buckets)
+        reader = Reader(store, history, for_charts=True)
+        views = views_of(reader, history, names, times[0], buckets) if names else []
+        members += core_members(views)
+    return {"heat": heat_of([members], window.start_seconds)}
+
+
+def core_names(node: Node, most: int) -> list[str]:
+    return [f"cpu{number}.busy_pct" for number in range(min(node.vcpus or 0, most))]
+
+
+def core_members(views: Iterable[SeriesView]) -> list[Member]:
+    return [
+        Member("core", view.series.partition(".")[0].removeprefix("cpu"), view) for view in views
+    ]
+
+
+def heat_of(of_charts: Sequence[Sequence[Member]], offset_seconds: float) -> dict[str, Any] | None:
+    """A row for each member, whole percent; None: fewer than two, which a line shows as well."""
+    members = [member for members in of_charts for member in members]
+    if len(members) < 2:
+        return None
+    first = members[0].view
+    ordered = sorted(members, key=lambda m: (m.view.node_key, int(m.label.split()[-1])))
+    return {
+        "start": float(first.t_seconds[0] + offset_seconds),
+        "step": first.width_seconds,
+        "rows": [
+            {
+                "node": member.view.node_key,
+                "label": member.label,
+                "values": percent_values(member.view.mean),
+            }
+            for member in ordered
+        ],
+    }
+
+
+def percent_values(values: np.ndarray) -> list[int | None]:
+    known = np.isfinite(values)
+    rounded = np.rint(np.where(known, values, 0.0)).astype(int).astype(object)
+    rounded[~known] = None
+    return list(rounded.tolist())
