@@ -57,12 +57,6 @@ def test_a_change_that_rounds_to_nothing_has_no_sign(value, text):
     assert shown.signed_share(value) == text
 
 
-@pytest.mark.parametrize("name", ["validation_accuracy", "val/loss", "GPU busy, p95"])
-def test_the_names_of_a_training_are_not_changed(name):
-    assert shown.titled(name) == name
-    assert shown.titled("cost per step") == "Cost per step"
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [(None, "–"), (0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (2 * 2**30, "2 GiB")],

@@ -12,7 +12,6 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.text import capfirst
 
 from advisor.money import display_signed_usd, display_usd, plain_usd
 
@@ -178,13 +177,6 @@ def number(value: object) -> str:
 def words(value: str) -> str:
     """`not_applicable` -> `not applicable`."""
     return str(value).replace("_", " ")
-
-
-@register.filter
-def titled(value: str) -> str:
-    """`cost` -> `Cost`; a training's own name stays as it is: `validation_accuracy`, `val/loss`."""
-    first = value.partition(" ")[0]
-    return value if "_" in first or "/" in first else capfirst(value)
 
 
 @register.filter
