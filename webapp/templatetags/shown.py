@@ -57,8 +57,8 @@ def unpriced(**query: object) -> str:
 @register.filter
 def axis_usd(amount: Decimal) -> str:
     """A round amount on an axis, without needless digits: `$200`, `$0.50`."""
-    whole, _, digits = plain_usd(amount).partition(".")
-    return f"${whole}.{digits:0<2}" if digits else f"${whole}"
+    whole, _, digits = plain_usd(abs(amount)).partition(".")
+    return f"{MINUS if amount < 0 else ''}${whole}{f'.{digits:0<2}' if digits else ''}"
 
 
 @register.filter
@@ -111,10 +111,12 @@ def _long(whole: int) -> str:
 
 @register.filter
 def signed_seconds(value: float | None) -> str:
-    """`+13 m 6 s`, `−1.00 s`; without a sign if it rounds to nothing."""
-    if value is None or abs(value) < 0.5:
-        return NOTHING if value is None else seconds(0.0)
-    return seconds(value) if value < 0 else f"+{seconds(value)}"
+    """In whole seconds: `+13 m 6 s`, `−1 s`; without a sign if it rounds to nothing."""
+    if value is None:
+        return NOTHING
+    whole = round(abs(value))
+    sign = "" if not whole else MINUS if value < 0 else "+"
+    return f"{sign}{whole} s" if whole < 60 else f"{sign}{_long(whole)}"
 
 
 @register.filter
