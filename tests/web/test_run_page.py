@@ -153,7 +153,7 @@ def test_a_recommendation_shows_saving_interval_risk_and_effort(owner, run):
 
     assert "Move from c5.large to t3.medium" in text
     assert re.search(r"\$0\.0060.*\$0\.0041 to \$0\.0079", text)
-    assert "Low cpu" in text
+    assert "Low (cpu)" in text
     assert "of 4" not in text
     assert re.search(r"Effort\s+low", text, re.IGNORECASE)
 
