@@ -9,13 +9,12 @@ from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from math import ceil
 from typing import NamedTuple
 from uuid import UUID
 
 from django.db.models import Count, QuerySet, Sum
 
-from advisor.money import round_amount_above, rounded_usd
+from advisor.money import rounded_usd
 from advisor.proof.calibration import score
 from webapp.accounts.models import Workspace
 from webapp.advice import scope
@@ -30,6 +29,7 @@ from webapp.advice.selectors.savings import (
     with_savings,
 )
 from webapp.runs.scope import runs_of
+from webapp.spend.curve import Curve, curve
 from webapp.spend.months import Month, current
 from webapp.spend.year import by_month
 
@@ -37,7 +37,6 @@ MONTHS_SHOWN = 12
 MOST_FOLLOWED, MOST_JOBS = 50, 100
 """Of the followed ones, and of the jobs, that the page lists."""
 PROVEN = (Recommendation.VERIFIED, Recommendation.FAILED)
-WIDTH, HEIGHT = 1000.0, 160.0
 UNREAD = ("evidence", "assumptions", "how_to_apply", "candidates")
 _OPEN = (
     *("job_id", "job__name", "job__uuid", "monthly_saving_usd", "saving_usd", "seen_at"),
@@ -127,24 +126,10 @@ class SavingsPage:
     @cached_property
     def chart(self) -> Curve | None:
         """The proven sums; None: there are none."""
-        return _curve(self.earlier, self.months) if self.proven.runs else None
-
-
-class Tick(NamedTuple):
-    """A round amount on the axis, `y` from the top."""
-
-    usd: Decimal
-    y: float
-
-
-@dataclass(frozen=True)
-class Curve:
-    """In a box of WIDTH x HEIGHT: `line` and `band` are SVG points, `zero_y` is where 0 USD is."""
-
-    line: str
-    band: str
-    zero_y: float
-    ticks: list[Tick]
+        if not self.proven.runs:
+            return None
+        before = Range(self.earlier.low_usd, self.earlier.usd, self.earlier.high_usd)
+        return curve([before, *(line.sums for line in self.months)])
 
 
 def savings_page(workspace: Workspace, now: datetime) -> SavingsPage:
@@ -305,32 +290,3 @@ def _sum(saved: Iterable[RealisedSaving]) -> Saved:
     for each in saved:
         whole.add(each)
     return whole
-
-
-def _curve(earlier: Saved, months: Sequence[MonthLine]) -> Curve:
-    before = Range(earlier.low_usd, earlier.usd, earlier.high_usd)
-    sums = [before, *(line.sums for line in months)]
-    amounts = _axis(min(each.low for each in sums), max(each.high for each in sums))
-    top, bottom = amounts[0], amounts[-1]
-    step = WIDTH / (len(sums) - 1)
-
-    def y(usd: Decimal) -> float:
-        return round(HEIGHT * float((top - usd) / (top - bottom)), 1)
-
-    def points(sums_usd: Iterable[Decimal]) -> list[str]:
-        return [f"{n * step:.1f},{y(usd):.1f}" for n, usd in enumerate(sums_usd)]
-
-    low, high = points(each.low for each in sums), points(each.high for each in sums)
-    return Curve(
-        line=" ".join(points(each.mid for each in sums)),
-        band=" ".join([*high, *reversed(low)]),
-        zero_y=y(Decimal(0)),
-        ticks=[Tick(usd, y(usd)) for usd in amounts],
-    )
-
-
-def _axis(least_usd: Decimal, most_usd: Decimal) -> list[Decimal]:
-    """Round amounts from the highest to the lowest, $0 among them."""
-    unit = round_amount_above(max(most_usd, -least_usd, Decimal(0)) / 3)
-    above, below = (ceil(max(usd, Decimal(0)) / unit) for usd in (most_usd, -least_usd))
-    return [unit * n for n in range(max(above, 0 if below else 1), -below - 1, -1)]
