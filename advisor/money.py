@@ -67,9 +67,9 @@ def split_usd(total_usd: Decimal, weights: Mapping[Name, Fraction | int]) -> dic
 
 
 def display_usd(usd: Decimal | None) -> str:
-    """Four decimals below $1, else cents; "no price" for None; never "$0" for a positive amount."""
-    if usd is None:
-        return NO_PRICE
+    """Four decimals below $1, else cents; "no price" for None; `$0.00` for exactly nothing."""
+    if not usd:
+        return NO_PRICE if usd is None else "$0.00"
     sign, amount = (MINUS if usd < 0 else ""), abs(usd)
     fine = amount.quantize(_TEN_THOUSANDTH, ROUND_HALF_UP)
     if amount and not fine:

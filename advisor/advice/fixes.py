@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from advisor.advice.causes import Cause
 from advisor.advice.recommendation import MEASURED, Recommendation, Saving, Spending
+from advisor.comparison.wording import display_seconds
 from advisor.money import display_usd
 
 
@@ -63,10 +64,10 @@ def evidence_of(cause: Cause, spending: Spending, saving: Saving | None) -> list
     verdict = cause.judged.verdict
     if not cause.seconds_high:
         return [verdict.summary, "What a fix saves isn't known."]
-    seconds = f"{cause.seconds_low:.0f} to {cause.seconds_high:.0f} s"
+    saved = f"{display_seconds(cause.seconds_low)} to {display_seconds(cause.seconds_high)}"
     evidence = [
         verdict.summary,
-        f"A fix saves {seconds} of the run's {spending.duration_seconds:.0f} s.",
+        f"A fix saves {saved} of the run's {display_seconds(spending.duration_seconds)}.",
     ]
     if saving is not None:
         money = f"{display_usd(saving.low)} to {display_usd(saving.high)}"

@@ -82,14 +82,14 @@ def _recommendation(
         monthly_saving_usd=spending.monthly_usd(saving),
         risk=round(4 * (1 - odds), 2),
         risk_dimension="speed",
-        risk_reason=f"In {100 * (1 - odds):.0f} of 100 cases none of them pays; the measuring then "
-        f"cost at most {display_usd(most_usd)}.",
+        risk_reason=f"With a probability of {100 * (1 - odds):.0f} % none of them is cheaper; "
+        f"measuring then cost at most {display_usd(most_usd)}.",
         effort="low",
         evidence=_evidence(advice, offered, most_usd),
         assumptions=[
             "Speeds are predicted from public measurements and data sheets; no switch is advised "
             "before one is measured.",
-            "The saving is the mean of all cases, 0 where none pays, less what measuring costs.",
+            "The saving is the expected value: 0 if none is cheaper, less the cost of measuring.",
             f"As many GPUs as the run used: {demand.gpus_used}.",
         ],
         candidates=[each.to_document() for each in chosen],
@@ -126,7 +126,7 @@ def _evidence(advice: Advice, offered: Offers, most_usd: Decimal) -> list[str]:
         )
     return [
         *lines,
-        f"In {100 * (advice.odds or 0.0):.0f} of 100 cases one of them pays.",
+        f"With a probability of {100 * (advice.odds or 0.0):.0f} % one of them is cheaper.",
         f"Measuring costs at most {display_usd(most_usd)}: {MOST_SECONDS // 60} min each.",
     ]
 

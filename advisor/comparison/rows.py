@@ -40,6 +40,8 @@ class MetricRow:
     """Begins with `+` or `−` if it went up or down; empty: unknown."""
     tone: str
     """`better`, `worse` or `neutral`."""
+    is_training_metric: bool = False
+    """The name is the training's, to be shown as it is."""
 
 
 @dataclass(frozen=True)
@@ -53,17 +55,21 @@ class Figure:
     """Shares change by percentage points, because a percentage of a percentage misleads."""
     is_compared: bool = True
     """Without it the change is left out, because the runs' work or completeness differs."""
+    is_training_metric: bool = False
+    """The training named and measured it."""
 
     def row(self, a: Decimal | float | None, b: Decimal | float | None) -> MetricRow | None:
         if a is None and b is None:
             return None
         shown = [NOTHING if value is None else self.write(value) for value in (a, b)]
+        is_own = self.is_training_metric
+        row = MetricRow(self.name, shown[0], shown[1], "", "neutral", is_own)
         if a is None or b is None or not self.is_compared:
-            return MetricRow(self.name, shown[0], shown[1], "", "neutral")
+            return row
         change = float(b) - float(a) if self.in_points else change_pct(a, b)
         unit = "points" if self.in_points else "%"
         words = "" if change is None else f"{signed(change, 1)} {unit}"
-        return MetricRow(self.name, shown[0], shown[1], words, self._tone(change))
+        return replace(row, change=words, tone=self._tone(change))
 
     def _tone(self, change: float | None) -> str:
         if change is None or self.is_less_better is None or abs(change) < NOTABLE_PCT:
@@ -126,7 +132,8 @@ def _all_rows(
         )
     qualities = a.quality or {}, b.quality or {}
     for name in sorted({*qualities[0], *qualities[1]}):
-        yield Figure(name, metric_text).row(qualities[0].get(name), qualities[1].get(name))
+        figure = Figure(name, metric_text, is_training_metric=True)
+        yield figure.row(qualities[0].get(name), qualities[1].get(name))
 
 
 def _per_unit(work: SharedWork, is_compared: bool, is_same: bool) -> Iterator[MetricRow | None]:

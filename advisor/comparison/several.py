@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -36,9 +36,31 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    name: str
-    cells: tuple[Cell, ...]
-    """One of each run."""
+    figure: Figure
+    values: tuple[Decimal | float | None, ...]
+    """One of each run; None: unknown."""
+
+    @property
+    def name(self) -> str:
+        return self.figure.name
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """One of each run. What is written the same is equally good."""
+        texts = [self._written(value) for value in self.values]
+        best = self._best(set(texts) - {NOTHING})
+        return tuple(Cell(text, text == best) for text in texts)
+
+    def _written(self, value: Decimal | float | None) -> str:
+        return NOTHING if value is None else self.figure.write(value)
+
+    def _best(self, texts: Set[str]) -> str | None:
+        """None: no side is better, the runs may not be compared by it, or all are equal."""
+        is_less_better = self.figure.is_less_better
+        if is_less_better is None or not self.figure.is_compared or len(texts) < 2:
+            return None
+        known = [value for value in self.values if value is not None]
+        return self.figure.write(min(known) if is_less_better else max(known))
 
 
 @dataclass(frozen=True)
@@ -111,7 +133,7 @@ def _rows(
         yield from _row(figure, [run.phase_seconds.get(phase) for run in runs])
     for name in sorted({name for run in runs for name in run.quality or {}}):
         is_less_better = metrics.less_is_better(name) if metrics.is_quality(name) else None
-        figure = Figure(name, metric_text, is_less_better)
+        figure = Figure(name, metric_text, is_less_better, is_training_metric=True)
         yield from _row(figure, [(run.quality or {}).get(name) for run in runs])
 
 
@@ -131,21 +153,8 @@ def _per_unit(with_first: Sequence[Comparison], is_compared: bool, is_same: bool
 
 
 def _row(figure: Figure, values: Sequence[Decimal | float | None]) -> Iterator[Row]:
-    known = [value for value in values if value is not None]
-    if not known:
-        return
-    best = _best(figure, known)
-    texts = [NOTHING if value is None else figure.write(value) for value in values]
-    yield Row(figure.name, tuple(Cell(text, text == best) for text in texts))
-
-
-def _best(figure: Figure, known: Sequence[Decimal | float]) -> str | None:
-    """As it is written: what looks the same is equally good. None: no side is better, the runs may
-    not be compared by it, or all are equal."""
-    texts = {figure.write(value) for value in known}
-    if figure.is_less_better is None or not figure.is_compared or len(texts) == 1:
-        return None
-    return figure.write(min(known) if figure.is_less_better else max(known))
+    if any(value is not None for value in values):
+        yield Row(figure, tuple(values))
 
 
 def _named(numbers: Sequence[int]) -> str:

@@ -56,9 +56,9 @@ def _other_gpus(
     demand: Demand, now: InstanceType, other: InstanceType, planned: Layout, preset: Preset
 ) -> str:
     if not demand.gpus_used:
-        return "has GPUs, which the run doesn't use" if other.gpu_count else ""
+        return "GPUs, which the run doesn't use" if other.gpu_count else ""
     if not other.gpu_count or other.gpu_fraction < now.gpu_fraction:
-        return f"has fewer GPUs than the {demand.gpus_used} in use"
+        return f"fewer GPUs than the {demand.gpus_used} in use"
     if is_other_gpu(now, other):
         return _other_model(demand, now, other, planned, preset)
     if planned.gpus < demand.gpus_used:
@@ -72,7 +72,7 @@ def _other_model(
     if other.gpu_key not in demand.gpu_speeds or other.gpu_fraction < 1:
         return f"the run's speed on {other.gpu_model} was not measured"
     if planned.gpus < demand.gpus_used:
-        return f"has fewer GPUs than the {demand.gpus_used} in use"
+        return f"fewer GPUs than the {demand.gpus_used} in use"
     used_pct = demand.gpu_use.memory_pct if demand.gpu_use else None
     needed = now.gpu_memory_bytes
     if used_pct is not None:
@@ -87,7 +87,7 @@ def _other_model(
 
 def _too_few_gpus(demand: Demand, planned: Layout, preset: Preset) -> str:
     """Fewer than were used only if their work fits into the rest."""
-    few = f"has fewer GPUs than the {demand.gpus_used} in use"
+    few = f"fewer GPUs than the {demand.gpus_used} in use"
     if planned.gpu_busy is None:
         return f"{few}, and how busy each was isn't known"
     if planned.gpu_busy <= preset.gpu_target:

@@ -236,7 +236,7 @@ def test_it_shows_a_duration_in_one_unit(seconds, shown):
 
 @pytest.mark.parametrize(
     ("usd", "shown"),
-    [("0", "$0.0000"), ("0.00004289", "$0.0000429"), ("0.0999999", "$0.1000"), ("1.5", "$1.50")],
+    [("0", "$0.00"), ("0.00004289", "$0.0000429"), ("0.0999999", "$0.1000"), ("1.5", "$1.50")],
 )
 def test_a_price_of_a_unit_keeps_three_digits_however_small(usd, shown):
     assert display_usd_per_unit(Decimal(usd)) == shown

@@ -219,7 +219,7 @@ def test_a_large_cost_is_exact_to_the_nano_dollar():
 
 def test_a_run_without_nodes_costs_nothing():
     cost = cost_of_run([], BOOK)
-    assert (display_usd(cost.total_usd), display_usd(cost.known_usd)) == ("$0.0000", "$0.0000")
+    assert (display_usd(cost.total_usd), display_usd(cost.known_usd)) == ("$0.00", "$0.00")
 
 
 def test_an_own_machine_may_cost_nothing():
@@ -410,7 +410,7 @@ def test_a_run_alone_on_its_machine_keeps_its_share():
     ("usd", "shown"),
     [
         (None, "no price"),
-        ("0", "$0.0000"),
+        ("0", "$0.00"),
         ("0.00001", "<$0.0001"),
         ("0.01234", "$0.0123"),
         ("0.01235", "$0.0124"),

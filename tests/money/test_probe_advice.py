@@ -63,9 +63,9 @@ def test_public_figures_never_say_switch_but_what_to_measure_first() -> None:
     assert probe.saving_low_usd == 0
     assert probe.may_be_mailed
     text = " ".join([*probe.evidence, *probe.how_to_apply])
-    for words in ("of 100 cases one of them pays", "at most $", "trimtab probe --steps 200 --"):
+    for words in ("one of them is cheaper", "at most $", "trimtab probe --steps 200 --"):
         assert words in text
-    assert any("mean of all cases, 0 where none pays" in each for each in probe.assumptions)
+    assert any("expected value: 0 if none is cheaper" in each for each in probe.assumptions)
     for name in probe.change["probe"]:
         assert name in text
         assert catalogue()[name].available_at(AS_OF.date())

@@ -104,7 +104,7 @@ def test_without_a_price_the_fix_is_named_and_no_money() -> None:
     assert set(recommendations) == {"fix_input_pipeline"}
     fix = recommendations["fix_input_pipeline"]
     assert (fix.saving_low_usd, fix.saving_usd, fix.monthly_saving_usd) == (None, None, None)
-    assert "1200 to 1800 s" in " ".join(fix.evidence)
+    assert "20.0 min to 30.0 min" in " ".join(fix.evidence)
 
 
 def test_a_mostly_idle_machine_is_replaced_by_a_smaller_one_that_can_be_started() -> None:

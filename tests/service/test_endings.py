@@ -187,7 +187,7 @@ def test_the_page_shows_them_to_members_and_to_nobody_else(agent, workspace, cli
         assert shown in text
     assert "<script>alert" not in page
     failure = page.partition('id="failure"')[2].partition("</pre>")[0]
-    for shown in ("Exit code 137", "signal SIGKILL", "Traceback (most"):
+    for shown in ("failed: exit code 137, signal SIGKILL.", "Traceback (most"):
         assert shown in failure
     stranger = factories.workspace("Other")
     client.force_login(factories.member(stranger, email="stranger@example.org"))

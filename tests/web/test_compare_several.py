@@ -192,6 +192,35 @@ def test_a_cost_per_work_is_of_a_readable_amount_as_for_two_runs(owner, runs):
     assert of_two[0][0] in ("thousand samples", "million samples")
 
 
+@pytest.mark.parametrize(
+    ("costs", "written"),
+    [
+        (("0.20414", "0.20406", "0.3"), "$0.2041 best $0.2041 best $0.3000"),
+        (("0.2041", "0.2039", "0.3"), "$0.2041 $0.2039 best $0.3000"),
+    ],
+)
+def test_the_best_cost_per_work_is_decided_as_it_is_written(owner, costs, written):
+    job = factories.job(owner.workspace)
+    made = [factories.run(job, cost=cost, work={"samples": 1000.0}) for cost in costs]
+    for run in made:
+        factories.node(run)
+        factories.analysis(run)
+
+    shown = text(owner.page(address(made)))
+
+    assert f"Cost per thousand samples {written} " in shown
+
+
+def test_metrics_keep_the_names_that_their_training_gave_them(owner, runs):
+    for run in runs:
+        run.metrics = {"mAP": 0.5, "loss": 0.1}
+        run.save()
+
+    for page in (address(runs), f"{reverse('dashboard:compare')}?a={runs[0].pk}&b={runs[1].pk}"):
+        names = re.findall(r'<th scope="row">([^<]+)</th>', owner.page(page))
+        assert {"Cost", "Duration", "mAP", "loss"} <= set(names)
+
+
 def test_removing_one_of_three_leads_to_the_comparison_of_two(owner, runs):
     (without,) = re.findall(r'class="chip" href="([^"]+)"', owner.page(address(runs)))[:1]
 

@@ -61,6 +61,14 @@ def test_open_ones_come_by_their_monthly_saving_and_unpriced_ones_last(owner):
     assert "no price" in page
 
 
+def test_a_job_that_has_not_run_for_a_month_is_not_counted_among_those_that_save(owner):
+    for name, usd in (("a.py", "2"), ("b.py", "0")):
+        run = factories.run(factories.job(owner.workspace, name))
+        factories.recommendation(run, monthly_saving_usd=Decimal(usd))
+
+    assert "Open: $2.00 a month in 1 job." in text(owner.page(PAGE))
+
+
 def test_the_sum_counts_the_best_of_each_job_as_the_list_of_jobs_does(owner, stranger):
     advised(owner, "a", "2")
     advised(owner, "a", "3")

@@ -135,7 +135,7 @@ def test_the_verdict_is_told_on_the_run_and_in_the_history_of_its_job(owner, job
     assert "Confirmed regression since run #5: +30" in _section(last, "verdict")
     verdict = _section(last, "verdict")
     assert "Expected machine time: 27 s to 30 s per thousand samples" in verdict
-    assert "Start-up isn't judged" in verdict
+    assert "The verdict leaves out start-up" in verdict
     page = owner.page(reverse("dashboard:job", args=[job.uuid]))
     marks = page[page.index('class="marks"') : page.index("</ol>", page.index('class="marks"'))]
     assert marks.count('class="verdict ') == len(runs)

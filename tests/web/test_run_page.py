@@ -12,7 +12,7 @@ from django.utils import timezone
 from advisor.run_summary import RunSummary
 from tests.web import factories, training
 from webapp.analysis import folding, queue
-from webapp.runs.models import Node, Run
+from webapp.runs.models import Node, Run, Session
 
 
 def _address(run: Run) -> str:
@@ -153,7 +153,7 @@ def test_a_recommendation_shows_saving_interval_risk_and_effort(owner, run):
 
     assert "Move from c5.large to t3.medium" in text
     assert re.search(r"\$0\.0060.*\$0\.0041 to \$0\.0079", text)
-    assert "Low cpu" in text
+    assert "Low (cpu)" in text
     assert "of 4" not in text
     assert re.search(r"Effort\s+low", text, re.IGNORECASE)
 
@@ -260,3 +260,13 @@ def test_a_run_without_a_node_says_that_nothing_has_arrived(owner):
     )
 
     assert "No samples have arrived yet" in owner.page(_address(run))
+
+
+def test_a_failed_run_tells_its_exit_code_once(owner):
+    run = training.uploaded_run(owner.workspace, minutes=1)
+    Session.objects.filter(node__attempt__run=run).update(end_state="failed", exit_code=3)
+    Run.objects.filter(pk=run.pk).update(state=Run.FAILED)
+
+    failure = owner.page(reverse("dashboard:run", args=[run.pk])).partition('id="failure"')[2]
+
+    assert failure.partition("</div></div>")[0].lower().count("exit code 3") == 1

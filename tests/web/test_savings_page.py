@@ -77,6 +77,18 @@ def test_months_jobs_and_the_whole_add_up_to_the_same(owner, job):
     ]
 
 
+@pytest.mark.parametrize(
+    ("usd", "amounts"), [("2", ["$3", "$2", "$1", "$0"]), ("-4", ["$0", "−$2", "−$4", "−$6"])]
+)
+def test_the_curve_has_an_axis_with_round_amounts(owner, job, usd, amounts):
+    saved(followed(job), usd, timezone.now() - timedelta(days=1))
+
+    page = owner.page(PAGE)
+
+    assert re.findall(r"<text[^>]*>([^<]+)</text>", page) == amounts
+    assert len(re.findall(r'class="plot-grid"', page)) == len(amounts)
+
+
 def test_months_are_those_of_the_workspace(owner, job):
     owner.workspace.time_zone = "Asia/Tokyo"
     owner.workspace.save()

@@ -58,12 +58,6 @@ def test_a_change_that_rounds_to_nothing_has_no_sign(value, text):
     assert shown.signed_share(value) == text
 
 
-@pytest.mark.parametrize("name", ["validation_accuracy", "val/loss", "GPU busy, p95"])
-def test_the_names_of_a_training_are_not_changed(name):
-    assert shown.titled(name) == name
-    assert shown.titled("cost per step") == "Cost per step"
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -90,7 +84,7 @@ def test_bytes_never_need_more_than_four_digits_and_a_unit(value):
         (None, "no price"),
         ("0.0142", "+$0.0142"),
         ("-5.09", "−$5.09"),
-        ("0", "$0.0000"),
+        ("0", "$0.00"),
         ("1234.5", "+$1,234.50"),
     ],
 )
@@ -122,6 +116,14 @@ def test_a_quantity_is_written_shortly(value, text):
     assert shown.number(value) == text
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "–"), (0.4, "0 s"), (-1.0, "−1 s"), (59.6, "+1 m 0 s"), (786.0, "+13 m 6 s")],
+)
+def test_a_difference_of_times_has_a_sign_and_whole_seconds(value, text):
+    assert shown.signed_seconds(value) == text
+
+
 def test_one_value_has_no_trend():
     assert sparkline([1.0]) is None
 
@@ -143,6 +145,16 @@ def test_a_higher_value_is_drawn_higher():
 
     first, last = (float(pair.split(",")[1]) for pair in drawn.points.split())
     assert last < first
+
+
+def test_noise_is_drawn_as_noise_and_a_change_as_a_change():
+    def height(values):
+        ys = [float(pair.split(",")[1]) for pair in sparkline(values).points.split()]
+        return (max(ys) - min(ys)) / HEIGHT
+
+    assert height([1.0, 1.01, 0.99, 1.0]) < 0.1
+    assert 0.3 < height([1.0, 1.0, 1.0, 1.2]) < 0.6
+    assert height([2.0, 2.0]) == 0
 
 
 def test_a_moment_long_ago_is_told_by_its_date():

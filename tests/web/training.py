@@ -64,6 +64,9 @@ class Training:
     gpus: int = 0
     vcpus: int = 2
     """Without GPUs. About one of them is busy, however many there are."""
+    machine: str = "machine-1"
+    has_memory_bytes: bool = True
+    """Else a percentage only."""
     run_id: UUID = field(default_factory=uuid4)
 
     def __post_init__(self) -> None:
@@ -74,7 +77,7 @@ class Training:
     def declaration(self) -> Declaration:
         gpus = [Gpu("NVIDIA A10G", 24 * 2**30) for _ in range(self.gpus)]
         facts = NodeFacts(
-            machine_id="machine-1",
+            machine_id=self.machine,
             hostname="trainer-1",
             provider="aws",
             service="ec2",
@@ -111,7 +114,7 @@ class Training:
             run_id=self.run_id,
             job=self.job,
             attempt=0,
-            machine_id="machine-1",
+            machine_id=self.machine,
             clock=self.clock,
             seq=seq,
             start_ms=seq * SEGMENT_MS,
@@ -127,12 +130,15 @@ class Training:
         ticks = [seq * len(times) + i for i in range(len(times))]
         columns: dict[str, list[Any]] = {
             "host.cpu_busy_pct": [_cores_pct(t) * 2 / self.vcpus for t in ticks],
-            "host.memory_used_bytes": [int((1.0 + t / 4000) * 2**30) for t in ticks],
             "disk.read_bytes_total": [3_000_000 * t for t in ticks],
             "disk.written_bytes_total": [200_000 * t for t in ticks],
             "net.received_bytes_total": [90_000 * t for t in ticks],
             "net.sent_bytes_total": [20_000 * t for t in ticks],
         }
+        if self.has_memory_bytes:
+            columns["host.memory_used_bytes"] = [int((1.0 + t / 4000) * 2**30) for t in ticks]
+        else:
+            columns["host.memory_used_pct"] = [25.0] * len(ticks)
         for gpu in range(self.gpus):
             busy = [min(100.0, max(0.0, 35 + 30 * math.sin(t / 3 + gpu))) for t in ticks]
             columns[f"gpu{gpu}.busy_pct"] = busy

@@ -39,6 +39,15 @@ class Failure:
     memory_bytes: int | None
     memory_limit_bytes: int | None
 
+    @property
+    def details(self) -> str:
+        """Exit code and signal, unless `words` has them."""
+        code = "" if self.exit_code is None else f"exit code {self.exit_code}"
+        details = [] if code in self.words.lower() else [code]
+        if self.signal and self.signal not in self.words:
+            details.append(f"signal {self.signal}")
+        return ", ".join(details)
+
 
 def failure_of(run: Run, sessions: Iterable[Session]) -> Failure | None:
     """None unless the run failed. A run that a rule or person stopped hasn't failed."""

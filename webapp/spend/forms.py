@@ -30,7 +30,7 @@ class FiguresForm(forms.Form):
 class BudgetForm(FiguresForm):
     """A new budget for the workspace, a job or a tag."""
 
-    kind = forms.ChoiceField(label="Of", choices=KINDS)
+    kind = forms.ChoiceField(label="Budget for", choices=KINDS)
     job = forms.ChoiceField(label="Job", required=False)
     tag = forms.CharField(label="Tag", required=False, max_length=401)
     field_order = ("kind", "job", "tag", "amount_usd", "threshold_pct")

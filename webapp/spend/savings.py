@@ -29,6 +29,7 @@ from webapp.advice.selectors.savings import (
     with_savings,
 )
 from webapp.runs.scope import runs_of
+from webapp.spend.curve import Curve, curve
 from webapp.spend.months import Month, current
 from webapp.spend.year import by_month
 
@@ -36,7 +37,6 @@ MONTHS_SHOWN = 12
 MOST_FOLLOWED, MOST_JOBS = 50, 100
 """Of the followed ones, and of the jobs, that the page lists."""
 PROVEN = (Recommendation.VERIFIED, Recommendation.FAILED)
-WIDTH, HEIGHT = 1000.0, 160.0
 UNREAD = ("evidence", "assumptions", "how_to_apply", "candidates")
 _OPEN = (
     *("job_id", "job__name", "job__uuid", "monthly_saving_usd", "saving_usd", "seen_at"),
@@ -126,16 +126,10 @@ class SavingsPage:
     @cached_property
     def chart(self) -> Curve | None:
         """The proven sums; None: there are none."""
-        return _curve(self.earlier, self.months) if self.proven.runs else None
-
-
-@dataclass(frozen=True)
-class Curve:
-    """In a box of WIDTH x HEIGHT: `line` and `band` are SVG points, `zero_y` is where 0 USD is."""
-
-    line: str
-    band: str
-    zero_y: float
+        if not self.proven.runs:
+            return None
+        before = Range(self.earlier.low_usd, self.earlier.usd, self.earlier.high_usd)
+        return curve([before, *(line.sums for line in self.months)])
 
 
 def savings_page(workspace: Workspace, now: datetime) -> SavingsPage:
@@ -296,22 +290,3 @@ def _sum(saved: Iterable[RealisedSaving]) -> Saved:
     for each in saved:
         whole.add(each)
     return whole
-
-
-def _curve(earlier: Saved, months: Sequence[MonthLine]) -> Curve:
-    before = Range(earlier.low_usd, earlier.usd, earlier.high_usd)
-    sums = [before, *(line.sums for line in months)]
-    top = max(*(each.high for each in sums), Decimal(0))
-    bottom = min(*(each.low for each in sums), Decimal(0))
-    span = float(top - bottom) or 1.0
-    step = WIDTH / (len(sums) - 1)
-
-    def points(amounts: Iterable[Decimal]) -> list[str]:
-        return [
-            f"{n * step:.1f},{HEIGHT * float(top - usd) / span:.1f}"
-            for n, usd in enumerate(amounts)
-        ]
-
-    low, high = points(each.low for each in sums), points(each.high for each in sums)
-    line = " ".join(points(each.mid for each in sums))
-    return Curve(line, " ".join([*high, *reversed(low)]), round(HEIGHT * float(top) / span, 1))

@@ -12,7 +12,6 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.text import capfirst
 
 from advisor.money import display_signed_usd, display_usd, plain_usd
 
@@ -60,8 +59,8 @@ def unpriced(**query: object) -> str:
 @register.filter
 def axis_usd(amount: Decimal) -> str:
     """A round amount on an axis, without needless digits: `$200`, `$0.50`."""
-    whole, _, digits = plain_usd(amount).partition(".")
-    return f"${whole}.{digits:0<2}" if digits else f"${whole}"
+    whole, _, digits = plain_usd(abs(amount)).partition(".")
+    return f"{MINUS if amount < 0 else ''}${whole}{f'.{digits:0<2}' if digits else ''}"
 
 
 @register.filter
@@ -114,10 +113,12 @@ def _long(whole: int) -> str:
 
 @register.filter
 def signed_seconds(value: float | None) -> str:
-    """`+13 m 6 s`, `−1.00 s`; without a sign if it rounds to nothing."""
-    if value is None or abs(value) < 0.5:
-        return NOTHING if value is None else seconds(0.0)
-    return seconds(value) if value < 0 else f"+{seconds(value)}"
+    """In whole seconds: `+13 m 6 s`, `−1 s`; without a sign if it rounds to nothing."""
+    if value is None:
+        return NOTHING
+    whole = round(abs(value))
+    sign = "" if not whole else MINUS if value < 0 else "+"
+    return f"{sign}{whole} s" if whole < 60 else f"{sign}{_long(whole)}"
 
 
 @register.filter
@@ -181,13 +182,6 @@ def number(value: object) -> str:
 def words(value: str) -> str:
     """`not_applicable` -> `not applicable`."""
     return str(value).replace("_", " ")
-
-
-@register.filter
-def titled(value: str) -> str:
-    """`cost` -> `Cost`; a training's own name stays as it is: `validation_accuracy`, `val/loss`."""
-    first = value.partition(" ")[0]
-    return value if "_" in first or "/" in first else capfirst(value)
 
 
 @register.filter

@@ -124,6 +124,7 @@ class OpenSaving:
     usd: Decimal | None
     """None: no price."""
     job_count: int
+    """Those with a saving a month, or without a price; all if no job ran in the last month."""
     unpriced_count: int = 0
     """Of these jobs, those that aren't in the sum."""
 
@@ -132,7 +133,8 @@ def open_saving(rows: QuerySet[Recommendation]) -> OpenSaving:
     """Of the open ones among `rows`."""
     active = rows.filter(state=Recommendation.ACTIVE).select_related(None).order_by()
     best = active.values("job").annotate(best=Max("monthly_saving_usd"))
-    known = [each["best"] for each in best]
+    every = [each["best"] for each in best]
+    known = [usd for usd in every if usd != 0] or every
     priced = [usd for usd in known if usd is not None]
     usd = sum(priced, Decimal(0)) if priced or not known else None
     return OpenSaving(usd, len(known), len(known) - len(priced))

@@ -92,7 +92,7 @@ def what_if_of(run: Run, asked: Question, takes_recorded_checkpoint: bool) -> Wh
 
 def _demand(run: Run) -> Demand:
     if run.is_probe or run.state != Run.FINISHED or run.duration is None:
-        detail = "Insufficient data: only a finished run that is no probe tells what it needs."
+        detail = "Insufficient data: the estimate needs a finished run that isn't a probe."
         raise MissingError(detail, "run_id", "Name a finished run of the job.")
     nodes = [facts(node) for node in Node.objects.filter(attempt__run=run)]
     demand = demand_of(nodes, run.summary, run.duration.total_seconds())

@@ -28,7 +28,7 @@ MEANINGS = {
     "unclassified": ("Unclassified", "paid for, but no sample shows what for", ""),
     "unused_gpu": ("Unused GPU", "paid for and never used", "unused_gpus"),
     "restore": ("Loading checkpoints", "a checkpoint was loaded", "slow_restart"),
-    "initialise": ("Startup", "before the first training step", "startup_breakdown"),
+    "initialise": ("Start-up", "before the first training step", "startup_breakdown"),
     "idle_tail": ("Idle at the end", "paid for after the last work", "idle_tail"),
     "hung": ("Hung", "no steps and no activity", "hung"),
     "restart": (

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Protocol
 
+from advisor.money import display_usd
+
 UNITS = ("samples", "tokens", "epochs", "steps")
 """The order in which units are tried. Steps are last, because they compare only at equal batch
 size."""
@@ -39,6 +41,10 @@ class WorkUnit:
     @property
     def singular(self) -> str:
         return self.unit.removesuffix("s")
+
+    def display_usd(self, usd_each: Decimal) -> str:
+        """The cost of this amount; `usd_each`: of one unit."""
+        return display_usd(usd_each * self.amount)
 
     def cost_usd(self, run: Worked) -> Decimal | None:
         """None: no price, or this work wasn't counted."""

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
-from itertools import islice
+from typing import Any
 
-from django.db.models import Exists, F, OuterRef
+from django.db.models import Count, F, Max, Q, QuerySet, Sum, Window
+from django.db.models.functions import RowNumber
 from django.urls import reverse
 
 from advisor.costing.budget import OK
@@ -24,9 +25,8 @@ from webapp.runs.scope import runs_of
 from webapp.spend.budget_status import BudgetLine
 from webapp.templatetags import shown
 
-FAILED_WITHIN, FAILING_FOR = timedelta(days=7), timedelta(days=30)
-"""How long ago the last failure of a row of them may be, and how far back the row is counted."""
-MOST_FAILED = 100
+FAILED_WITHIN = timedelta(days=7)
+"""How long ago the last failure in a row may be."""
 NEW_WITHIN = timedelta(days=7)
 MOST_OF_A_KIND = 5
 HANGS, FAILED, REGRESSION, BUDGET, RECOMMENDATION = (
@@ -54,6 +54,8 @@ class Item:
     run: Run | None = None
     """Whose price it is; None: that of the runs of `job`."""
     job: str = ""
+    is_at_least: bool = False
+    """Some of the runs have no price."""
 
 
 def attention(workspace: Workspace, budgets: list[BudgetLine], now: datetime) -> list[Item]:
@@ -80,31 +82,64 @@ def _hanging(workspace: Workspace) -> Iterator[Item]:
 
 
 def _failed(workspace: Workspace, now: datetime) -> Iterator[Item]:
-    """Jobs whose last ended run failed, with all failed runs since the last finished one."""
-    runs = runs_of(workspace)
-    finished_later = runs.select_related(None).filter(
-        job=OuterRef("job"), state=Run.FINISHED, ended_at__gt=OuterRef("ended_at")
+    """Jobs whose last ended run failed, with the failed runs in a row up to it."""
+    runs = runs_of(workspace).select_related(None)
+    failed = runs.filter(state=Run.FAILED)
+    row = Q()
+    for job_id, began_after in _failing_jobs(
+        runs, failed.filter(ended_at__gte=now - FAILED_WITHIN)
+    ):
+        later = Q() if began_after is None else Q(ended_at__gt=began_after)
+        row |= Q(job=job_id) & later
+    for newest in _newest_of_each(failed.filter(row)) if row else ():
+        yield _failing(newest)
+
+
+def _failing_jobs(runs: QuerySet[Run], recent: QuerySet[Run]) -> list[tuple[int, datetime | None]]:
+    """The latest failed first, each with the last end of a run that didn't fail; None: all did."""
+    ended = runs.filter(job__in=recent.values("job")).exclude(state=Run.RUNNING)
+    by_job = (
+        ended.order_by()
+        .values("job")
+        .annotate(
+            failed_at=Max("ended_at", filter=Q(state=Run.FAILED)),
+            otherwise_at=Max("ended_at", filter=~Q(state=Run.FAILED)),
+        )
     )
-    failed = runs.filter(state=Run.FAILED, ended_at__gte=now - FAILING_FOR)
-    failed = failed.exclude(Exists(finished_later)).order_by("-ended_at")
-    by_job: dict[int, list[Run]] = {}
-    for run in failed[:MOST_FAILED]:
-        by_job.setdefault(run.job_id, []).append(run)
-    recent = (mine for mine in by_job.values() if (mine[0].ended_at or now) >= now - FAILED_WITHIN)
-    for mine in islice(recent, MOST_OF_A_KIND):
-        yield _failing(mine)
+    failing = by_job.filter(Q(otherwise_at=None) | Q(failed_at__gt=F("otherwise_at")))
+    latest = failing.order_by("-failed_at", "job")[:MOST_OF_A_KIND]
+    return list(latest.values_list("job", "otherwise_at"))
 
 
-def _failing(runs: list[Run]) -> Item:
-    """Of one job, the newest first."""
-    newest = runs[0]
+def _newest_of_each(failed: QuerySet[Run]) -> QuerySet[Any]:
+    """The last failed run of each job, with the count and the cost of all."""
+    of_job = F("job_id")
+    newest_first = [F("ended_at").desc(), F("number").desc()]
+    counted = failed.select_related("job").annotate(
+        place=Window(RowNumber(), partition_by=of_job, order_by=newest_first),
+        row_count=Window(Count("pk"), partition_by=of_job),
+        priced_count=Window(Count("cost_usd"), partition_by=of_job),
+        row_usd=Window(Sum("cost_usd"), partition_by=of_job),
+    )
+    return counted.filter(place=1).order_by("-ended_at")
+
+
+def _failing(newest: Any) -> Item:
+    """`newest`: the last run of a row of failed ones, with the row's sums."""
     note = f"after {shown.length_words(newest.duration)}"
-    if len(runs) > 1:
-        note = f"{len(runs)} runs in a row, the last {note}"
-    costs = [run.cost_usd for run in runs if run.cost_usd is not None]
-    usd = sum(costs, Decimal(0)) if costs else None
-    address = reverse("dashboard:run", args=[newest.pk])
-    return Item(FAILED, str(newest), note, newest.ended_at, usd, "spent", address, newest)
+    if newest.row_count > 1:
+        note = f"{newest.row_count:,} runs in a row, the last {note}"
+    return Item(
+        FAILED,
+        str(newest),
+        note,
+        newest.ended_at,
+        newest.row_usd,
+        "spent",
+        address=reverse("dashboard:run", args=[newest.pk]),
+        run=newest,
+        is_at_least=newest.priced_count < newest.row_count,
+    )
 
 
 def _regressions(workspace: Workspace) -> Iterator[Item]:

@@ -12,7 +12,6 @@ from django.urls import reverse
 
 from advisor.comparison.compare import Comparison, MetricRow
 from advisor.comparison.rows import COST, COST_PER, NOTHING, WITHOUT_START_UP
-from advisor.money import display_usd
 from advisor.store.step_series import DATA_WAIT, STEP
 from webapp.analysis.selectors.comparison import ComparedRuns, compared
 from webapp.analysis.selectors.work import common_unit
@@ -41,6 +40,7 @@ class Figure:
     change: str
     tone: str
     arrow: str
+    is_training_metric: bool = False
 
     @property
     def is_cost(self) -> bool:
@@ -111,8 +111,9 @@ class ComparePage:
         unit = common_unit(self.runs)
         costs = self._per_unit.get(row.name)
         if unit is None or unit.unit != self.result.per_work.unit or costs is None:
-            return Figure(row.name, row.a, row.b, row.change, row.tone, arrow)
-        a, b = (NOTHING if usd is None else display_usd(usd * unit.amount) for usd in costs)
+            is_metric = row.is_training_metric
+            return Figure(row.name, row.a, row.b, row.change, row.tone, arrow, is_metric)
+        a, b = (NOTHING if usd is None else unit.display_usd(usd) for usd in costs)
         name = row.name.replace(unit.singular, str(unit), 1)
         return Figure(name, a, b, row.change, row.tone, arrow)
 

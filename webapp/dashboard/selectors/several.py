@@ -10,9 +10,8 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from advisor.comparison.compare import Comparison
-from advisor.comparison.rows import COST, COST_PER, NOTHING, WITHOUT_START_UP
+from advisor.comparison.rows import COST, COST_PER
 from advisor.comparison.several import Cell, Row, Several
-from advisor.money import display_usd
 from webapp.analysis.selectors.comparison import SEVERAL_JOBS, compared_several
 from webapp.analysis.selectors.work import WorkUnit, common_unit
 from webapp.dashboard.selectors.comparison import chart_document, gpu_count
@@ -62,7 +61,7 @@ class SeveralPage:
                     for cell, run in zip(row.cells, runs, strict=True)
                 ],
             )
-            for row in (_readable(row, unit, self.result) for row in self.result.rows)
+            for row in (_readable(row, unit) for row in self.result.rows)
         ]
 
     def chart_document(self) -> dict[str, Any]:
@@ -86,17 +85,12 @@ def several_page(runs: Sequence[Run]) -> SeveralPage:
     return SeveralPage(columns, result, gpu_count(runs))
 
 
-def _readable(row: Row, unit: WorkUnit | None, result: Several) -> Row:
+def _readable(row: Row, unit: WorkUnit | None) -> Row:
     """A cost per unit of work is written for a readable amount of it, as in a comparison of two."""
-    works = [each.per_work for each in result.with_first]
     if unit is None or not row.name.startswith(f"{COST_PER}{unit.singular}"):
         return row
-    usd = [works[0].a_usd, *(work.b_usd for work in works)]
-    if row.name.endswith(WITHOUT_START_UP):
-        usd = [works[0].a_growing_usd, *(work.b_growing_usd for work in works)]
-    texts = [NOTHING if each is None else display_usd(each * unit.amount) for each in usd]
-    cells = (replace(cell, text=text) for cell, text in zip(row.cells, texts, strict=True))
-    return Row(row.name.replace(unit.singular, str(unit), 1), tuple(cells))
+    name = row.name.replace(unit.singular, str(unit), 1)
+    return replace(row, figure=replace(row.figure, name=name, write=unit.display_usd))
 
 
 def _lacks(row: Row, run: Run) -> bool:

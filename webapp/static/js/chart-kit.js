@@ -236,8 +236,8 @@ const PAPER_WIDTH = 700;
 export function followPaper(charts, redraw = () => {}) {
   window.addEventListener("beforeprint", () => {
     const narrower = Math.min(1, PAPER_WIDTH / document.getElementById("page").clientWidth);
-    for (const chart of charts()) chart?.resize(Math.round(chart.width * narrower), chart.height);
     redraw();
+    for (const chart of charts()) chart?.resize(Math.round(chart.width * narrower), chart.height);
   });
   window.addEventListener("afterprint", () => {
     for (const chart of charts()) chart?.resize();

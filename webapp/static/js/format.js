@@ -2,6 +2,9 @@
 const NONE = "–";
 const known = (value) => value !== null && value !== undefined && Number.isFinite(value);
 
+// In a column: with the two decimals of its neighbours.
+export const alignedDuration = (seconds) => (seconds >= 1 && seconds < 10 ? `${seconds.toFixed(2)} s` : duration(seconds));
+
 export function duration(seconds) {
   if (!known(seconds)) return NONE;
   if (seconds < 0.01 && seconds > 0) return `${Number((seconds * 1000).toPrecision(2))} ms`;
@@ -37,7 +40,7 @@ export function bytes(value) {
 
 export function usd(value) {
   if (!known(value)) return "no price";
-  const digits = Math.abs(value) < 1 ? 4 : 2;
+  const digits = value !== 0 && Math.abs(value) < 1 ? 4 : 2;
   return `$${value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })}`;
 }
 

@@ -8,7 +8,7 @@ const facts = readJson("job-history");
 const root = document.querySelector("[data-job-history]");
 const charts = [];
 const OTHER = "not in a phase";
-const PHASES = { train: 1, evaluate: 4, checkpoint: 3, initialise: 5, finalise: 2, [OTHER]: 0 };
+const PHASES = { train: 1, evaluate: 4, checkpoint: 2, initialise: 5, finalise: 3, [OTHER]: 0 };
 
 // As many decimals as the distance between two ticks needs, and two at least: $0.20, $0.0005.
 function decimals(ticks) {

@@ -170,12 +170,12 @@ function axisButtons() {
   }
 }
 
-// Of a chart and the one that is drawn without its series, only one is shown.
+// A chart that may replace another is shown if it has lines. The other one stays if a node has its series.
 function hideReplaced(drawn) {
+  const isDrawn = (key) => Boolean(drawn[key]?.lines.length);
   for (const { spec, element } of panels.filter((panel) => panel.spec.instead_of)) {
-    const isDrawn = Boolean(drawn[spec.key]?.lines.length);
-    element.hidden = !isDrawn;
-    panels.find((panel) => panel.spec.key === spec.instead_of).element.hidden = isDrawn;
+    element.hidden = !isDrawn(spec.key);
+    panels.find((panel) => panel.spec.key === spec.instead_of).element.hidden = !element.hidden && !isDrawn(spec.instead_of);
   }
   const folded = panels.filter((panel) => panel.spec.is_folded && !panel.element.hidden);
   root.querySelector("[data-more-charts] summary").textContent = folded.map((panel) => panel.spec.title).join(", ");

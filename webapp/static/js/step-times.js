@@ -1,7 +1,7 @@
 // Step times: a histogram with percentiles, and a table by rank and phase.
 import { colour, tooltip, valueScale } from "./chart-kit.js";
 import { element } from "./dom.js";
-import { duration } from "./format.js";
+import { alignedDuration, duration } from "./format.js";
 
 const MOST_RANKS = 3; // slowest, middle and fastest; the rest is folded
 const HEADS = ["p50", "p90", "p99", "Data wait"];
@@ -58,7 +58,7 @@ function percentileTable(ranks, names) {
   const lines = ranks.map(({ node, rank, percentiles, wait, words }) => {
     const note = [words, hasMany ? names[node] : ""].filter(Boolean).join(", ");
     const title = element("th", { scope: "row" }, `Rank ${rank}`, ...(note ? [element("span", { class: "cell-note" }, note)] : []));
-    return element("tr", {}, title, ...[...percentiles, wait].map((value) => element("td", { class: "number" }, duration(value))));
+    return element("tr", {}, title, ...[...percentiles, wait].map((value) => element("td", { class: "number" }, alignedDuration(value))));
   });
   return element("div", { class: "table-scroll", tabindex: "0", role: "group", "aria-label": "Step times by rank" }, element("table", { class: "dense" }, element("thead", {}, head), element("tbody", {}, ...lines)));
 }
