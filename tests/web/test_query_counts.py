@@ -72,7 +72,7 @@ def test_the_home_page_asks_as_often_with_much_of_everything(owner):
     Budget.objects.create(workspace=owner.workspace, job=job, amount_usd="0.01")
     factories.run(job, state=Run.FAILED)
     factories.run(job, state=Run.RUNNING)
-    few = _count(owner, "/", most=26)
+    few = _count(owner, "/", most=25)
 
     for number in range(6):
         other = factories.job(owner.workspace, f"other-{number}")
@@ -83,7 +83,7 @@ def test_the_home_page_asks_as_often_with_much_of_everything(owner):
         factories.run(other, state=Run.FAILED, cost=None)
         factories.regression(run)
 
-    assert _count(owner, "/", most=26) == few
+    assert _count(owner, "/", most=25) == few
 
 
 def test_a_long_run_asks_as_often_as_a_short_one(owner):

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Count, F, Max, Q, QuerySet, Sum, Window
+from django.db.models import Count, Exists, F, OuterRef, QuerySet, Sum, Window
 from django.db.models.functions import RowNumber
 from django.urls import reverse
 
@@ -83,39 +83,25 @@ def _hanging(workspace: Workspace) -> Iterator[Item]:
 
 def _failed(workspace: Workspace, now: datetime) -> Iterator[Item]:
     """Jobs whose last ended run failed, with the failed runs in a row up to it."""
-    runs = runs_of(workspace).select_related(None)
-    failed = runs.filter(state=Run.FAILED)
-    row = Q()
-    for job_id, began_after in _failing_jobs(
-        runs, failed.filter(ended_at__gte=now - FAILED_WITHIN)
-    ):
-        later = Q() if began_after is None else Q(ended_at__gt=began_after)
-        row |= Q(job=job_id) & later
-    for newest in _newest_of_each(failed.filter(row)) if row else ():
+    runs = runs_of(workspace)
+    failed, others = (
+        runs.filter(state=Run.FAILED),
+        runs.exclude(state__in=(Run.FAILED, Run.RUNNING)),
+    )
+    recent = failed.filter(ended_at__gte=now - FAILED_WITHIN)
+    later = others.select_related(None).filter(
+        job=OuterRef("job"), ended_at__gt=OuterRef("ended_at")
+    )
+    in_a_row = failed.filter(~Exists(later), job__in=recent.select_related(None).values("job"))
+    for newest in _newest_of_each(in_a_row)[:MOST_OF_A_KIND]:
         yield _failing(newest)
 
 
-def _failing_jobs(runs: QuerySet[Run], recent: QuerySet[Run]) -> list[tuple[int, datetime | None]]:
-    """The latest failed first, each with the last end of a run that didn't fail; None: all did."""
-    ended = runs.filter(job__in=recent.values("job")).exclude(state=Run.RUNNING)
-    by_job = (
-        ended.order_by()
-        .values("job")
-        .annotate(
-            failed_at=Max("ended_at", filter=Q(state=Run.FAILED)),
-            otherwise_at=Max("ended_at", filter=~Q(state=Run.FAILED)),
-        )
-    )
-    failing = by_job.filter(Q(otherwise_at=None) | Q(failed_at__gt=F("otherwise_at")))
-    latest = failing.order_by("-failed_at", "job")[:MOST_OF_A_KIND]
-    return list(latest.values_list("job", "otherwise_at"))
-
-
 def _newest_of_each(failed: QuerySet[Run]) -> QuerySet[Any]:
-    """The last failed run of each job, with the count and the cost of all."""
+    """The last failed run of each job, the latest first, with the count and the cost of all."""
     of_job = F("job_id")
     newest_first = [F("ended_at").desc(), F("number").desc()]
-    counted = failed.select_related("job").annotate(
+    counted = failed.annotate(
         place=Window(RowNumber(), partition_by=of_job, order_by=newest_first),
         row_count=Window(Count("pk"), partition_by=of_job),
         priced_count=Window(Count("cost_usd"), partition_by=of_job),
