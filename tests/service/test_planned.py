@@ -1,0 +1,36 @@
+"""Statements of uploads: PostgreSQL parses and plans them once a connection."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from django.db import connection
+
+from tests.service.uploads import FakeAgent
+from webapp import env
+
+
+@pytest.mark.django_db
+def test_uploads_of_any_size_share_their_statements(agent: FakeAgent) -> None:
+    for seq in range(12):
+        assert agent.put(agent.segment(seq, start_ms=seq * 10**seq % 10**9)).status_code == 200
+    if connection.vendor != "postgresql":
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT statement, prepare_time FROM pg_prepared_statements")
+        planned = [statement for statement, _ in cursor.fetchall()]
+    assert sum("INSERT INTO runs_segment" in each for each in planned) == 1
+    assert sum("UPDATE runs_session SET last_ms" in each for each in planned) == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "threshold"),
+    [("", 5), ("?prepare_threshold=none", None), ("?prepare_threshold=1", 1)],
+)
+def test_a_pooler_can_do_without(
+    monkeypatch: pytest.MonkeyPatch, query: str, threshold: int | None
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", f"postgresql://ada@db:5432/trimtab{query}")
+    found = env.database("DATABASE_URL", Path("/nowhere"))
+    assert found["OPTIONS"] == {"prepare_threshold": threshold}
