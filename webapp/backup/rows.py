@@ -223,7 +223,8 @@ def _address() -> str:
     """Without the password, which has no place on a command line."""
     named = connection.get_connection_params()
     chosen = {key: str(value) for key, value in named.items() if isinstance(value, (str, int))}
-    chosen.pop("password", None)
+    for unknown in ("password", "prepare_threshold"):  # The latter is psycopg's own
+        chosen.pop(unknown, None)
     return make_conninfo(**chosen)
 
 

@@ -1,7 +1,7 @@
 """Cursors for the statements of hot paths: PostgreSQL plans each of them once a connection.
 
-Django puts values into the text of a statement, so the server parses and plans it anew each time,
-which for an upload takes longer than executing it.
+Django puts values into the text of a statement, so the server parses and plans it each time, which
+for an upload takes longer than executing it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from django.db.backends.utils import CursorWrapper
 
 
 def planned_cursor() -> CursorWrapper:
-    """Of the current connection. Use it for statements whose text is the same again and again."""
+    """Of the current connection. Use it for statements whose text is often the same."""
     if connection.vendor != "postgresql":
         return connection.cursor()
     from django.db.backends.postgresql.base import ServerBindingCursor
 
     connection.ensure_connection()
     wrapped = connection.make_debug_cursor if connection.queries_logged else connection.make_cursor
-    return wrapped(ServerBindingCursor(connection.connection))
+    own: Any = ServerBindingCursor
+    return wrapped(own(connection.connection))
 
 
 def typed(value: object) -> Any:
