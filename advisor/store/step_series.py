@@ -22,6 +22,8 @@ NAMES = (STEP, DATA_WAIT)
 SINGLE_COLUMNS = ("start_us", "rank", "phase", "count", "duration_us", "data_wait_us")
 _COLUMNS = {STEP: ("duration", "count"), DATA_WAIT: ("data_wait", "wait_count")}
 _US = 1e6
+SUMMED_SECONDS = 1.0
+"""Of so much time each agents send sums, where steps are too many to send singly."""
 
 
 def read_steps(
@@ -76,9 +78,11 @@ def views_of_cells(
     cells = _training(cells)
     if not len(cells):
         return []
-    # A bucket shorter than the steps would be empty and look like a gap.
+    # A bucket shorter than the steps, or than a second that is known as sums, would be empty and
+    # look like a gap.
     longest = pc.max(cells["duration_max_us"]).as_py() / _US
-    drawn = buckets.no_shorter_than(2 * longest, times)
+    summed = SUMMED_SECONDS if pc.max(cells["count"]).as_py() > 1 else 0.0
+    drawn = buckets.no_shorter_than(2 * max(longest, summed), times)
     views = (_view(node_key, name, cells, drawn, times[0], unreadable) for name in wanted)
     return [view for view in views if view is not None]
 

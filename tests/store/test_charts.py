@@ -104,6 +104,24 @@ def test_a_chart_shows_the_least_mean_greatest_and_number_of_what_lies_in_each_b
             assert not any(first * 1000 <= at < last * 1000 for at, *_ in points)
 
 
+def test_steps_that_are_known_as_sums_of_each_second_leave_no_gap(store):
+    """However fine the chart would be: on a wide screen a bucket is a fifth of a second."""
+    summed = [
+        StepSummary(
+            0, "train", 1000 * second + 3 * second % 7, 60, 960_000, 15_000, 19_000, 3000, 60
+        )
+        for second in range(60)
+    ]
+    segment = of_blocks(0, [Block([0], {CPU: [1]})])
+    minute = replace(segment, duration_ms=MINUTE_MS, step_summaries=summed)
+    node = store_segments(store, [minute])
+    end = START + timedelta(minutes=1)
+    for most in (30, 60, 240, 300):
+        (view,) = read_steps(store, [node], [STEP], START, end, most, is_aligned=True)
+        assert view.count.sum() == 3600
+        assert (view.count > 0).all(), f"{most} buckets have gaps"
+
+
 def _points(parts):
     """(milliseconds since START, least, sum, greatest, number) of samples, steps and waits."""
     samples, steps, waits = [], [], []
