@@ -94,10 +94,8 @@ def ending_words(session: Session) -> str:
         return f"Ended by {name}" + (f": {meaning}" if meaning else "")
     if session.exit_code is None:
         return "The exit code is not known"
-    cause, code = (
-        failure_causes.cause_in("\n".join(session.stderr), session.exit_code),
-        _code(session.exit_code),
-    )
+    code = _code(session.exit_code)
+    cause = failure_causes.cause_in("\n".join(session.stderr), session.exit_code)
     return f"{failure_causes.WORDS[cause]}, {code}" if cause else capfirst(code)
 
 
