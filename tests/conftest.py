@@ -22,6 +22,8 @@ from django.conf import settings
 from django.db import connection
 
 from tests import migrated
+from webapp.http import rate_limits
+from webapp.quotas import deferral
 from webapp.service import private_redis
 
 hypothesis.settings.register_profile("all", deadline=None, print_blob=True, max_examples=150)
@@ -126,6 +128,13 @@ def django_db_modify_db_settings(
     ):
         source.backup(memory)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _counted_from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process counts by primary key: the rows of another test had the same keys."""
+    monkeypatch.setattr(rate_limits, "handfuls", rate_limits.Handfuls())
+    monkeypatch.setattr(deferral, "_counts", {})
 
 
 @pytest.fixture

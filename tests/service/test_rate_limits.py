@@ -11,7 +11,7 @@ from django.test import Client, RequestFactory
 
 from tests.service.uploads import FakeAgent
 from webapp.accounts.models import Token
-from webapp.http import rate_limits
+from webapp.http import rate_limits, redis_outage
 from webapp.http.client_address import client_address
 from webapp.runs.models import Segment
 
@@ -111,6 +111,7 @@ def test_without_redis_every_upload_is_taken_and_it_is_said_once(agent, settings
 
 def test_a_redis_that_hangs_is_asked_once_and_then_left_alone(agent, settings, monkeypatch):
     monkeypatch.setattr(rate_limits, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(redis_outage, "LEFT_ALONE_SECONDS", 3600)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         settings.REDIS_URL = f"redis://127.0.0.1:{silent.getsockname()[1]}/0"
         assert agent.put(agent.segment(0)).status_code == 200
