@@ -225,12 +225,16 @@ def _stacked(parts: list[Column | None], lengths: list[int]) -> pa.Array:
     is_float = any(part.values.dtype.kind == "f" for part in having)
     kind = pa.float64() if is_float else pa.int64()
     arrays = [
-        pa.nulls(length, kind)
-        if part is None
-        else pa.array(part.values, mask=~part.known).cast(kind, safe=False)
+        pa.nulls(length, kind) if part is None else _array(part, kind)
         for part, length in zip(parts, lengths, strict=True)
     ]
-    return pa.concat_arrays(arrays)
+    return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+
+
+def _array(part: Column, kind: pa.DataType) -> pa.Array:
+    """Fast for what nearly all columns are: all known, and of the kind."""
+    array = pa.array(part.values, mask=None if part.known.all() else ~part.known)
+    return array if array.type == kind else array.cast(kind, safe=False)
 
 
 def _tracks(table: pa.Table) -> Iterable[pa.Table]:

@@ -32,6 +32,7 @@ class Line:
         """The first place that isn't filled yet."""
         self._grid = grid
         self._fill = fill
+        self._most = np.finfo(dtype).max
 
     def add(self, rows: Rows) -> None:
         """Add rows inside the grid, in time order after earlier ones."""
@@ -51,7 +52,7 @@ class Line:
         if end > self.done:
             filled = self._fill(self.open, self._grid, self.done, end)
             # Nothing measures more than 32 bits can hold: what is sent so is unknown.
-            filled[np.abs(filled) > np.finfo(self.values.dtype).max] = np.nan
+            filled[np.abs(filled) > self._most] = np.nan
             self.values[self.done : end] = filled
             self.done = end
 

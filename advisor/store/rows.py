@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
+from functools import cache
 
 import numpy as np
 
@@ -59,7 +60,9 @@ FIELDS = tuple(field.name for field in fields(Rows))
 _FLOATS = ("low", "mean", "high", "last")
 
 
+@cache
 def no_rows() -> Rows:
+    """Nobody can change them."""
     kinds = {"histogram": "object"} | dict.fromkeys(_FLOATS, "float64")
     return Rows(*(np.zeros(0, dtype=kinds.get(name, "int64")) for name in FIELDS))
 
@@ -106,7 +109,9 @@ def binned(rows: Rows, origin_ms: float, width_ms: float) -> tuple[np.ndarray, R
 def cells_of(rows: Rows, origin_ms: float, width_ms: float) -> tuple[np.ndarray, np.ndarray]:
     """The numbers of the cells that have rows, and the index of the first row of each."""
     cell = np.floor((rows.at_ms - origin_ms) / width_ms).astype("int64")
-    first = np.flatnonzero(np.diff(cell, prepend=cell[:1] - 1))
+    is_first = np.ones(len(cell), dtype=bool)
+    np.not_equal(cell[1:], cell[:-1], out=is_first[1:])
+    first = is_first.nonzero()[0]
     return cell[first], first
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -75,25 +76,37 @@ def _parts(ticks: Ticks, series: str) -> Iterable[_SessionSeries]:
 
 def _single(ticks: Ticks, series: str) -> _SessionSeries:
     values, known = ticks.columns[series]
-    value = values[known]
-    shown = value.astype("float64")
-    ones = np.ones(len(value), dtype="int64")
+    value, at_ms = values, ticks.times_ms
+    if not known.all():
+        value, at_ms = value[known], at_ms[known]
+    shown = value.astype("float64", copy=False)
+    zeros, ones, unknown, histograms = _constants(len(value))
     return _SessionSeries(
         ticks.session,
         Rows(
-            at_ms=ticks.times_ms[known],
-            width_ms=ones * 0,
-            cadence_ms=ones * ticks.cadence_ms,
+            at_ms=at_ms,
+            width_ms=zeros,
+            cadence_ms=np.full(len(value), ticks.cadence_ms),
             low=shown,
             mean=shown,
             high=shown,
             weight=ones,
             count=ones,
-            last=np.full(len(value), np.nan),
-            histogram=no_histograms(len(value)),
+            last=unknown,
+            histogram=histograms,
         ),
         value,
     )
+
+
+@lru_cache(maxsize=4)
+def _constants(size: int) -> tuple[np.ndarray, ...]:
+    """What single samples have in common, shared by a machine's hundred series."""
+    zeros, ones = np.zeros(size, dtype="int64"), np.ones(size, dtype="int64")
+    every = zeros, ones, np.full(size, np.nan), no_histograms(size)
+    for each in every:
+        each.flags.writeable = False
+    return every
 
 
 def _thinned(ticks: Ticks, series: str) -> _SessionSeries:

@@ -59,10 +59,12 @@ def column(values: Sequence[Number]) -> Column:
 
 def from_arrow(array: pa.Array) -> Column:
     """A column of int64, float64, or nothing but nulls."""
-    known = array.is_valid().to_numpy(zero_copy_only=False)
     if pa.types.is_null(array.type):
-        return Column(np.zeros(len(array), dtype="int64"), known)
-    return Column(array.fill_null(0).to_numpy(zero_copy_only=False), known)
+        return Column(np.zeros(len(array), dtype="int64"), np.zeros(len(array), dtype=bool))
+    if array.null_count:
+        known = array.is_valid().to_numpy(zero_copy_only=False)
+        return Column(array.fill_null(0).to_numpy(zero_copy_only=False), known)
+    return Column(array.to_numpy(zero_copy_only=False), np.ones(len(array), dtype=bool))
 
 
 def in_order(
