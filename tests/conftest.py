@@ -23,6 +23,7 @@ from django.db import connection
 
 from tests import migrated
 from webapp.http import rate_limits
+from webapp.ingest import appending
 from webapp.quotas import deferral
 from webapp.service import private_redis
 
@@ -63,6 +64,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.STORAGES["staticfiles"]["BACKEND"] = plain
     settings.STATIC_ROOT = folder / "static"
     settings.STATIC_ROOT.mkdir()
+    # Uploads that come one after the other wait for no other.
+    appending.WINDOW_SECONDS = 0.0
     # Deliberately slow in service; how fast it is matters to one test, which takes it back.
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     _let_children_be_signalled()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from uuid import uuid4
 
@@ -121,3 +122,46 @@ def test_one_row_that_cant_be_written_fails_no_other(known, monkeypatch):
     failed = [isinstance(each.outcome, Exception) for each in waiting]
     assert failed == [False, True, False, False]
     assert sorted(Segment.objects.values_list("seq", flat=True)) == [0, 1, 2, 4, 5]
+
+
+@pytest.fixture
+def commits(monkeypatch) -> list[int]:
+    """How many rows each commit has; nothing is written."""
+    sizes: list[int] = []
+
+    def write(batch: list[appending._Waiting]) -> None:
+        sizes.append(len(batch))
+        for each in batch:
+            each.outcome = appending.Appended(is_new=True, may_be_asked=False)
+
+    monkeypatch.setattr(appending, "_write_all", write)
+    return sizes
+
+
+def append_at_once(together: appending.Together, uploads: int) -> None:
+    with ThreadPoolExecutor(uploads) as threads:
+        for answers in threads.map(lambda _: together.append([object()]), range(uploads)):  # type: ignore[list-item]
+            assert [type(answer) for answer in answers] == [appending.Appended]
+
+
+def test_uploads_of_a_moment_share_a_commit(commits, monkeypatch):
+    """An hour is not waited for: so many are enough, also when the next ones come together."""
+    monkeypatch.setattr(appending, "WINDOW_SECONDS", 3600.0)
+    together = appending.Together()
+    for _ in range(3):
+        append_at_once(together, appending.ENOUGH)
+    assert commits == [appending.ENOUGH] * 3
+
+
+def test_an_upload_alone_waits_for_the_window_only(commits, monkeypatch):
+    monkeypatch.setattr(appending, "WINDOW_SECONDS", 0.01)
+    together = appending.Together()
+    for _ in range(3):
+        append_at_once(together, 1)
+    assert commits == [1, 1, 1]
+
+
+def test_a_backlog_waits_for_nobody(commits, monkeypatch):
+    monkeypatch.setattr(appending, "WINDOW_SECONDS", 3600.0)
+    appending.Together().append([object()] * 32)  # type: ignore[list-item]
+    assert commits == [32]
