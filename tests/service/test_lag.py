@@ -264,8 +264,8 @@ def is_whole(agent: FakeAgent) -> bool:
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     ("late_seconds", "ago_seconds", "whole"),
-    [(0, 175, False), (0, 185, True), (14, 185, True), (18.5, 185, False), (18.5, 600, True),
-     (24, 700, False), (24, 901, True), (9999, 890, False), (9999, 901, True)],
+    [(0, 295, False), (0, 305, True), (14, 305, True), (18.5, 305, False), (18.5, 700, True),
+     (24, 800, False), (24, 901, True), (9999, 890, False), (9999, 901, True)],
 )  # fmt: skip
 def test_whole_analyses_are_rarer_while_uploads_are_judged_late(
     running, late_seconds, ago_seconds, whole
@@ -278,7 +278,7 @@ def test_whole_analyses_are_rarer_while_uploads_are_judged_late(
 @pytest.mark.django_db
 @pytest.mark.parametrize(("watched_seconds", "whole"), [(1, True), (90, True), (200, False)])
 def test_a_run_whose_page_is_open_is_analysed_more_often(running, watched_seconds, whole):
-    """As a whole after 18 s, not after 180."""
+    """As a whole after 18 s, not after 300."""
     analysed_ago(running, 26)
     assert not is_whole(running)
     run = Run.objects.get(pk=running.run_id)
@@ -305,22 +305,22 @@ def test_opening_the_page_of_a_quiet_run_makes_its_analysis_due(agent, client, w
 
 @pytest.mark.django_db
 def test_a_backlog_that_came_at_once_is_soon_analysed(agent):
-    """Only its first minute was there. It is analysed three minutes later, not when it is twice as
+    """Only its first minute was there. It is analysed five minutes later, not when it is twice as
     long as it is now."""
     live(agent, WORKS)
     evaluate(agent.run_id)
     for number in range(1, 12):
         agent.put(minute(agent, number, works=True))
-    analysed_ago(agent, 175)
+    analysed_ago(agent, 295)
     assert not is_whole(agent)
-    analysed_ago(agent, 185)
+    analysed_ago(agent, 305)
     assert is_whole(agent)
 
 
 @pytest.mark.django_db
 def test_it_heals_by_itself(running):
     late = late_run(running, 60)
-    analysed_ago(running, 250)
+    analysed_ago(running, 350)
     assert not is_whole(running)
     evaluate(late.run_id)
     assert is_whole(running)

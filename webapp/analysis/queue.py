@@ -27,9 +27,9 @@ from webapp.database.listed import listed
 from webapp.runs import locks
 from webapp.runs.models import Run
 
-# A running run is analysed again when it has doubled, at least 3 and at most 15 min apart.
+# A running run is analysed again when it has doubled, at least 5 and at most 15 min apart.
 GROWTH = 1.0
-SOONEST, LATEST = timedelta(minutes=3), timedelta(minutes=15)
+SOONEST, LATEST = timedelta(minutes=5), timedelta(minutes=15)
 # While a person has its page open: by a tenth, at least 10 s apart. The page asks once a minute.
 GROWTH_WATCHED, SOONEST_WATCHED = 0.1, timedelta(seconds=10)
 WATCHED_FOR, WATCHED_AGAIN_AFTER = timedelta(seconds=100), timedelta(seconds=30)
