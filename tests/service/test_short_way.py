@@ -165,3 +165,16 @@ def test_a_backlog_waits_for_nobody(commits, monkeypatch):
     monkeypatch.setattr(appending, "WINDOW_SECONDS", 3600.0)
     appending.Together().append([object()] * 32)  # type: ignore[list-item]
     assert commits == [32]
+
+
+def test_what_a_training_waits_for_is_committed_at_once(commits, monkeypatch):
+    """With what waits already."""
+    monkeypatch.setattr(appending, "WINDOW_SECONDS", 3600.0)
+    together = appending.Together()
+    with ThreadPoolExecutor(1) as threads:
+        patient = threads.submit(together.append, [object()])
+        together.append([object()], is_urgent=True)
+        if commits == [1]:  # It was first, and the patient one waits for the next
+            together.append([object()], is_urgent=True)
+        patient.result(timeout=60)
+    assert sum(commits) >= 2

@@ -89,21 +89,29 @@ class Accepted:
     may_be_asked: bool = True
 
 
-def segment(workspace: Workspace, upload: Upload, token: Token | None = None) -> Accepted:
+def segment(
+    workspace: Workspace, upload: Upload, token: Token | None = None, is_urgent: bool = False
+) -> Accepted:
     """Make one segment durable.
+
+    Args:
+        is_urgent: a training waits for the answer.
 
     Raises:
         Problem: 400 if it is out of bounds; 404 if the run or session is another workspace's; 409
             if this seq was already taken with another body; 429 beyond a quota.
     """
-    (outcome,) = segments(workspace, [upload], token)
+    (outcome,) = segments(workspace, [upload], token, is_urgent)
     if isinstance(outcome, Exception):
         raise outcome
     return outcome
 
 
 def segments(
-    workspace: Workspace, uploads: Sequence[Upload], token: Token | None = None
+    workspace: Workspace,
+    uploads: Sequence[Upload],
+    token: Token | None = None,
+    is_urgent: bool = False,
 ) -> list[Accepted | Exception]:
     """Make segments durable, their rows in one transaction as far as possible.
 
@@ -124,7 +132,7 @@ def segments(
             if trouble.reason(error):
                 outcomes |= dict.fromkeys(range(place, len(uploads)), error)
                 break
-    rows_of = appending.append([one.entry for one in begun.values()])
+    rows_of = appending.append([one.entry for one in begun.values()], is_urgent)
     for (place, one), row in zip(begun.items(), rows_of, strict=True):
         outcomes[place] = _finished(workspace, one, row, token)
     return [outcomes[place] for place in range(len(uploads))]

@@ -103,6 +103,7 @@ class Appended:
 @dataclass
 class _Waiting:
     entry: Entry
+    is_urgent: bool = False
     outcome: Appended | Exception | None = None
 
 
@@ -114,11 +115,17 @@ class Together:
         self._waiting: list[_Waiting] = []
         self._enough = threading.Event()
 
-    def append(self, entries: Sequence[Entry]) -> list[Appended | Exception]:
-        """Returns after the commit. Instead of an answer: what the database raises for a row."""
-        own = [_Waiting(entry) for entry in entries]
+    def append(
+        self, entries: Sequence[Entry], is_urgent: bool = False
+    ) -> list[Appended | Exception]:
+        """Returns after the commit. Instead of an answer: what the database raises for a row.
+
+        Args:
+            is_urgent: a training waits for the answer, so the commit waits for no others.
+        """
+        own = [_Waiting(entry, is_urgent) for entry in entries]
         self._waiting.extend(own)
-        if len(self._waiting) >= ENOUGH:
+        if self._is_time():
             self._enough.set()
         if own:
             with self._turn:
@@ -132,8 +139,12 @@ class Together:
 
     def _wait_for_others(self) -> None:
         self._enough.clear()
-        if len(self._waiting) < ENOUGH:
+        if not self._is_time():
             self._enough.wait(WINDOW_SECONDS)
+
+    def _is_time(self) -> bool:
+        waiting = self._waiting
+        return len(waiting) >= ENOUGH or any(each.is_urgent for each in waiting)
 
 
 append = Together().append
