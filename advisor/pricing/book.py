@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
-from itertools import pairwise, product
+from itertools import pairwise
 
 from advisor.pricing.discounts import Discount, discounted
 from advisor.pricing.price import OWN_RATE, PriceKey, PriceRow
@@ -51,6 +51,9 @@ class PriceBook:
         for row in rows:
             _check(row)
             self._rows[row.key].append(row)
+        self._keys: dict[str, list[PriceKey]] = defaultdict(list)
+        for key in self._rows:
+            self._keys[key.instance_type].append(key)
 
     def at_list(self) -> PriceBook:
         """The same book before discounts and own rates."""
@@ -124,15 +127,16 @@ class PriceBook:
         the host of attached GPUs. Their owner means the whole machine.
         """
         short = provider(key.provider).short_name(key.instance_type)
-        option, system = key.purchase_option, key.operating_system
-        for service, type_, region, zone in product(
-            {key.service, MACHINE}, {key.instance_type, short, ""}, {key.region, ""}, {key.zone, ""}
-        ):
-            rows = self._rows.get(
-                PriceKey(key.provider, service, region, type_, option, zone, system), ()
-            )
-            is_other = service != key.service or (type_ == short != key.instance_type)
-            yield from (row for row in rows if not (is_other and row.is_list))
+        sold = (key.provider, key.purchase_option, key.operating_system)
+        services, regions, zones = (key.service, MACHINE), (key.region, ""), (key.zone, "")
+        for type_ in {key.instance_type, short, ""}:
+            for known in self._keys.get(type_, ()):
+                is_alike = (known.provider, known.purchase_option, known.operating_system) == sold
+                is_near = known.region in regions and known.zone in zones
+                if is_alike and is_near and known.service in services:
+                    is_other = known.service != key.service or type_ == short != key.instance_type
+                    rows = self._rows[known]
+                    yield from (row for row in rows if not (is_other and row.is_list))
 
     def _estimated_after(self, key: PriceKey, known: Sequence[PriceRow]) -> Iterator[PriceRow]:
         """The estimates for the time after the last known price; all of them if none is known."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from django.db.models import QuerySet
+from django.db.models import Exists, QuerySet
+from django.db.models.functions import Coalesce
 
 from webapp.accounts.models import Workspace
 from webapp.measurements.models import Measurement
@@ -18,7 +19,11 @@ def measurements_of_job(job: Job) -> QuerySet[Measurement]:
 
 def measurements_of_workspace(workspace: Workspace) -> QuerySet[Measurement]:
     present = _present().filter(run__workspace=workspace, run__job__deleted_at=None)
-    return present.order_by("-run__started_at", "-run__number")
+    # Before the first measurement, no run needs to be looked at.
+    present = present.filter(Exists(Measurement.objects.all()))
+    # As the index of a workspace's runs is, so that the database can stop at the limit.
+    began = Coalesce("run__started_at", "run__created_at")
+    return present.order_by(began.desc(), "-run__number")
 
 
 def measurements_of_runs(runs: Collection[Run]) -> QuerySet[Measurement]:

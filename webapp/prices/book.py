@@ -18,26 +18,30 @@ from webapp.prices.models import Discount, Price
 
 
 def price_book(
-    workspace: Workspace, regions: Collection[str], since: datetime | None = None
+    workspace: Workspace,
+    regions: Collection[str],
+    since: datetime | None = None,
+    options: Collection[str] = (),
 ) -> PriceBook:
     """The shared rows and the workspace's own rates in `regions`, and its discounts.
 
     Args:
         since: without rows that had ended by then; None: all.
+        options: the only purchase options that are looked up; none: all.
     """
     ours = Q(workspace=None) | Q(workspace=workspace)
     rows = Price.objects.filter(ours, region__in={*regions, ""})
     if since is not None:
         rows = rows.filter(Q(valid_to=None) | Q(valid_to__gt=since))
+    if options:
+        rows = rows.filter(purchase_option__in=options)
     discounts = Discount.objects.filter(workspace=workspace)
     # Thousands of rows: not as models.
-    known = (_row(values) for values in rows.values_list(*_KEY, *_SAME_NAME, "pk"))
+    width = len(_KEY)
+    known = (
+        PriceRow(PriceKey(*row[:width]), *row[width:]) for row in rows.values_list(*_KEY, *_OF_ROW)
+    )
     return PriceBook(known, [plain_discount(row) for row in discounts])
-
-
-def _row(values: tuple[Any, ...]) -> PriceRow:
-    of_row = dict(zip((*_SAME_NAME, "id"), values[len(_KEY) :], strict=True))
-    return PriceRow(key=PriceKey(*values[: len(_KEY)]), **of_row)
 
 
 def rows_elsewhere(workspace: Workspace, regions: Collection[str], key: PriceKey) -> list[PriceRow]:
@@ -81,16 +85,8 @@ def columns(price: PriceRow) -> dict[str, Any]:
 
 
 _KEY = tuple(column.name for column in fields(PriceKey))
-_SAME_NAME = (
-    "usd_per_hour",
-    "valid_from",
-    "valid_to",
-    "source",
-    "precedence",
-    "estimated",
-    "seen_at",
-    "note",
-)
+_OF_ROW = tuple(column.name for column in fields(PriceRow) if column.name != "key")
+_SAME_NAME = tuple(name for name in _OF_ROW if name != "id")
 
 
 def plain_discount(row: Discount) -> PlainDiscount:

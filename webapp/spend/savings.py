@@ -13,6 +13,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from django.db.models import Count, QuerySet, Sum
+from django.db.models.functions import Coalesce
 
 from advisor.money import rounded_usd
 from advisor.proof.calibration import score
@@ -37,12 +38,47 @@ MONTHS_SHOWN = 12
 MOST_FOLLOWED, MOST_JOBS = 50, 100
 """Of the followed ones, and of the jobs, that the page lists."""
 PROVEN = (Recommendation.VERIFIED, Recommendation.FAILED)
-UNREAD = ("evidence", "assumptions", "how_to_apply", "candidates")
+_RUN_DETAILS = (
+    *("metric_progress", "summary", "command", "git", "note", "parameters", "metrics", "work"),
+    *("workload", "configuration", "tags", "edited_tags", "probe"),
+)
+UNREAD = (
+    *("evidence", "assumptions", "how_to_apply", "candidates", "claimed_estimate"),
+    *(f"{run}__{name}" for run in ("run", "claimed_by", "proven_by") for name in _RUN_DETAILS),
+)
+"""Large columns of the followed ones that the page doesn't show."""
 _OPEN = (
     *("job_id", "job__name", "job__uuid", "monthly_saving_usd", "saving_usd", "seen_at"),
     *("run__cost_usd", "run__configuration__instance_type"),
 )
 """Of `_Open`."""
+
+
+class _Realised(NamedTuple):
+    """What is read of each run that followed a recommendation: many, so not as models."""
+
+    usd: Decimal
+    low_usd: Decimal
+    high_usd: Decimal
+    baseline_usd: Decimal | None
+    predicted_low_usd: Decimal | None
+    predicted_usd: Decimal | None
+    predicted_high_usd: Decimal | None
+    recommendation_id: int
+    state: str
+    job_id: int
+    job_name: str
+    job_uuid: UUID
+    began_at: datetime
+
+
+_REALISED = (
+    *("usd", "low_usd", "high_usd", "baseline_usd"),
+    *("predicted_low_usd", "predicted_usd", "predicted_high_usd", "recommendation"),
+    *("recommendation__state", "recommendation__job", "recommendation__job__name"),
+    *("recommendation__job__uuid", Coalesce("run__started_at", "run__created_at")),
+)
+"""Of `_Realised`."""
 
 
 @dataclass
@@ -54,7 +90,7 @@ class Saved:
     high_usd: Decimal = Decimal(0)
     runs: int = 0
 
-    def add(self, saved: RealisedSaving) -> None:
+    def add(self, saved: _Realised) -> None:
         self.usd += saved.usd
         self.low_usd += saved.low_usd
         self.high_usd += saved.high_usd
@@ -135,9 +171,9 @@ class SavingsPage:
 def savings_page(workspace: Workspace, now: datetime) -> SavingsPage:
     months = _months(workspace, now)
     own = scope.recommendations_of(workspace)
-    saved = list(scope.realised_savings_of(workspace))
-    proven = [each for each in saved if each.recommendation.state in PROVEN]
-    unproven = [each for each in saved if each.recommendation.state not in PROVEN]
+    saved = _realised(workspace)
+    proven = [each for each in saved if each.state in PROVEN]
+    unproven = [each for each in saved if each.state not in PROVEN]
     earlier = _count_by_month(months, proven)
     known = pairs(proven)
     followed = own.filter(state__in=Recommendation.FOLLOWED)
@@ -162,6 +198,11 @@ def savings_page(workspace: Workspace, now: datetime) -> SavingsPage:
     )
 
 
+def _realised(workspace: Workspace) -> list[_Realised]:
+    rows = scope.realised_savings_of(workspace).select_related(None).values_list(*_REALISED)
+    return [_Realised(*row) for row in rows]
+
+
 def proven_sum(saved: QuerySet[RealisedSaving]) -> Saved:
     """Of those that are proven, and of those that are proven to cost more."""
     counted = saved.filter(recommendation__state__in=PROVEN).order_by()
@@ -184,11 +225,11 @@ def _months(workspace: Workspace, now: datetime) -> list[MonthLine]:
     return [line for line, _ in reversed(lines)]
 
 
-def _count_by_month(months: Sequence[MonthLine], saved: Iterable[RealisedSaving]) -> Saved:
+def _count_by_month(months: Sequence[MonthLine], saved: Iterable[_Realised]) -> Saved:
     """Fills the lines; returns what was saved before the first of them."""
     earlier = Saved()
     for each in saved:
-        began_at = each.run.began_at
+        began_at = each.began_at
         within = (line.saved for line in reversed(months) if line.month.start <= began_at)
         next(within, earlier).add(each)
     low, mid, high = earlier.low_usd, earlier.usd, earlier.high_usd
@@ -202,22 +243,18 @@ def _count_by_month(months: Sequence[MonthLine], saved: Iterable[RealisedSaving]
 def _by_job(
     workspace: Workspace,
     own: QuerySet[Recommendation],
-    proven: Iterable[RealisedSaving],
-    unproven: Iterable[RealisedSaving],
+    proven: Iterable[_Realised],
+    unproven: Iterable[_Realised],
 ) -> list[JobLine]:
     lines: dict[int, JobLine] = {}
 
     def line_of(job_id: int, name: str, uuid: UUID) -> JobLine:
         return lines.setdefault(job_id, JobLine(name, uuid))
 
-    def line_of_saving(saved: RealisedSaving) -> JobLine:
-        job = saved.recommendation.job
-        return line_of(job.pk, job.name, job.uuid)
-
     for each in proven:
-        line_of_saving(each).saved.add(each)
+        line_of(each.job_id, each.job_name, each.job_uuid).saved.add(each)
     for each in unproven:
-        line_of_saving(each).unproven.add(each)
+        line_of(each.job_id, each.job_name, each.job_uuid).unproven.add(each)
     best = _best_open(own)
     missed = _missed(workspace, best)
     for row in best:
@@ -285,7 +322,7 @@ def _share(row: _Open) -> Fraction | None:
     return min(Fraction(row.saving_usd) / Fraction(row.run_usd), Fraction(1))
 
 
-def _sum(saved: Iterable[RealisedSaving]) -> Saved:
+def _sum(saved: Iterable[_Realised]) -> Saved:
     whole = Saved()
     for each in saved:
         whole.add(each)

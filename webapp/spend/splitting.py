@@ -2,35 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any, NamedTuple
 
-from django.db.models import QuerySet, prefetch_related_objects
+from django.db.models import QuerySet
 
 from advisor.costing.charges import Charge, DayCharges, from_document
 from advisor.costing.cost import Interval, merged
 from webapp.analysis.models import CostPart
+from webapp.runs.models import Session
 
 DAY, MICROSECOND = timedelta(days=1), timedelta(microseconds=1)
-_CUT = ("day", "usd", "microseconds", "charges", "node", "run")
-_OF_RUN = ("run__job", "run__job__tags", "run__owner", "run__tags")
-"""The columns that are read, because the rows of runs and nodes are wide."""
+_OF_PART = ("day", "usd", "microseconds", "charges", "node")
+_OF_RUN = ("run__job", "run__owner", "run__tags", "run__job__tags")
+
+
+class CutRun(NamedTuple):
+    """Whose cost it is."""
+
+    job_id: int
+    owner: str
+    tags: dict[str, str]
+    job_tags: dict[str, str]
+
+    @property
+    def all_tags(self) -> dict[str, str]:
+        """Its tags, and its job's for other keys."""
+        return {**self.job_tags, **self.tags}
+
+
+class CutPart(NamedTuple):
+    """The cost of a node on a UTC day in which a span begins or ends. Of each day there may be
+    thousands, so not as models."""
+
+    day: date
+    usd: Decimal
+    microseconds: int
+    charges: dict[str, Any] | None
+    node_id: int
+    run: CutRun | None
+    held: tuple[Interval, ...] = ()
+    """By its sessions; only where the charges aren't known."""
+
+    @property
+    def of_run(self) -> CutRun:
+        """Raises ValueError for a part that was read without its run."""
+        if self.run is None:
+            raise ValueError("read with_runs=True")
+        return self.run
 
 
 def cut_days(
     parts: QuerySet[CostPart], *moments: datetime, with_runs: bool = False
-) -> list[CostPart]:
+) -> list[CutPart]:
     """The costs of the UTC days that contain these moments."""
     days = {moment.astimezone(UTC).date() for moment in moments if not _is_midnight(moment)}
-    inside = parts.filter(day__in=days).only(*_CUT, *(_OF_RUN if with_runs else ()))
-    cut = list(inside.select_related("run__job") if with_runs else inside)
-    prefetch_related_objects([part for part in cut if part.charges is None], "node__sessions")
-    return cut
+    rows = parts.filter(day__in=days).values_list(*_OF_PART, *(_OF_RUN if with_runs else ()))
+    cut = [
+        CutPart(day, usd, microseconds, charges, node_id, CutRun(*run) if run else None)
+        for day, usd, microseconds, charges, node_id, *run in rows
+    ]
+    held = _held({part.node_id for part in cut if part.charges is None})
+    return [
+        part._replace(held=tuple(held[part.node_id])) if part.charges is None else part
+        for part in cut
+    ]
 
 
-def between(part: CostPart, start: datetime, end: datetime) -> Decimal:
+def _held(nodes: Collection[int]) -> dict[int, list[Interval]]:
+    held: defaultdict[int, list[Interval]] = defaultdict(list)
+    for session in Session.objects.filter(node__in=nodes) if nodes else ():
+        held[session.node_id].append(session.interval)
+    return held
+
+
+def between(part: CutPart, start: datetime, end: datetime) -> Decimal:
     """The part of a day's cost that belongs to the span."""
     return _usd_before(part, end) - _usd_before(part, start)
 
@@ -39,7 +89,7 @@ def midnight(day: date) -> datetime:
     return datetime.combine(day, time(), UTC)
 
 
-def _usd_before(part: CostPart, moment: datetime) -> Decimal:
+def _usd_before(part: CutPart, moment: datetime) -> Decimal:
     """Few costs are of a time that contains the moment: the others needn't be split."""
     held = part.charges["charges"] if part.charges is not None else []
     at = (moment - midnight(part.day)) // MICROSECOND
@@ -50,10 +100,10 @@ def _usd_before(part: CostPart, moment: datetime) -> Decimal:
     return _charges(part).usd_before(moment)
 
 
-def _charges(part: CostPart) -> DayCharges:
+def _charges(part: CutPart) -> DayCharges:
     if part.charges is not None:
         return from_document(part.day, part.charges)
-    held = merged(_held(part))
+    held = merged(_within_day(part))
     length = sum((end - start for start, end in held), timedelta())
     if not length:
         # A minimum, of a machine that was held for no time or on the day before.
@@ -71,10 +121,9 @@ def _spread(usd: Decimal, held: Iterable[Interval], length: timedelta) -> DayCha
     return DayCharges(Fraction(0), tuple(Charge(start, end, rate) for start, end in held))
 
 
-def _held(part: CostPart) -> Iterator[Interval]:
+def _within_day(part: CutPart) -> Iterator[Interval]:
     day_start = midnight(part.day)
-    for session in part.node.sessions.all():
-        began, ended = session.interval
+    for began, ended in part.held:
         if began < day_start + DAY and ended > day_start:
             yield max(began, day_start), min(ended, day_start + DAY)
 

@@ -102,7 +102,7 @@ def spends(
     for row in grouped.values(*(f"run__{name}" for name in group)).annotate(sum_usd=Sum("usd")):
         _add(sums.of(row, "run__"), row["sum_usd"])
     for part in cut_days(parts, start, end, with_runs=True):
-        _add(sums.of(_group_of(part.run)), between(part, start, end))
+        _add(sums.of(part.of_run._asdict()), between(part, start, end))
     return sums.all()
 
 
@@ -135,7 +135,8 @@ def edges(
         for job_id, tags, of_job, count in counts
     ]
     for part in cut_days(parts, start, end, with_runs=True):
-        found.append(Edge(part.run.job_id, part.run.all_tags, between(part, start, end)))
+        run = part.of_run
+        found.append(Edge(run.job_id, run.all_tags, between(part, start, end)))
     return found
 
 
@@ -188,10 +189,6 @@ def _runs(
         )
     )
     return grouped
-
-
-def _group_of(run: Run) -> dict[str, Any]:
-    return {name: getattr(run, name) for name in GROUP}
 
 
 def _add(spend: Spend, usd: Decimal) -> None:

@@ -147,7 +147,9 @@ def _grouped(
     lines: dict[str, Line] = {}
     for spend in spent:
         name = label(spend)
-        lines.setdefault(name, Line(name, query(spend))).add(spend)
+        if name not in lines:
+            lines[name] = Line(name, query(spend))
+        lines[name].add(spend)
     return sorted(lines.values(), key=lambda line: (line.usd is None, -(line.usd or 0), line.label))
 
 

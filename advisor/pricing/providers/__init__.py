@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 
 from advisor.pricing.providers.provider import Provider, Service
@@ -50,6 +50,7 @@ def minimum_seconds() -> Mapping[str, int]:
     )
 
 
+@lru_cache(maxsize=4096)
 def machine_name(instance_type: str) -> str:
     """The machine of a service's instance type: `p4d.24xlarge` for `ml.p4d.24xlarge`."""
     for service in services().values():

@@ -74,18 +74,18 @@ def what_if_of(run: Run, asked: Question, takes_recorded_checkpoint: bool) -> Wh
     fixed = circumstances.worked(run).fixed_seconds
     asked = replace(asked, fixed_seconds=fixed or 0.0)
     others, now = _others(run, demand, asked), timezone.now()
+    options = asked.options or (demand.purchase_option,)
     answer = what_if(
         used,
         asked,
-        price_book(run.workspace, {demand.region, *others}, since=now),
+        price_book(run.workspace, {demand.region, *others}, now, options),
         catalogue,
         now,
         PRESETS[run.workspace.preset],
         {region: catalogue_in(region, demand.provider) for region in others},
     )
     if all(each.usd_per_hour is None for each in answer.table):
-        options = ", ".join(asked.options or (demand.purchase_option,))
-        detail = f"No machine has a price for {options} in the asked regions."
+        detail = f"No machine has a price for {', '.join(options)} in the asked regions."
         raise MissingError(detail, "options", "Ask for on_demand, or enter your own rates.")
     return WhatIf(answer, used, catalogue[demand.instance_type], _present(answer, demand))
 

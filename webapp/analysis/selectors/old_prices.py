@@ -16,10 +16,13 @@ _SOONEST = min(STALE_AFTER.values())
 
 def old_prices_of(parts: QuerySet[CostPart]) -> OldPrices | None:
     """One query, whatever the number of costs. Own rates and prices that have ended are certain."""
+    now = timezone.now()
     old = {
+        # No cost is later. With both ends SQLite begins with the days, not with every run.
+        "day__lte": now.date() + timedelta(days=1),
         "prices__workspace": None,
         "prices__valid_to": None,
-        "prices__seen_at__lt": timezone.now() - _SOONEST,
+        "prices__seen_at__lt": now - _SOONEST,
     }
     groups = (
         parts.filter(**old).order_by().values_list("prices__purchase_option", "prices__seen_at")

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from django.db.models import F, QuerySet, Value
+from django.db.models import Count, F, QuerySet, Value
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Coalesce, NullIf
 
@@ -22,6 +22,7 @@ NONE = "(none)"
 LOOKED_AT = 1000
 """The number of latest runs whose values are offered. Older values are rarely needed."""
 MOST_OWNERS, MOST_KEYS, MOST_VALUES = 50, 20, 30
+_SHOWN = ("owner", "tags", "job__tags", "job__owner")
 
 
 @dataclass(frozen=True)
@@ -61,15 +62,14 @@ class Offered:
 
 def offered(runs: QuerySet[Run]) -> Offered:
     """The facets of the latest runs of a workspace."""
-    latest = runs.order_by("-created_at")[:LOOKED_AT]
+    latest = runs.order_by("-created_at").values("pk")[:LOOKED_AT]
+    alike = Run.objects.filter(pk__in=latest).order_by().values_list(*_SHOWN)
     owners: Counter[str] = Counter()
     tags: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for owner, own, of_job, job_owner in latest.values_list(
-        "owner", "tags", "job__tags", "job__owner"
-    ):
-        owners[owner or job_owner] += 1
+    for owner, own, of_job, job_owner, count in alike.annotate(Count("pk")):
+        owners[owner or job_owner] += count
         for key, value in {**of_job, **own}.items():
-            tags[key][value] += 1
+            tags[key][value] += count
     keys = sorted(tags, key=lambda key: -tags[key].total())[:MOST_KEYS]
     return Offered(
         _commonest(owners, MOST_OWNERS),

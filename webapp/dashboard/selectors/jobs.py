@@ -49,7 +49,10 @@ SORTS = {
     "trend": ("-last_change",),
 }
 """Column -> its order. With `-` before the column's name, the other way round."""
-UNREAD = ("metric_progress", "parameters", "workload", "configuration", "command", "git", "note")
+UNREAD = (
+    *("metric_progress", "parameters", "workload", "configuration", "command", "git", "note"),
+    *("metrics", "work", "edited_tags", "probe"),
+)
 """Large columns that the list doesn't show."""
 
 
