@@ -78,7 +78,9 @@ def what_if_of(run: Run, asked: Question, takes_recorded_checkpoint: bool) -> Wh
     answer = what_if(
         used,
         asked,
-        price_book(run.workspace, {demand.region, *others}, now, options),
+        price_book(
+            run.workspace, {demand.region, *others}, now, {*options, demand.purchase_option}
+        ),
         catalogue,
         now,
         PRESETS[run.workspace.preset],
