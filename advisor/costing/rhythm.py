@@ -106,11 +106,13 @@ class Usual:
     @cached_property
     def misses(self) -> dict[date, float]:
         """Each day's spend less the mean of the others like it, where there are others."""
-        return {
-            day: (usd - self.usd([day])) * len(alike) / (len(alike) - 1)
-            for day, usd in self.known.items()
-            if len(alike := self._alike[self.rhythm(day)]) > 1
-        }
+        means = {number: (self._means[number], len(usd)) for number, usd in self._alike.items()}
+        missed = {}
+        for day, usd in self.known.items():
+            mean, alike = means[self.rhythm(day)]
+            if alike > 1:
+                missed[day] = (usd - mean) * alike / (alike - 1)
+        return missed
 
     @cached_property
     def dispersion_usd(self) -> float:
