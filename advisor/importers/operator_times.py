@@ -54,7 +54,10 @@ class OperatorTimes:
     def number(self, node: str, category: str, name: str) -> int:
         """What stands for an operator in `add_all`."""
         key = node, category, name
-        if key not in self._numbers and len(self._numbers) >= MOST_OPERATORS:
+        known = self._numbers.get(key)
+        if known is not None:
+            return known
+        if len(self._numbers) >= MOST_OPERATORS:
             key = node, category, OTHERS
         return self._numbers.setdefault(key, len(self._numbers))
 
@@ -73,6 +76,7 @@ class OperatorTimes:
         """As JSON: `cell_us`, and of each operator the cells in which it ran, counted from
         `start_us` (Unix), with the microseconds in each."""
         self._gather()
+        self._add_up()
         self._keep_most_expensive()
         while len(self._cell) > MOST_CELLS:
             self._coarsen()
@@ -131,9 +135,11 @@ class OperatorTimes:
         self._operator = np.concatenate((self._operator, number))
         self._cell = np.concatenate((self._cell, cell))
         self._us = np.concatenate((self._us, us))
-        self._add_up()
-        while len(self._cell) > _MOST_HELD:
-            self._coarsen()
+        if len(self._cell) > _MOST_HELD:
+            self._add_up()
+            # By half at least, so that most batches need no sorting.
+            while len(self._cell) > _MOST_HELD // 2:
+                self._coarsen()
 
     def _coarsen(self) -> None:
         self.cell_us *= 2

@@ -9,15 +9,19 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from django.test import Client
 from django.urls import reverse
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.imports.folders import DESCRIBED, START, TRAINING_JOB, sagemaker, step_events
 from tests.imports.test_service import upload, work
 from tests.service.uploads import FakeAgent
 from webapp.accounts.models import Token
 from webapp.analysis import tasks as analyses
+from webapp.dashboard.report.during import Placed
 from webapp.imports.models import Import
 from webapp.runs.models import Run
 
@@ -166,6 +170,32 @@ def test_an_older_import_says_so_until_it_is_sent_again(owner, imported, tmp_pat
     upload(again, tmp_path / TRAINING_JOB, tmp_path, describe=DESCRIPTION)
     assert work().operator_times["operators"]
     assert "Share of category" in shown(owner.client, imported)
+
+
+def test_stretches_that_no_trace_covers_have_no_operators(owner, imported):
+    row = imported.judgements.get(rule="step_outlier")
+    row.numbers["windows"] = [[1.0, 2.0, row.numbers["windows"][0][2]]]
+    row.save()
+    text = shown(owner.client, imported)
+    assert "the imported traces have no operator in the stretch that the rule found" in text
+
+
+@given(
+    st.dictionaries(st.integers(0, 500), st.floats(0.001, 5), min_size=1),
+    st.lists(st.floats(-50, 600), max_size=8),
+)
+def test_stretches_never_have_more_than_the_whole(cells, edges):
+    starts = np.array(sorted(cells), dtype="float64")
+    spent = np.array([cells[int(start)] for start in starts])
+    placed = Placed(("node-1",), "CPU operators", "x", starts, 1.0, spent)
+    assert placed.within(np.array([[-1.0, 600.0]])) == pytest.approx(spent.sum())
+    edges = sorted(set(edges))
+    pairs = list(zip(edges[::2], edges[1::2], strict=False))
+    if pairs:
+        found = placed.within(np.array(pairs))
+        assert -1e-6 <= found <= spent.sum() + 1e-6
+        each = sum(placed.within(np.array([pair])) for pair in pairs)
+        assert found == pytest.approx(each, abs=1e-6)
 
 
 def test_without_a_trace_it_says_that_none_was_imported(owner, tmp_path):

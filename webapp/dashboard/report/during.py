@@ -40,9 +40,11 @@ class During:
 
     rows: list[DuringRow] = field(default_factory=list)
     more: int = 0
-    categories: list[Part] = field(default_factory=list)
     devices: list[Part] = field(default_factory=list)
     passes: list[Part] = field(default_factory=list)
+    others: list[Part] = field(default_factory=list)
+    """The other categories, such as communication. An operator of a pass also counts in its
+    device, so the three aren't parts of one whole."""
     stretches: int = 0
     seconds: float = 0.0
     """Of the stretches, of all nodes."""
@@ -168,13 +170,14 @@ def _during(placed: Sequence[Placed], spans: Spans, is_part: bool) -> During:
     stretches = sum(map(len, spans.values()))
     if not sum(inside.values()) > 0:
         return During(trouble=_uncovered(stretches))
-    rows = list(_rows(inside, whole))
+    rows, spent = list(_rows(inside, whole)), _by_category(inside)
+    others = sorted(spent.keys() - {*DEVICES, *PASSES}, key=lambda name: -spent[name])
     return During(
         rows=rows[:LISTED],
         more=max(len(rows) - LISTED, 0),
-        categories=_parts(_by_category(inside)),
-        devices=_parts(_by_category(inside), DEVICES),
-        passes=_parts(_by_category(inside), PASSES),
+        devices=_parts(spent, DEVICES),
+        passes=_parts(spent, PASSES),
+        others=_parts(spent, others),
         stretches=stretches,
         seconds=seconds,
         traced_seconds=sum(_traced(placed, node, own) for node, own in spans.items()),
@@ -222,8 +225,7 @@ def _by_category(spent: Spent) -> dict[str, float]:
     return dict(found)
 
 
-def _parts(seconds: Mapping[str, float], names: Iterable[str] = ()) -> list[Part]:
-    """Of these categories, or of all; empty unless there are two to compare."""
-    wanted = list(names) or sorted(seconds, key=lambda name: -seconds[name])
-    known = {name: seconds[name] for name in wanted if seconds.get(name, 0.0) > 0}
+def _parts(seconds: Mapping[str, float], names: Iterable[str]) -> list[Part]:
+    """Of these categories; empty unless there are two to compare."""
+    known = {name: seconds[name] for name in names if seconds.get(name, 0.0) > 0}
     return parts(known, {name: name for name in known}) if len(known) > 1 else []
