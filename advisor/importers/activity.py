@@ -37,8 +37,8 @@ def is_collective(kernel: str) -> bool:
     return _COLLECTIVE.search(kernel) is not None
 
 
-def own_times(operations: Iterable[T]) -> Iterator[tuple[T, float]]:
-    """Each operation of one thread, and its time without those that it called."""
+def own_times(operations: Iterable[T]) -> Iterator[tuple[T, float, T | None]]:
+    """Each operation of one thread, its time without those that it called, and its caller."""
     open_ones: list[tuple[T, float]] = []
     for each in sorted(operations, key=lambda each: (each.start_us, -each.end_us)):
         while open_ones and open_ones[-1][0].end_us <= each.start_us:
@@ -48,13 +48,14 @@ def own_times(operations: Iterable[T]) -> Iterator[tuple[T, float]]:
         yield _closed(open_ones)
 
 
-def _closed(open_ones: list[tuple[T, float]]) -> tuple[T, float]:
+def _closed(open_ones: list[tuple[T, float]]) -> tuple[T, float, T | None]:
     each, own_us = open_ones.pop()
-    if open_ones:
-        outer, left_us = open_ones[-1]
-        inside_us = min(each.end_us, outer.end_us) - each.start_us
-        open_ones[-1] = outer, left_us - inside_us
-    return each, max(own_us, 0.0)
+    if not open_ones:
+        return each, max(own_us, 0.0), None
+    outer, left_us = open_ones[-1]
+    inside_us = min(each.end_us, outer.end_us) - each.start_us
+    open_ones[-1] = outer, left_us - inside_us
+    return each, max(own_us, 0.0), outer
 
 
 def union(start_us: Floats, end_us: Floats) -> tuple[Floats, Floats]:

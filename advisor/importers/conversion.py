@@ -16,7 +16,7 @@ from advisor.importers.recording import NotImportableError, Recording
 from advisor.importers.source import Source
 from advisor.importers.stated import Stated
 from advisor.importers.storing import StoredNode, store_recording
-from advisor.importers.tally import Tally
+from advisor.importers.tally import Operator, Tally
 from advisor.pricing.catalogue import catalogue
 from advisor.store.objects import Objects
 
@@ -51,6 +51,8 @@ class Imported:
     tally: Tally
     operators: list[dict[str, Any]]
     statistics: dict[str, Any]
+    operator_times: dict[str, Any]
+    """See `operator_times.OperatorTimes.document`; not part of `document`, which pages read."""
 
     def document(self) -> dict[str, Any]:
         """What to keep of it beside the run, as JSON."""
@@ -61,6 +63,10 @@ class Imported:
             "statistics": self.statistics,
         }
         return {name: _storable(value) for name, value in document.items()}
+
+    def times_document(self) -> dict[str, Any]:
+        """When its operators ran, as JSON."""
+        return {name: _storable(value) for name, value in self.operator_times.items()}
 
 
 def _storable(value: Any) -> Any:
@@ -119,6 +125,7 @@ def convert(
         tally=tally,
         operators=[asdict(each) for each in recording.operators],
         statistics=recording.statistics,
+        operator_times=recording.operator_times,
     )
 
 
@@ -127,20 +134,22 @@ def operators_of(source: Source, alive: Callable[[], object] = lambda: None) -> 
 
     What is no readable trace has none, and a note says why.
     """
-    tally, found = Tally(), []
+    tally = Tally()
+    found: list[Operator] = []
+    times: dict[str, Any] = {}
     try:
         if torch_trace.recognises(source):
             recording = torch_trace.opened(source, Stated(), tally)
             for node in recording.nodes:
                 for _ in recording.parts(node):
                     alive()
-            found = recording.operators
+            found, times = recording.operators, recording.operator_times
         else:
             tally.note("This file is no trace of PyTorch's profiler.")
     except NotImportableError as error:
         tally.note(f"This file can't be read: {error}.")
     operators = [asdict(each) for each in found]
-    return Imported(torch_trace.FORMAT, "", (), tally, operators, {})
+    return Imported(torch_trace.FORMAT, "", (), tally, operators, {}, times)
 
 
 def _held(stated: Stated) -> tuple[datetime | None, datetime | None]:

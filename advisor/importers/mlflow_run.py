@@ -68,6 +68,7 @@ class MlflowRecording:
     def __init__(self, source: Source, tally: Tally) -> None:
         self._tally, self._left = tally, _MOST_VALUES
         self.operators: list[Operator] = []
+        self.operator_times: dict[str, Any] = {}
         self.statistics: dict[str, Any] = {}
         document = _document(source, _run_path(source) or _RUN, _MOST_RUN_BYTES)
         run = _part(document, "run")

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from advisor.importers.activity import Timed
+from advisor.importers.operator_times import OperatorTimes
 from advisor.importers.recording import NO_LABELS, Floats, Steps
 from advisor.importers.tally import Operator, Tally
 from advisor.importers.trace_events import Operators
+
+
+class Named(Timed, Protocol):
+    """An operation with a name."""
+
+    @property
+    def name(self) -> str: ...
 
 
 class Profiled:
@@ -20,12 +29,27 @@ class Profiled:
     def __init__(self, tally: Tally) -> None:
         self.statistics: dict[str, Any] = {}
         self._sums = Operators()
+        self._times = OperatorTimes()
         tally.note("A trace covers the time that was profiled, and profiling slows it down.")
         tally.note("The files don't say how the run ended. It counts as finished.")
 
     @property
     def operators(self) -> list[Operator]:
         return self._sums.most_expensive()
+
+    @property
+    def operator_times(self) -> dict[str, Any]:
+        return self._times.document()
+
+    def _place(
+        self, node: str, category: str, span: Named, caller: tuple[str, Named] | None
+    ) -> None:
+        """One operation that may have a caller, given with its category: the time isn't its own."""
+        self._times.add(node, category, span.name, span.start_us, span.end_us)
+        if caller is not None:
+            of, outer = caller
+            end_us = min(span.end_us, outer.end_us)
+            self._times.add(node, of, outer.name, span.start_us, end_us, sign=-1)
 
 
 def training_steps(rank: int, start_us: Floats, end_us: Floats) -> Steps:

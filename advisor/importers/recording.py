@@ -135,6 +135,7 @@ class SamplesOnly:
 
     def __init__(self, tally: Tally) -> None:
         self.operators: list[Operator] = []
+        self.operator_times: dict[str, Any] = {}
         self.statistics: dict[str, Any] = {}
         tally.note("The files don't say how the run ended. It counts as finished.")
 
@@ -164,6 +165,8 @@ class Recording(Protocol):
     """Complete once all parts were read."""
     statistics: dict[str, Any]
     """Tables of the recording itself, as JSON; complete once all parts were read."""
+    operator_times: dict[str, Any]
+    """See `operator_times.OperatorTimes.document`; empty: it has no operators."""
 
     def parts(self, node: RecordedNode) -> Iterator[Part]:
         """Read a node's parts in about the order of their times."""

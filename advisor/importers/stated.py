@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -15,6 +16,9 @@ from advisor.importers.times import is_possible
 
 _STATES = {"Completed": "finished", "Failed": "failed", "Stopped": "stopped"}
 _MOST_PARAMETERS = 200
+_ARN = re.compile(r"arn:[\w:/.-]{1,256}", re.ASCII)
+_MOST_PROCESSING_JOBS = 20
+"""SageMaker's limit of a job's profiler rules."""
 _SHORTEST_SECONDS, _LONGEST_SECONDS = 0.001, 3600.0
 """Between two ticks."""
 
@@ -30,6 +34,7 @@ class Stated:
         nodes: the number of machines.
         columns: of a CSV file: its column -> our series, or `time`.
         interval_seconds: between two ticks of a recording that has no times.
+        processing_jobs: ARNs of SageMaker's jobs that evaluated the profiler's rules.
         imported_at: UTC; the begin of a recording that has no time of day.
     """
 
@@ -49,6 +54,7 @@ class Stated:
     columns: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     interval_seconds: float = 0.0
+    processing_jobs: tuple[str, ...] = ()
     imported_at: datetime = datetime(1970, 1, 1, tzinfo=UTC)
 
     def over(self, other: Stated) -> Stated:
@@ -126,7 +132,17 @@ def from_describe(document: object) -> Stated:
         nodes=_count(first.get("InstanceCount")),
         parameters=_parameters(document.get("HyperParameters")),
         notes=_notes(document, spot),
+        processing_jobs=tuple(_processing_jobs(document)),
     )
+
+
+def _processing_jobs(document: Mapping[str, Any]) -> Iterator[str]:
+    """`RuleEvaluationJobArn` of each of the profiler's rules, the first ones."""
+    said = document.get("ProfilerRuleEvaluationStatuses")
+    for each in (said if isinstance(said, list) else [])[:_MOST_PROCESSING_JOBS]:
+        arn = each.get("RuleEvaluationJobArn") if isinstance(each, dict) else None
+        if isinstance(arn, str) and _ARN.fullmatch(arn):
+            yield arn
 
 
 def _notes(document: Mapping[str, Any], spot: bool) -> tuple[str, ...]:

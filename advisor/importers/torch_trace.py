@@ -151,6 +151,7 @@ class TorchRecording(Profiled):
             if first_us < _FIRST_TRACE_US:
                 for each in own:
                     each.shift(imported_ms * 1000 - first_us)
+                self._times.shift(own[0].host, imported_ms * 1000 - first_us)
                 self._tally.note(
                     "The files have no time of day. The run counts as begun when it was imported."
                 )
@@ -176,7 +177,7 @@ class TorchRecording(Profiled):
             by_thread[span.thread].append(span)
             _sort(process, span)
         for spans in by_thread.values():
-            self._add(spans)
+            self._add(process.host, spans)
         return process
 
     def _skip(self, event: object, path: str) -> None:
@@ -189,12 +190,16 @@ class TorchRecording(Profiled):
         else:
             self._tally.take("moments")
 
-    def _add(self, spans: list[_Span]) -> None:
+    def _add(self, host: str, spans: list[_Span]) -> None:
         """The operations of one thread, each with the time that is its own."""
-        for span, own_us in own_times(spans):
+        for span, own_us, outer in own_times(spans):
             if not _STEP.fullmatch(span.name):
                 length_us = span.end_us - span.start_us
                 self._sums.add(span.category, span.name, length_us, own_us)
+                caller = None
+                if outer is not None and not _STEP.fullmatch(outer.name):
+                    caller = outer.category, outer
+                self._place(host, span.category, span, caller)
 
     def _gpu_samples(
         self, processes: Sequence[_Process], began_ms: int, ended_ms: int

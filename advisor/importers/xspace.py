@@ -121,6 +121,7 @@ class XSpaceRecording(Profiled):
             raise NotImportableError("no operation with a time in its profiles")
         for host, profile in self._profiles.items():
             self._shift_us[host] = self._dated(profile, imported_ms * 1000.0)
+            self._times.shift(host, self._shift_us[host])
         self.nodes = [
             RecordedNode(host, int((each.first_us + self._shift_us[host]) // 1000),
                          gpus=max(each.busy, default=-1) + 1)
@@ -227,12 +228,15 @@ class XSpaceRecording(Profiled):
             profile.busy[gpu] += spans
             for span in spans:
                 self._sums.add(_category(span.name), span.name, span.end_us - span.start_us)
+                self._place(profile.host, _category(span.name), span, None)
             return
-        for span, own_us in own_times(spans):
+        for span, own_us, outer in own_times(spans):
             if span.is_step:
                 profile.steps.append(span)
             else:
                 self._sums.add(CPU, span.name, span.end_us - span.start_us, own_us)
+                caller = None if outer is None or outer.is_step else (CPU, outer)
+                self._place(profile.host, CPU, span, caller)
 
 
 def _candidates(source: Source) -> Iterator[str]:

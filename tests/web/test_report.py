@@ -72,7 +72,7 @@ CHECKLIST = {
     "recommendations": ("Shorten the start-up", "Saving per run", "$0.0372 to $0.0669", "Risk"),
     "lacking": (
         *("Rules with insufficient data", "Not measured on every node: GPU memory"),
-        *("Not recorded: which operators ran during step outliers", "processing job"),
+        "Not recorded: how long each batch took to load, beyond the wait for it",
         "the first in profiler-output/system/incremental/2026010100/broken.json",
     ),
 }

@@ -18,6 +18,9 @@ class Import(Claimable):
     """What a worker is doing, for people; empty: nothing."""
     result = models.JSONField(default=dict, blank=True)
     """What was taken and skipped, as `advisor.importers.conversion.Imported` has it."""
+    operator_times = models.JSONField(null=True, blank=True)
+    """When operators ran, as `Imported.times_document` has it: up to 1.2 MB that only reports read.
+    None: not converted, or by a version that didn't keep it."""
 
     def __str__(self) -> str:
         return f"import of {self.artefact}"

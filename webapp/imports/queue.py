@@ -52,11 +52,14 @@ def artefact_arrived(artefact: Artefact) -> None:
 
 
 def sent_again(artefact: Artefact) -> None:
-    """Convert an upload that failed again, because somebody sent it again."""
-    failed = Import.objects.filter(conditions.pending(), artefact=artefact)
-    if failed.exclude(given_up_at=None).exists():
+    """Convert an upload again, because somebody sent it again: one that failed, or whose operators
+    an earlier version kept without their times."""
+    rows = Import.objects.filter(artefact=artefact)
+    failed = rows.filter(conditions.pending()).exclude(given_up_at=None)
+    outdated = rows.filter(operator_times__isnull=True).exclude(result={})
+    if failed.exists() or outdated.exists():
         with transaction.atomic():
-            _want(failed)
+            _want(rows)
 
 
 def _want(rows: QuerySet[Import]) -> None:

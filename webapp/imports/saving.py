@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -24,7 +25,7 @@ def save(held: claims.Claim[Import], imported: Imported) -> None:
         Problem: 429 beyond a quota.
     """
     if not imported.nodes:  # of a profile: its run is another's
-        claims.finish(held, stage="", result=imported.document())
+        claims.finish(held, stage="", **_result(imported))
         return
     run = held.row.artefact.run
     written = [ref for node in imported.nodes for ref in node.stored.chunks]
@@ -32,7 +33,7 @@ def save(held: claims.Claim[Import], imported: Imported) -> None:
     taken = admission.Upload(run.pk, is_new_run=False, body_bytes=0, stored_bytes=stored_bytes)
     with admission.admitted(run.workspace, None, taken), transaction.atomic():
         locked = registration.run(run.workspace, run.pk, run.job.name)
-        if not claims.finish(held, stage="", result=imported.document()):
+        if not claims.finish(held, stage="", **_result(imported)):
             return
         for node in imported.nodes:
             _save_node(locked, node)
@@ -42,6 +43,10 @@ def save(held: claims.Claim[Import], imported: Imported) -> None:
         locked.save()
         analyses.want(locked)
     analyses.enqueue_on_commit(locked)
+
+
+def _result(imported: Imported) -> dict[str, Any]:
+    return {"result": imported.document(), "operator_times": imported.times_document()}
 
 
 def _save_node(run: Run, imported: ImportedNode) -> None:

@@ -90,7 +90,7 @@ class NsysRecording(Profiled):
     def _read(self, source: Source, path: str, imported_us: float) -> None:
         try:
             with closing(Database(source.folder / path)) as database:
-                report = read(database, path, imported_us, self._sums, self._tally)
+                report = read(database, path, imported_us, self._sums, self._times, self._tally)
         except (NotImportableError, OSError) as error:
             self._tally.skip("files", f"can't be read: {error}", 1, path)
             return

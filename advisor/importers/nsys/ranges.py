@@ -12,6 +12,7 @@ import numpy as np
 from advisor.importers.activity import own_times
 from advisor.importers.nsys import tables
 from advisor.importers.nsys.database import Database, Row
+from advisor.importers.operator_times import OperatorTimes
 from advisor.importers.recording import NotImportableError, Whole
 from advisor.importers.tally import Tally
 from advisor.importers.trace_events import MOST_US, Operators
@@ -67,16 +68,31 @@ def ranges_of(database: Database, tally: Tally, where: str) -> list[Range]:
     return found
 
 
-def add_up(ranges: Iterable[Range], operators: Operators) -> None:
-    """The time of each range, and that of its own: without those inside it."""
+def add_up(
+    ranges: Iterable[Range], operators: Operators, times: OperatorTimes, node: str, base_us: float
+) -> None:
+    """The time of each range, and that of its own: without those inside it.
+
+    Args:
+        base_us: what to add to their times, for Unix microseconds.
+    """
     by_thread: dict[int, list[Range]] = defaultdict(list)
     for each in ranges:
         by_thread[each.thread].append(each)
     for own in by_thread.values():
-        for each, own_us in own_times(own):
-            is_step = _STEP.fullmatch(each.name) is not None
-            name = _DIGITS.sub("#", each.name) if is_step else each.name
+        for each, own_us, outer in own_times(own):
+            name = _listed_name(each)
             operators.add(CATEGORY, name, each.end_us - each.start_us, own_us)
+            start_us, end_us = each.start_us + base_us, each.end_us + base_us
+            times.add(node, CATEGORY, name, start_us, end_us)
+            if outer is not None:
+                end_us = min(end_us, outer.end_us + base_us)
+                times.add(node, CATEGORY, _listed_name(outer), start_us, end_us, sign=-1)
+
+
+def _listed_name(each: Range) -> str:
+    """Steps are one operator."""
+    return _DIGITS.sub("#", each.name) if _STEP.fullmatch(each.name) else each.name
 
 
 def steps_of(ranges: Iterable[Range]) -> Iterator[tuple[int, list[Range]]]:

@@ -23,6 +23,7 @@ from advisor.importers.activity import (
 from advisor.importers.nsys import metrics, ranges, tables
 from advisor.importers.nsys.database import Database
 from advisor.importers.nsys.tables import Operations, Summary
+from advisor.importers.operator_times import OperatorTimes
 from advisor.importers.recording import Floats, Whole
 from advisor.importers.stated import readable
 from advisor.importers.tally import Tally
@@ -72,23 +73,31 @@ class Report:
 
 
 def read(
-    database: Database, where: str, imported_us: float, sums: Operators, tally: Tally
+    database: Database,
+    where: str,
+    imported_us: float,
+    sums: Operators,
+    times: OperatorTimes,
+    tally: Tally,
 ) -> Report | None:
     """Read a file; None: nothing in it was recorded.
 
     Args:
         imported_us: what it counts from if it doesn't say when its session began.
-        sums: to add its operations to.
+        sums, times: to add its operations to.
     """
-    reader = _Reader(database, where, sums, tally)
+    host = _host(database)
+    reader = _Reader(database, where, host, sums, times, tally)
     found = ranges.ranges_of(database, tally, where)
     tally.take("ranges", len(found))
-    ranges.add_up(found, sums)
     edges = [*reader.edges, *((each.start_us, each.end_us) for each in found)]
     if not edges:
         return None
     first, last = min(start for start, _ in edges), max(end for _, end in edges)
     base = _base_us(database, tally, imported_us - first)
+    ranges.add_up(found, sums, times, host, base)
+    for numbers, each in reader.numbered:
+        times.add_all(numbers, each.start_ns / 1000 + base, each.end_ns / 1000 + base)
     last = max(last, _analysed_until_us(database, last))
     count = int((last - first) / 1000 / CELL_MS) + 1
     measured = {}
@@ -96,7 +105,7 @@ def read(
         began_ns = int((first + base) // 1000 * 1_000_000 - base * 1000)
         measured = metrics.columns(database, began_ns, count, tally, where)
     return Report(
-        host=_host(database),
+        host=host,
         began_us=first + base,
         ended_us=last + base,
         busy={gpu: (start + base, end + base) for gpu, (start, end) in reader.busy().items()},
@@ -113,9 +122,20 @@ def read(
 class _Reader:
     """Reads the tables of operations one after the other, and adds them up."""
 
-    def __init__(self, database: Database, where: str, sums: Operators, tally: Tally) -> None:
+    def __init__(
+        self,
+        database: Database,
+        where: str,
+        host: str,
+        sums: Operators,
+        times: OperatorTimes,
+        tally: Tally,
+    ) -> None:
         self._database, self._where, self._sums, self._tally = database, where, sums, tally
+        self._host, self._times = host, times
         self._on_gpu: list[Operations] = []
+        self.numbered: list[tuple[Whole, Operations]] = []
+        """Of each table the numbers of its operators, as `OperatorTimes.number`."""
         self.edges: list[tuple[float, float]] = []
         """Of each table, when the first began and the last ended: µs since the session began."""
         self.kernels: list[dict[str, Any]] = []
@@ -139,28 +159,31 @@ class _Reader:
         total = sum(each.total_ns for each in found)
         for each in found[:_LISTED]:
             self.kernels.append(_row(names.get(each.name, _UNKNOWN), each, total))
+        called = {}
         for each in found:
             name = names.get(each.name, OTHERS)
-            self._add(COMMUNICATION if is_collective(name) else KERNELS, name, each)
+            called[each.name] = COMMUNICATION if is_collective(name) else KERNELS, name
+        self._add(kernels, found, called)
         graphs = self._operations(tables.GRAPH, "")
-        for each in tables.summaries(graphs.name, graphs.length_ns):
-            self._add(KERNELS, "(CUDA graph)", each)
+        self._add_as_one(graphs, KERNELS, "(CUDA graph)")
 
     def _add_copies(self) -> None:
         copies = self._operations(tables.MEMCPY, "copyKind")
-        for each in tables.summaries(copies.name, copies.length_ns):
-            kind = _COPY_KINDS.get(each.name, f"kind {each.name}")
-            self._add(COPIES, f"[CUDA memcpy {kind}]", each)
+        found = tables.summaries(copies.name, copies.length_ns)
+        kinds = {each.name: _COPY_KINDS.get(each.name, f"kind {each.name}") for each in found}
+        called = {number: (COPIES, f"[CUDA memcpy {kind}]") for number, kind in kinds.items()}
+        self._add(copies, found, called)
         cleared = self._operations(tables.MEMSET, "")
-        for each in tables.summaries(cleared.name, cleared.length_ns):
-            self._add(COPIES, "[CUDA memset]", each)
+        self._add_as_one(cleared, COPIES, "[CUDA memset]")
 
     def _add_calls(self) -> None:
         calls = self._operations(tables.CALLS, "nameId", on_gpu=False)
         found = tables.summaries(calls.name, calls.length_ns)
         names = self._names(found)
-        for each in found:
-            self._add(CALLS, _VERSION.sub("", names.get(each.name, OTHERS)), each)
+        called = {
+            each.name: (CALLS, _VERSION.sub("", names.get(each.name, OTHERS))) for each in found
+        }
+        self._add(calls, found, called)
 
     def _operations(self, table: str, name: str, on_gpu: bool = True) -> Operations:
         found = tables.operations(self._database, table, name, self._tally, self._where, on_gpu)
@@ -175,8 +198,24 @@ class _Reader:
         wanted: Whole = np.array([each.name for each in found][:MOST_OPERATORS], dtype="int64")
         return tables.strings(self._database, wanted, self._tally, self._where)
 
-    def _add(self, category: str, name: str, each: Summary) -> None:
-        self._sums.add_all(category, name, each.count, each.total_ns / 1000, each.max_ns / 1000)
+    def _add(
+        self,
+        operations: Operations,
+        found: Iterable[Summary],
+        called: Mapping[int, tuple[str, str]],
+    ) -> None:
+        """`called`: number in `Operations.name` -> category and name."""
+        for each in found:
+            total_us, longest_us = each.total_ns / 1000, each.max_ns / 1000
+            self._sums.add_all(*called[each.name], each.count, total_us, longest_us)
+        if called:
+            known = sorted(called)
+            numbers = np.array([self._times.number(self._host, *called[each]) for each in known])
+            self.numbered.append((numbers[np.searchsorted(known, operations.name)], operations))
+
+    def _add_as_one(self, operations: Operations, category: str, name: str) -> None:
+        found = tables.summaries(operations.name, operations.length_ns)
+        self._add(operations, found, {each.name: (category, name) for each in found})
 
 
 def _row(name: str, each: Summary, total_ns: int) -> dict[str, Any]:

@@ -56,6 +56,7 @@ class SageMakerRecording:
         self._source, self._tally = source, tally
         self._layout = found = layout(source.sizes, source.name)
         self.training_job = stated.training_job or found.training_job
+        self._processing_jobs = stated.processing_jobs
         self.job = job_of_training(self.training_job)
         self.state = self._state(stated)
         for why, paths in found.others.items():
@@ -71,8 +72,16 @@ class SageMakerRecording:
 
     @property
     def statistics(self) -> dict[str, Any]:
-        """The tables of SageMaker's own report, if it is there."""
-        return {"usage": self._reports.usage, "rules": self._reports.rules}
+        """The tables of SageMaker's own report, and the jobs that made it, as far as known."""
+        return {
+            "usage": self._reports.usage,
+            "rules": self._reports.rules,
+            "processing_jobs": list(self._processing_jobs),
+        }
+
+    @property
+    def operator_times(self) -> dict[str, Any]:
+        return self._timelines.times.document()
 
     def parts(self, node: RecordedNode) -> Iterator[Part]:
         system = [file for file in self._layout.system if file.node == node.name]

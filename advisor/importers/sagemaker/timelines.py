@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from advisor.importers.operator_times import OperatorTimes
 from advisor.importers.recording import Happening, NotImportableError, Seen, Steps
 from advisor.importers.sagemaker.layout import TimelineFile
 from advisor.importers.sagemaker.system import EARLIEST_SECONDS
@@ -58,7 +59,7 @@ class Timelines:
         """`ranks`: (node, process) -> rank."""
         self._source, self._tally = source, tally
         self._processes = {key: _Process(rank) for key, rank in ranks.items()}
-        self.operators = Operators()
+        self.operators, self.times = Operators(), OperatorTimes()
 
     def parts(self, node: str, file: TimelineFile) -> Iterator[Steps | Happening | Seen]:
         trace = self._trace(file)
@@ -79,6 +80,9 @@ class Timelines:
                 steps[phase].append(span)
                 continue
             self.operators.add(category, span.name or phase, span.duration_us)
+            if base_us is not None and _is_time(start_us := base_us + span.start_us):
+                end_us = start_us + span.duration_us
+                self.times.add(node, category, span.name or phase, start_us, end_us)
             if phase == "DataLoaderIter" and span.name.endswith(_GET_NEXT):
                 waits.append(span)
             elif phase == _LOADERS:

@@ -67,6 +67,7 @@ class WandbRecording(SamplesOnly):
 
     def __init__(self, source: Source, tally: Tally) -> None:
         self.operators: list[Operator] = []
+        self.operator_times: dict[str, Any] = {}
         self.statistics: dict[str, Any] = {}
         self._source, self._tally = source, tally
         self._path, *others = _candidates(source)

@@ -11,11 +11,7 @@ from webapp.dashboard.selectors.charts import MOST_NODES
 from webapp.dashboard.selectors.run import RunPage
 from webapp.imports.selectors import ImportLine
 
-NOT_RECORDED = (
-    "Not recorded: which operators ran during step outliers and bottlenecks, because traces are "
-    "kept as sums; how long each batch took to load, beyond the wait for it; the ARN of "
-    "SageMaker's processing job."
-)
+NOT_RECORDED = "Not recorded: how long each batch took to load, beyond the wait for it."
 
 
 def lacking(

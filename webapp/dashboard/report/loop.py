@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from webapp.dashboard.report.during import During
 from webapp.dashboard.report.figures import PHASES, Part, parts
 from webapp.dashboard.report.rules import RuleReport
 
@@ -57,12 +58,14 @@ class Loaders:
 
 @dataclass(frozen=True)
 class Bottleneck:
-    """`parts`: where the time of work went; `phases`: of the time of the bottleneck."""
+    """`parts`: where the time of work went; `phases`: of the time of the bottleneck; `during`: the
+    operators of that time, None: there was no bottleneck."""
 
     rule: RuleReport
     what: str
     parts: list[Part]
     phases: list[Part]
+    during: During | None
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,8 @@ class LoopAnalysis:
     rules: Mapping[str, RuleReport]
     phases: Phases
     """Start, end and name of what the loop did, in seconds."""
+    during: Mapping[str, During]
+    """Rule -> the operators in the stretches that it found."""
 
     @property
     def start_rules(self) -> list[RuleReport]:
@@ -144,15 +149,18 @@ class LoopAnalysis:
             rule = self._judged(name)
             found = [] if rule is None else _work(rule, load, threshold)
             if rule is not None and found:
-                yield Bottleneck(rule, what, found, _by_phase(rule.line.windows, self.phases))
+                phases = _by_phase(rule.line.windows, self.phases)
+                yield Bottleneck(rule, what, found, phases, self.during.get(name))
 
     def _judged(self, name: str) -> RuleReport | None:
         rule = self.rules.get(name)
         return rule if rule is not None and rule.is_judged else None
 
 
-def loop_analysis(rules: Iterable[RuleReport], phases: Phases) -> LoopAnalysis:
-    return LoopAnalysis({rule.line.row.rule: rule for rule in rules}, phases)
+def loop_analysis(
+    rules: Iterable[RuleReport], phases: Phases, during: Mapping[str, During]
+) -> LoopAnalysis:
+    return LoopAnalysis({rule.line.row.rule: rule for rule in rules}, phases, during)
 
 
 def _by_entity(rule: RuleReport, *names: str) -> tuple[dict[str, float], ...]:

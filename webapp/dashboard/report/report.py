@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from webapp.dashboard.report.drawn import Drawn, drawn_of
+from webapp.dashboard.report.during import during_of
 from webapp.dashboard.report.figures import (
     JobTime,
     Part,
@@ -63,6 +64,12 @@ class RunReport:
         return next((rule for rule in self.rules if rule.is_fired), None)
 
     @property
+    def processing_jobs(self) -> list[str]:
+        """ARNs of SageMaker's jobs that evaluated the profiler's rules, as far as known."""
+        said = (line.row.result.get("statistics", {}) for line in self.page.imports)
+        return list(dict.fromkeys(arn for each in said for arn in each.get("processing_jobs", ())))
+
+    @property
     def imported_usage(self) -> list[dict[str, Any]]:
         """The statistics of SageMaker's own report, if it was imported."""
         return [row for line in self.page.imports for row in line.usage]
@@ -82,6 +89,7 @@ def run_report(run: Run) -> RunReport:
     time, rules = job_time(run, page.judged), rule_reports(page.judged, names)
     drawn = drawn_of(page, names, time.loop_times, rules)
     usage, operators = usage_rows(page.judged, page.nodes), operators_of(page.traced)
+    during = during_of(page.traced, rules, page.nodes, run.started_at)
     return RunReport(
         run=run,
         page=page,
@@ -95,7 +103,7 @@ def run_report(run: Run) -> RunReport:
         drawn=drawn,
         rules=rules,
         operators=operators,
-        loop=loop_analysis(rules, drawn.phases),
+        loop=loop_analysis(rules, drawn.phases, during),
         lacking=list(lacking(page, drawn, usage, operators)),
     )
 
