@@ -18,6 +18,9 @@ from advisor.importers.trace_events import MOST_OPERATORS, OTHERS
 FINEST_US = 10_000
 MOST_CELLS = 100_000
 """Of all operators together, as kept: 1.2 MB of JSON, 1000 cells of each of 100 operators."""
+LONGEST_US, LATEST_US = 30 * 86_400e6, 2.0**62
+"""A longer operation (SageMaker's jobs last 28 days at most), or one at no time that a clock shows,
+is damage and left out: it would make the cells of all others long."""
 LISTED = 12
 """Operators of a category that are kept apart; the others are one."""
 _BATCH = 20_000
@@ -112,6 +115,8 @@ class OperatorTimes:
 
     def _spread(self, number: Whole, start_us: Floats, end_us: Floats, sign: Floats) -> None:
         """Split each operation between the cells that it lies in."""
+        sound = (np.abs(start_us) < LATEST_US) & (end_us - start_us <= LONGEST_US)
+        number, start_us, end_us, sign = (v[sound] for v in (number, start_us, end_us, sign))
         first, count = self._reach(start_us, end_us)
         while int(count.sum()) > _MOST_SPREAD:
             self._coarsen()

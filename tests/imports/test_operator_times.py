@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.importers import operator_times
-from advisor.importers.operator_times import LISTED, OperatorTimes
+from advisor.importers.operator_times import FINEST_US, LISTED, OperatorTimes
 from advisor.importers.source import Source
 from advisor.importers.stated import Stated
 from advisor.importers.tally import Tally
@@ -98,3 +99,16 @@ def test_the_time_of_its_own_is_placed_where_it_was(tmp_path):
     assert cells == {0: 10_000, 1: 10_000, 8: 10_000, 9: 10_000}
     assert sum(rows["inner"]["us"]) == 60_000
     assert rows["k"]["start_us"] - rows["outer"]["start_us"] == 30_000
+
+
+@pytest.mark.parametrize(
+    ("start_us", "end_us"),
+    [(0.0, 1e18), (-1e300, 1e300), (math.nan, 5.0), (5.0, math.inf), (1e30, 1e30 + 10)],
+)
+def test_damage_leaves_the_others_their_cells(start_us, end_us):
+    times = OperatorTimes()
+    times.add("n", "CPU operator", "sound", 1.7e15, 1.7e15 + 5000)
+    times.add("n", "CPU operator", "damaged", start_us, end_us)
+    document = times.document()
+    assert document["cell_us"] == FINEST_US
+    assert [(row["name"], sum(row["us"])) for row in document["operators"]] == [("sound", 5000)]
