@@ -15,6 +15,7 @@ from rules.intervals import intervals_where
 from rules.parameter import SAGEMAKER_SAMPLE_SECONDS, Parameter
 from rules.rule import Numbers, Values, Verdict, Window
 from rules.windows import needed_seconds
+from rules.wording import lasting
 
 BRIDGE_SECONDS = 5.0
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 0.9
@@ -62,10 +63,12 @@ def judge_bottleneck(numbers: Numbers, values: Values, wording: Wording) -> Verd
     run_seconds, seen = numbers.known("run_seconds") or 0.0, numbers.known("seen_seconds") or 0.0
     share, needed = numbers.known("bottleneck_share_pct"), needed_seconds(values, numbers)
     if share is None or seen < needed:
-        seen_of = f"{seen:.0f} s of work with both host and GPUs known, {needed:.0f} s needed"
+        seen_of = f"{lasting(seen)} of work with both host and GPUs known, {lasting(needed)} needed"
         return Verdict("insufficient_data", f"Not enough data: {seen_of}.")
     stuck = within(numbers.known("bottleneck_seconds") or 0.0, run_seconds)
-    summary = f"In {share:.1f} % of {seen:.0f} s of work, {wording.what} while the GPUs were idle."
+    summary = (
+        f"In {share:.1f} % of {lasting(seen)} of work, {wording.what} while the GPUs were idle."
+    )
     if not share > values["threshold"]:
         return Verdict("passed", summary)
     return Verdict(

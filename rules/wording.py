@@ -1,4 +1,4 @@
-"""Numbers of things in verdicts: one GPU is no GPUs, and equal ends are no range."""
+"""Numbers of things and lengths of time in verdicts: one GPU is no GPUs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,18 @@ def counted(count: float, noun: str, plural: str = "") -> str:
     """`1 gap`, `3 gaps`."""
     number = f"{count:.3g}" if count != round(count) else f"{count:.0f}"
     return f"{number} {noun if number == '1' else plural or noun + 's'}"
+
+
+def lasting(seconds: float) -> str:
+    """`45 s`, and from two minutes on in two units at most: `23 m 21 s`, `2 h`, `3 d 4 h`."""
+    whole = round(seconds)
+    if whole < 120:
+        return f"{seconds:.0f} s"
+    if whole < 3600:
+        return _two_units(divmod(whole, 60), "m", "s")
+    if whole < 86_400:
+        return _two_units(divmod(whole // 60, 60), "h", "m")
+    return _two_units(divmod(whole // 3600, 24), "d", "h")
 
 
 def some_gpus(part: float, whole: float) -> str:
@@ -46,6 +58,10 @@ def named(entities: Collection[str], every: Iterable[str] = ()) -> str:
 def sentence(text: str) -> str:
     """With its first letter large."""
     return text[:1].upper() + text[1:]
+
+
+def _two_units(counts: tuple[int, int], large: str, small: str) -> str:
+    return f"{counts[0]} {large}" + (f" {counts[1]} {small}" if counts[1] else "")
 
 
 def _in_order(entity: str) -> tuple[str, int, str]:

@@ -58,7 +58,7 @@ from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.sagemaker_statistics import gpu_memory_table
 from rules.training_loop import step_time
 from rules.windows import needed_seconds, window_percentiles
-from rules.wording import named, sentence, some_gpus
+from rules.wording import lasting, named, sentence, some_gpus
 
 GAIN_LOW, GAIN_HIGH = 1.1, 1.8
 TARGET_MEMORY_PCT, MOST_TIMES = 90.0, 8.0
@@ -148,7 +148,7 @@ def _what_lacks(numbers: Numbers, needed: float) -> str:
         return "Missing: used GPU memory as a share of its size."
     if not numbers.by_entity("cpu_p95_pct"):
         return "Missing: CPU utilisation."
-    return f"Not enough data: each GPU needs {needed:.0f} s of samples after warm-up."
+    return f"Not enough data: each GPU needs {lasting(needed)} of samples after warm-up."
 
 
 def _waste_seconds(numbers: Numbers, bad: list[str], run: float) -> tuple[float, float]:

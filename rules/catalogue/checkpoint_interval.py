@@ -41,7 +41,7 @@ from rules.checkpoints import checkpoint_spans
 from rules.evidence import within
 from rules.frame import RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
-from rules.wording import counted
+from rules.wording import counted, lasting
 
 SHORTEST_SECONDS = 1e-3
 
@@ -73,7 +73,9 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     between = values["mtbf_hours"] * 3600 / nodes
     best = math.sqrt(2 * cost * between)
     excess = _overhead(interval, cost, between) - _overhead(best, cost, between)
-    summary = f"A checkpoint of {cost:.3g} s every {interval:.0f} s; best: every {best:.0f} s."
+    summary = (
+        f"A checkpoint of {cost:.3g} s every {lasting(interval)}; best: every {lasting(best)}."
+    )
     often, rare = interval < best / values["factor"], interval > best * values["factor"]
     if not (often or rare) or 100 * excess < values["least_excess_pct"]:
         return Verdict("passed", summary)
@@ -81,7 +83,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     return Verdict(
         "fired",
         f"{summary} That costs {100 * excess:.1f} % more of the run's time.",
-        advice=f"Save about every {best:.0f} s.",
+        advice=f"Save about every {lasting(best)}.",
         waste_seconds_low=0.5 * lost,
         waste_seconds_high=lost,
         severity="medium" if excess > 0.05 else "low",

@@ -35,7 +35,7 @@ from rules.checkpoints import checkpoint_spans, write_bursts
 from rules.evidence import within
 from rules.frame import RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
-from rules.wording import counted, was
+from rules.wording import counted, lasting, was
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
@@ -63,7 +63,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     if work < values["without_seconds"]:
         return Verdict(
             "passed",
-            f"Only {work:.0f} s of work without a checkpoint: a failure would lose little.",
+            f"Only {lasting(work)} of work without a checkpoint: a failure would lose little.",
         )
     if seen := numbers.known("bursts_count"):
         ask = 'If they are checkpoints, record them: trimtab.phase("checkpoint").'

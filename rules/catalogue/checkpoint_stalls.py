@@ -36,7 +36,7 @@ from rules.evidence import within
 from rules.frame import RunFrame
 from rules.intervals import total_seconds
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
-from rules.wording import counted
+from rules.wording import counted, lasting
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.7, 0.95
 
@@ -68,11 +68,11 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
             "writes and the GPU utilisation are needed.",
         )
     if run < values["minimum_seconds"]:
-        return Verdict("insufficient_data", f"Not enough data: a run of {run:.0f} s.")
+        return Verdict("insufficient_data", f"Not enough data: a run of {lasting(run)}.")
     count, share = numbers.known("stalls_count") or 0.0, 100 * stalled / run
     how = "recorded" if numbers.known("is_told") else "seen as bursts of writing"
     summary = (
-        f"{counted(count, 'checkpoint')} ({how}) stopped the training for {stalled:.0f} s, "
+        f"{counted(count, 'checkpoint')} ({how}) stopped the training for {lasting(stalled)}, "
         f"{share:.1f} % of the run."
     )
     if count < values["fewest"] or share < values["share_pct"]:

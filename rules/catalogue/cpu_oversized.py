@@ -50,6 +50,7 @@ from rules.frame import NodeFrame, RunFrame
 from rules.ledger_labels import IDLE_MACHINES
 from rules.processes import OTHERS_CORES, are_cores_own, memory_bytes, others_cores
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
+from rules.wording import lasting
 
 GIB = 2**30
 RUNNING_SECONDS, STARTING_SECONDS = 300.0, 600.0
@@ -91,7 +92,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         return Verdict("insufficient_data", f"Missing: {missing}.")
     least = max(values["minimum_seconds"], numbers.known("needed_seconds") or 0.0)
     if seen < least:
-        needed = f"{seen:.0f} s of samples after warm-up, {least:.0f} s needed"
+        needed = f"{lasting(seen)} of samples after warm-up, {lasting(least)} needed"
         return Verdict("insufficient_data", f"Not enough data: {needed}.")
     most_cpu, most_memory = max(cpu.values()), max(memory.values())
     summary = f"CPU p95 was {most_cpu:.0f} %, memory p99 {most_memory:.0f} % of the node."

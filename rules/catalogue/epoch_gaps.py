@@ -38,7 +38,7 @@ from rules.frame import RunFrame
 from rules.intervals import total_seconds
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.step_gaps import unexplained_gaps
-from rules.wording import counted
+from rules.wording import counted, lasting
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.6, 0.9
 MOST_WINDOWS = 500
@@ -65,9 +65,11 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     if lost is None:
         return Verdict("insufficient_data", "Missing: at least three training steps.")
     if run < values["minimum_seconds"]:
-        return Verdict("insufficient_data", f"Not enough data: a run of {run:.0f} s.")
+        return Verdict("insufficient_data", f"Not enough data: a run of {lasting(run)}.")
     count, share = numbers.known("gaps_count") or 0.0, round(100 * lost / run, 6)
-    summary = f"{counted(count, 'gap')} between steps took {lost:.0f} s, {share:.1f} % of the run."
+    summary = (
+        f"{counted(count, 'gap')} between steps took {lasting(lost)}, {share:.1f} % of the run."
+    )
     if count < values["fewest"] or share < values["share_pct"]:
         return Verdict("passed", summary)
     lost = within(lost, run)

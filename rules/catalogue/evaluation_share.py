@@ -35,7 +35,7 @@ from rules.frame import RunFrame
 from rules.intervals import covered_seconds
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.training_loop import loop_span, phase_spans
-from rules.wording import counted
+from rules.wording import counted, lasting
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
@@ -64,9 +64,9 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         return Verdict("insufficient_data", "Missing: training steps.")
     count = numbers.known("evaluations_count") or 0.0
     if loop <= 0 or loop < values["minimum_seconds"]:
-        return Verdict("insufficient_data", f"Not enough data: a loop of {loop:.0f} s.")
+        return Verdict("insufficient_data", f"Not enough data: a loop of {lasting(loop)}.")
     share = round(100 * spent / loop, 6)
-    summary = f"{counted(count, 'evaluation')} took {spent:.0f} s, {share:.1f} % of the loop."
+    summary = f"{counted(count, 'evaluation')} took {lasting(spent)}, {share:.1f} % of the loop."
     if share < values["share_pct"]:
         return Verdict("passed", summary)
     lost = (share - values["fair_share_pct"]) / 100 * loop

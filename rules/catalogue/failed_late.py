@@ -34,6 +34,7 @@ from rules.evidence import within
 from rules.failures import failures
 from rules.frame import RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.wording import lasting
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 1.0
 AT_END_SECONDS = 60.0
@@ -60,7 +61,9 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     if not numbers.known("failed"):
         return Verdict("passed", "The run didn't fail.")
     run, lost = numbers.known("run_seconds") or 0.0, numbers.known("lost_seconds") or 0.0
-    summary = f"The run failed after {run:.0f} s, {lost:.0f} s after its last checkpoint or start."
+    summary = (
+        f"The run failed after {lasting(run)}, {lasting(lost)} after its last checkpoint or start."
+    )
     if run < values["late_seconds"] or lost < values["lost_seconds"]:
         return Verdict("passed", summary)
     lost = within(lost, run)

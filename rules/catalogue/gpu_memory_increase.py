@@ -56,7 +56,7 @@ from rules.frame import NodeFrame, RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.sagemaker_statistics import gpu_memory_table
 from rules.windows import needed_seconds, start_up
-from rules.wording import some_gpus
+from rules.wording import lasting, some_gpus
 
 PARTS, FEWEST_PARTS = 20, 8
 SHORTEST_PART_SECONDS, LONGEST_PART_SECONDS = 10.0, 300.0
@@ -94,7 +94,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     needed, seen = needed_seconds(values, numbers), numbers.by_entity("seen_seconds")
     rises = {g: rise for g, rise in _rises(numbers).items() if seen.get(g, 0.0) >= needed}
     if not rises:
-        needs = f"{needed:.0f} s of used GPU memory, as a share of its size"
+        needs = f"{lasting(needed)} of used GPU memory, as a share of its size"
         return Verdict("insufficient_data", f"Not enough data: the rule needs {needs}.")
     steady = numbers.by_entity("steadiness")
     bad = {

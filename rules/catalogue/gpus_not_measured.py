@@ -37,6 +37,7 @@ from __future__ import annotations
 from rules.category import GPU
 from rules.frame import NodeFrame, RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
+from rules.wording import lasting
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
@@ -60,7 +61,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     seen, needed = numbers.by_entity("seen_seconds"), values["minimum_seconds"]
     late = [node for node in missing if seen.get(node, 0.0) >= needed]
     if not late:
-        return Verdict("insufficient_data", f"Missing: {needed:.0f} s of samples of the node.")
+        return Verdict("insufficient_data", f"Missing: {lasting(needed)} of samples of the node.")
     return _fired(missing, gpus, late)
 
 

@@ -52,6 +52,7 @@ from rules.evidence import after
 from rules.frame import NodeFrame, RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.training_loop import events_of
+from rules.wording import lasting
 
 MIB, GIB = 2.0**20, 2.0**30
 PARTS, FEWEST_PARTS = 12, 8
@@ -85,7 +86,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     seen, measured = numbers.by_entity("seen_seconds"), numbers.by_entity("rise_bytes")
     known = [node for node in measured if seen.get(node, 0.0) >= values["minimum_seconds"]]
     if not known:
-        needed = f"{values['minimum_seconds']:.0f} s of the processes' memory after the start"
+        needed = f"{lasting(values['minimum_seconds'])} of the processes' memory after the start"
         return Verdict("insufficient_data", f"Missing: {needed}.")
     leaks = [node for node in known if _grows(numbers, node, values)]
     left = numbers.by_entity("seconds_left")
@@ -125,20 +126,14 @@ def _fired(numbers: Numbers, node: str, left_seconds: float) -> Verdict:
     limit = _of(numbers, "limit_bytes", node)
     return Verdict(
         "fired",
-        f"The processes on {node} grew by {rise / GIB:.1f} GiB in {over:.0f} s and still grow by "
-        f"{rate / MIB:.1f} MiB/s; the limit of {limit / GIB:.1f} GiB is reached in "
-        f"{_duration(left_seconds)}.",
+        f"The processes on {node} grew by {rise / GIB:.1f} GiB in {lasting(over)} and still grow "
+        f"by {rate / MIB:.1f} MiB/s; the limit of {limit / GIB:.1f} GiB is reached in "
+        f"{lasting(left_seconds)}.",
         advice="Keep numbers of past steps and not tensors, bound caches, and save checkpoints "
         "until it is fixed. Choose no machine by this run's memory.",
         severity="high" if left_seconds < 3600 else "medium",
         dedupe_key="host_memory_leak",
     )
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
 
 
 def _judged(node: NodeFrame) -> pd.Series[float] | None:

@@ -59,6 +59,7 @@ from rules.frame import RunFrame
 from rules.hangs import earliest_end_seconds, find_hangs
 from rules.intervals import total_seconds
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
+from rules.wording import lasting
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.9, 1.0
 
@@ -102,9 +103,9 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 
 def _summary(numbers: Numbers, lost: float) -> str:
     count, longest = numbers.known("hangs_count") or 1.0, numbers.known("longest_seconds") or lost
-    summary = f"The run made no progress for {lost:.0f} s"
+    summary = f"The run made no progress for {lasting(lost)}"
     if count > 1:
-        summary += f", in {count:.0f} stretches of up to {longest:.0f} s"
+        summary += f", in {count:.0f} stretches of up to {lasting(longest)}"
     if numbers.known("is_certain"):
         return f"{summary}: no step ended, and neither GPUs nor processes worked."
     if numbers.known("has_steps"):

@@ -39,6 +39,7 @@ from rules.idle import BY_MACHINE, cores_idle, gpus_idle, has_gpus, is_by_machin
 from rules.intervals import intervals_where, total_seconds
 from rules.ledger_labels import IDLE_MACHINES
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
+from rules.wording import lasting
 
 GAP_SECONDS = 300.0
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.9, 1.0
@@ -69,11 +70,13 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     if idle is None:
         return Verdict("insufficient_data", "Missing: the utilisation of the cores or of the GPUs.")
     if idle <= 0:
-        return Verdict("passed", f"The session was never idle for {values['idle_seconds']:.0f} s.")
+        return Verdict(
+            "passed", f"The session was never idle for {lasting(values['idle_seconds'])}."
+        )
     lost, by_machine = within(idle, run), numbers.known("is_by_machine")
     return Verdict(
         "fired",
-        f"The session was idle for {lost:.0f} s{BY_MACHINE if by_machine else ''}.",
+        f"The session was idle for {lasting(lost)}{BY_MACHINE if by_machine else ''}.",
         advice="Stop idle sessions automatically, or work on a machine without GPUs.",
         waste_seconds_low=RECOVERABLE_LOW * lost,
         waste_seconds_high=RECOVERABLE_HIGH * lost,

@@ -36,6 +36,7 @@ from rules.evidence import within
 from rules.frame import RunFrame
 from rules.idle import BY_MACHINE, has_gpus, idle, is_by_machine, tail_seconds
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.wording import lasting
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.9, 1.0
 
@@ -69,7 +70,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     if tail is None:
         return Verdict("insufficient_data", "Missing: most samples after the last work.")
     judged_by = BY_MACHINE if numbers.known("is_by_machine") else ""
-    summary = f"The machines were idle for the last {tail:.0f} s of the run{judged_by}."
+    summary = f"The machines were idle for the last {lasting(tail)} of the run{judged_by}."
     enough = max(values["share_pct"] / 100 * run, values["least_seconds"])
     if tail < min(values["idle_seconds"], enough):
         return Verdict("passed", summary)

@@ -53,7 +53,7 @@ from rules.intervals import merged
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.stalls import wasted_wait_seconds
 from rules.training_loop import share_pct, step_time, training_loaders
-from rules.wording import counted
+from rules.wording import counted, lasting
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.6, 0.9
 WINDOW_SECONDS = 10.0
@@ -89,10 +89,12 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         return Verdict("insufficient_data", _what_to_measure(numbers))
     steps, seconds = numbers.known("steps_count") or 0.0, numbers.known("step_seconds") or 0.0
     if steps < values["minimum_steps"] or seconds < values["minimum_seconds"]:
-        needed = f"{counted(values['minimum_steps'], 'step')} and {values['minimum_seconds']:.0f} s"
-        seen = f"{counted(steps, 'step')} and {seconds:.0f} s after the first step"
+        needed = (
+            f"{counted(values['minimum_steps'], 'step')} and {lasting(values['minimum_seconds'])}"
+        )
+        seen = f"{counted(steps, 'step')} and {lasting(seconds)} after the first step"
         return Verdict("insufficient_data", f"Not enough data: {seen}, but {needed} are needed.")
-    summary = f"The loop waited for data for {share:.1f} % of {seconds:.0f} s of training steps."
+    summary = f"The loop waited for data for {share:.1f} % of {lasting(seconds)} of training steps."
     if share < values["fire_share_pct"]:
         remark = " Worth a look." if share >= values["notice_share_pct"] else ""
         return Verdict("passed", summary + remark)

@@ -56,6 +56,7 @@ from rules.ledger_labels import IDLE_GPUS
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.sagemaker_statistics import distance
 from rules.windows import needed_seconds
+from rules.wording import lasting
 
 EDGES = np.arange(0.0, 101.0, 2.0)
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 1.0
@@ -95,7 +96,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     seen, needed = numbers.known("seen_seconds") or 0.0, needed_seconds(values, numbers)
     apart, difference = numbers.known("distance"), numbers.known("difference_pct")
     if apart is None or difference is None or seen < needed:
-        has = f"{seen:.0f} s of work with both GPUs known, {needed:.0f} s needed"
+        has = f"{lasting(seen)} of work with both GPUs known, {lasting(needed)} needed"
         return Verdict("insufficient_data", f"Not enough data: {has}.")
     summary = (
         f"{_most_and_least(numbers)} The means differ by {difference:.1f} points; the distance of "

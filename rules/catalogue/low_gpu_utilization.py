@@ -56,7 +56,7 @@ from rules.ledger_labels import IDLE_GPUS
 from rules.parameter import SAGEMAKER_SAMPLE_SECONDS
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.windows import Windows, needed_seconds, start_up, window_percentiles
-from rules.wording import named, range_pct, sentence, some_gpus, was
+from rules.wording import lasting, named, range_pct, sentence, some_gpus, was
 
 EVIDENCE_P95_PCT, EVIDENCE_P5_PCT = 70.0, 10.0
 RECOVERABLE = {"low": (0.3, 0.7), "fluctuating": (0.3, 0.7), "unused": (0.5, 1.0)}
@@ -91,7 +91,9 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     if len(kinds) < count:
         unjudged = some_gpus(count - len(kinds), count)
         needed = needed_seconds(values, numbers)
-        problem = f"the utilisation of {unjudged} is unknown, or known for less than {needed:.0f} s"
+        problem = (
+            f"the utilisation of {unjudged} is unknown, or known for less than {lasting(needed)}"
+        )
         return Verdict("insufficient_data", f"Not enough data: {problem} after warm-up.")
     lowest = min(numbers.by_entity("p95_pct").values(), default=0.0)
     if count == 1:

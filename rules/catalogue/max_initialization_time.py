@@ -41,6 +41,7 @@ from rules.intervals import total_seconds
 from rules.parameter import MINUTE_SECONDS
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.stages import start_up
+from rules.wording import lasting
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 0.9
 
@@ -67,7 +68,7 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 def judge(numbers: Numbers, values: Values) -> Verdict:
     waited, run = numbers.known("initialisation_seconds"), numbers.known("run_seconds") or 0.0
     if waited is not None:
-        return _judged(waited, run, values, f"Training started after {waited:.0f} s.")
+        return _judged(waited, run, values, f"Training started after {lasting(waited)}.")
     if not numbers.known("gpus_are_known"):
         return Verdict(
             "insufficient_data", "Missing: training steps, or the utilisation of the GPUs."
@@ -76,9 +77,9 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         return Verdict("not_applicable", "No step was recorded and no GPU used: see unused_gpus.")
     if run <= values["threshold_seconds"]:
         return Verdict(
-            "insufficient_data", f"Training has not started yet; the run is {run:.0f} s old."
+            "insufficient_data", f"Training has not started yet; the run is {lasting(run)} old."
         )
-    return _judged(run, run, values, f"Training has not started after {run:.0f} s.")
+    return _judged(run, run, values, f"Training has not started after {lasting(run)}.")
 
 
 def _judged(waited: float, run: float, values: Values, summary: str) -> Verdict:

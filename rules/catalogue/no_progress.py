@@ -51,7 +51,7 @@ from rules.metric_direction import is_validation, less_is_better
 from rules.plateau import flat_share
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.training_loop import events_of
-from rules.wording import counted
+from rules.wording import counted, lasting
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 0.9
 Points = list[tuple[float, float]]
@@ -90,17 +90,17 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
             "No metric such as a loss or accuracy was logged: call trimtab.log().",
         )
     if run <= 0 or run < values["minimum_seconds"]:
-        return Verdict("insufficient_data", f"Not enough data: a run of {run:.0f} s.")
+        return Verdict("insufficient_data", f"Not enough data: a run of {lasting(run)}.")
     [(name, since)] = list(measured.items())[:1]
     count = numbers.by_entity("values_since_best_count").get(name, 0.0)
     share = round(100 * since / run, 6)
     better = "decreased" if less_is_better(name) else "increased"
     summary = (
-        f"{name} has not {better} for the last {since:.0f} s, {share:.0f} % of the run, in "
+        f"{name} has not {better} for the last {lasting(since)}, {share:.0f} % of the run, in "
         f"{counted(count, 'value')}."
     )
     if count < values["fewest"] or share < values["share_pct"]:
-        still = f"{name} improved until {since:.0f} s before the end, as far as its noise tells."
+        still = f"{name} improved until {lasting(since)} before the end, as far as its noise tells."
         return Verdict("passed", still)
     lost = within(since, run)
     return Verdict(

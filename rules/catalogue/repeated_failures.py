@@ -33,7 +33,7 @@ from rules.evidence import within
 from rules.failures import failures
 from rules.frame import RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
-from rules.wording import counted
+from rules.wording import counted, lasting
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 1.0
 
@@ -59,7 +59,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         return Verdict("passed", f"The run failed {counted(count, 'time')}.")
     return Verdict(
         "fired",
-        f"The run failed {counted(count, 'time')} and lost {lost:.0f} s of work.",
+        f"The run failed {counted(count, 'time')} and lost {lasting(lost)} of work.",
         advice="Read the error of the first failure, and limit the number of restarts.",
         waste_seconds_low=RECOVERABLE_LOW * lost,
         waste_seconds_high=RECOVERABLE_HIGH * lost,

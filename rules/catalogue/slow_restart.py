@@ -41,7 +41,7 @@ from rules.lives import Life, lives
 from rules.machine_time import held_seconds, seconds_of_run
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.training_loop import training_columns
-from rules.wording import counted
+from rules.wording import counted, lasting
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 1.0
 
@@ -70,7 +70,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         return Verdict("passed", f"{counted(count, 'restart')} to the first step.")
     share = round(100 * every / run, 6) if run > 0 else 0.0
     summary = (
-        f"{counted(count, 'restart')} took {median:.0f} s each (median) to the first step, "
+        f"{counted(count, 'restart')} took {lasting(median)} each (median) to the first step, "
         f"{share:.1f} % of the run."
     )
     if median < values["restart_seconds"] or share < values["share_pct"]:

@@ -46,6 +46,7 @@ from rules.frame import NodeFrame, RunFrame
 from rules.intervals import total_seconds
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.stages import start_up
+from rules.wording import lasting
 
 BYTES_PER_SECOND = 10e6
 COMPUTING_CORES = 0.5
@@ -85,8 +86,8 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         )
     share = 100 * startup / run if run > 0 else 0.0
     parts = {kind: numbers.known(f"{kind}_seconds") or 0.0 for kind in KINDS}
-    into = ", ".join(f"{kind} {s:.0f} s" for kind, s in parts.items() if s >= 1)
-    summary = f"Start-up took {startup:.0f} s{f' ({into})' if into else ''}."
+    into = ", ".join(f"{kind} {lasting(s)}" for kind, s in parts.items() if s >= 1)
+    summary = f"Start-up took {lasting(startup)}{f' ({into})' if into else ''}."
     is_long = startup >= values["long_seconds"]
     is_large = share >= values["share_pct"] and startup >= values["least_seconds"]
     if is_large and not is_long and not numbers.known("is_final"):

@@ -48,7 +48,7 @@ from rules.frame import GPU_IN_USE_PCT, UNUSED_PCT, NodeFrame, RunFrame
 from rules.gpus import advice_on_unused
 from rules.idle import mostly
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
-from rules.wording import named, sentence, some_gpus, was
+from rules.wording import lasting, named, sentence, some_gpus, was
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 1.0
 HELD_BYTES = 2**30
@@ -94,7 +94,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         return _none_in_use(numbers, known, unused, count)
     stopped = _stopped(numbers, values)
     if not unused and not stopped and len(known) < count:
-        needed = f"{values['minimum_seconds']:.0f} s"
+        needed = lasting(values["minimum_seconds"])
         lacking = some_gpus(count - len(known), count)
         few = f"the utilisation of {lacking} isn't known for {needed}"
         return Verdict("insufficient_data", f"Not enough data: {few}.")

@@ -128,13 +128,13 @@ def test_it_says_when_the_limit_of_the_cgroup_is_reached() -> None:
     """4 GiB, of which the process has 3.7 after 180 s."""
     found = verdict(node(leak(10 * MB), memory_gib=4), seconds=180)
     assert found.severity == "high"
-    assert "the limit of 4.0 GiB is reached in 1 min" in found.summary
+    assert "the limit of 4.0 GiB is reached in 38 s" in found.summary
 
 
 def test_without_the_processes_memory_or_too_early_it_says_what_is_missing() -> None:
     early = verdict(node(leak(10 * MB), 140), seconds=140)
     assert early.state == "insufficient_data"
-    assert "120 s of the processes' memory" in early.summary
+    assert "2 m of the processes' memory" in early.summary
     unknown = f.node(series=f.samples(600, host__memory_used_bytes=4e9))
     assert verdict(unknown, seconds=600).state == "insufficient_data"
 

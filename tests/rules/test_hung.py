@@ -151,7 +151,7 @@ def test_a_short_gap_doesnt_end_it_and_work_does() -> None:
 
 def test_it_names_how_long_and_when() -> None:
     judgement = judged(RULE, run(stands()))
-    assert "1000 s" in judgement.verdict.summary
+    assert "16 m 40 s" in judgement.verdict.summary
     [window] = judgement.numbers.windows
     assert (window.start_seconds, window.end_seconds) == pytest.approx((1000, 2000), abs=1)
 

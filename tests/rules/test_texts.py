@@ -11,7 +11,7 @@ import pytest
 
 from rules.engine import evaluate
 from rules.frame import RunFrame
-from rules.wording import counted, named, range_pct, some_gpus
+from rules.wording import counted, lasting, named, range_pct, some_gpus
 from tests.rules import endings
 from tests.rules import frames as f
 from tests.rules.cases import judged
@@ -144,7 +144,7 @@ def test_a_known_gpu_is_not_called_unknown() -> None:
     short = f.node(series=f.samples(60, gpu0__busy_pct=80.0), of=f.hardware(gpus=1))
     summary = judged("unused_gpus", f.run(short, duration=600)).verdict.summary
     assert "0 of 1" not in summary
-    assert "the utilisation of the only GPU isn't known for 300 s" in summary
+    assert "the utilisation of the only GPU isn't known for 5 m" in summary
 
 
 def test_words() -> None:
@@ -155,3 +155,12 @@ def test_words() -> None:
     assert named(["n1/gpu0", "n2/gpu0"]) == "n1/gpu0, n2/gpu0"
     assert named(["n2/gpu0"], ["n1/gpu0", "n2/gpu0"]) == "n2/gpu0"
     assert named([f"n1/gpu{n}" for n in range(10)]).endswith("gpu7 and 2 more")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.4, "0 s"), (119.4, "119 s"), (119.6, "2 m"), (1401, "23 m 21 s"), (3599.6, "1 h"),
+     (7260, "2 h 1 m"), (86_399.7, "1 d"), (273_600, "3 d 4 h")],
+)  # fmt: skip
+def test_lengths_of_time_have_two_units_at_most(seconds, words) -> None:
+    assert lasting(seconds) == words
