@@ -22,9 +22,6 @@ from django.conf import settings
 from django.db import connection
 
 from tests import migrated
-from webapp.http import rate_limits
-from webapp.ingest import appending
-from webapp.quotas import deferral
 from webapp.service import private_redis
 
 hypothesis.settings.register_profile("all", deadline=None, print_blob=True, max_examples=150)
@@ -64,8 +61,6 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.STORAGES["staticfiles"]["BACKEND"] = plain
     settings.STATIC_ROOT = folder / "static"
     settings.STATIC_ROOT.mkdir()
-    # Uploads that come one after the other wait for no other.
-    appending.WINDOW_SECONDS = 0.0
     # Deliberately slow in service; how fast it is matters to one test, which takes it back.
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     _let_children_be_signalled()
@@ -134,8 +129,14 @@ def django_db_modify_db_settings(
 
 
 @pytest.fixture(autouse=True)
-def _counted_from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a process counts by primary key: the rows of another test had the same keys."""
+def _nothing_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process counts by primary key: the rows of another test had the same keys. And uploads
+    that come one after the other wait for no others."""
+    from webapp.http import rate_limits
+    from webapp.ingest import appending
+    from webapp.quotas import deferral
+
+    monkeypatch.setattr(appending, "WINDOW_SECONDS", 0.0)
     monkeypatch.setattr(rate_limits, "handfuls", rate_limits.Handfuls())
     monkeypatch.setattr(deferral, "_counts", {})
 

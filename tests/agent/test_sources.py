@@ -405,12 +405,15 @@ def test_the_tree_counts_children_and_keeps_what_dead_ones_used():
 
 _MANY = """
 import os, random, resource, sys, time
+go, ready = os.pipe()
 def child(number):
+    os.close(ready)
     random.seed(number)
     time.sleep(random.uniform(0, 1.5))
     until = time.process_time() + 0.01
     while time.process_time() < until: pass
     with open("/dev/zero", "rb", buffering=0) as zeros: zeros.read(2**18)
+    os.read(go, 1)
     time.sleep(random.uniform(0, 1.5))
     os._exit(0)
 children = []
@@ -419,6 +422,8 @@ for number in range(200):
     if not pid: child(number)
     children.append(pid)
 print(len(children), flush=True)
+sys.stdin.readline()
+os.close(ready)
 for pid in children: os.waitpid(pid, 0)
 own, waited = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 seconds = own.ru_utime + own.ru_stime + waited.ru_utime + waited.ru_stime
@@ -429,17 +434,23 @@ sys.stdin.read()
 
 
 def test_two_hundred_children_are_counted_once_while_they_come_and_go():
-    """Most end long after they were last read. That is not lost, and what was last read of a child
-    isn't added to the figures of its parent, which include it."""
+    """They end once all of them were there. Most end long after they were last read. That is not
+    lost, and what was last read of a child isn't added to the figures of its parent, which include
+    it."""
     words = [sys.executable, "-c", _MANY]
     pipe = subprocess.PIPE
     root = subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True)
+    assert root.stdin is not None
     assert root.stdout is not None
     tree, totals, counts = ProcessTree(root.pid), [], []
+    may_end, no_later = False, time.monotonic() + 60
     while "\n" not in (line := _ready_line(root.stdout)) or len(line.split()) < 2:
         reading = tree.read()
         totals.append(reading["tree.cpu_seconds_total"])
         counts.append(reading["tree.processes_count"])
+        if not may_end and (counts[-1] == 201 or time.monotonic() > no_later):
+            may_end = bool(root.stdin.write("\n"))
+            root.stdin.flush()
         time.sleep(0.05)
     seconds, requested = map(float, line.split())
     last = tree.read()
