@@ -116,7 +116,8 @@ class OperatorTimes:
     def _spread(self, number: Whole, start_us: Floats, end_us: Floats, sign: Floats) -> None:
         """Split each operation between the cells that it lies in."""
         sound = (np.abs(start_us) < LATEST_US) & (end_us - start_us <= LONGEST_US)
-        number, start_us, end_us, sign = (v[sound] for v in (number, start_us, end_us, sign))
+        number, sign = number[sound], sign[sound]
+        start_us, end_us = start_us[sound], end_us[sound]
         first, count = self._reach(start_us, end_us)
         while int(count.sum()) > _MOST_SPREAD:
             self._coarsen()

@@ -81,7 +81,7 @@ def test_ticks_are_dated_by_when_they_were_read(tmp_path):
     ((draft, _, ended_ns),) = _sampled([Steady()], tmp_path, 0.75)
     times = draft.blocks()[0].times_ms
     assert times == sorted(set(times))
-    assert times[0] == pytest.approx(100, abs=60)
+    assert times[0] >= 40, "after an interval of 100 ms; on a busy machine later"
     assert times[-1] <= ended_ns // 1_000_000
 
 

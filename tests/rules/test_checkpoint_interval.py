@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from rules.frame import RunFrame
+from rules.wording import lasting
 from tests.rules import frames as f
 from tests.rules.cases import judged
 from tests.rules.scenarios import confounders
@@ -46,7 +47,7 @@ def test_it_judges(frame: RunFrame, state: str) -> None:
 def test_the_best_interval_is_dalys_and_too_often_and_too_rarely_are_two_findings() -> None:
     often, rare = judged(RULE, every(500)).verdict, judged(RULE, every(20_000)).verdict
     best = np.sqrt(2 * 30 * 720 * 3600 / 16)
-    assert f"every {best:.0f} s" in often.advice
+    assert f"every {lasting(best)}" in often.advice
     assert often.dedupe_key != rare.dedupe_key
     excess = 30 / 500 + 500 / (2 * 162_000) - 2 * np.sqrt(30 / (2 * 162_000))
     assert often.waste_seconds_high == pytest.approx(excess * 3500, rel=1e-6)
