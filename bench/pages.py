@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import argparse
 import cProfile
+import html
 import pstats
 import re
 import statistics
 import sys
 import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,8 @@ from bench.own_service import own_service
 MOST_SECONDS, MOST_QUERIES, TIMES = 0.15, 25, 5
 MOST_EXPORT_SECONDS = 1.0
 """Of a CSV file with every row of the workspace."""
+MOST_POLL_SECONDS, POLLED = 0.02, ("dashboard:home", "dashboard:jobs", "dashboard:run")
+"""Of an open page that asks whether anything has changed, while nothing has."""
 REPORT = "dashboard:report, of a day"
 MOST_REPORT_SECONDS, MOST_REPORT_MIB = 2.0, 150
 NOBODY_KNOWS = "no-such-secret"
@@ -63,6 +66,7 @@ class Row:
     @property
     def is_kept(self) -> bool:
         most = MOST_EXPORT_SECONDS if self.name.endswith("_csv") else MOST_SECONDS
+        most = MOST_POLL_SECONDS if self.name.endswith(", polled") else most
         most = MOST_REPORT_SECONDS if self.name == REPORT else most
         return self.seconds < most and self.queries <= MOST_QUERIES and self.has_room
 
@@ -109,10 +113,13 @@ def main() -> int:
 def _measured(pages: _Pages) -> Iterator[Row]:
     print(f"{'':46}{'CPU':>10}{'queries':>9}")
     for name, address in pages.addresses():
-        row = pages.measure(name, address)
-        if row is not None:
-            print(row, flush=True)
-            yield row
+        rows = [pages.measure(name, address)]
+        if name in POLLED:
+            rows.append(pages.measure(f"{name}, polled", address, pages.poll_of(address)))
+        for row in rows:
+            if row is not None:
+                print(row, flush=True)
+                yield row
 
 
 class _Pages:
@@ -146,19 +153,27 @@ class _Pages:
         for name, address in MORE.items():
             yield name, address.format(six=six, run=self._busy.by_job[0][-1].pk)
 
-    def measure(self, name: str, address: str) -> Row | None:
+    def poll_of(self, address: str) -> dict[str, str]:
+        """The headers with which an open page asks for what is new."""
+        version = re.search(r'data-version="([^"]*)"', self._client.get(address).content.decode())
+        assert version is not None
+        return {"Trimtab-Live": "1", "If-None-Match": html.unescape(version[1])}
+
+    def measure(
+        self, name: str, address: str, headers: Mapping[str, str] | None = None
+    ) -> Row | None:
         """None: there is nothing at this address, which holds a made-up secret."""
         from django.db import connection
         from django.test.utils import CaptureQueriesContext
 
-        answer = self._client.get(address)
-        if answer.status_code != 200:
+        answer = self._client.get(address, headers=headers)
+        if answer.status_code != (304 if headers else 200):
             print(f"{name:46}{'answers ' + str(answer.status_code):>10}")
             return None
         with CaptureQueriesContext(connection) as captured:
-            self._ask(address)
+            self._ask(address, headers)
         queries = len(captured)  # The next request forgets them.
-        times = [self._timed(address) for _ in range(TIMES)]
+        times = [self._timed(address, headers) for _ in range(TIMES)]
         mib = self._peak_mib(address) if name == REPORT else None
         return Row(name, statistics.median(times), queries, mib)
 
@@ -177,13 +192,13 @@ class _Pages:
         tracemalloc.stop()
         return peak / 2**20
 
-    def _timed(self, address: str) -> float:
+    def _timed(self, address: str, headers: Mapping[str, str] | None) -> float:
         began = time.process_time()
-        self._ask(address)
+        self._ask(address, headers)
         return time.process_time() - began
 
-    def _ask(self, address: str) -> None:
-        answer = self._client.get(address)
+    def _ask(self, address: str, headers: Mapping[str, str] | None = None) -> None:
+        answer = self._client.get(address, headers=headers)
         if answer.streaming:
             for _ in answer.streaming_content:
                 pass

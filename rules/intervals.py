@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
+from rules.grid import Floats
 from rules.rule import Window
 
 
@@ -81,6 +82,18 @@ def without(windows: Iterable[Window], others: Iterable[Window]) -> list[Window]
 def covered_seconds(windows: Iterable[Window], span: Window) -> float:
     """The seconds of `span` that the windows cover, counting overlaps once."""
     return total_seconds([span]) - total_seconds(without([span], windows))
+
+
+def covered_parts(starts: Floats, ends: Floats, edges: Floats) -> Floats:
+    """The seconds of each interval that spans cover.
+
+    Args:
+        edges: starts and ends of the spans, shape (n, 2), in order and apart; n is at least 1.
+    """
+    lengths = np.diff(edges, axis=1).ravel()
+    before = np.column_stack([np.cumsum(lengths) - lengths, np.cumsum(lengths)]).ravel()
+    until_end, until_start = (np.interp(at, edges.ravel(), before) for at in (ends, starts))
+    return np.asarray(until_end - until_start)
 
 
 def _cut(window: Window, other: Window) -> list[Window]:

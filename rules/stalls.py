@@ -25,7 +25,8 @@ def _wasted_wait_seconds(frame: RunFrame) -> float | None:
     nodes = [node for node in frame.nodes.values() if node.training_ranks]
     if not nodes or not all(len(node.judged.index) for node in nodes):
         return None
-    return float(np.mean([_wasted(node, frame) for node in nodes]))
+    # To the microsecond: the last digit of a sum depends on when the work began.
+    return round(float(np.mean([_wasted(node, frame) for node in nodes])), 6)
 
 
 def _wasted(node: NodeFrame, frame: RunFrame) -> float:

@@ -14,15 +14,18 @@ def counted(count: float, noun: str, plural: str = "") -> str:
 
 
 def lasting(seconds: float) -> str:
-    """`45 s`, and from two minutes on in two units at most: `23 m 21 s`, `2 h`, `3 d 4 h`."""
-    whole = round(seconds)
-    if whole < 120:
-        return f"{seconds:.0f} s"
-    if whole < 3600:
-        return _two_units(divmod(whole, 60), "m", "s")
-    if whole < 86_400:
-        return _two_units(divmod(whole // 60, 60), "h", "m")
-    return _two_units(divmod(whole // 3600, 24), "d", "h")
+    """A length of time in whole seconds: `45 s`, and from a minute on as `two_units`."""
+    return f"{seconds:.0f} s" if round(seconds) < 60 else two_units(round(seconds))
+
+
+def two_units(whole: int) -> str:
+    """Seconds, of a minute or more, in the two units that matter: `8 m 22 s`, `2 h 0 m`,
+    `3 d 4 h`. Pages and findings have them alike."""
+    days, hours = divmod(whole // 3600, 24)
+    minutes, rest = whole % 3600 // 60, whole % 60
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours} h {minutes} m" if hours else f"{minutes} m {rest} s"
 
 
 def some_gpus(part: float, whole: float) -> str:
@@ -58,10 +61,6 @@ def named(entities: Collection[str], every: Iterable[str] = ()) -> str:
 def sentence(text: str) -> str:
     """With its first letter large."""
     return text[:1].upper() + text[1:]
-
-
-def _two_units(counts: tuple[int, int], large: str, small: str) -> str:
-    return f"{counts[0]} {large}" + (f" {counts[1]} {small}" if counts[1] else "")
 
 
 def _in_order(entity: str) -> tuple[str, int, str]:

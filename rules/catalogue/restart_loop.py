@@ -97,14 +97,14 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
             return Verdict("insufficient_data", "Missing: the steps that a failed start reached.")
         return Verdict("passed", f"{counted(failed, 'failed start')}, not in a loop.")
     step = numbers.known("step_number") or 0.0
-    cause = WORDS[NAMES[int(numbers.known("cause_number") or 0.0)]]
+    cause = _cause(numbers.known("cause_number"))
     reached = f"none got beyond step {step:,.0f}" if step else "none reached a step"
     high = within(numbers.known("after_first_seconds") or 0.0, run)
     return Verdict(
         "fired",
-        f"{counted(count, 'start')} in a row failed ({cause}); {reached}.",
+        f"{counted(count, 'start')} in a row failed{cause}; {reached}.",
         advice="Read the error of the first failure, mend its cause, and limit the restarts.",
-        waste_seconds_low=min(numbers.known("after_second_seconds") or 0.0, high),
+        waste_seconds_low=within(numbers.known("after_second_seconds") or 0.0, high),
         waste_seconds_high=high,
         severity="high",
         dedupe_key="restart_loop",
@@ -174,6 +174,13 @@ def _may_belong(start: _Start) -> bool:
 def _differs(start: _Start, loop: list[_Start]) -> bool:
     known = [each.life.ending for each in loop if each.life is not None]
     return start.life is not None and bool(known) and known[-1] != start.life.ending
+
+
+def _cause(number: float | None) -> str:
+    """How the last one ended, in words; empty: it isn't known, or by no number that we have."""
+    if number is None or not 0 <= number < len(NAMES):
+        return ""
+    return f" ({WORDS[NAMES[int(number)]]})"
 
 
 def _seconds(frame: RunFrame, found: list[Life]) -> float:

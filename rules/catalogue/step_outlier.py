@@ -63,7 +63,7 @@ from rules.category import STEPS
 from rules.checkpoints import checkpoint_spans
 from rules.evidence import within
 from rules.frame import NodeFrame, RunFrame
-from rules.intervals import merged
+from rules.intervals import covered_parts, merged
 from rules.outlier_load import load_words, loads
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.training_loop import phase_spans
@@ -199,13 +199,9 @@ def _covered(steps: pd.DataFrame, spans: Sequence[Window]) -> NDArray[np.float64
     if not spans:
         return np.zeros(len(steps))
     edges = np.array([[w.start_seconds, w.end_seconds] for w in spans])
-    lengths = np.diff(edges, axis=1).ravel()
-    before = np.column_stack([np.cumsum(lengths) - lengths, np.cumsum(lengths)]).ravel()
     starts = steps["start_seconds"].to_numpy(dtype=np.float64)
     ends = starts + steps["duration_seconds"].to_numpy(dtype=np.float64)
-    until_end, until_start = (np.interp(at, edges.ravel(), before) for at in (ends, starts))
-    covered: NDArray[np.float64] = until_end - until_start
-    return covered
+    return covered_parts(starts, ends, edges)
 
 
 def _ranks(steps: pd.DataFrame, values: Values) -> Iterator[_RankOutliers]:

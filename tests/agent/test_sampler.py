@@ -30,6 +30,18 @@ class Steady:
         return {"host.x_count": self.reads}
 
 
+class Noted(Steady):
+    """Knows when it was read, by the monotonic clock."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read_at: list[float] = []
+
+    def read(self) -> Reading:
+        self.read_at.append(time.monotonic())
+        return super().read()
+
+
 class Broken:
     """Fails in every way that a kernel file can."""
 
@@ -78,10 +90,13 @@ def test_a_changed_interval_begins_a_segment_of_its_own_and_is_no_gap(tmp_path, 
 
 
 def test_ticks_are_dated_by_when_they_were_read(tmp_path):
-    ((draft, _, ended_ns),) = _sampled([Steady()], tmp_path, 0.75)
+    """However late a busy machine reads."""
+    source, began = Noted(), time.monotonic()
+    ((draft, _, ended_ns),) = _sampled([source], tmp_path, 0.75)
     times = draft.blocks()[0].times_ms
     assert times == sorted(set(times))
-    assert times[0] >= 40, "after an interval of 100 ms; on a busy machine later"
+    assert times == pytest.approx([1000 * (at - began) for at in source.read_at], abs=60)
+    assert times[0] >= 40, "not before its interval of 100 ms"
     assert times[-1] <= ended_ns // 1_000_000
 
 

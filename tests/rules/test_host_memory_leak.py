@@ -134,7 +134,7 @@ def test_it_says_when_the_limit_of_the_cgroup_is_reached() -> None:
 def test_without_the_processes_memory_or_too_early_it_says_what_is_missing() -> None:
     early = verdict(node(leak(10 * MB), 140), seconds=140)
     assert early.state == "insufficient_data"
-    assert "2 m of the processes' memory" in early.summary
+    assert "2 m 0 s of the processes' memory" in early.summary
     unknown = f.node(series=f.samples(600, host__memory_used_bytes=4e9))
     assert verdict(unknown, seconds=600).state == "insufficient_data"
 

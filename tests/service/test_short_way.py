@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from threading import Thread
 from uuid import uuid4
 
 import pytest
 from django.utils import timezone
 from trimtab.wire import FIRST_PIECE, Event
 
+from tests.running_service import wait_until
 from tests.service.uploads import FakeAgent
 from webapp.accounts import bearer
 from webapp.accounts.models import Token
@@ -168,13 +170,15 @@ def test_a_backlog_waits_for_nobody(commits, monkeypatch):
 
 
 def test_what_a_training_waits_for_is_committed_at_once(commits, monkeypatch):
-    """With what waits already."""
+    """Together with what waits already."""
     monkeypatch.setattr(appending, "WINDOW_SECONDS", 3600.0)
     together = appending.Together()
-    with ThreadPoolExecutor(1) as threads:
-        patient = threads.submit(together.append, [object()])
-        together.append([object()], is_urgent=True)
-        if commits == [1]:  # It was first, and the patient one waits for the next
-            together.append([object()], is_urgent=True)
-        patient.result(timeout=60)
-    assert sum(commits) >= 2
+    patient = Thread(target=together.append, args=([object()],), daemon=True)
+    patient.start()
+    wait_until(lambda: together._turn.locked(), 30, "it waits for others")
+    urgent = Thread(target=together.append, args=([object()], True), daemon=True)
+    urgent.start()
+    for each in (patient, urgent):
+        each.join(60)
+        assert not each.is_alive()
+    assert commits == [2]

@@ -14,6 +14,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from advisor.money import display_signed_usd, display_usd, plain_usd
+from rules.wording import two_units
 
 if TYPE_CHECKING:
     from webapp.runs.models import Run
@@ -92,7 +93,7 @@ def seconds(value: float | None) -> str:
     value = abs(value)
     if round(value) < 60:
         return sign + _short(value)
-    return sign + _long(round(value))
+    return sign + two_units(round(value))
 
 
 def _short(value: float) -> str:
@@ -103,14 +104,6 @@ def _short(value: float) -> str:
     return f"{value * 1000:.0f} ms" if value >= 0.01 else f"{value * 1000:.2g} ms"
 
 
-def _long(whole: int) -> str:
-    days, hours = divmod(whole // 3600, 24)
-    minutes, rest = whole % 3600 // 60, whole % 60
-    if days:
-        return f"{days} d {hours} h"
-    return f"{hours} h {minutes} m" if hours else f"{minutes} m {rest} s"
-
-
 @register.filter
 def signed_seconds(value: float | None) -> str:
     """In whole seconds: `+13 m 6 s`, `−1 s`; without a sign if it rounds to nothing."""
@@ -118,7 +111,7 @@ def signed_seconds(value: float | None) -> str:
         return NOTHING
     whole = round(abs(value))
     sign = "" if not whole else MINUS if value < 0 else "+"
-    return f"{sign}{whole} s" if whole < 60 else f"{sign}{_long(whole)}"
+    return f"{sign}{whole} s" if whole < 60 else f"{sign}{two_units(whole)}"
 
 
 @register.filter

@@ -12,7 +12,7 @@ import numpy as np
 from trimtab.wire import LIMITS
 
 from advisor.importers.activity import union
-from rules.intervals import merged
+from rules.intervals import covered_parts, merged
 from rules.rule import Window
 from webapp.dashboard.report.figures import Part, parts
 from webapp.dashboard.report.operators import DEVICES, PASSES
@@ -91,7 +91,7 @@ class Placed:
 
     def within(self, spans: np.ndarray) -> float:
         """Its seconds in these spans: a cell that lies in one in part counts in part."""
-        return float(self.spent @ _covered(self.starts, self.ends, spans)) / self.cell_seconds
+        return float(self.spent @ covered_parts(self.starts, self.ends, spans)) / self.cell_seconds
 
 
 def during_of(
@@ -192,16 +192,7 @@ def _traced(placed: Iterable[Placed], node: str, spans: np.ndarray) -> float:
     if not own:
         return 0.0
     starts, ends = union(*(np.concatenate(column) for column in zip(*own, strict=True)))
-    return float(_covered(starts, ends, spans).sum())
-
-
-def _covered(starts: np.ndarray, ends: np.ndarray, spans: np.ndarray) -> np.ndarray:
-    """The seconds of each interval that the spans, in order and apart, cover."""
-    lengths = np.diff(spans, axis=1).ravel()
-    before = np.column_stack([np.cumsum(lengths) - lengths, np.cumsum(lengths)]).ravel()
-    edges = spans.ravel()
-    covered: np.ndarray = np.interp(ends, edges, before) - np.interp(starts, edges, before)
-    return covered
+    return float(covered_parts(starts, ends, spans).sum())
 
 
 def _uncovered(stretches: int) -> str:
