@@ -34,8 +34,11 @@ KILLING = [_TESTS / name for name in ("processes/test_nothing_is_lost.py", "faul
 AGENT, BACKUP = _TESTS / "agent", _TESTS / "backup"
 LONGEST = ["agent", "processes", "killing", "backup", "browser"]
 """Groups of tests."""
+GIVES_WAY = 10
+"""How much nicer the tests are that don't look at the clock."""
 
 _folder = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
+_usual_niceness = pytest.StashKey[int]()
 _redis = pytest.StashKey[subprocess.Popen[bytes]]()
 
 
@@ -44,6 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Without the long tests, each property is tried on a sample that is always the same.
     """
+    config.stash[_usual_niceness] = os.getpriority(os.PRIO_PROCESS, 0)
     is_sample = config.getoption("markexpr") == "not long"
     hypothesis.settings.load_profile("sample" if is_sample else "all")
     config.stash[_folder] = tempfile.TemporaryDirectory(prefix="trimtab-test-")
@@ -205,6 +209,17 @@ def _is_left_out(item: pytest.Item) -> bool:
     """Of tests that are marked as sampled, all but a share that is always the same."""
     sampled = item.get_closest_marker("sampled")
     return sampled is not None and zlib.crc32(item.nodeid.encode()) % sampled.args[0] != 0
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """The agent's tests look at what it did at what moment: all others give way to them. Only root
+    may take the usual priority back."""
+    if os.geteuid() == 0:
+        usual = item.config.stash[_usual_niceness]
+        is_agents = item.path.is_relative_to(AGENT)
+        os.setpriority(os.PRIO_PROCESS, 0, usual if is_agents else min(usual + GIVES_WAY, 19))
+    return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
