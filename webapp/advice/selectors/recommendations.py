@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any
+
 from django.db.models import Max, OuterRef, QuerySet, Subquery
 
 from webapp.advice.models import Recommendation
@@ -30,8 +34,20 @@ def decided_recommendations(job: Job) -> QuerySet[Recommendation]:
 def open_saving_usd() -> Subquery:
     """The possible monthly saving of each job of a query: its best open recommendation, since
     several may exclude one another; NULL without one."""
-    own = _open().filter(job=OuterRef("pk")).order_by().values("job")
-    return Subquery(own.annotate(best=Max("monthly_saving_usd")).values("best"))
+    own = _open().filter(job=OuterRef("pk"))
+    return Subquery(_best(own).values("best"))
+
+
+def open_savings_usd(jobs: Iterable[Job]) -> dict[int, Decimal]:
+    """The same of these jobs, by their keys; without those that have none."""
+    known = _open().filter(job__in=list(jobs), monthly_saving_usd__isnull=False)
+    return dict(_best(known).values_list("job", "best"))
+
+
+def _best(rows: QuerySet[Recommendation]) -> QuerySet[Any, Any]:
+    own: QuerySet[Any, Any] = rows.order_by().values("job")
+    best: QuerySet[Any, Any] = own.annotate(best=Max("monthly_saving_usd"))
+    return best
 
 
 def _open() -> QuerySet[Recommendation]:

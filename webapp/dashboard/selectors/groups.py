@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, F, Max, Q, QuerySet, Sum
-from django.utils import timezone
+from django.db.models import Count, F, Max, QuerySet
 
 from webapp.dashboard.selectors.facets import Facet
-from webapp.dashboard.selectors.jobs import SPEND_DAYS
+from webapp.dashboard.selectors.jobs import Rows, sums
 from webapp.runs.models import Run, began
 
-Rows = QuerySet[Any, dict[str, Any]]
 MOST_JOBS = 10
 """The jobs shown per group, by spend. The group's own page lists them all."""
 
@@ -52,14 +50,15 @@ class Group:
 
 def groups(runs: QuerySet[Run], facet: Facet) -> Rows:
     """The totals of each group, highest spend first."""
-    sums = _valued(runs, facet).values("value").annotate(job_count=Count("job", distinct=True))
-    return _with_sums(sums).order_by(F("spend_usd").desc(nulls_last=True), "value")
+    valued = _valued(runs, facet).values("value")
+    summed = _with_sums(valued.annotate(job_count=Count("job", distinct=True)))
+    return summed.order_by(F("spend_usd").desc(nulls_last=True), "value")
 
 
 def totals(runs: QuerySet[Run]) -> dict[str, Any]:
     """The totals of all groups."""
     dated = runs.select_related(None).order_by().alias(began=began())
-    return dated.aggregate(job_count=Count("job", distinct=True), **_sums())
+    return dated.aggregate(job_count=Count("job", distinct=True), **sums())
 
 
 def with_jobs(
@@ -92,17 +91,8 @@ def _valued(runs: QuerySet[Run], facet: Facet) -> QuerySet[Any, Any]:
 
 
 def _with_sums(rows: Rows) -> Rows:
-    summed: Rows = rows.annotate(**_sums(), last_at=Max("began"))
+    summed: Rows = rows.annotate(**sums(), last_at=Max("began"))
     return summed
-
-
-def _sums() -> dict[str, Any]:
-    recent = Q(began__gte=timezone.now() - timedelta(days=SPEND_DAYS))
-    return {
-        "run_count": Count("job"),
-        "spend_usd": Sum("cost_usd", filter=recent),
-        "unpriced_count": Count("job", filter=recent & Q(cost_usd=None)),
-    }
 
 
 def _job(row: Mapping[str, Any]) -> GroupedJob:

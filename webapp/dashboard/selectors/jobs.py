@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db.models import (
+    Aggregate,
     Count,
     F,
     FloatField,
     Max,
     OuterRef,
+    Q,
     QuerySet,
     Subquery,
     Sum,
@@ -28,16 +30,17 @@ from django.utils import timezone
 
 from advisor.costing.projection import Projection
 from webapp.accounts.models import Workspace
-from webapp.advice.selectors.recommendations import open_saving_usd
+from webapp.advice.selectors.recommendations import open_saving_usd, open_savings_usd
 from webapp.analysis.models import Regression
 from webapp.analysis.scope import every_open_regression_of
 from webapp.analysis.selectors.verdict import Verdict, verdict_of
 from webapp.analysis.selectors.work import WorkUnit, common_unit
-from webapp.database.money import UsdField
 from webapp.runs.models import Job, Run, began
 
+Rows = QuerySet[Any, dict[str, Any]]
 SPEND_DAYS = 30
 TREND_RUNS = 20
+NO_RUNS = {"run_count": 0, "spend_usd": None, "unpriced_count": 0}
 SORTS = {
     "name": ("name",),
     "last": ("-last_at",),
@@ -122,52 +125,73 @@ class Totals:
 def listed(
     workspace: Workspace, jobs: QuerySet[Job], runs: QuerySet[Run], sort: str
 ) -> QuerySet[Job]:
-    """The jobs, each with the figures of its runs in `runs`. `sort`: as in `SORTS`."""
-    runs = runs.select_related(None)
-    # When it ran, not when it was uploaded: old runs can be imported.
-    since = timezone.now() - timedelta(days=SPEND_DAYS)
-    recent = runs.alias(began=began()).filter(began__gte=since)
+    """The jobs in order, by figures of their runs in `runs`. `sort`: as in `SORTS`."""
     column = sort.removeprefix("-")
     order = [_nulls_last(name, is_reversed=sort != column) for name in SORTS[column]]
     asked = {name.removeprefix("-") for name in SORTS[column]}
-    return jobs.annotate(
-        run_count=_per_job(runs, Count("*")),
-        unpriced_count=_per_job(recent.filter(cost_usd=None), Count("*")),
-        spend_usd=_per_job(recent, Sum("cost_usd"), UsdField()),
-        last_at=_per_job(runs, Max(began())),
-        saving_usd=open_saving_usd(),
-        **{name: each for name, each in _of_last(workspace, runs).items() if name in asked},
-    ).order_by(*order, "name")
+    keys = _sort_keys(workspace, runs.select_related(None))
+    by = {name: key for name, key in keys.items() if name in asked}
+    return jobs.annotate(**by).order_by(*order, "name")
 
 
-def _of_last(workspace: Workspace, runs: QuerySet[Run]) -> dict[str, Subquery]:
-    """Of each job's last run, and its open regression. Each reads a row a job, so only those are
-    asked for by which the list is sorted."""
+def _sort_keys(workspace: Workspace, runs: QuerySet[Run]) -> dict[str, Subquery]:
+    """Each reads the rows of all jobs, so a list asks for those only by which it is sorted."""
     own = runs.filter(job=OuterRef("pk"), probe__isnull=True)
     newest = own.order_by(began().desc(), F("number").desc())
     change = Cast(KT("summary__verdict__change"), FloatField())
     judged = newest.filter(state=Run.FINISHED).values(change=change)
     opened = every_open_regression_of(workspace).filter(job=OuterRef("pk"))
+    figures = {**sums(), "last_at": Max("began")}
     return {
+        **{name: _per_job(runs, figure) for name, figure in figures.items()},
         "last_usd": Subquery(newest.values("cost_usd")[:1]),
         "last_change": Subquery(judged[:1]),
         "regression_usd": Subquery(opened.values("extra_usd")[:1]),
+        "saving_usd": open_saving_usd(),
     }
 
 
 def rows(workspace: Workspace, jobs: Iterable[Job], runs: QuerySet[Run]) -> list[JobRow]:
-    """The page's jobs with their last run, its verdict, and their cost trend."""
+    """The page's jobs with the sums of their runs, their last run, its verdict, and their trend."""
     jobs = list(jobs)
     latest = _latest_runs(jobs, runs.filter(probe__isnull=True))
     shown = {run.pk for own in latest.values() for run in (own[0], _finished(own)) if run}
     read = Run.objects.filter(pk__in=shown).defer(*UNREAD).in_bulk()
     opened = every_open_regression_of(workspace).filter(job__in=jobs)
     regressions = {row.job_id: row for row in opened}
-    running = _running_counts(jobs, runs)
+    running, summed = _running_counts(jobs, runs), _summed(jobs, runs)
+    savings = open_savings_usd(jobs)
     return [
-        _row(job, latest[job.pk], read, regressions.get(job.pk), running.get(job.pk, 0))
+        JobRow(
+            job=job,
+            **_of_latest(latest[job.pk], read),
+            **summed.get(job.pk, NO_RUNS),
+            saving_usd=savings.get(job.pk),
+            regression=regressions.get(job.pk),
+            running_count=running.get(job.pk, 0),
+        )
         for job in jobs
     ]
+
+
+def sums() -> dict[str, Aggregate]:
+    """What is counted of runs, each with its `began`: in a list's line, and in its totals."""
+    # When it ran, not when it was uploaded: old runs can be imported.
+    recent = Q(began__gte=timezone.now() - timedelta(days=SPEND_DAYS))
+    return {
+        "run_count": Count("job"),
+        "spend_usd": Sum("cost_usd", filter=recent),
+        "unpriced_count": Count("job", filter=recent & Q(cost_usd=None)),
+    }
+
+
+def _summed(jobs: list[Job], runs: QuerySet[Run]) -> dict[int, dict[str, Any]]:
+    own = _dated(runs.filter(job__in=jobs)).values("job").annotate(**sums())
+    return {row.pop("job"): row for row in own}
+
+
+def _dated(runs: QuerySet[Run]) -> QuerySet[Any, Any]:
+    return runs.select_related(None).order_by().alias(began=began())
 
 
 def _running_counts(jobs: list[Job], runs: QuerySet[Run]) -> dict[int, int]:
@@ -175,22 +199,11 @@ def _running_counts(jobs: list[Job], runs: QuerySet[Run]) -> dict[int, int]:
     return dict(own.values_list("job_id").annotate(Count("pk")))
 
 
-def totals(jobs: QuerySet[Job]) -> Totals:
-    """Totals of all listed jobs, not only the page's."""
-    sums = jobs.order_by().aggregate(
-        job_count=Count("pk"),
-        runs=Sum("run_count"),
-        spend=Sum("spend_usd"),
-        unpriced=Sum("unpriced_count"),
-        saving=Sum("saving_usd"),
-    )
-    return Totals(
-        job_count=sums["job_count"],
-        run_count=sums["runs"] or 0,
-        spend_usd=sums["spend"],
-        unpriced_count=sums["unpriced"] or 0,
-        saving_usd=sums["saving"],
-    )
+def totals(jobs: QuerySet[Job], runs: QuerySet[Run]) -> Totals:
+    """Totals of all listed jobs and their runs, not only the page's."""
+    savings = jobs.order_by().annotate(saving=open_saving_usd())
+    counted = savings.aggregate(job_count=Count("pk"), saving_usd=Sum("saving"))
+    return Totals(**counted, **_dated(runs).aggregate(**sums()))
 
 
 class _Latest(NamedTuple):
@@ -203,26 +216,14 @@ class _Latest(NamedTuple):
     work: dict[str, float]
 
 
-def _row(
-    job: Job,
-    latest: Sequence[_Latest],
-    read: dict[UUID, Run],
-    regression: Regression | None,
-    running_count: int,
-) -> JobRow:
+def _of_latest(latest: Sequence[_Latest], read: Mapping[UUID, Run]) -> dict[str, Any]:
+    """The fields of a line that its job's latest runs tell, newest first."""
     finished = _finished(latest)
-    return JobRow(
-        job=job,
-        last_run=read.get(latest[0].pk) if latest else None,
-        run_count=job.run_count or 0,  # type: ignore[attr-defined]
-        spend_usd=job.spend_usd,  # type: ignore[attr-defined]
-        unpriced_count=job.unpriced_count or 0,  # type: ignore[attr-defined]
-        saving_usd=job.saving_usd,  # type: ignore[attr-defined]
-        trend=_trend([run for run in reversed(latest) if run.state == Run.FINISHED]),
-        verdict=verdict_of(read[finished.pk]) if finished else None,
-        regression=regression,
-        running_count=running_count,
-    )
+    return {
+        "last_run": read.get(latest[0].pk) if latest else None,
+        "verdict": verdict_of(read[finished.pk]) if finished else None,
+        "trend": _trend([run for run in reversed(latest) if run.state == Run.FINISHED]),
+    }
 
 
 def _finished(latest: Iterable[_Latest]) -> _Latest | None:
@@ -250,10 +251,10 @@ def _latest_runs(jobs: list[Job], runs: QuerySet[Run]) -> dict[int, list[_Latest
     return by_job
 
 
-def _per_job(runs: QuerySet[Run], figure, output_field=None) -> Subquery:  # type: ignore[no-untyped-def]
+def _per_job(runs: QuerySet[Run], figure: Aggregate) -> Subquery:
     """One figure of a job's runs. A subquery: two joins would count each run many times."""
-    own = runs.filter(job=OuterRef("pk")).order_by().values("job").annotate(figure=figure)
-    return Subquery(own.values("figure"), output_field=output_field)
+    own = _dated(runs.filter(job=OuterRef("pk"))).values("job").annotate(figure=figure)
+    return Subquery(own.values("figure"))
 
 
 def _nulls_last(name: str, *, is_reversed: bool) -> OrderBy:

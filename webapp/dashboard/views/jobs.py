@@ -87,7 +87,12 @@ def _listed(
     page = Paginator(listed, PAGE_JOBS).get_page(request.GET.get("page"))
     found = selector.rows(request.workspace, page.object_list, runs)
     rows = [(row, sparkline(row.trend.usd, row.trend.per)) for row in found]
-    shown = {"rows": rows, "page": page, "totals": selector.totals(listed), "version": version}
+    shown = {
+        "rows": rows,
+        "page": page,
+        "totals": selector.totals(chosen, runs),
+        "version": version,
+    }
     shown |= {"columns": list(_columns(job_filter.sort))}
     return render(request, "dashboard/jobs.html", _filters(request, job_filter, runs) | shown)
 
