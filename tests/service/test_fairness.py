@@ -72,6 +72,21 @@ def test_a_run_without_any_analysis_comes_before_those_that_have_one(workspace):
     assert listed() == [new.run_id, *(row.run_id for row in rows)]
 
 
+@pytest.mark.parametrize("new_runs", [50, 400])
+def test_many_new_runs_at_once_keep_no_look_waiting_for_all_of_them(workspace, new_runs):
+    """However many they are: a fleet that starts at once hides no run that hangs."""
+    due(workspace, new_runs, minutes=2)
+    (hangs,) = due(workspace, 1, minutes=0.5, finished_at=timezone.now() - MINUTE)
+    assert hangs.run_id in listed()[:2]
+
+
+def test_looks_that_wait_for_long_leave_new_runs_half_of_the_time(workspace):
+    due(workspace, 400, minutes=9, finished_at=timezone.now() - MINUTE)
+    new = {row.run_id for row in due(workspace, 3, minutes=0.1)}
+    firsts = [place for place, run_id in enumerate(listed()) if run_id in new]
+    assert firsts == [0, 17, 34]
+
+
 def test_new_runs_of_one_workspace_do_not_go_before_anothers_others(workspace, other):
     due(workspace, 10)
     (waiting,) = due(other, 1, finished_at=timezone.now() - MINUTE)

@@ -42,6 +42,8 @@ MOST_DOUBLED = 10
 """Whole analyses of a running run are this many times twice as far apart at most."""
 LONGEST_COMMIT = timedelta(seconds=60)
 """From the time in a row until others can read it, at most."""
+LOOKS_A_FIRST = 16
+"""A look takes about a sixteenth of a run's first analysis (`bench.looks`, `bench.fleet`)."""
 KIND = Kind(
     id="analysis",
     title="Analysis",
@@ -60,6 +62,7 @@ KIND = Kind(
     address=lambda analysis: reverse("dashboard:run", args=[analysis.run_id]),
     related=("run__job", "run__workspace"),
     urgent=Q(finished_at=None),
+    beside_urgent=LOOKS_A_FIRST,
     lag_title="From upload to judged",
     shown={"run__deleted_at": None, "run__job__deleted_at": None},
 )

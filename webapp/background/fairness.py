@@ -6,8 +6,10 @@ counted from the rows, each time.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -22,23 +24,41 @@ MOST_OF_ONE = max(settings.WORKER_PROCESSES - 1, 1)
 """How many rows of a kind one workspace may have under way while another one waits."""
 COUNTED_FOR = timedelta(minutes=10)
 """Long work counts as under way for so long: its worker may have been killed."""
-_ORDER = ("is_later", "due_at", "pk")
+OVERDUE = timedelta(seconds=10)
+"""After this time past its due time a row waits no longer for all urgent ones."""
+_URGENT, _OVERDUE, _LATER = range(3)
 
 
 def in_turn(kind: Kind[Row], most: int, now: datetime) -> list[Any]:
-    """The keys of at most `most` due rows: each workspace's urgent ones and then its longest
-    waiting, in turn."""
-    due = conditions.due(kind, now).annotate(is_later=_is_later(kind))
+    """The keys of at most `most` due rows: each workspace's in turn, the longest waiting first.
+
+    Of one workspace urgent rows come first, but each lets some overdue ones pass
+    (`Kind.beside_urgent`): many new ones at once keep no other waiting for long.
+    """
+    due = conditions.due(kind, now).order_by()
     if kind.workspace is None:
-        # Without the first: all of them are later, and PostgreSQL sorts by no constant.
-        order = _ORDER if kind.urgent is not None else _ORDER[1:]
-        return list(due.order_by(*order).values_list(kind.key, flat=True)[:most])
-    turn = Window(RowNumber(), partition_by=[F(kind.workspace)], order_by=[F(n) for n in _ORDER])
-    first = due.order_by().annotate(turn=turn).filter(turn__lte=most)
-    rows = first.values_list(kind.key, kind.workspace, "turn", "is_later", "due_at")
+        return list(due.order_by("due_at", "pk").values_list(kind.key, flat=True)[:most])
+    owner = F(kind.workspace)
+    ranked = due.annotate(rank=_rank(kind, now))
+    place = Window(RowNumber(), partition_by=[owner, F("rank")], order_by=[F("due_at"), F("pk")])
+    first = ranked.annotate(place=place).filter(place__lte=most)
+    backlogs: dict[Any, list[Any]] = defaultdict(list)
+    for workspace, *row in first.values_list(kind.workspace, "rank", "place", "due_at", kind.key):
+        backlogs[workspace].append(row)
     used = _under_way(kind, now)
-    waiting = sorted((used[w] + turn, later, due_at, key) for key, w, turn, later, due_at in rows)
-    return [key for *_, key in waiting][:most]
+    waiting = [
+        (used[workspace] + turn, *row)
+        for workspace, backlog in backlogs.items()
+        for turn, row in enumerate(sorted(map(partial(_turn, kind), backlog)))
+    ]
+    return [key for *_, key in sorted(waiting)][:most]
+
+
+def _turn(kind: Kind[Any], row: Sequence[Any]) -> tuple[Any, ...]:
+    """What a workspace's rows are sorted by, and the key."""
+    rank, place, due_at, key = row
+    passed = (place - 1) * (kind.beside_urgent if rank == _URGENT else 1)
+    return rank == _LATER, passed, rank, due_at, key
 
 
 def has_room(kind: Kind[Row], key: object, now: datetime | Slot, since: datetime | Slot) -> Q:
@@ -60,9 +80,10 @@ def has_room(kind: Kind[Row], key: object, now: datetime | Slot, since: datetime
     return room
 
 
-def _is_later(kind: Kind[Row]) -> Case:
-    urgent = [] if kind.urgent is None else [When(kind.urgent, then=Value(False))]
-    return Case(*urgent, default=Value(True))
+def _rank(kind: Kind[Row], now: datetime) -> Case:
+    urgent = [] if kind.urgent is None else [When(kind.urgent, then=Value(_URGENT))]
+    overdue = When(due_at__lte=now - OVERDUE, then=Value(_OVERDUE))
+    return Case(*urgent, overdue, default=Value(_LATER))
 
 
 def _under_way(kind: Kind[Row], now: datetime) -> Counter[Any]:

@@ -75,6 +75,8 @@ class Kind(Generic[Row]):
     """Relations that the work, `subject` and `address` read, for `select_related`."""
     urgent: Q | None = None
     """The rows that come before the others of their workspace."""
+    beside_urgent: int = 1
+    """How many overdue ones take as long as an urgent one: they share the time by halves."""
     lag_title: str = ""
     """What its lag is, for pages; empty: it isn't shown."""
     shown: Mapping[str, Any] = field(default_factory=dict)
