@@ -157,6 +157,21 @@ def test_charts_are_drawn(visit, pair, name):
     assert window.complaints == []
 
 
+@pytest.mark.parametrize("name", ["run", "job", "compare", "jobs"])
+def test_a_browser_learns_at_once_which_modules_a_page_loads(visit, pair, name):
+    """None of them is found only after another one has arrived."""
+    page = visit().go(_addresses(pair)[name])
+    loaded = page.evaluate(
+        "performance.getEntriesByType('resource').map((each) => each.name)"
+        ".filter((name) => new URL(name).pathname.endsWith('.js'))"
+    )
+    told = page.evaluate(
+        "[...document.querySelectorAll('script[src], link[rel=modulepreload]')]"
+        ".map((each) => each.src || each.href)"
+    )
+    assert sorted(loaded) == sorted(set(told))
+
+
 def test_a_chart_says_in_words_what_it_shows(visit, pair):
     page = visit().go(_addresses(pair)["run"])
 

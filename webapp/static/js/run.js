@@ -74,7 +74,7 @@ async function load() {
   try {
     // Steps count from the run's start, of which an answer for a part knows nothing.
     if (view.isZoomed && !whole && view.axis !== "time") whole = await fetched(`${root.dataset.source}?buckets=${buckets()}`);
-    show(await fetched(query(root.dataset.source)));
+    await show(await fetched(query(root.dataset.source)));
     if (root.querySelector("[data-cores]").open) await loadCores();
     error.hidden = true;
   } catch (problem) {
@@ -90,7 +90,9 @@ async function loadCores() {
   root.querySelector("[data-no-cores]").hidden = Boolean(found);
 }
 
-function show(answer) {
+const painted = () => new Promise((resolve) => setTimeout(resolve));
+
+async function show(answer) {
   last = answer;
   if (!view.isZoomed) whole = answer;
   const hasMany = Object.keys(facts.nodes).length > 1;
@@ -99,7 +101,11 @@ function show(answer) {
     const { lines, hidden } = answer.charts[panel.spec.key] || { lines: [], hidden: 0 };
     const named = lines.map(({ node, label, kind, ...series }) => ({ label: hasMany && node ? `${facts.nodes[node]} ${label}` : label, kind, series: withTimes(series) }));
     if (panel.csvLink) panel.csvLink.href = csv(panel.spec);
+    const isFirst = !panels.some(({ chart }) => chart);
     panel.show(named, view.from, view.to, undefined, hidden);
+    // A person sees the first chart while the others are drawn.
+    if (isFirst && panel.chart) await painted();
+    if (last !== answer) return;
   }
   heat.show(answer.heat, view.from, view.to);
   if (answer.heat) picker?.offer(heat.rows, answer.heat);
