@@ -5,19 +5,21 @@
     python -m bench.first_chart --check      exits with 1 if it takes too long
 
 The run is of 8 GPUs, 24 h long, with a sample every 0.5 s, in a workspace of many others. Chromium
-opens its page without anything cached. The time is from the navigation to the first chart with a
-line in it, on the clock of the browser; it includes the browser's own work and needs an idle
-machine.
+opens its page, without anything cached, from the service's own web server. The time is from the
+navigation to the first chart with a line in it, on the clock of the browser; it includes the
+browser's own work and needs an idle machine.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import socket
 import statistics
+import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from playwright.sync_api import Browser, sync_playwright
@@ -25,9 +27,15 @@ from playwright.sync_api import Browser, sync_playwright
 from bench.busy_workspace import BusyWorkspace
 from bench.figures import note
 from bench.own_service import own_service
+from tests.running_service import free_port, wait_until
 
 CHROMIUM = "/usr/bin/chromium"
 MOST_SECONDS, TIMES = 1.0, 7
+START_SECONDS = 60.0
+PREPARE = """
+from webapp.management.preparation import prepare_static_files
+prepare_static_files()
+"""
 WATCH = """
 window.firstChart = new Promise((resolve) => {
   const hasLine = (chart) => chart.data.datasets.some((line) => line.data.length);
@@ -74,18 +82,20 @@ def first_charts(busy: BusyWorkspace) -> list[float]:
 
 @contextmanager
 def _served() -> Iterator[str]:
-    """The service's pages and static files, from a thread of this process."""
-    from django.contrib.staticfiles.handlers import StaticFilesHandler
-    from django.test.testcases import LiveServerThread
+    """The service's own web server, with the static files that it serves."""
+    subprocess.run([sys.executable, "-c", PREPARE], check=True)
+    port = free_port()
+    command = [sys.executable, "-m", "webapp.http.front", "--bind", f"127.0.0.1:{port}"]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as server:
+        wait_until(lambda: _listens(port), START_SECONDS, "the web server listens")
+        yield f"http://localhost:{port}"
+        server.terminate()
 
-    server = LiveServerThread("localhost", StaticFilesHandler)
-    server.daemon = True
-    server.start()
-    server.is_ready.wait()
-    if server.error:
-        raise server.error
-    yield f"http://localhost:{server.port}"
-    server.terminate()
+
+def _listens(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
 
 
 def _cookie(busy: BusyWorkspace) -> dict[str, Any]:

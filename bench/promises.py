@@ -106,7 +106,8 @@ PROMISES = (
     ),
     Promise(
         "first_finding",
-        "First finding: within 30 s of the evidence, uploads included, beside 50 other nodes",
+        "First finding: within 30 s of the evidence, uploads included, beside 500 nodes that "
+        "began at once",
         "live_findings",
     ),
     Promise(
