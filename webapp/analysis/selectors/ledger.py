@@ -21,7 +21,14 @@ BAR_WIDTH = 1000
 EFFECTIVE = "effective"
 IDLE = frozenset({"unused_gpu", "idle_tail", "hung", "gpu_idle", "unused_cores"})
 """Held, and nothing ran."""
-MOST_COLOURS = 5
+WASTE_COLOURS = (
+    ("unused_gpu", "gpu_idle", "idle_tail", "other_programs"),
+    ("initialise", "compile", "restart", "restore"),
+    ("data_stall", "communication", "unused_cores"),
+    ("checkpoint", "evaluation", "epoch_gap"),
+    ("hung", "lost", "throttled", "low_sm"),
+)
+"""Labels by colour, each in a shade of its own: a label looks the same wherever it is drawn."""
 MEANINGS = {
     "effective": ("Effective", "useful training work", ""),
     "gap": ("No samples", "the agent sent no samples, so the use is unknown", ""),
@@ -187,7 +194,7 @@ def _lines(rows: list[_Summed]) -> list[LedgerLine]:
     weights = _weights(rows)
     whole = sum(weights.values())
     passed, lines = Decimal(0), []
-    for place, row in enumerate(sorted(rows, key=lambda row: _place(row, weights))):
+    for row in sorted(rows, key=lambda row: _place(row, weights)):
         weight = weights[row.label]
         share = float(weight / whole)
         line = LedgerLine(
@@ -197,7 +204,7 @@ def _lines(rows: list[_Summed]) -> list[LedgerLine]:
             share=share,
             x=round(float(passed / whole) * BAR_WIDTH, 1),
             width=round(share * BAR_WIDTH, 1),
-            colour=_colour(row.label, place),
+            colour=_COLOURS[row.label],
         )
         lines.append(line)
         passed += weight
@@ -221,10 +228,16 @@ def _place(row: _Summed, weights: Mapping[str, Decimal]) -> tuple[int, Decimal]:
     return 1, -weights[row.label]
 
 
-def _colour(label: str, place: int) -> str:
-    if label in NO_WASTE:
-        return label
-    return f"waste-{min(max(place, 1), MOST_COLOURS)}"
+def _colours() -> Iterator[tuple[str, str]]:
+    for label in NO_WASTE:
+        yield label, label
+    for colour, labels in enumerate(WASTE_COLOURS, start=1):
+        for shade, label in enumerate(labels, start=1):
+            yield label, f"waste-{colour} shade-{shade}"
+
+
+_COLOURS = dict(_colours())
+"""Label -> the names of its colour and shade in style sheets."""
 
 
 def _sum(amounts: Iterable[Decimal | None]) -> Decimal | None:
