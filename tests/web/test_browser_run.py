@@ -137,9 +137,8 @@ def test_evidence_of_many_nodes_is_one_band(visit, address):  # noqa: F811
     )
 
     drawn = page.evaluate(
-        """() => Object.values(Chart.instances).map(chart =>
-          Object.values(chart.options.plugins.annotation?.annotations || {})
-            .filter(each => each.type === "box").map(each => [each.xMin, each.xMax]))"""
+        "() => Object.values(Chart.instances).map("
+        "chart => (chart.evidence || []).flatMap(({ spans }) => spans))"
     )
 
     assert [[0, 503]] in drawn

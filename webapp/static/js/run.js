@@ -2,7 +2,7 @@
 import { axisOf, AXES } from "./axes.js";
 import { colour, crosshair, followPaper, onThemeChange, readJson } from "./chart-kit.js";
 import { ChartPanel } from "./chart-panel.js";
-import { bands, eventLines } from "./evidence.js";
+import { eventLines, evidenceBands } from "./evidence.js";
 import { HeatMap } from "./heat-map.js";
 import { keepFresh } from "./live.js";
 import { drawMultiples } from "./multiples.js";
@@ -28,10 +28,10 @@ function query(path, more = {}) {
 
 const csv = (spec) => query(root.dataset.csv, { names: spec.query.join(",") });
 
-function withEvidence(options, panel) {
-  const found = facts.evidence.filter(({ rule }) => view.shown.has(rule));
-  const events = document.getElementById("events")?.open ? eventLines(facts.events) : [];
-  options.plugins.annotation = { annotations: [...bands(found, panel === panels[0]), ...events] };
+const shownEvidence = () => facts.evidence.filter(({ rule }) => view.shown.has(rule));
+
+function withZoom(options) {
+  options.plugins.annotation = { annotations: document.getElementById("events")?.open ? eventLines(facts.events) : [] };
   options.plugins.zoom = {
     zoom: {
       mode: "x",
@@ -90,7 +90,8 @@ async function loadCores() {
   root.querySelector("[data-no-cores]").hidden = Boolean(found);
 }
 
-const painted = () => new Promise((resolve) => setTimeout(resolve));
+// Until the browser has drawn a frame; one that nobody looks at draws none.
+const painted = () => new Promise((resolve) => (document.hidden ? resolve() : requestAnimationFrame(() => setTimeout(resolve))));
 
 async function show(answer) {
   last = answer;
@@ -197,10 +198,11 @@ function keys(event) {
 
 function addPanels() {
   const group = () => panels.map((panel) => panel.chart).filter(Boolean);
-  const plugins = [crosshair(group)];
+  const inStep = crosshair(group);
   const [main, folded] = ["[data-charts]", "[data-charts-folded]"].map((name) => root.querySelector(name));
   for (const spec of facts.charts) {
-    const panel = new ChartPanel(spec, { csv: csv(spec), plugins, extend: withEvidence, hasKeys: true });
+    const plugins = [inStep, evidenceBands(shownEvidence, !panels.length)];
+    const panel = new ChartPanel(spec, { csv: csv(spec), plugins, extend: withZoom, hasKeys: true });
     panels.push(panel);
     (spec.is_folded ? folded : main).append(panel.element);
   }
