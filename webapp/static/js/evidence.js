@@ -40,7 +40,7 @@ function drawBands({ ctx, chartArea, scales }, spans, title) {
   const first = places.find(([, right]) => right > chartArea.left);
   if (!title || !first) return;
   ctx.fillStyle = colour("worse");
-  ctx.font = `600 11px ${Chart.defaults.font.family}`;
+  ctx.font = `600 11px ${getComputedStyle(document.body).fontFamily}`;
   ctx.textBaseline = "top";
   ctx.fillText(title, Math.max(first[0], chartArea.left) + 4, chartArea.top + 5);
 }
