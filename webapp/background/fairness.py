@@ -33,7 +33,7 @@ def in_turn(kind: Kind[Row], most: int, now: datetime) -> list[Any]:
     """The keys of at most `most` due rows: each workspace's in turn, the longest waiting first.
 
     Of one workspace urgent rows come first, but each lets some overdue ones pass
-    (`Kind.beside_urgent`): many new ones at once keep no other waiting for long.
+    (`Kind.beside_urgent`): none waits for all of many urgent ones.
     """
     due = conditions.due(kind, now).order_by()
     if kind.workspace is None:

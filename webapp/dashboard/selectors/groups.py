@@ -13,8 +13,8 @@ from uuid import UUID
 from django.db.models import Count, F, Max, QuerySet
 
 from webapp.dashboard.selectors.facets import Facet
-from webapp.dashboard.selectors.jobs import Rows, sums
-from webapp.runs.models import Run, began
+from webapp.dashboard.selectors.jobs import Rows, dated, sums
+from webapp.runs.models import Run
 
 MOST_JOBS = 10
 """The jobs shown per group, by spend. The group's own page lists them all."""
@@ -57,8 +57,7 @@ def groups(runs: QuerySet[Run], facet: Facet) -> Rows:
 
 def totals(runs: QuerySet[Run]) -> dict[str, Any]:
     """The totals of all groups."""
-    dated = runs.select_related(None).order_by().alias(began=began())
-    return dated.aggregate(job_count=Count("job", distinct=True), **sums())
+    return dated(runs).aggregate(job_count=Count("job", distinct=True), **sums())
 
 
 def with_jobs(
@@ -86,8 +85,8 @@ def grouped_jobs(runs: QuerySet[Run], facet: Facet, values: list[str] | None = N
 
 
 def _valued(runs: QuerySet[Run], facet: Facet) -> QuerySet[Any, Any]:
-    plain = runs.select_related(None).order_by()
-    return plain.annotate(value=facet.value()).alias(began=began())
+    valued: QuerySet[Any, Any] = dated(runs).annotate(value=facet.value())
+    return valued
 
 
 def _with_sums(rows: Rows) -> Rows:

@@ -186,11 +186,12 @@ def sums() -> dict[str, Aggregate]:
 
 
 def _summed(jobs: list[Job], runs: QuerySet[Run]) -> dict[int, dict[str, Any]]:
-    own = _dated(runs.filter(job__in=jobs)).values("job").annotate(**sums())
+    own = dated(runs.filter(job__in=jobs)).values("job").annotate(**sums())
     return {row.pop("job"): row for row in own}
 
 
-def _dated(runs: QuerySet[Run]) -> QuerySet[Any, Any]:
+def dated(runs: QuerySet[Run]) -> QuerySet[Any, Any]:
+    """Plain, each with its `began`."""
     return runs.select_related(None).order_by().alias(began=began())
 
 
@@ -203,7 +204,7 @@ def totals(jobs: QuerySet[Job], runs: QuerySet[Run]) -> Totals:
     """Totals of all listed jobs and their runs, not only the page's."""
     savings = jobs.order_by().annotate(saving=open_saving_usd())
     counted = savings.aggregate(job_count=Count("pk"), saving_usd=Sum("saving"))
-    return Totals(**counted, **_dated(runs).aggregate(**sums()))
+    return Totals(**counted, **dated(runs).aggregate(**sums()))
 
 
 class _Latest(NamedTuple):
@@ -253,7 +254,7 @@ def _latest_runs(jobs: list[Job], runs: QuerySet[Run]) -> dict[int, list[_Latest
 
 def _per_job(runs: QuerySet[Run], figure: Aggregate) -> Subquery:
     """One figure of a job's runs. A subquery: two joins would count each run many times."""
-    own = _dated(runs.filter(job=OuterRef("pk"))).values("job").annotate(figure=figure)
+    own = dated(runs.filter(job=OuterRef("pk"))).values("job").annotate(figure=figure)
     return Subquery(own.values("figure"))
 
 
