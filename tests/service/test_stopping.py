@@ -192,6 +192,29 @@ def test_looks_find_the_same_whatever_the_worker_still_holds_and_however_late_mi
     assert asked(long_run) == ["hung"]
 
 
+def test_what_a_look_sees_is_found_however_long_the_analysis_before_took(long_run):
+    """A busy machine, or a run of many hours: an analysis takes a minute."""
+    Analysis.objects.update(seconds=60)
+    live(long_run, RESTS * 11, first=40)
+    time_passes(10)
+    evaluate(str(long_run.run_id))
+    assert asked(long_run) == ["hung"]
+
+
+def test_looks_call_for_whole_analyses_a_tenth_of_the_time_at_most(long_run):
+    """It hangs, and goes on so: each look calls for another analysis that could stop it."""
+    called = []
+    live(long_run, RESTS * 11, first=40)
+    for number in range(51, 57):
+        time_passes(30)
+        evaluate(str(long_run.run_id))
+        called.append(Analysis.objects.get().done == Analysis.objects.get().wanted)
+        Analysis.objects.update(seconds=6, called_at=F("called_at") - timedelta(seconds=30))
+        Directive.objects.all().delete()
+        live(long_run, RESTS, first=number)
+    assert called == [True, False, True, False, True, False]
+
+
 def test_what_a_look_left_is_analysed_in_its_time_if_nothing_more_comes(long_run):
     live(long_run, WORKS, first=40)
     time_passes(10)

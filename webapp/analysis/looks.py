@@ -26,7 +26,7 @@ from webapp.runs.models import Node, Run
 from webapp.thresholds.values import values_of
 
 SHARE = 0.1
-"""The share of time that whole analyses requested by looks may take, even if they find nothing."""
+"""The share of time that whole analyses called for by looks may take, even if they find nothing."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def look(held: queue.Claim) -> Seen:
     found = Node.objects.filter(attempt__run=run).select_related("attempt")
     nodes = list(found.prefetch_related("sessions"))
     progress.derive(run, [session for node in nodes for session in node.sessions.all()])
-    if run.ended_at is None or run.raw_deleted_at is not None or not _may_be_analysed(held):
+    if run.ended_at is None or run.raw_deleted_at is not None or not _may_call(held):
         return Seen(is_news=False)
     values = values_of(run.workspace, run.job)
     lengths = window_rules.window_rules(values)
@@ -70,7 +70,8 @@ def _frame(run: Run, nodes: Sequence[Node], length: timedelta) -> tuple[RunFrame
         return frame_of(run, nodes, since, is_final=False)[0], since
 
 
-def _may_be_analysed(held: queue.Claim) -> bool:
+def _may_call(held: queue.Claim) -> bool:
+    """Analyses that were due anyway don't count: a finding isn't late because one took long."""
     last = held.row
     pause = timedelta(seconds=last.seconds / SHARE)
-    return last.finished_at is None or last.finished_at + pause <= timezone.now()
+    return last.called_at is None or last.called_at + pause <= timezone.now()

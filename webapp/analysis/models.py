@@ -24,9 +24,11 @@ class Analysis(Claimable):
     analysed = models.DurationField(null=True, blank=True)
     """How long the run was, as far as the last whole analysis saw it; None: not known."""
     looked_at = models.DateTimeField(null=True, blank=True)
+    """When the last look at the run was done."""
+    called_at = models.DateTimeField(null=True, blank=True)
+    """When a whole analysis was last done because a look called for it."""
     watched_at = models.DateTimeField(null=True, blank=True)
     """When a person last had the running run's page open, to half a minute."""
-    """When the last look at the run was done."""
 
     def __str__(self) -> str:
         return f"analysis of {self.run}"

@@ -181,6 +181,8 @@ def finish(
         # Before it has samples a run isn't analysed, whatever was written.
         finished_at = None if held.row.run.started_at is None else now
         times = {"due_at": min(whole, _look_at(now, quiet_until)), "finished_at": finished_at}
+        if held.is_look:
+            times["called_at"] = now
         return claims.finish(
             held, partial(save, run), is_final=is_final, analysed=analysed, **times
         )
