@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from django.db.models import Exists, Model, OuterRef, Q, QuerySet
+from django.db.models import Exists, Model, OuterRef, Q, QuerySet, Subquery
 
 from advisor.store.index import CHART_KINDS
 from webapp.accounts.models import Workspace
@@ -51,10 +51,15 @@ def tier_chunks(workspace: Workspace, now: datetime) -> QuerySet[Chunk]:
 
 
 def left_segments(workspace: Workspace, now: datetime) -> QuerySet[Segment]:
-    """Uploads that were never compacted, because an object of their hour can't be read."""
-    is_settled = _is_settled(workspace, "session__node__attempt__run")
+    """Uploads that were never compacted, because an object of their hour can't be read. Each with
+    its `run`: by a subquery, since with joins SQLite can begin with every session."""
+    run = Run.objects.filter(attempts__nodes__sessions=OuterRef("session"))
+    is_settled = Exists(
+        settled_runs(workspace).filter(attempts__nodes__sessions=OuterRef("session"))
+    )
     segments = Segment.objects.with_object().filter(is_settled).order_by()
-    return _older(segments, "received_at", now, workspace.keep_tiers_days)
+    older = _older(segments, "received_at", now, workspace.keep_tiers_days)
+    return older.annotate(run=Subquery(run.values("pk")))
 
 
 def artefacts(workspace: Workspace, now: datetime) -> QuerySet[Artefact]:

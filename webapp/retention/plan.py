@@ -87,8 +87,8 @@ def _samples(workspace: Workspace, store: ObjectStore, now: datetime) -> Iterato
         owners[chunk.object_key] = ("raw", chunk.node.attempt.run_id)
     for chunk in due.tier_chunks(workspace, now):
         owners[chunk.object_key] = ("tiers", chunk.node.attempt.run_id)
-    for segment in due.left_segments(workspace, now):
-        owners[segment.object_key] = ("tiers", segment.session.node.attempt.run_id)
+    for key, run_id in due.left_segments(workspace, now).values_list("object_key", "run"):
+        owners[key] = ("tiers", run_id)
     for artefact in due.artefacts(workspace, now):
         owners[artefact.object_key] = ("artefact", artefact.run_id)
     sizes = _sizes(store, {run_id for _, run_id in owners.values()})
