@@ -76,7 +76,7 @@ class Measured:
     taken: Taken
     lag: Lag
     longest_lag: float
-    never_analysed: int
+    analysed_late: int
     drained_seconds: float
     cpu: dict[str, float]
     begun: Reading
@@ -110,7 +110,7 @@ class Measured:
 
     def is_held(self, has_outage: bool) -> bool:
         taken = set(self.taken.statuses) == {200} or has_outage
-        late = self.longest_lag > MOST_LAG_SECONDS or self.never_analysed
+        late = self.longest_lag > MOST_LAG_SECONDS or self.analysed_late
         return taken and not late and self.p99 < MOST_P99_SECONDS
 
 
@@ -233,10 +233,10 @@ async def _load(
         waited.append(lag.waiting_seconds(taken.answered_at, now))
     await sending
     seconds, now = time.monotonic() - began, time.time()
-    never = lag.never_analysed(taken.answered_at, now, FIRST_ANALYSIS_SECONDS)
+    late = lag.analysed_late(taken.answered_at, now, FIRST_ANALYSIS_SECONDS)
     longest = max([*waited, *lag.seconds])
     drained = max(0.0, taken.drained_at - began - plan.silence[1]) if options.outage else 0.0
-    return Measured(nodes, seconds, taken, lag, longest, never, drained, meter.seconds(), begun)
+    return Measured(nodes, seconds, taken, lag, longest, late, drained, meter.seconds(), begun)
 
 
 async def _warm(service: Service, token: str, segments: list[Tail]) -> None:
@@ -258,7 +258,10 @@ def report(one: Measured) -> None:
     print(f"  answers: p50 {1000 * p50:.0f} ms, p99 {1000 * one.p99:.0f} ms")
     lags = one.lag.seconds or [0.0]
     print(f"  judged after: p50 {statistics.median(lags):.1f} s ({len(one.lag.seconds)} uploads)")
-    print(f"  longest wait {one.longest_lag:.1f} s, {one.never_analysed} runs never analysed")
+    print(f"  longest wait {one.longest_lag:.1f} s", end=", ")
+    firsts = one.lag.first_analyses.values()
+    print(f"last first analysis after {max(firsts, default=0.0):.1f} s", end=", ")
+    print(f"{one.analysed_late} runs without one after {FIRST_ANALYSIS_SECONDS:.0f} s")
     for name, used in sorted(one.cpu.items()):
         print(f"  {name:>17}: {used:7.2f} CPU-s, {used / millions:6.2f} a million samples")
     print(f"  {', '.join(INGEST)}: {one.upload_ms:.2f} ms of CPU a segment", end=", ")

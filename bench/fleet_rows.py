@@ -31,7 +31,8 @@ class Lag:
     """Of each judged upload; at most the time between two readings too long."""
     _judged: dict[UUID, int] = field(default_factory=dict)
     """By run, how many of its uploads are judged."""
-    _analysed: set[UUID] = field(default_factory=set)
+    first_analyses: dict[UUID, float] = field(default_factory=dict)
+    """By run, the seconds from its first upload to the end of its first analysis."""
     _due_at: dict[UUID, float] = field(default_factory=dict)
     """By run, when its next look or analysis was due at the last reading."""
 
@@ -42,9 +43,9 @@ class Lag:
             answered_at: by run, the times of its uploads in order, Unix seconds.
         """
         for run, began_at, finished_at, due_at in self._rows():
-            if finished_at is not None:
-                self._analysed.add(run)
             times, known = answered_at.get(run, []), self._judged.get(run, 0)
+            if finished_at is not None and times:
+                self.first_analyses.setdefault(run, now - times[0])
             seen = bisect.bisect_left(times, began_at)
             if seen > known:
                 due = self._due_at.get(run, 0.0)
@@ -61,12 +62,13 @@ class Lag:
         )
         return max((now - first for first in firsts), default=0.0)
 
-    def never_analysed(
+    def analysed_late(
         self, answered_at: Mapping[UUID, list[float]], now: float, within: float
     ) -> int:
-        """Runs without an analysis whose first upload is longer ago than `within` seconds."""
+        """Runs that had no analysis `within` so many seconds of their first upload."""
         late = (run for run, times in answered_at.items() if times and now - times[0] > within)
-        return sum(run not in self._analysed for run in late)
+        slow = sum(seconds > within for seconds in self.first_analyses.values())
+        return slow + sum(run not in self.first_analyses for run in late)
 
     def _rows(self) -> list[tuple[UUID, float, Any, float]]:
         query = _JUDGED.format(_AT_REST)
