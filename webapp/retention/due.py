@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from typing import TypeVar
+from uuid import UUID
 
 from django.db.models import Exists, Model, OuterRef, Q, QuerySet, Subquery
 
@@ -50,16 +51,16 @@ def tier_chunks(workspace: Workspace, now: datetime) -> QuerySet[Chunk]:
     return _chunks(workspace, now, days) | charts
 
 
-def left_segments(workspace: Workspace, now: datetime) -> QuerySet[Segment]:
-    """Uploads that were never compacted, because an object of their hour can't be read. Each with
-    its `run`: by a subquery, since with joins SQLite can begin with every session."""
+def left_segments(workspace: Workspace, now: datetime) -> QuerySet[Segment, tuple[str, UUID]]:
+    """Object keys of uploads that were never compacted, because an object of their hour can't be
+    read. Each with its run: by a subquery, since with joins SQLite can begin with every session."""
     run = Run.objects.filter(attempts__nodes__sessions=OuterRef("session"))
     is_settled = Exists(
         settled_runs(workspace).filter(attempts__nodes__sessions=OuterRef("session"))
     )
     segments = Segment.objects.with_object().filter(is_settled).order_by()
     older = _older(segments, "received_at", now, workspace.keep_tiers_days)
-    return older.annotate(run=Subquery(run.values("pk")))
+    return older.values_list("object_key", Subquery(run.values("pk")))
 
 
 def artefacts(workspace: Workspace, now: datetime) -> QuerySet[Artefact]:

@@ -87,7 +87,7 @@ def _samples(workspace: Workspace, store: ObjectStore, now: datetime) -> Iterato
         owners[chunk.object_key] = ("raw", chunk.node.attempt.run_id)
     for chunk in due.tier_chunks(workspace, now):
         owners[chunk.object_key] = ("tiers", chunk.node.attempt.run_id)
-    for key, run_id in due.left_segments(workspace, now).values_list("object_key", "run"):
+    for key, run_id in due.left_segments(workspace, now):
         owners[key] = ("tiers", run_id)
     for artefact in due.artefacts(workspace, now):
         owners[artefact.object_key] = ("artefact", artefact.run_id)

@@ -32,7 +32,7 @@ def old_prices_of(parts: QuerySet[CostPart]) -> OldPrices | None:
 def _in_use(last_day: date) -> dict[int, UsedPrice]:
     """The prices that are old on that day and that any cost was counted at, by id. Own rates and
     prices that have ended are certain."""
-    counted = CostPart.prices.through.objects.filter(price=OuterRef("pk"))
+    counted = CostPart.objects.filter(prices=OuterRef("pk"))
     listed = Price.objects.filter(
         Exists(counted), workspace=None, valid_to=None, seen_at__lt=timezone.now() - _SOONEST
     )
