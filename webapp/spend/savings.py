@@ -13,6 +13,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from django.db.models import Count, QuerySet, Sum
+from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Coalesce
 
 from advisor.money import rounded_usd
@@ -38,18 +39,16 @@ MONTHS_SHOWN = 12
 MOST_FOLLOWED, MOST_JOBS = 50, 100
 """Of the followed ones, and of the jobs, that the page lists."""
 PROVEN = (Recommendation.VERIFIED, Recommendation.FAILED)
-_RUN_DETAILS = (
-    *("metric_progress", "summary", "command", "git", "note", "parameters", "metrics", "work"),
-    *("workload", "configuration", "tags", "edited_tags", "probe"),
+_FOLLOWED = (
+    *("uuid", "title", "state", "state_reason", "changed_at", "snoozed_until", "is_provisional"),
+    *("saving_low_usd", "saving_usd", "saving_high_usd", "monthly_saving_usd"),
+    *("realised_low_usd", "realised_usd", "realised_high_usd", "realised_runs"),
+    *("job__name", "run__number", "claimed_by__number", "proven_by__number"),
 )
-UNREAD = (
-    *("evidence", "assumptions", "how_to_apply", "candidates", "claimed_estimate"),
-    *(f"{run}__{name}" for run in ("run", "claimed_by", "proven_by") for name in _RUN_DETAILS),
-)
-"""Large columns of the followed ones that the page doesn't show."""
+"""What the page shows of each of the followed ones: its row and those of its runs are wide."""
 _OPEN = (
     *("job_id", "job__name", "job__uuid", "monthly_saving_usd", "saving_usd", "seen_at"),
-    *("run__cost_usd", "run__configuration__instance_type"),
+    *("run__cost_usd", KeyTextTransform("instance_type", "run__configuration")),
 )
 """Of `_Open`."""
 
@@ -179,7 +178,7 @@ def savings_page(workspace: Workspace, now: datetime) -> SavingsPage:
     followed = own.filter(state__in=Recommendation.FOLLOWED)
     jobs = _by_job(workspace, own, proven, unproven)
     missed = [line.missed_usd for line in jobs if line.missed_usd is not None]
-    listed = followed.defer(*UNREAD).order_by("-changed_at", "-pk")[:MOST_FOLLOWED]
+    listed = followed.only(*_FOLLOWED).order_by("-changed_at", "-pk")[:MOST_FOLLOWED]
     return SavingsPage(
         months=months,
         earlier=earlier,
@@ -303,7 +302,9 @@ def _missed(workspace: Workspace, best: Iterable[_Open]) -> dict[int, Decimal]:
     figures = (
         later.select_related(None)
         .order_by()
-        .values_list("job_id", "started_at", "cost_usd", "configuration__instance_type")
+        .values_list(
+            "job_id", "started_at", "cost_usd", KeyTextTransform("instance_type", "configuration")
+        )
     )
     sums: defaultdict[int, Fraction] = defaultdict(Fraction)
     for job_id, began_at, cost_usd, machine in figures:

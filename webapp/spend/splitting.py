@@ -91,8 +91,10 @@ def midnight(day: date) -> datetime:
 
 def _usd_before(part: CutPart, moment: datetime) -> Decimal:
     """Few costs are of a time that contains the moment: the others needn't be split."""
-    held = part.charges["charges"] if part.charges is not None else []
     at = (moment - midnight(part.day)) // MICROSECOND
+    if at <= 0:
+        return Decimal(0)
+    held = part.charges["charges"] if part.charges is not None else []
     if held and all(at >= end for _, end, _ in held):
         return part.usd
     if held and all(at <= start for start, _, _ in held):

@@ -16,7 +16,7 @@ from itertools import pairwise
 from operator import or_
 from typing import Any
 
-from django.db.models import Count, Q, QuerySet, Sum
+from django.db.models import Aggregate, Count, Q, QuerySet, Sum
 
 from webapp.accounts.models import Workspace
 from webapp.runs.models import Run
@@ -175,20 +175,19 @@ def _runs(
     runs: QuerySet[Run], start: datetime, end: datetime, group: Sequence[str]
 ) -> Iterable[dict[str, Any]]:
     """The runs that began in the span, grouped."""
-    began = runs.filter(started_at__gte=start, started_at__lt=end)
-    billed = Q(billed_usd__isnull=False)
-    grouped: Iterable[dict[str, Any]] = (
-        began.select_related(None)
-        .order_by()
-        .values(*group)
-        .annotate(
-            runs=Count("pk"),
-            unpriced=Count("pk", filter=Q(cost_usd=None)),
-            billed=Sum("billed_usd", filter=billed),
-            counted=Sum("cost_usd", filter=billed),
-        )
-    )
+    began = runs.filter(started_at__gte=start, started_at__lt=end).select_related(None)
+    grouped: Iterable[dict[str, Any]] = began.order_by().values(*group).annotate(**run_counts())
     return grouped
+
+
+def run_counts() -> dict[str, Aggregate]:
+    """What `Spend` tells of the runs that began in a span."""
+    return {
+        "runs": Count("pk"),
+        "unpriced": Count("pk", filter=Q(cost_usd=None)),
+        "billed": Sum("billed_usd"),
+        "counted": Sum("cost_usd", filter=Q(billed_usd__isnull=False)),
+    }
 
 
 def _add(spend: Spend, usd: Decimal) -> None:

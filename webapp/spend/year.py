@@ -8,14 +8,14 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Case, Count, Q, Sum, When
+from django.db.models import Sum, Value
 
 from webapp.accounts.models import Workspace
 from webapp.runs.scope import runs_of
 from webapp.spend.months import Month
 from webapp.spend.scope import priced_parts_of
 from webapp.spend.splitting import between, cut_days
-from webapp.spend.sums import Spend, in_whole_days
+from webapp.spend.sums import Spend, in_whole_days, run_counts
 
 
 def by_month(workspace: Workspace, months: Sequence[Month]) -> list[Spend]:
@@ -37,12 +37,13 @@ def _usd(workspace: Workspace, months: Sequence[Month]) -> Iterator[tuple[date, 
     parts = priced_parts_of(workspace)
     edges = [month.start for month in months] + [months[0].end]
     cut = cut_days(parts, *edges)
-    whole = parts.filter(in_whole_days(months[-1].start, months[0].end)).order_by().values("day")
-    days = whole.exclude(day__in={part.day for part in cut}).annotate(sum_usd=Sum("usd"))
+    whole = parts.filter(in_whole_days(months[-1].start, months[0].end)).order_by()
+    days, cut_at = whole.values_list("day").annotate(Sum("usd")), {part.day for part in cut}
     usd_by_month: defaultdict[date, list[Decimal]] = defaultdict(list)
-    for row in days:
+    for day, usd in days:
         # Local months begin within a day of UTC's, so only split days belong to two months.
-        usd_by_month[row["day"].replace(day=1)].append(row["sum_usd"])
+        if day not in cut_at:
+            usd_by_month[day.replace(day=1)].append(usd)
     for month in months:
         amounts, start, end = usd_by_month[month.first_day], month.start, month.end
         # The UTC days that may overlap it.
@@ -54,21 +55,12 @@ def _usd(workspace: Workspace, months: Sequence[Month]) -> Iterator[tuple[date, 
 
 def _runs(workspace: Workspace, months: Sequence[Month]) -> dict[date, dict[str, Any]]:
     """First day of a month -> number of runs that began in it."""
-    span = {"started_at__gte": months[-1].start, "started_at__lt": months[0].end}
-    # The latest month start before the run's start. SQL can't do time zones portably.
-    began = Case(*(When(started_at__gte=month.start, then=n) for n, month in enumerate(months)))
-    billed = Q(billed_usd__isnull=False)
-    grouped = (
-        runs_of(workspace)
-        .filter(**span)
-        .select_related(None)
-        .order_by()
-        .values(place=began)
-        .annotate(
-            runs=Count("pk"),
-            unpriced=Count("pk", filter=Q(cost_usd=None)),
-            billed=Sum("billed_usd", filter=billed),
-            counted=Sum("cost_usd", filter=billed),
-        )
-    )
-    return {months[row["place"]].first_day: dict(row) for row in grouped}
+    runs = runs_of(workspace).select_related(None).order_by()
+    # Each month is a range of an index. A single query would have to place and sort every run.
+    first, *others = [
+        runs.filter(started_at__gte=month.start, started_at__lt=month.end)
+        .values("workspace")
+        .annotate(place=Value(place), **run_counts())
+        for place, month in enumerate(months)
+    ]
+    return {months[row["place"]].first_day: dict(row) for row in first.union(*others, all=True)}
