@@ -11,6 +11,11 @@ from webapp.analysis.models import AcceptedLevel, Analysis, Life, Regression
 from webapp.runs import scope
 from webapp.runs.models import Job, Run
 
+_OF_REGRESSION = (
+    *("change", "run_count", "extra_usd", "opened_at"),
+    *("job__name", "job__uuid", "since__number"),
+)
+
 
 def regressions_of(job: Job) -> QuerySet[Regression]:
     """Since runs that aren't deleted, the newest first."""
@@ -29,10 +34,12 @@ def accepted_levels_of(job: Job) -> QuerySet[AcceptedLevel]:
 
 
 def every_open_regression_of(workspace: Workspace) -> QuerySet[Regression]:
-    """Of all jobs, the most expensive first; those without a price last."""
+    """Of all jobs, the most expensive first; those without a price last. Of jobs and runs only what
+    they are called is read: their rows are wide."""
     jobs = scope.jobs_of(workspace)
     opened = Regression.objects.filter(job__in=jobs, since__deleted_at=None)
-    opened = opened.filter(ended_by=None, is_accepted=False).select_related("job", "since", "last")
+    opened = opened.filter(ended_by=None, is_accepted=False).select_related("job", "since")
+    opened = opened.only(*_OF_REGRESSION)
     return opened.order_by(F("extra_usd").desc(nulls_last=True), "-opened_at")
 
 
