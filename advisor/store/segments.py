@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from trimtab.wire import Block, Segment, StepBlock, StepSummary, decode_segment
+from trimtab.wire import Block, Segment, StepBlock, StepSummary
 from trimtab.wire.segment import Number
 
-from advisor.store import tables
+from advisor.store import segment_bodies, tables
 from advisor.store.index import HOUR_MS, SegmentRef, to_us
 from advisor.store.rows import GAP_FACTOR
 from advisor.store.ticks import Session, Ticks, column, in_order, merged
@@ -66,7 +66,7 @@ def read_segment(ref: SegmentRef, body: bytes, is_compact: bool = False) -> HotS
     Raises:
         trimtab.wire.WireError: the body is not a segment.
     """
-    segment = decode_segment(body)
+    segment = segment_bodies.decoded(body)
     session = Session(to_us(ref.session_started_at), ref.session_id)
     steps = list(_steps(ref, segment))
     many_steps = len(steps) > MANY_STEPS

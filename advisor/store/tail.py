@@ -12,9 +12,10 @@ from itertools import chain
 
 import numpy as np
 import pandas as pd
-from trimtab.wire import PHASES, Block, Segment, StepBlock, StepSummary, decode_segment
+from trimtab.wire import PHASES, Block, Segment, StepBlock, StepSummary
 from trimtab.wire.segment import Number
 
+from advisor.store import segment_bodies
 from advisor.store.index import SegmentRef
 from advisor.store.room import TooLargeError
 from advisor.store.rows import GAP_FACTOR
@@ -95,7 +96,7 @@ class Tail:
             trimtab.wire.WireError: the body is not a segment.
             TooLargeError: the tail takes more than `MOST_BYTES` now. It can't be used again.
         """
-        segment = decode_segment(body)
+        segment = segment_bodies.decoded(body)
         start_us = ref.start_us
         for block in segment.blocks:
             self._add_block(block, start_us // 1000, segment)

@@ -8,8 +8,9 @@ from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from ninja import Path, Router
-from trimtab.wire import decode_declaration, decode_segment, split_bodies
+from trimtab.wire import decode_declaration, split_bodies
 
+from advisor.store import segment_bodies
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
 from webapp.directives import delivery
@@ -48,7 +49,7 @@ def put_declaration(request: HttpRequest, run_id: UUID) -> dict[str, Any]:
 )
 def put_segment(request: HttpRequest, run_id: UUID, session_id: UUID, seq: int) -> HttpResponse:
     """Answers when the segment is durable. A replay answers `duplicate: true`."""
-    segment = decoded(decode_segment, request)
+    segment = decoded(segment_bodies.decoded, request)
     must_match("seq", seq, segment.seq)
     segments.check(segment, run_id, session_id)
     upload = Upload(segment, request.body, _sent_at_ns(request))

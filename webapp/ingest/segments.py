@@ -9,8 +9,9 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from trimtab.wire import LIMITS, Segment, decode_segment, unpacked_bytes
+from trimtab.wire import LIMITS, Segment, unpacked_bytes
 
+from advisor.store import segment_bodies
 from webapp.accounts.models import Token
 from webapp.http import trouble
 from webapp.http.problems import Problem, server_error
@@ -49,7 +50,7 @@ class Batch:
             is_valid = False
             try:
                 limits = replace(LIMITS, document_bytes=left_bytes)
-                segment = read(partial(decode_segment, limits=limits), body)
+                segment = read(partial(segment_bodies.decoded, limits=limits), body)
                 is_valid = True
                 check(segment, run_id, session_id)
                 self._uploads[place] = Upload(segment, body, self._sent_at_ns)

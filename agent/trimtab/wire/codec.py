@@ -5,7 +5,9 @@ One bad series is refused by name; the rest of its segment is kept.
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from operator import lt
 from typing import Any
@@ -72,14 +74,19 @@ def encode_segment(segment: Segment) -> bytes:
     )
 
 
-def decode_segment(body: bytes, limits: Limits = LIMITS) -> Segment:
+def decode_segment(
+    body: bytes, limits: Limits = LIMITS, parse: Callable[[str], Any] = json.loads
+) -> Segment:
     """Decode an upload body and check its limits.
+
+    Args:
+        parse: of JSON; gives and raises what `json.loads` does.
 
     Raises:
         WireError: the body as a whole is invalid. A single invalid series, step block or event is
             left out instead, and named in `Segment.refused`.
     """
-    document = read_document(body, limits)
+    document = read_document(body, limits, parse)
     version = integer(document, "version", low=1)
     if version > VERSION:
         raise WireError(

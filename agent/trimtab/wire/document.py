@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import accumulate
 from typing import Any
 
@@ -20,8 +20,13 @@ _ALL_BUT_BRACKETS = bytes(set(range(256)) - set(_BRACKETS))
 _LEVELS = bytes.maketrans(_BRACKETS, b"\x01\x01\xff\xff")
 
 
-def read_document(body: bytes, limits: Limits) -> dict[str, Any]:
+def read_document(
+    body: bytes, limits: Limits, parse: Callable[[str], Any] = json.loads
+) -> dict[str, Any]:
     """Decompress and parse one gzip'd JSON object, in less than 100 MB whatever it holds.
+
+    Args:
+        parse: gives and raises what `json.loads` does.
 
     Raises:
         WireError: too large before or after decompression, too deep, too many parts, not gzip,
@@ -30,7 +35,7 @@ def read_document(body: bytes, limits: Limits) -> dict[str, Any]:
     if len(body) > limits.body_bytes:
         raise TooLargeError("body", f"over {limits.body_bytes} bytes")
     try:
-        document = json.loads(_bounded_text(body, limits))
+        document = parse(_bounded_text(body, limits))
     except WireError:
         raise
     except ValueError as error:  # not UTF-8, not JSON, or a number of thousands of digits
