@@ -276,31 +276,6 @@ def test_whole_analyses_are_rarer_while_uploads_are_judged_late(
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(("late_seconds", "analysed"), [(0, True), (14, True), (16, False)])
-def test_a_new_run_is_looked_at_first_while_uploads_are_judged_late(agent, late_seconds, analysed):
-    late_run(agent, late_seconds)
-    agent.put(agent.segment(0))
-    evaluate(agent.run_id)
-    seen = Analysis.objects.get(run=agent.run_id)
-    assert (seen.finished_at is not None, seen.looked_at is None) == (analysed, analysed)
-    assert seen.waiting_since is None, "it is judged either way"
-    evaluate(agent.run_id)
-    assert Analysis.objects.get(run=agent.run_id).finished_at is not None
-
-
-@pytest.mark.django_db
-def test_a_new_run_that_shows_something_or_has_ended_is_analysed_at_once(agent):
-    late_run(agent, 100)
-    live(agent, WORKS * 5 + RESTS * 11)
-    evaluate(agent.run_id)
-    assert Run.objects.get(pk=agent.run_id).judgements.get(rule="hung").state == "fired"
-    short = FakeAgent(agent.client, agent.token, job="short", run_id=uuid4())
-    short.put(short.segment(0, last=True))
-    evaluate(short.run_id)
-    assert Analysis.objects.get(run=short.run_id).finished_at is not None
-
-
-@pytest.mark.django_db
 @pytest.mark.parametrize(("watched_seconds", "whole"), [(1, True), (90, True), (200, False)])
 def test_a_run_whose_page_is_open_is_analysed_more_often(running, watched_seconds, whole):
     """As a whole after 18 s, not after 300."""

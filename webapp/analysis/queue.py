@@ -1,10 +1,9 @@
 """The queue of analyses: which runs are due, and when. The rows are background work.
 
 While uploads are judged late, running runs are analysed as a whole less often, and so leave the
-workers to looks, to first analyses and to runs that have ended. New runs are looked at before their
-first analysis, so that none of many waits for all others' analyses to be judged. Looks get rarer by
-themselves: a row that is late collects what arrives, and one look judges all of it. What a run is
-judged by doesn't depend on this, only when.
+workers to looks, to first analyses and to runs that have ended. Looks get rarer by themselves: a
+row that is late collects what arrives, and one look judges all of it. What a run is judged by
+doesn't depend on this, only when.
 """
 
 from __future__ import annotations
@@ -41,8 +40,6 @@ LOOK_AGAIN_AFTER = timedelta(seconds=9)
 ON_TIME, DOUBLED_EVERY = timedelta(seconds=15), timedelta(seconds=3)
 MOST_DOUBLED = 10
 """Whole analyses of a running run are this many times twice as far apart at most."""
-AFTER_A_LOOK = timedelta(milliseconds=1)
-"""A new run's first analysis is due so long after the look at it begins: in its turn, once more."""
 LONGEST_COMMIT = timedelta(seconds=60)
 """From the time in a row until others can read it, at most."""
 LOOKS_A_FIRST = 16
@@ -158,7 +155,7 @@ def claim(run_id: uuid.UUID | str, **which: object) -> Claim | None:
         return None
     whole_due_at = _whole_due_at(held.row.run, held.row, held.began_at)
     if whole_due_at <= held.began_at and not held.row.run.has_ended:
-        whole_due_at = _postponed(whole_due_at, held.row, held.began_at)
+        whole_due_at = _stretched(whole_due_at, held.row, held.began_at)
     return Claim(held.kind, held.row, held.lease, held.began_at, whole_due_at)
 
 
@@ -235,13 +232,10 @@ def _look_at(seen_at: datetime, quiet_until: datetime | None) -> datetime:
     return max(soonest, quiet_until or soonest)
 
 
-def _postponed(due_at: datetime, analysis: Analysis, now: datetime) -> datetime:
-    """When a whole analysis that is due at `due_at` is due if uploads are judged late: a first one
-    after a look."""
-    too_late = max(late(now) - ON_TIME, timedelta())
+def _stretched(due_at: datetime, analysis: Analysis, now: datetime) -> datetime:
+    """When a whole analysis that is due at `due_at` is due if uploads are judged late."""
     if analysis.finished_at is None:
-        is_looked_at_first = too_late and analysis.looked_at is None
-        return now + AFTER_A_LOOK if is_looked_at_first else due_at
-    doublings = min(too_late / DOUBLED_EVERY, MOST_DOUBLED)
+        return due_at
+    doublings = min(max((late(now) - ON_TIME) / DOUBLED_EVERY, 0.0), MOST_DOUBLED)
     pause: timedelta = (due_at - analysis.finished_at) * 2.0**doublings
     return analysis.finished_at + min(pause, LATEST)
