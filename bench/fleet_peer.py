@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +35,14 @@ class Peer:
     @property
     def samples_per_cpu_second(self) -> float:
         return self.samples / self.cpu_seconds
+
+
+def together(peers: Sequence[Peer | None]) -> Peer | None:
+    """Of several measurements; None if one is missing."""
+    every = [peer for peer in peers if peer is not None]
+    if len(every) < len(peers):
+        return None
+    return Peer(sum(one.samples for one in every), sum(one.cpu_seconds for one in every))
 
 
 def measured(seconds: float, series: int, store: str, database: Roots) -> Peer:

@@ -33,7 +33,7 @@ from webapp.runs.models import Run, Segment
 
 MOST_TOGETHER = 100
 """Rows of one transaction: others that write wait for it."""
-WINDOW_SECONDS = 0.04
+WINDOW_SECONDS = 0.1
 """A commit waits so long for others to share it: agents don't notice."""
 ENOUGH = max(1, min(4, env.integer("TRIMTAB_WEB_THREADS", 8, low=1) // 2))
 """It waits no longer once there are so many rows: each upload that waits has a thread."""
