@@ -44,15 +44,6 @@ class UsedPrice:
     seen_at: datetime
     last_day: date
 
-    @property
-    def trusted_until(self) -> date:
-        threshold = STALE_AFTER.get(self.purchase_option, LIST_STALE_AFTER)
-        return self.seen_at.date() + threshold
-
-    @property
-    def is_old(self) -> bool:
-        return self.last_day > self.trusted_until
-
 
 @dataclass(frozen=True)
 class OldPrices:
@@ -75,8 +66,13 @@ class OldPrices:
 
 def old_prices(used: Iterable[UsedPrice]) -> OldPrices | None:
     """Those prices whose last confirmation was too old on the last day; None if there are none."""
-    old = [each for each in used if each.is_old]
+    old = [each for each in used if _is_old(each)]
     if not old:
         return None
     days = [each.seen_at.date() for each in old]
     return OldPrices(min(days), max(days), frozenset(each.purchase_option for each in old))
+
+
+def _is_old(used: UsedPrice) -> bool:
+    threshold = STALE_AFTER.get(used.purchase_option, LIST_STALE_AFTER)
+    return used.last_day - used.seen_at.date() > threshold

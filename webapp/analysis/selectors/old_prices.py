@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import date, timedelta
+from datetime import timedelta
 
-from django.db.models import Exists, Max, OuterRef, QuerySet
+from django.db.models import Exists, Max, OuterRef, QuerySet, Subquery
 from django.utils import timezone
 
 from advisor.pricing.staleness import STALE_AFTER, OldPrices, UsedPrice, old_prices
@@ -17,28 +16,22 @@ _SOONEST = min(STALE_AFTER.values())
 
 
 def old_prices_of(parts: QuerySet[CostPart]) -> OldPrices | None:
-    """Two queries, whatever the number of costs; the costs are read only if prices are old."""
-    last_day = timezone.now().date() + timedelta(days=1)  # No cost is later.
-    old = _in_use(last_day)
-    if not old:
-        return None
-    trusted_until = min(price.trusted_until for price in old.values())
-    # With both ends SQLite begins with the days, not with every run.
-    counted = parts.filter(prices__in=list(old), day__gt=trusted_until, day__lte=last_day)
-    days = counted.order_by().values_list("prices").annotate(last_day=Max("day"))
-    return old_prices(replace(old[price], last_day=day) for price, day in days)
+    """One query, whatever the number of costs. Own rates and prices that have ended are certain.
 
-
-def _in_use(last_day: date) -> dict[int, UsedPrice]:
-    """The prices that are old on that day and that any cost was counted at, by id. Own rates and
-    prices that have ended are certain."""
-    counted = CostPart.objects.filter(prices=OuterRef("pk"))
-    listed = Price.objects.filter(
-        Exists(counted), workspace=None, valid_to=None, seen_at__lt=timezone.now() - _SOONEST
+    It begins with the prices that are in use: while none of them is old, no cost is read.
+    """
+    now = timezone.now()
+    counted = parts.filter(prices=OuterRef("pk"), day__lte=now.date() + timedelta(days=1))
+    last_day = counted.order_by().values("prices").annotate(last_day=Max("day"))
+    in_use = Exists(CostPart.objects.filter(prices=OuterRef("pk")))
+    listed = Price.objects.filter(workspace=None, valid_to=None, seen_at__lt=now - _SOONEST)
+    rows = (
+        listed.filter(in_use)
+        .order_by()
+        .values_list("purchase_option", "seen_at", Subquery(last_day.values("last_day")))
     )
-    rows = listed.values_list("pk", "purchase_option", "seen_at")
-    used = {pk: UsedPrice(option, seen_at, last_day) for pk, option, seen_at in rows if seen_at}
-    return {pk: price for pk, price in used.items() if price.is_old}
+    # Without a day: none of these costs was counted at it.
+    return old_prices(UsedPrice(option, seen, day) for option, seen, day in rows if seen and day)
 
 
 def old_prices_of_runs(runs: QuerySet[Run], days: int | None = None) -> OldPrices | None:
