@@ -8,6 +8,7 @@ import random
 import sqlite3
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -264,6 +265,32 @@ def test_two_agents_share_one_spool(tmp_path):
     ]
     assert [agent.wait(30) for agent in agents] == [0, 0, 0]
     assert Spool(path).contents().waiting == 600
+
+
+def test_agents_that_begin_at_the_same_moment_share_new_spools(tmp_path):
+    """One process a GPU, on a machine's first training."""
+    script = (
+        "import sys, time; from pathlib import Path; from trimtab.spool import Spool\n"
+        "print('ready', flush=True); begin = float(sys.stdin.readline())\n"
+        "for number in range(20):\n"
+        "    time.sleep(max(0, begin + number / 20 - time.time()))\n"
+        "    spool = Spool(Path(sys.argv[1]) / f'{number}.sqlite3')\n"
+        "    spool.add_session(sys.argv[2], 'run', '')\n"
+        "    assert spool.problem == '', spool.problem\n"
+        "    spool.close()\n"
+    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    agents = [
+        subprocess.Popen([sys.executable, "-c", script, str(tmp_path), name], **pipes)  # type: ignore[call-overload]
+        for name in "abcd"
+    ]
+    for agent in agents:
+        assert agent.stdout.readline() == "ready\n"
+    begin = time.time() + 0.5
+    for agent in agents:
+        agent.stdin.write(f"{begin}\n")
+        agent.stdin.flush()
+    assert [agent.wait(60) for agent in agents] == [0, 0, 0, 0]
 
 
 def test_a_living_agents_session_is_left_to_it(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -43,6 +44,8 @@ CREATE INDEX IF NOT EXISTS waiting ON segments (created) WHERE acknowledged IS N
 CREATE INDEX IF NOT EXISTS answered ON segments (session, seq) WHERE acknowledged IS NOT NULL;
 """
 """Earlier agents share the file: tables that they fill by position can't get new columns."""
+_PATIENCE_SECONDS, _PAUSE_SECONDS = 5.0, 0.01
+"""How long a connection waits for those of other agents."""
 
 
 class Database:
@@ -118,10 +121,11 @@ class Database:
 def connect(path: Path | None) -> sqlite3.Connection:
     """Autocommit, WAL, synchronous NORMAL: a commit costs 0.02 ms and survives any kill."""
     connection = sqlite3.connect(
-        path or ":memory:", timeout=5, isolation_level=None, check_same_thread=False
+        path or ":memory:", timeout=_PATIENCE_SECONDS, isolation_level=None, check_same_thread=False
     )
     try:
-        for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "wal_autocheckpoint=0"):
+        _use_wal(connection)
+        for pragma in ("synchronous=NORMAL", "wal_autocheckpoint=0"):
             connection.execute(f"PRAGMA {pragma}")
         connection.execute("PRAGMA cache_size=-64")
         connection.executescript(_SCHEMA)
@@ -129,3 +133,17 @@ def connect(path: Path | None) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """SQLite doesn't wait when two change the mode of a file at the same moment, since each holds
+    what the other needs: one is refused, and can try again at once."""
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+        time.sleep(_PAUSE_SECONDS)
