@@ -18,9 +18,10 @@ import pandas as pd
 
 from advisor.store.chunks import ChunkError
 from advisor.store.column_parts import HourPart, decode, encode
-from advisor.store.grid import Fill, Grid, last_values, means, picked
+from advisor.store.grid import Grid
 from advisor.store.histogram import expanded, scale_of
 from advisor.store.lines import Lines, Part
+from advisor.store.placing import Fill, last_values, means, picked
 from advisor.store.room import Room
 from advisor.store.rows import Rows
 from rules.evidence import is_counter
@@ -74,8 +75,11 @@ class Columns:
         made_of = [VERSION, patterns(), self._start_ms, grids, self._left, sorted(objects)]
         return hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:32]
 
-    def add(self, hour: Iterable[tuple[str, Rows]]) -> None:
+    def add(self, hour: Iterable[tuple[str, Rows]], is_last: bool = False) -> None:
         """All series of an hour.
+
+        Args:
+            is_last: no hour follows, and nobody asks for the part of this one.
 
         Raises:
             TooFineError, TooLargeError: there is no room for them.
@@ -85,9 +89,9 @@ class Columns:
             self._newest_ms = max(self._newest_ms, int(every.at_ms[-1]))
             rows = every.within(self._start_ms, self._end_ms)
             self._begin(name)
-            self._samples.add(name, rows)
+            self._samples.add(name, rows, is_last)
             if name in self._ticks:
-                self._ticks.add(name, expanded(rows, scale_of(name)))
+                self._ticks.add(name, expanded(rows, scale_of(name)), is_last)
             self._series += 1
 
     def part(self) -> bytes:

@@ -165,8 +165,9 @@ class _Reading:
         columns = Columns(*self.grids, (to_ms(start), to_ms(end)), self.room)
         steps: list[pd.DataFrame] = []
         events: list[pd.DataFrame] = []
-        for hour in reader.hours(start, end):
-            self._add_samples(reader, node.key, hour, columns)
+        hours = reader.hours(start, end)
+        for hour in hours:
+            self._add_samples(reader, node.key, hour, columns, is_last=hour == hours[-1])
             all_steps.add(steps, _steps(reader.steps(hour)[0], start, end))
             if len(found := reader.events(hour)[0]):
                 all_events.add(events, _events(found, start, end))
@@ -181,7 +182,9 @@ class _Reading:
             intervals=tuple(_since(start, *interval) for interval in node.intervals),
         )
 
-    def _add_samples(self, reader: Reader, node_key: str, hour_ms: int, columns: Columns) -> None:
+    def _add_samples(
+        self, reader: Reader, node_key: str, hour_ms: int, columns: Columns, is_last: bool
+    ) -> None:
         """From what is carried, if the hour is compacted; else from its objects."""
         objects = reader.compacted(hour_ms) if self.carried else ()
         name = columns.name_of(objects) if objects else ""
@@ -192,7 +195,7 @@ class _Reading:
             width_ms = self.grids[0].width_ms
             tier = max((t for t in TIERS_SECONDS if 2000 * t <= width_ms), default=0)
             known = len(reader.unreadable)
-            columns.add(reader.rows(hour_ms, None, tier))
+            columns.add(reader.rows(hour_ms, None, tier), is_last and not name)
             part = columns.part() if name else b""
             if self.carried and name and columns.is_whole and len(reader.unreadable) == known:
                 self.carried.keep(node_key, name, hour_ms, part)

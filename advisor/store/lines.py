@@ -14,7 +14,8 @@ from functools import cached_property
 
 import numpy as np
 
-from advisor.store.grid import Fill, Grid, means
+from advisor.store.grid import Grid
+from advisor.store.placing import Fill, Placings
 from advisor.store.rows import Rows, joined, no_histograms, no_rows
 
 CARRIED = ("at_ms", "width_ms", "cadence_ms", "weight", "count", "mean", "last")
@@ -25,18 +26,26 @@ class Line:
     """One series on a grid, filled as its rows arrive in time order. Keeps the rows of its last
     cell only."""
 
-    def __init__(self, grid: Grid, fill: Fill = means, dtype: str = "float64") -> None:
-        self.values = np.full(grid.count, np.nan, dtype)
+    def __init__(self, placings: Placings, fill: Fill, dtype: str) -> None:
+        self.values = np.full(placings.grid.count, np.nan, dtype)
         self.open = no_rows()
         self.done = 0
         """The first place that isn't filled yet."""
-        self._grid = grid
+        self._placings = placings
+        self._grid = placings.grid
         self._fill = fill
         self._most = np.finfo(dtype).max
 
-    def add(self, rows: Rows) -> None:
-        """Add rows inside the grid, in time order after earlier ones."""
+    def add(self, rows: Rows, is_last: bool = False) -> None:
+        """Add rows inside the grid, in time order after earlier ones.
+
+        Args:
+            is_last: none follow.
+        """
         self.open = joined([self.open, rows])
+        if is_last:
+            self.finish()
+            self.open = no_rows()
         if not len(self.open):
             return
         newest = min(self._grid.place_of(int(self.open.at_ms[-1])), self._grid.count - 1)
@@ -50,7 +59,7 @@ class Line:
 
     def _settle(self, end: int) -> None:
         if end > self.done:
-            filled = self._fill(self.open, self._grid, self.done, end)
+            filled = self._fill(self.open, self._placings, self.done, end)
             # Nothing measures more than 32 bits can hold: what is sent so is unknown.
             filled[np.abs(filled) > self._most] = np.nan
             self.values[self.done : end] = filled
@@ -100,6 +109,7 @@ class Lines:
         self.grid = grid
         self._dtype = dtype
         self._fill_of = fill_of
+        self._placings = Placings(grid)
         self._lines: dict[str, Line] = {}
         self._filled: dict[str, int] = {}
         """How far each was filled when the hour began."""
@@ -114,12 +124,16 @@ class Lines:
         return name in self._lines
 
     def begin(self, name: str) -> None:
-        self._lines[name] = Line(self.grid, self._fill_of(name), self._dtype)
+        self._lines[name] = Line(self._placings, self._fill_of(name), self._dtype)
 
-    def add(self, name: str, rows: Rows) -> None:
-        """Rows of a series that has begun, in time order after earlier ones."""
+    def add(self, name: str, rows: Rows, is_last: bool = False) -> None:
+        """Rows of a series that has begun, in time order after earlier ones.
+
+        Args:
+            is_last: none of any series follow after this hour.
+        """
         self._carry_on()
-        self._lines[name].add(rows)
+        self._lines[name].add(rows, is_last)
 
     def part(self) -> Part:
         """What was filled since the last part."""

@@ -45,6 +45,11 @@ class Rows:
     def pick(self, chosen: np.ndarray | slice) -> Rows:
         return Rows(*(getattr(self, name)[chosen] for name in FIELDS))
 
+    def known(self) -> Rows:
+        """The rows of which a value is known."""
+        known = self.count > 0
+        return self if known.all() else self.pick(known)
+
     def within(self, start_ms: int, end_ms: int) -> Rows:
         """Rows that overlap [start_ms, end_ms], with their middle moved to its edge if it is
         outside."""
