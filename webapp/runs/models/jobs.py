@@ -247,11 +247,15 @@ class Run(models.Model):
             ),
             # Covering indexes: rows are wide, and counting and summing shouldn't read them.
             models.Index(
-                fields=["workspace", "deleted_at", "started_at", "id", "cost_usd", "billed_usd"],
+                fields=[
+                    *("workspace", "deleted_at", "started_at", "id", "cost_usd", "billed_usd"),
+                    *("job", "owner"),
+                ],
                 name="runs_counted_by_start",
             ),
             models.Index(
-                fields=["id", "workspace", "deleted_at", "cost_usd"], name="runs_with_their_price"
+                fields=["id", "workspace", "deleted_at", "cost_usd", "job", "owner"],
+                name="runs_with_their_price",
             ),
             models.Index(
                 fields=["job", "deleted_at", "workspace", "started_at", "created_at", "cost_usd"],
