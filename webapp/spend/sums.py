@@ -11,9 +11,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import pairwise
-from operator import or_
 from typing import Any
 
 from django.db.models import Aggregate, Count, Q, QuerySet, Sum
@@ -142,13 +141,13 @@ def edges(
 
 def usd_by_day(workspace: Workspace, *edges: datetime) -> list[dict[date, Decimal]]:
     """The spend on each UTC day: one entry for each span between two successive `edges`."""
-    parts, spans = priced_parts_of(workspace), list(pairwise(edges))
-    whole = reduce(or_, (in_whole_days(start, end) for start, end in spans))
-    grouped = parts.filter(whole).order_by().values("day").annotate(sum_usd=Sum("usd"))
-    sums = {row["day"]: row["sum_usd"] for row in grouped}
+    parts = priced_parts_of(workspace)
+    # One range of an index: the days between two spans are few, and aren't used.
+    whole = parts.filter(in_whole_days(edges[0], edges[-1]))
+    sums = dict(whole.order_by().values_list("day").annotate(Sum("usd")))
     cut = cut_days(parts, *edges)
     by_span: list[dict[date, Decimal]] = []
-    for start, end in spans:
+    for start, end in pairwise(edges):
         first, after = whole_days(start, end)
         by_day = {day: usd for day, usd in sums.items() if first <= day < after}
         for part in cut:

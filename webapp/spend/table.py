@@ -34,7 +34,7 @@ class Line:
 
     label: str
     query: str = ""
-    """Of the list of its runs, with the month."""
+    """Of the list of its runs, with the month; empty if no page lists it."""
     usd: Decimal | None = None
     """None: no run has a price."""
     run_count: int = 0
@@ -145,12 +145,16 @@ def _grouped(
 ) -> list[Line]:
     """The most expensive first; lines without a price last."""
     lines: dict[str, Line] = {}
+    first: dict[str, Spend] = {}
     for spend in spent:
         name = label(spend)
         if name not in lines:
-            lines[name] = Line(name, query(spend))
+            lines[name], first[name] = Line(name), spend
         lines[name].add(spend)
-    return sorted(lines.values(), key=lambda line: (line.usd is None, -(line.usd or 0), line.label))
+    ordered = sorted(lines.values(), key=lambda of: (of.usd is None, -(of.usd or 0), of.label))
+    for line in ordered[:MOST_LINES]:
+        line.query = query(first[line.label])
+    return ordered
 
 
 def _months(workspace: Workspace, last: Month) -> list[Line]:
