@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 from trimtab.wire import Event, encode_segment
 
+from webapp.analysis.models import Analysis
 from webapp.runs.models import Run, Segment
 
 pytestmark = pytest.mark.django_db
@@ -37,6 +38,22 @@ def test_it_refuses_the_same_seq_with_another_body(agent):
     assert answer.headers["Content-Type"] == "application/problem+json"
     assert answer.json()["field"] == "seq"
     assert Segment.objects.get().duration_ms == 10_000
+
+
+def test_it_refuses_the_session_of_another_run_for_a_new_run(agent):
+    agent.put(agent.segment(0))
+    agent.run_id = uuid4()
+    answer = agent.put(agent.segment(1))
+    assert (answer.status_code, answer.json()["field"]) == (409, "session_id")
+    assert Run.objects.count() == 1
+
+
+def test_it_queues_the_first_segment_of_a_run_once(agent):
+    agent.put(agent.segment(0))
+    agent.put(agent.segment(1))
+    (analysis,) = Analysis.objects.all()
+    assert (analysis.run_id, analysis.wanted, analysis.done) == (agent.run_id, 2, 0)
+    assert analysis.waiting_since is not None
 
 
 def test_it_keeps_the_rest_of_a_segment_with_one_bad_series(agent):

@@ -111,6 +111,13 @@ def want(run: Run, is_upload: bool = True) -> None:
     claims.want(rows, due_at, is_fresh=run.has_ended, is_awaited=is_upload)
 
 
+def want_first(made: Run) -> None:
+    """`want` and `enqueue_on_commit` of a run that was made in this transaction."""
+    now = timezone.now()
+    Analysis.objects.create(run=made, wanted=1, due_at=now, waiting_since=now)
+    transaction.on_commit(waking.wake)
+
+
 def arrived(counts: Mapping[uuid.UUID, int]) -> None:
     """So many plain segments came for these running runs: `want` for many, in one statement.
 

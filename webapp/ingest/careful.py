@@ -54,8 +54,9 @@ def _keep(
 ) -> bool:
     """Write the rows of a segment whose object is written; True if they already were."""
     with transaction.atomic():
-        run = own_run(workspace, upload.segment.run_id, upload.segment.job, is_new_run)
-        session = _session(run, upload)
+        made = _made(workspace, upload) if is_new_run else None
+        run = made or own_run(workspace, upload.segment.run_id, upload.segment.job)
+        session = _first_session(made, upload) if made else _session(run, upload)
         if session._state.adding:
             progress.follow(run, session, upload.segment)
             rows.Segment.objects.create(session=session, **_columns(upload))
@@ -66,9 +67,16 @@ def _keep(
         if token:
             uploaders.remember(token, run.pk)
         delivery.record_outcomes(session, upload.segment)
-        queue.want(run)
-    queue.enqueue_on_commit(run)
+        if made:
+            queue.want_first(made)
+        else:
+            queue.want(run)
+            queue.enqueue_on_commit(run)
     return False
+
+
+def _made(workspace: Workspace, upload: Upload) -> rows.Run | None:
+    return registration.made(workspace, upload.segment.run_id, upload.segment.job)
 
 
 def _known(workspace: Workspace, upload: Upload) -> rows.Segment | None:
@@ -145,18 +153,31 @@ def _session(run: rows.Run, upload: Upload) -> rows.Session:
     clock = upload.segment.clock
     session = rows.Session.objects.select_for_update().filter(pk=clock.session_id).first()
     if session is None:
-        return rows.Session(
-            pk=clock.session_id,
-            node=node,
-            boot_id=clock.boot_id,
-            started_at=registration.moment(clock.started_at_ns),
-            clock_offset_ms=upload.clock_offset_ms,
-        )
+        return _new_session(node, upload)
     if session.node_id != node.pk:
         detail = "This session belongs to another run or node."
         fix = "Create a new session id for each agent process."
         raise Problem(409, detail, "session_id", fix, kind="session-conflict")
     return session
+
+
+def _first_session(made: rows.Run, upload: Upload) -> rows.Session:
+    """Of a run that was made in this transaction. Not saved: if it is another run's after all,
+    saving it fails."""
+    segment = upload.segment
+    node = registration.first_node(made, segment.attempt, segment.machine_id)
+    return _new_session(node, upload)
+
+
+def _new_session(node: rows.Node, upload: Upload) -> rows.Session:
+    clock = upload.segment.clock
+    return rows.Session(
+        pk=clock.session_id,
+        node=node,
+        boot_id=clock.boot_id,
+        started_at=registration.moment(clock.started_at_ns),
+        clock_offset_ms=upload.clock_offset_ms,
+    )
 
 
 def _add_row(session: rows.Session, upload: Upload) -> bool:

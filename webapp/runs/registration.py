@@ -41,17 +41,27 @@ def run(workspace: Workspace, run_id: UUID, job_name: str, is_new: bool = False)
     own = Run.objects.select_for_update(of=("self",), no_key=True).filter(pk=run_id)
     if not is_new and (known := own.first()):
         return known
+    return made(workspace, run_id, job_name) or own.get()
+
+
+def made(workspace: Workspace, run_id: UUID, job_name: str) -> Run | None:
+    """A new run with its job's next number; None: meanwhile another upload created it."""
     called, job = _named(workspace, job_name)
     try:
         # One transaction: who comes second uses up no number.
         with transaction.atomic():
-            made = Run(pk=run_id, workspace=workspace, job=job, number=next_number(job))
-            made.save(force_insert=True)
+            run = Run(pk=run_id, workspace=workspace, job=job, number=next_number(job))
+            run.save(force_insert=True)
     except IntegrityError:
-        # Meanwhile another upload created it.
-        return own.get()
-    _arrived(made, called)
-    return made
+        return None
+    _arrived(run, called)
+    return run
+
+
+def first_node(made: Run, attempt_number: int, machine_id: str) -> Node:
+    """The first node of a run that was made in this transaction."""
+    attempt = Attempt.objects.create(run=made, number=attempt_number)
+    return Node.objects.create(attempt=attempt, machine_id=machine_id, number=1)
 
 
 def node(run: Run, attempt_number: int, machine_id: str) -> Node:
