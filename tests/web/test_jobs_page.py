@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from advisor.run_summary import SuccessiveVerdict
 from tests.web import factories
+from webapp.dashboard.selectors.jobs import TREND_RUNS
 from webapp.runs.models import Run
 
 
@@ -189,6 +190,19 @@ def test_the_verdict_is_on_the_last_run_that_finished(owner):
     factories.run(job, state=Run.RUNNING)
 
     assert re.search(r"Confirmed regression \+25 %, #1\b", _text(_page(owner)))
+
+
+def test_the_verdict_is_on_one_of_the_runs_that_the_trend_looks_at(owner):
+    job = factories.job(owner.workspace)
+    judged = factories.summary(verdict=_verdict(change=0.25))
+    factories.run(job, summary=judged, started_at=timezone.now() - timedelta(days=2))
+    for hours in range(TREND_RUNS - 1):
+        began = timezone.now() - timedelta(hours=1 + hours)
+        factories.run(job, state=Run.FAILED, started_at=began)
+    assert "Confirmed regression" in _page(owner)
+
+    factories.run(job, state=Run.FAILED)
+    assert "Confirmed regression" not in _page(owner)
 
 
 def test_an_open_regression_is_told_with_its_cost_and_leads_to_it(owner):

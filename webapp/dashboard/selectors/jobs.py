@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
-from uuid import UUID
 
 from django.db.models import (
     Aggregate,
@@ -52,11 +51,12 @@ SORTS = {
     "trend": ("-last_change",),
 }
 """Column -> its order. With `-` before the column's name, the other way round."""
-UNREAD = (
-    *("metric_progress", "parameters", "workload", "configuration", "command", "git", "note"),
-    *("metrics", "work", "edited_tags", "probe"),
+_NEWEST = (began().desc(), F("number").desc())
+_SHOWN = (
+    *("job_id", "number", "owner", "tags", "state", "started_at", "created_at", "cost_usd"),
+    "summary",
 )
-"""Large columns that the list doesn't show."""
+"""What the list shows of a run: its row is wide."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,6 @@ class JobRow:
     spend_usd: Decimal | None
     unpriced_count: int
     saving_usd: Decimal | None
-    trend: Trend
     verdict: Verdict | None
     """On the last finished run; None: it wasn't compared."""
     regression: Regression | None
@@ -128,35 +127,33 @@ def listed(
     """The jobs in order, by figures of their runs in `runs`. `sort`: as in `SORTS`."""
     column = sort.removeprefix("-")
     order = [_nulls_last(name, is_reversed=sort != column) for name in SORTS[column]]
-    asked = {name.removeprefix("-") for name in SORTS[column]}
-    keys = _sort_keys(workspace, runs.select_related(None))
-    by = {name: key for name, key in keys.items() if name in asked}
+    asked = (name.removeprefix("-") for name in SORTS[column])
+    plain = runs.select_related(None)
+    by = {name: _sort_key(workspace, plain, name) for name in asked if name != "name"}
     return jobs.annotate(**by).order_by(*order, "name")
 
 
-def _sort_keys(workspace: Workspace, runs: QuerySet[Run]) -> dict[str, Subquery]:
-    """Each reads the rows of all jobs, so a list asks for those only by which it is sorted."""
-    own = runs.filter(job=OuterRef("pk"), probe__isnull=True)
-    newest = own.order_by(began().desc(), F("number").desc())
-    change = Cast(KT("summary__verdict__change"), FloatField())
-    judged = newest.filter(state=Run.FINISHED).values(change=change)
-    opened = every_open_regression_of(workspace).filter(job=OuterRef("pk"))
+def _sort_key(workspace: Workspace, runs: QuerySet[Run], name: str) -> Subquery:
+    """It reads the rows of all jobs, so a list asks for those only by which it is sorted."""
     figures = {**sums(), "last_at": Max("began")}
-    return {
-        **{name: _per_job(runs, figure) for name, figure in figures.items()},
-        "last_usd": Subquery(newest.values("cost_usd")[:1]),
-        "last_change": Subquery(judged[:1]),
-        "regression_usd": Subquery(opened.values("extra_usd")[:1]),
-        "saving_usd": open_saving_usd(),
-    }
+    if name in figures:
+        return _per_job(runs, figures[name])
+    if name == "saving_usd":
+        return open_saving_usd()
+    if name == "regression_usd":
+        opened = every_open_regression_of(workspace).filter(job=OuterRef("pk"))
+        return Subquery(opened.values("extra_usd")[:1])
+    newest = _ordinary(runs).filter(job=OuterRef("pk")).order_by(*_NEWEST)
+    if name == "last_usd":
+        return Subquery(newest.values("cost_usd")[:1])
+    change = Cast(KT("summary__verdict__change"), FloatField())
+    return Subquery(newest.filter(state=Run.FINISHED).values(change=change)[:1])
 
 
 def rows(workspace: Workspace, jobs: Iterable[Job], runs: QuerySet[Run]) -> list[JobRow]:
-    """The page's jobs with the sums of their runs, their last run, its verdict, and their trend."""
+    """The page's jobs with the sums of their runs, their last run and its verdict."""
     jobs = list(jobs)
-    latest = _latest_runs(jobs, runs.filter(probe__isnull=True))
-    shown = {run.pk for own in latest.values() for run in (own[0], _finished(own)) if run}
-    read = Run.objects.filter(pk__in=shown).defer(*UNREAD).in_bulk()
+    latest = _latest_runs(jobs, runs)
     opened = every_open_regression_of(workspace).filter(job__in=jobs)
     regressions = {row.job_id: row for row in opened}
     running, summed = _running_counts(jobs, runs), _summed(jobs, runs)
@@ -164,7 +161,7 @@ def rows(workspace: Workspace, jobs: Iterable[Job], runs: QuerySet[Run]) -> list
     return [
         JobRow(
             job=job,
-            **_of_latest(latest[job.pk], read),
+            **_of_latest(latest[job.pk]),
             **summed.get(job.pk, NO_RUNS),
             saving_usd=savings.get(job.pk),
             regression=regressions.get(job.pk),
@@ -172,6 +169,20 @@ def rows(workspace: Workspace, jobs: Iterable[Job], runs: QuerySet[Run]) -> list
         )
         for job in jobs
     ]
+
+
+def trends(jobs: Iterable[Job], runs: QuerySet[Run]) -> dict[int, Trend]:
+    """By job: of the finished ones of its latest runs, in one query. It reads the sort keys of all
+    runs, but cost and work of the latest only."""
+    jobs = list(jobs)
+    newest = Window(RowNumber(), partition_by=F("job_id"), order_by=_NEWEST)
+    placed = _ordinary(runs).filter(job__in=jobs).annotate(place=newest)
+    latest = Run.objects.filter(pk__in=placed.filter(place__lte=TREND_RUNS).order_by().values("pk"))
+    finished = latest.filter(state=Run.FINISHED).order_by(began(), "number")
+    by_job: dict[int, list[_Done]] = defaultdict(list)
+    for job_id, *done in finished.values_list("job_id", *_Done._fields):
+        by_job[job_id].append(_Done(*done))
+    return {job.pk: _trend(by_job[job.pk]) for job in jobs}
 
 
 def sums() -> dict[str, Aggregate]:
@@ -207,49 +218,44 @@ def totals(jobs: QuerySet[Job], runs: QuerySet[Run]) -> Totals:
     return Totals(**counted, **dated(runs).aggregate(**sums()))
 
 
-class _Latest(NamedTuple):
-    """What is read of each of a job's latest runs: many, so not as models."""
+class _Done(NamedTuple):
+    """What a trend takes from each run: many, so not as models."""
 
-    pk: UUID
-    job_id: int
-    state: str
     cost_usd: Decimal | None
     work: dict[str, float]
 
 
-def _of_latest(latest: Sequence[_Latest], read: Mapping[UUID, Run]) -> dict[str, Any]:
-    """The fields of a line that its job's latest runs tell, newest first."""
-    finished = _finished(latest)
-    return {
-        "last_run": read.get(latest[0].pk) if latest else None,
-        "verdict": verdict_of(read[finished.pk]) if finished else None,
-        "trend": _trend([run for run in reversed(latest) if run.state == Run.FINISHED]),
-    }
-
-
-def _finished(latest: Iterable[_Latest]) -> _Latest | None:
-    """The newest that has finished."""
-    return next((run for run in latest if run.state == Run.FINISHED), None)
-
-
-def _trend(finished: Sequence[_Latest]) -> Trend:
+def _trend(finished: Sequence[_Done]) -> Trend:
     unit = common_unit(finished)
     costs = (unit.cost_usd(run) if unit else run.cost_usd for run in finished)
     return Trend([float(usd) for usd in costs if usd is not None], unit)
 
 
-def _latest_runs(jobs: list[Job], runs: QuerySet[Run]) -> dict[int, list[_Latest]]:
-    """Each job's latest runs, newest first, in one query. It reads the sort keys of all runs, but
-    cost and work of the latest only."""
-    order = (began().desc(), F("number").desc())
-    newest = Window(RowNumber(), partition_by=F("job_id"), order_by=order)
-    placed = runs.select_related(None).filter(job__in=jobs).annotate(place=newest)
-    latest = placed.filter(place__lte=TREND_RUNS).order_by().values("pk")
-    costs = Run.objects.filter(pk__in=latest).order_by("job_id", *order)
-    by_job: dict[int, list[_Latest]] = defaultdict(list)
-    for run in map(_Latest._make, costs.values_list(*_Latest._fields)):
+def _of_latest(latest: Sequence[Run]) -> dict[str, Any]:
+    """The fields of a line that its job's last run, and the last that has finished, tell."""
+    finished = next((run for run in latest if run.state == Run.FINISHED), None)
+    return {
+        "last_run": max(latest, key=lambda run: (run.began_at, run.number), default=None),
+        "verdict": verdict_of(finished) if finished else None,
+    }
+
+
+def _latest_runs(jobs: list[Job], runs: QuerySet[Run]) -> dict[int, list[Run]]:
+    """Each job's last run, and the last that has finished among those of its trend."""
+    ordinary = _ordinary(runs).order_by(*_NEWEST)
+    of_trend = ordinary.filter(job=OuterRef("job")).values("pk")[:TREND_RUNS]
+    own = ordinary.filter(job=OuterRef("pk")).values("pk")
+    finished = own.filter(state=Run.FINISHED, pk__in=of_trend)
+    of_jobs = Job.objects.filter(pk__in=[job.pk for job in jobs])
+    last, done = (of_jobs.values_list(Subquery(each[:1])) for each in (own, finished))
+    by_job: dict[int, list[Run]] = defaultdict(list)
+    for run in Run.objects.filter(pk__in=last.union(done)).only(*_SHOWN):
         by_job[run.job_id].append(run)
     return by_job
+
+
+def _ordinary(runs: QuerySet[Run]) -> QuerySet[Run]:
+    return runs.filter(probe__isnull=True).select_related(None)
 
 
 def _per_job(runs: QuerySet[Run], figure: Aggregate) -> Subquery:

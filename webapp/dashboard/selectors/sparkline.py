@@ -16,11 +16,12 @@ LEAST_ROOM = 0.15
 
 @dataclass(frozen=True)
 class Sparkline:
-    """`points` in a box of 120 x 28; `end` is the last of them."""
+    """`points` in a box of 120 x 28; `end` is the last of them. `per` run or unit of work."""
 
     points: str
     end_x: float
     end_y: float
+    per: str
     summary: str
 
 
@@ -37,7 +38,7 @@ def sparkline(usd: Sequence[float], per: str = "run") -> Sparkline | None:
     points = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     first, last = (display_usd(Decimal(value)) for value in (usd[0], usd[-1]))
     summary = f"cost per {per} of the last {len(usd)} runs, from {first} to {last}"
-    return Sparkline(points, round(places[-1][0], 1), round(places[-1][1], 1), summary)
+    return Sparkline(points, round(places[-1][0], 1), round(places[-1][1], 1), per, summary)
 
 
 def _scale(usd: Sequence[float]) -> tuple[float, float]:

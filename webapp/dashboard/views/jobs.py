@@ -86,9 +86,10 @@ def _listed(
     listed = selector.listed(request.workspace, chosen, runs, job_filter.sort)
     page = Paginator(listed, PAGE_JOBS).get_page(request.GET.get("page"))
     found = selector.rows(request.workspace, page.object_list, runs)
-    rows = [(row, sparkline(row.trend.usd, row.trend.per)) for row in found]
+    trends = selector.trends(page.object_list, runs)
+    sparks = {job: sparkline(trend.usd, trend.per) for job, trend in trends.items()}
     shown = {
-        "rows": rows,
+        "rows": [(row, sparks[row.job.pk]) for row in found],
         "page": page,
         "totals": selector.totals(chosen, runs),
         "version": version,
