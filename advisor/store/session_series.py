@@ -80,13 +80,13 @@ def _single(ticks: Ticks, series: str) -> _SessionSeries:
     if not known.all():
         value, at_ms = value[known], at_ms[known]
     shown = value.astype("float64", copy=False)
-    zeros, ones, unknown, histograms = _constants(len(value))
+    zeros, ones, cadence, unknown, histograms = _constants(len(value), ticks.cadence_ms)
     return _SessionSeries(
         ticks.session,
         Rows(
             at_ms=at_ms,
             width_ms=zeros,
-            cadence_ms=np.full(len(value), ticks.cadence_ms),
+            cadence_ms=cadence,
             low=shown,
             mean=shown,
             high=shown,
@@ -100,10 +100,10 @@ def _single(ticks: Ticks, series: str) -> _SessionSeries:
 
 
 @lru_cache(maxsize=4)
-def _constants(size: int) -> tuple[np.ndarray, ...]:
+def _constants(size: int, cadence_ms: int) -> tuple[np.ndarray, ...]:
     """What single samples have in common, shared by a machine's hundred series."""
     zeros, ones = np.zeros(size, dtype="int64"), np.ones(size, dtype="int64")
-    every = zeros, ones, np.full(size, np.nan), no_histograms(size)
+    every = zeros, ones, cadence_ms * ones, np.full(size, np.nan), no_histograms(size)
     for each in every:
         each.flags.writeable = False
     return every

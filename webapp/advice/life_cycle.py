@@ -100,7 +100,7 @@ def _row_for(run: Run, dedupe_key: str) -> Recommendation | None:
     """The row that a run's advice renews, or a new one; None: it changes nothing. A person's
     decision stays, and so does what a later run has followed or renewed."""
     rows = Recommendation.objects.filter(job=run.job, dedupe_key=dedupe_key)
-    known = list(rows.select_related("run", "claimed_by").order_by("pk"))
+    known = list(rows.prefetch_related("run", "claimed_by").order_by("pk"))
     if any(row.state == Recommendation.DISMISSED for row in known):
         return None
     followed = [row for row in known if row.state in Recommendation.FOLLOWED]

@@ -45,7 +45,7 @@ MOST_NODE_DAYS = 50_000
 def evaluate(held: queue.Claim) -> Outcome:
     """Analyse a run as far as it has arrived. Writes nothing but the lease and what the next
     analysis of a running run carries on from."""
-    run = Run.objects.select_related("job", "workspace").get(pk=held.run_id)
+    run = held.row.run
     outcome = priced(run)
     if run.raw_deleted_at is None:
         outcome = replace(outcome, measured=_measure(held, run, outcome))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
 from advisor.costing.projection import has_reached_plan
 from rules.continuation import GOES_ON, Progress, progress, why_not
@@ -46,7 +47,7 @@ def link_of(run: Run) -> Link | None:
 def settle(run: Run) -> list[Run]:
     """Join the run, and later ones that depend on it, with what they continue. A person's choice
     and a declared key stay as they are. Returns a run of each training whose runs have changed."""
-    if _is_alone(run):
+    if is_alone(run.pk):
         return []
     left = run.training
     changed = _settled(run)
@@ -98,16 +99,16 @@ def is_settled(run: Run) -> bool:
     return run.training_is_edited or run.is_probe or run.deleted_at is not None or is_named
 
 
+def is_alone(run_id: UUID) -> bool:
+    """Nothing tells that the run continues another one, or that another one continues it."""
+    own = Run.objects.filter(pk=run_id, training=None, continues=None, requeue="")
+    files = CheckpointFile.objects.filter(run=OuterRef("pk"))
+    return own.exclude(Exists(files)).exists()
+
+
 def is_apart_by_hand(run: Run) -> bool:
     """A person split it off, so nothing joins with it."""
     return run.training_is_edited and run.training_id is None
-
-
-def _is_alone(run: Run) -> bool:
-    """Nothing tells that it continues a run, or that another one continues it."""
-    if run.training_id is not None or run.continues_id is not None or run.requeue:
-        return False
-    return not CheckpointFile.objects.filter(run=run).exists()
 
 
 def _settled(run: Run) -> list[Run]:

@@ -58,6 +58,13 @@ def save(run: Run, outcome: Outcome) -> None:
     )
 
 
+def recount_analysed(run: Run) -> int:
+    """`recount` of a run as it was analysed. One that was alone and still is needs nothing."""
+    if run.training_id is None and lineage.is_alone(run.pk):
+        return 0
+    return recount(run.pk)
+
+
 def recount(run_id: UUID) -> int:
     """Join the run with the one that it continues, and queue the runs of its training that were
     counted without knowing all of it, and those of trainings that runs left. Returns their number.

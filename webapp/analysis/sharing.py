@@ -93,4 +93,5 @@ def neighbours(run: Run, nodes: Sequence[Node]) -> list[Node]:
         attempt__run__deleted_at=None,
         machine_id__in=machines,
     ).exclude(attempt__run=run)
-    return list(others.select_related("attempt__run").prefetch_related("sessions"))
+    # There are seldom any: joined columns would cost more than the few queries.
+    return list(others.prefetch_related("attempt__run", "sessions"))

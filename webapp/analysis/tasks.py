@@ -42,7 +42,7 @@ def evaluate(run_id: UUID | str, **which: object) -> bool:
         quiet_until = outcome.measured.quiet_until if outcome.measured else None
         save = partial(outcome_rows.save, outcome)
         if queue.finish(held, save, outcome.is_final, outcome.run.duration, quiet_until):
-            numbered_steps.recount(outcome.run.pk)
+            numbered_steps.recount_analysed(outcome.run)
     except TooLargeError as error:
         claims.give_up(held, f"The run is too large to analyse: it has {error}.")
     except SoftTimeLimitExceeded:
