@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.faults.campaign import Campaign
 from tests.faults.house import House, house
 from tests.faults.kinds import kinds
 from tests.faults.postgres import programs
-from tests.faults.schedule import drawn
+from tests.faults.schedule import Schedule, drawn
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
 SAMPLE = ("kill redis", "stop worker")
@@ -57,13 +58,11 @@ def test_each_kind_of_fault_has_its_turn(campaign):
 
 
 def test_the_audit_sees_a_lost_sample(campaign):
-    (agent, *_) = campaign.schedules[0].agents
-    folder = campaign.house.data_dir / "objects" / "runs" / str(agent.run_id)
-    stored = sorted(folder.rglob("000000001-*.segment"))[0]
+    schedule, stored = _second_segment(campaign)
     body = stored.read_bytes()
     stored.unlink()
     try:
-        found = audit.of_samples(campaign.house, campaign.schedules[0])
+        found = audit.of_samples(campaign.house, schedule)
     finally:
         stored.write_bytes(body)
     assert found.lost == 20
@@ -103,6 +102,17 @@ def test_the_audit_sees_a_mail_that_is_missing_or_sent_twice(campaign):
         campaign.house.failures = failures
     finally:
         deliveries[:] = kept
+
+
+def _second_segment(campaign: Campaign) -> tuple[Schedule, Path]:
+    """Of any agent's, one that isn't compacted yet, with its schedule."""
+    objects = campaign.house.data_dir / "objects" / "runs"
+    of_agents = [(each, agent) for each in campaign.schedules for agent in each.agents]
+    return next(
+        (schedule, stored)
+        for schedule, agent in of_agents
+        for stored in (objects / str(agent.run_id)).rglob("000000001-*.segment")
+    )
 
 
 def _change(made: House, sql: str) -> None:
