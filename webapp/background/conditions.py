@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
-from django.db.models import Case, CharField, F, Q, QuerySet, Value, When
+from django.db.models import Case, CharField, F, Field, Q, QuerySet, Value, When
 
 from webapp.background.kinds import Kind, Row
 from webapp.database.prepared import Slot
 
-FAILED, UNDER_WAY, RETRY, DUE, DONE = "failed", "under_way", "retry", "due", "done"
+STATES = FAILED, UNDER_WAY, RETRY, DUE, DONE = "failed", "under_way", "retry", "due", "done"
 
 
 def pending() -> Q:
@@ -49,12 +51,17 @@ def worn_out(kind: Kind[Row], now: datetime) -> QuerySet[Row]:
 
 def state(now: datetime) -> Case:
     """The state of a row, as people see it. Doesn't depend on the limits of its kind."""
+    return by_state(now, {each: Value(each) for each in STATES}, CharField())
+
+
+def by_state(now: datetime, results: Mapping[str, Value | F], output: Field[Any, Any]) -> Case:
+    """For each row, the result for its state."""
     tried = Q(attempts__gt=0) | Q(kills__gt=0) | Q(lease__isnull=False)
     return Case(
-        When(wanted__lte=F("done"), then=Value(DONE)),
-        When(leased_until__gte=now, then=Value(UNDER_WAY)),
-        When(given_up_at__isnull=False, then=Value(FAILED)),
-        When(tried, then=Value(RETRY)),
-        default=Value(DUE),
-        output_field=CharField(),
+        When(wanted__lte=F("done"), then=results[DONE]),
+        When(leased_until__gte=now, then=results[UNDER_WAY]),
+        When(given_up_at__isnull=False, then=results[FAILED]),
+        When(tried, then=results[RETRY]),
+        default=results[DUE],
+        output_field=output,
     )

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.core.paginator import Page, Paginator
-from django.db.models import Case, CharField, F, IntegerField, Q, QuerySet, Value, When
+from django.db.models import CharField, DateTimeField, F, IntegerField, Q, QuerySet, Value
 from django.utils.timesince import timeuntil
 
 from webapp.accounts.models import Workspace
@@ -28,6 +28,15 @@ WORDS = {
     conditions.DONE: "Done",
 }
 """State -> its title, in the order of the list."""
+_RANKS = {state: Value(rank) for rank, state in enumerate(WORDS)}
+_MOMENTS = {
+    conditions.FAILED: F("given_up_at"),
+    conditions.UNDER_WAY: F("began_at"),
+    conditions.RETRY: F("due_at"),
+    conditions.DUE: F("due_at"),
+    conditions.DONE: F("finished_at"),
+}
+"""State -> when it began."""
 
 
 @dataclass(frozen=True)
@@ -116,20 +125,15 @@ def _listed(
     workspace: Workspace, kind: Kind[Any], state: str, now: datetime
 ) -> QuerySet[Any, tuple[Any, ...]]:
     """Sort position and id of each listed row of a kind."""
-    ranks = [When(work_state=each, then=Value(rank)) for rank, each in enumerate(WORDS)]
-    moments = [
-        When(work_state=conditions.FAILED, then=F("given_up_at")),
-        When(work_state=conditions.UNDER_WAY, then=F("began_at")),
-        When(work_state=conditions.DONE, then=F("finished_at")),
-    ]
+    rank = conditions.by_state(now, _RANKS, IntegerField())
+    moment = conditions.by_state(now, _MOMENTS, DateTimeField())
     is_listed = conditions.pending() | Q(finished_at__gte=now - RECENT)
-    rows = _own(workspace, kind, is_listed).annotate(work_state=conditions.state(now))
-    places: QuerySet[Any, tuple[Any, ...]] = rows.annotate(
-        kind_id=Value(kind.id, output_field=CharField()),
-        rank=Case(*ranks, output_field=IntegerField()),
-        moment=Case(*moments, default=F("due_at")),
-    ).values_list("kind_id", "pk", "rank", "moment")
-    return places.filter(work_state=state) if state else places
+    places: QuerySet[Any, tuple[Any, ...]] = (
+        _own(workspace, kind, is_listed)
+        .annotate(kind_id=Value(kind.id, output_field=CharField()), rank=rank, moment=moment)
+        .values_list("kind_id", "pk", "rank", "moment")
+    )
+    return places.filter(rank=_RANKS[state].value) if state else places
 
 
 def _own(workspace: Workspace, kind: Kind[Any], chosen: Q) -> QuerySet[Any, Any]:
