@@ -112,7 +112,8 @@ def _table(
             for fit in fitting:
                 nodes = fit.planned.node_count
                 factor = _slowdown(bought, asked, nodes) if option == SPOT else 1.0
-                there = replace(fit, machine=offered.get(fit.machine.name, fit.machine))
+                machine = offered.get(fit.machine.name, fit.machine)
+                there = fit if machine is fit.machine else replace(fit, machine=machine)
                 table.append(priced(there, bought, book, as_of, math.inf, factor))
     return table
 

@@ -51,9 +51,9 @@ class PriceBook:
         for row in rows:
             _check(row)
             self._rows[row.key].append(row)
-        self._keys: dict[str, list[PriceKey]] = defaultdict(list)
+        self._keys: dict[tuple[str, ...], list[PriceKey]] = defaultdict(list)
         for key in self._rows:
-            self._keys[key.instance_type].append(key)
+            self._keys[_sold(key, key.instance_type)].append(key)
 
     def at_list(self) -> PriceBook:
         """The same book before discounts and own rates."""
@@ -127,13 +127,11 @@ class PriceBook:
         the host of attached GPUs. Their owner means the whole machine.
         """
         short = provider(key.provider).short_name(key.instance_type)
-        sold = (key.provider, key.purchase_option, key.operating_system)
         services, regions, zones = (key.service, MACHINE), (key.region, ""), (key.zone, "")
         for type_ in {key.instance_type, short, ""}:
-            for known in self._keys.get(type_, ()):
-                is_alike = (known.provider, known.purchase_option, known.operating_system) == sold
+            for known in self._keys.get(_sold(key, type_), ()):
                 is_near = known.region in regions and known.zone in zones
-                if is_alike and is_near and known.service in services:
+                if is_near and known.service in services:
                     is_other = known.service != key.service or type_ == short != key.instance_type
                     rows = self._rows[known]
                     yield from (row for row in rows if not (is_other and row.is_list))
@@ -153,6 +151,11 @@ class PriceBook:
         like = seller.priced_like(key)
         if like is not None:
             yield from seller.estimates(key, self._known(like))
+
+
+def _sold(key: PriceKey, instance_type: str) -> tuple[str, ...]:
+    """What a price must have in common with the machine, and one of the names of its type."""
+    return instance_type, key.provider, key.purchase_option, key.operating_system
 
 
 def _rank(row: PriceRow) -> tuple[int, bool, int, bool, bool, datetime, int, str, Decimal, str]:

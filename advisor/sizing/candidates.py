@@ -47,10 +47,17 @@ class Candidate:
     time_low_seconds: float
     time_mid_seconds: float
     time_high_seconds: float
-    cost_low_usd: Decimal | None
     cost_mid_usd: Decimal | None
-    cost_high_usd: Decimal | None
     rejected_because: str = ""
+
+    @property
+    def cost_low_usd(self) -> Decimal | None:
+        """Only of the few that are shown, as `cost_high_usd`."""
+        return _cost_usd(self.planned, self.usd_per_hour, self.time_low_seconds)
+
+    @property
+    def cost_high_usd(self) -> Decimal | None:
+        return _cost_usd(self.planned, self.usd_per_hour, self.time_high_seconds)
 
     def to_document(self) -> dict[str, Any]:
         """For a JSON column; money as text, so that no digit is lost."""
@@ -153,9 +160,7 @@ def priced(
         time_low_seconds=seconds.low,
         time_mid_seconds=seconds.mid,
         time_high_seconds=seconds.high,
-        cost_low_usd=_cost_usd(fit.planned, usd_per_hour, seconds.low),
         cost_mid_usd=_cost_usd(fit.planned, usd_per_hour, seconds.mid),
-        cost_high_usd=_cost_usd(fit.planned, usd_per_hour, seconds.high),
         rejected_because=why,
     )
 

@@ -126,6 +126,38 @@ def test_a_span_has_one_price_throughout_whatever_the_order_of_the_rows(rows, on
             assert (priced.row if priced else None) == span.row
 
 
+keys = st.builds(
+    PriceKey,
+    provider=st.sampled_from(["aws", "gcp"]),
+    service=st.sampled_from(["ec2", "machine"]),
+    region=st.sampled_from(["us-east-1", "eu-west-1", ""]),
+    instance_type=st.sampled_from(["m5.xlarge", "n1-standard-8", "n1-standard-8+1xt4", ""]),
+    purchase_option=st.sampled_from(["on_demand", "spot"]),
+    zone=st.sampled_from(["a", ""]),
+    operating_system=st.sampled_from(["linux", "windows"]),
+)
+
+
+def may_price(known: PriceKey, wanted: PriceKey) -> bool:
+    """Whether all that the row's key names is the machine's."""
+    names = {wanted.instance_type, wanted.instance_type.partition("+")[0], ""}
+    return (
+        known.provider == wanted.provider
+        and known.purchase_option == wanted.purchase_option
+        and known.operating_system == wanted.operating_system
+        and known.instance_type in names
+        and known.region in (wanted.region, "")
+        and known.zone in (wanted.zone, "")
+    )
+
+
+@given(st.lists(st.tuples(some_rows(), keys), max_size=30), keys, moments)
+def test_prices_of_other_machines_count_for_nothing(rows, wanted, when):
+    keyed = [replace(each, key=key) for each, key in rows]
+    alike = [each for each in keyed if may_price(each.key, wanted)]
+    assert PriceBook(keyed).price_at(wanted, when) == PriceBook(alike).price_at(wanted, when)
+
+
 def test_the_types_of_a_place_are_those_with_a_price_there():
     rows = [
         row("1"),
