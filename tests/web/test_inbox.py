@@ -16,6 +16,8 @@ from django.utils import timezone
 from tests.web import factories
 from webapp.accounts.models import AuditEntry, Membership
 from webapp.advice.models import Recommendation
+from webapp.advice.scope import recommendations_of
+from webapp.advice.selectors.inbox import OpenSaving, open_saving
 
 PAGE = "/recommendations/"
 
@@ -86,6 +88,29 @@ def test_a_job_without_a_price_is_not_a_saving_of_zero(owner):
     advised(owner, "a", None)
 
     assert "Open: no price a month in 1 job" in text(owner.page(PAGE))
+
+
+@pytest.mark.parametrize(
+    ("monthly", "usd", "jobs", "unpriced"),
+    [
+        ([], "0", 0, 0),
+        (["1", "2.5"], "3.5", 2, 0),
+        (["1", "0"], "1", 1, 0),
+        (["0", "0"], "0", 2, 0),
+        (["1", None, "0"], "1", 2, 1),
+        ([None, "0"], None, 1, 1),
+        ([None, None], None, 2, 2),
+    ],
+)
+def test_jobs_that_save_nothing_are_counted_only_if_no_other_is_open(
+    owner, monthly, usd, jobs, unpriced
+):
+    for number, each in enumerate(monthly):
+        advised(owner, f"job-{number}", each)
+
+    saving = open_saving(recommendations_of(owner.workspace))
+
+    assert saving == OpenSaving(None if usd is None else Decimal(usd), jobs, unpriced)
 
 
 @pytest.mark.parametrize(

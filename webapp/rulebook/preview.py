@@ -132,5 +132,8 @@ def fired_counts(workspace: Workspace) -> dict[str, int]:
 def runs_that_fired(workspace: Workspace, rule_id: str, most: int = 10) -> list[Judgement]:
     """The rule's newest findings in runs of the last DAYS days."""
     fired = Judgement.objects.filter(rule=rule_id, state=Judgement.FIRED)
-    recent = fired.filter(run__in=recent_runs(workspace)).select_related("run__job")
-    return list(recent.order_by("-run__created_at")[:most])
+    recent = fired.filter(run__in=recent_runs(workspace)).order_by("-run__created_at")
+    # Only these are read whole: they are wide, and all are sorted.
+    newest = list(recent.values_list("pk", flat=True)[:most])
+    read = fired.select_related("run__job").in_bulk(newest)
+    return [read[pk] for pk in newest if pk in read]

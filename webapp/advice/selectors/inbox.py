@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
-from django.db.models import CharField, Count, F, Max, Q, QuerySet, Value
+from django.db.models import CharField, Count, F, Max, Q, QuerySet, Sum, Value
 from django.db.models.functions import Coalesce, NullIf
 from django.http import QueryDict
 
@@ -133,11 +133,17 @@ def open_saving(rows: QuerySet[Recommendation]) -> OpenSaving:
     """Of the open ones among `rows`."""
     active = rows.filter(state=Recommendation.ACTIVE).select_related(None).order_by()
     best = active.values("job").annotate(best=Max("monthly_saving_usd"))
-    every = [each["best"] for each in best]
-    known = [usd for usd in every if usd != 0] or every
-    priced = [usd for usd in known if usd is not None]
-    usd = sum(priced, Decimal(0)) if priced or not known else None
-    return OpenSaving(usd, len(known), len(known) - len(priced))
+    sums = best.aggregate(
+        jobs=Count("job"),
+        unpriced=Count("job", filter=Q(best=None)),
+        idle=Count("job", filter=Q(best=0)),
+        usd=Sum("best"),
+    )
+    jobs, unpriced = sums["jobs"], sums["unpriced"]
+    if sums["idle"] < jobs:
+        jobs -= sums["idle"]
+    usd = sums["usd"] if jobs > unpriced else None
+    return OpenSaving(usd if jobs else Decimal(0), jobs, unpriced)
 
 
 def _short(text: str) -> str:
