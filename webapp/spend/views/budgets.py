@@ -41,7 +41,7 @@ def budgets(request: PersonRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def new_budget(request: PersonRequest) -> HttpResponse:
     """`?job=UUID` chooses a job."""
-    jobs = jobs_of(request.workspace).order_by("name")
+    jobs = jobs_of(request.workspace).only("workspace", "uuid", "name").order_by("name")
     chosen = request.GET.get("job", "")
     initial = {"kind": "job" if chosen else "workspace", "job": chosen, "threshold_pct": 80}
     taken = scope.budgets_of(request.workspace)
