@@ -89,10 +89,15 @@ class Usual:
         return fmean(self.known.values())
 
     @cached_property
+    def _numbers(self) -> list[int]:
+        """Of the known days."""
+        return [self.rhythm(day) for day in self.known]
+
+    @cached_property
     def _alike(self) -> dict[int, list[float]]:
         alike = defaultdict(list)
-        for day, usd in self.known.items():
-            alike[self.rhythm(day)].append(usd)
+        for number, usd in zip(self._numbers, self.known.values(), strict=True):
+            alike[number].append(usd)
         return dict(alike)
 
     @cached_property
@@ -108,8 +113,8 @@ class Usual:
         """Each day's spend less the mean of the others like it, where there are others."""
         means = {number: (self._means[number], len(usd)) for number, usd in self._alike.items()}
         missed = {}
-        for day, usd in self.known.items():
-            mean, alike = means[self.rhythm(day)]
+        for number, (day, usd) in zip(self._numbers, self.known.items(), strict=True):
+            mean, alike = means[number]
             if alike > 1:
                 missed[day] = (usd - mean) * alike / (alike - 1)
         return missed

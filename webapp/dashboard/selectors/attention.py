@@ -29,6 +29,8 @@ FAILED_WITHIN = timedelta(days=7)
 """How long ago the last failure in a row may be."""
 NEW_WITHIN = timedelta(days=7)
 MOST_OF_A_KIND = 5
+_OF_FAILED = ("number", "started_at", "ended_at", "job__name")
+"""What is told of a failed run: its row is wide."""
 HANGS, FAILED, REGRESSION, BUDGET, RECOMMENDATION = (
     "Hangs now",
     "Failed",
@@ -101,7 +103,7 @@ def _newest_of_each(failed: QuerySet[Run]) -> QuerySet[Any]:
     """The last failed run of each job, the latest first, with the count and the cost of all."""
     of_job = F("job_id")
     newest_first = [F("ended_at").desc(), F("number").desc()]
-    counted = failed.annotate(
+    counted = failed.only(*_OF_FAILED).annotate(
         place=Window(RowNumber(), partition_by=of_job, order_by=newest_first),
         row_count=Window(Count("pk"), partition_by=of_job),
         priced_count=Window(Count("cost_usd"), partition_by=of_job),
@@ -151,7 +153,8 @@ def _recommendations(workspace: Workspace, now: datetime) -> Iterator[Item]:
     new = recommendations_of(workspace).filter(
         state=Recommendation.ACTIVE, is_provisional=False, created_at__gte=now - NEW_WITHIN
     )
-    rows = list(new.order_by(F("monthly_saving_usd").desc(nulls_last=True))[:MOST_OF_A_KIND])
+    first = new.order_by(F("monthly_saving_usd").desc(nulls_last=True))[:MOST_OF_A_KIND]
+    rows = list(first.select_related(None).select_related("job", "run"))
     looking.seen(rows)
     for row in rows:
         address = reverse("advice:recommendation", args=[row.uuid])
