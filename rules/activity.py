@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 
+from rules.evidence import known_part
 from rules.frame import NodeFrame
 
 _CORE_BUSY = re.compile(r"cpu\d+\.busy_pct")
@@ -45,8 +46,7 @@ def _host_cpu_pct(node: NodeFrame) -> pd.Series[float] | None:
         return whole
     names = [str(name) for name in node.samples.columns if _CORE_BUSY.fullmatch(str(name))]
     single = pd.DataFrame({name: node.column(name) for name in names})
-    mean = single.mean(axis=1).dropna()
-    return mean if len(mean) else None
+    return known_part(single.mean(axis=1))
 
 
 def own_cores(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | None:
@@ -76,9 +76,11 @@ def used_gpu_pct(node: NodeFrame) -> pd.Series[float] | None:
 
 
 def _used_gpu_pct(node: NodeFrame) -> pd.Series[float] | None:
-    used = list(node.used_gpus)
-    mean = gpu_table(node)[used].mean(axis=1).dropna() if used else pd.Series(dtype=float)
-    return mean if len(mean) else None
+    used, table = list(node.used_gpus), gpu_table(node)
+    if not used:
+        return None
+    every = len(used) == len(table.columns)
+    return known_part((table if every else table[used]).mean(axis=1))
 
 
 def busiest_gpu_pct(node: NodeFrame) -> pd.Series[float] | None:
@@ -90,8 +92,7 @@ def _busiest_gpu_pct(node: NodeFrame) -> pd.Series[float] | None:
     table = gpu_table(node)
     if not len(table.columns) or len(table.columns) < len(node.allocated_gpus()):
         return None
-    highest = table.max(axis=1, skipna=False).dropna()
-    return highest if len(highest) else None
+    return known_part(table.max(axis=1, skipna=False))
 
 
 def last_step_end_seconds(node: NodeFrame) -> float | None:
@@ -102,15 +103,15 @@ def last_step_end_seconds(node: NodeFrame) -> float | None:
 def _last_step_end_seconds(node: NodeFrame) -> float | None:
     if not len(node.steps):
         return None
-    steps = node.steps
-    ends = steps["start_seconds"] + steps["duration_seconds"] * steps["count"]
-    last = float(ends.max())
+    columns = ("start_seconds", "duration_seconds", "count")
+    start, length, count = (node.step_column(name) for name in columns)
+    last = float(np.fmax.reduce(start + length * count))
     return last if np.isfinite(last) else None
 
 
 def work_began(node: NodeFrame) -> bool:
     """A training step or the use of a GPU has ended the node's warm-up."""
-    return node.first_use_seconds is not None or bool((node.steps["phase"] == "train").any())
+    return node.first_use_seconds is not None or bool(node.is_phase("train").any())
 
 
 def first_step_end_seconds(node: NodeFrame) -> float:
@@ -119,9 +120,8 @@ def first_step_end_seconds(node: NodeFrame) -> float:
 
 
 def _first_step_end_seconds(node: NodeFrame) -> float:
-    is_train = (node.steps["phase"] == "train").to_numpy(dtype=bool)
     columns = ("start_seconds", "duration_seconds")
-    starts, lengths = (node.steps[name].to_numpy(dtype=float)[is_train] for name in columns)
+    starts, lengths = (node.step_column(name)[node.is_phase("train")] for name in columns)
     if not np.isfinite(starts).any():
         return node.warm_up_end_seconds()
     first = int(np.nanargmin(starts))
@@ -135,5 +135,6 @@ def working(node: NodeFrame, series: pd.Series[float] | None) -> pd.Series[float
     begin, end = first_step_end_seconds(node), last_step_end_seconds(node)
     last = end if end is not None and end > begin else np.inf
     low, high = series.index.searchsorted([begin, last])
-    part = series.iloc[int(low) : int(high)]
+    is_whole = low == 0 and high == len(series)
+    part = series if is_whole else series.iloc[int(low) : int(high)]
     return part if len(part) else None

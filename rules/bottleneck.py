@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from rules.activity import used_gpu_pct, working
-from rules.evidence import within
+from rules.evidence import known_together, within
 from rules.frame import NodeFrame, RunFrame
 from rules.gpus import gpu_counts, unfit
 from rules.intervals import intervals_where
@@ -34,16 +34,17 @@ def measure_bottleneck(frame: RunFrame, load: HostLoad, load_pct: float, gpu_pct
     """The known seconds of work, and those with the host above `load_pct` and GPUs below
     `gpu_pct`; node-seconds over the number of nodes."""
     by_node = {node.key: _node_ticks(node, load, frame) for node in frame.nodes.values()}
-    ticks = {key: table for key, table in by_node.items() if table is not None}
+    ticks = {key: known for key, known in by_node.items() if known is not None}
     resolution, nodes = frame.resolution_seconds, max(len(frame.nodes), 1)
     seen = low = stuck = 0.0
     windows: list[Window] = []
-    for key, table in ticks.items():
-        is_low = table["gpu"] < gpu_pct
-        is_stuck = is_low & (table["load"] > load_pct)
-        seen, low = seen + len(table) * resolution, low + float(is_low.sum()) * resolution
+    for key, (gpu, loaded) in ticks.items():
+        is_low = gpu.to_numpy() < gpu_pct
+        is_stuck = is_low & (loaded.to_numpy() > load_pct)
+        seen, low = seen + len(gpu) * resolution, low + float(is_low.sum()) * resolution
         stuck += float(is_stuck.sum()) * resolution
-        parts = intervals_where(is_stuck, resolution, BRIDGE_SECONDS, BRIDGE_SECONDS)
+        flags = pd.Series(is_stuck, index=gpu.index)
+        parts = intervals_where(flags, resolution, BRIDGE_SECONDS, BRIDGE_SECONDS)
         windows += [Window(w.start_seconds, w.end_seconds, key) for w in parts]
     numbers = gpu_counts(frame) | {
         "run_seconds": frame.duration_seconds,
@@ -138,11 +139,13 @@ def patience_parameters() -> tuple[Parameter, ...]:
     )
 
 
-def _node_ticks(node: NodeFrame, load: HostLoad, frame: RunFrame) -> pd.DataFrame | None:
-    """`load` and `gpu` at the ticks of work at which both are known."""
+def _node_ticks(
+    node: NodeFrame, load: HostLoad, frame: RunFrame
+) -> tuple[pd.Series[float], pd.Series[float]] | None:
+    """The GPUs' use and the host's load at the ticks of work at which both are known."""
     gpu = working(node, used_gpu_pct(node))
     loaded = load(node, frame.resolution_seconds)
     if gpu is None or loaded is None:
         return None
-    table = pd.DataFrame({"gpu": gpu, "load": loaded}).dropna()
-    return table if len(table) else None
+    gpu, loaded = known_together(gpu, loaded)
+    return (gpu, loaded) if len(gpu) else None

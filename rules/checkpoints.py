@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from rules.activity import used_gpu_pct
+from rules.evidence import after
 from rules.frame import GPU_IN_USE_PCT, NodeFrame, RunFrame
 from rules.intervals import intervals_where, mean_within, merged
 from rules.rule import Window
@@ -60,21 +61,33 @@ def checkpoint_spans(node: NodeFrame, end_seconds: float) -> list[Window]:
 
 def written_bytes_per_second(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | None:
     """To disks and network file systems together; None: not known."""
+    return node.once(_written_bytes_per_second, resolution_seconds)
+
+
+def _written_bytes_per_second(
+    node: NodeFrame, resolution_seconds: float
+) -> pd.Series[float] | None:
     group_rates = []
     for group in WRITES:
         rates = (node.rate(name, resolution_seconds) for name in group)
         first = next((each for each in rates if each is not None), None)
         group_rates += [first] if first is not None else []
-    return pd.concat(group_rates, axis=1).sum(axis=1) if group_rates else None
+    if len(group_rates) > 1:
+        return pd.concat(group_rates, axis=1).sum(axis=1)
+    return group_rates[0] if group_rates else None
 
 
 def write_bursts(node: NodeFrame, resolution_seconds: float) -> list[Window] | None:
     """Writing at five times the median rate and 20 MB/s; None: the write rate isn't known."""
+    return node.once(_write_bursts, resolution_seconds)
+
+
+def _write_bursts(node: NodeFrame, resolution_seconds: float) -> list[Window] | None:
     written = written_bytes_per_second(node, resolution_seconds)
     if written is None:
         return None
-    work = written[written.index >= node.warm_up_end_seconds()]
-    if not len(work):
+    work = after(written, node.warm_up_end_seconds())
+    if work is None:
         return []
     limit = max(BURST_FACTOR * float(np.median(work)), BURST_BYTES_PER_SECOND)
     return intervals_where(work >= limit, resolution_seconds, bridge_seconds=BRIDGE_SECONDS)
@@ -86,8 +99,13 @@ def checkpoint_stalls(node: NodeFrame, frame: RunFrame) -> tuple[list[Window], b
     Recorded: all except those during which the GPUs kept working (saved in the background). Not
     recorded: bursts of writing while the GPUs were idle. None: neither is known.
     """
-    recorded = checkpoint_spans(node, frame.duration_seconds)
-    gpu, every = used_gpu_pct(node), frame.resolution_seconds
+    return node.once(_checkpoint_stalls, frame.duration_seconds, frame.resolution_seconds)
+
+
+def _checkpoint_stalls(
+    node: NodeFrame, end_seconds: float, every: float
+) -> tuple[list[Window], bool] | None:
+    recorded, gpu = checkpoint_spans(node, end_seconds), used_gpu_pct(node)
     if recorded:
         known = [0.0 if gpu is None else mean_within(gpu, w, every) for w in recorded]
         pairs = zip(recorded, known, strict=True)

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
+import numpy as np
+
 from rules.frame import NodeFrame, RunFrame
 from rules.materiality import held_to_floor
 from rules.registry import all_rules
@@ -127,7 +129,7 @@ def _broken(rule: Rule, error: Exception) -> Verdict:
 
 
 def _has(node: NodeFrame, need: str) -> bool:
-    return any(_has_one(node, one) for one in need.split("|"))
+    return any(node.once(_has_one, one) for one in need.split("|"))
 
 
 def _has_one(node: NodeFrame, need: str) -> bool:
@@ -135,6 +137,8 @@ def _has_one(node: NodeFrame, need: str) -> bool:
         return len(node.steps) > 0
     if need.startswith("steps."):
         column = f"{need.removeprefix('steps.')}_seconds"
-        return column in node.steps.columns and bool(node.steps[column].notna().any())
+        return column in node.steps.columns and not np.isnan(node.step_column(column)).all()
+    if "*" not in need:
+        return need in node.samples.columns and node.series(need) is not None
     names = (str(name) for name in node.samples.columns if fnmatchcase(str(name), need))
     return any(node.series(name) is not None for name in names)

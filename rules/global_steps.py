@@ -122,7 +122,11 @@ def node_steps(node: NodeFrame) -> NodeSteps:
 
 def first_rank(node: NodeFrame) -> int | None:
     """The lowest rank with training steps; None: there are none."""
-    trained = node.steps["rank"][node.steps["phase"] == "train"]
+    return node.once(_first_rank)
+
+
+def _first_rank(node: NodeFrame) -> int | None:
+    trained = node.step_ranks[node.is_phase("train")]
     untimed = [_rank(data) for _, data in events_of(node, "step_untimed")]
     ranks = [*([int(trained.min())] if len(trained) else []), *untimed]
     return min(ranks, default=None)

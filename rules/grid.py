@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -59,7 +60,7 @@ class Grid:
         found -= _ramps(high, ends, density) - _ramps(low, ends, density)
         return np.clip(found, 0.0, None)
 
-    @property
+    @cached_property
     def blocks(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Of each stretch of `BLOCK_SECONDS`, its first cell by place and its number of cells."""
         starts = np.round(self.cells * self.width_seconds, 6)

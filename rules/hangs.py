@@ -93,7 +93,7 @@ def silences(frame: RunFrame) -> list[Window] | None:
     None: no training steps were reported.
     """
     steps = frame.steps
-    if not (steps["phase"] == "train").any():
+    if not frame.is_train.any():
         return None
     columns = ("start_seconds", "duration_seconds", "count")
     start, length, count = (steps[name].to_numpy(dtype=float) for name in columns)

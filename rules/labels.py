@@ -172,5 +172,6 @@ def _throttled(node: NodeFrame, number: int, frame: RunFrame, grid: Grid) -> Flo
     for reason in ("thermal", "power_brake"):
         name = f"gpu{number}.throttled_{reason}_ns_total"
         nanoseconds = node.rate(name, frame.resolution_seconds)
-        total += np.nan_to_num(grid.of_series(nanoseconds)) / 1e9
+        if nanoseconds is not None:
+            total += np.nan_to_num(grid.of_series(nanoseconds)) / 1e9
     return np.clip(total, 0.0, 1.0)

@@ -13,7 +13,7 @@ from rules.frame import NodeFrame
 from rules.global_steps import first_rank, processes_of
 from rules.intervals import merged
 from rules.rule import Window
-from rules.training_loop import began_of, phase_spans, seconds_of
+from rules.training_loop import began_of, phase_spans, seconds_of, training_columns
 
 
 def restore_spans(node: NodeFrame, end_seconds: float) -> list[Window]:
@@ -61,9 +61,12 @@ def _replacements(node: NodeFrame) -> list[Replacement]:
 
 def _found(node: NodeFrame) -> Iterator[Replacement]:
     rank = first_rank(node)
+    later = processes_of(node, rank)[1:]
+    if not later:
+        return
     ends = _step_ends(node, rank)
-    starts = np.sort(_step_starts(node, rank))
-    for restart, _ in processes_of(node, rank)[1:]:
+    starts = np.sort(training_columns(node, rank, "start_seconds")[0])
+    for restart, _ in later:
         at = restart.at_seconds
         following = starts[starts > at]
         first_step = float(following[0]) if len(following) else _session_end(node, at)
@@ -101,11 +104,3 @@ def _step_ends(node: NodeFrame, rank: int | None) -> np.ndarray[Any, np.dtype[np
     counts = np.nan_to_num(steps["count"].to_numpy(dtype=float), nan=1.0)
     length = steps["duration_seconds"].to_numpy(dtype=float) * counts
     return np.asarray(steps["start_seconds"].to_numpy(dtype=float) + length)
-
-
-def _step_starts(node: NodeFrame, rank: int | None) -> np.ndarray[Any, np.dtype[np.float64]]:
-    trained = (node.steps["rank"] == rank) & (node.steps["phase"] == "train")
-    starts: np.ndarray[Any, np.dtype[np.float64]] = node.steps["start_seconds"][trained].to_numpy(
-        dtype=float
-    )
-    return starts

@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from rules.activity import gpu_table, host_cpu_pct
+from rules.evidence import known_part
 from rules.frame import NodeFrame, RunFrame
 from rules.training_loop import loop_span
 
@@ -62,13 +63,17 @@ def percentile_table(frame: RunFrame) -> pd.DataFrame:
     Percentages of all cores, of all allocated GPUs, of the memory; network in bytes a second,
     both directions. Negative values count as 0; two decimals.
     """
-    rows = [
+    return pd.DataFrame(percentile_rows(frame), columns=["node", "metric", *STATISTICS])
+
+
+def percentile_rows(frame: RunFrame) -> list[tuple[Any, ...]]:
+    """The rows of `percentile_table`."""
+    return [
         (node.key, metric, *statistics(values))
         for node in frame.nodes.values()
         for metric in SYSTEM_METRICS
         if len(values := system_metric(node, metric, frame.resolution_seconds))
     ]
-    return pd.DataFrame(rows, columns=["node", "metric", *STATISTICS])
 
 
 def statistics(values: Floats) -> tuple[float, ...]:
@@ -105,8 +110,8 @@ def _gpu_memory_table(node: NodeFrame) -> pd.DataFrame:
         used = node.column(f"gpu{number}.memory_used_bytes")
         cards = node.hardware.gpus
         total = cards[number].memory_bytes if number < len(cards) else 0
-        if used is not None and used.notna().any() and total > 0:
-            columns[number] = 100 * used / total
+        if used is not None and total > 0 and known_part(used) is not None:
+            columns[number] = 100 * used.to_numpy() / total
     return pd.DataFrame(columns, index=node.judged.index)
 
 
@@ -199,17 +204,16 @@ def framework_seconds(frame: RunFrame) -> dict[str, float]:
     """
     whole, seconds, ranks = 0.0, defaultdict[str, float](float), 0
     for node in frame.nodes.values():
-        columns = ("start_seconds", "duration_seconds", "count", "rank", "phase")
-        start, length, count, rank, phase = (node.steps[name].to_numpy() for name in columns)
-        done = length > 0
-        time = (length * np.nan_to_num(count.astype(float), nan=1.0))[done]
-        start, rank, phase = start[done], rank[done], phase[done]
+        done = node.is_timed
+        columns = ("start_seconds", "duration_seconds", "count")
+        start, length, count = (node.step_column(name)[done] for name in columns)
+        time, rank = length * np.nan_to_num(count, copy=False, nan=1.0), node.step_ranks[done]
         for each in pd.unique(rank):
             own = rank == each
             whole += float(np.fmax.reduce((start + time)[own]) - np.fmin.reduce(start[own]))
             ranks += 1
         for name in node.step_phases:
-            seconds[name] += float(time[phase == name].sum())
+            seconds[name] += float(time[node.is_phase(name)[done]].sum())
     if not ranks:
         return {}
     means = {name: total / ranks for name, total in sorted(seconds.items()) if total}

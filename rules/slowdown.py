@@ -18,6 +18,7 @@ import numpy as np
 from rules.frame import NodeFrame, RunFrame
 from rules.global_steps import first_rank
 from rules.rule import Window
+from rules.training_loop import training_columns
 
 BLOCK_STEPS, MOST_BLOCKS = 30, 200
 FEWEST_BLOCKS = 4
@@ -70,17 +71,17 @@ def _best(blocks: Sequence[Block]) -> float:
 
 
 def _first_start(node: NodeFrame) -> tuple[float, str]:
-    trained = node.steps["start_seconds"][node.steps["phase"] == "train"]
-    return (float(trained.min()) if len(trained) else float("inf")), node.key
+    first = node.first_train_seconds
+    return (float("inf") if first is None else first), node.key
 
 
 def _steps(node: NodeFrame, lost: Sequence[Window]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Starts, seconds without waits and numbers of the lowest rank's steps, without its first."""
-    steps = node.steps
-    trained = (steps["phase"] == "train") & (steps["duration_seconds"] > 0)
-    steps = steps[trained & (steps["rank"] == first_rank(node))].sort_values("start_seconds")[1:]
     names = ("start_seconds", "duration_seconds", "data_wait_seconds", "count")
-    start, length, wait, count = (steps[name].to_numpy(dtype=float) for name in names)
+    columns = training_columns(node, first_rank(node), *names)
+    timed = columns[1] > 0
+    order = np.argsort(columns[0][timed])[1:]
+    start, length, wait, count = (column[timed][order] for column in columns)
     kept = np.ones(len(start), dtype=bool)
     for window in lost:
         kept &= (start < window.start_seconds - 1e-6) | (start >= window.end_seconds)

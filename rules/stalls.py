@@ -90,15 +90,15 @@ def stalled_seconds(waits: Floats, idle: Floats, grid: Grid) -> Floats:
 def data_waits(node: NodeFrame, grid: Grid) -> Floats:
     """The mean over the ranks. A single step waits at its beginning, summarised steps
     throughout."""
-    ranks = max(node.steps["rank"].nunique(), 1)
-    return grid.spread(*_waiting(node.steps)) / ranks
+    ranks = max(len(pd.unique(node.step_ranks)), 1)
+    return grid.spread(*_waiting(node)) / ranks
 
 
-def _waiting(steps: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
+def _waiting(node: NodeFrame) -> tuple[Floats, Floats, Floats]:
     """Starts and ends in s of the intervals with waits, and the share of waiting in each."""
-    chosen = (steps["duration_seconds"] > 0) & (steps["data_wait_seconds"] > 0)
+    chosen = node.is_timed & (node.step_column("data_wait_seconds") > 0)
     columns = ("start_seconds", "duration_seconds", "data_wait_seconds", "count")
-    start, duration, wait, count = (steps[name].to_numpy(dtype=float)[chosen] for name in columns)
+    start, duration, wait, count = (node.step_column(name)[chosen] for name in columns)
     np.minimum(wait, duration, out=wait)
     single = ~(count > 1)
     length, share = np.multiply(duration, count, out=count), np.divide(wait, duration)

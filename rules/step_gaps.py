@@ -7,7 +7,7 @@ import pandas as pd
 
 from rules.activity import used_gpu_pct
 from rules.checkpoints import checkpoint_spans
-from rules.frame import GPU_IN_USE_PCT, NodeFrame, RunFrame
+from rules.frame import GPU_IN_USE_PCT, Flags, NodeFrame, RunFrame
 from rules.intervals import without
 from rules.restarts import process_restarts, restore_spans
 from rules.rule import Window
@@ -22,16 +22,17 @@ def step_gaps(
     Steps of any phase count as work. A gap lasts at least `at_least_seconds` and at least
     `at_least_steps` median steps. None: fewer than three steps.
     """
-    steps = node.steps[node.steps["duration_seconds"] > 0]
-    steps = steps[steps["rank"] == steps["rank"].min()]
-    if not steps["start_seconds"].is_monotonic_increasing:
-        steps = steps.sort_values("start_seconds")
-    train = (steps["phase"] == "train").to_numpy(dtype=bool)
-    if len(steps) < 3 or not train.any():
+    chosen = node.once(_is_of_first_rank)
+    columns = (node.step_column(n) for n in ("start_seconds", "duration_seconds", "count"))
+    starts, lengths, counts = (column[chosen] for column in columns)
+    train = node.is_phase("train")[chosen]
+    if len(starts) < 3 or not train.any():
         return None
-    starts = steps["start_seconds"].to_numpy(dtype=float)
-    counts = np.nan_to_num(steps["count"].to_numpy(dtype=float), nan=1.0)
-    lengths = steps["duration_seconds"].to_numpy(dtype=float)
+    if not (starts[1:] >= starts[:-1]).all():
+        order = np.argsort(starts)
+        starts, lengths, counts = (column[order] for column in (starts, lengths, counts))
+        train = train[order]
+    np.nan_to_num(counts, copy=False, nan=1.0)
     ends = np.maximum.accumulate(starts + lengths * counts)
     median = weighted_median(lengths[train], counts[train])
     long = starts[1:] - ends[:-1] >= max(at_least_seconds, at_least_steps * median) - 1e-9
@@ -43,11 +44,17 @@ def unexplained_gaps(
     node: NodeFrame, frame: RunFrame, gap_seconds: float, median_steps: float
 ) -> list[Window] | None:
     """The step gaps with idle GPUs that no evaluation, checkpoint or restart accounts for."""
+    times = frame.duration_seconds, frame.resolution_seconds
+    return node.once(_unexplained_gaps, *times, gap_seconds, median_steps)
+
+
+def _unexplained_gaps(
+    node: NodeFrame, end: float, resolution: float, gap_seconds: float, median_steps: float
+) -> list[Window] | None:
     measured = step_gaps(node, gap_seconds, median_steps)
     if measured is None:
         return None
     gaps, median = measured
-    end = frame.duration_seconds
     waits, begins = process_restarts(node)
     known = [*phase_spans(node, "evaluate", end), *checkpoint_spans(node, end)]
     recorded = [*known, *restore_spans(node, end), *waits, *begins]
@@ -55,7 +62,13 @@ def unexplained_gaps(
     least = max(gap_seconds, median_steps * median) - 1e-9
     long = [w for w in rest if w.end_seconds - w.start_seconds >= least]
     gpu = used_gpu_pct(node)
-    return long if gpu is None else _idle(long, gpu, frame.resolution_seconds)
+    return long if gpu is None else _idle(long, gpu, resolution)
+
+
+def _is_of_first_rank(node: NodeFrame) -> Flags:
+    """For each step, whether it took time and is of the lowest rank with such steps."""
+    timed, ranks = node.is_timed, node.step_ranks
+    return timed & (ranks == ranks[timed].min()) if timed.any() else timed
 
 
 def _idle(gaps: list[Window], gpu: pd.Series[float], resolution_seconds: float) -> list[Window]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rules.frame import NodeFrame, RunFrame
+from rules.frame import Flags, NodeFrame, RunFrame
 from rules.grid import Floats
 from rules.intervals import merged
 from rules.rule import Window
@@ -44,12 +44,18 @@ def step_time(frame: RunFrame) -> StepTime:
 
 def loop_span(frame: RunFrame) -> Window | None:
     """From the first training step to the end of the last; None: no training steps."""
-    steps = frame.steps
-    train = steps[(steps["phase"] == "train") & (steps["duration_seconds"] > 0)]
-    if not len(train):
+    return frame.once(_loop_span)
+
+
+def _loop_span(frame: RunFrame) -> Window | None:
+    steps, chosen = frame.steps, frame.is_train & frame.is_timed
+    if not chosen.any():
         return None
-    ends = train["start_seconds"] + train["duration_seconds"] * train["count"].fillna(1)
-    return Window(float(train["start_seconds"].min()), float(ends.max()))
+    columns = ("start_seconds", "duration_seconds", "count")
+    start, end, count = (steps[name].to_numpy(dtype=float)[chosen] for name in columns)
+    end *= np.nan_to_num(count, copy=False, nan=1.0)
+    end += start
+    return Window(float(np.fmin.reduce(start)), float(np.fmax.reduce(end)))
 
 
 def events_of(node: NodeFrame, kind: str) -> list[tuple[float, dict[str, Any]]]:
@@ -62,9 +68,14 @@ def training_columns(node: NodeFrame, rank: int | None, *names: str) -> tuple[Fl
 
     One by one: a table of these steps would be a copy of nearly all that a long run has.
     """
-    steps = node.steps
-    chosen = ((steps["phase"] == "train") & (steps["rank"] == rank)).to_numpy()
-    return tuple(steps[name].to_numpy(dtype=float)[chosen] for name in names)
+    chosen = node.once(_is_trained_by, rank)
+    return tuple(node.step_column(name)[chosen] for name in names)
+
+
+def _is_trained_by(node: NodeFrame, rank: int | None) -> Flags:
+    """For each step, whether it is a training step of the rank."""
+    own: Flags = np.asarray(node.step_ranks == rank)
+    return node.is_phase("train") & own
 
 
 def in_order(keys: Floats, *columns: Floats) -> tuple[Floats, ...]:
@@ -131,7 +142,7 @@ def _phase_edges(node: NodeFrame, name: str) -> list[tuple[float, dict[str, Any]
 def _step_spans(node: NodeFrame, name: str) -> list[Window]:
     if name not in node.step_phases:
         return []
-    steps = node.steps[(node.steps["phase"] == name) & (node.steps["duration_seconds"] > 0)]
+    steps = node.steps[node.is_phase(name) & node.is_timed]
     ends = steps["start_seconds"] + steps["duration_seconds"] * steps["count"].fillna(1)
     pairs = zip(steps["start_seconds"], ends, strict=True)
     return list(merged([Window(float(a), float(b)) for a, b in pairs], slack_seconds=1.0))

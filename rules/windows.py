@@ -39,7 +39,9 @@ class Windows:
     def median(self, name: str) -> float:
         """Of a percentile over the windows; NaN: there are none."""
         values = self.percentiles[name]
-        return float(np.median(values)) if len(values) else float("nan")
+        if len(values) > 1:
+            return float(np.median(values))
+        return float(values[0]) if len(values) else float("nan")
 
 
 def window_percentiles(
@@ -57,17 +59,30 @@ def window_percentiles(
     if work is None:
         none = np.zeros(0)
         return Windows(none, none, dict.fromkeys(percents, none))
-    since = work.index.to_numpy(dtype=float) - float(work.index[0])
-    last = max(int(since[-1] // window_seconds) - 1, 0)
-    cells = np.minimum(since // window_seconds, last)
-    firsts = np.flatnonzero(np.diff(cells, prepend=-1))
-    counts = np.diff(firsts, append=len(cells))
     index, values = work.index.to_numpy(dtype=np.float64), work.to_numpy(dtype=np.float64)
-    ordered = np.asarray(values[np.lexsort((values, cells))], dtype=np.float64)
+    since = index - index[0]
+    last = max(int(since[-1] // window_seconds) - 1, 0)
+    if last:
+        cells = np.minimum(since // window_seconds, last)
+        firsts = np.flatnonzero(np.diff(cells, prepend=-1))
+        ordered = np.asarray(values[np.lexsort((values, cells))], dtype=np.float64)
+    else:
+        firsts, ordered = np.zeros(1, dtype=np.int64), np.sort(values)
+    counts = np.diff(firsts, append=len(values))
     known = counts >= 0.5 * counts.max()
     firsts, counts = firsts[known], counts[known]
     columns = {n: _percentile(ordered, firsts, counts, pct) for n, pct in percents.items()}
     return Windows(index[firsts], index[firsts + counts - 1], columns)
+
+
+def gpu_windows(node: NodeFrame, number: int, window_seconds: float) -> Windows:
+    """The windows of a GPU's utilisation, with the percentiles `p95` and `p5`."""
+    return node.once(_gpu_windows, number, window_seconds)
+
+
+def _gpu_windows(node: NodeFrame, number: int, window_seconds: float) -> Windows:
+    percents = {"p95": 95.0, "p5": 5.0}
+    return window_percentiles(node, node.gpu_busy_pct(number), window_seconds, percents)
 
 
 def start_up(frame: RunFrame) -> dict[str, float | None]:

@@ -48,7 +48,7 @@ import pandas as pd
 from rules.activity import cpu_pct, first_step_end_seconds
 from rules.bottleneck import patience_parameters
 from rules.category import GPU
-from rules.evidence import after, within
+from rules.evidence import after, known_part, within
 from rules.frame import NodeFrame, RunFrame
 from rules.gpus import gpu_counts, idle_seconds, unfit
 from rules.intervals import merged
@@ -57,7 +57,7 @@ from rules.parameter import SAGEMAKER_SAMPLE_SECONDS
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.sagemaker_statistics import gpu_memory_table
 from rules.training_loop import step_time
-from rules.windows import needed_seconds, window_percentiles
+from rules.windows import gpu_windows, needed_seconds, window_percentiles
 from rules.wording import lasting, named, sentence, some_gpus
 
 GAIN_LOW, GAIN_HIGH = 1.1, 1.8
@@ -169,9 +169,12 @@ def _cpu_p95(node: NodeFrame, frame: RunFrame, values: Values) -> float | None:
 def _gpu_numbers(
     node: NodeFrame, number: int, memory: pd.DataFrame, frame: RunFrame, values: Values
 ) -> tuple[dict[str, float | None], Window | None]:
-    used = memory[number].dropna() if number in memory else None
+    used = known_part(memory[number]) if number in memory else None
     length, busy = values["window_seconds"], node.gpu_busy_pct(number)
-    tables = [window_percentiles(node, each, length, {"p95": 95}) for each in (busy, used)]
+    tables = (
+        gpu_windows(node, number, length),
+        window_percentiles(node, used, length, {"p95": 95}),
+    )
     gpu_p95, memory_p95 = (t.median("p95") if len(t) else None for t in tables)
     work = after(busy, first_step_end_seconds(node))
     measured: dict[str, float | None] = {"gpu_p95_pct": gpu_p95, "gpu_memory_p95_pct": memory_p95}

@@ -113,7 +113,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 def _windows(node: NodeFrame) -> Iterator[Window]:
     """The stretches in which measured waits took `WINDOW_SHARE` of the step time."""
     steps = node.training_steps
-    measured = steps["data_wait"].notna().to_numpy()
+    measured = ~np.isnan(steps["data_wait"].to_numpy())
     # Most of a long run's memory is its steps: they aren't copied if all waits were measured.
     steps = steps if measured.all() else steps[measured]
     if not len(steps):
@@ -141,14 +141,15 @@ def _mean_gpu_busy(frame: RunFrame) -> float | None:
         end = _last_step_end(node)
         for number in node.allocated_gpus():
             busy = after(node.gpu_busy_pct(number), node.warm_up_end_seconds())
-            busy = busy[busy.index <= end] if busy is not None else None
-            means += [float(busy.mean())] if busy is not None and len(busy) else []
+            if busy is not None and (count := int(busy.index.searchsorted(end, side="right"))):
+                means.append(float(busy.to_numpy()[:count].mean()))
     return float(np.mean(means)) if means else None
 
 
 def _last_step_end(node: NodeFrame) -> float:
-    train = node.steps[node.steps["phase"] == "train"]
-    return float((train["start_seconds"] + train["duration_seconds"] * train["count"]).max())
+    columns = ("start_seconds", "duration_seconds", "count")
+    start, length, count = (node.step_column(name)[node.is_phase("train")] for name in columns)
+    return float(np.fmax.reduce(start + length * count, initial=-np.inf))
 
 
 def _cpu_busy(frame: RunFrame) -> float | None:

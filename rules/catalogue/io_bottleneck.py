@@ -78,7 +78,9 @@ def io_wait_pct(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] 
         stalled_us = node.rate(name, resolution_seconds)
         waits.append(None if stalled_us is None else (stalled_us / 1e4).clip(upper=100.0))
     known = [series for series in waits if series is not None]
-    return pd.concat(known, axis=1).max(axis=1) if known else None
+    if len(known) > 1:
+        return pd.concat(known, axis=1).max(axis=1)
+    return known[0] if known else None
 
 
 RULE = Rule(

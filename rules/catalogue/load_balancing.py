@@ -70,14 +70,14 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
         if (busy := working(node, node.gpu_busy_pct(number))) is not None
     }
     numbers: dict[str, float | None] = gpu_counts(frame) | {"run_seconds": frame.duration_seconds}
-    numbers |= {f"mean_pct@{gpu}": float(busy.mean()) for gpu, busy in work.items()}
+    means = {gpu: float(busy.to_numpy().mean()) for gpu, busy in work.items()}
+    numbers |= {f"mean_pct@{gpu}": mean for gpu, mean in means.items()}
     if len(work) < 2:
         return Numbers(numbers)
-    most = max(work, key=lambda gpu: float(work[gpu].mean()))
-    least = min(work, key=lambda gpu: float(work[gpu].mean()))
+    most = max(work, key=lambda gpu: means[gpu])
+    least = min(work, key=lambda gpu: means[gpu])
     numbers |= _compared(work[most], work[least], frame.resolution_seconds)
-    means = [float(busy.mean()) for busy in work.values()]
-    numbers["lost_share_pct"] = 100 * (1 - float(np.mean(means)) / max(means))
+    numbers["lost_share_pct"] = 100 * (1 - float(np.mean(list(means.values()))) / means[most])
     end = float(work[least].index[-1]) + frame.resolution_seconds
     return Numbers(numbers, (Window(float(work[least].index[0]), end, least),))
 
@@ -152,11 +152,12 @@ def _name(gpu: str, other: str) -> str:
 def _compared(
     most: pd.Series[float], least: pd.Series[float], resolution_seconds: float
 ) -> dict[str, float | None]:
-    counts = [np.histogram(busy.clip(0, 100), bins=EDGES)[0] for busy in (most, least)]
+    high, low = most.to_numpy(), least.to_numpy()
+    counts = [np.histogram(busy.clip(0, 100), bins=EDGES)[0] for busy in (high, low)]
     return {
         "seen_seconds": min(len(most), len(least)) * resolution_seconds,
         "distance": _beyond_chance(counts[0], counts[1]),
-        "difference_pct": float(most.mean() - least.mean()),
+        "difference_pct": float(high.mean() - low.mean()),
     }
 
 

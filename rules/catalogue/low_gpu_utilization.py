@@ -55,7 +55,7 @@ from rules.intervals import merged
 from rules.ledger_labels import IDLE_GPUS
 from rules.parameter import SAGEMAKER_SAMPLE_SECONDS
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
-from rules.windows import Windows, needed_seconds, start_up, window_percentiles
+from rules.windows import Windows, gpu_windows, needed_seconds, start_up
 from rules.wording import lasting, named, range_pct, sentence, some_gpus, was
 
 EVIDENCE_P95_PCT, EVIDENCE_P5_PCT = 70.0, 10.0
@@ -70,9 +70,7 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
         numbers["gpus_count"] = (numbers["gpus_count"] or 0.0) + len(gpus)
         for number in gpus:
             entity = f"{node.key}/gpu{number}"
-            cut = window_percentiles(
-                node, node.gpu_busy_pct(number), values["window_seconds"], {"p95": 95, "p5": 5}
-            )
+            cut = gpu_windows(node, number, values["window_seconds"])
             measured = _gpu_numbers(node, number, cut, frame.resolution_seconds)
             numbers |= {f"{name}@{entity}": value for name, value in measured.items()}
             windows += _evidence(cut, entity, frame.resolution_seconds)

@@ -32,7 +32,7 @@ from __future__ import annotations
 from rules.category import OVERVIEW
 from rules.frame import RunFrame
 from rules.rule import Numbers, Rule, Values, Verdict
-from rules.sagemaker_statistics import STATISTICS, percentile_table
+from rules.sagemaker_statistics import STATISTICS, percentile_rows
 from rules.wording import range_pct
 
 NAMES = {
@@ -47,13 +47,12 @@ USED_WELL_PCT = 70.0
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
-    """`<metric>_<statistic>@<node>`, from `percentile_table`."""
-    rows = percentile_table(frame).to_dict("records")
+    """`<metric>_<statistic>@<node>`, of `percentile_rows`."""
     return Numbers(
         {
-            f"{NAMES[row['metric']]}_{name}@{row['node']}": float(row[name])
-            for row in rows
-            for name in STATISTICS
+            f"{NAMES[metric]}_{name}@{node}": value
+            for node, metric, *found in percentile_rows(frame)
+            for name, value in zip(STATISTICS, found, strict=True)
         }
     )
 

@@ -36,13 +36,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
 
 from rules.activity import own_cores, work_began
 from rules.category import TIME
 from rules.evidence import within
 from rules.frame import NodeFrame, RunFrame
+from rules.grid import Floats
 from rules.intervals import total_seconds
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.stages import start_up
@@ -117,26 +116,22 @@ def _parts(node: NodeFrame, spans: list[Window], resolution_seconds: float) -> d
     known = {kind: each for kind, each in series.items() if each is not None}
     if not known:
         return {}
-    table = pd.DataFrame(known)
-    lengths = _covered_seconds(table, spans, resolution_seconds)
-    counts = (lengths > 0) & table.notna().any(axis=1).to_numpy()
-    table, lengths = table[counts], lengths[counts]
+    times = np.unique(np.concatenate([each.index.to_numpy(dtype=float) for each in known.values()]))
     limits = {"receiving": BYTES_PER_SECOND, "reading": BYTES_PER_SECOND}
-    flags = [
-        (table[kind] >= limits.get(kind, COMPUTING_CORES)).to_numpy()
-        if kind in table
-        else np.zeros(len(table), dtype=bool)
-        for kind in KINDS[:3]
-    ]
-    chosen = np.select(flags, [0, 1, 2], default=3)
+    flags = np.zeros((len(series), len(times)), dtype=bool)
+    for number, (kind, each) in enumerate(series.items()):
+        if each is not None:
+            places = np.searchsorted(times, each.index.to_numpy(dtype=float))
+            flags[number, places] = each.to_numpy() >= limits.get(kind, COMPUTING_CORES)
+    lengths = _covered_seconds(times, spans, resolution_seconds)
+    counts = lengths > 0
+    lengths, flags = lengths[counts], flags[:, counts]
+    chosen = np.where(flags.any(axis=0), flags.argmax(axis=0), len(series))
     return {kind: float(lengths[chosen == number].sum()) for number, kind in enumerate(KINDS)}
 
 
-def _covered_seconds(
-    table: pd.DataFrame, spans: list[Window], resolution_seconds: float
-) -> NDArray[np.float64]:
+def _covered_seconds(begins: Floats, spans: list[Window], resolution_seconds: float) -> Floats:
     """Of each sample, the part that lies in the spans, which don't overlap."""
-    begins = table.index.to_numpy(dtype=float)
     covered = np.zeros(len(begins))
     for span in spans:
         ends = np.minimum(begins + resolution_seconds, span.end_seconds)

@@ -41,9 +41,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from rules.activity import gpu_table
 from rules.category import GPU
-from rules.evidence import percentile, within
+from rules.evidence import after, percentile, within
 from rules.frame import GPU_IN_USE_PCT, UNUSED_PCT, NodeFrame, RunFrame
 from rules.gpus import advice_on_unused
 from rules.idle import mostly
@@ -67,12 +66,13 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
     windows = []
     since = None if frame.final else began
     for node in frame.nodes.values():
-        table = gpu_table(node)
-        for number in table.columns:
-            busy, entity = table[number].dropna(), f"{node.key}/gpu{number}"
+        for number in node.allocated_gpus():
+            busy, entity = node.gpu_busy_pct(number), f"{node.key}/gpu{number}"
+            if busy is None:
+                continue
             measured = _gpu_numbers(busy, frame, values, since)
-            measured["p99_pct"] = node.gpu_busy_p99_pct(int(str(number)))
-            measured["held_bytes"] = _held_bytes(node, int(str(number)))
+            measured["p99_pct"] = node.gpu_busy_p99_pct(number)
+            measured["held_bytes"] = _held_bytes(node, number)
             numbers |= {f"{name}@{entity}": value for name, value in measured.items()}
             if (measured["p99_pct"] or 0.0) <= values["unused_pct"]:
                 windows.append(Window(0.0, frame.duration_seconds, entity))
@@ -174,14 +174,15 @@ def _held(numbers: Numbers, gpus: list[str]) -> dict[str, float]:
 def _gpu_numbers(
     busy: pd.Series[float], frame: RunFrame, values: Values, since: float | None
 ) -> dict[str, float | None]:
-    judged = busy if since is None else busy[busy.index >= since]
+    judged = busy if since is None else after(busy, since)
     step, length = frame.resolution_seconds, values["recent_seconds"]
-    recent = busy[busy.index >= frame.duration_seconds - length]
-    is_known = frame.duration_seconds > length and len(recent) * step >= KNOWN_SHARE * length
+    is_long = frame.duration_seconds > length
+    recent = after(busy, frame.duration_seconds - length) if is_long else None
+    is_known = recent is not None and len(recent) * step >= KNOWN_SHARE * length
     p99 = percentile(recent, 99) if is_known else None
     idles = p99 is not None and p99 <= values["unused_pct"]
     return {
-        "seen_seconds": len(judged) * step,
+        "seen_seconds": 0.0 if judged is None else len(judged) * step,
         "recent_p99_pct": p99,
         "idle_seconds": _idle_seconds(busy, frame, values["unused_pct"]) if idles else 0.0,
     }
