@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
 from rules.activity import cpu_pct, used_gpu_pct, working
-from rules.frame import NodeFrame
+from rules.frame import Flags, NodeFrame
+from rules.grid import Floats
 from rules.rule import Numbers
 
 LOADS = {"gpu": "GPUs", "cpu": "cores", "io_wait": "I/O wait"}
 """Name of a number -> what it is, in words."""
 
 
-def loads(node: NodeFrame, steps: pd.DataFrame, resolution_seconds: float) -> dict[str, float]:
+def loads(
+    node: NodeFrame, starts: Floats, lengths: Floats, resolution_seconds: float
+) -> dict[str, float]:
     """`<load>_in_outliers_pct` and `<load>_otherwise_pct`, the means of what is known of both.
 
     Args:
-        steps: the outliers, with `start_seconds` and `duration_seconds`.
+        starts, lengths: of the outliers, in seconds.
     """
     series = {
         "gpu": used_gpu_pct(node),
@@ -27,9 +29,9 @@ def loads(node: NodeFrame, steps: pd.DataFrame, resolution_seconds: float) -> di
     found: dict[str, float] = {}
     for name, known in series.items():
         values = working(node, known)
-        if values is None or not len(steps):
+        if values is None or not len(starts):
             continue
-        is_inside = _inside(values.index.to_numpy(dtype=float), steps)
+        is_inside = _inside(values.index.to_numpy(dtype=float), starts, lengths)
         if is_inside.any() and not is_inside.all():
             found[f"{name}_in_outliers_pct"] = float(values[is_inside].mean())
             found[f"{name}_otherwise_pct"] = float(values[~is_inside].mean())
@@ -47,10 +49,9 @@ def load_words(numbers: Numbers) -> str:
     return f" During them: {', '.join(parts)}." if parts else ""
 
 
-def _inside(moments: np.ndarray, steps: pd.DataFrame) -> np.ndarray:
+def _inside(moments: Floats, starts: Floats, lengths: Floats) -> Flags:
     """Whether each moment lies in one of the steps, of one rank, so that they don't overlap."""
-    ordered = steps.sort_values("start_seconds")
-    starts = ordered["start_seconds"].to_numpy(dtype=float)
-    ends = starts + ordered["duration_seconds"].to_numpy(dtype=float)
+    order = np.argsort(starts)
+    starts, ends = starts[order], (starts + lengths)[order]
     place = np.searchsorted(starts, moments, side="right") - 1
     return np.asarray((place >= 0) & (moments < ends[place.clip(0)]))

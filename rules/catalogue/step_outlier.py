@@ -52,7 +52,7 @@ chance. That a fix gives back half to all of the excess is our estimate; 10 % an
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,7 +62,8 @@ from numpy.typing import NDArray
 from rules.category import STEPS
 from rules.checkpoints import checkpoint_spans
 from rules.evidence import within
-from rules.frame import NodeFrame, RunFrame
+from rules.frame import Flags, NodeFrame, RunFrame
+from rules.grid import Floats
 from rules.intervals import covered_parts, merged
 from rules.outlier_load import load_words, loads
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
@@ -78,8 +79,8 @@ SKEW_FACTOR = 3.0
 """Hubert and Vandervieren's, for a skew to the right."""
 _GRID = np.linspace(0.005, 0.995, 100)
 """The quantiles of which the medcouple is computed: its cost doesn't grow with the steps."""
-_COLUMNS = ("node", "rank", "phase", "start_seconds", "duration_seconds", "data_wait_seconds")
 _SHORTEST_SECONDS = 1e-6
+Phases = tuple[str, ...]
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 1.0
 
 
@@ -90,48 +91,55 @@ class _RankOutliers:
     node: str
     steps: int
     median_seconds: float
-    outliers: pd.DataFrame
-    """With `own_seconds`: without waits for data, checkpoints and evaluations."""
+    starts: Floats
+    lengths: Floats
+    """In seconds."""
+    own_seconds: Floats
+    """Their lengths without waits for data, checkpoints and evaluations."""
     by_chance: float
     """The number expected in noise."""
 
     @property
+    def count(self) -> int:
+        return len(self.starts)
+
+    @property
     def beyond_chance(self) -> float:
-        return len(self.outliers) - self.by_chance
+        return self.count - self.by_chance
 
     @property
     def excess_seconds(self) -> float:
         """Of the outliers beyond chance, what they took more than the median."""
-        if not len(self.outliers):
+        if not self.count:
             return 0.0
-        excess = float((self.outliers["own_seconds"] - self.median_seconds).sum())
-        return excess * max(self.beyond_chance, 0.0) / len(self.outliers)
+        excess = float((self.own_seconds - self.median_seconds).sum())
+        return excess * max(self.beyond_chance, 0.0) / self.count
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
-    steps = frame.steps
-    chosen = steps["phase"].isin(PHASES[int(values["mode"])]) & (steps["duration_seconds"] > 0)
-    counts = steps["count"].fillna(1)
-    every = float(counts[chosen].sum())
-    single = steps.loc[chosen & (counts == 1), list(_COLUMNS)]
+    phases = PHASES[int(values["mode"])]
+    nodes = frame.nodes.values()
+    every = sum(_count(node, phases) for node in nodes)
+    single = sum(int(node.once(_is_single, phases).sum()) for node in nodes)
     numbers: dict[str, float | None] = {
         "run_seconds": frame.duration_seconds,
-        "single_share_pct": 100 * len(single) / every if every else None,
+        "single_share_pct": 100 * single / every if every else None,
         "steps_count": 0.0,
     }
-    ranks = list(_ranks(single.assign(own_seconds=_own_seconds(single, frame)), values))
+    ranks = list(_ranks(frame, phases, values))
     if not ranks:
         return Numbers(numbers)
     worst = max(ranks, key=lambda rank: rank.beyond_chance)
     numbers |= {
         "steps_count": float(worst.steps),
-        "outliers_count": float(len(worst.outliers)),
-        "outliers_share_pct": 100 * len(worst.outliers) / worst.steps,
+        "outliers_count": float(worst.count),
+        "outliers_share_pct": 100 * worst.count / worst.steps,
         "outliers_beyond_chance_count": worst.beyond_chance,
         "median_seconds": worst.median_seconds,
         "excess_seconds": worst.excess_seconds,
     }
-    numbers |= loads(frame.nodes[worst.node], worst.outliers, frame.resolution_seconds)
+    found = worst.starts, worst.lengths
+    numbers |= loads(frame.nodes[worst.node], *found, frame.resolution_seconds)
     return Numbers(numbers, _windows(worst))
 
 
@@ -171,58 +179,89 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     )
 
 
-def _own_seconds(steps: pd.DataFrame, frame: RunFrame) -> NDArray[np.float64]:
-    """The duration of each step without its wait for data and what lies in recorded checkpoints
-    and evaluations."""
-    own = steps["duration_seconds"].to_numpy(dtype=np.float64, copy=True)
-    own -= np.nan_to_num(steps["data_wait_seconds"].to_numpy(dtype=np.float64))
-    for key, places in steps.groupby("node", sort=False, observed=True).indices.items():
-        of_node = steps.iloc[places]
-        own[places] -= _recorded_seconds(of_node, frame.nodes[str(key)], frame.duration_seconds)
-    return np.asarray(np.maximum(own, _SHORTEST_SECONDS))
+def _count(node: NodeFrame, phases: Phases) -> float:
+    """The steps of the phases that took time."""
+    counts = node.step_column("count")[node.once(_is_one_of, phases)]
+    return float(np.nan_to_num(counts, copy=False, nan=1.0).sum())
 
 
-def _recorded_seconds(steps: pd.DataFrame, node: NodeFrame, end: float) -> NDArray[np.float64]:
+def _is_one_of(node: NodeFrame, phases: Phases) -> Flags:
+    """For each step, whether it took time and is of one of the phases."""
+    of_any: Flags = np.logical_or.reduce([node.is_phase(phase) for phase in phases])
+    return of_any & node.is_timed
+
+
+def _is_single(node: NodeFrame, phases: Phases) -> Flags:
+    """Those of `_is_one_of` that were recorded one by one."""
+    counts = node.step_column("count")
+    is_one: Flags = (counts == 1) | np.isnan(counts)
+    return node.once(_is_one_of, phases) & is_one
+
+
+def _ranks(frame: RunFrame, phases: Phases, values: Values) -> Iterator[_RankOutliers]:
+    """Each rank and phase with enough single steps, in the order in which they first appear."""
+    ranks, seen = _first_seen(frame, phases)
+    for node in frame.nodes.values():
+        single, rank_of = node.once(_is_single, phases), node.step_ranks
+        own_ranks = set(pd.unique(rank_of[single]).tolist())
+        for rank in (each for each in ranks if each in own_ranks):
+            own = single & (rank_of == rank)
+            for phase in seen:
+                places = np.flatnonzero(own & node.is_phase(phase))
+                if found := _rank(node, frame.duration_seconds, phase, places, values):
+                    yield found
+
+
+def _first_seen(frame: RunFrame, phases: Phases) -> tuple[list[int], list[str]]:
+    """The ranks and the phases that have single steps."""
+    ranks: dict[int, None] = {}
+    seen: dict[str, None] = {}
+    for node in frame.nodes.values():
+        single = node.once(_is_single, phases)
+        ranks |= dict.fromkeys(pd.unique(node.step_ranks[single]).tolist())
+        firsts = {p: np.flatnonzero(single & node.is_phase(p))[:1].tolist() for p in phases}
+        found = {phase: first for phase, first in firsts.items() if first}
+        seen |= dict.fromkeys(sorted(found, key=lambda phase: found[phase]))
+    return list(ranks), list(seen)
+
+
+def _rank(
+    node: NodeFrame, end: float, phase: str, places: NDArray[np.int64], values: Values
+) -> _RankOutliers | None:
+    """The outliers among the steps at these places but the first; None: they are too few."""
+    if len(places) - 1 <= values["minimum_steps"]:
+        return None
+    rest = np.delete(places, np.nanargmin(node.step_column("start_seconds")[places]))
+    columns = ("start_seconds", "duration_seconds", "data_wait_seconds")
+    starts, lengths, waits = (node.step_column(name)[rest] for name in columns)
+    own = lengths - np.nan_to_num(waits, copy=False)
+    own -= _recorded_seconds(node, end, phase, starts, lengths)
+    np.maximum(own, _SHORTEST_SECONDS, out=own)
+    median, quartile, deviation = _spread(np.log(own))
+    fence = quartile + (values["stddev"] - QUARTILE) * deviation
+    limit = max(fence, median + math.log1p(values["least_excess_pct"] / 100))
+    chance = 0.0
+    if deviation > 0:
+        chance = math.erfc(((limit - quartile) / deviation + QUARTILE) / math.sqrt(2)) / 2
+    out = own > math.exp(limit)
+    outliers = starts[out], lengths[out], own[out]
+    return _RankOutliers(node.key, len(rest), math.exp(median), *outliers, chance * len(rest))
+
+
+def _recorded_seconds(
+    node: NodeFrame, end: float, phase: str, starts: Floats, lengths: Floats
+) -> Floats:
     """How much of each step lies in a checkpoint or, of a training step, in an evaluation.
 
     Evaluations that are recorded as steps are no part of training steps.
     """
-    checkpoints = checkpoint_spans(node, end)
-    apart = "evaluate" in node.step_phases
-    both = merged([*checkpoints, *([] if apart else phase_spans(node, "evaluate", end))])
-    trains = (steps["phase"] == "train").to_numpy(dtype=bool)
-    return np.where(trains, _covered(steps, both), _covered(steps, checkpoints))
-
-
-def _covered(steps: pd.DataFrame, spans: Sequence[Window]) -> NDArray[np.float64]:
-    """The seconds of each step that the spans, in order and apart, cover."""
+    spans = checkpoint_spans(node, end)
+    if phase == "train" and "evaluate" not in node.step_phases:
+        spans = list(merged([*spans, *phase_spans(node, "evaluate", end)]))
     if not spans:
-        return np.zeros(len(steps))
+        return np.zeros(len(starts))
     edges = np.array([[w.start_seconds, w.end_seconds] for w in spans])
-    starts = steps["start_seconds"].to_numpy(dtype=np.float64)
-    ends = starts + steps["duration_seconds"].to_numpy(dtype=np.float64)
-    return covered_parts(starts, ends, edges)
-
-
-def _ranks(steps: pd.DataFrame, values: Values) -> Iterator[_RankOutliers]:
-    starts = steps["start_seconds"].to_numpy(dtype=float)
-    own = steps["own_seconds"].to_numpy(dtype=np.float64)
-    by_rank = steps.groupby(["node", "rank", "phase"], sort=False, observed=True).indices
-    for places in by_rank.values():
-        rest = np.delete(places, np.nanargmin(starts[places]))
-        if len(rest) <= values["minimum_steps"]:
-            continue
-        durations = own[rest]
-        median, quartile, deviation = _spread(np.log(durations))
-        fence = quartile + (values["stddev"] - QUARTILE) * deviation
-        least = median + math.log1p(values["least_excess_pct"] / 100)
-        limit = max(fence, least)
-        chance = 0.0
-        if deviation > 0:
-            chance = math.erfc(((limit - quartile) / deviation + QUARTILE) / math.sqrt(2)) / 2
-        outliers = steps.iloc[rest[durations > math.exp(limit)]]
-        node = str(steps["node"].iloc[rest[0]])
-        yield _RankOutliers(node, len(rest), math.exp(median), outliers, chance * len(rest))
+    return covered_parts(starts, starts + lengths, edges)
 
 
 def _spread(values: NDArray[np.float64]) -> tuple[float, float, float]:
@@ -246,8 +285,8 @@ def _medcouple(values: NDArray[np.float64], median: float) -> float:
 
 def _windows(worst: _RankOutliers) -> tuple[Window, ...]:
     """The longest outliers."""
-    slowest = worst.outliers.nlargest(MOST_WINDOWS, "duration_seconds")
-    pairs = zip(slowest["start_seconds"], slowest["duration_seconds"], strict=True)
+    slowest = np.argsort(-worst.lengths, kind="stable")[:MOST_WINDOWS]
+    pairs = zip(worst.starts[slowest], worst.lengths[slowest], strict=True)
     return merged([Window(float(at), float(at + long), worst.node) for at, long in pairs], 0.5)
 
 
