@@ -15,6 +15,7 @@ from advisor.run_summary import Trouble
 from advisor.troubles import troubles
 from advisor.work_done import metric_values, work_done
 from rules.activity import own_cores
+from rules.evidence import percentile_of
 from rules.frame import RunFrame
 from rules.lost_steps import RunSteps
 from rules.metric_direction import less_is_better
@@ -55,9 +56,9 @@ def figures(
         direction: tells which values of a metric are better.
         steps: the run's numbered steps; those that were done again are no work.
     """
-    training = frame.steps[frame.steps["phase"] == "train"]
+    training = _training(frame)
     return Figures(
-        steps=int(training["count"].sum()) if len(training) else None,
+        steps=int(training["count"].to_numpy().sum()) if len(training) else None,
         step_seconds_p50=_weighted_median(training),
         data_wait_share=_data_wait_share(training),
         cpu_busy_p95_pct=_highest(frame, "host.cpu_busy_pct", 95),
@@ -72,12 +73,18 @@ def figures(
     )
 
 
+def _training(frame: RunFrame) -> pd.DataFrame:
+    """The training steps; the very table if there are no others."""
+    return frame.steps if frame.is_train.all() else frame.steps[frame.is_train]
+
+
 def _weighted_median(steps: pd.DataFrame) -> float | None:
     if not len(steps):
         return None
-    ordered = steps.sort_values("duration_seconds")
-    position = ordered["count"].cumsum().searchsorted(ordered["count"].sum() / 2)
-    return float(ordered["duration_seconds"].iloc[int(position)])
+    lengths = steps["duration_seconds"].to_numpy(dtype=float)
+    order = np.argsort(lengths)
+    counted = np.cumsum(steps["count"].to_numpy()[order])
+    return float(lengths[order[np.searchsorted(counted, counted[-1] / 2)]])
 
 
 def _data_wait_share(steps: pd.DataFrame) -> float | None:
@@ -91,8 +98,9 @@ def _data_wait_share(steps: pd.DataFrame) -> float | None:
 
 
 def _percentile(values: pd.Series, percentile: float) -> float | None:
-    known = values.dropna().to_numpy(dtype=float)
-    return float(np.percentile(known, percentile)) if len(known) else None
+    known = values.to_numpy(dtype=float)
+    known = known[~np.isnan(known)]
+    return percentile_of(known, percentile) if len(known) else None
 
 
 def _highest(frame: RunFrame, series: str, percentile: float) -> float | None:
@@ -125,7 +133,7 @@ def _gpu_busy(frame: RunFrame) -> float | None:
         for i, gpu in enumerate(node.hardware.gpus)
         if gpu.allocated and (known := node.gpu_busy_pct(i)) is not None
     ]
-    return _percentile(pd.concat(columns), 95) if columns else None
+    return percentile_of(np.concatenate(columns, dtype=float), 95) if columns else None
 
 
 def _metrics(frame: RunFrame) -> dict[str, float]:
@@ -162,9 +170,10 @@ def _phase_seconds(frame: RunFrame, training: pd.DataFrame) -> dict[str, float]:
     stages = _stages(frame)
     if not len(training):
         return _seconds_of(stages, 0.0, frame.duration_seconds)
-    start = max(float(training["start_seconds"].min()), 0.0)
-    length = training["duration_seconds"] * training["count"]
-    end = min(float((training["start_seconds"] + length).max()), frame.duration_seconds)
+    columns = ("start_seconds", "duration_seconds", "count")
+    starts, lengths, counts = (training[name].to_numpy(dtype=float) for name in columns)
+    start = max(float(np.fmin.reduce(starts)), 0.0)
+    end = min(float(np.fmax.reduce(starts + lengths * counts)), frame.duration_seconds)
     others = [s for s in stages if not s.window.start_seconds <= start < s.window.end_seconds]
     before = _seconds_of(others, 0.0, start)
     after = _seconds_of(others, end, frame.duration_seconds)

@@ -32,21 +32,27 @@ def work_done(frame: RunFrame, training: pd.DataFrame, steps: RunSteps | None) -
     """
     lost = steps.lost() if steps else {}
     work: dict[str, float] = {}
-    columns = _COLUMNS if any(lost.values()) else _COLUMNS[:4]
-    made = training[columns]
+    made = training
     if untimed := _untimed(frame):
+        columns = _COLUMNS if any(lost.values()) else _COLUMNS[:4]
         others = pd.DataFrame(untimed, columns=_COLUMNS).astype({"samples": "float64"})
-        made = pd.concat([made, others[columns]], ignore_index=True)
+        made = pd.concat([made[columns], others[columns]], ignore_index=True)
     if len(made):
         share = _kept_share(made, lost) if any(lost.values()) else 1.0
-        if made["samples"].notna().all():
-            work["samples"] = float((made["samples"] * share).sum())
-        counts = (made["count"] * share).groupby([made["node"], made["rank"]]).sum()
+        samples = made["samples"].to_numpy(dtype=float)
+        if not np.isnan(samples).any():
+            work["samples"] = float((samples * share).sum())
         known = steps.counted if steps else None
-        work["steps"] = float(counts.max() if known is None else known)
+        work["steps"] = _most_steps(made, share) if known is None else float(known)
     if numbers := _epochs(frame, steps):
         work["epochs"] = float(len(numbers))
     return work
+
+
+def _most_steps(made: pd.DataFrame, share: np.ndarray | float) -> float:
+    """The most that any rank made."""
+    counts = (made["count"] * share).groupby([made["node"], made["rank"]]).sum()
+    return float(counts.max())
 
 
 def _untimed(frame: RunFrame) -> list[tuple[Any, ...]]:

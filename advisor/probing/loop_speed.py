@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from advisor.pricing.gpus import gpu_model
@@ -15,7 +14,7 @@ from advisor.probing.bootstrap import Rate, rate
 from advisor.probing.warm_up import warmup_steps
 from rules.frame import NodeFrame, RunFrame
 from rules.processes import memory_bytes
-from rules.training_loop import events_of, weighted_median
+from rules.training_loop import events_of, in_order, weighted_median
 
 VERSION = 1
 """Of what is measured. Runs of an earlier one are measured again."""
@@ -97,17 +96,16 @@ def loop_speed(frame: RunFrame, plan: Plan | None = None) -> LoopSpeed | None:
     Args:
         plan: of a probe. Its steps after those are left out: the training was being stopped.
     """
-    training = _training(frame)
-    if not len(training):
+    loop = _leading(frame)
+    if loop is None:
         return None
-    loop = _leading(training)
     warmup = _warmup(frame, loop, plan)
     measured = loop.part(_is_measured(loop, warmup, plan))
     count = int(measured.count.sum())
     if count < LEAST_STEPS:
         return None
     begin, end = float(measured.start[0]), float(measured.start[-1] + measured.time[-1])
-    batch, samples = _samples(training, begin, end)
+    batch, samples = _samples(frame, begin, end)
     steps = rate(measured.count, measured.time)
     used = [(node, _used_gpus(node)) for node in frame.nodes.values()]
     wait_share = _wait_share(measured)
@@ -130,18 +128,27 @@ def loop_speed(frame: RunFrame, plan: Plan | None = None) -> LoopSpeed | None:
     )
 
 
-def _training(frame: RunFrame) -> pd.DataFrame:
-    steps = frame.steps
-    known = (steps["phase"] == "train") & (steps["duration_seconds"] > 0)
-    return steps[known].sort_values("start_seconds", kind="stable")
+def _is_training(node: NodeFrame) -> NDArray[np.bool_]:
+    return node.is_phase("train") & node.is_timed
 
 
-def _leading(training: pd.DataFrame) -> _Loop:
-    own = training[training["rank"] == training["rank"].min()]
-    own = own[own["node"] == own["node"].iloc[0]]
-    columns = ("start_seconds", "duration_seconds", "data_wait_seconds", "count")
-    start, seconds, wait, count = (own[name].to_numpy(dtype=float) for name in columns)
-    return _Loop(start, seconds, wait, np.nan_to_num(count, nan=1.0))
+def _leading(frame: RunFrame) -> _Loop | None:
+    """Of the lowest rank, on the node on which it began first; None: there are no steps."""
+    nodes = [node for node in frame.nodes.values() if node.once(_is_training).any()]
+    ranks = [node.step_ranks[node.once(_is_training)] for node in nodes]
+    if not nodes:
+        return None
+    lowest = min(own.min() for own in ranks)
+    pairs = zip(nodes, ranks, strict=True)
+    loops = (_loop(node, lowest) for node, own in pairs if lowest in own)
+    return min(loops, key=lambda loop: loop.start[0])
+
+
+def _loop(node: NodeFrame, rank: int) -> _Loop:
+    chosen = node.once(_is_training) & (node.step_ranks == rank)
+    names = ("start_seconds", "duration_seconds", "data_wait_seconds", "count")
+    start, seconds, wait, count = in_order(*(node.step_column(name)[chosen] for name in names))
+    return _Loop(start, seconds, wait, np.nan_to_num(count, copy=False, nan=1.0))
 
 
 def _warmup(frame: RunFrame, loop: _Loop, plan: Plan | None) -> int:
@@ -164,19 +171,27 @@ def _is_measured(loop: _Loop, warmup: int, plan: Plan | None) -> NDArray[np.bool
     return after_warmup & (before < warmup + plan.steps) if plan else after_warmup
 
 
-def _samples(training: pd.DataFrame, begin: float, end: float) -> tuple[float | None, float | None]:
+def _samples(frame: RunFrame, begin: float, end: float) -> tuple[float | None, float | None]:
     """The usual batch of all processes, and the mean samples of a step; None: not counted."""
-    at = training["start_seconds"]
-    window = training[(at >= begin) & (at < end)]
-    if not len(window) or window["samples"].isna().any():
-        return None, None
     batch = samples = 0.0
-    for _, own in window.groupby(["node", "rank"], observed=True):
-        count = own["count"].fillna(1).to_numpy(dtype=float)
-        done = own["samples"].to_numpy(dtype=float)
-        batch += weighted_median(done / count, count)
-        samples += float(done.sum() / count.sum())
+    for node in frame.nodes.values():
+        for count, done in _counted(node, begin, end):
+            if np.isnan(done).any():
+                return None, None
+            batch += weighted_median(done / count, count)
+            samples += float(done.sum() / count.sum())
     return (batch, samples) if samples > 0 else (None, None)
+
+
+def _counted(node: NodeFrame, begin: float, end: float) -> Iterator[tuple[Floats, Floats]]:
+    """Of each rank's steps that began in this time: the number of steps and of samples."""
+    at, ranks = node.step_column("start_seconds"), node.step_ranks
+    inside = node.once(_is_training) & (at >= begin) & (at < end)
+    for rank in np.unique(ranks[inside]):
+        own = inside & (ranks == rank)
+        names = ("start_seconds", "count", "samples")
+        _, count, done = in_order(*(node.step_column(name)[own] for name in names))
+        yield np.nan_to_num(count, copy=False, nan=1.0), done
 
 
 def _wait_share(loop: _Loop) -> float | None:
@@ -229,8 +244,9 @@ def _util_pct(used: _Used, begin: float, end: float) -> float | None:
         for number in numbers:
             busy = node.gpu_busy_pct(number)
             if busy is not None:
-                parts.append(busy[(busy.index >= begin) & (busy.index < end)])
-    known = pd.concat(parts) if parts else pd.Series(dtype=float)
+                low, high = busy.index.searchsorted([begin, end])
+                parts.append(busy.to_numpy()[low:high])
+    known = np.concatenate(parts) if parts else np.zeros(0)
     return float(known.mean()) if len(known) else None
 
 
