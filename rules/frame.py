@@ -59,6 +59,19 @@ class Hardware:
     """The GPUs that machines of its type have, seen or not; 0: none, or the type is unknown."""
 
 
+@dataclass(frozen=True)
+class TrainingSteps:
+    """The training steps of a node after each rank's first, which is warm-up; a row is one step,
+    or `count` steps."""
+
+    start_seconds: NDArray[np.float64]
+    count: NDArray[np.float64]
+    seconds: NDArray[np.float64]
+    """Of all the steps of a row."""
+    wait_seconds: NDArray[np.float64]
+    """Of all the steps of a row; NaN: not measured."""
+
+
 class Remembered:
     """Something that never changes, of which several rules derive the same."""
 
@@ -218,12 +231,8 @@ class NodeFrame(Remembered):
         return first if math.isfinite(first) else None
 
     @property
-    def training_steps(self) -> pd.DataFrame:
-        """The training steps after each rank's first, which is warm-up.
-
-        As `start_seconds`, `count`, and `time` and `data_wait` in seconds of all the steps of a
-        row. Computed each time, because storing it would double the memory of a long run.
-        """
+    def training_steps(self) -> TrainingSteps:
+        """Computed each time, because storing it would double the memory of a long run."""
         chosen = self._is_trained
         columns = ("start_seconds", "duration_seconds", "data_wait_seconds", "count")
         start, time, wait, count = (self.step_column(name)[chosen] for name in columns)
@@ -231,8 +240,7 @@ class NodeFrame(Remembered):
         np.clip(wait, 0.0, time, out=wait)
         time *= count
         wait *= count
-        table = {"start_seconds": start, "count": count, "time": time, "data_wait": wait}
-        return pd.DataFrame(table, copy=False)
+        return TrainingSteps(start, count, time, wait)
 
     def training_lengths(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Of the `training_steps`: the seconds of one step of each row, and how many it is."""
@@ -244,10 +252,10 @@ class NodeFrame(Remembered):
     def training_totals(self) -> tuple[int, float, float, float, float]:
         """The ranks, number, time, time with a measured wait, and wait of the `training_steps`."""
         steps = self.training_steps
-        time, wait, count = (steps[n].to_numpy() for n in ("time", "data_wait", "count"))
-        known = ~np.isnan(wait)
-        measured, waited = float(time[known].sum()), float(np.where(known, wait, 0.0).sum())
-        return self.training_ranks, float(count.sum()), float(time.sum()), measured, waited
+        count, seconds = float(steps.count.sum()), float(steps.seconds.sum())
+        measured = float(steps.seconds[~np.isnan(steps.wait_seconds)].sum())
+        waited = float(np.nansum(steps.wait_seconds))
+        return self.training_ranks, count, seconds, measured, waited
 
     @cached_property
     def training_ranks(self) -> int:

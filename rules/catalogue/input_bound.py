@@ -113,18 +113,19 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 def _windows(node: NodeFrame) -> Iterator[Window]:
     """The stretches in which measured waits took `WINDOW_SHARE` of the step time."""
     steps = node.training_steps
-    measured = ~np.isnan(steps["data_wait"].to_numpy())
+    start, time, wait = steps.start_seconds, steps.seconds, steps.wait_seconds
+    measured = ~np.isnan(wait)
     # Most of a long run's memory is its steps: they aren't copied if all waits were measured.
-    steps = steps if measured.all() else steps[measured]
-    if not len(steps):
+    if not measured.all():
+        start, time, wait = (column[measured] for column in (start, time, wait))
+    if not len(start):
         return
-    start, time = steps["start_seconds"].to_numpy(), steps["time"].to_numpy()
     cells = ((start - start.min()) // WINDOW_SECONDS).astype(np.int64)
     count = int(cells.max()) + 1
     begins, ends = np.full(count, np.inf), np.zeros(count)
     np.minimum.at(begins, cells, start)
     np.maximum.at(ends, cells, start + time)
-    waits, whole = np.bincount(cells, steps["data_wait"]), np.bincount(cells, time)
+    waits, whole = np.bincount(cells, wait), np.bincount(cells, time)
     high = (whole > 0) & (waits >= WINDOW_SHARE * whole)
     # Joined here already: a long run has ten thousand of them.
     begins, ends = begins[high], np.maximum.accumulate(ends[high])
