@@ -80,12 +80,12 @@ class PriceBook:
         rows = self._rows_of(key)
         holding = [row for row in rows if row.holds_at(when)]
         if holding:
-            return PricedAt(max(holding, key=_rank), later=False)
+            return PricedAt(_highest(holding), later=False)
         coming = [row for row in rows if row.valid_from > when]
         if not coming:
             return None
         first = min(row.valid_from for row in coming)
-        return PricedAt(max((r for r in coming if r.valid_from == first), key=_rank), later=True)
+        return PricedAt(_highest([r for r in coming if r.valid_from == first]), later=True)
 
     def spans(self, key: PriceKey, start: datetime, end: datetime) -> list[Span]:
         """`start` to `end` split into pieces of one price each, in order and without gaps."""
@@ -114,11 +114,12 @@ class PriceBook:
         )
 
     def _rows_of(self, key: PriceKey) -> list[PriceRow]:
-        if key not in self._found:
+        found = self._found.get(key)
+        if found is None:
             known = list(self._known(key))
             known += self._estimated_after(key, known)
-            self._found[key] = [*known, *discounted(known, self._discounts)]
-        return self._found[key]
+            found = self._found[key] = [*known, *discounted(known, self._discounts)]
+        return found
 
     def _known(self, key: PriceKey) -> Iterator[PriceRow]:
         """The rows of the key itself, and of keys without zone, region or type.
@@ -156,6 +157,11 @@ class PriceBook:
 def _sold(key: PriceKey, instance_type: str) -> tuple[str, ...]:
     """What a price must have in common with the machine, and one of the names of its type."""
     return instance_type, key.provider, key.purchase_option, key.operating_system
+
+
+def _highest(rows: Sequence[PriceRow]) -> PriceRow:
+    """Mostly there is one, and its rank needn't be known."""
+    return rows[0] if len(rows) == 1 else max(rows, key=_rank)
 
 
 def _rank(row: PriceRow) -> tuple[int, bool, int, bool, bool, datetime, int, str, Decimal, str]:
