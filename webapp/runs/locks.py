@@ -21,7 +21,8 @@ def job(row_id: int) -> Job:
 
 def run(run_id: UUID) -> Run:
     """Lock the run's job and the run until the transaction ends, and return the run."""
-    job(Run.objects.values_list("job_id", flat=True).get(pk=run_id))
+    jobs = Job.objects.select_for_update(no_key=True)
+    jobs.values_list("pk", flat=True).get(pk__in=Run.objects.filter(pk=run_id).values("job"))
     rows = Run.objects.select_for_update(of=("self",), no_key=True)
     return rows.select_related("job", "workspace").get(pk=run_id)
 
