@@ -17,8 +17,6 @@ from advisor.store.rows import Rows, cells_of, nearest, neighbours, no_gap
 
 _GOLDEN = (5**0.5 - 1) / 2
 """Its multiples, modulo 1, are spread evenly and in no rhythm (Weyl)."""
-_TIMES = ("at_ms", "width_ms", "cadence_ms", "weight", "count")
-"""The fields of rows that say where they fall."""
 REMEMBERED = 4
 """Gauges and counters take turns, as do series with and without missing samples."""
 
@@ -35,8 +33,14 @@ class Placing:
 
     def holds(self, rows: Rows, low: int, high: int) -> bool:
         """Whether these rows fall the same way."""
-        return (low, high) == (self._low, self._high) and all(
-            _is_same(getattr(rows, name), getattr(self._rows, name)) for name in _TIMES
+        own = self._rows
+        return (
+            (low, high) == (self._low, self._high)
+            and _is_same(rows.at_ms, own.at_ms)
+            and _is_same(rows.width_ms, own.width_ms)
+            and _is_same(rows.cadence_ms, own.cadence_ms)
+            and _is_same(rows.weight, own.weight)
+            and _is_same(rows.count, own.count)
         )
 
     def unfilled(self) -> np.ndarray:

@@ -53,10 +53,10 @@ class Rows:
     def within(self, start_ms: int, end_ms: int) -> Rows:
         """Rows that overlap [start_ms, end_ms], with their middle moved to its edge if it is
         outside."""
+        if len(self) and self.at_ms[0] >= start_ms and self.at_ms[-1] < end_ms:
+            return self
         half_ms = self.width_ms // 2
         inside = (self.at_ms + half_ms >= start_ms) & (self.at_ms - half_ms <= end_ms)
-        if bool(inside.all()) and self.at_ms[0] >= start_ms and self.at_ms[-1] < end_ms:
-            return self
         kept = self.pick(inside)
         return replace(kept, at_ms=np.clip(kept.at_ms, start_ms, max(end_ms - 1, start_ms)))
 

@@ -103,7 +103,7 @@ def is_alone(run_id: UUID) -> bool:
     """Nothing tells that the run continues another one, or that another one continues it."""
     own = Run.objects.filter(pk=run_id, training=None, continues=None, requeue="")
     files = CheckpointFile.objects.filter(run=OuterRef("pk"))
-    return own.exclude(Exists(files)).exists()
+    return own.filter(~Exists(files)).exists()
 
 
 def is_apart_by_hand(run: Run) -> bool:
