@@ -254,8 +254,8 @@ def late_run(agent: FakeAgent, seconds: float) -> FakeAgent:
     return other
 
 
-def is_whole(agent: FakeAgent) -> bool:
-    held = queue.claim(agent.run_id)
+def is_whole(agent: FakeAgent | Run) -> bool:
+    held = queue.claim(agent.pk if isinstance(agent, Run) else agent.run_id)
     assert held is not None
     claims.release(held, timezone.now())
     return not held.is_look
@@ -264,7 +264,7 @@ def is_whole(agent: FakeAgent) -> bool:
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     ("late_seconds", "ago_seconds", "whole"),
-    [(0, 295, False), (0, 305, True), (14, 305, True), (18.5, 305, False), (18.5, 700, True),
+    [(0, 295, False), (0, 451, True), (14, 451, True), (18.5, 451, False), (18.5, 901, True),
      (24, 800, False), (24, 901, True), (9999, 890, False), (9999, 901, True)],
 )  # fmt: skip
 def test_whole_analyses_are_rarer_while_uploads_are_judged_late(
@@ -305,22 +305,37 @@ def test_opening_the_page_of_a_quiet_run_makes_its_analysis_due(agent, client, w
 
 @pytest.mark.django_db
 def test_a_backlog_that_came_at_once_is_soon_analysed(agent):
-    """Only its first minute was there. It is analysed five minutes later, not when it is twice as
-    long as it is now."""
+    """Only its first minute was there. It is analysed five to seven and a half minutes later, not
+    when it is twice as long as it is now."""
     live(agent, WORKS)
     evaluate(agent.run_id)
     for number in range(1, 12):
         agent.put(minute(agent, number, works=True))
     analysed_ago(agent, 295)
     assert not is_whole(agent)
-    analysed_ago(agent, 305)
+    analysed_ago(agent, 451)
     assert is_whole(agent)
+
+
+@pytest.mark.django_db
+def test_runs_that_were_analysed_together_come_apart(workspace):
+    """At half of the time in which their next analyses come, half of them are due, always the
+    same."""
+    job, now = factories.job(workspace), timezone.now()
+    began = {"started_at": now - timedelta(minutes=7), "ended_at": now}
+    runs = [factories.run(job, state=Run.RUNNING, **began) for _ in range(60)]
+    ago = timedelta(minutes=6.25)
+    rows = [Analysis(run=run, wanted=1, finished_at=now - ago, analysed=SECOND) for run in runs]
+    Analysis.objects.bulk_create(rows)
+    due = [is_whole(run) for run in runs]
+    assert 15 < sum(due) < 45
+    assert due == [is_whole(run) for run in runs]
 
 
 @pytest.mark.django_db
 def test_it_heals_by_itself(running):
     late = late_run(running, 60)
-    analysed_ago(running, 350)
+    analysed_ago(running, 451)
     assert not is_whole(running)
     evaluate(late.run_id)
     assert is_whole(running)

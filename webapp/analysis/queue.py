@@ -9,6 +9,7 @@ doesn't depend on this, only when.
 from __future__ import annotations
 
 import uuid
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -30,6 +31,8 @@ from webapp.runs.models import Run
 # A running run is analysed again when it has doubled, at least 5 and at most 15 min apart.
 GROWTH = 1.0
 SOONEST, LATEST = timedelta(minutes=5), timedelta(minutes=15)
+SPREAD = 0.5
+"""Runs that began together come apart: the soonest time is up to this share longer, by the run."""
 # While a person has its page open: by a tenth, at least 10 s apart. The page asks once a minute.
 GROWTH_WATCHED, SOONEST_WATCHED = 0.1, timedelta(seconds=10)
 WATCHED_FOR, WATCHED_AGAIN_AFTER = timedelta(seconds=100), timedelta(seconds=30)
@@ -229,8 +232,14 @@ def _until_whole(run: Run, analysis: Analysis, now: datetime) -> timedelta:
     """From a whole analysis to the next: by what it saw, since more may have come at once."""
     is_watched = analysis.watched_at is not None and now - analysis.watched_at < WATCHED_FOR
     growth, soonest = (GROWTH_WATCHED, SOONEST_WATCHED) if is_watched else (GROWTH, SOONEST)
+    soonest *= 1.0 if is_watched else 1.0 + SPREAD * _place(run)
     seen = analysis.analysed or run.duration or timedelta()
     return min(max(seen * growth, soonest), LATEST)
+
+
+def _place(run: Run) -> float:
+    """Of the run among all: always the same, from 0 to 1, evenly spread."""
+    return zlib.crc32(run.pk.bytes) / 2**32
 
 
 def _look_at(seen_at: datetime, quiet_until: datetime | None) -> datetime:
