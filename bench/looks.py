@@ -122,7 +122,7 @@ class LiveRun:
         assert held is not None
         assert held.is_look
         seen = looks.look(held)
-        assert not seen.is_news
+        assert not seen.calls_for
         queue.put_back(held)
         return time.process_time() - began
 

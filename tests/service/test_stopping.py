@@ -215,6 +215,17 @@ def test_looks_call_for_whole_analyses_a_tenth_of_the_time_at_most(long_run):
     assert called == [True, False, True, False, True, False]
 
 
+def test_what_an_analysis_was_not_called_for_is_found_however_long_it_took(long_run):
+    """A look had called for a long one a moment ago, for the sake of another rule."""
+    now = timezone.now()
+    Analysis.objects.update(seconds=60, called_at=now, called_for=["gpu_memory_increase"])
+    live(long_run, RESTS * 11, first=40)
+    time_passes(10)
+    evaluate(str(long_run.run_id))
+    assert asked(long_run) == ["hung"]
+    assert Analysis.objects.get().called_for == ["gpu_memory_increase", "hung"]
+
+
 def test_what_a_look_left_is_analysed_in_its_time_if_nothing_more_comes(long_run):
     live(long_run, WORKS, first=40)
     time_passes(10)

@@ -9,7 +9,7 @@ whole run count.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -26,15 +26,18 @@ from webapp.runs.models import Node, Run
 from webapp.thresholds.values import values_of
 
 SHARE = 0.1
-"""The share of time that whole analyses called for by looks may take, even if they find nothing."""
+"""The share of time that whole analyses which looks call for may take, if they are called for the
+same again."""
+TOO_LARGE = "too_large"
+"""In place of a rule: the run has become too large to judge."""
 
 
 @dataclass(frozen=True)
 class Seen:
     """What a look saw."""
 
-    is_news: bool
-    """A window rule fires for the first time, or one that may stop the run still fires."""
+    calls_for: frozenset[str] = frozenset()
+    """The rules for which it calls for a whole analysis; empty: it doesn't."""
     quiet_until: datetime | None = None
     """No window rule finds anything before this time; None: one may with the next upload."""
 
@@ -45,20 +48,30 @@ def look(held: queue.Claim) -> Seen:
     found = Node.objects.filter(attempt__run=run).select_related("attempt")
     nodes = list(found.prefetch_related("sessions"))
     progress.derive(run, [session for node in nodes for session in node.sessions.all()])
-    if run.ended_at is None or run.raw_deleted_at is not None or not _may_call(held):
-        return Seen(is_news=False)
+    if run.ended_at is None or run.raw_deleted_at is not None:
+        return Seen()
     values = values_of(run.workspace, run.job)
     lengths = window_rules.window_rules(values)
     try:
         frame, since = _frame(run, nodes, max(lengths.values(), default=timedelta()))
     except TooLargeError:
-        return Seen(is_news=run.summary.too_large == "")
+        return Seen() if run.summary.too_large else Seen(_calls_for(held, {TOO_LARGE}))
     judgements = engine.evaluate(frame, values, lengths)
     fired = {judged.rule_id for judged in judgements if judged.verdict.state == Judgement.FIRED}
-    known = run.judgements.filter(rule__in=fired, state=Judgement.FIRED) if fired else ()
-    is_new = len(fired) > len(known)
-    may_stop = any(stopping.is_due(run, nodes, judged, since) for judged in judgements)
-    return Seen(is_new or may_stop, window_rules.quiet_until(frame, values, since))
+    stops = {each.rule_id for each in judgements if stopping.is_due(run, nodes, each, since)}
+    news = _new(run, fired) | stops
+    calls_for = _calls_for(held, news)
+    if news and not calls_for:
+        return Seen()
+    return Seen(calls_for, window_rules.quiet_until(frame, values, since))
+
+
+def _new(run: Run, fired: Set[str]) -> Set[str]:
+    """Those that fire for the first time."""
+    if not fired:
+        return fired
+    known = run.judgements.filter(rule__in=fired, state=Judgement.FIRED)
+    return fired - set(known.values_list("rule", flat=True))
 
 
 def _frame(run: Run, nodes: Sequence[Node], length: timedelta) -> tuple[RunFrame, datetime]:
@@ -70,8 +83,12 @@ def _frame(run: Run, nodes: Sequence[Node], length: timedelta) -> tuple[RunFrame
         return frame_of(run, nodes, since, is_final=False)[0], since
 
 
-def _may_call(held: queue.Claim) -> bool:
-    """Analyses that were due anyway don't count: a finding isn't late because one took long."""
+def _calls_for(held: queue.Claim, news: Set[str]) -> frozenset[str]:
+    """What the last analyses were called for has to wait for its share of the time: they didn't
+    find it, or couldn't end it. Anything else is analysed at once, however long those took."""
     last = held.row
     pause = timedelta(seconds=last.seconds / SHARE)
-    return last.called_at is None or last.called_at + pause <= timezone.now()
+    if last.called_at is None or last.called_at + pause <= timezone.now():
+        return frozenset(news)
+    before = frozenset(last.called_for)
+    return frozenset() if news <= before else before | news

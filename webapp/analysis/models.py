@@ -27,6 +27,8 @@ class Analysis(Claimable):
     """When the last look at the run was done."""
     called_at = models.DateTimeField(null=True, blank=True)
     """When a whole analysis was last done because a look called for it."""
+    called_for = models.JSONField(default=list, blank=True)
+    """The rules that looks saw fire and that wait for their share of the time."""
     watched_at = models.DateTimeField(null=True, blank=True)
     """When a person last had the running run's page open, to half a minute."""
 

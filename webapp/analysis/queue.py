@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import uuid
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Q, Value
@@ -175,6 +176,7 @@ def finish(
     is_final: bool,
     analysed: timedelta | None = None,
     quiet_until: datetime | None = None,
+    called_for: Collection[str] = (),
 ) -> bool:
     """Save the outcome in one transaction, if the lease is still ours. Returns False if it was
     lost.
@@ -183,6 +185,7 @@ def finish(
         save: writes it to the run, which is locked with its job.
         analysed: how long the run was, as far as it was analysed.
         quiet_until: no look shows anything new before this time.
+        called_for: the rules that a look saw fire, and so called for it.
     """
     with transaction.atomic():
         run = locks.run(held.run_id)
@@ -190,12 +193,11 @@ def finish(
         whole = now if run.has_ended else now + _until_whole(run, held.row, now)
         # Before it has samples a run isn't analysed, whatever was written.
         finished_at = None if held.row.run.started_at is None else now
-        times = {"due_at": min(whole, _look_at(now, quiet_until)), "finished_at": finished_at}
-        if held.is_look:
-            times["called_at"] = now
-        return claims.finish(
-            held, partial(save, run), is_final=is_final, analysed=analysed, **times
-        )
+        columns: dict[str, Any] = {"is_final": is_final, "analysed": analysed}
+        if called_for:
+            columns |= {"called_at": now, "called_for": sorted(called_for)}
+        due_at = min(whole, _look_at(now, quiet_until))
+        return claims.finish(held, partial(save, run), due_at, finished_at=finished_at, **columns)
 
 
 def put_back(held: Claim, quiet_until: datetime | None = None) -> None:

@@ -36,12 +36,17 @@ def evaluate(run_id: UUID | str, **which: object) -> bool:
     if held is None:
         return False
     try:
-        if held.is_look and _is_looked_at(held):
+        seen = _looked_at(held) if held.is_look else looks.Seen()
+        if held.is_look and not seen.calls_for:
+            queue.put_back(held, seen.quiet_until)
             return True
         outcome = evaluate_run(held)
         quiet_until = outcome.measured.quiet_until if outcome.measured else None
         save = partial(outcome_rows.save, outcome)
-        if queue.finish(held, save, outcome.is_final, outcome.run.duration, quiet_until):
+        kept = queue.finish(
+            held, save, outcome.is_final, outcome.run.duration, quiet_until, seen.calls_for
+        )
+        if kept:
             numbered_steps.recount_analysed(outcome.run)
     except TooLargeError as error:
         claims.give_up(held, f"The run is too large to analyse: it has {error}.")
@@ -55,12 +60,8 @@ def evaluate(run_id: UUID | str, **which: object) -> bool:
     return True
 
 
-def _is_looked_at(held: queue.Claim) -> bool:
-    """Whether a look is enough: then it is done."""
-    seen = looks.Seen(is_news=False) if held.shows_nothing_new else looks.look(held)
-    if not seen.is_news:
-        queue.put_back(held, seen.quiet_until)
-    return not seen.is_news
+def _looked_at(held: queue.Claim) -> looks.Seen:
+    return looks.Seen() if held.shows_nothing_new else looks.look(held)
 
 
 @shared_task(name="analysis.mark_lost")
