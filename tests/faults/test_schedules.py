@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tests.faults.campaign import Campaign
 from tests.faults.house import House, house
 from tests.faults.kinds import kinds
 from tests.faults.postgres import programs
-from tests.faults.schedule import Schedule, drawn
+from tests.faults.schedule import drawn
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
 SAMPLE = ("kill redis", "stop worker")
@@ -58,13 +59,13 @@ def test_each_kind_of_fault_has_its_turn(campaign):
 
 
 def test_the_audit_sees_a_lost_sample(campaign):
-    schedule, stored = _second_segment(campaign)
-    body = stored.read_bytes()
-    stored.unlink()
-    try:
+    schedule = campaign.schedules[0]
+    folder = campaign.house.data_dir / "objects" / "runs" / str(schedule.agents[0].run_id)
+    (second, *_) = sorted(folder.rglob("000000001-*.segment"))
+    # What is merged meanwhile has its samples, too.
+    merged = [file for file in folder.rglob("*") if file.is_file() and file.suffix != ".segment"]
+    with _without([second, *merged]):
         found = audit.of_samples(campaign.house, schedule)
-    finally:
-        stored.write_bytes(body)
     assert found.lost == 20
     assert "lost samples [20, 21, 22" in found.problems[0]
 
@@ -104,15 +105,16 @@ def test_the_audit_sees_a_mail_that_is_missing_or_sent_twice(campaign):
         deliveries[:] = kept
 
 
-def _second_segment(campaign: Campaign) -> tuple[Schedule, Path]:
-    """Of any agent's, one that isn't compacted yet, with its schedule."""
-    objects = campaign.house.data_dir / "objects" / "runs"
-    of_agents = [(each, agent) for each in campaign.schedules for agent in each.agents]
-    return next(
-        (schedule, stored)
-        for schedule, agent in of_agents
-        for stored in (objects / str(agent.run_id)).rglob("000000001-*.segment")
-    )
+@contextmanager
+def _without(files: list[Path]) -> Iterator[None]:
+    bodies = {file: file.read_bytes() for file in files}
+    for file in files:
+        file.unlink()
+    try:
+        yield
+    finally:
+        for file, body in bodies.items():
+            file.write_bytes(body)
 
 
 def _change(made: House, sql: str) -> None:

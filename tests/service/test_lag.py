@@ -319,17 +319,20 @@ def test_a_backlog_that_came_at_once_is_soon_analysed(agent):
 
 @pytest.mark.django_db
 def test_runs_that_were_analysed_together_come_apart(workspace):
-    """At half of the time in which their next analyses come, half of them are due, always the
-    same."""
+    """Their next analyses are due one after the other, each run's at its own time."""
     job, now = factories.job(workspace), timezone.now()
-    began = {"started_at": now - timedelta(minutes=7), "ended_at": now}
+    began = {"started_at": now - timedelta(minutes=9), "ended_at": now}
     runs = [factories.run(job, state=Run.RUNNING, **began) for _ in range(60)]
-    ago = timedelta(minutes=6.25)
-    rows = [Analysis(run=run, wanted=1, finished_at=now - ago, analysed=SECOND) for run in runs]
-    Analysis.objects.bulk_create(rows)
-    due = [is_whole(run) for run in runs]
-    assert 15 < sum(due) < 45
-    assert due == [is_whole(run) for run in runs]
+    Analysis.objects.bulk_create(Analysis(run=run, wanted=1, analysed=SECOND) for run in runs)
+    sooner, later = (whole_after(runs, minutes) for minutes in (5.75, 6.75))
+    assert sooner < later
+    assert 5 < len(sooner) < len(later) - 5 < 50
+
+
+def whole_after(runs: list[Run], minutes: float) -> set[Run]:
+    """Those of the runs that are analysed again so long after they all were."""
+    Analysis.objects.update(finished_at=timezone.now() - timedelta(minutes=minutes))
+    return {run for run in runs if is_whole(run)}
 
 
 @pytest.mark.django_db
