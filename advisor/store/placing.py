@@ -13,7 +13,16 @@ from functools import cached_property
 import numpy as np
 
 from advisor.store.grid import Grid
-from advisor.store.rows import Rows, cells_of, nearest, neighbours, no_gap
+from advisor.store.rows import (
+    Rows,
+    cell_lasts,
+    cell_means,
+    cell_weights,
+    cells_of,
+    nearest,
+    neighbours,
+    no_gap,
+)
 
 _GOLDEN = (5**0.5 - 1) / 2
 """Its multiples, modulo 1, are spread evenly and in no rhythm (Weyl)."""
@@ -50,14 +59,11 @@ class Placing:
         """The weighted mean of each of `places`; NaN without weight."""
         if not len(self.first):
             return np.zeros(0)
-        has_weight, whole = self._weights
-        mean = rows.mean if has_weight is None else np.where(has_weight, rows.mean, 0.0)
-        summed = np.add.reduceat(mean * rows.weight, self.first)
-        return np.asarray((summed / whole)[self._inside])
+        return np.asarray(cell_means(rows, self.first, self._weights)[self._inside])
 
     def lasts(self, rows: Rows) -> np.ndarray:
         """The last value of each of `places`."""
-        return np.asarray(rows.last[self._lasts])
+        return np.asarray(cell_lasts(rows, self.first)[self._inside])
 
     def picked(self, rows: Rows) -> np.ndarray:
         """The mean of one of the rows of each of `places`."""
@@ -74,15 +80,8 @@ class Placing:
         return nearest(self._rows, self.middles_ms(empty))
 
     @cached_property
-    def _weights(self) -> tuple[np.ndarray | None, np.ndarray]:
-        """Which rows have weight (None: all), and the weight of each cell; NaN: none."""
-        has_weight = self._rows.weight > 0
-        whole = np.add.reduceat(self._rows.weight, self.first)
-        return (None if has_weight.all() else has_weight), np.where(whole > 0, whole, np.nan)
-
-    @cached_property
-    def _lasts(self) -> np.ndarray:
-        return np.asarray((np.append(self.first[1:], len(self._rows)) - 1)[self._inside])
+    def _weights(self) -> np.ndarray:
+        return cell_weights(self._rows, self.first)
 
     @cached_property
     def _picked(self) -> np.ndarray:

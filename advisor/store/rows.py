@@ -95,14 +95,14 @@ def binned(rows: Rows, origin_ms: float, width_ms: float) -> tuple[np.ndarray, R
     cells, first = cells_of(rows, origin_ms, width_ms)
     if not len(first):
         return cells, rows
-    weight, mean = cell_means(rows, first)
+    weight = cell_weights(rows, first)
     middle = origin_ms + (cells + 0.5) * width_ms
     return cells, Rows(
         at_ms=np.floor(middle).astype("int64"),
         width_ms=np.full(len(first), round(width_ms)),
         cadence_ms=np.maximum.reduceat(rows.cadence_ms, first),
         low=np.fmin.reduceat(rows.low, first),
-        mean=mean,
+        mean=cell_means(rows, first, weight),
         high=np.fmax.reduceat(rows.high, first),
         weight=weight,
         count=np.add.reduceat(rows.count, first),
@@ -120,11 +120,18 @@ def cells_of(rows: Rows, origin_ms: float, width_ms: float) -> tuple[np.ndarray,
     return cell[first], first
 
 
-def cell_means(rows: Rows, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The weight and the weighted mean of each cell; NaN without weight."""
-    weight = np.add.reduceat(rows.weight, first)
+def cell_weights(rows: Rows, first: np.ndarray) -> np.ndarray:
+    return np.asarray(np.add.reduceat(rows.weight, first))
+
+
+def cell_means(rows: Rows, first: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """The weighted mean of each cell; NaN without weight.
+
+    Args:
+        weight: `cell_weights`.
+    """
     weighted = np.where(rows.weight > 0, rows.mean, 0.0) * rows.weight
-    return weight, np.add.reduceat(weighted, first) / np.where(weight > 0, weight, np.nan)
+    return np.asarray(np.add.reduceat(weighted, first) / np.where(weight > 0, weight, np.nan))
 
 
 def cell_lasts(rows: Rows, first: np.ndarray) -> np.ndarray:

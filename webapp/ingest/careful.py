@@ -54,8 +54,9 @@ def _keep(
 ) -> bool:
     """Write the rows of a segment whose object is written; True if they already were."""
     with transaction.atomic():
-        made = _made(workspace, upload) if is_new_run else None
-        run = made or own_run(workspace, upload.segment.run_id, upload.segment.job)
+        named = workspace, upload.segment.run_id, upload.segment.job
+        made = registration.made(*named) if is_new_run else None
+        run = made or own_run(*named)
         session = _first_session(made, upload) if made else _session(run, upload)
         if session._state.adding:
             progress.follow(run, session, upload.segment)
@@ -73,10 +74,6 @@ def _keep(
             queue.want(run)
             queue.enqueue_on_commit(run)
     return False
-
-
-def _made(workspace: Workspace, upload: Upload) -> rows.Run | None:
-    return registration.made(workspace, upload.segment.run_id, upload.segment.job)
 
 
 def _known(workspace: Workspace, upload: Upload) -> rows.Segment | None:
