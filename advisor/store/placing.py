@@ -49,7 +49,6 @@ class Placing:
             and _is_same(rows.width_ms, own.width_ms)
             and _is_same(rows.cadence_ms, own.cadence_ms)
             and _is_same(rows.weight, own.weight)
-            and _is_same(rows.count, own.count)
         )
 
     def unfilled(self) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -24,13 +26,14 @@ def series(draw: st.DrawFn) -> Rows:
     numbers = st.floats(0, 1e9)
     value = np.array(draw(st.lists(numbers, min_size=count, max_size=count)))
     is_counter = draw(st.booleans())
-    weight = np.where(known, spacing if is_counter else 1, 0)
+    weights = st.lists(st.integers(1, 3), min_size=count, max_size=count)
+    weight = np.where(known, draw(weights), 0)
     mean = np.where(known, value, np.nan)
     at_ms = np.arange(count) * spacing % 9000
     at_ms.sort()
     return Rows(
         at_ms=at_ms,
-        width_ms=np.zeros(count, dtype="int64"),
+        width_ms=np.full(count, draw(st.sampled_from([0, spacing]))),
         cadence_ms=np.full(count, draw(st.sampled_from([spacing, 3 * spacing]))),
         low=mean,
         mean=mean,
@@ -61,3 +64,35 @@ def test_a_mean_is_that_of_the_known_samples_in_its_cell(every: list[Rows]) -> N
             if inside.any():
                 expected = np.average(rows.mean[inside], weights=rows.weight[inside])
                 assert found[place] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("times", "values"),
+    [
+        ("at_ms", [500, 1500, 5500]),
+        ("width_ms", [0, 0, 4000]),
+        ("cadence_ms", [1000, 4000, 4000]),
+        ("weight", [3, 1, 1]),
+    ],
+)
+def test_a_series_with_other_times_falls_elsewhere(times: str, values: list[int]) -> None:
+    size = 3
+    value, ones = np.array([1.0, 2.0, 4.0]), np.ones(size, dtype="int64")
+    one = Rows(
+        at_ms=np.array([200, 700, 5500]),
+        width_ms=np.zeros(size, dtype="int64"),
+        cadence_ms=1000 * ones,
+        low=value,
+        mean=value,
+        high=value,
+        weight=ones,
+        count=ones,
+        last=value,
+        histogram=no_histograms(size),
+    )
+    shared = Placings(GRID)
+    first = means(one, shared, 0, GRID.count)
+    other = replace(one, **{times: np.array(values)})
+    second = means(other, shared, 0, GRID.count)
+    np.testing.assert_array_equal(second, means(other, Placings(GRID), 0, GRID.count))
+    assert not np.array_equal(first, second, equal_nan=True)
