@@ -46,6 +46,7 @@ def main() -> int:
     bind = parser.parse_args().bind
     # What PostgreSQL calls its connections.
     os.environ.setdefault("PGAPPNAME", "trimtab web")
+    gc.disable()  # What is loaded stays: to search it again and again is a tenth of the start
     # The application first: a wrong setting ends the process before anybody can connect.
     from webapp.wsgi import application
 
@@ -58,6 +59,7 @@ def main() -> int:
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.freeze()  # Modules and settings live as long as the process
     gc.set_threshold(OBJECTS_PER_COLLECTION)
+    gc.enable()
     uvloop.run(_serve(application, sockets, name))
     return 0
 
