@@ -26,7 +26,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -39,7 +38,7 @@ from bench import fleet_peer
 from bench.cpu_meter import CpuMeter
 from bench.figures import note
 from bench.fleet_bodies import SECONDS, Tail, VirtualNode, tails
-from bench.fleet_load import Plan, Sender, Taken
+from bench.fleet_load import Plan, Sender, Taken, fleet
 from bench.fleet_peer import Peer
 from bench.fleet_rows import Lag
 from tests.faults.postgres import Cluster
@@ -211,21 +210,7 @@ async def _load(
     await _warm(service, tokens[0], pool[0])
     meter.begin()
     began, waited, begun = time.monotonic(), [0.0], Reading()
-    senders = [
-        Sender(
-            VirtualNode(
-                f"job {number % 20}",
-                tokens[number % len(tokens)],
-                pool[number % VARIANTS],
-                time.time_ns(),
-            ),
-            service.port,
-            taken,
-            plan,
-        ).run(began, number / nodes * options.ramp)
-        for number in range(nodes)
-    ]
-    sending = asyncio.gather(*senders)
+    sending = asyncio.gather(*fleet(nodes, service.port, tokens, pool, plan, taken))
     while not sending.done():
         await asyncio.wait([sending], timeout=READ_EVERY_SECONDS)
         meter.read()
@@ -256,7 +241,7 @@ def report(one: Measured) -> None:
     taken, millions = one.taken, max(one.taken.samples, 1) / 1e6
     print(f"{one.nodes} nodes, {one.seconds:.0f} s")
     print(f"  {taken.samples / one.seconds:,.0f} samples/s accepted", end=", ")
-    print(f"{taken.uploads} segments in {taken.requests} requests, {_counted(taken.statuses)}")
+    print(f"{taken.uploads} segments in {taken.requests} requests, {taken.counted}")
     p50 = statistics.median(taken.seconds)
     print(f"  answers: p50 {1000 * p50:.0f} ms, p99 {1000 * one.p99:.0f} ms")
     lags = one.lag.seconds or [0.0]
@@ -272,10 +257,6 @@ def report(one: Measured) -> None:
     print(f"  {taken.sent_bytes / max(taken.samples, 1):.2f} bytes a sample, headers counted")
     if one.drained_seconds:
         print(f"  the backlog was gone {one.drained_seconds:.0f} s after the outage")
-
-
-def _counted(statuses: Counter[int]) -> str:
-    return ", ".join(f"{status}: {count}" for status, count in sorted(statuses.items()))
 
 
 def beside(one: Measured, peer: Peer | None, kind: str) -> bool:

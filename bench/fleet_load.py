@@ -6,16 +6,18 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
 from trimtab.wire import join_bodies
 
-from bench.fleet_bodies import SECONDS, VirtualNode
+from bench.fleet_bodies import SECONDS, Tail, VirtualNode
 
 MOST_TOGETHER = 32
 """As agents do."""
+JOBS = 20
 PAUSE_SECONDS = 1.0
 """Before a refused upload is sent again."""
 
@@ -45,6 +47,11 @@ class Taken:
     """By run, when its segments were answered with 200: Unix seconds."""
     drained_at: float = 0.0
     """Monotonic seconds at which the last backlog was gone."""
+
+    @property
+    def counted(self) -> str:
+        """The statuses in words."""
+        return ", ".join(f"{status}: {count}" for status, count in sorted(self.statuses.items()))
 
 
 class Sender:
@@ -128,3 +135,29 @@ class Sender:
         answer = await reader.readuntil(b"\r\n\r\n")
         length = int(answer.lower().split(b"content-length:")[1].split(b"\r\n")[0])
         return int(answer.split(b" ", 2)[1]), await reader.readexactly(length)
+
+
+def fleet(
+    nodes: int,
+    port: int,
+    tokens: Sequence[str],
+    pool: Sequence[list[Tail]],
+    plan: Plan,
+    taken: Taken,
+) -> list[Coroutine[Any, Any, None]]:
+    """The work of nodes that begin now, spread over the tokens' workspaces and some jobs."""
+    began = time.monotonic()
+    return [
+        Sender(
+            VirtualNode(
+                f"job {number % JOBS}",
+                tokens[number % len(tokens)],
+                pool[number % len(pool)],
+                time.time_ns(),
+            ),
+            port,
+            taken,
+            plan,
+        ).run(began, number / nodes * plan.ramp)
+        for number in range(nodes)
+    ]
