@@ -117,6 +117,7 @@ def sent(monkeypatch) -> Iterator[list[Any]]:
 
     monkeypatch.setattr("celery.current_app.send_task", send)
     monkeypatch.setattr(waking, "_outage", redis_outage.Outage("out"))
+    monkeypatch.setattr(pulling, "_quiet_until", 0.0)
     redis.delete(queue, waking._mark())
     yield messages
     redis.delete(queue, waking._mark())
@@ -327,6 +328,21 @@ def test_where_there_is_no_room_a_worker_soon_gives_up(many, worked, monkeypatch
     assert worked == many[:2]
     assert claims.finish(held)
     assert pulling.pull() == 4
+
+
+def test_a_worker_that_can_begin_nothing_keeps_no_message_going(many, monkeypatch, sent):
+    limited = limit(monkeypatch, 1)
+    held = claims.claim(limited, many[0])
+    assert held is not None
+    for _ in range(5):
+        taken_by_a_worker()
+        assert pulling.pull() == 0
+    assert len(sent) == 1, "before it knew"
+    taken_by_a_worker()
+    assert claims.finish(held)
+    monkeypatch.setattr(pulling, "SLICE_SECONDS", 0.0)
+    assert pulling.pull() == 4
+    assert len(sent) == 2, "it could begin something, and there was more"
 
 
 def test_a_row_that_takes_too_long_ends_alone(many, monkeypatch, sent, caplog):

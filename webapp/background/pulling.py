@@ -28,16 +28,25 @@ schedule's, and can end or be replaced in between."""
 SLICE_SECONDS = 1.0
 """The same for a kind while rows of other kinds are due."""
 MOST_LISTED = 50
+QUIET_SECONDS = 1.0
+"""For so long after a pull that could begin nothing this process wakes nobody before it has begun
+something. Its message would come back to itself, again and again, until the others are done."""
+
+_quiet_until = 0.0
+"""Monotonic seconds."""
 
 
 def pull() -> int:
     """Work on what is due, for a turn. Returns the number of rows, or batches of rows."""
+    global _quiet_until
     waking.is_awake()
     ends_at = time.monotonic() + TURN_SECONDS
-    worked = 0
+    worked, has_woken = 0, False
     while due := _due(timezone.now()):
-        if not worked and sum(rows for _, rows in due) > 1:
+        may_wake = worked or time.monotonic() >= _quiet_until
+        if may_wake and not has_woken and sum(rows for _, rows in due) > 1:
             waking.wake()
+            has_woken = True
         now_worked = sum(_work(kind, ends_at) for kind, _ in due)
         worked += now_worked
         if time.monotonic() >= ends_at:
@@ -45,6 +54,7 @@ def pull() -> int:
             break
         if not now_worked:
             # The rest is held by others, or has to leave room for others.
+            _quiet_until = 0.0 if worked else time.monotonic() + QUIET_SECONDS
             break
     return worked
 
