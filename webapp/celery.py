@@ -13,7 +13,7 @@ from celery.signals import (
     worker_process_init,
 )
 
-from webapp.service import late, worker
+from webapp.service import connections, late, worker
 from webapp.service.child import dies_with_parent
 
 late.load_when_used(*late.SELDOM_USED, *late.FOR_MEASUREMENTS)
@@ -27,7 +27,7 @@ def _load_undisturbed(**_: Any) -> None:
 
 import_modules.connect(_load_undisturbed, weak=False)  # Before Celery's own, which load Django
 
-app = Celery("trimtab")
+app = Celery("trimtab", fixups=[connections.INSTALLED])
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 app.steps["worker"].update((worker.Pulse, worker.MemoryLimit))
