@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -21,6 +21,7 @@ def listed(
         columns: the names of the columns of `new`.
         more: values of the statement's own places (`%s`).
     """
+    adapted = _adapter()
     values = [[adapted(value) for value in row] for row in rows]
     place = f"({', '.join(['%s'] * len(columns))})"
     places = ", ".join([place] * len(values))
@@ -30,14 +31,18 @@ def listed(
 
 def executed(statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
     with planned_cursor() as cursor:
-        cursor.execute(statement, [typed(value) for value in values])
+        cursor.execute(statement, typed(values))
         return cursor.fetchall() if cursor.description else []
 
 
-def adapted(value: object) -> object:
-    """As the database's own columns hold it."""
-    if isinstance(value, UUID):
-        return value if connection.features.has_native_uuid_field else value.hex
-    if isinstance(value, datetime):
-        return connection.ops.adapt_datetimefield_value(value)
-    return value
+def _adapter() -> Callable[[object], object]:
+    """Makes of a value what the database's own columns hold."""
+    has_uuids = connection.features.has_native_uuid_field
+    adapted_moment = connection.ops.adapt_datetimefield_value
+
+    def adapted(value: object) -> object:
+        if isinstance(value, UUID):
+            return value if has_uuids else value.hex
+        return adapted_moment(value) if isinstance(value, datetime) else value
+
+    return adapted

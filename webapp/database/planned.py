@@ -6,6 +6,7 @@ for an upload takes longer than executing it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.db import connection
@@ -24,10 +25,10 @@ def planned_cursor() -> CursorWrapper:
     return wrapped(own(connection.connection))
 
 
-def typed(value: object) -> Any:
-    """A whole number as the database's widest: else each size would be a statement of its own."""
-    if connection.vendor != "postgresql" or type(value) is not int:
-        return value
+def typed(values: Sequence[Any]) -> Sequence[Any]:
+    """Whole numbers as the database's widest: else each size would be a statement of its own."""
+    if connection.vendor != "postgresql":
+        return values
     from psycopg.types.numeric import Int8
 
-    return Int8(value)
+    return [Int8(value) if type(value) is int else value for value in values]

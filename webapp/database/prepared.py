@@ -43,7 +43,7 @@ class Prepared:
             for param in self._params
         ]
         with planned_cursor() as cursor:
-            cursor.execute(self._sql, [typed(param) for param in params])
+            cursor.execute(self._sql, typed(params))
             return cursor.rowcount, cursor.fetchall() if cursor.description else []
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
-from tempfile import SpooledTemporaryFile
+from tempfile import TemporaryFile
 from typing import IO, Any
 from urllib.parse import unquote_to_bytes, urlsplit
 from wsgiref.types import WSGIApplication
@@ -39,9 +39,14 @@ def whole(said: HttpResponse) -> Answer:
     return Answer(said.status_code, said.reason_phrase, headers, said.content)
 
 
-def spool() -> SpooledTemporaryFile[bytes]:
-    """A file in memory that moves to the disk when it grows; not to /tmp, which may be memory."""
-    return SpooledTemporaryFile(max_size=PIECE_BYTES, dir=str(settings.DATA_DIR))
+def appended(kept: IO[bytes], piece: bytes) -> IO[bytes]:
+    """A body or an answer with one more piece: in memory, or once it is long, in a file; not in
+    /tmp, which may be memory."""
+    if isinstance(kept, io.BytesIO) and kept.tell() + len(piece) > PIECE_BYTES:
+        in_memory, kept = kept, TemporaryFile(dir=str(settings.DATA_DIR))  # noqa: SIM115
+        kept.write(in_memory.getbuffer())
+    kept.write(piece)
+    return kept
 
 
 def environ_of(
@@ -128,10 +133,10 @@ def _of_file(answer: Answer, content: FileWrapper) -> Answer:
 
 
 def _of_parts(answer: Answer, written: list[bytes], content: Iterable[bytes]) -> Answer:
-    kept = spool()
+    kept: IO[bytes] = io.BytesIO()
     try:
         for part in chain(written, content):
-            kept.write(part)
+            kept = appended(kept, part)
     finally:
         if hasattr(content, "close"):
             content.close()

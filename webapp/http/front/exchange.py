@@ -7,6 +7,7 @@ import io
 import logging
 import sys
 import time
+from functools import lru_cache
 from typing import IO, TYPE_CHECKING, cast
 
 from tornado.http1connection import HTTP1Connection
@@ -19,7 +20,7 @@ from tornado.httputil import (
 )
 
 from webapp.http.client_address import UNKNOWN, address_of, network
-from webapp.http.front.application import Answer, environ_of, spool, whole
+from webapp.http.front.application import Answer, appended, environ_of, whole
 from webapp.http.front.connections import Connection
 from webapp.http.problems import Problem
 
@@ -119,10 +120,8 @@ class Exchange(HTTPMessageDelegate):
             self.refuse(FULL)
 
     def _keep(self, chunk: bytes) -> None:
-        if isinstance(self._body, io.BytesIO):
-            self._body = spool()
         try:
-            self._body.write(chunk)
+            self._body = appended(self._body, chunk)
         except OSError as error:
             logger.warning("a body can't be kept", extra={"error": str(error)})
             self.refuse(NO_SPACE)
@@ -226,7 +225,12 @@ def _headers_of(answer: Answer, ends: bool) -> HTTPHeaders:
         if not (answer.status == 204 and name.lower() == "content-length"):
             # Django's cookies begin with a blank.
             headers.add(name, value.strip())
-    headers.setdefault("Date", format_timestamp(time.time()))
+    headers.setdefault("Date", _date(int(time.time())))
     if ends:
         headers["Connection"] = "close"
     return headers
+
+
+@lru_cache(1)
+def _date(now_seconds: int) -> str:
+    return format_timestamp(now_seconds)
