@@ -6,6 +6,7 @@ import io
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,28 +34,29 @@ class FolderStore:
         return True
 
     def put_file(self, key: str, file: IO[bytes]) -> None:
-        path = self.folder / checked(key)
+        folder, _, name = f"{self.folder}/{checked(key)}".rpartition("/")
         try:
-            self._write(path, file)
+            self._write(folder, name, file)
         except FileNotFoundError:  # `tidy` has just removed the empty folder, or it is new
-            self._make_folder(path.parent)
-            self._write(path, file)
+            self._make_folder(Path(folder))
+            self._write(folder, name, file)
 
-    def _write(self, path: Path, source: IO[bytes]) -> None:
-        """Raises FileNotFoundError if there is no such folder."""
+    def _write(self, folder: str, name: str, source: IO[bytes]) -> None:
+        """With paths as text: each upload comes here. Raises FileNotFoundError if there is no such
+        folder."""
         source.seek(0)
-        temporary = f"{path.parent}/{_TEMPORARY}{secrets.token_hex(8)}"
+        temporary = f"{folder}/{_TEMPORARY}{secrets.token_hex(8)}"
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             with open(descriptor, "wb") as file:  # noqa: PTH123 - it is open
                 shutil.copyfileobj(source, file, _PIECE_BYTES)
                 file.flush()
                 os.fsync(descriptor)
-            os.replace(temporary, path)  # noqa: PTH105 - faster for each upload
+            os.replace(temporary, f"{folder}/{name}")  # noqa: PTH105
         except OSError:  # A full disk should not keep the incomplete file.
             Path(temporary).unlink(missing_ok=True)
             raise
-        _sync_folder(path.parent)
+        _sync_folder(folder)
 
     def _make_folder(self, path: Path) -> None:
         """With mode 0700 down from the store's own folder: the mode of `parents` is the umask's.
@@ -83,7 +85,10 @@ class FolderStore:
             raise ObjectMissingError(key) from None
 
     def exists(self, key: str) -> bool:
-        return (self.folder / checked(key)).is_file()
+        try:
+            return stat.S_ISREG(os.stat(f"{self.folder}/{checked(key)}").st_mode)  # noqa: PTH116
+        except (FileNotFoundError, NotADirectoryError):
+            return False
 
     def delete(self, key: str) -> None:
         (self.folder / checked(key)).unlink(missing_ok=True)
@@ -118,7 +123,7 @@ def _changed_at(path: Path) -> datetime:
     return datetime.fromtimestamp(path.stat().st_mtime, UTC)
 
 
-def _sync_folder(folder: Path) -> None:
+def _sync_folder(folder: Path | str) -> None:
     """Make the new name durable, too: a power loss may undo a rename."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
