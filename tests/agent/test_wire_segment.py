@@ -27,7 +27,7 @@ from trimtab.wire import (
     encode_segment,
 )
 
-whole = st.integers(-(2**62), 2**62)
+whole = st.integers(-(2**63) + 1, 2**63 - 1)
 counts = st.integers(0, 2**62)
 lengths_us = st.integers(0, 10**15)
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -147,6 +147,13 @@ def test_a_sample_that_is_no_number_is_missing_and_never_breaks_the_segment(valu
     )
     bad = [isinstance(v, float) and not math.isfinite(v) for v in values]
     assert column == [None if b else v for v, b in zip(values, bad, strict=True)]
+
+
+def test_whole_numbers_may_lie_as_far_apart_as_numbers_can():
+    values = [-(2**63) + 1, 2**63 - 1, 0]
+    block = Block([0, 500, 1000], {"host.x_count": values})
+    (read,) = decode_segment(encode_segment(_segment(blocks=[block]))).blocks
+    assert read.columns == {"host.x_count": values}
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 0.5, 7])

@@ -14,6 +14,7 @@ from trimtab.wire.segment import Number
 _MISSING = type(None)
 _NUMBERS = {int, float, _MISSING}
 """The types of values: booleans are none."""
+_WHOLE = {int}
 _MOST = 2**63
 
 
@@ -60,7 +61,7 @@ def _constant(raw: dict[str, Any], at_most: int) -> list[Number] | None:
 def _from_deltas(raw: Any, at_most: int) -> list[Number] | None:
     if not isinstance(raw, list) or len(raw) > at_most:
         return None
-    if not set(map(type, raw)) <= {int} or not _fit(raw):
+    if not set(map(type, raw)) <= _WHOLE:
         return None
     values = list(accumulate(raw))
     return values if _fit(values) else None
