@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import NamedTuple
 from uuid import UUID
 
-from django.db.models import Count, QuerySet, Sum
+from django.db.models import Count, Min, QuerySet, Sum
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Coalesce
 
@@ -33,7 +33,7 @@ from webapp.advice.selectors.savings import (
 from webapp.runs.scope import runs_of
 from webapp.spend.curve import Curve, curve
 from webapp.spend.months import Month, current
-from webapp.spend.year import by_month
+from webapp.spend.year import usd_by_month
 
 MONTHS_SHOWN = 12
 MOST_FOLLOWED, MOST_JOBS = 50, 100
@@ -215,13 +215,14 @@ def _months(workspace: Workspace, now: datetime) -> list[MonthLine]:
     """Without those before the first run."""
     last = current(workspace, now)
     months = [last.shifted(-back) for back in range(MONTHS_SHOWN)]
-    lines = [
-        (MonthLine(month, spend.usd), spend.run_count)
-        for month, spend in zip(months, by_month(workspace, months), strict=True)
-    ]
-    while len(lines) > 1 and not lines[-1][1] and lines[-1][0].spend_usd is None:
-        lines.pop()
-    return [line for line, _ in reversed(lines)]
+    usd = usd_by_month(workspace, months)
+    runs = runs_of(workspace).filter(started_at__gte=months[-1].start)
+    first = runs.aggregate(first=Min("started_at"))["first"]
+    while len(months) > 1 and (first is None or first >= months[-1].end):
+        if months[-1].first_day in usd:
+            break
+        months.pop()
+    return [MonthLine(month, usd.get(month.first_day)) for month in reversed(months)]
 
 
 def _count_by_month(months: Sequence[MonthLine], saved: Iterable[_Realised]) -> Saved:

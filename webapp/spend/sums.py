@@ -7,15 +7,26 @@ at what it cost.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any
 
-from django.db.models import Aggregate, Count, Q, QuerySet, Sum
+from django.db.models import (
+    Aggregate,
+    Count,
+    ExpressionWrapper,
+    F,
+    Q,
+    QuerySet,
+    Sum,
+    TextField,
+)
+from django.db.models.expressions import Combinable
 
 from webapp.accounts.models import Workspace
 from webapp.runs.models import Run
@@ -62,9 +73,9 @@ class Spends:
         self._workspace, self.group = workspace, group
         self._by_group: dict[tuple[object, ...], Spend] = {}
 
-    def of(self, row: Mapping[str, Any], prefix: str = "") -> Spend:
+    def of(self, row: Mapping[str, Any]) -> Spend:
         """The entry for a row with the columns of the group."""
-        group = {name: row[f"{prefix}{name}"] for name in self.group}
+        group = {name: row[name] for name in self.group}
         key = tuple(str(value) for value in group.values())
         if key not in self._by_group:
             self._by_group[key] = self._new(**group)
@@ -80,8 +91,9 @@ class Spends:
     @cached_property
     def _jobs(self) -> dict[int, tuple[str, str, dict[str, str]]]:
         """Name, owner and tags by id."""
-        rows = every_job_of(self._workspace).values_list("pk", "name", OWNER, TAGS)
-        return {pk: (name, owner, tags) for pk, name, owner, tags in rows}
+        jobs, decoded = every_job_of(self._workspace), cache(json.loads)
+        rows = jobs.values_list("pk", "name", OWNER, _text(TAGS))
+        return {pk: (name, owner, decoded(tags)) for pk, name, owner, tags in rows}
 
 
 def spends(
@@ -93,13 +105,18 @@ def spends(
         group: of `GROUP`, by which the runs are told apart. Without the owner or the tags, those of
             the entries are the jobs' own.
     """
-    sums = Spends(workspace, group)
+    sums, decoded = Spends(workspace, group), cache(json.loads)
+
+    def of(row: Mapping[str, Any]) -> Spend:
+        told = {name: row[f"of_{name}"] for name in group}
+        return sums.of(told | {TAGS: decoded(told[TAGS])} if TAGS in told else told)
+
     parts = priced_parts_of(workspace)
     for row in _runs(runs_of(workspace), start, end, group):
-        sums.of(row).counting(row)
-    grouped = parts.filter(in_whole_days(start, end)).order_by()
-    for row in grouped.values(*(f"run__{name}" for name in group)).annotate(sum_usd=Sum("usd")):
-        _add(sums.of(row, "run__"), row["sum_usd"])
+        of(row).counting(row)
+    grouped: QuerySet[Any, Any] = parts.filter(in_whole_days(start, end)).order_by()
+    for row in grouped.values(**_told_apart(group, "run__")).annotate(sum_usd=Sum("usd")):
+        _add(of(row), row["sum_usd"])
     for part in cut_days(parts, start, end, with_runs=True):
         _add(sums.of(part.of_run._asdict()), between(part, start, end))
     return sums.all()
@@ -172,11 +189,24 @@ def in_whole_days(start: datetime, end: datetime) -> Q:
 
 def _runs(
     runs: QuerySet[Run], start: datetime, end: datetime, group: Sequence[str]
-) -> Iterable[dict[str, Any]]:
+) -> QuerySet[Any, Any]:
     """The runs that began in the span, grouped."""
-    began = runs.filter(started_at__gte=start, started_at__lt=end).select_related(None)
-    grouped: Iterable[dict[str, Any]] = began.order_by().values(*group).annotate(**run_counts())
-    return grouped
+    began: QuerySet[Any, Any] = runs.filter(started_at__gte=start, started_at__lt=end)
+    plain = began.select_related(None).order_by()
+    return plain.values(**_told_apart(group)).annotate(**run_counts())
+
+
+def _told_apart(group: Sequence[str], prefix: str = "") -> dict[str, Combinable]:
+    """`of_` and its name -> each column of the group, tags as text."""
+    return {
+        f"of_{name}": _text(f"{prefix}{name}") if name == TAGS else F(f"{prefix}{name}")
+        for name in group
+    }
+
+
+def _text(name: str) -> Combinable:
+    """Of a JSON column: many rows have the same, so each text is decoded once."""
+    return ExpressionWrapper(F(name), output_field=TextField())
 
 
 def run_counts() -> dict[str, Aggregate]:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import date
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 from django.db.models import Sum, Value
@@ -14,7 +15,7 @@ from webapp.accounts.models import Workspace
 from webapp.runs.scope import runs_of
 from webapp.spend.months import Month
 from webapp.spend.scope import priced_parts_of
-from webapp.spend.splitting import between, cut_days
+from webapp.spend.splitting import CutPart, between, cut_days
 from webapp.spend.sums import Spend, in_whole_days, run_counts
 
 
@@ -24,7 +25,7 @@ def by_month(workspace: Workspace, months: Sequence[Month]) -> list[Spend]:
     A run is counted when it began. Its cost is counted when it held its machines.
     """
     runs = _runs(workspace, months)
-    usd = dict(_usd(workspace, months))
+    usd = usd_by_month(workspace, months)
     return [
         Spend(job=str(month), job_id=0, owner="", tags={}, usd=usd.get(month.first_day))
         .counting(runs.get(month.first_day, {}))
@@ -32,22 +33,29 @@ def by_month(workspace: Workspace, months: Sequence[Month]) -> list[Spend]:
     ]  # fmt: skip
 
 
+def usd_by_month(workspace: Workspace, months: Sequence[Month]) -> dict[date, Decimal]:
+    """First day of a month -> its cost; no entry: no run has a price. `months` as in `by_month`."""
+    return dict(_usd(workspace, months))
+
+
 def _usd(workspace: Workspace, months: Sequence[Month]) -> Iterator[tuple[date, Decimal]]:
-    """First day of a month -> its cost; no entry: no run has a price."""
     parts = priced_parts_of(workspace)
     edges = [month.start for month in months] + [months[0].end]
     cut = cut_days(parts, *edges)
     whole = parts.filter(in_whole_days(months[-1].start, months[0].end)).order_by()
-    days, cut_at = whole.values_list("day").annotate(Sum("usd")), {part.day for part in cut}
+    days = whole.values_list("day").annotate(Sum("usd"))
+    cut_by_day: defaultdict[date, list[CutPart]] = defaultdict(list)
+    for part in cut:
+        cut_by_day[part.day].append(part)
     usd_by_month: defaultdict[date, list[Decimal]] = defaultdict(list)
     for day, usd in days:
         # Local months begin within a day of UTC's, so only split days belong to two months.
-        if day not in cut_at:
+        if day not in cut_by_day:
             usd_by_month[day.replace(day=1)].append(usd)
     for month in months:
         amounts, start, end = usd_by_month[month.first_day], month.start, month.end
-        # The UTC days that may overlap it.
-        touched = (part for part in cut if start.date() <= part.day <= end.date())
+        # Split days are those of edges.
+        touched = chain(cut_by_day[start.date()], cut_by_day[end.date()])
         amounts += [usd for usd in (between(part, start, end) for part in touched) if usd]
         if amounts:
             yield month.first_day, sum(amounts, Decimal(0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -48,11 +48,16 @@ class Group:
         return self.job_count - len(self.jobs)
 
 
-def groups(runs: QuerySet[Run], facet: Facet) -> Rows:
-    """The totals of each group, highest spend first."""
-    valued = _valued(runs, facet).values("value")
-    summed = _with_sums(valued.annotate(job_count=Count("job", distinct=True)))
-    return summed.order_by(F("spend_usd").desc(nulls_last=True), "value")
+def groups(runs: QuerySet[Run], facet: Facet) -> list[Group]:
+    """The totals of each group and its jobs, highest spend first.
+
+    In one query, since the value of a tag is read from the text of each run.
+    """
+    by_value: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in grouped_jobs(runs, facet):
+        by_value[row["value"]].append(row)
+    every = [_group(value, rows) for value, rows in by_value.items()]
+    return sorted(every, key=lambda group: (group.spend_usd is None, -(group.spend_usd or 0)))
 
 
 def totals(runs: QuerySet[Run]) -> dict[str, Any]:
@@ -60,38 +65,24 @@ def totals(runs: QuerySet[Run]) -> dict[str, Any]:
     return dated(runs).aggregate(job_count=Count("job", distinct=True), **sums())
 
 
-def with_jobs(
-    summed: Iterable[Mapping[str, Any]], runs: QuerySet[Run], facet: Facet
-) -> list[Group]:
-    """The groups of a page, with the jobs in them."""
-    summed = list(summed)
-    jobs: dict[str, list[GroupedJob]] = defaultdict(list)
-    for row in grouped_jobs(runs, facet, [group["value"] for group in summed]):
-        if len(jobs[row["value"]]) < MOST_JOBS:
-            jobs[row["value"]].append(_job(row))
-    copied = ("value", "job_count", "run_count", "spend_usd", "unpriced_count")
-    return [
-        Group(**{name: group[name] for name in copied}, jobs=jobs[group["value"]])
-        for group in summed
-    ]
-
-
-def grouped_jobs(runs: QuerySet[Run], facet: Facet, values: list[str] | None = None) -> Rows:
-    """A row for each group and job, for the groups in `values` or for all."""
-    valued = _valued(runs, facet)
-    wanted = valued if values is None else valued.filter(value__in=values)
-    rows = _with_sums(wanted.values("value", "job", "job__name", "job__uuid"))
+def grouped_jobs(runs: QuerySet[Run], facet: Facet) -> Rows:
+    """A row for each group and job: by group, and the highest spend first."""
+    valued: QuerySet[Any, Any] = dated(runs).annotate(value=facet.value())
+    by_job = valued.values("value", "job", "job__name", "job__uuid")
+    rows: Rows = by_job.annotate(**sums(), last_at=Max("began"))
     return rows.order_by("value", F("spend_usd").desc(nulls_last=True), "job__name")
 
 
-def _valued(runs: QuerySet[Run], facet: Facet) -> QuerySet[Any, Any]:
-    valued: QuerySet[Any, Any] = dated(runs).annotate(value=facet.value())
-    return valued
-
-
-def _with_sums(rows: Rows) -> Rows:
-    summed: Rows = rows.annotate(**sums(), last_at=Max("began"))
-    return summed
+def _group(value: str, rows: Sequence[Mapping[str, Any]]) -> Group:
+    priced = [row["spend_usd"] for row in rows if row["spend_usd"] is not None]
+    return Group(
+        value=value,
+        job_count=len(rows),
+        run_count=sum(row["run_count"] for row in rows),
+        spend_usd=sum(priced, Decimal(0)) if priced else None,
+        unpriced_count=sum(row["unpriced_count"] for row in rows),
+        jobs=[_job(row) for row in rows[:MOST_JOBS]],
+    )
 
 
 def _job(row: Mapping[str, Any]) -> GroupedJob:

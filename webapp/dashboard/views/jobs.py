@@ -102,8 +102,9 @@ def _grouped(
     request: PersonRequest, job_filter: JobFilter, facet: Facet, runs: QuerySet[Run], version: str
 ) -> HttpResponse:
     page = Paginator(groups.groups(runs, facet), PAGE_GROUPS).get_page(request.GET.get("page"))
-    with_jobs = groups.with_jobs(page.object_list, runs, facet)
-    rows = [(group, _inside(request.GET, job_filter, facet, group.value)) for group in with_jobs]
+    rows = [
+        (group, _inside(request.GET, job_filter, facet, group.value)) for group in page.object_list
+    ]
     shown = {"groups": rows, "page": page, "totals": groups.totals(runs), "version": version}
     return render(
         request, "dashboard/jobs_grouped.html", _filters(request, job_filter, runs) | shown
