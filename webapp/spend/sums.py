@@ -8,7 +8,7 @@ at what it cost.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -193,7 +193,8 @@ def _runs(
     """The runs that began in the span, grouped."""
     began: QuerySet[Any, Any] = runs.filter(started_at__gte=start, started_at__lt=end)
     plain = began.select_related(None).order_by()
-    return plain.values(**_told_apart(group)).annotate(**run_counts())
+    rows: QuerySet[Any, Any] = plain.values(**_told_apart(group)).annotate(**run_counts())
+    return rows
 
 
 def _told_apart(group: Sequence[str], prefix: str = "") -> dict[str, Combinable]:
