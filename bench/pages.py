@@ -41,6 +41,8 @@ NOBODY_KNOWS = "no-such-secret"
 """In an address, for what no row of the workspace gives."""
 MORE = {
     "dashboard:jobs, by owner": "/jobs/?group=owner",
+    "dashboard:jobs, by tag": "/jobs/?group=tag:team",
+    "dashboard:jobs, of a tag": "/jobs/?tag=team=vision",
     "dashboard:jobs, by spend": "/jobs/?sort=spend",
     "dashboard:jobs, by verdict": "/jobs/?sort=verdict",
     "dashboard:jobs, by cost": "/jobs/?sort=cost",
