@@ -21,7 +21,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 
 
 def _load_undisturbed(**_: Any) -> None:
-    """What a worker loads stays: to search it again and again is a sixth of its start."""
+    """What a worker loads stays: to search it repeatedly is a sixth of its start."""
     gc.disable()
 
 

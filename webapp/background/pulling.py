@@ -30,7 +30,7 @@ SLICE_SECONDS = 1.0
 MOST_LISTED = 50
 QUIET_SECONDS = 1.0
 """For so long after a pull that could begin nothing this process wakes nobody before it has begun
-something. Its message would come back to itself, again and again, until the others are done."""
+something. Its message would come back to itself repeatedly until the others are done."""
 
 _quiet_until = 0.0
 """Monotonic seconds."""

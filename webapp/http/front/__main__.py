@@ -46,7 +46,7 @@ def main() -> int:
     bind = parser.parse_args().bind
     # What PostgreSQL calls its connections.
     os.environ.setdefault("PGAPPNAME", "trimtab web")
-    gc.disable()  # What is loaded stays: to search it again and again is a tenth of the start
+    gc.disable()  # What is loaded stays: to search it repeatedly is a tenth of the start
     # The application first: a wrong setting ends the process before anybody can connect.
     from webapp.wsgi import application
 
