@@ -1,7 +1,8 @@
 """Wakes workers by messages that name no row: a worker that gets one looks for due rows itself.
 
 At most one message waits for a worker. A worker that begins and finds more than one due row wakes
-the next, so all of them are at work within moments. A message that is lost, or a Redis that is
+the next, so all of them are at work within moments; one that could begin nothing a moment ago
+leaves that to the others. A message that is lost, or a Redis that is
 away, costs time only: the sweep wakes workers again.
 """
 
