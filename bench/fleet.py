@@ -37,7 +37,7 @@ import psycopg
 from bench import fleet_peer
 from bench.cpu_meter import CpuMeter
 from bench.figures import note
-from bench.fleet_bodies import SECONDS, Tail, VirtualNode, tails
+from bench.fleet_bodies import LENGTH, SECONDS, SERIES, VARIANTS, Tail, VirtualNode, tails
 from bench.fleet_load import Plan, Sender, Taken, fleet
 from bench.fleet_peer import Peer
 from bench.fleet_rows import Lag
@@ -45,15 +45,14 @@ from tests.faults.postgres import Cluster
 from tests.running_service import MARKS, Service, manage
 
 MOST_P99_SECONDS, MOST_LAG_SECONDS, MOST_GROWTH = 1.0, 30.0, 1.3
-AIM_CPU_MS = 2.5
-"""Of a segment of a known session. No promise yet, so `--check` passes without it."""
+MOST_CPU_MS = 2.5
+"""Of a segment of a known session."""
 FIRST_ANALYSIS_SECONDS = 60.0
 LEAST_RATIO = {"sqlite": 60.0, "postgres": 40.0}
 """To MLflow's samples per CPU-second, of what takes uploads."""
 LEAST_RATIO_WITH_WORKER = 25.0
 INGEST, WORKER = ("web", "redis", "database"), ("worker", "worker's database")
 WORKERS_SESSIONS = "SELECT pid FROM pg_stat_activity WHERE application_name = 'trimtab worker'"
-SERIES, VARIANTS, LENGTH = 100, 8, 30
 READ_EVERY_SECONDS, PEER_SECONDS = 2.0, 20.0
 TOKENS = """
 from webapp.accounts.models import Token, Workspace
@@ -253,7 +252,7 @@ def report(one: Measured) -> None:
     for name, used in sorted(one.cpu.items()):
         print(f"  {name:>17}: {used:7.2f} CPU-s, {used / millions:6.2f} a million samples")
     print(f"  {', '.join(INGEST)}: {one.upload_ms:.2f} ms of CPU a segment", end=", ")
-    print(f"{one.known_ms:.2f} ms once all sessions are known (aim: {AIM_CPU_MS})")
+    print(f"{one.known_ms:.2f} ms once all sessions are known ({MOST_CPU_MS} wanted)")
     print(f"  {taken.sent_bytes / max(taken.samples, 1):.2f} bytes a sample, headers counted")
     if one.drained_seconds:
         print(f"  the backlog was gone {one.drained_seconds:.0f} s after the outage")
@@ -319,8 +318,9 @@ def main() -> int:
     note("fleet", f"{last.taken.samples / last.seconds:,.0f} samples/s", is_held)
     peers.append(_peer(options))
     is_cheap = beside(last, fleet_peer.together(peers), options.database)
-    note("upload", f"{last.known_ms:.1f} ms", last.known_ms <= AIM_CPU_MS)
-    return 0 if (is_held and is_cheap) or not options.check else 1
+    is_short = last.known_ms <= MOST_CPU_MS
+    note("upload", f"{last.known_ms:.1f} ms", is_short)
+    return 0 if (is_held and is_cheap and is_short) or not options.check else 1
 
 
 if __name__ == "__main__":

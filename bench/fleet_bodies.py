@@ -17,7 +17,9 @@ from uuid import UUID, uuid4
 
 from trimtab.wire import Block, Segment, SessionClock, StepBlock, encode_segment
 
-SECONDS, HERTZ = 10, 2
+SECONDS, HERTZ, SERIES = 10, 2, 100
+VARIANTS, LENGTH = 8, 30
+"""Nodes that differ, and segments of each before they repeat."""
 SEGMENT_MS, TICKS = SECONDS * 1000, SECONDS * HERTZ
 STEP_US = 250_000
 _GZIP_HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"

@@ -28,7 +28,7 @@ import requests
 from trimtab.wire import Block, Segment, StepBlock
 
 from bench.figures import note
-from bench.fleet_bodies import SECONDS, tails
+from bench.fleet_bodies import LENGTH, SECONDS, SERIES, VARIANTS, tails
 from bench.fleet_load import Plan, Taken, fleet
 from tests.running_service import Service
 from tests.service.uploads import FakeAgent
@@ -37,7 +37,7 @@ PROMISED_SECONDS, SEALED_SECONDS = 30.0, 10.0
 HOURS_WORKED = (0.25, 6.0)
 HANG_MINUTES = 11
 MINUTE_MS, TICK_MS = 60_000, 5_000
-NODES, SERIES, VARIANTS, LENGTH = 500, 100, 8, 30
+NODES = 500
 LEAST_SENT_PCT = 95.0
 """Of the load that is to be there; a node that is answered late sends late."""
 

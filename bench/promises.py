@@ -75,7 +75,7 @@ PROMISES = (
     ),
     Promise(
         "upload",
-        "Upload of a segment of 2,000 samples, the aim: 2.5 ms of the server's CPU",
+        "Upload of a segment of 2,000 samples: at most 2.5 ms of the server's CPU",
         "fleet",
     ),
     Promise(

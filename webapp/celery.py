@@ -25,20 +25,23 @@ def _load_undisturbed(**_: Any) -> None:
     gc.disable()
 
 
+def _have_loaded(**_: Any) -> None:
+    gc.enable()
+
+
 import_modules.connect(_load_undisturbed, weak=False)  # Before Celery's own, which load Django
 
 app = Celery("trimtab", fixups=[connections.INSTALLED])
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+import_modules.connect(_have_loaded, weak=False)  # After them
 app.steps["worker"].update((worker.Pulse, worker.MemoryLimit))
 
 _worker_pid = _forks = 0
 
 
-def _begin_worker(**_: Any) -> None:
-    """All is loaded."""
+def _remember_worker(**_: Any) -> None:
     global _worker_pid
-    gc.enable()
     _worker_pid = os.getpid()
     # What PostgreSQL calls its connections.
     os.environ.setdefault("PGAPPNAME", "trimtab worker")
@@ -64,6 +67,6 @@ def _die_with_worker(**_: Any) -> None:
     worker.be_first_victim()
 
 
-worker_init.connect(_begin_worker, weak=False)
+worker_init.connect(_remember_worker, weak=False)
 worker_before_create_process.connect(_share_memory, weak=False)
 worker_process_init.connect(_die_with_worker, weak=False)

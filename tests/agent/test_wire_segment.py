@@ -7,6 +7,7 @@ import json
 import math
 import random
 import time
+import tracemalloc
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
@@ -420,6 +421,18 @@ def test_a_small_body_can_not_unfold_into_a_huge_segment(kind):
     with pytest.raises(WireError, match="over"):
         decode_segment(body)
     assert time.process_time() - began < 2
+
+
+def test_a_number_of_thousands_of_digits_is_not_added_to_others():
+    ticks = {"d": [0] + [1] * 19_999}
+    column = {"d": [10**4000] + [1] * 19_999}
+    body = _body(_document(blocks=[{"t": ticks, "columns": {"host.x_count": column}}]))
+    tracemalloc.start()
+    segment = decode_segment(body)
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [refusal.name for refusal in segment.refused] == ["host.x_count"]
+    assert peak_bytes < 10_000_000, "each sum would take 1,700 bytes"
 
 
 def test_a_repeated_value_and_a_counter_cost_next_to_nothing():

@@ -43,18 +43,21 @@ def pull() -> int:
     ends_at = time.monotonic() + TURN_SECONDS
     worked, has_woken = 0, False
     while due := _due(timezone.now()):
-        may_wake = worked or time.monotonic() >= _quiet_until
-        if may_wake and not has_woken and sum(rows for _, rows in due) > 1:
+        is_quiet = time.monotonic() < _quiet_until
+        if not is_quiet and not has_woken and sum(rows for _, rows in due) > 1:
             waking.wake()
             has_woken = True
         now_worked = sum(_work(kind, ends_at) for kind, _ in due)
         worked += now_worked
+        if now_worked:
+            _quiet_until = 0.0
         if time.monotonic() >= ends_at:
             waking.wake()
             break
         if not now_worked:
             # The rest is held by others, or has to leave room for others.
-            _quiet_until = 0.0 if worked else time.monotonic() + QUIET_SECONDS
+            if not worked:
+                _quiet_until = time.monotonic() + QUIET_SECONDS
             break
     return worked
 

@@ -21,7 +21,7 @@ class TagValue(Func):
 
     def as_sqlite(self, compiler: Any, connection: Any, **_: Any) -> Any:
         """By a JSON path where the key is the same within its quotes as in the column's text, which
-        saves a third; else by looking at each key."""
+        takes a fifth of the time; else by looking at each key."""
         column, key = self.get_source_expressions()
         if _PLAIN.fullmatch(key.value):
             by_path = Func(column, Value(f'$."{key.value}"'), function="JSON_EXTRACT")

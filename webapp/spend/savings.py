@@ -218,8 +218,8 @@ def _months(workspace: Workspace, now: datetime) -> list[MonthLine]:
     usd = usd_by_month(workspace, months)
     runs = runs_of(workspace).filter(started_at__gte=months[-1].start)
     first = runs.aggregate(first=Min("started_at"))["first"]
-    while len(months) > 1 and (first is None or first >= months[-1].end):
-        if months[-1].first_day in usd:
+    while len(months) > 1 and months[-1].first_day not in usd:
+        if first is not None and first < months[-1].end:
             break
         months.pop()
     return [MonthLine(month, usd.get(month.first_day)) for month in reversed(months)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
 from itertools import chain
@@ -35,10 +35,6 @@ def by_month(workspace: Workspace, months: Sequence[Month]) -> list[Spend]:
 
 def usd_by_month(workspace: Workspace, months: Sequence[Month]) -> dict[date, Decimal]:
     """First day of a month -> its cost; no entry: no run has a price. `months` as in `by_month`."""
-    return dict(_usd(workspace, months))
-
-
-def _usd(workspace: Workspace, months: Sequence[Month]) -> Iterator[tuple[date, Decimal]]:
     parts = priced_parts_of(workspace)
     edges = [month.start for month in months] + [months[0].end]
     cut = cut_days(parts, *edges)
@@ -47,18 +43,18 @@ def _usd(workspace: Workspace, months: Sequence[Month]) -> Iterator[tuple[date, 
     cut_by_day: defaultdict[date, list[CutPart]] = defaultdict(list)
     for part in cut:
         cut_by_day[part.day].append(part)
-    usd_by_month: defaultdict[date, list[Decimal]] = defaultdict(list)
+    amounts: defaultdict[date, list[Decimal]] = defaultdict(list)
     for day, usd in days:
         # Local months begin within a day of UTC's, so only split days belong to two months.
         if day not in cut_by_day:
-            usd_by_month[day.replace(day=1)].append(usd)
+            amounts[day.replace(day=1)].append(usd)
     for month in months:
-        amounts, start, end = usd_by_month[month.first_day], month.start, month.end
+        start, end = month.start, month.end
         # Split days are those of edges.
         touched = chain(cut_by_day[start.date()], cut_by_day[end.date()])
-        amounts += [usd for usd in (between(part, start, end) for part in touched) if usd]
-        if amounts:
-            yield month.first_day, sum(amounts, Decimal(0))
+        split = (between(part, start, end) for part in touched)
+        amounts[month.first_day] += [usd for usd in split if usd]
+    return {day: sum(amounts[day], Decimal(0)) for day in amounts if amounts[day]}
 
 
 def _runs(workspace: Workspace, months: Sequence[Month]) -> dict[date, dict[str, Any]]:

@@ -14,8 +14,9 @@ from trimtab.wire.segment import Number
 _MISSING = type(None)
 _NUMBERS = {int, float, _MISSING}
 """The types of values: booleans are none."""
-_WHOLE = {int}
 _MOST = 2**63
+_MOST_DELTA = 2 * _MOST
+"""Between two values that fit. Checked before any sum, which might take much memory."""
 
 
 def encode_column(values: list[Number]) -> Any:
@@ -61,15 +62,15 @@ def _constant(raw: dict[str, Any], at_most: int) -> list[Number] | None:
 def _from_deltas(raw: Any, at_most: int) -> list[Number] | None:
     if not isinstance(raw, list) or len(raw) > at_most:
         return None
-    if not set(map(type, raw)) <= _WHOLE:
+    if not set(map(type, raw)) <= {int} or not _fit(raw, _MOST_DELTA):
         return None
     values = list(accumulate(raw))
     return values if _fit(values) else None
 
 
-def _fit(values: list[int]) -> bool:
-    """Into 64 bits."""
-    return not values or (min(values) > -_MOST and max(values) < _MOST)
+def _fit(values: list[int], most: int = _MOST) -> bool:
+    """By default into 64 bits."""
+    return not values or (min(values) > -most and max(values) < most)
 
 
 def declared_length(raw: Any) -> int:
