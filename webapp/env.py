@@ -89,8 +89,8 @@ def grants(name: str) -> list[tuple[str, str]]:
 
 
 PLANNED_AFTER = "5"
-"""So many times PostgreSQL executes a statement of a hot path before it keeps its plan, as psycopg
-has it. A pooler that can't do that needs `?prepare_threshold=none`."""
+"""So many times PostgreSQL executes a statement before it keeps its plan, as psycopg has it. A
+pooler that can't do that needs `?prepare_threshold=none`."""
 
 
 def database(name: str, default_path: Path) -> dict[str, object]:
@@ -115,7 +115,12 @@ def database(name: str, default_path: Path) -> dict[str, object]:
         "CONN_MAX_AGE": 60,
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": options
-        | {"prepare_threshold": int(planned_after) if planned_after.isdecimal() else None},
+        | {
+            # With values in its text a statement would be another each time, parsed and planned
+            # anew, which often takes longer than executing it.
+            "server_side_binding": True,
+            "prepare_threshold": int(planned_after) if planned_after.isdecimal() else None,
+        },
     }
 
 

@@ -1,4 +1,4 @@
-"""Statements of uploads: PostgreSQL parses and plans them once a connection."""
+"""PostgreSQL parses and plans a repeated statement once a connection."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from django.db import connection
 
 from tests.service.uploads import FakeAgent
 from webapp import env
+from webapp.runs.models import Run
 
 
 @pytest.mark.django_db
@@ -17,11 +18,23 @@ def test_uploads_of_any_size_share_their_statements(agent: FakeAgent) -> None:
         assert agent.put(agent.segment(seq, start_ms=seq * 10**seq % 10**9)).status_code == 200
     if connection.vendor != "postgresql":
         return
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT statement, prepare_time FROM pg_prepared_statements")
-        planned = [statement for statement, _ in cursor.fetchall()]
+    planned = _planned()
     assert sum("INSERT INTO runs_segment" in each for each in planned) == 1
     assert sum("UPDATE runs_session SET last_ms" in each for each in planned) == 1
+
+
+@pytest.mark.django_db
+def test_a_query_with_other_values_is_the_same_statement() -> None:
+    for number in range(12):
+        assert not Run.objects.filter(number=number, owner=f"ada-{number}").exists()
+    if connection.vendor == "postgresql":
+        assert sum('"runs_run"."owner" = ' in each for each in _planned()) == 1
+
+
+def _planned() -> list[str]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT statement, prepare_time FROM pg_prepared_statements")
+        return [statement for statement, _ in cursor.fetchall()]
 
 
 @pytest.mark.parametrize(
@@ -33,4 +46,4 @@ def test_a_pooler_can_do_without(
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", f"postgresql://ada@db:5432/trimtab{query}")
     found = env.database("DATABASE_URL", Path("/nowhere"))
-    assert found["OPTIONS"] == {"prepare_threshold": threshold}
+    assert found["OPTIONS"] == {"server_side_binding": True, "prepare_threshold": threshold}

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from webapp.database.planned import planned_cursor, typed
+from webapp.database.planned import typed
 
 
 def listed(
@@ -30,7 +30,7 @@ def listed(
 
 
 def executed(statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-    with planned_cursor() as cursor:
+    with connection.cursor() as cursor:
         cursor.execute(statement, typed(values))
         return cursor.fetchall() if cursor.description else []
 

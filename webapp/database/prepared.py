@@ -11,7 +11,7 @@ from django.db import connection
 from django.db.models import Expression, Field, QuerySet
 from django.db.models.sql import UpdateQuery
 
-from webapp.database.planned import planned_cursor, typed
+from webapp.database.planned import typed
 
 
 class Slot(Expression):
@@ -42,7 +42,7 @@ class Prepared:
             param.adapted(values[param.name]) if isinstance(param, Slot) else param
             for param in self._params
         ]
-        with planned_cursor() as cursor:
+        with connection.cursor() as cursor:
             cursor.execute(self._sql, typed(params))
             return cursor.rowcount, cursor.fetchall() if cursor.description else []
 
