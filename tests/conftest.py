@@ -134,13 +134,10 @@ def django_db_modify_db_settings(
 
 @pytest.fixture(autouse=True)
 def _nothing_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a process counts by primary key: the rows of another test had the same keys. And uploads
-    that come one after the other wait for no others."""
+    """What a process counts by primary key: the rows of another test had the same keys."""
     from webapp.http import rate_limits
-    from webapp.ingest import appending
     from webapp.quotas import deferral
 
-    monkeypatch.setattr(appending, "WINDOW_SECONDS", 0.0)
     monkeypatch.setattr(rate_limits, "handfuls", rate_limits.Handfuls())
     monkeypatch.setattr(deferral, "_counts", {})
 

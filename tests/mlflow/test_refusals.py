@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import secrets
-from threading import Event
 
 import pytest
 
 from tests.mlflow.client import STORE, refusal
 from webapp.accounts.models import Token
-from webapp.ingest import appending
 from webapp.mlflow_api import feeding
 from webapp.mlflow_api.methods import METHODS
 from webapp.mlflow_api.models import TrackedRun
@@ -210,18 +208,6 @@ def test_a_run_has_a_bounded_number_of_nodes(mlflow, monkeypatch):
         assert mlflow.log(run_id, (name, 1.0, 1, 0)).status_code == 200
     more = mlflow.log(run_id, ("system/n3/cpu_utilization_percentage", 1.0, 1, 0))
     assert refusal(more) == INVALID
-
-
-def test_a_training_that_logs_waits_for_no_other_upload(mlflow, monkeypatch):
-    class NobodyWaits(Event):
-        def wait(self, timeout: float | None = None) -> bool:
-            raise AssertionError("it waits for others")
-
-    monkeypatch.setattr(appending.append.__self__, "_enough", NobodyWaits())
-    run_id = mlflow.start()
-    for step in range(3):
-        assert mlflow.log(run_id, ("loss", 1.0, 1, step)).status_code == 200
-    assert mlflow.end(run_id, 0).status_code == 200
 
 
 def test_what_a_client_logged_goes_with_its_run(mlflow):

@@ -81,7 +81,7 @@ class Running:
     async def _serve(self) -> None:
         threads, is_behind_proxies = self._options
         self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
-        front = Front(
+        self.front = front = Front(
             self.application, threads, self.connections, is_behind_proxies, ("localhost", "80")
         )
         sockets = bind_sockets(0, "127.0.0.1")

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+import json
 from dataclasses import replace
-from threading import Thread
+from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.db import OperationalError
+from django.test import Client
 from django.utils import timezone
-from trimtab.wire import FIRST_PIECE, Event
+from trimtab.wire import FIRST_PIECE, Event, encode_segment
 
-from tests.running_service import wait_until
 from tests.service.uploads import FakeAgent
 from webapp.accounts import bearer
 from webapp.accounts.models import Token
 from webapp.analysis.models import Analysis
-from webapp.ingest import accept, appending, known_sessions
+from webapp.directives import issue
+from webapp.http import postponed
+from webapp.http.postponed import Postponed
+from webapp.ingest import accept, appending, known_sessions, resend
 from webapp.ingest.upload import Upload
 from webapp.runs.models import Run, Segment, Session
 
@@ -127,58 +131,74 @@ def test_one_row_that_cant_be_written_fails_no_other(known, monkeypatch):
 
 
 @pytest.fixture
-def commits(monkeypatch) -> list[int]:
-    """How many rows each commit has; nothing is written."""
-    sizes: list[int] = []
-
-    def write(batch: list[appending._Waiting]) -> None:
-        sizes.append(len(batch))
-        for each in batch:
-            each.outcome = appending.Appended(is_new=True, may_be_asked=False)
-
-    monkeypatch.setattr(appending, "_write_all", write)
-    return sizes
+def postponing(known: FakeAgent) -> FakeAgent:
+    """Its uploads may be postponed."""
+    known.client.defaults[postponed._KEY] = None
+    return known
 
 
-def append_at_once(together: appending.Together, uploads: int) -> None:
-    with ThreadPoolExecutor(uploads) as threads:
-        for answers in threads.map(lambda _: together.append([object()]), range(uploads)):  # type: ignore[list-item]
-            assert [type(answer) for answer in answers] == [appending.Appended]
+def _left(answer) -> Postponed:  # type: ignore[no-untyped-def]
+    left = answer.wsgi_request.META[postponed._KEY]
+    assert isinstance(left, Postponed)
+    return left
 
 
-def test_uploads_of_a_moment_share_a_commit(commits, monkeypatch):
-    """An hour is not waited for: so many are enough, also when the next ones come together."""
-    monkeypatch.setattr(appending, "WINDOW_SECONDS", 3600.0)
-    together = appending.Together()
-    for _ in range(3):
-        append_at_once(together, appending.ENOUGH)
-    assert commits == [appending.ENOUGH] * 3
+def _finished(left: Postponed):  # type: ignore[no-untyped-def]
+    (result,) = left.write([left.part])
+    return left.answer(result)
 
 
-def test_an_upload_alone_waits_for_the_window_only(commits, monkeypatch):
-    monkeypatch.setattr(appending, "WINDOW_SECONDS", 0.01)
-    together = appending.Together()
-    for _ in range(3):
-        append_at_once(together, 1)
-    assert commits == [1, 1, 1]
+def _told(answer) -> tuple[int, dict[str, Any]]:  # type: ignore[no-untyped-def]
+    said = answer.json() if hasattr(answer, "json") else json.loads(answer.content)
+    return answer.status_code, {k: v for k, v in said.items() if k != "server_time_ns"}
 
 
-def test_a_backlog_waits_for_nobody(commits, monkeypatch):
-    monkeypatch.setattr(appending, "WINDOW_SECONDS", 3600.0)
-    appending.Together().append([object()] * 32)  # type: ignore[list-item]
-    assert commits == [32]
+def test_a_postponed_upload_gets_its_row_and_its_answer_later(postponing, token):
+    left = _left(postponing.put(postponing.segment(2)))
+    assert Segment.objects.count() == 2
+    at_once = FakeAgent(Client(), token, started_at_ns=postponing.started_at_ns)
+    for seq in range(2):
+        at_once.put(at_once.segment(seq))
+    assert _told(_finished(left)) == _told(at_once.put(at_once.segment(2)))
+    assert Segment.objects.filter(session=postponing.session_id).count() == 3
 
 
-def test_what_a_training_waits_for_is_committed_at_once(commits, monkeypatch):
-    """Together with what waits already."""
-    monkeypatch.setattr(appending, "WINDOW_SECONDS", 3600.0)
-    together = appending.Together()
-    patient = Thread(target=together.append, args=([object()],), daemon=True)
-    patient.start()
-    wait_until(lambda: together._turn.locked(), 30, "it waits for others")
-    urgent = Thread(target=together.append, args=([object()], True), daemon=True)
-    urgent.start()
-    for each in (patient, urgent):
-        each.join(60)
-        assert not each.is_alive()
-    assert commits == [2]
+def test_a_postponed_upload_that_came_twice_is_a_duplicate_once(postponing):
+    left = _left(postponing.put(postponing.segment(2)))
+    again = postponing.put(postponing.segment(2))
+    assert _told(again)[1]["duplicate"] is False  # Its row is the first
+    assert _told(_finished(left))[1]["duplicate"] is True
+    assert Segment.objects.filter(seq=2).count() == 1
+
+
+def test_a_postponed_upload_is_refused_as_any_other(postponing, settings):
+    """And leaves no object."""
+    objects = set(accept.open_store(settings.OBJECTS_URL).list("runs/"))
+    left = _left(postponing.put(postponing.segment(1, duration_ms=9_000)))
+    status, problem = _told(_finished(left))
+    assert (status, problem["field"]) == (409, "seq")
+    assert set(accept.open_store(settings.OBJECTS_URL).list("runs/")) == objects
+
+
+def test_a_postponed_upload_that_meets_trouble_is_told_to_come_again(postponing, monkeypatch):
+    left = _left(postponing.put(postponing.segment(2)))
+    status, _ = _told(left.answer(OperationalError("on purpose")))
+    assert status == 503
+    left = _left(postponing.put(postponing.segment(3)))
+    assert _told(left.answer(KeyError("on purpose")))[0] == 500
+
+
+def test_a_postponed_upload_is_told_the_directives_of_its_attempt(postponing):
+    postponing.declare(allow_stop=True)
+    left = _left(postponing.put(postponing.segment(2)))
+    issue.stop(Run.objects.get(), "hung")
+    assert _told(_finished(left))[1]["directives"][0]["rule"] == "hung"
+
+
+def test_an_upload_whose_session_is_checked_isnt_postponed(postponing):
+    """Listing its objects would hold up the others."""
+    body = encode_segment(postponing.segment(2))
+    answer = postponing.put_body(2, body, **{resend.HEADER: "0-1"})
+    assert answer.json()["duplicate"] is False
+    assert Segment.objects.count() == 3
+    assert _left(postponing.put_body(3, encode_segment(postponing.segment(3))))

@@ -89,29 +89,22 @@ class Accepted:
     may_be_asked: bool = True
 
 
-def segment(
-    workspace: Workspace, upload: Upload, token: Token | None = None, is_urgent: bool = False
-) -> Accepted:
+def segment(workspace: Workspace, upload: Upload, token: Token | None = None) -> Accepted:
     """Make one segment durable.
-
-    Args:
-        is_urgent: a training waits for the answer.
 
     Raises:
         Problem: 400 if it is out of bounds; 404 if the run or session is another workspace's; 409
             if this seq was already taken with another body; 429 beyond a quota.
     """
-    (outcome,) = segments(workspace, [upload], token, is_urgent)
-    if isinstance(outcome, Exception):
-        raise outcome
-    return outcome
+    begun = begin(workspace, upload, token)
+    if isinstance(begun, Accepted):
+        return begun
+    (row,) = appending.append([begun.entry])
+    return finish(begun, row)
 
 
 def segments(
-    workspace: Workspace,
-    uploads: Sequence[Upload],
-    token: Token | None = None,
-    is_urgent: bool = False,
+    workspace: Workspace, uploads: Sequence[Upload], token: Token | None = None
 ) -> list[Accepted | Exception]:
     """Make segments durable, their rows in one transaction as far as possible.
 
@@ -120,60 +113,67 @@ def segments(
         service the rest isn't tried.
     """
     outcomes: dict[int, Accepted | Exception] = {}
-    begun: dict[int, _Begun] = {}
+    begun: dict[int, Begun] = {}
     for place, upload in enumerate(uploads):
         try:
-            if one := _begun(workspace, upload, token):
-                begun[place] = one
-            else:
-                outcomes[place] = Accepted(careful.store(workspace, upload, token))
+            one = begin(workspace, upload, token)
         except Exception as error:
             outcomes[place] = error
             if trouble.reason(error):
                 outcomes |= dict.fromkeys(range(place, len(uploads)), error)
                 break
-    rows_of = appending.append([one.entry for one in begun.values()], is_urgent)
+            continue
+        if isinstance(one, Accepted):
+            outcomes[place] = one
+        else:
+            begun[place] = one
+    rows_of = appending.append([one.entry for one in begun.values()])
     for (place, one), row in zip(begun.items(), rows_of, strict=True):
-        outcomes[place] = _finished(workspace, one, row, token)
+        try:
+            outcomes[place] = finish(one, row)
+        except Exception as error:
+            outcomes[place] = error
     return [outcomes[place] for place in range(len(uploads))]
 
 
 @dataclass(frozen=True)
-class _Begun:
+class Begun:
     """A segment on the short way: it is counted, and its object is written."""
 
+    workspace: Workspace
+    token: Token | None
     upload: Upload
     counted: admission.Admission
     entry: appending.Entry
 
 
-def _begun(workspace: Workspace, upload: Upload, token: Token | None) -> _Begun | None:
-    """None: it has to go the careful way."""
+def begin(workspace: Workspace, upload: Upload, token: Token | None) -> Begun | Accepted:
+    """All but the row of a segment that can go the short way; otherwise all of it.
+
+    Raises:
+        Problem: as `segment`.
+    """
     began_at = known_sessions.began_at(workspace, upload.segment) if upload.is_plain else None
-    if began_at is None:
-        return None
-    bounds.check(upload.segment)
-    store = open_store(settings.OBJECTS_URL)
-    with admission.attempted(workspace, token, upload.taken(is_new_run=False)) as counted:
-        if counted.is_admitted and store.put_new(upload.object_key, upload.body):
-            return _Begun(upload, counted, _entry(workspace, upload, began_at))
-        counted.take_back()
-    return None
+    if began_at is not None:
+        bounds.check(upload.segment)
+        store = open_store(settings.OBJECTS_URL)
+        with admission.attempted(workspace, token, upload.taken(is_new_run=False)) as counted:
+            if counted.is_admitted and store.put_new(upload.object_key, upload.body):
+                entry = _entry(workspace, upload, began_at)
+                return Begun(workspace, token, upload, counted, entry)
+            counted.take_back()
+    return Accepted(careful.store(workspace, upload, token))
 
 
-def _finished(
-    workspace: Workspace, begun: _Begun, row: appending.Appended | Exception, token: Token | None
-) -> Accepted | Exception:
-    """Its outcome; without a row, the careful way finds out why."""
+def finish(begun: Begun, row: appending.Appended | Exception) -> Accepted:
+    """The outcome of a segment, by what came of its row: without one, the careful way finds out
+    why. Raises as `segment`, or `row`."""
     if isinstance(row, appending.Appended) and row.is_new:
         return Accepted(False, row.may_be_asked)
     begun.counted.take_back()
     if isinstance(row, Exception):
-        return row
-    try:
-        return Accepted(_after_all(workspace, begun.upload, token))
-    except Exception as error:
-        return error
+        raise row
+    return Accepted(_after_all(begun.workspace, begun.upload, begun.token))
 
 
 def _after_all(workspace: Workspace, upload: Upload, token: Token | None) -> bool:

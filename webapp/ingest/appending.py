@@ -4,9 +4,9 @@ Nothing is asked first: a row is inserted where everything holds that the carefu
 by one (the session is of this node, run and workspace; its number and its time are new). Where
 something doesn't hold, no row is written, and the careful way finds out why.
 
-Uploads that come within some milliseconds, or while rows are being committed, are committed
-together. Each waits for its own commit; a fleet's uploads share its cost and the waiting for the
-disk.
+The web server gathers the uploads of a moment, and has their rows committed together; so are those
+that come while rows are being committed. Each waits for its own commit; a fleet's uploads share its
+cost and the waiting for the disk.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from django.db import connection, transaction
 from django.utils import timezone
 from trimtab.wire import FIRST_PIECE
 
-from webapp import env
 from webapp.analysis import queue
 from webapp.database.listed import listed
 from webapp.directives import delivery
@@ -33,10 +32,6 @@ from webapp.runs.models import Run, Segment
 
 MOST_TOGETHER = 100
 """Rows of one transaction: others that write wait for it."""
-WINDOW_SECONDS = 0.1
-"""A commit waits so long for others to share it: agents don't notice."""
-ENOUGH = max(1, min(4, env.integer("TRIMTAB_WEB_THREADS", 8, low=1) // 2))
-"""It waits no longer once there are so many rows: each upload that waits has a thread."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +98,6 @@ class Appended:
 @dataclass
 class _Waiting:
     entry: Entry
-    is_urgent: bool = False
     outcome: Appended | Exception | None = None
 
 
@@ -113,38 +107,18 @@ class Together:
     def __init__(self) -> None:
         self._turn = threading.Lock()
         self._waiting: list[_Waiting] = []
-        self._enough = threading.Event()
 
-    def append(
-        self, entries: Sequence[Entry], is_urgent: bool = False
-    ) -> list[Appended | Exception]:
-        """Returns after the commit. Instead of an answer: what the database raises for a row.
-
-        Args:
-            is_urgent: a training waits for the answer, so the commit waits for no others.
-        """
-        own = [_Waiting(entry, is_urgent) for entry in entries]
+    def append(self, entries: Sequence[Entry]) -> list[Appended | Exception]:
+        """Returns after the commit. Instead of an answer: what the database raises for a row."""
+        own = [_Waiting(entry) for entry in entries]
         self._waiting.extend(own)
-        if self._is_time():
-            self._enough.set()
         if own:
             with self._turn:
-                if own[-1].outcome is None:
-                    self._wait_for_others()
                 while own[-1].outcome is None:  # They are written in this order
                     batch = self._waiting[:MOST_TOGETHER]
                     del self._waiting[: len(batch)]
                     _write_all(batch)
         return [each.outcome for each in own if each.outcome is not None]
-
-    def _wait_for_others(self) -> None:
-        self._enough.clear()
-        if not self._is_time():
-            self._enough.wait(WINDOW_SECONDS)
-
-    def _is_time(self) -> bool:
-        waiting = self._waiting
-        return len(waiting) >= ENOUGH or any(each.is_urgent for each in waiting)
 
 
 append = Together().append

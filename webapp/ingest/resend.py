@@ -28,6 +28,12 @@ _check_at: dict[UUID, float] = {}
 """Monotonic seconds, by session. A process that starts after a power loss has checked none."""
 
 
+def is_due(upload: Upload, answered: str) -> bool:
+    """Whether the stored segments are listed for this upload, which takes a while."""
+    now = time.monotonic()
+    return bool(answered) and now >= _check_at.get(upload.segment.clock.session_id, now)
+
+
 def missing(upload: Upload, answered: str) -> list[tuple[UUID, int]]:
     """Session and number of each segment that the service answered and doesn't have.
 
@@ -35,9 +41,9 @@ def missing(upload: Upload, answered: str) -> list[tuple[UUID, int]]:
         upload: the segment that was just stored; only its session is checked.
         answered: as the agent says in its header: `12-96,3`. Another form is ignored.
     """
-    session, now = upload.segment.clock.session_id, time.monotonic()
-    if not answered or now < _check_at.get(session, now):
+    if not is_due(upload, answered):
         return []
+    session, now = upload.segment.clock.session_id, time.monotonic()
     wanted = _numbers(answered) if _RANGES.fullmatch(answered) else set()
     if not wanted:
         return []

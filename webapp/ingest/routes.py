@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +15,9 @@ from advisor.store import segment_bodies
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
 from webapp.directives import delivery
-from webapp.ingest import accept, artefacts, description, resend, segments, uploaders
+from webapp.http import postponed
+from webapp.http.postponed import Postponed
+from webapp.ingest import accept, appending, artefacts, description, resend, segments, uploaders
 from webapp.ingest.bodies import SEVERAL, decoded, must_match
 from webapp.ingest.upload import Upload
 from webapp.runs import resource
@@ -54,13 +57,36 @@ def put_segment(request: HttpRequest, run_id: UUID, session_id: UUID, seq: int) 
     segments.check(segment, run_id, session_id)
     upload = Upload(segment, request.body, _sent_at_ns(request))
     token: Token = request.auth  # type: ignore[attr-defined]
-    accepted = accept.segment(token.workspace, upload, token)
-    uploaders.remember(token, run_id)
-    asked = delivery.pending(session_id) if accepted.may_be_asked else []
-    again = resend.missing(upload, request.headers.get(resend.HEADER, ""))
+    answered = request.headers.get(resend.HEADER, "")
+    begun = accept.begin(token.workspace, upload, token)
+    if isinstance(begun, accept.Accepted):
+        return _receipt(upload, begun, token, answered)
+    if postponed.is_offered(request) and not resend.is_due(upload, answered):
+        left = Postponed(begun.entry, appending.append, partial(_finished, begun, token))
+        return postponed.postpone(request, left)
+    (row,) = appending.append([begun.entry])
+    return _receipt(upload, accept.finish(begun, row), token, answered)
+
+
+def _finished(
+    begun: accept.Begun, token: Token, row: appending.Appended | Exception
+) -> HttpResponse:
+    try:
+        return _receipt(begun.upload, accept.finish(begun, row), token, answered="")
+    except Exception as error:
+        return segments.problem(error).response()
+
+
+def _receipt(
+    upload: Upload, accepted: accept.Accepted, token: Token, answered: str
+) -> HttpResponse:
+    """Not through the schema, which `tests/service/test_openapi.py` holds it to: nearly all
+    requests come here."""
+    segment = upload.segment
+    uploaders.remember(token, segment.run_id)
+    asked = delivery.pending(segment.clock.session_id) if accepted.may_be_asked else []
+    again = resend.missing(upload, answered)
     said = segments.receipt(upload, accepted)
-    # Not through the schema, which `tests/service/test_openapi.py` holds it to: nearly all requests
-    # come here.
     return JsonResponse(_answer(**said, directives=asked, resend=again))
 
 

@@ -85,18 +85,19 @@ class Batch:
         outcome = self._outcomes[place]
         if isinstance(outcome, Accepted):
             return {"status": 200, **receipt(self._uploads[place], outcome)}
-        problem = _problem(outcome)
-        retry_after = problem.headers.get("Retry-After")
+        found = problem(outcome)
+        retry_after = found.headers.get("Retry-After")
         seconds = float(retry_after) if retry_after else None
-        return {"status": problem.status, "problem": problem.document, "retry_after": seconds}
+        return {"status": found.status, "problem": found.document, "retry_after": seconds}
 
 
-def _problem(error: Exception) -> Problem:
+def problem(error: Exception) -> Problem:
+    """What a segment that can't be stored is answered."""
     if isinstance(error, Problem):
         return error
     if passing := trouble.problem(error):
         return passing
-    logger.error("a segment of several can't be stored", exc_info=error)
+    logger.error("a segment can't be stored", exc_info=error)
     return server_error()
 
 

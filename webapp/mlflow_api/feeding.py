@@ -150,8 +150,7 @@ def send(token: Token, tracked: TrackedRun, parts: Sequence[Draft], job: str = "
     for draft in parts:
         segment = _segment(tracked, draft, job or tracked.run.job.key)
         upload = Upload(segment, encode_segment(segment), None)
-        # MLflow's client logs within the training loop.
-        accept.segment(token.workspace, upload, token, is_urgent=True)
+        accept.segment(token.workspace, upload, token)
 
 
 def _follow_samples(feed: Feed, metrics: Sequence[Metric]) -> None:

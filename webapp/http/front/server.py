@@ -20,10 +20,12 @@ from tornado.httputil import HTTPConnection, HTTPServerConnectionDelegate
 from tornado.iostream import IOStream, StreamClosedError
 from tornado.tcpserver import TCPServer
 
+from webapp.http import postponed
 from webapp.http.client_address import network
-from webapp.http.front.application import PIECE_BYTES, Answer, answered, whole
+from webapp.http.front.application import PIECE_BYTES, Answer, answered, completed, whole
 from webapp.http.front.connections import Connection, Connections
 from webapp.http.front.exchange import Exchange
+from webapp.http.front.gathering import Gathering
 from webapp.http.trouble import answer
 from webapp.service import pulse
 
@@ -54,7 +56,7 @@ class Front(TCPServer, HTTPServerConnectionDelegate):
     ) -> None:
         super().__init__(read_chunk_size=PIECE_BYTES)
         self.connections, self.is_behind_proxies, self.name = connections, is_behind_proxies, name
-        self._application = application
+        self._application, self._gathering = application, Gathering()
         self._threads = ThreadPoolExecutor(threads, "web")
         # However many uploads are complete at the same moment, pages find a thread.
         self._uploads = asyncio.Semaphore(max(1, threads - THREADS_FOR_PAGES))
@@ -115,17 +117,23 @@ class Front(TCPServer, HTTPServerConnectionDelegate):
 
     async def answered(self, environ: dict[str, Any]) -> Answer:
         """Raises nothing that the application raises: that is an answer, too."""
+        postponed.offer(environ)
+        try:
+            said = await self._in_thread(environ)
+            if left := postponed.left_of(environ):
+                return completed(said, await self._gathering.answered(left))
+            return said
+        except Exception as error:
+            if trouble := answer(environ["PATH_INFO"], error):
+                return whole(trouble)
+            logger.exception("the application failed")
+            return Answer(500, "Internal Server Error", [("Content-Length", "0")], b"")
+
+    async def _in_thread(self, environ: dict[str, Any]) -> Answer:
         has_body = environ.get("CONTENT_LENGTH", "0") != "0"
         async with self._uploads if has_body else nullcontext():
-            try:
-                return await asyncio.get_running_loop().run_in_executor(
-                    self._threads, answered, self._application, environ
-                )
-            except Exception as error:
-                if trouble := answer(environ["PATH_INFO"], error):
-                    return whole(trouble)
-                logger.exception("the application failed")
-                return Answer(500, "Internal Server Error", [("Content-Length", "0")], b"")
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._threads, answered, self._application, environ)
 
     async def read(self, answer: Answer) -> bytes:
         """The next piece of what follows; b"" at the end."""
