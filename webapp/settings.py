@@ -331,7 +331,5 @@ LOGGING = {
         "django.server": {"handlers": ["console"], "level": "INFO", "propagate": False},
         "django.request": {"filters": ["untroubled"]},
         "trimtab.access": {"level": "INFO" if env.boolean("TRIMTAB_ACCESS_LOG") else "WARNING"},
-        # Every malformed request is a line, and anybody can send millions.
-        "tornado.general": {"level": "WARNING"},
     },
 }

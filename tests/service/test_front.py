@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import http.client
 import io
@@ -15,11 +16,10 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
-from tornado.netutil import bind_sockets
 
 from tests.running_service import wait_until
 from webapp.http.front import connections as limits
-from webapp.http.front import exchange
+from webapp.http.front import exchange, stream
 from webapp.http.front.connections import Connections
 from webapp.http.front.server import Front
 from webapp.ingest import artefacts
@@ -48,6 +48,12 @@ class Application:
         if path == "/file":
             start_response("200 OK", [("Content-Length", str(LARGE_BYTES))])
             return environ["wsgi.file_wrapper"](io.BytesIO(b"f" * LARGE_BYTES))
+        if path == "/unknown":
+            start_response("200 OK", [])
+            return environ["wsgi.file_wrapper"](io.BytesIO(b"u" * LARGE_BYTES))
+        if path == "/split":
+            start_response("200 OK", [("X-Split", "a\r\nSet-Cookie: b=c")])
+            return [b""]
         if path == "/written":
             start_response("200 OK", [])(b"first, ")
             return [b"then"]
@@ -84,9 +90,9 @@ class Running:
         self.front = front = Front(
             self.application, threads, self.connections, is_behind_proxies, ("localhost", "80")
         )
-        sockets = bind_sockets(0, "127.0.0.1")
-        self.port = sockets[0].getsockname()[1]
-        front.add_sockets(sockets)
+        listening = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.port = listening.getsockname()[1]
+        await front.listen([listening])
         watching = asyncio.create_task(front.watch())
         self._is_listening.set()
         await self._ending.wait()
@@ -235,11 +241,166 @@ def test_a_body_that_finds_no_room_on_the_disk_is_answered_503(front, settings, 
         b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: ten\r\n\r\n",
         b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
         b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\na",
+        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n0\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\na",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: +1\r\n\r\na",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1, 1\r\n\r\na",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n",
+        b"POST / HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"PUT / HTTP/1.1\r\nUpgrade: a\r\nConnection: upgrade\r\nTransfer-Encoding:chunked\r\n\r\n",
+        b"GET / HTTP/1.1\r\nX: a\r\n b\r\n\r\n",
+        b"GET / HTTP/1.1\r\nX : a\r\n\r\n",
+        b"GET / HTTP/1.1\nX: a\n\n",
+        b"GET / HTTP/1.1\r\nX: a\0b\r\n\r\n",
+        b"GET / HTTP/2.0\r\n\r\n",
+        b"GET / HTTP/0.9\r\n\r\n",
+        b"GET /\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     ],
 )
-def test_a_malformed_request_is_refused(front, head):
-    assert b"400 Bad Request" in _until_closed(front.connect(head=head))
+@pytest.mark.parametrize("is_second", [False, True])
+def test_a_malformed_request_is_refused(front, head, is_second):
+    """And nothing of it reaches the application, nor what follows."""
+    first = b"GET /first HTTP/1.1\r\nHost: x\r\n\r\n" if is_second else b""
+    connection = front.connect(head=first)
+    connection.sendall(head + b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n")
+    answers = _until_closed(connection)
+    assert answers.count(b"HTTP/1.1 400 Bad Request") == 1
+    assert answers.count(b"HTTP/1.1 200 OK") == is_second
+    assert b"smuggled" not in answers
     assert front.ask()[0] == 200
+
+
+@pytest.mark.parametrize(
+    "rest", [b"X: " + b"x" * 10**6, b"X: x\r\n" * 10**5], ids=["one line", "many lines"]
+)
+def test_a_head_that_is_too_long_is_refused(front, rest):
+    """Whether it ends or not."""
+    for end in (b"", b"\r\n\r\n"):
+        connection = front.connect(head=b"GET / HTTP/1.1\r\n")
+        with contextlib.suppress(ConnectionError):  # It is closed before all is sent
+            connection.sendall(rest + end)
+            assert _until_closed(connection) in (b"", stream.MALFORMED)
+        connection.close()
+    just = b"GET / HTTP/1.1\r\nX: " + b"x" * (stream.MOST_HEAD_BYTES - 100) + b"\r\n"
+    answer = _until_closed(front.connect(head=just + b"Connection: close\r\n\r\n"))
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+
+
+@pytest.mark.parametrize(
+    "body", [b"3\r\nabc\r\nzz\r\n", b"3\r\nabcd\r\n", b"3\nabc\r\n0\r\n\r\n", b"-1\r\n\r\n"]
+)
+def test_malformed_chunks_are_refused(front, body):
+    head = f"PUT {exchange.CHUNKED_PATHS}a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    answers = _until_closed(front.connect(head=head + body))
+    assert b"400 Bad Request" in answers
+    assert b"200 OK" not in answers
+    wait_until(lambda: front.connections.held_bytes == 0, PATIENCE_SECONDS, "its body is gone")
+
+
+@pytest.mark.parametrize("trailer", [b"", b"Host: y\r\nX-More: 1\r\n"])
+def test_chunks_arrive_as_a_body_with_a_length(front, trailer):
+    head = (
+        f"PUT {exchange.CHUNKED_PATHS}a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n"
+        "Connection: close\r\n\r\n"
+    ).encode()
+    chunks = b"3;name=value\r\nabc\r\n2\r\nde\r\n0\r\n" + trailer + b"\r\n"
+    seen = json.loads(_until_closed(front.connect(head=head + chunks)).partition(b"\r\n\r\n")[2])
+    assert _of(seen, b"abcde")
+    assert seen["CONTENT_LENGTH"] == "5"
+    assert not {"HTTP_TRANSFER_ENCODING", "HTTP_X_MORE"} & seen.keys()
+
+
+def test_chunks_that_become_too_long_are_refused(front, monkeypatch):
+    monkeypatch.setattr(exchange, "MOST_BODY_BYTES", 4)
+    head = f"PUT {exchange.CHUNKED_PATHS}a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    answer = _until_closed(front.connect(head=head + b"5\r\nabcde\r\n0\r\n\r\n"))
+    assert answer.startswith(b"HTTP/1.1 413 ")
+
+
+@pytest.mark.parametrize("pieces", [1, 7, 1000])
+def test_it_doesnt_matter_how_the_bytes_come(front, pieces):
+    request = b"POST /a%20b?c HTTP/1.1\r\nHost: x\r\nX-Long: long\r\nContent-Length: 5\r\n\r\nabcde"
+    last = b"GET /last HTTP/1.1\r\nConnection: close\r\n\r\n"
+    connection = front.connect()
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    whole = request + request + last
+    for start in range(0, len(whole), pieces):
+        connection.sendall(whole[start : start + pieces])
+    answers = _until_closed(connection).split(b"HTTP/1.1 200 OK")[1:]
+    seen = [json.loads(each.partition(b"\r\n\r\n")[2]) for each in answers]
+    assert [each["PATH_INFO"] for each in seen] == ["/a b", "/a b", "/last"]
+    assert all(_of(each, b"abcde") and each["HTTP_X_LONG"] == "long" for each in seen[:2])
+
+
+def test_a_client_that_sends_ahead_is_read_no_further(front):
+    """One request is worked on; the rest waits with the client once the kernel has its part."""
+    connection = front.connect(head=b"GET /wait HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert front.application.waits.acquire(timeout=PATIENCE_SECONDS)
+    connection.settimeout(1)
+    head = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 1000
+    sent = 0
+    with contextlib.suppress(TimeoutError):
+        while sent < 100_000_000:
+            sent += connection.send(head)
+    assert sent < 100_000_000
+    front.application.may_go_on.set()
+    connection.settimeout(PATIENCE_SECONDS)
+    assert connection.recv(65_536).startswith(b"HTTP/1.1 200 OK")
+    connection.close()
+    assert front.ask()[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("version", "said", "is_kept"),
+    [
+        ("1.1", "", True),
+        ("1.1", "Connection: close\r\n", False),
+        ("1.0", "", False),
+        ("1.0", "Connection: keep-alive\r\n", True),
+        ("1.1", "Connection: Upgrade\r\nUpgrade: websocket\r\n", False),
+        ("1.1", "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n", False),
+    ],
+)
+def test_a_connection_is_kept_as_the_client_says(front, version, said, is_kept):
+    """One that asks for another protocol is answered in this one; its body is read."""
+    request = f"POST /%s HTTP/{version}\r\n{said}Content-Length: 3\r\n\r\nabc"
+    connection = front.connect(head=(request % "one").encode())
+    answer = connection.recv(65_536)
+    assert _of(json.loads(answer.partition(b"\r\n\r\n")[2]), b"abc")
+    if not is_kept:
+        assert b"Connection: close" in answer
+        assert connection.recv(1) == b""
+        return
+    assert (b"Connection: keep-alive" in answer) == (version == "1.0")
+    connection.sendall((request % "two").encode())
+    assert b'"/two"' in connection.recv(65_536)
+    connection.close()
+
+
+def test_a_client_that_asks_first_is_told_to_send(front):
+    head = b"PUT / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
+    connection = front.connect(head=head % 5)
+    assert connection.recv(65_536) == b"HTTP/1.1 100 Continue\r\n\r\n"
+    connection.sendall(b"abcde")
+    assert _of(json.loads(connection.recv(65_536).partition(b"\r\n\r\n")[2]), b"abcde")
+    connection.close()
+    refused = front.connect(head=head % (exchange.MOST_BODY_BYTES + 1))
+    assert refused.recv(65_536).startswith(b"HTTP/1.1 200 OK")
+    refused.close()
+
+
+def test_an_application_cant_send_a_header_of_two_lines(front):
+    assert _until_closed(front.connect(head=b"GET /split HTTP/1.1\r\nHost: x\r\n\r\n")) == b""
+    assert front.ask()[0] == 200
+
+
+def test_an_answer_whose_length_nobody_knows_ends_with_the_connection(front):
+    answer = _until_closed(front.connect(head=b"GET /unknown HTTP/1.1\r\nHost: x\r\n\r\n"))
+    head, _, content = answer.partition(b"\r\n\r\n")
+    assert b"Connection: close" in head
+    assert content == b"u" * LARGE_BYTES
 
 
 def test_the_application_says_why_a_body_is_not_read(front):
@@ -275,8 +436,9 @@ def test_slow_clients_of_all_kinds_keep_no_thread(front):
         front.connect(f"127.0.{number}.1", kinds[number % len(kinds)]) for number in range(1, 61)
     ]
     for _ in range(5):
-        for connection in held:
-            connection.send(b"x")
+        for number, connection in enumerate(held, start=1):
+            if kinds[number % len(kinds)]:
+                connection.send(b"x")
         assert front.ask()[0] == 200
         body = b"honest" * 50_000
         assert _of(front.ask(method="PUT", body=body)[1], body)

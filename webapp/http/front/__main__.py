@@ -14,11 +14,11 @@ import signal
 import socket
 import sys
 from argparse import ArgumentParser
+from pathlib import Path
 from wsgiref.types import WSGIApplication
 
 import uvloop
 from django.conf import settings
-from tornado.netutil import bind_sockets, bind_unix_socket
 
 from webapp import env
 from webapp.http.front.connections import Connections
@@ -68,10 +68,32 @@ def _listening(bind: str, is_shared: bool) -> tuple[list[socket.socket], tuple[s
     """Sockets, and the server's name and port for WSGI. Raises AddressError."""
     if bind.startswith(UNIX):
         # Who may enter its folder may connect: the proxy is another user.
-        return [bind_unix_socket(bind.removeprefix(UNIX), 0o666, BACKLOG)], ("localhost", "80")
+        return [_unix_socket(Path(bind.removeprefix(UNIX)))], ("localhost", "80")
     address = Bind.parse(bind)
-    sockets = bind_sockets(address.port, address.host, backlog=BACKLOG, reuse_port=is_shared)
+    sockets = _internet_sockets(address, is_shared)
     return sockets, (address.host, str(address.port))
+
+
+def _unix_socket(path: Path) -> socket.socket:
+    """In the place of one that an earlier process left."""
+    if path.is_socket():
+        path.unlink()
+    made = socket.socket(socket.AF_UNIX)
+    made.bind(str(path))
+    path.chmod(0o666)
+    made.listen(BACKLOG)
+    return made
+
+
+def _internet_sockets(address: Bind, is_shared: bool) -> list[socket.socket]:
+    """One for each address of the host."""
+    found = socket.getaddrinfo(
+        address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    return [
+        socket.create_server(place[:2], family=family, backlog=BACKLOG, reuse_port=is_shared)
+        for family, place in sorted({(each[0], each[4]) for each in found})
+    ]
 
 
 async def _serve(
@@ -87,7 +109,7 @@ async def _serve(
         is_behind_proxies=settings.TRUSTED_PROXIES > 0,
         name=name,
     )
-    front.add_sockets(sockets)
+    await front.listen(sockets)
     logger.info("listening", extra={"bind": ":".join(name)})
     watching = asyncio.create_task(front.watch())
     await ending.wait()

@@ -15,8 +15,10 @@ from wsgiref.util import FileWrapper
 
 from django.conf import settings
 from django.http import HttpResponse
-from tornado.httputil import HTTPHeaders, RequestStartLine
 
+from webapp.http.front.stream import Head
+
+WITHOUT_CONTENT = (204, 304)
 PIECE_BYTES = 64 * 1024
 """Of a body or an answer: read, sent, and kept in memory at most; the rest is on disk."""
 
@@ -31,6 +33,12 @@ class Answer:
     rest: IO[bytes] | None = None
     """What follows. Reading it may take long if `is_foreign`."""
     is_foreign: bool = False
+
+    @property
+    def has_an_end(self) -> bool:
+        """That a client sees before the connection closes."""
+        has_length = any(name.lower() == "content-length" for name, _ in self.headers)
+        return has_length or self.status in WITHOUT_CONTENT
 
 
 def whole(said: HttpResponse) -> Answer:
@@ -59,20 +67,19 @@ def appended(kept: IO[bytes], piece: bytes) -> IO[bytes]:
 
 
 def environ_of(
-    line: RequestStartLine,
-    headers: HTTPHeaders,
+    head: Head,
     peer: str,
     server: tuple[str, str],
     body: IO[bytes],
 ) -> dict[str, Any]:
     """As PEP 3333 has it."""
-    path, query = _path_and_query(line.path)
+    path, query = _path_and_query(head.target)
     environ = {
-        "REQUEST_METHOD": line.method,
+        "REQUEST_METHOD": head.method,
         "SCRIPT_NAME": "",
         "PATH_INFO": unquote_to_bytes(path).decode("latin-1"),
         "QUERY_STRING": query,
-        "SERVER_PROTOCOL": line.version,
+        "SERVER_PROTOCOL": head.version,
         "SERVER_NAME": server[0],
         "SERVER_PORT": server[1],
         "REMOTE_ADDR": peer,
@@ -85,7 +92,7 @@ def environ_of(
         "wsgi.run_once": False,
         "wsgi.file_wrapper": FileWrapper,
     }
-    return environ | _header_variables(headers)
+    return environ | _header_variables(head.headers)
 
 
 def _path_and_query(target: str) -> tuple[str, str]:
@@ -97,11 +104,11 @@ def _path_and_query(target: str) -> tuple[str, str]:
     return path, query
 
 
-def _header_variables(headers: HTTPHeaders) -> dict[str, str]:
+def _header_variables(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Names with underscores are left out: as variables they would pass for others, and a proxy
     that sets `X-Forwarded-For` doesn't know `X_Forwarded_For`."""
     variables: dict[str, str] = {}
-    for name, value in headers.get_all():
+    for name, value in headers:
         if "_" in name:
             continue
         variable = name.upper().replace("-", "_")
@@ -154,6 +161,6 @@ def _of_parts(answer: Answer, written: list[bytes], content: Iterable[bytes]) ->
     answer.first = kept.read(PIECE_BYTES)
     if length > PIECE_BYTES:
         answer.rest = kept
-    if not any(name.lower() == "content-length" for name, _ in answer.headers):
+    if not answer.has_an_end:
         answer.headers = [*answer.headers, ("Content-Length", str(length))]
     return answer

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
-from tornado.iostream import IOStream
+if TYPE_CHECKING:
+    from webapp.http.front.stream import Stream
 
 HEAD_SECONDS = 20
 """From the opening of a connection to the end of the head of its first request."""
@@ -23,7 +25,7 @@ MOST_HELD_BYTES, MOST_HELD_BYTES_PER_ADDRESS = 4 << 30, 2 << 30
 class Connection:
     """One open connection. It waits for a request, moves bytes, or its request is worked on."""
 
-    def __init__(self, stream: IOStream, peer: str) -> None:
+    def __init__(self, stream: Stream, peer: str) -> None:
         self.stream, self.peer = stream, peer
         self.end: Callable[[], None] = stream.close
         """What to do when it is overdue."""

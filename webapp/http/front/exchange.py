@@ -5,33 +5,26 @@ from __future__ import annotations
 import asyncio
 import io
 import logging
-import sys
+import re
 import time
+from email.utils import formatdate
 from functools import lru_cache
-from typing import IO, TYPE_CHECKING, cast
-
-from tornado.http1connection import HTTP1Connection
-from tornado.httputil import (
-    HTTPHeaders,
-    HTTPMessageDelegate,
-    RequestStartLine,
-    ResponseStartLine,
-    format_timestamp,
-)
+from typing import IO, TYPE_CHECKING
 
 from webapp.http.client_address import UNKNOWN, address_of, network
-from webapp.http.front.application import Answer, appended, environ_of, whole
+from webapp.http.front.application import WITHOUT_CONTENT, Answer, appended, environ_of, whole
 from webapp.http.front.connections import Connection
 from webapp.http.problems import Problem
 
 if TYPE_CHECKING:
     from webapp.http.front.server import Front
+    from webapp.http.front.stream import Head
 
 MOST_BODY_BYTES = 64 * 1024 * 1024
 """Of any request; the application has lower limits for most."""
 MOST_DISCARDED_BYTES = 8 * 1024 * 1024
 """Of a body that nobody reads: a client that is cut off while it sends doesn't see the answer."""
-WITHOUT_CONTENT = (204, 304)
+NOT_IN_LINES = re.compile(r"[\r\n\0]")
 CHUNKED_PATHS = "/api/2.0/mlflow-artifacts/"
 """MLflow's clients send an empty file in chunks. Elsewhere a body says its length."""
 
@@ -56,29 +49,25 @@ NO_SPACE = Problem(
     fix="Nothing is lost. Try again later.",
     headers={"Retry-After": "30"},
 )
+TOO_LONG = Problem(413, f"Over {MOST_BODY_BYTES} bytes.", "body", "Send less at once.")
 SLOW = Problem(408, "The body arrived too slowly.", "body", "Send it again.")
 
 
-class Exchange(HTTPMessageDelegate):
-    """Begins while its connection waits for a request, and ends with the answer."""
+class Exchange:
+    """Begins with the head of a request, and ends with the answer."""
 
-    def __init__(self, front: Front, http: HTTP1Connection) -> None:
-        self._front, self._http = front, http
-        self.connection = cast("Connection", http.context)
+    def __init__(self, front: Front, connection: Connection, head: Head) -> None:
+        self._front, self.connection, self._head = front, connection, head
         self.connection.end = self.end
         self._body: IO[bytes] = io.BytesIO()
-        self._discarded_bytes = 0
+        self._body_bytes = self._discarded_bytes = 0
         self._is_unread, self._is_refused = False, False
         self._is_received = asyncio.Event()
         self._began_at = time.monotonic()
 
     # Receiving
 
-    def headers_received(  # type: ignore[override]
-        self, line: RequestStartLine, headers: HTTPHeaders
-    ) -> None:
-        self._line, self._headers = line, headers
-        self._began_at = time.monotonic()
+    def head_received(self) -> None:
         self.connection.requests += 1
         self.connection.move()
         if not self._claim():
@@ -86,10 +75,9 @@ class Exchange(HTTPMessageDelegate):
         elif self._nobody_reads_the_body():
             # The application knows how to say so; it asks for the length before the body.
             self._is_unread = True
-            self._http.set_max_body_size(sys.maxsize)
             self._front.spawn(self._answer(), self.connection)
-        else:
-            self._http.set_max_body_size(MOST_BODY_BYTES)
+        elif (self._head.get("expect") or "").lower() == "100-continue":
+            self.connection.stream.go_on()
 
     def _claim(self) -> bool:
         """Behind proxies only a request says whose it is; its connection is the proxy's."""
@@ -98,15 +86,17 @@ class Exchange(HTTPMessageDelegate):
         return self._front.connections.claim(self.connection, network(self._address()))
 
     def _address(self) -> str:
-        forwarded = self._headers.get("X-Forwarded-For", "")
+        forwarded = self._head.get("x-forwarded-for") or ""
         return address_of(self.connection.peer or UNKNOWN, forwarded)
 
     def _nobody_reads_the_body(self) -> bool:
-        length = self._headers.get("Content-Length", "").partition(",")[0]
-        is_number = length.isascii() and length.isdecimal()
-        is_too_long = is_number and (len(length) > 18 or int(length) > MOST_BODY_BYTES)
-        is_chunked = "Transfer-Encoding" in self._headers
-        return is_too_long or (is_chunked and not self._line.path.startswith(CHUNKED_PATHS))
+        if self._is_chunked:
+            return not self._head.target.startswith(CHUNKED_PATHS)
+        return int(self._head.get("content-length") or 0) > MOST_BODY_BYTES
+
+    @property
+    def _is_chunked(self) -> bool:
+        return self._head.get("transfer-encoding") is not None
 
     def data_received(self, chunk: bytes) -> None:
         self.connection.moved(len(chunk))
@@ -114,6 +104,10 @@ class Exchange(HTTPMessageDelegate):
             self._discarded_bytes += len(chunk)
             if self._discarded_bytes > MOST_DISCARDED_BYTES:
                 self.connection.stream.close()
+            return
+        self._body_bytes += len(chunk)
+        if self._body_bytes > MOST_BODY_BYTES:  # In chunks
+            self.refuse(TOO_LONG)
         elif self._front.connections.hold(self.connection, len(chunk)):
             self._keep(chunk)
         else:
@@ -156,13 +150,10 @@ class Exchange(HTTPMessageDelegate):
 
     async def _answer(self) -> None:
         self.connection.work()
-        if "Transfer-Encoding" in self._headers and not self._is_unread:
-            del self._headers["Transfer-Encoding"]
-            self._headers["Content-Length"] = str(self._body.seek(0, io.SEEK_END))
-            self._body.seek(io.SEEK_SET)
-        environ = environ_of(
-            self._line, self._headers, self.connection.peer, self._front.name, self._body
-        )
+        environ = environ_of(self._head, self.connection.peer, self._front.name, self._body)
+        if self._is_chunked and not self._is_unread:
+            del environ["HTTP_TRANSFER_ENCODING"]
+            environ["CONTENT_LENGTH"] = str(self._body_bytes)
         answer = await self._front.answered(environ)
         self._body.close()
         self._front.connections.release(self.connection)
@@ -171,47 +162,65 @@ class Exchange(HTTPMessageDelegate):
 
     async def _deliver(self, answer: Answer) -> None:
         """Send it and be done: after that, the connection belongs to the next request."""
-        ends = self._is_unread or self._is_refused
+        is_cut_off = self._is_unread or self._is_refused
+        is_kept = self._head.is_kept and answer.has_an_end and not self._front.is_ending
+        is_last = is_cut_off or not is_kept
         try:
-            await self._send(answer, ends)
+            await self._send(answer, is_last)
         finally:
             if answer.rest is not None:
                 await self._front.in_file_thread(answer.rest.close)
         self._log(answer)
-        if ends:
+        if is_cut_off:
             await self._is_received.wait()
-        if self._is_gone:
+        if self.connection.stream.is_gone:
+            return
+        if is_last:
+            self.connection.stream.close()
             return
         if self._front.is_behind_proxies:
             self._front.connections.unclaim(self.connection)
-        self._http.finish()
-        if ends:
-            self.connection.stream.close()
         self.connection.wait()
+        self.connection.stream.done()
 
-    async def _send(self, answer: Answer, ends: bool) -> None:
-        line = ResponseStartLine("HTTP/1.1", answer.status, answer.reason)
-        has_content = self._line.method != "HEAD" and answer.status not in WITHOUT_CONTENT
+    async def _send(self, answer: Answer, is_last: bool) -> None:
+        stream = self.connection.stream
+        has_content = self._head.method != "HEAD" and answer.status not in WITHOUT_CONTENT
         chunk = answer.first if has_content else b""
-        await self._http.write_headers(line, _headers_of(answer, ends), chunk)
-        while has_content and not self._is_gone:
+        await stream.send(self._head_of(answer, is_last) + chunk)
+        while has_content:
             self.connection.moved(len(chunk))
             chunk = await self._front.read(answer)
             if not chunk:
                 break
-            await self._http.write(chunk)
+            await stream.send(chunk)
 
-    @property
-    def _is_gone(self) -> bool:
-        return self.connection.stream.closed()
+    def _head_of(self, answer: Answer, is_last: bool) -> bytes:
+        fields = [
+            # Django's cookies begin with a blank.
+            (name, value.strip())
+            for name, value in answer.headers
+            if not (answer.status == 204 and name.lower() == "content-length")
+        ]
+        if not any(name.lower() == "date" for name, _ in fields):
+            fields.append(("Date", _date(int(time.time()))))
+        if is_last:
+            fields.append(("Connection", "close"))
+        elif self._head.version == "HTTP/1.0":
+            fields.append(("Connection", "keep-alive"))
+        lines = [f"HTTP/1.1 {answer.status} {answer.reason}"]
+        lines += [f"{name}: {value}" for name, value in fields]
+        if any(NOT_IN_LINES.search(line) for line in lines):
+            raise ValueError("a header of the answer has more than one line")
+        return "\r\n".join([*lines, "\r\n"]).encode("latin-1")
 
     def _log(self, answer: Answer) -> None:
         """Without the query, which may hold names."""
         if not access_logger.isEnabledFor(logging.INFO):
             return
         facts = {
-            "method": self._line.method,
-            "path": self._line.path.partition("?")[0],
+            "method": self._head.method,
+            "path": self._head.target.partition("?")[0],
             "status": answer.status,
             "seconds": round(time.monotonic() - self._began_at, 4),
             "address": self._address(),
@@ -219,18 +228,6 @@ class Exchange(HTTPMessageDelegate):
         access_logger.info("request", extra=facts)
 
 
-def _headers_of(answer: Answer, ends: bool) -> HTTPHeaders:
-    headers = HTTPHeaders()
-    for name, value in answer.headers:
-        if not (answer.status == 204 and name.lower() == "content-length"):
-            # Django's cookies begin with a blank.
-            headers.add(name, value.strip())
-    headers.setdefault("Date", _date(int(time.time())))
-    if ends:
-        headers["Connection"] = "close"
-    return headers
-
-
 @lru_cache(1)
 def _date(now_seconds: int) -> str:
-    return format_timestamp(now_seconds)
+    return formatdate(now_seconds, usegmt=True)

@@ -5,20 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 from wsgiref.types import WSGIApplication
-
-from tornado.http1connection import (
-    HTTP1Connection,
-    HTTP1ConnectionParameters,
-    HTTP1ServerConnection,
-)
-from tornado.httputil import HTTPConnection, HTTPServerConnectionDelegate
-from tornado.iostream import IOStream, StreamClosedError
-from tornado.tcpserver import TCPServer
 
 from webapp.http import postponed
 from webapp.http.client_address import network
@@ -26,10 +17,10 @@ from webapp.http.front.application import PIECE_BYTES, Answer, answered, complet
 from webapp.http.front.connections import Connection, Connections
 from webapp.http.front.exchange import Exchange
 from webapp.http.front.gathering import Gathering
+from webapp.http.front.stream import GoneError, Head, Stream
 from webapp.http.trouble import answer
 from webapp.service import pulse
 
-MOST_HEAD_BYTES = 64 * 1024
 SEND_BUFFER_BYTES = 256 * 1024
 """Of the kernel. It asks for more only when a third is sent, so a large one hides slow progress."""
 FILE_THREADS, THREADS_FOR_PAGES = 2, 2
@@ -43,8 +34,8 @@ Result = TypeVar("Result")
 logger = logging.getLogger(__name__)
 
 
-class Front(TCPServer, HTTPServerConnectionDelegate):
-    """Serves an application on sockets that are added to it."""
+class Front:
+    """Serves an application."""
 
     def __init__(
         self,
@@ -54,29 +45,35 @@ class Front(TCPServer, HTTPServerConnectionDelegate):
         is_behind_proxies: bool,
         name: tuple[str, str],
     ) -> None:
-        super().__init__(read_chunk_size=PIECE_BYTES)
         self.connections, self.is_behind_proxies, self.name = connections, is_behind_proxies, name
         self._application, self._gathering = application, Gathering()
         self._threads = ThreadPoolExecutor(threads, "web")
         # However many uploads are complete at the same moment, pages find a thread.
         self._uploads = asyncio.Semaphore(max(1, threads - THREADS_FOR_PAGES))
         self._file_threads = ThreadPoolExecutor(FILE_THREADS, "files")
-        self._parameters = HTTP1ConnectionParameters(
-            chunk_size=PIECE_BYTES, max_header_size=MOST_HEAD_BYTES
-        )
+        self._servers: list[asyncio.Server] = []
+        self.is_ending = False
+        """Each connection ends with the answer that is under way."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     # Connections
 
-    def handle_stream(self, stream: IOStream, address: Any) -> None:
-        is_internet = stream.socket.family in (socket.AF_INET, socket.AF_INET6)
-        connection = Connection(stream, address[0] if is_internet else "")
-        stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
-        if self._admits(connection):
-            HTTP1ServerConnection(stream, self._parameters, connection).start_serving(self)
-        else:
+    async def listen(self, sockets: Iterable[socket.socket]) -> None:
+        loop = asyncio.get_running_loop()
+        for each in sockets:
+            each.setblocking(False)
+            self._servers.append(await loop.create_server(lambda: Stream(self), sock=each))
+
+    def connected(self, stream: Stream, transport: asyncio.Transport) -> Connection:
+        client: socket.socket = transport.get_extra_info("socket")
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+        is_internet = client.family in (socket.AF_INET, socket.AF_INET6)
+        peer = transport.get_extra_info("peername") if is_internet else None
+        connection = Connection(stream, peer[0] if peer else "")
+        if not self._admits(connection):
             self.connections.remove(connection)
-            self.spawn(_refuse(stream), connection)
+            stream.end(REFUSAL)
+        return connection
 
     def _admits(self, connection: Connection) -> bool:
         if not self.connections.add(connection):
@@ -85,15 +82,11 @@ class Front(TCPServer, HTTPServerConnectionDelegate):
             return True
         return self.connections.claim(connection, network(connection.peer))
 
-    def start_request(self, _: object, http: HTTPConnection) -> Exchange:
-        """A connection waits for a request; its record is the context of all of them."""
-        exchange = Exchange(self, cast("HTTP1Connection", http))
-        exchange.connection.wait()
-        return exchange
+    def begun(self, stream: Stream, head: Head) -> Exchange:
+        return Exchange(self, stream.connection, head)
 
-    def on_close(self, server_conn: object) -> None:
-        context = cast("HTTP1ServerConnection", server_conn).context
-        self.connections.remove(cast("Connection", context))
+    def disconnected(self, connection: Connection) -> None:
+        self.connections.remove(connection)
 
     async def watch(self) -> None:
         """End what is too slow, and tell the supervisor that this loop turns."""
@@ -151,8 +144,9 @@ class Front(TCPServer, HTTPServerConnectionDelegate):
 
     async def end(self, patience_seconds: float) -> None:
         """Take no more connections; answer the requests that are under way."""
-        self.stop()
-        self._parameters.no_keep_alive = True
+        for each in self._servers:
+            each.close()
+        self.is_ending = True
         loop = asyncio.get_running_loop()
         # A client may be sending its next request at this moment.
         linger_until, until = loop.time() + LINGER_SECONDS, loop.time() + patience_seconds
@@ -163,15 +157,10 @@ class Front(TCPServer, HTTPServerConnectionDelegate):
             await asyncio.sleep(0.05)
 
 
-async def _refuse(stream: IOStream) -> None:
-    await stream.write(REFUSAL)
-    stream.close()
-
-
 async def _done(work: Coroutine[Any, Any, None], connection: Connection) -> None:
     try:
         await work
-    except StreamClosedError:
+    except GoneError:
         pass
     except Exception:
         logger.exception("a request failed")
