@@ -21,9 +21,9 @@ _KEY = "trimtab.postponed"
 class Postponed:
     part: Any
     write: Callable[[Sequence[Any]], Sequence[Any]]
-    """Does many parts at once. Returns what came of each; exceptions are results."""
+    """Does many parts at once. Returns the result of each; exceptions are results."""
     answer: Callable[[Any], HttpResponse]
-    """By what came of its part. Runs in the thread that does the parts of all, in turn."""
+    """By the result of its part. Runs in the thread that does the parts of all, in turn."""
 
 
 def offer(environ: dict[str, Any]) -> None:

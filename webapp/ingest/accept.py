@@ -166,7 +166,7 @@ def begin(workspace: Workspace, upload: Upload, token: Token | None) -> Begun | 
 
 
 def finish(begun: Begun, row: appending.Appended | Exception) -> Accepted:
-    """The outcome of a segment, by what came of its row: without one, the careful way finds out
+    """The outcome of a segment, by the result of its row: without one, the careful way finds out
     why. Raises as `segment`, or `row`."""
     if isinstance(row, appending.Appended) and row.is_new:
         return Accepted(False, row.may_be_asked)

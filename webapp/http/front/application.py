@@ -48,7 +48,7 @@ def whole(said: HttpResponse) -> Answer:
 
 
 def completed(answer: Answer, said: HttpResponse) -> Answer:
-    """The application's answer, with what came of its postponed part. Headers that middleware
+    """The application's answer, with the result of its postponed part. Headers that middleware
     added stay."""
     told = whole(said)
     names = {name.lower() for name, _ in told.headers}
