@@ -67,18 +67,22 @@ def recommendations(outcome: Outcome) -> list[Recommendation]:
     machines = [facts(node) for node in outcome.nodes]
     demand = demand_of(machines, measured.figures, run.duration.total_seconds())
     may_buy = allowed_for(run, demand, outcome.nodes, outcome.book, timezone.now())
+    # Without a price no advice asks what other runs cost, or how fast other machines are.
+    has_price = outcome.cost.total_usd is not None
     return recommend(
         measured.judgements,
         demand,
         outcome.cost.total_usd,
         run.duration.total_seconds(),
-        _recent_costs_usd(run, outcome.nodes, measured.judgements, outcome.cost),
+        _recent_costs_usd(run, outcome.nodes, measured.judgements, outcome.cost)
+        if has_price
+        else [],
         book_for(run.workspace, demand, outcome.book),
         catalogue_in(demand.region, demand.provider) if demand else catalogue_in(""),
         timezone.now(),
         PRESETS[run.workspace.preset],
         may_buy=may_buy,
-        evidence=_evidence(outcome, demand),
+        evidence=_evidence(outcome, demand) if has_price else Evidence(),
         speed=measured.speed,
         interrupted=_interrupted(run, demand, measured.judgements),
     )

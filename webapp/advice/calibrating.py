@@ -16,8 +16,11 @@ LOOKED_AT = 1000
 
 
 def calibrated(advised: Sequence[Advised], outcome: Outcome) -> list[Advised]:
-    """With intervals as wide as past estimates of the same kind in the workspace call for."""
+    """With intervals as wide as past estimates of the same kind in the workspace call for. Without
+    a price they have none."""
     workspace, cost_usd = outcome.run.workspace, outcome.cost.total_usd
+    if cost_usd is None:
+        return list(advised)
     return [widened(each, factor_of(workspace, each.kind), cost_usd) for each in advised]
 
 
