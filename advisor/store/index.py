@@ -53,6 +53,8 @@ class SegmentRef:
     duration_ms: int
     sample_count: int = 0
     """0: not known."""
+    resolution_ms: int = 0
+    """0: not known."""
 
     @property
     def start_us(self) -> int:

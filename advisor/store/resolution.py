@@ -11,6 +11,8 @@ import math
 MOST_CELLS = 10_000
 """The most rows of a frame."""
 RESOLUTIONS_SECONDS = (1, 2, 5, 10, 30, 60, 300, 900)
+FINEST_MS = 1000 * RESOLUTIONS_SECONDS[0]
+"""Runs that were sampled more often than this are read as if they were sampled so often."""
 MOST_TICKS = 36_000
 """The most ticks of a series: two a second for 5 h."""
 FINEST_TICK_SECONDS = 0.5

@@ -15,8 +15,9 @@ from advisor.figures import figures
 from advisor.probing.loop_speed import Plan, loop_speed
 from advisor.store.columns import Carried
 from advisor.store.frames import load_frame
+from advisor.store.index import NodeHistory
 from advisor.store.opening import open_store
-from advisor.store.resolution import resolution_seconds
+from advisor.store.resolution import FINEST_MS, resolution_seconds
 from advisor.store.room import TooLargeError
 from advisor.store.stretches import stored_seconds
 from rules import engine
@@ -147,11 +148,17 @@ def frame_of(
         return RunFrame(1.0, 0.0, final=False), ()
     store = open_store(settings.OBJECTS_URL)
     histories = [node_history(node) for node in nodes]
-    resolution = _resolution_seconds(run, stored_seconds(histories, since, run.ended_at))
+    sampled_ms, length = _sampled_ms(run, histories), stored_seconds(histories, since, run.ended_at)
+    resolution = resolution_seconds(sampled_ms, length)
     return load_frame(store, histories, since, run.ended_at, resolution, is_final, alive, carried)
 
 
-def _resolution_seconds(run: Run, length_seconds: float) -> float:
+def _sampled_ms(run: Run, histories: Sequence[NodeHistory]) -> int:
+    """The finest time between its samples. Only if those that aren't compacted yet are coarser than
+    any grid, the others matter."""
+    hot = min((ref.resolution_ms for each in histories for ref in each.segments), default=None)
+    if hot is not None and hot <= FINEST_MS:
+        return hot
     sampled = Segment.objects.filter(session__node__attempt__run=run)
     finest = sampled.order_by("resolution_ms").values_list("resolution_ms", flat=True).first()
-    return resolution_seconds(finest or 1000, length_seconds)
+    return finest or FINEST_MS

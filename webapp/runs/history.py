@@ -137,6 +137,7 @@ def segment_refs(segments: Iterable[Segment]) -> Iterable[SegmentRef]:
             start_ms=segment.start_ms,
             duration_ms=segment.duration_ms,
             sample_count=segment.sample_count,
+            resolution_ms=segment.resolution_ms,
         )
 
 
