@@ -137,7 +137,7 @@ def _save_cost(run: Run, outcome: Outcome) -> None:
     )
     ids = {place: row.pk for place, row in known.items()}
     ids |= {(row.node_id, row.day): row.pk for row in changed}
-    _save_prices(run, parts, ids)
+    _save_prices(run, parts, ids, has_known=bool(known))
     run.cost_usd = outcome.cost.total_usd
 
 
@@ -162,8 +162,14 @@ def _save_prices(
     run: Run,
     parts: Mapping[tuple[int, date], CostOfDay],
     ids: Mapping[tuple[int, date], int],
+    has_known: bool,
 ) -> None:
-    """Which price rows each part used. `ids` are the rows of the parts."""
+    """Which price rows each part used.
+
+    Args:
+        ids: the rows of the parts.
+        has_known: some part had a row before. Otherwise there is nothing that it used.
+    """
     through: Any = CostPart.prices.through
     wanted = {
         (ids[place], price.id)
@@ -171,8 +177,9 @@ def _save_prices(
         for price in part.price_rows
         if price.id is not None
     }
-    used = through.objects.filter(costpart__run=run).values_list("costpart_id", "price_id", "pk")
-    known = {(part_id, price_id): pk for part_id, price_id, pk in used}
+    used = through.objects.filter(costpart__run=run) if has_known else through.objects.none()
+    rows = used.values_list("costpart_id", "price_id", "pk")
+    known = {(part_id, price_id): pk for part_id, price_id, pk in rows}
     gone = [pk for place, pk in known.items() if place not in wanted]
     for start in range(0, len(gone), ROWS_AT_ONCE):
         through.objects.filter(pk__in=gone[start : start + ROWS_AT_ONCE]).delete()
