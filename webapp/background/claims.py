@@ -23,13 +23,16 @@ from django.utils import timezone
 from webapp.background import conditions, fairness, lag
 from webapp.background.kinds import Kind, Row
 from webapp.database import prepared
-from webapp.database.prepared import Prepared, Slot
+from webapp.database.prepared import Models, Prepared, Slot
 
 MOST_ERROR_CHARACTERS = 2000
 _FRESH = {"attempts": 0, "kills": 0, "given_up_at": None}
 _UNHELD = {"lease": None, "leased_until": None}
 _statements: dict[tuple[object, ...], Prepared] = {}
 """Those that claim or set aside, by database, kind and the names of conditions or columns."""
+
+_readings: dict[str, Models[Any]] = {}
+"""Of a claimed row, by kind."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +120,15 @@ def _take(
     taken, _ = taking.execute(now=now, since=now - fairness.COUNTED_FOR, **own, **which)
     if taken != 1:
         return None
-    row = kind.rows.select_related(*kind.related).get(**{kind.key: key})
+    (row,) = _reading(kind)(key=key)
     return Claim(kind, row, lease, now)
+
+
+def _reading(kind: Kind[Row]) -> Models[Row]:
+    if kind.id not in _readings:
+        own = {kind.key: Slot("key", kind.field(kind.key))}
+        _readings[kind.id] = Models(lambda: kind.rows.select_related(*kind.related).filter(**own))
+    return _readings[kind.id]
 
 
 def renew(held: Claim[Row], **columns: object) -> bool:
@@ -146,14 +156,11 @@ def finish(
         "error": "",
         "finished_at": now,
         "seconds": (now - held.began_at).total_seconds(),
-        **_FRESH,
-        **_UNHELD,
-        **_seen(Value(held.row.wanted), Value(_waits_from(held, due_at))),
     }
     if due_at is not None:
         done["due_at"] = due_at
     with transaction.atomic():
-        kept = _own(held).update(**done | columns)
+        kept = _leave(held, _waits_from(held, due_at), done | columns)
         if kept and save is not None:
             save()
     if kept:
@@ -169,19 +176,25 @@ def release(held: Claim[Row], due_at: datetime | Combinable, **columns: object) 
 def set_aside(held: Claim[Row], due_at: datetime, **columns: object) -> bool:
     """Release the row, because what has arrived needs no more for now. It is due again at
     `due_at`."""
-    kind, written = held.kind, {"due_at": due_at, **columns}
-    found = (connection.vendor, kind.id, "set aside", *sorted(columns))
-    if found not in _statements:
-        _statements[found] = _setting_aside(kind, written)
-    own = {"pk": held.row.pk, "lease": held.lease}
-    seen = {"wanted": held.row.wanted, "waiting_since": _waits_from(held, due_at)}
-    kept, _ = _statements[found].execute(**own, **seen, **written)
+    kept = _leave(held, _waits_from(held, due_at), {"due_at": due_at, **columns})
     if kept:
         _count_lag(held)
     return kept == 1
 
 
-def _setting_aside(kind: Kind[Any], columns: Iterable[str]) -> Prepared:
+def _leave(held: Claim[Row], waits_from: datetime, columns: Mapping[str, object]) -> int:
+    """Release the row and write these columns. Only what arrived since the claim still waits, from
+    then on. Returns 0 if the lease was lost."""
+    found = (connection.vendor, held.kind.id, "leave", *sorted(columns))
+    if found not in _statements:
+        _statements[found] = _leaving(held.kind, columns)
+    own = {"pk": held.row.pk, "lease": held.lease}
+    seen = {"wanted": held.row.wanted, "waiting_since": waits_from}
+    kept, _ = _statements[found].execute(**own, **seen, **columns)
+    return kept
+
+
+def _leaving(kind: Kind[Any], columns: Iterable[str]) -> Prepared:
     """The statement that releases a row and writes these columns."""
     names = ("pk", "lease", "wanted", "waiting_since")
     slot = {name: Slot(name, kind.field(name)) for name in names}

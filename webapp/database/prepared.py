@@ -5,13 +5,17 @@ Write the query with `Slot`s in place of the values that differ from call to cal
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, cast
 
 from django.db import connection
-from django.db.models import Expression, Field, QuerySet
+from django.db.models import Expression, Field, Model, QuerySet
+from django.db.models.query import get_related_populators
 from django.db.models.sql import UpdateQuery
 
 from webapp.database.planned import typed
+
+Row = TypeVar("Row", bound=Model)
 
 
 class Slot(Expression):
@@ -27,7 +31,7 @@ class Slot(Expression):
 
     def adapted(self, value: object) -> Any:
         """As the database has it."""
-        return self.output_field.get_db_prep_value(value, connection)
+        return None if value is None else self.output_field.get_db_prep_value(value, connection)
 
 
 class Prepared:
@@ -45,6 +49,74 @@ class Prepared:
         with connection.cursor() as cursor:
             cursor.execute(self._sql, typed(params))
             return cursor.rowcount, cursor.fetchall() if cursor.description else []
+
+
+class Values:
+    """Reads rows of values, as `values_list` does. A function that gives the query, with `Slot`s,
+    becomes one that takes their values: the query is compiled with its first call.
+    """
+
+    def __init__(self, query: Callable[[], QuerySet[Any, Any]]) -> None:
+        self._query = query
+        self._compiled: dict[str, _Reading] = {}
+        """By database."""
+
+    def __call__(self, **values: object) -> list[Any]:
+        if connection.vendor not in self._compiled:
+            self._compiled[connection.vendor] = self._reading()
+        return self._compiled[connection.vendor].rows(values)
+
+    def _reading(self) -> _Reading:
+        return _Reading(self._query())
+
+
+class Models(Values, Generic[Row]):
+    """Reads rows as models, with what `select_related` names."""
+
+    def __init__(self, query: Callable[[], QuerySet[Row]]) -> None:
+        super().__init__(query)
+
+    def __call__(self, **values: object) -> list[Row]:
+        return super().__call__(**values)
+
+    def _reading(self) -> _Reading:
+        return _ReadingModels(self._query())
+
+
+class _Reading:
+    """One compiled statement, and how its columns are converted."""
+
+    def __init__(self, rows: QuerySet[Any, Any]) -> None:
+        self._compiler = rows.query.get_compiler(connection=connection)
+        self._statement = Prepared(self._compiler.as_sql())
+        columns = [column for column, *_ in self._compiler.select]
+        self._converters = self._compiler.get_converters(columns)
+
+    def rows(self, values: dict[str, object]) -> list[Any]:
+        _, found = self._statement.execute(**values)
+        return list(self._compiler.apply_converters(found, self._converters))
+
+
+class _ReadingModels(_Reading):
+    """Also how a model is made of a row: as `ModelIterable` does it."""
+
+    def __init__(self, rows: QuerySet[Any]) -> None:
+        super().__init__(rows)
+        select, made_of = self._compiler.select, self._compiler.klass_info
+        self._model, self._db = made_of["model"], rows.db
+        self._own = slice(made_of["select_fields"][0], made_of["select_fields"][-1] + 1)
+        self._names = [column.target.attname for column, *_ in select[self._own]]
+        # mypy's stubs are those of a later Django.
+        self._related = get_related_populators(made_of, select, rows.db)  # type: ignore[call-arg]
+
+    def rows(self, values: dict[str, object]) -> list[Any]:
+        return [self._made(row) for row in super().rows(values)]
+
+    def _made(self, row: list[Any]) -> Any:
+        made = self._model.from_db(self._db, self._names, row[self._own])
+        for each in self._related:
+            each.populate(row, made)
+        return made
 
 
 def select(rows: QuerySet[Any, Any]) -> Prepared:
