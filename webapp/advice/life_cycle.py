@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import CharField, Q, QuerySet, prefetch_related_objects
 from django.utils import timezone
 
 from advisor.proof.claims import follows
@@ -15,6 +15,7 @@ from webapp.advice import estimates, evidence
 from webapp.advice.models import Recommendation
 from webapp.advice.settling import UNCLAIMED, settle
 from webapp.analysis import queue
+from webapp.database.prepared import Models, Slot
 from webapp.runs.models import Job, Run, RunQuerySet
 
 COPIED = (
@@ -99,8 +100,8 @@ def _save_one(run: Run, advised: Advised, is_final: bool) -> None:
 def _row_for(run: Run, dedupe_key: str) -> Recommendation | None:
     """The row that a run's advice renews, or a new one; None: it changes nothing. A person's
     decision stays, and so does what a later run has followed or renewed."""
-    rows = Recommendation.objects.filter(job=run.job, dedupe_key=dedupe_key)
-    known = list(rows.prefetch_related("run", "claimed_by").order_by("pk"))
+    known = _known(job=run.job_id, dedupe_key=dedupe_key)
+    prefetch_related_objects(known, "run", "claimed_by")
     if any(row.state == Recommendation.DISMISSED for row in known):
         return None
     followed = [row for row in known if row.state in Recommendation.FOLLOWED]
@@ -116,6 +117,13 @@ def _row_for(run: Run, dedupe_key: str) -> Recommendation | None:
     if taken_back:
         return taken_back[-1]
     return Recommendation(job=run.job, dedupe_key=dedupe_key)
+
+
+@Models
+def _known() -> QuerySet[Recommendation]:
+    """Of a job's recommendations, those of a kind."""
+    job, key = Slot("job", Job._meta.pk), Slot("dedupe_key", CharField())
+    return Recommendation.objects.filter(job=job, dedupe_key=key).order_by("pk")
 
 
 def _is_followed_later(row: Recommendation, run: Run) -> bool:

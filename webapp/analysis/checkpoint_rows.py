@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from django.db.models import QuerySet
+
 from rules.checkpoints import CheckpointFile as Told
 from webapp.analysis.models import CheckpointFile
 from webapp.analysis.outcome import Outcome
 from webapp.analysis.times import unix_us
+from webapp.database.prepared import Models, Slot
 from webapp.runs.models import Run
 
 MOST_SAVED, MOST_LOADED = 400, 40
@@ -30,7 +33,7 @@ def save(run: Run, outcome: Outcome) -> None:
     if measured is None or measured.steps is None or since is None:
         return
     files = _files(measured.checkpoint_files, unix_us(since))
-    known = {(row.is_loaded, row.fingerprint): row for row in run.checkpoint_files.all()}
+    known = {(row.is_loaded, row.fingerprint): row for row in _known(run=run.pk)}
     wanted = {(False, name): at for name, at in files.saved.items()} | {
         (True, name): at for name, at in files.loaded.items()
     }
@@ -48,6 +51,11 @@ def save(run: Run, outcome: Outcome) -> None:
         unique_fields=["run", "is_loaded", "fingerprint"],
         update_fields=["at_us"],
     )
+
+
+@Models
+def _known() -> QuerySet[CheckpointFile]:
+    return CheckpointFile.objects.filter(run=Slot("run", Run._meta.pk))
 
 
 def _files(told: Iterable[Told], began_us: int) -> Files:

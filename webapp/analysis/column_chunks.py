@@ -18,6 +18,7 @@ from advisor.store.index import ChunkKind, ChunkRef, from_ms
 from advisor.store.objects import ObjectMissingError
 from advisor.store.opening import open_store
 from webapp.analysis import chunk_rows
+from webapp.database.prepared import Models, Slot
 from webapp.runs.models import Chunk, Node, Run
 
 KIND: ChunkKind = "columns"
@@ -32,7 +33,7 @@ class ColumnChunks:
         self._run = run
         self._nodes = {node.key: node for node in nodes}
         self._store = open_store(settings.OBJECTS_URL)
-        self._known = {_name(key): key for key in _live(run).values_list("object_key", flat=True)}
+        self._known = {_name(row.object_key): row.object_key for row in _known(run=run.pk)}
         self._used: set[str] = set()
 
     def find(self, node_key: str, name: str) -> bytes | None:
@@ -71,8 +72,13 @@ class ColumnChunks:
             old.update(replaced_at=timezone.now())
 
 
-def _live(run: Run) -> QuerySet[Chunk]:
+def _live(run: Run | Slot) -> QuerySet[Chunk]:
     return Chunk.objects.filter(node__attempt__run=run, kind=KIND, replaced_at=None)
+
+
+@Models
+def _known() -> QuerySet[Chunk]:
+    return _live(Slot("run", Run._meta.pk)).only("object_key")
 
 
 def _name(key: str) -> tuple[str, str]:

@@ -34,7 +34,7 @@ from webapp.analysis.outcome import Measured, Outcome
 from webapp.background import claims
 from webapp.prices.book import price_book
 from webapp.runs import progress
-from webapp.runs.history import node_history
+from webapp.runs.history import node_history, with_sessions
 from webapp.runs.models import Node, Run, Segment, Session
 from webapp.thresholds.values import values_of
 
@@ -58,8 +58,7 @@ def priced(run: Run) -> Outcome:
 
     Raises TooLargeError.
     """
-    found = Node.objects.filter(attempt__run=run).select_related("attempt")
-    nodes = list(found.prefetch_related("sessions"))
+    nodes = with_sessions(run)
     sessions = [session for node in nodes for session in node.sessions.all()]
     progress.derive(run, sessions)
     _check_days(sessions)

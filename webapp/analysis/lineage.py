@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from advisor.costing.projection import has_reached_plan
 from rules.continuation import GOES_ON, Progress, progress, why_not
 from webapp.analysis.models import CheckpointFile, NumberedSteps
+from webapp.database.prepared import Models, Slot
 from webapp.runs import locks, trainings
 from webapp.runs.models import Run, RunQuerySet, Training, began
 
@@ -101,9 +102,16 @@ def is_settled(run: Run) -> bool:
 
 def is_alone(run_id: UUID) -> bool:
     """Nothing tells that the run continues another one, or that another one continues it."""
-    own = Run.objects.filter(pk=run_id, training=None, continues=None, requeue="")
+    return bool(_alone(run=run_id))
+
+
+@Models
+def _alone() -> QuerySet[Run]:
+    """One run at most."""
+    slot = Slot("run", Run._meta.pk)
+    own = Run.objects.filter(pk=slot, training=None, continues=None, requeue="")
     files = CheckpointFile.objects.filter(run=OuterRef("pk"))
-    return own.filter(~Exists(files)).exists()
+    return own.filter(~Exists(files)).only("pk")
 
 
 def is_apart_by_hand(run: Run) -> bool:

@@ -22,6 +22,7 @@ from webapp.analysis import queue, stopping, tails, window_rules
 from webapp.analysis.evaluation import frame_of
 from webapp.analysis.models import Judgement
 from webapp.runs import progress
+from webapp.runs.history import with_sessions
 from webapp.runs.models import Node, Run
 from webapp.thresholds.values import values_of
 
@@ -45,8 +46,7 @@ class Seen:
 def look(held: queue.Claim) -> Seen:
     """Judge the window rules on a run's last minutes."""
     run = held.row.run
-    found = Node.objects.filter(attempt__run=run).select_related("attempt")
-    nodes = list(found.prefetch_related("sessions"))
+    nodes = with_sessions(run)
     progress.derive(run, [session for node in nodes for session in node.sessions.all()])
     if run.ended_at is None or run.raw_deleted_at is not None:
         return Seen()

@@ -6,13 +6,23 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import cache
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import (
+    CharField,
+    DateTimeField,
+    Exists,
+    OuterRef,
+    QuerySet,
+    prefetch_related_objects,
+)
 
 from advisor.costing.cost import NodeUse, shares_on_machine
+from webapp.accounts.models import Workspace
 from webapp.analysis import pricing, queue
+from webapp.database.prepared import Models, Slot
 from webapp.runs.models import Node, Run
 
 
@@ -83,15 +93,26 @@ def neighbours(run: Run, nodes: Sequence[Node]) -> list[Node]:
     ignored: the remaining runs pay for the machine."""
     if run.started_at is None or run.ended_at is None:
         return []
-    at_that_time = Q(attempt__run__started_at__lt=run.ended_at) & Q(
-        attempt__run__ended_at__gt=run.started_at
-    )
-    machines = {node.machine_id for node in nodes} - {""}
-    others = Node.objects.filter(
-        at_that_time,
-        attempt__run__workspace=run.workspace_id,
-        attempt__run__deleted_at=None,
-        machine_id__in=machines,
-    ).exclude(attempt__run=run)
+    machines = sorted({node.machine_id for node in nodes} - {""})
+    if not machines:
+        return []
+    times = {"started_at": run.started_at, "ended_at": run.ended_at}
+    slots = {f"machine{place}": name for place, name in enumerate(machines)}
+    others = _others_on(len(machines))(run=run.pk, workspace=run.workspace_id, **times, **slots)
     # There are seldom any: joined columns would cost more than the few queries.
-    return list(others.prefetch_related("attempt__run", "sessions"))
+    prefetch_related_objects(others, "attempt__run", "sessions")
+    return others
+
+
+@cache
+def _others_on(machines: int) -> Models[Node]:
+    """The nodes of a workspace's other runs on so many machines."""
+    started_at, ended_at = (Slot(name, DateTimeField()) for name in ("started_at", "ended_at"))
+    others = Node.objects.filter(
+        attempt__run__started_at__lt=ended_at,
+        attempt__run__ended_at__gt=started_at,
+        attempt__run__workspace=Slot("workspace", Workspace._meta.pk),
+        attempt__run__deleted_at=None,
+        machine_id__in=[Slot(f"machine{place}", CharField()) for place in range(machines)],
+    )
+    return Models(lambda: others.exclude(attempt__run=Slot("run", Run._meta.pk)))

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, fields
 from datetime import datetime
+from functools import cache
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import CharField, Q, QuerySet
 
 from advisor.pricing.book import PriceBook
 from advisor.pricing.discounts import Discount as PlainDiscount
 from advisor.pricing.price import PriceKey, PriceRow
 from advisor.pricing.providers import machine_name, provider
 from webapp.accounts.models import Workspace
+from webapp.database.prepared import Models, Slot, Values
 from webapp.prices.models import Discount, Price
 
 
@@ -29,19 +31,42 @@ def price_book(
         since: without rows that had ended by then; None: all.
         options: the only purchase options that are looked up; none: all.
     """
-    ours = Q(workspace=None) | Q(workspace=workspace)
-    rows = Price.objects.filter(ours, region__in={*regions, ""})
+    named = sorted({*regions, ""})
+    if since is None and not options:
+        slots = {f"region{place}": name for place, name in enumerate(named)}
+        rows: Iterable[Sequence[Any]] = _rows_in(len(named))(workspace=workspace.pk, **slots)
+    else:
+        rows = _rows(workspace, named, since, options)
+    # Thousands of rows: not as models.
+    width = len(_KEY)
+    known = (PriceRow(PriceKey(*row[:width]), *row[width:]) for row in rows)
+    return PriceBook(known, [plain_discount(row) for row in _discounts(workspace=workspace.pk)])
+
+
+@cache
+def _rows_in(regions: int) -> Values:
+    """The rows in so many regions."""
+    named = [Slot(f"region{place}", CharField()) for place in range(regions)]
+    return Values(lambda: _rows(_WORKSPACE, named))
+
+
+def _rows(
+    workspace: Workspace | Slot,
+    regions: Sequence[str | Slot],
+    since: datetime | None = None,
+    options: Collection[str] = (),
+) -> QuerySet[Price, tuple[Any, ...]]:
+    rows = Price.objects.filter(Q(workspace=None) | Q(workspace=workspace), region__in=regions)
     if since is not None:
         rows = rows.filter(Q(valid_to=None) | Q(valid_to__gt=since))
     if options:
         rows = rows.filter(purchase_option__in=options)
-    discounts = Discount.objects.filter(workspace=workspace)
-    # Thousands of rows: not as models.
-    width = len(_KEY)
-    known = (
-        PriceRow(PriceKey(*row[:width]), *row[width:]) for row in rows.values_list(*_KEY, *_OF_ROW)
-    )
-    return PriceBook(known, [plain_discount(row) for row in discounts])
+    return rows.values_list(*_KEY, *_OF_ROW)
+
+
+@Models
+def _discounts() -> QuerySet[Discount]:
+    return Discount.objects.filter(workspace=_WORKSPACE)
 
 
 def rows_elsewhere(workspace: Workspace, regions: Collection[str], key: PriceKey) -> list[PriceRow]:
@@ -84,6 +109,7 @@ def columns(price: PriceRow) -> dict[str, Any]:
     return values | asdict(price.key)
 
 
+_WORKSPACE = Slot("workspace", Workspace._meta.pk)
 _KEY = tuple(column.name for column in fields(PriceKey))
 _OF_ROW = tuple(column.name for column in fields(PriceRow) if column.name != "key")
 _SAME_NAME = tuple(name for name in _OF_ROW if name != "id")

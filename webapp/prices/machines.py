@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+from django.db.models import CharField, QuerySet
+
 from advisor.pricing.catalogue import Catalogue, InstanceType, catalogue
 from advisor.pricing.providers import DEFAULT
+from webapp.database.prepared import Models, Slot
 from webapp.prices.models import Machine
 
 
@@ -17,10 +20,16 @@ def catalogue_in(region: str, provider: str = DEFAULT) -> Catalogue:
     table says. Its prices are kept for old runs.
     """
     types = dict(catalogue())
-    for row in Machine.objects.filter(region=region, provider=provider):
+    for row in _found(region=region, provider=provider):
         machine = types.get(row.instance_type) or InstanceType.from_document(row.hardware)
         types[row.instance_type] = _as_offered(machine, row)
     return Catalogue(types)
+
+
+@Models
+def _found() -> QuerySet[Machine]:
+    region, provider = Slot("region", CharField()), Slot("provider", CharField())
+    return Machine.objects.filter(region=region, provider=provider)
 
 
 def _as_offered(machine: InstanceType, row: Machine) -> InstanceType:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet, prefetch_related_objects
 from trimtab.wire import Gpu, NodeFacts
 
 from advisor.machine import hardware
@@ -23,12 +23,26 @@ from advisor.store.index import (
     to_ms,
 )
 from rules.frame import Hardware
+from webapp.database.prepared import Models, Slot
 from webapp.runs.models import Chunk, Node, Run, Segment
 
 
 def nodes_of(run: Run) -> list[Node]:
     """In order of appearance."""
     return list(Node.objects.filter(attempt__run=run).order_by("number"))
+
+
+def with_sessions(run: Run) -> list[Node]:
+    """Its nodes in order of appearance, with attempts and sessions."""
+    nodes = _nodes_of(run=run.pk)
+    prefetch_related_objects(nodes, "sessions")
+    return nodes
+
+
+@Models
+def _nodes_of() -> QuerySet[Node]:
+    of_run = Node.objects.filter(attempt__run=Slot("run", Run._meta.pk))
+    return of_run.select_related("attempt")
 
 
 def node_histories(run: Run) -> list[NodeHistory]:
@@ -41,7 +55,7 @@ def node_history(node: Node) -> NodeHistory:
     """All that the node's hours hold; without the chunks of many hours, which charts read."""
     # Segments first: one that is merged meanwhile is among the tail's members.
     hot = tuple(_hot(node))
-    chunks = Chunk.objects.filter(node=node, replaced_at=None, kind__in=HOUR_KINDS)
+    chunks = _hour_chunks(node=node.pk)
     return NodeHistory(
         key=node.key,
         hardware=hardware(facts(node)),
@@ -93,8 +107,19 @@ def _within(hours_ms: list[int]) -> Q:
 
 
 def _hot(node: Node) -> Iterable[SegmentRef]:
-    hot = Segment.objects.filter(session__node=node, compacted_at=None)
-    return segment_refs(hot.select_related("session"))
+    return segment_refs(_hot_segments(node=node.pk))
+
+
+@Models
+def _hot_segments() -> QuerySet[Segment]:
+    hot = Segment.objects.filter(session__node=Slot("node", Node._meta.pk), compacted_at=None)
+    return hot.select_related("session")
+
+
+@Models
+def _hour_chunks() -> QuerySet[Chunk]:
+    chunks = Chunk.objects.filter(node=Slot("node", Node._meta.pk), replaced_at=None)
+    return chunks.filter(kind__in=HOUR_KINDS)
 
 
 def facts(node: Node) -> NodeFacts:

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from django.db.models import QuerySet
+
 from webapp.accounts.models import Workspace
+from webapp.database.prepared import Models, Slot
 from webapp.runs.models import Job, Run
 
 
@@ -21,12 +24,26 @@ def job(row_id: int) -> Job:
 
 def run(run_id: UUID) -> Run:
     """Lock the run's job and the run until the transaction ends, and return the run."""
-    jobs = Job.objects.select_for_update(no_key=True)
-    jobs.values_list("pk", flat=True).get(pk__in=Run.objects.filter(pk=run_id).values("job"))
-    rows = Run.objects.select_for_update(of=("self",), no_key=True)
-    return rows.select_related("job", "workspace").get(pk=run_id)
+    _locked_job(run=run_id)
+    rows = _locked_run(run=run_id)
+    if not rows:
+        raise Run.DoesNotExist(f"There is no run {run_id}.")
+    return rows[0]
 
 
 def merges(workspace_id: int) -> None:
     """Prevent other merges in the workspace until the transaction ends."""
     Workspace.objects.select_for_update(no_key=True).get(pk=workspace_id)
+
+
+@Models
+def _locked_job() -> QuerySet[Job]:
+    """Of a run."""
+    own = Run.objects.filter(pk=Slot("run", Run._meta.pk)).values("job")
+    return Job.objects.select_for_update(no_key=True).filter(pk__in=own).only("pk")
+
+
+@Models
+def _locked_run() -> QuerySet[Run]:
+    rows = Run.objects.select_for_update(of=("self",), no_key=True)
+    return rows.select_related("job", "workspace").filter(pk=Slot("run", Run._meta.pk))

@@ -9,14 +9,18 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import connection
+from django.db.models import QuerySet
 from django.utils import timezone
 from trimtab.wire import FIRST_ADDED, Segment
 
 from webapp.database.listed import listed
+from webapp.database.prepared import Models, Slot
 from webapp.runs import endings
 from webapp.runs.models import Run, Session
 
-_DERIVED = ("last_received_at", "started_at", "ended_at", "state", "stopped_by")
+OF_SESSIONS = ("started_at", "ended_at", "state", "stopped_by")
+"""Of a run, by `derive`."""
+_DERIVED = ("last_received_at", *OF_SESSIONS)
 """Of a run, by `follow`."""
 _OF_INTERVALS = ("started_at", "clock_offset_ms", "last_ms", "ended_ms")
 _OF_ENDINGS = ("final_seq", "end_state", "end_rule", "node__attempt__number")
@@ -120,9 +124,14 @@ def mark_lost(now: datetime) -> int:
 
 def sessions_of(run: Run) -> list[Session]:
     """All of the run's, with nodes and attempts, and the columns that are read here."""
-    of_run = Session.objects.filter(node__attempt__run=run)
+    return _sessions_of(run=run.pk)
+
+
+@Models
+def _sessions_of() -> QuerySet[Session]:
+    of_run = Session.objects.filter(node__attempt__run=Slot("run", Run._meta.pk))
     related = of_run.select_related("node__attempt")
-    return list(related.only(*_OF_INTERVALS, *_OF_ENDINGS))
+    return related.only(*_OF_INTERVALS, *_OF_ENDINGS)
 
 
 def missing_segments(sessions: Iterable[Session]) -> int:
