@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date
+from functools import cache
 from typing import Any
 
+from django.db import connection
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from advisor.costing.charges import as_document
@@ -27,11 +30,23 @@ from webapp.analysis.judgement_columns import columns_of, waste_usd
 from webapp.analysis.judging import judged_by
 from webapp.analysis.models import CostPart, Judgement
 from webapp.analysis.outcome import Outcome
+from webapp.database import prepared
+from webapp.database.prepared import Models, Prepared, Slot
 from webapp.runs import progress
 from webapp.runs.models import Run
 
 ROWS_AT_ONCE = 500
 _COST_FIELDS = ["microseconds", "usd", "charges", "is_later_price", "is_estimated"]
+_FIGURES = (
+    "cost_usd",
+    "work",
+    "metrics",
+    "metric_progress",
+    "summary",
+    "configuration",
+    *progress.OF_SESSIONS,
+)
+"""Of a run. The other columns, of which some are long, aren't written again."""
 _JUDGEMENT_FIELDS = [
     field.name
     for field in Judgement._meta.concrete_fields
@@ -86,8 +101,8 @@ def _judge_numbers_again(run: Run) -> None:
 
 def _save_judgements(run: Run, judged: Sequence[RuleJudgement], outcome: Outcome) -> None:
     """One row per rule. A rule that fires again fires since the first time."""
-    known = run.judgements.exclude(first_fired_at=None).values_list("rule", "first_fired_at")
-    since, now = dict(known), timezone.now()
+    since = {row.rule: row.first_fired_at for row in _fired_before(run=run.pk)}
+    now = timezone.now()
     waste = {each.rule_id: each.verdict.waste_seconds_high for each in judged if _fired(each)}
     placed = folding.placed(waste, outcome.run)
     rows = [
@@ -111,6 +126,12 @@ def _save_judgements(run: Run, judged: Sequence[RuleJudgement], outcome: Outcome
     )
 
 
+@Models
+def _fired_before() -> QuerySet[Judgement]:
+    own = Judgement.objects.filter(run=Slot("run", Run._meta.pk)).exclude(first_fired_at=None)
+    return own.order_by().only("rule", "first_fired_at")
+
+
 def _fired(judged: RuleJudgement) -> bool:
     return judged.verdict.state == Judgement.FIRED
 
@@ -122,7 +143,7 @@ def _save_cost(run: Run, outcome: Outcome) -> None:
     """
     nodes = {node.key: node for node in outcome.nodes}
     parts = {(nodes[part.node_key].pk, part.day): part for part in outcome.cost.parts}
-    known = {(row.node_id, row.day): row for row in CostPart.objects.filter(run=run)}
+    known = {(row.node_id, row.day): row for row in _known_cost(run=run.pk)}
     gone = [row.pk for place, row in known.items() if place not in parts]
     for start in range(0, len(gone), ROWS_AT_ONCE):
         CostPart.objects.filter(pk__in=gone[start : start + ROWS_AT_ONCE]).delete()
@@ -139,6 +160,11 @@ def _save_cost(run: Run, outcome: Outcome) -> None:
     ids |= {(row.node_id, row.day): row.pk for row in changed}
     _save_prices(run, parts, ids, has_known=bool(known))
     run.cost_usd = outcome.cost.total_usd
+
+
+@Models
+def _known_cost() -> QuerySet[CostPart]:
+    return CostPart.objects.filter(run=Slot("run", Run._meta.pk)).order_by()
 
 
 def _cost_row(run: Run, node_id: int, part: CostOfDay) -> CostPart:
@@ -197,7 +223,15 @@ def _save_figures(run: Run, outcome: Outcome) -> None:
     sessions = progress.sessions_of(run)
     run.summary = summaries.with_prices(run, outcome, progress.missing_segments(sessions))
     progress.derive(run, sessions)
-    run.save()
+    _writing(connection.vendor).execute(pk=run.pk, **{n: getattr(run, n) for n in _FIGURES})
+
+
+@cache
+def _writing(_vendor: str) -> Prepared:
+    """Of a run's figures."""
+    columns = {field.name: field for field in Run._meta.concrete_fields}
+    slots = {name: Slot(name, columns[name]) for name in _FIGURES}
+    return prepared.update(Run.objects.filter(pk=Slot("pk", Run._meta.pk)), **slots)
 
 
 def _configuration(outcome: Outcome) -> dict[str, Any]:
