@@ -10,6 +10,7 @@ from advisor.money import split_usd
 from rules.ledger import Entry
 from webapp.analysis.models import LedgerEntry
 from webapp.analysis.outcome import Outcome
+from webapp.database import documents
 from webapp.runs.models import Node, Run
 
 
@@ -20,7 +21,8 @@ def save(run: Run, outcome: Outcome) -> list[LedgerEntry]:
     entries = list(_known(run) if measured is None else measured.ledger.entries)
     rows = [row for node in outcome.nodes for row in _rows(run, node, entries, outcome.cost)]
     LedgerEntry.objects.filter(run=run).delete()
-    return LedgerEntry.objects.bulk_create(rows)
+    documents.save(rows)
+    return rows
 
 
 def _known(run: Run) -> Iterator[Entry]:

@@ -30,7 +30,7 @@ from webapp.analysis.judgement_columns import columns_of, waste_usd
 from webapp.analysis.judging import judged_by
 from webapp.analysis.models import CostPart, Judgement
 from webapp.analysis.outcome import Outcome
-from webapp.database import prepared
+from webapp.database import documents, prepared
 from webapp.database.prepared import Models, Prepared, Slot
 from webapp.runs import progress
 from webapp.runs.models import Run
@@ -47,11 +47,6 @@ _FIGURES = (
     *progress.OF_SESSIONS,
 )
 """Of a run. The other columns, of which some are long, aren't written again."""
-_JUDGEMENT_FIELDS = [
-    field.name
-    for field in Judgement._meta.concrete_fields
-    if field.name not in ("id", "run", "rule")
-]
 
 
 def save(outcome: Outcome, run: Run) -> None:
@@ -118,12 +113,7 @@ def _save_judgements(run: Run, judged: Sequence[RuleJudgement], outcome: Outcome
         )
         for each in judged
     ]
-    Judgement.objects.bulk_create(
-        rows,
-        update_conflicts=True,
-        unique_fields=["run", "rule"],
-        update_fields=_JUDGEMENT_FIELDS,
-    )
+    documents.save(rows, unique=("run", "rule"))
 
 
 @Models
