@@ -11,6 +11,7 @@ from rules.checkpoints import CheckpointFile as Told
 from webapp.analysis.models import CheckpointFile
 from webapp.analysis.outcome import Outcome
 from webapp.analysis.times import unix_us
+from webapp.database import documents
 from webapp.database.prepared import Models, Slot
 from webapp.runs.models import Run
 
@@ -45,12 +46,7 @@ def save(run: Run, outcome: Outcome) -> None:
         for (is_loaded, name), at in wanted.items()
         if (is_loaded, name) not in known or known[is_loaded, name].at_us != at
     ]
-    CheckpointFile.objects.bulk_create(
-        changed,
-        update_conflicts=True,
-        unique_fields=["run", "is_loaded", "fingerprint"],
-        update_fields=["at_us"],
-    )
+    documents.save(changed, unique=("run", "is_loaded", "fingerprint"))
 
 
 @Models

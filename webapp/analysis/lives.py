@@ -13,6 +13,7 @@ from advisor.money import split_usd
 from rules.ledger import OF_LIVES, LifeTime
 from webapp.analysis.models import LedgerEntry, Life
 from webapp.analysis.outcome import Measured, Outcome
+from webapp.database import documents
 from webapp.runs.models import Run
 
 LOST = "lost"
@@ -43,7 +44,7 @@ def save(run: Run, outcome: Outcome, entries: Iterable[LedgerEntry]) -> None:
     for row in rows:
         _set_amounts(row, of_life[row.number])
     Life.objects.filter(run=run).delete()
-    Life.objects.bulk_create(rows)
+    documents.save(rows)
 
 
 def _rows(run: Run, outcome: Outcome, measured: Measured) -> list[Life]:

@@ -21,6 +21,7 @@ from webapp.analysis import lineage, queue
 from webapp.analysis.models import NumberedSteps
 from webapp.analysis.outcome import Outcome
 from webapp.analysis.times import unix_us
+from webapp.database import documents
 from webapp.runs import trainings
 from webapp.runs.models import Run, began
 
@@ -44,18 +45,14 @@ def save(run: Run, outcome: Outcome) -> None:
     if measured is None or measured.steps is None or since is None:
         return
     ranges = shifted(measured.steps.ranges, unix_us(since))
-    columns = {
-        "ranges": [list(astuple(each)) for each in ranges],
-        "kept": [each.last for each in measured.steps.kept()],
-        "blocks": [list(astuple(block)) for block in measured.blocks],
-        "is_unknown": measured.steps.is_unknown,
-    }
-    NumberedSteps.objects.bulk_create(
-        [NumberedSteps(run=run, **columns)],
-        update_conflicts=True,
-        unique_fields=["run"],
-        update_fields=list(columns),
+    row = NumberedSteps(
+        run=run,
+        ranges=[list(astuple(each)) for each in ranges],
+        kept=[each.last for each in measured.steps.kept()],
+        blocks=[list(astuple(block)) for block in measured.blocks],
+        is_unknown=measured.steps.is_unknown,
     )
+    documents.save([row], unique=("run",))
 
 
 def recount_analysed(run: Run) -> int:

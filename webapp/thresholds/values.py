@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import cast
+from typing import Any, cast
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from rules import materiality
 from rules.parameter import Preset, Values
 from rules.registry import all_rules, parameter_of
 from webapp.accounts.models import Workspace
+from webapp.database.prepared import Slot
+from webapp.database.prepared import Values as Rows
 from webapp.runs.models import Job
 from webapp.thresholds.models import ParameterValue
 
@@ -34,16 +36,21 @@ def values_of(workspace: Workspace, job: Job | None = None) -> dict[str, Values]
 
 
 def _overrides(workspace: Workspace, jobs: Sequence[int | None]) -> list[Overrides]:
-    """What the workspace sets for each of these jobs; None: for all of its jobs."""
+    """What the workspace sets for all of its jobs (None), for one of them, or both."""
     layers: dict[int | None, Overrides] = {job: {} for job in jobs}
-    named = Q(job__in=[job for job in jobs if job is not None])
-    rows = ParameterValue.objects.filter(
-        named | Q(job=None) if None in jobs else named, workspace=workspace
-    )
-    for job, rule, name, value in rows.values_list("job_id", "rule", "name", "value"):
-        if _is_allowed(rule, name, value):
+    named = next((job for job in jobs if job is not None), None)
+    for job, rule, name, value in _rows(workspace=workspace.pk, job=named):
+        if job in layers and _is_allowed(rule, name, value):
             layers[job].setdefault(rule, {})[name] = value
     return list(layers.values())
+
+
+@Rows
+def _rows() -> QuerySet[ParameterValue, tuple[Any, ...]]:
+    """Of a workspace, and of one of its jobs."""
+    job = Q(job=None) | Q(job=Slot("job", Job._meta.pk))
+    rows = ParameterValue.objects.filter(job, workspace=Slot("workspace", Workspace._meta.pk))
+    return rows.values_list("job_id", "rule", "name", "value")
 
 
 def resolved(preset: Preset, layers: Iterable[Overrides]) -> dict[str, Values]:
