@@ -153,4 +153,4 @@ def _table(lines: Lines, dtype: str) -> pd.DataFrame:
     values = np.empty((len(names), grid.count), dtype)
     for place, name in enumerate(names):
         values[place] = lines.finish(name)
-    return pd.DataFrame(values.T, index=index, columns=names, copy=False)
+    return pd.DataFrame(values.T, index=index, columns=pd.Index(names, dtype=object), copy=False)
