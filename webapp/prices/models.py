@@ -60,7 +60,11 @@ class Price(models.Model):
                 name="one_own_price_a_date",
             ),
         ]
-        indexes = [models.Index(fields=["instance_type", "region"])]
+        indexes = [
+            models.Index(fields=["instance_type", "region"]),
+            # Every analysis reads those of its regions.
+            models.Index(fields=["region"], name="prices_of_a_region"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.instance_type} {self.region} {self.usd_per_hour}/h"
