@@ -220,8 +220,9 @@ int nvmlDeviceGetFieldValues(Device *device, int count, Field *fields) {
         case 139: field->value.ull = counted(device->gpu, "nvlink_received_kib"); break;
         case 186: field->type = 1, field->value.ui = said(device->gpu, "power", 300) * 1000; break;
         case 190: field->type = 1, field->value.ui = 700000; break;
-        case 197: field->value.ull = counted(device->gpu, "pcie_sent"); break;
-        case 198: field->value.ull = counted(device->gpu, "pcie_received"); break;
+        /* As an H200 with driver 580 does: they begin again at 4 GiB. */
+        case 197: field->value.ull = (uint32_t)counted(device->gpu, "pcie_sent"); break;
+        case 198: field->value.ull = (uint32_t)counted(device->gpu, "pcie_received"); break;
         case 269: field->value.ull = counted(device->gpu, "software_thermal_ns"); break;
         case 270: field->value.ull = counted(device->gpu, "hardware_thermal_ns"); break;
         case 271: field->value.ull = counted(device->gpu, "power_brake_ns"); break;

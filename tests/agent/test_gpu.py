@@ -67,6 +67,17 @@ def test_what_the_driver_says_arrives_under_the_names_that_rules_ask_for(online,
     assert service.events("gpu_gap") == []
 
 
+def test_a_counter_that_begins_again_at_4_gib_goes_on(online, service, driver):
+    driver.says("gpus 1", "gpu0.pcie_sent 3e9", "gpu0.software_thermal_ns 1e9")
+    assert _run(online | driver.environment, 3.0).wait(20) == 0
+    sent = _known(service, "gpu0.pcie_sent_bytes_total")
+    passed = _known(service, "gpu0.throttled_thermal_ns_total")
+    assert sent == sorted(sent)
+    assert sent[-1] - sent[0] > 2**32
+    rate = (sent[-1] - sent[0]) / (passed[-1] - passed[0]) * 1e9
+    assert rate == pytest.approx(3e9, rel=0.02)
+
+
 def test_the_node_says_which_gpus_it_has_and_which_were_given(online, service, driver):
     driver.says("gpus 3", "gpu2.handle 0", "gpu2.answer 4")
     given_one = online | driver.environment | {"CUDA_VISIBLE_DEVICES": "1"}

@@ -10,6 +10,9 @@ import pynvml as nvml
 from trimtab.sources.procfile import TRAFFIC_STEP_BYTES, Reading, rounded
 
 _ALL_LINKS = 0xFFFFFFFF
+_WRAPPING = {nvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES, nvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES}
+"""They begin again at 4 GiB, whatever type they come in (an H200 with driver 580)."""
+_WRAP = 2**32
 _STEP_NS = 1_000_000
 
 
@@ -91,6 +94,8 @@ class Fields:
         self._handle = handle
         self._fields = list(wanted)
         self._is_first = True
+        self._counted: dict[int, int] = {}
+        """What a field that begins again has come to."""
 
     def read(self) -> Reading:
         asked = [(number, scope) for number, scope, _, _ in self._fields]
@@ -100,8 +105,16 @@ class Fields:
         reading: dict[str, int] = {}
         for value, (_, _, name, converted) in zip(values, self._fields):
             if value.nvmlReturn == nvml.NVML_SUCCESS:
-                reading[name] = reading.get(name, 0) + converted(_number(value))
+                reading[name] = reading.get(name, 0) + converted(self._told(value))
         return dict(reading)
+
+    def _told(self, value: Any) -> int:
+        number = _number(value)
+        if value.fieldId in _WRAPPING and number < _WRAP:
+            known = self._counted.get(value.fieldId, number)
+            number = known + (number - known) % _WRAP
+            self._counted[value.fieldId] = number
+        return number
 
     def _only_offered(self, values: Any) -> Reading:
         """A driver without the two thermal counters may offer one for both."""
