@@ -18,11 +18,13 @@ from typing import Any
 import pytest
 
 from tests.running_service import wait_until
+from webapp.http.front import __main__ as process
 from webapp.http.front import connections as limits
 from webapp.http.front import exchange, stream
 from webapp.http.front.connections import Connections
 from webapp.http.front.server import Front
 from webapp.ingest import artefacts
+from webapp.service.address import Bind
 
 LARGE_BYTES = 8_000_000
 PATIENCE_SECONDS = 20
@@ -256,6 +258,7 @@ def test_a_body_that_finds_no_room_on_the_disk_is_answered_503(front, settings, 
         b"GET / HTTP/2.0\r\n\r\n",
         b"GET / HTTP/0.9\r\n\r\n",
         b"GET /\r\n\r\n",
+        b"GET http://[bad HTTP/1.1\r\nHost: x\r\n\r\n",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     ],
 )
@@ -310,6 +313,17 @@ def test_chunks_arrive_as_a_body_with_a_length(front, trailer):
     assert _of(seen, b"abcde")
     assert seen["CONTENT_LENGTH"] == "5"
     assert not {"HTTP_TRANSFER_ENCODING", "HTTP_X_MORE"} & seen.keys()
+
+
+def test_what_surrounds_chunks_is_bounded(front):
+    head = f"PUT {exchange.CHUNKED_PATHS}a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    for around in (b"3;" + b"x" * 10**6, b"3\r\nabc\r\n0\r\n" + b"X: x\r\n" * 10**5):
+        connection = front.connect(head=head)
+        with contextlib.suppress(ConnectionError):  # It is closed before all is sent
+            connection.sendall(around)
+            assert _until_closed(connection) in (b"", stream.MALFORMED)
+        connection.close()
+    wait_until(lambda: len(front.connections) == 0, PATIENCE_SECONDS, "all are closed")
 
 
 def test_chunks_that_become_too_long_are_refused(front, monkeypatch):
@@ -544,6 +558,19 @@ def test_bodies_that_fill_the_disk_are_refused(front, monkeypatch):
     status, problem = front.ask(method="PUT", body=b"x" * 500_000)
     assert (status, problem["fix"]) == (503, "Try again in a few seconds.")
     assert front.ask(method="PUT", body=b"x" * 200_000)[0] == 200
+
+
+def test_an_address_of_the_host_that_cant_be_used_is_left_out(monkeypatch):
+    """In many containers `localhost` is ::1 as well."""
+    unusable = (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("2001:db8::1", 0, 0, 0))
+    usable = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [unusable, usable])
+    (made,) = process._internet_sockets(Bind("localhost", 0), is_shared=False)
+    with made:
+        assert made.getsockname()[0] == "127.0.0.1"
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [unusable])
+    with pytest.raises(OSError, match=r"assign|not supported"):
+        process._internet_sockets(Bind("localhost", 0), is_shared=False)
 
 
 # Ending

@@ -6,6 +6,7 @@ SIGTERM and SIGINT end it once the requests under way are answered, after five s
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import logging
 import os
@@ -15,6 +16,7 @@ import socket
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
+from typing import Any
 from wsgiref.types import WSGIApplication
 
 import uvloop
@@ -22,13 +24,13 @@ from django.conf import settings
 
 from webapp import env
 from webapp.http.front.connections import Connections
-from webapp.http.front.server import Front
+from webapp.http.front.server import BACKLOG, Front
 from webapp.service.address import AddressError, Bind
 from webapp.service.signals import web_starts
 
 UNIX = "unix:"
 PATIENCE_SECONDS = 5
-BACKLOG = 1024
+NO_SUCH_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 SWITCH_SECONDS = 0.0005
 """The loop gives the interpreter away with every read, and gets it back after this time: by default
 after 5 ms, which with busy threads is 200 reads a second."""
@@ -86,14 +88,26 @@ def _unix_socket(path: Path) -> socket.socket:
 
 
 def _internet_sockets(address: Bind, is_shared: bool) -> list[socket.socket]:
-    """One for each address of the host."""
+    """One for each address of the host. In many containers `localhost` has an IPv6 address, too,
+    which can't be used."""
     found = socket.getaddrinfo(
         address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )
-    return [
-        socket.create_server(place[:2], family=family, backlog=BACKLOG, reuse_port=is_shared)
-        for family, place in sorted({(each[0], each[4]) for each in found})
-    ]
+    made: list[socket.socket] = []
+    for family, place in sorted({(each[0], each[4]) for each in found}):
+        try:
+            made.append(_internet_socket(family, place, is_shared))
+        except OSError as error:
+            if error.errno not in NO_SUCH_ADDRESS:
+                raise
+            missing = error
+    if not made:
+        raise missing
+    return made
+
+
+def _internet_socket(family: int, place: Any, is_shared: bool) -> socket.socket:
+    return socket.create_server(place, family=family, backlog=BACKLOG, reuse_port=is_shared)
 
 
 async def _serve(

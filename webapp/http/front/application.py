@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from tempfile import TemporaryFile
@@ -104,19 +104,17 @@ def _path_and_query(target: str) -> tuple[str, str]:
     return path, query
 
 
-def _header_variables(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+def _header_variables(headers: Mapping[str, str]) -> dict[str, str]:
     """Names with underscores are left out: as variables they would pass for others, and a proxy
     that sets `X-Forwarded-For` doesn't know `X_Forwarded_For`."""
     variables: dict[str, str] = {}
-    for name, value in headers:
+    for name, value in headers.items():
         if "_" in name:
             continue
         variable = name.upper().replace("-", "_")
         if variable not in ("CONTENT_TYPE", "CONTENT_LENGTH"):
             variable = f"HTTP_{variable}"
-        separator = "; " if variable == "HTTP_COOKIE" else ","
-        known = variables.get(variable)
-        variables[variable] = value if known is None else f"{known}{separator}{value}"
+        variables[variable] = value
     return variables
 
 

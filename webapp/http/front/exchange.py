@@ -76,7 +76,7 @@ class Exchange:
             # The application knows how to say so; it asks for the length before the body.
             self._is_unread = True
             self._front.spawn(self._answer(), self.connection)
-        elif (self._head.get("expect") or "").lower() == "100-continue":
+        elif (self._head.headers.get("expect") or "").lower() == "100-continue":
             self.connection.stream.go_on()
 
     def _claim(self) -> bool:
@@ -86,21 +86,21 @@ class Exchange:
         return self._front.connections.claim(self.connection, network(self._address()))
 
     def _address(self) -> str:
-        forwarded = self._head.get("x-forwarded-for") or ""
+        forwarded = self._head.headers.get("x-forwarded-for") or ""
         return address_of(self.connection.peer or UNKNOWN, forwarded)
 
     def _nobody_reads_the_body(self) -> bool:
         if self._is_chunked:
             return not self._head.target.startswith(CHUNKED_PATHS)
-        return int(self._head.get("content-length") or 0) > MOST_BODY_BYTES
+        return int(self._head.headers.get("content-length") or 0) > MOST_BODY_BYTES
 
     @property
     def _is_chunked(self) -> bool:
-        return self._head.get("transfer-encoding") is not None
+        return "transfer-encoding" in self._head.headers
 
     def data_received(self, chunk: bytes) -> None:
         self.connection.moved(len(chunk))
-        if self._is_unread or self._is_refused:
+        if self.is_answered_early:
             self._discarded_bytes += len(chunk)
             if self._discarded_bytes > MOST_DISCARDED_BYTES:
                 self.connection.stream.close()
@@ -122,9 +122,18 @@ class Exchange:
 
     def finish(self) -> None:
         self._is_received.set()
-        if not self._is_unread and not self._is_refused:
+        if not self.is_answered_early:
             self._body.seek(io.SEEK_SET)
             self._front.spawn(self._answer(), self.connection)
+
+    @property
+    def is_answered_early(self) -> bool:
+        """Without its body, which is discarded."""
+        return self._is_unread or self._is_refused
+
+    def is_cut_short(self) -> None:
+        """Nothing more of the body comes that makes sense: the answer needn't wait for it."""
+        self._is_received.set()
 
     def on_connection_close(self) -> None:
         """While the request arrives."""
@@ -162,7 +171,7 @@ class Exchange:
 
     async def _deliver(self, answer: Answer) -> None:
         """Send it and be done: after that, the connection belongs to the next request."""
-        is_cut_off = self._is_unread or self._is_refused
+        is_cut_off = self.is_answered_early
         is_kept = self._head.is_kept and answer.has_an_end and not self._front.is_ending
         is_last = is_cut_off or not is_kept
         try:
@@ -188,7 +197,7 @@ class Exchange:
         has_content = self._head.method != "HEAD" and answer.status not in WITHOUT_CONTENT
         chunk = answer.first if has_content else b""
         await stream.send(self._head_of(answer, is_last) + chunk)
-        while has_content:
+        while has_content and answer.rest is not None:
             self.connection.moved(len(chunk))
             chunk = await self._front.read(answer)
             if not chunk:
@@ -196,21 +205,20 @@ class Exchange:
             await stream.send(chunk)
 
     def _head_of(self, answer: Answer, is_last: bool) -> bytes:
-        fields = [
-            # Django's cookies begin with a blank.
-            (name, value.strip())
-            for name, value in answer.headers
-            if not (answer.status == 204 and name.lower() == "content-length")
-        ]
-        if not any(name.lower() == "date" for name, _ in fields):
-            fields.append(("Date", _date(int(time.time()))))
+        lines, is_dated = [f"HTTP/1.1 {answer.status} {answer.reason}"], False
+        for name, value in answer.headers:
+            known = name.lower()
+            if answer.status == 204 and known == "content-length":
+                continue
+            is_dated = is_dated or known == "date"
+            lines.append(f"{name}: {value.strip()}")  # Django's cookies begin with a blank
+        if not is_dated:
+            lines.append(f"Date: {_date(int(time.time()))}")
         if is_last:
-            fields.append(("Connection", "close"))
+            lines.append("Connection: close")
         elif self._head.version == "HTTP/1.0":
-            fields.append(("Connection", "keep-alive"))
-        lines = [f"HTTP/1.1 {answer.status} {answer.reason}"]
-        lines += [f"{name}: {value}" for name, value in fields]
-        if any(NOT_IN_LINES.search(line) for line in lines):
+            lines.append("Connection: keep-alive")
+        if NOT_IN_LINES.search("".join(lines)):
             raise ValueError("a header of the answer has more than one line")
         return "\r\n".join([*lines, "\r\n"]).encode("latin-1")
 

@@ -21,6 +21,8 @@ from webapp.http.front.stream import GoneError, Head, Stream
 from webapp.http.trouble import answer
 from webapp.service import pulse
 
+BACKLOG = 1024
+"""Connections that the kernel keeps until the loop takes them."""
 SEND_BUFFER_BYTES = 256 * 1024
 """Of the kernel. It asks for more only when a third is sent, so a large one hides slow progress."""
 FILE_THREADS, THREADS_FOR_PAGES = 2, 2
@@ -62,7 +64,9 @@ class Front:
         loop = asyncio.get_running_loop()
         for each in sockets:
             each.setblocking(False)
-            self._servers.append(await loop.create_server(lambda: Stream(self), sock=each))
+            self._servers.append(
+                await loop.create_server(lambda: Stream(self), sock=each, backlog=BACKLOG)
+            )
 
     def connected(self, stream: Stream, transport: asyncio.Transport) -> Connection:
         client: socket.socket = transport.get_extra_info("socket")

@@ -1,7 +1,8 @@
 """The bytes of one connection: into requests, one after the other, and out again.
 
 llhttp (httptools) parses. It refuses what servers and proxies are known to read differently: two
-lengths, a length beside chunks, folded headers, a blank before a colon, lines without CR.
+lengths, a length beside chunks, folded headers, a blank before a colon, lines without CR. It takes
+its input in any pieces: where they are cut here bounds memory, and decides nothing about meaning.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import logging
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
+from urllib.parse import urlsplit
 
 from httptools import (
     HttpParserCallbackError,
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from webapp.http.front.server import Front
 
 MOST_HEAD_BYTES = 64 * 1024
+"""Of a head; and of what surrounds a body in chunks, from one chunk to the next."""
+CHUNKED_PIECE_BYTES = 4096
+HEAD_END = b"\r\n\r\n"
 VERSIONS = ("1.0", "1.1")
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 MALFORMED = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -40,15 +45,10 @@ class Head:
     method: str
     target: str
     version: str
-    headers: list[tuple[str, str]]
-    """Names in lower case, in their order."""
+    headers: dict[str, str]
+    """Names in lower case; the values of a repeated one are joined."""
     is_kept: bool
     """The connection stays open for another request."""
-
-    def get(self, name: str) -> str | None:
-        """All values of a header, joined."""
-        values = [value for each, value in self.headers if each == name]
-        return ",".join(values) if values else None
 
 
 @dataclass(frozen=True)
@@ -63,21 +63,28 @@ _Event = Head | bytes | _Malformed | None
 
 class Stream(asyncio.Protocol):
     """Parses what comes, and hands it to the request's exchange. What a client sends before it has
-    its answer waits, and nothing more is read meanwhile."""
+    its answer waits unparsed, and nothing more is read meanwhile: as objects, requests take thirty
+    times as much memory as their bytes."""
 
     def __init__(self, front: Front) -> None:
         self._front = front
         self._parser = HttpRequestParser(self)
+        self._ahead, self._at = b"", 0
+        """What was read, and how far it is parsed."""
         self._events: deque[_Event] = deque()
         self._exchange: Exchange | None = None
         self._is_received = False
         """All of the exchange's request is here."""
         self._is_deaf = False
         """Whatever comes belongs to no request."""
-        self._raw_bytes = 0
-        """So much of a body comes after a head that asked for another protocol: llhttp leaves it
-        unparsed."""
-        self._head_bytes = 0
+        self._is_in_body = False
+        self._is_raw = False
+        """The head asked for another protocol: llhttp leaves the body to us."""
+        self._left_bytes = 0
+        """Of a body that has a length."""
+        self._fruitless_bytes = 0
+        """Since there was a head or a piece of a body. llhttp counts nothing, and httptools keeps
+        what it has of a line."""
         self._is_paused = False
         self._drained = asyncio.Event()
         self._drained.set()
@@ -93,10 +100,7 @@ class Stream(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._is_deaf:
             return
-        if self._raw_bytes:
-            self._raw_received(data)
-        else:
-            self._parse(data)
+        self._ahead, self._at = self._ahead[self._at :] + data, 0
         self._advance()
 
     def eof_received(self) -> None:
@@ -118,93 +122,118 @@ class Stream(asyncio.Protocol):
 
     # Parsing
 
-    def _parse(self, data: bytes) -> None:
+    def _next_piece(self) -> bytes:
+        """No more than to the end of a head or a body, so that nothing is parsed ahead of its turn.
+        Bodies in chunks don't say where they end: a small piece."""
+        start, whole = self._at, self._ahead
+        if self._is_in_body:
+            end = start + (self._left_bytes or CHUNKED_PIECE_BYTES)
+        else:
+            found = whole.find(HEAD_END, start)
+            end = len(whole) if found < 0 else found + len(HEAD_END)
+        self._at = min(end, len(whole))
+        return whole[start : self._at]
+
+    def _parse(self, piece: bytes) -> None:
+        if not self._left_bytes:
+            self._fruitless_bytes += len(piece)
+        if self._fruitless_bytes > MOST_HEAD_BYTES:
+            self._is_malformed("too long a head, or too much around a chunk")
+        elif self._is_raw:
+            self._raw_received(piece)
+        else:
+            self._feed(piece)
+
+    def _feed(self, piece: bytes) -> None:
         try:
-            self._parser.feed_data(data)
+            self._parser.feed_data(piece)
         except HttpParserUpgrade as ended:
-            self._raw_received(data[ended.args[0] :])
+            self._at -= len(piece) - ended.args[0]
+            self._is_raw = True
+            self._raw_received(b"")
         except HttpParserCallbackError:
             raise
         except HttpParserError as error:
             self._is_malformed(str(error))
-        else:
-            if self._head_bytes:
-                self._head_bytes += len(data)
-                self._bound_head()
 
     def _is_malformed(self, why: str) -> None:
         if not self._is_deaf:
             self._is_deaf = True
             self._events.append(_Malformed(why))
 
-    def _bound_head(self) -> None:
-        if self._head_bytes > MOST_HEAD_BYTES:
-            self._is_malformed("the head is too long")
-
-    def _raw_received(self, data: bytes) -> None:
-        if self._raw_bytes:
-            piece = data[: self._raw_bytes]
-            self._raw_bytes -= len(piece)
-            self._events.append(piece)
-        if not self._raw_bytes and not self._is_deaf:
+    def _raw_received(self, piece: bytes) -> None:
+        if piece:
+            self.on_body(piece)
+        if not self._left_bytes and not self._is_deaf:
             self._is_deaf = True
             self._events.append(_END)
 
     def on_message_begin(self) -> None:
         self._target = ""
-        self._headers: list[tuple[str, str]] = []
-        self._head_bytes = 1
+        self._headers: dict[str, str] = {}
 
     def on_url(self, part: bytes) -> None:
         self._target += part.decode("latin-1")
-        self._head_bytes += len(part)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Those after a body in chunks are left out."""
-        if self._head_bytes:
-            text = value.strip(b" \t").decode("latin-1")
-            self._headers.append((name.decode("latin-1").lower(), text))
-            self._head_bytes += len(name) + len(value)
+        if self._is_in_body:
+            return
+        key, text = name.decode("latin-1").lower(), value.strip(b" \t").decode("latin-1")
+        if key in self._headers:
+            text = f"{self._headers[key]}{'; ' if key == 'cookie' else ','}{text}"
+        self._headers[key] = text
 
     def on_headers_complete(self) -> None:
-        self._bound_head()
-        self._head_bytes = 0
-        parser = self._parser
+        parser, version = self._parser, self._parser.get_http_version()
         is_upgrade = parser.should_upgrade()
         head = Head(
             parser.get_method().decode(),
             self._target,
-            f"HTTP/{parser.get_http_version()}",
+            f"HTTP/{version}",
             self._headers,
             parser.should_keep_alive() and not is_upgrade,
         )
-        if why := _faults(head, parser.get_http_version(), is_upgrade):
+        if why := _faults(head, version, is_upgrade):
             self._is_malformed(why)
         if self._is_deaf:
             return
         self._head = head
-        self._raw_bytes = int(head.get("content-length") or 0) if is_upgrade else 0
+        self._is_in_body, self._fruitless_bytes = True, 0
+        self._left_bytes = int(head.headers.get("content-length") or 0)
         self._events.append(head)
 
     def on_body(self, piece: bytes) -> None:
-        if not self._is_deaf:
-            self._events.append(piece)
+        if self._is_deaf:
+            return
+        self._fruitless_bytes = 0
+        if self._left_bytes:
+            self._left_bytes -= len(piece)
+        self._events.append(piece)
 
     def on_message_complete(self) -> None:
         if self._is_deaf or self._parser.should_upgrade():
             return
+        self._is_in_body, self._fruitless_bytes = False, 0
         self._events.append(_END)
         self._is_deaf = not self._head.is_kept
 
     # Exchanges
 
     def _advance(self) -> None:
-        """Hand on what was parsed, as far as the request goes that is under way."""
-        while self._events and not (self._exchange is not None and self._is_received):
-            self._hand_on(self._events.popleft())
-        if self._is_paused != bool(self._events) and not self._transport.is_closing():
-            self._is_paused = not self._is_paused
-            if self._is_paused:
+        """Parse and hand on, as far as the request goes that is under way."""
+        while self._exchange is None or not self._is_received:
+            if self._events:
+                self._hand_on(self._events.popleft())
+            elif self._at < len(self._ahead) and not self._is_deaf:
+                self._parse(self._next_piece())
+            else:
+                self._ahead, self._at = b"", 0
+                break
+        is_more = bool(self._events) or (self._at < len(self._ahead) and not self._is_deaf)
+        if self._is_paused != is_more and not self._transport.is_closing():
+            self._is_paused = is_more
+            if is_more:
                 self._transport.pause_reading()
             else:
                 self._transport.resume_reading()
@@ -226,6 +255,9 @@ class Stream(asyncio.Protocol):
     def _refuse(self, why: str) -> None:
         logger.debug("malformed request", extra={"why": why})
         if self._exchange is not None:
+            if self._exchange.is_answered_early:
+                self._exchange.is_cut_short()
+                return
             self._exchange.on_connection_close()
             self._exchange = None
         self._transport.write(MALFORMED)
@@ -272,9 +304,19 @@ def _faults(head: Head, version: str, is_upgrade: bool) -> str:
     """What llhttp takes and this server doesn't; empty: nothing."""
     if version not in VERSIONS:
         return f"HTTP {version}"
-    coding = head.get("transfer-encoding")
+    if not head.target.startswith("/") and not _is_url(head.target):
+        return "a target that is no URL"
+    coding = head.headers.get("transfer-encoding")
     if coding is None:
         return ""
     if version == "1.0" or is_upgrade or coding.lower() != "chunked":
         return f"a body that is {coding} in HTTP {version}"
     return ""
+
+
+def _is_url(text: str) -> bool:
+    try:
+        urlsplit(text)
+    except ValueError:
+        return False
+    return True
