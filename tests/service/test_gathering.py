@@ -98,12 +98,32 @@ def test_one_that_comes_alone_waits_for_nobody(front, writing, monkeypatch):
         front.begin_to_end()  # The service ends, and takes it along
 
 
-def test_an_upload_after_a_moment_waits_for_the_rest_of_it(front, writing, monkeypatch):
-    monkeypatch.setattr(gathering, "WINDOW_SECONDS", 0.2)
+def test_what_comes_within_a_moment_of_another_is_written_together(front, writing, monkeypatch):
+    monkeypatch.setattr(gathering, "WINDOW_SECONDS", 2.0)
     writing.may_go_on.set()
-    for name in ("a", "b", "c"):
-        assert _send(front, name) == (201, f"{name.upper()}!".encode())
-    assert writing.batches == [["a"], ["b"], ["c"]]
+    assert _send(front, "first")[0] == 201
+    with ThreadPoolExecutor(2) as clients:
+        others = [clients.submit(_send, front, "a")]
+        wait_until(lambda: front.front._gathering._waiting, PATIENCE_SECONDS, "it waits")
+        others.append(clients.submit(_send, front, "b"))
+        assert [each.result()[0] for each in others] == [201, 201]
+    assert writing.batches == [["first"], ["a", "b"]]
+
+
+def test_whatever_goes_wrong_in_between_the_next_ones_are_written(front, writing, monkeypatch):
+    """A database that can't be reached when its connection is looked at, or too few results."""
+    writing.may_go_on.set()
+
+    def away() -> None:
+        raise OperationalError("on purpose")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(gathering, "close_old_connections", away)
+        assert _send(front, "unlucky")[0] == 503
+    monkeypatch.setattr(Writing, "__call__", lambda *_: [])
+    assert _send(front, "forgotten")[0] == 500
+    monkeypatch.undo()
+    assert _send(front, "later") == (201, b"LATER!")
 
 
 @pytest.mark.parametrize(("bad", "status"), [("broken", 500), ("away", 503)])

@@ -155,7 +155,8 @@ def frame_of(
 def _sampled_ms(run: Run, histories: Sequence[NodeHistory]) -> int:
     """The finest time between its samples. Only if those that aren't compacted yet are coarser than
     any grid, the others matter."""
-    hot = min((ref.resolution_ms for each in histories for ref in each.segments), default=None)
+    refs = (ref for each in histories for ref in each.segments if ref.resolution_ms)
+    hot = min((ref.resolution_ms for ref in refs), default=None)
     if hot is not None and hot <= FINEST_MS:
         return hot
     sampled = Segment.objects.filter(session__node__attempt__run=run)

@@ -52,16 +52,18 @@ class Gathering:
 
 
 def _answers(left: Sequence[Postponed]) -> list[HttpResponse | Exception]:
-    # As before a request: a connection that is too old or was lost is opened again.
-    close_old_connections()
+    """For each in turn. Raises nothing: those that come later wait for this one's end."""
     try:
-        results = {
-            write: iter(write([each.part for each in left if each.write == write]))
-            for write in {each.write for each in left}
-        }
+        # As before a request: a connection that is too old or was lost is opened again.
+        close_old_connections()
+        answers: dict[int, HttpResponse | Exception] = {}
+        for write in {each.write for each in left}:
+            own = [each for each in left if each.write == write]
+            for each, result in zip(own, write([one.part for one in own]), strict=True):
+                answers[id(each)] = _answer(each, result)
+        return [answers[id(each)] for each in left]
     except Exception as error:
         return [error] * len(left)
-    return [_answer(each, next(results[each.write])) for each in left]
 
 
 def _answer(left: Postponed, result: Any) -> HttpResponse | Exception:
