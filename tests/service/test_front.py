@@ -465,7 +465,7 @@ def test_what_a_client_sends_ahead_stays_bytes(front):
     connection = front.connect(head=b"GET /wait HTTP/1.1\r\n\r\n" + head * 2000)
     assert front.application.waits.acquire(timeout=PATIENCE_SECONDS)
     connection.sendall(head * 2000)
-    kept = sum(isinstance(each, stream.Head) for each in gc.get_objects())
+    kept = sum(type(each) is stream.Head for each in gc.get_objects())
     assert kept < 20, "this one, and what other tests left"
     front.application.may_go_on.set()
     connection.sendall(b"GET /last HTTP/1.1\r\nConnection: close\r\n\r\n" + head)
