@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import uuid
 import zlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -115,10 +115,12 @@ def want(run: Run, is_upload: bool = True) -> None:
     claims.want(rows, due_at, is_fresh=run.has_ended, is_awaited=is_upload)
 
 
-def want_first(made: Run) -> None:
-    """`want` and `enqueue_on_commit` of a run that was made in this transaction."""
+def want_first(made: Sequence[Run]) -> None:
+    """`want` and `enqueue_on_commit` of runs that were made in this transaction."""
     now = timezone.now()
-    Analysis.objects.create(run=made, wanted=1, due_at=now, waiting_since=now)
+    Analysis.objects.bulk_create(
+        Analysis(run=run, wanted=1, due_at=now, waiting_since=now) for run in made
+    )
     transaction.on_commit(waking.wake)
 
 

@@ -1,13 +1,14 @@
 """Takes what agents send: object first, then the rows in one short transaction, then the queue.
 
 A segment goes the short way (`appending`) if its session is known and it holds no fact of its
-session that is kept: nearly all do. The others go the careful way (`careful`), which makes what is
-missing, and says why something is refused.
+session that is kept: nearly all do. The first one of a new run goes a way of its own (`beginning`).
+The others go the careful way (`careful`), which makes what is missing, and says why something is
+refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -23,7 +24,7 @@ from webapp.accounts.models import Token, Workspace
 from webapp.analysis import queue
 from webapp.http import trouble
 from webapp.http.problems import Problem
-from webapp.ingest import appending, bounds, careful, known_sessions, uploaders
+from webapp.ingest import appending, beginning, bounds, careful, known_sessions, uploaders
 from webapp.ingest.upload import Upload
 from webapp.quotas import admission
 from webapp.runs import models as rows
@@ -97,10 +98,7 @@ def segment(workspace: Workspace, upload: Upload, token: Token | None = None) ->
             if this seq was already taken with another body; 429 beyond a quota.
     """
     begun = begin(workspace, upload, token)
-    if isinstance(begun, Accepted):
-        return begun
-    (row,) = appending.append([begun.entry])
-    return finish(begun, row)
+    return begun if isinstance(begun, Accepted) else complete(begun)
 
 
 def segments(
@@ -117,6 +115,8 @@ def segments(
     for place, upload in enumerate(uploads):
         try:
             one = begin(workspace, upload, token)
+            if isinstance(one, Begun) and isinstance(one.part, beginning.First):
+                one = complete(one)  # It makes the session of those that follow
         except Exception as error:
             outcomes[place] = error
             if trouble.reason(error):
@@ -127,7 +127,8 @@ def segments(
             outcomes[place] = one
         else:
             begun[place] = one
-    rows_of = appending.append([one.entry for one in begun.values()])
+    entries = [one.part for one in begun.values() if isinstance(one.part, appending.Entry)]
+    rows_of = appending.append(entries)
     for (place, one), row in zip(begun.items(), rows_of, strict=True):
         try:
             outcomes[place] = finish(one, row)
@@ -138,35 +139,58 @@ def segments(
 
 @dataclass(frozen=True)
 class Begun:
-    """A segment on the short way: it is counted, and its object is written."""
+    """A segment whose rows are missing: it is counted, and its object is written."""
 
     workspace: Workspace
     token: Token | None
     upload: Upload
     counted: admission.Admission
-    entry: appending.Entry
+    part: appending.Entry | beginning.First
+
+    @property
+    def write(self) -> Callable[[Sequence[Any]], Sequence[appending.Appended | Exception]]:
+        """Writes the rows of many parts of this kind."""
+        return beginning.write if isinstance(self.part, beginning.First) else appending.append
 
 
 def begin(workspace: Workspace, upload: Upload, token: Token | None) -> Begun | Accepted:
-    """All but the row of a segment that can go the short way; otherwise all of it.
+    """All but the rows of a segment that needn't go the careful way; otherwise all of it.
 
     Raises:
         Problem: as `segment`.
     """
-    began_at = known_sessions.began_at(workspace, upload.segment) if upload.is_plain else None
-    if began_at is not None:
+    part = _part(workspace, upload, token) if upload.is_plain else None
+    if part is not None:
         bounds.check(upload.segment)
+        taken = upload.taken(is_new_run=isinstance(part, beginning.First))
         store = open_store(settings.OBJECTS_URL)
-        with admission.attempted(workspace, token, upload.taken(is_new_run=False)) as counted:
+        with admission.attempted(workspace, token, taken) as counted:
             if counted.is_admitted and store.put_new(upload.object_key, upload.body):
-                entry = _entry(workspace, upload, began_at)
-                return Begun(workspace, token, upload, counted, entry)
+                return Begun(workspace, token, upload, counted, part)
             counted.take_back()
     return Accepted(careful.store(workspace, upload, token))
 
 
+def _part(
+    workspace: Workspace, upload: Upload, token: Token | None
+) -> appending.Entry | beginning.First | None:
+    """None: the run is known, and the session isn't. Raises Problem 404."""
+    began_at = known_sessions.began_at(workspace, upload.segment)
+    if began_at is not None:
+        return _entry(workspace, upload, began_at)
+    if careful.is_new_run(workspace, upload.segment.run_id):
+        return beginning.First(workspace, upload, token)
+    return None
+
+
+def complete(begun: Begun) -> Accepted:
+    """With its rows. Raises as `segment`."""
+    (row,) = begun.write([begun.part])
+    return finish(begun, row)
+
+
 def finish(begun: Begun, row: appending.Appended | Exception) -> Accepted:
-    """The outcome of a segment, by the result of its row: without one, the careful way finds out
+    """The outcome of a segment, by the result of its rows: without them, the careful way finds out
     why. Raises as `segment`, or `row`."""
     if isinstance(row, appending.Appended) and row.is_new:
         return Accepted(False, row.may_be_asked)

@@ -3,17 +3,17 @@ something is refused."""
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 from trimtab.wire import FIRST_ADDED, FIRST_PIECE, Segment
 
 from advisor.store.opening import open_store
 from webapp.accounts.models import Token, Workspace
 from webapp.analysis import queue
+from webapp.database.prepared import Slot, Values
 from webapp.directives import delivery
 from webapp.http.problems import Problem
 from webapp.ingest import bounds, uploaders
@@ -40,7 +40,7 @@ def store(
     with admission.admitted(workspace, token, taken) as counted:
         open_store(settings.OBJECTS_URL).put(upload.object_key, upload.body)
         try:
-            is_duplicate = _keep(workspace, upload, token, is_new)
+            is_duplicate = _keep(workspace, upload, token)
         except IntegrityError:
             # Meanwhile another upload made its session, or some other row.
             is_duplicate = _keep(workspace, upload, token)
@@ -49,18 +49,14 @@ def store(
     return is_duplicate
 
 
-def _keep(
-    workspace: Workspace, upload: Upload, token: Token | None, is_new_run: bool = False
-) -> bool:
+def _keep(workspace: Workspace, upload: Upload, token: Token | None) -> bool:
     """Write the rows of a segment whose object is written; True if they already were."""
     with transaction.atomic():
-        named = workspace, upload.segment.run_id, upload.segment.job
-        made = registration.made(*named) if is_new_run else None
-        run = made or own_run(*named)
-        session = _first_session(made, upload) if made else _session(run, upload)
+        run = own_run(workspace, upload.segment.run_id, upload.segment.job)
+        session = _session(run, upload)
         if session._state.adding:
             progress.follow(run, session, upload.segment)
-            rows.Segment.objects.create(session=session, **_columns(upload))
+            rows.Segment.objects.create(session=session, **upload.row)
         elif _add_row(session, upload):
             progress.follow(run, session, upload.segment)
         else:
@@ -68,11 +64,8 @@ def _keep(
         if token:
             uploaders.remember(token, run.pk)
         delivery.record_outcomes(session, upload.segment)
-        if made:
-            queue.want_first(made)
-        else:
-            queue.want(run)
-            queue.enqueue_on_commit(run)
+        queue.want(run)
+        queue.enqueue_on_commit(run)
     return False
 
 
@@ -133,10 +126,15 @@ def is_new_run(workspace: Workspace, run_id: UUID) -> bool:
     Raises:
         Problem: 404 if the run is another workspace's.
     """
-    owner = rows.Run.objects.filter(pk=run_id).values_list("workspace_id", flat=True).first()
-    if owner not in (None, workspace.pk):
+    owners = [owner for (owner,) in _owners(run=run_id)]
+    if owners not in ([], [workspace.pk]):
         raise _foreign()
-    return owner is None
+    return not owners
+
+
+@Values
+def _owners() -> QuerySet[rows.Run, tuple[int]]:
+    return rows.Run.objects.filter(pk=Slot("run", rows.Run._meta.pk)).values_list("workspace_id")
 
 
 def _foreign() -> Problem:
@@ -150,7 +148,7 @@ def _session(run: rows.Run, upload: Upload) -> rows.Session:
     clock = upload.segment.clock
     session = rows.Session.objects.select_for_update().filter(pk=clock.session_id).first()
     if session is None:
-        return _new_session(node, upload)
+        return registration.new_session(node, upload.segment, upload.clock_offset_ms)
     if session.node_id != node.pk:
         detail = "This session belongs to another run or node."
         fix = "Create a new session id for each agent process."
@@ -158,38 +156,14 @@ def _session(run: rows.Run, upload: Upload) -> rows.Session:
     return session
 
 
-def _first_session(made: rows.Run, upload: Upload) -> rows.Session:
-    """Of a run that was made in this transaction. Not saved: if it is another run's after all,
-    saving it fails."""
-    segment = upload.segment
-    node = registration.first_node(made, segment.attempt, segment.machine_id)
-    return _new_session(node, upload)
-
-
-def _new_session(node: rows.Node, upload: Upload) -> rows.Session:
-    clock = upload.segment.clock
-    return rows.Session(
-        pk=clock.session_id,
-        node=node,
-        boot_id=clock.boot_id,
-        started_at=registration.moment(clock.started_at_ns),
-        clock_offset_ms=upload.clock_offset_ms,
-    )
-
-
 def _add_row(session: rows.Session, upload: Upload) -> bool:
     """True if the row is new. Two uploads at once: the unique constraint decides."""
     _refuse_doubled(session, upload.segment)
-    columns = _columns(upload)
+    columns = upload.row
     row, made = rows.Segment.objects.get_or_create(
         session=session, seq=columns.pop("seq"), defaults=columns
     )
     return made or not _same(row, upload)
-
-
-def _columns(upload: Upload) -> dict[str, Any]:
-    refused = [[r.name, r.reason] for r in upload.segment.refused]
-    return {"seq": upload.segment.seq, "refused": refused, **upload.columns}
 
 
 def _refuse_doubled(session: rows.Session, segment: Segment) -> None:

@@ -6,13 +6,15 @@ still there, and whose it is, is asked of the rows with each upload.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from uuid import UUID
 
+from django.db.models import QuerySet
 from trimtab.wire import Segment
 
 from webapp.accounts.models import Workspace
-from webapp.runs.models import Session
+from webapp.database.prepared import Models, Slot
+from webapp.runs.models import Run, Session
 
 MOST_REMEMBERED = 50_000
 
@@ -24,18 +26,31 @@ def began_at(workspace: Workspace, segment: Segment) -> datetime | None:
     """The corrected begin of the segment's session; None if the workspace has no such session."""
     own = workspace.pk, segment.clock.session_id
     known = _began_at.get(own)
-    if known is None and (known := _read(workspace, segment)) is not None:
-        if len(_began_at) >= MOST_REMEMBERED:
-            _began_at.clear()
-        _began_at[own] = known
+    if known is None and (found := _found(workspace, segment)) is not None:
+        known = remember(workspace, found)
     return known
 
 
-def _read(workspace: Workspace, segment: Segment) -> datetime | None:
-    sessions = Session.objects.filter(
-        pk=segment.clock.session_id,
-        node__attempt__run=segment.run_id,
-        node__attempt__run__workspace=workspace,
+def remember(workspace: Workspace, session: Session) -> datetime:
+    """The session exists. Returns when it began, corrected."""
+    if len(_began_at) >= MOST_REMEMBERED:
+        _began_at.clear()
+    began: datetime = session.corrected_started_at
+    _began_at[workspace.pk, session.pk] = began
+    return began
+
+
+def _found(workspace: Workspace, segment: Segment) -> Session | None:
+    session_id, run_id = segment.clock.session_id, segment.run_id
+    rows = _of_run(session=session_id, run=run_id, workspace=workspace.pk)
+    return rows[0] if rows else None
+
+
+@Models
+def _of_run() -> QuerySet[Session]:
+    named = Session.objects.filter(
+        pk=Slot("session", Session._meta.pk),
+        node__attempt__run=Slot("run", Run._meta.pk),
+        node__attempt__run__workspace=Slot("workspace", Workspace._meta.pk),
     )
-    found = sessions.values_list("started_at", "clock_offset_ms").first()
-    return found[0] + timedelta(milliseconds=found[1]) if found else None
+    return named.only("started_at", "clock_offset_ms")

@@ -62,10 +62,9 @@ def put_segment(request: HttpRequest, run_id: UUID, session_id: UUID, seq: int) 
     if isinstance(begun, accept.Accepted):
         return _receipt(upload, begun, token, answered)
     if postponed.is_offered(request) and not resend.is_due(upload, answered):
-        left = Postponed(begun.entry, appending.append, partial(_finished, begun, token))
+        left = Postponed(begun.part, begun.write, partial(_finished, begun, token))
         return postponed.postpone(request, left)
-    (row,) = appending.append([begun.entry])
-    return _receipt(upload, accept.finish(begun, row), token, answered)
+    return _receipt(upload, accept.complete(begun), token, answered)
 
 
 def _finished(

@@ -63,7 +63,7 @@ class Upload:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """Of the segment's row."""
+        """Of the segment's row, as all ways have them."""
         segment = self.segment
         return {
             "object_key": self.object_key,
@@ -74,6 +74,12 @@ class Upload:
             "duration_ms": segment.duration_ms,
             "resolution_ms": segment.resolution_ms,
         }
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """Of the segment, but for its session."""
+        refused = [[each.name, each.reason] for each in self.segment.refused]
+        return {"seq": self.segment.seq, "refused": refused, **self.columns}
 
     def taken(self, is_new_run: bool) -> admission.Upload:
         """What it takes of the quotas."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from functools import partial
 from uuid import UUID
 
 from django.db import transaction
@@ -22,10 +24,16 @@ def remember(token: Token, run_id: UUID) -> None:
     now = time.monotonic()
     if now - _known.get((token.pk, run_id), -KNOWN_SECONDS) < KNOWN_SECONDS:
         return
-    Run.uploaders.through.objects.bulk_create(
-        [Run.uploaders.through(run_id=run_id, token_id=token.pk)], ignore_conflicts=True
-    )
-    transaction.on_commit(lambda: _note(token.pk, run_id, now))
+    remember_all([(token, run_id)])
+
+
+def remember_all(pairs: Sequence[tuple[Token, UUID]]) -> None:
+    """`remember` for runs that this process doesn't know, in one statement."""
+    through, now = Run.uploaders.through, time.monotonic()
+    made = [through(run_id=run_id, token_id=token.pk) for token, run_id in pairs]
+    through.objects.bulk_create(made, ignore_conflicts=True)
+    for token, run_id in pairs:
+        transaction.on_commit(partial(_note, token.pk, run_id, now))
 
 
 def _note(token_id: int, run_id: UUID, now: float) -> None:

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from functools import reduce
+from operator import or_
 from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q
-from trimtab.wire import Declaration
+from trimtab.wire import Declaration, Segment
 
 from webapp.accounts.models import Workspace
+from webapp.database.listed import listed
 from webapp.runs import locks, trainings
-from webapp.runs.models import Attempt, Job, MovedRun, Node, Run
+from webapp.runs.models import Attempt, Job, MovedRun, Node, Run, Session
 
 _DECLARED = (
     *("job", "number", "owner", "tags", "parameters", "workload", "command", "git"),
     *("agent_version", "requeue", "training", "continues", "continues_by", "probe"),
 )
 """Of a run, by `declare`."""
+_NUMBERED = "UPDATE runs_job SET runs_made = new.runs_made FROM new WHERE runs_job.id = new.id"
 _MOST_SESSIONS = 500
 """Of a node, that are remembered by name."""
 
@@ -58,10 +63,33 @@ def made(workspace: Workspace, run_id: UUID, job_name: str) -> Run | None:
     return run
 
 
-def first_node(made: Run, attempt_number: int, machine_id: str) -> Node:
-    """The first node of a run that was made in this transaction."""
-    attempt = Attempt.objects.create(run=made, number=attempt_number)
-    return Node.objects.create(attempt=attempt, machine_id=machine_id, number=1)
+def new_runs(named: Sequence[tuple[UUID, Workspace, str]]) -> list[Run]:
+    """Runs with their jobs' next numbers, of ids, workspaces and jobs' names. They aren't saved.
+
+    Those whose job is merged into another one or deleted are left out.
+    """
+    jobs = _jobs({(workspace.pk, name) for _, workspace, name in named})
+    runs = []
+    for run_id, workspace, name in named:
+        job = jobs.get((workspace.pk, name))
+        if job is not None and job.merged_into_id is None and job.deleted_at is None:
+            job.runs_made += 1
+            runs.append(Run(pk=run_id, workspace=workspace, job=job, number=job.runs_made))
+    if runs:
+        listed(("id", "runs_made"), {run.job_id: run.number for run in runs}.items(), _NUMBERED)
+    return runs
+
+
+def new_session(node: Node, segment: Segment, clock_offset_ms: int) -> Session:
+    """Not saved."""
+    clock = segment.clock
+    return Session(
+        pk=clock.session_id,
+        node=node,
+        boot_id=clock.boot_id,
+        started_at=moment(clock.started_at_ns),
+        clock_offset_ms=clock_offset_ms,
+    )
 
 
 def node(run: Run, attempt_number: int, machine_id: str) -> Node:
@@ -168,6 +196,30 @@ def _called(workspace: Workspace, name: str) -> Job:
     except IntegrityError:
         # Meanwhile another run created it, or a person gave a job this name.
         return named.get()
+
+
+def _jobs(named: Collection[tuple[int, str]]) -> dict[tuple[int, str], Job]:
+    """`_called` for many: by the keys of workspaces and names, in one order."""
+    known = _by_name(named)
+    new = sorted(set(named) - set(known))
+    if not new:
+        return known
+    made = [Job(workspace_id=workspace, key=name, name=name) for workspace, name in new]
+    Job.objects.bulk_create(made, ignore_conflicts=True)
+    return known | _by_name(new)
+
+
+def _by_name(named: Collection[tuple[int, str]]) -> dict[tuple[int, str], Job]:
+    names: dict[int, set[str]] = defaultdict(set)
+    for workspace, name in named:
+        names[workspace].add(name)
+    of_workspaces = (
+        Q(workspace=workspace) & (Q(name__in=own) | Q(key__in=own))
+        for workspace, own in sorted(names.items())
+    )
+    rows = Job.objects.select_for_update(of=("self",), no_key=True).order_by("pk")
+    found = rows.filter(reduce(or_, of_workspaces))
+    return {(job.workspace_id, name): job for job in found for name in (job.name, job.key)}
 
 
 def locked(job: Job) -> Job:
