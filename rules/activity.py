@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ import pandas as pd
 from rules.evidence import known_part
 from rules.frame import NodeFrame
 
+_ALL_CORES = "host.cpu_busy_pct"
 _CORE_BUSY = re.compile(r"cpu\d+\.busy_pct")
 LONG_STEP_SECONDS = 10.0
 """A shorter first step changes no verdict by being counted (ours)."""
@@ -40,8 +42,16 @@ def host_cpu_pct(node: NodeFrame) -> pd.Series[float] | None:
     return node.once(_host_cpu_pct)
 
 
+def read_of(series: AbstractSet[str]) -> AbstractSet[str]:
+    """Those of a node's series that its frame needs: all but the single cores, of which a machine
+    has hundreds and `host_cpu_pct` looks at none where all of them together were measured."""
+    if _ALL_CORES not in series:
+        return series
+    return {name for name in series if not _CORE_BUSY.fullmatch(name)}
+
+
 def _host_cpu_pct(node: NodeFrame) -> pd.Series[float] | None:
-    whole = node.series("host.cpu_busy_pct")
+    whole = node.series(_ALL_CORES)
     if whole is not None:
         return whole
     names = [str(name) for name in node.samples.columns if _CORE_BUSY.fullmatch(str(name))]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -25,6 +25,7 @@ from advisor.store.index import SegmentRef
 from advisor.store.rows import FIELDS, Rows, no_histograms
 from advisor.store.segments import HotSegment
 from advisor.store.ticks import Column, Session, Ticks, from_arrow
+from advisor.store.wanted import Wanted, among
 
 _METADATA = b"trimtab"
 KEYS = ("session", "cadence_ms", "time_ms")
@@ -121,18 +122,19 @@ def damage_refused() -> Iterator[None]:
 
 
 @damage_refused()
-def decode_ticks(body: bytes, names: Collection[str] | None = None) -> tuple[list[Ticks], Members]:
-    """The ticks of the requested series (thinned or not) that the chunk has, and its members."""
+def decode_ticks(body: bytes, wanted: Wanted = None) -> tuple[list[Ticks], Members]:
+    """The ticks of the wanted series (thinned or not) that the chunk has, and its members."""
     file = _opened(body)
     members = _members(file)
-    wanted = columns_of(file.schema_arrow.names, names)
-    table = file.read(columns=wanted, use_threads=False).combine_chunks()
+    columns = columns_of(file.schema_arrow.names, wanted)
+    table = file.read(columns=columns, use_threads=False).combine_chunks()
     return ticks_of_table(table, members), members
 
 
-def columns_of(has: Iterable[str], names: Collection[str] | None) -> list[str]:
-    """The columns that the ticks of the requested series (None: all) need."""
-    return [n for n in has if n in KEYS or names is None or n.split(":")[0] in names]
+def columns_of(has: Sequence[str], wanted: Wanted) -> list[str]:
+    """The columns that the ticks of the wanted series need."""
+    series = among({n.split(":")[0] for n in has if n not in KEYS}, wanted)
+    return [n for n in has if n in KEYS or n.split(":")[0] in series]
 
 
 def ticks_of_table(table: pa.Table, members: Members) -> list[Ticks]:
@@ -177,13 +179,14 @@ def encode_tier(series: dict[str, Rows], members: Members, left_out: Collection[
 
 @damage_refused()
 def decode_tier(
-    body: bytes, names: Collection[str] | None = None, with_histograms: bool = True
+    body: bytes, wanted: Wanted = None, with_histograms: bool = True
 ) -> tuple[dict[str, Rows], Members]:
-    """The rows of the requested series that the chunk has, and its members."""
+    """The rows of the wanted series that the chunk has, and its members."""
     file = _opened(body)
     index = _metadata(file)["series"]
-    wanted = [name for name in index if names is None or name in names]
-    groups = sorted({g for name in wanted for g in _groups(*index[name])})
+    chosen = among(index.keys(), wanted)
+    names = [name for name in index if name in chosen]
+    groups = sorted({g for name in names for g in _groups(*index[name])})
     place = {group: number for number, group in enumerate(groups)}
     left_out = () if with_histograms else ("histogram",)
     fields = [n for n in FIELDS if n in file.schema_arrow.names and n not in left_out]
@@ -195,7 +198,7 @@ def decode_tier(
     if any(each is None or len(each) % 2 for each in found):
         raise ChunkError("a histogram that is no list of pairs")
     series = {}
-    for name in wanted:
+    for name in names:
         first, length = index[name]
         group, offset = divmod(first, _TIER_ROW_GROUP)
         low = place[group] * _TIER_ROW_GROUP + offset

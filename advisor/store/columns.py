@@ -27,7 +27,7 @@ from advisor.store.rows import Rows
 from rules.evidence import is_counter
 from rules.ticks import has_ticks, patterns
 
-VERSION = 1
+VERSION = 2
 """Of how columns are made of an hour. Parts of another version are never found."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
@@ -33,6 +33,7 @@ from advisor.store.segments import HotSegment
 from advisor.store.session_series import series_names, series_rows
 from advisor.store.tails import Tail, decode_tail
 from advisor.store.ticks import Ticks
+from advisor.store.wanted import Wanted, among
 
 Found = TypeVar("Found")
 logger = logging.getLogger(__name__)
@@ -49,9 +50,9 @@ class Waiting:
     def __bool__(self) -> bool:
         return bool(self.tails or self.segments)
 
-    def ticks(self, names: Collection[str] | None) -> list[Ticks]:
-        merged = [ticks for tail in self.tails for ticks in tail.ticks(names)]
-        return [*merged, *_only(segments.ticks_of(self.segments), names)]
+    def ticks(self, wanted: Wanted) -> list[Ticks]:
+        merged = [ticks for tail in self.tails for ticks in tail.ticks(wanted)]
+        return [*merged, *segments.ticks_of(self.segments, wanted)]
 
     def members(self, has_part: Callable[[HotSegment], object]) -> Members:
         """The tails' segments, and those with the part that is asked for."""
@@ -119,10 +120,8 @@ class Reader:
                 return set().union(*found)
         return set()
 
-    def rows(
-        self, hour_ms: int, names: Collection[str] | None, tier_seconds: int
-    ) -> Iterator[tuple[str, Rows]]:
-        """Every asked series (None: all) that the hour has: single samples (tier 0) or a tier.
+    def rows(self, hour_ms: int, wanted: Wanted, tier_seconds: int) -> Iterator[tuple[str, Rows]]:
+        """Every wanted series that the hour has: single samples (tier 0) or a tier.
 
         One after the other: rows take five times the memory of the samples behind them. The tier's
         own chunk is read alone while no segment waits beside it; else the tier is made of all raw
@@ -132,24 +131,24 @@ class Reader:
             TooLargeError: the hour has more than fits into memory.
         """
         if tier_seconds:
-            stored, members = self._tier(hour_ms, tier_seconds, names)
+            stored, members = self._tier(hour_ms, tier_seconds, wanted)
             if stored is not None and not self.waiting(hour_ms, members):
                 return iter(stored.items())
-            made = self._made_of(hour_ms, names, stored, members)
+            made = self._made_of(hour_ms, wanted, stored, members)
             keeps = not self._for_charts
             return ((name, rolled_up(rows, tier_seconds, name, keeps)) for name, rows in made)
         if not self._refs(hour_ms, "samples", 0):
             finest = min((t for t in TIERS_SECONDS if self._refs(hour_ms, "samples", t)), default=0)
-            stored, members = self._tier(hour_ms, finest, names) if finest else (None, Members())
-            return self._made_of(hour_ms, names, stored, members)
-        return _series(self.ticks(hour_ms, names)[0], names)
+            stored, members = self._tier(hour_ms, finest, wanted) if finest else (None, Members())
+            return self._made_of(hour_ms, wanted, stored, members)
+        return _series(self.ticks(hour_ms, wanted)[0], wanted)
 
-    def ticks(self, hour_ms: int, names: Collection[str] | None) -> tuple[list[Ticks], Members]:
+    def ticks(self, hour_ms: int, wanted: Wanted) -> tuple[list[Ticks], Members]:
         """The raw samples of an hour, and the segments they came in."""
-        stored, members = self._stored_ticks(hour_ms, names)
+        stored, members = self._stored_ticks(hour_ms, wanted)
         waiting = self.waiting(hour_ms, members)
         members.update(waiting.members(lambda segment: segment.has_samples))
-        return ticks.merged([*stored, *waiting.ticks(names)]), members
+        return ticks.merged([*stored, *waiting.ticks(wanted)]), members
 
     def steps(
         self, hour_ms: int, columns: Collection[str] | None = None
@@ -220,9 +219,9 @@ class Reader:
         refs = [ref for refs in self._chunks.values() for ref in refs if ref.kind == "tail"]
         return {name for ref in refs if (tail := self._tail(ref)) for name in tail.series()}
 
-    def chart_rows(self, ref: ChunkRef, names: Collection[str] | None) -> dict[str, Rows]:
+    def chart_rows(self, ref: ChunkRef, wanted: Wanted) -> dict[str, Rows]:
         """The rows of a chunk of many hours."""
-        decoded = self._read(ref.key, lambda body: chunks.decode_tier(body, names, False))
+        decoded = self._read(ref.key, lambda body: chunks.decode_tier(body, wanted, False))
         return decoded[0] if decoded else {}
 
     def chart_steps(self, ref: ChunkRef) -> pa.Table | None:
@@ -232,36 +231,35 @@ class Reader:
     def _made_of(
         self,
         hour_ms: int,
-        names: Collection[str] | None,
+        wanted: Wanted,
         tier: dict[str, Rows] | None,
         tier_members: Members,
     ) -> Iterator[tuple[str, Rows]]:
         """Rows of the raw samples; where those of a tier are no longer kept, its rows stay."""
-        stored, raw_members = self._stored_ticks(hour_ms, names)
+        stored, raw_members = self._stored_ticks(hour_ms, wanted)
         if tier is None or not tier_members.missing_from(raw_members):
-            hot = self.waiting(hour_ms, raw_members).ticks(names)
-            return _series(ticks.merged([*stored, *hot]), names)
-        late = dict(_series(ticks.merged(self.waiting(hour_ms, tier_members).ticks(names)), names))
+            hot = self.waiting(hour_ms, raw_members).ticks(wanted)
+            return _series(ticks.merged([*stored, *hot]), wanted)
+        waiting = self.waiting(hour_ms, tier_members).ticks(wanted)
+        late = dict(_series(ticks.merged(waiting), wanted))
         every = sorted({*tier, *late})
         return ((n, joined(part[n] for part in (tier, late) if n in part)) for n in every)
 
-    def _stored_ticks(
-        self, hour_ms: int, names: Collection[str] | None
-    ) -> tuple[list[Ticks], Members]:
+    def _stored_ticks(self, hour_ms: int, wanted: Wanted) -> tuple[list[Ticks], Members]:
         stored: list[Ticks] = []
         members = Members()
         for ref in self._refs(hour_ms, "samples", 0):
-            decoded = self._read(ref.key, lambda body: chunks.decode_ticks(body, names))
+            decoded = self._read(ref.key, lambda body: chunks.decode_ticks(body, wanted))
             stored += decoded[0] if decoded else []
             members.update(decoded[1] if decoded else Members())
         return stored, members
 
     def _tier(
-        self, hour_ms: int, tier_seconds: int, names: Collection[str] | None
+        self, hour_ms: int, tier_seconds: int, wanted: Wanted
     ) -> tuple[dict[str, Rows] | None, Members]:
         keeps = not self._for_charts
         for ref in self._refs(hour_ms, "samples", tier_seconds):
-            decoded = self._read(ref.key, lambda body: chunks.decode_tier(body, names, keeps))
+            decoded = self._read(ref.key, lambda body: chunks.decode_tier(body, wanted, keeps))
             if decoded:
                 return decoded
         return None, Members()
@@ -308,14 +306,7 @@ class Reader:
             return None
 
 
-def _only(every: Iterable[Ticks], names: Collection[str] | None) -> Iterable[Ticks]:
-    """Ticks with the requested series only."""
-    for each in every:
-        kept = {n: c for n, c in each.columns.items() if names is None or n.split(":")[0] in names}
-        yield Ticks(each.session, each.cadence_ms, each.times_ms, kept)
-
-
-def _series(every: list[Ticks], names: Collection[str] | None) -> Iterator[tuple[str, Rows]]:
-    for name in sorted(series_names(every)):
-        if (names is None or name in names) and len(rows := series_rows(every, name)):
+def _series(every: list[Ticks], wanted: Wanted) -> Iterator[tuple[str, Rows]]:
+    for name in sorted(among(series_names(every), wanted)):
+        if len(rows := series_rows(every, name)):
             yield name, rows

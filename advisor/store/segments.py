@@ -19,6 +19,7 @@ from advisor.store import segment_bodies, tables
 from advisor.store.index import HOUR_MS, SegmentRef, to_us
 from advisor.store.rows import GAP_FACTOR
 from advisor.store.ticks import Session, Ticks, column, in_order, merged
+from advisor.store.wanted import Wanted, among
 
 MANY_STEPS = 2_000
 """Of one segment: agents send at most 500 of each rank."""
@@ -113,19 +114,39 @@ def within_hour(segment: HotSegment, ref: SegmentRef, hour_ms: int) -> HotSegmen
     )
 
 
-def ticks_of(segments: Iterable[HotSegment]) -> list[Ticks]:
-    """The samples of many segments; blocks of one shape are joined before they are converted."""
+def ticks_of(segments: Iterable[HotSegment], wanted: Wanted = None) -> list[Ticks]:
+    """The samples of the wanted series of many segments; blocks of one shape are joined before they
+    are converted."""
     groups: dict[Any, list[TimedBlock]] = defaultdict(list)
     ready: list[Ticks] = []
     for segment in segments:
-        ready += segment.ticks
+        ready += (_only(ticks, wanted) for ticks in segment.ticks)
         for block in segment.blocks:
-            groups[segment.session, block.cadence_ms, tuple(block.columns)].append(block)
+            names = _columns_of(block, wanted)
+            groups[segment.session, block.cadence_ms, names].append(block)
     joined = (
         _joined(session, cadence, names, blocks)
         for (session, cadence, names), blocks in groups.items()
     )
     return merged([*ready, *joined])
+
+
+def _columns_of(block: TimedBlock, wanted: Wanted) -> tuple[str, ...]:
+    """Of the wanted series. One without a known value isn't there, as in a chunk."""
+    if wanted is None:
+        return tuple(block.columns)
+    known = {n for n, values in block.columns.items() if any(v is not None for v in values)}
+    series = among({name.split(":")[0] for name in known}, wanted)
+    return tuple(name for name in block.columns if name.split(":")[0] in series)
+
+
+def _only(ticks: Ticks, wanted: Wanted) -> Ticks:
+    if wanted is None:
+        return ticks
+    known = {name for name, column in ticks.columns.items() if column.known.any()}
+    series = among({name.split(":")[0] for name in known}, wanted)
+    columns = {n: c for n, c in ticks.columns.items() if n.split(":")[0] in series}
+    return Ticks(ticks.session, ticks.cadence_ms, ticks.times_ms, columns)
 
 
 def _timed(block: Block, segment: Segment, start_ms: int) -> TimedBlock:

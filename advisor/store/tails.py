@@ -7,7 +7,6 @@ longer read themselves.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from advisor.store import chunks, tables
 from advisor.store.chunks import Members
 from advisor.store.parts import packed, unpacked
 from advisor.store.ticks import Ticks
+from advisor.store.wanted import Wanted
 
 _MAGIC = b"trimtab tail 1\n"
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
@@ -31,14 +31,14 @@ class Tail:
     event_count: int
     parts: dict[str, pa.Buffer] = field(repr=False)
 
-    def ticks(self, names: Collection[str] | None) -> list[Ticks]:
-        """Of the requested series; None: all."""
+    def ticks(self, wanted: Wanted) -> list[Ticks]:
+        """Of the wanted series."""
         if "samples" not in self.parts:
             return []
         with chunks.damage_refused():
             schema = pa.ipc.open_file(self.parts["samples"]).schema
-            wanted = set(chunks.columns_of(schema.names, names))
-            places = [place for place, name in enumerate(schema.names) if name in wanted]
+            columns = set(chunks.columns_of(schema.names, wanted))
+            places = [place for place, name in enumerate(schema.names) if name in columns]
             options = pa.ipc.IpcReadOptions(included_fields=places, use_threads=False)
             table = pa.ipc.open_file(self.parts["samples"], options=options).read_all()
             return chunks.ticks_of_table(table.combine_chunks(), self.members)
