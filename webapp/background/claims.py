@@ -22,7 +22,7 @@ from django.utils import timezone
 
 from webapp.background import conditions, fairness, lag
 from webapp.background.kinds import Kind, Row
-from webapp.database import prepared
+from webapp.database import planned, prepared
 from webapp.database.prepared import Models, Prepared, Slot
 
 MOST_ERROR_CHARACTERS = 2000
@@ -80,6 +80,7 @@ def claim(kind: Kind[Row], key: object, **which: object) -> Claim[Row] | None:
         None if there is nothing to do, another worker has it, or other workspaces come first.
     """
     with transaction.atomic():
+        planned.plan_once()
         found = (connection.vendor, kind.id, kind.limits, *sorted(which))
         if found not in _statements:
             now, slot = Slot("now", DateTimeField()), Slot("key", kind.field(kind.key))

@@ -13,8 +13,21 @@ from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Case, Count, Exists, F, Q, QuerySet, Value, When, Window
+from django.db.models import (
+    Case,
+    Count,
+    Exists,
+    F,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Value,
+    When,
+    Window,
+)
 from django.db.models.functions import RowNumber
+from django.db.models.lookups import IsNull
 
 from webapp.background import conditions
 from webapp.background.kinds import Kind, Row
@@ -38,12 +51,14 @@ def in_turn(kind: Kind[Row], most: int, now: datetime) -> list[Any]:
     due = conditions.due(kind, now).order_by()
     if kind.workspace is None:
         return list(due.order_by("due_at", "pk").values_list(kind.key, flat=True)[:most])
-    owner = F(kind.workspace)
-    ranked = due.annotate(rank=_rank(kind, now))
-    place = Window(RowNumber(), partition_by=[owner, F("rank")], order_by=[F("due_at"), F("pk")])
+    # Looked up for each row: PostgreSQL guesses that a third of all rows are due, and would join
+    # these with all runs that there are.
+    owner = Subquery(kind.rows.filter(pk=OuterRef("pk")).values(kind.workspace)[:1])
+    ranked = due.annotate(owner=owner, rank=_rank(kind, now))
+    place = Window(RowNumber(), [F("owner"), F("rank")], order_by=[F("due_at"), F("pk")])
     first = ranked.annotate(place=place).filter(place__lte=most)
     backlogs: dict[Any, list[Any]] = defaultdict(list)
-    for workspace, *row in first.values_list(kind.workspace, "rank", "place", "due_at", kind.key):
+    for workspace, *row in first.values_list("owner", "rank", "place", "due_at", kind.key):
         backlogs[workspace].append(row)
     used = _under_way(kind, now)
     waiting = [
@@ -67,7 +82,7 @@ def has_room(kind: Kind[Row], key: object, now: datetime | Slot, since: datetime
     Args:
         since: `COUNTED_FOR` ago.
     """
-    held = kind.rows.filter(leased_until__gte=now).exclude(**{kind.key: key})
+    held = kind.rows.filter(conditions.held(now)).exclude(**{kind.key: key})
     room = Q()
     if kind.limits.at_once is not None:
         room &= Q(~Exists(held.filter(began_at__gte=since)[kind.limits.at_once - 1 :]))
@@ -75,9 +90,23 @@ def has_room(kind: Kind[Row], key: object, now: datetime | Slot, since: datetime
         own = {f"{kind.workspace}__in": kind.rows.filter(**{kind.key: key}).values(kind.workspace)}
         # The runs of others that are still going on count as well, so that a worker is free when
         # they need it.
-        others = kind.rows.filter(conditions.is_open()).exclude(**own)
-        room &= Q(~Exists(held.filter(**own)[MOST_OF_ONE - 1 :])) | Q(~Exists(others))
+        others = kind.rows.filter(conditions.is_open(), conditions.due_or_later()).exclude(**own)
+        full = _full(held, kind.workspace)
+        room &= ~Q(**{f"{kind.workspace}__in": full}) | Q(_is_empty(others))
     return room
+
+
+def _full(held: QuerySet[Any], workspace: str) -> Any:
+    """The workspaces that have as many rows under way as they may, counted from the few held rows:
+    asked about one workspace, PostgreSQL would look for held ones among all that it has."""
+    counted = held.order_by().values(workspace).annotate(rows=Count("pk"))
+    return counted.filter(rows__gte=MOST_OF_ONE).values(workspace)
+
+
+def _is_empty(rows: QuerySet[Any]) -> IsNull:
+    """Found in the order of an index: PostgreSQL expects to find one soon in any other, too, and
+    reads all runs if there is none."""
+    return IsNull(Subquery(rows.order_by("due_at").values("pk")[:1]), True)
 
 
 def _rank(kind: Kind[Row], now: datetime) -> Case:
@@ -88,6 +117,6 @@ def _rank(kind: Kind[Row], now: datetime) -> Case:
 
 def _under_way(kind: Kind[Row], now: datetime) -> Counter[Any]:
     """By workspace, how many rows workers hold."""
-    rows: QuerySet[Any] = kind.rows.filter(conditions.is_open(), leased_until__gte=now).order_by()
+    rows: QuerySet[Any] = kind.rows.filter(conditions.is_open(), conditions.held(now)).order_by()
     assert kind.workspace is not None  # noqa: S101 - asked only of kinds that have one
     return Counter(dict(rows.values_list(kind.workspace).annotate(rows=Count("pk"))))

@@ -1,7 +1,5 @@
-"""Values of statements that PostgreSQL plans once a connection.
-
-The types of its values are part of a statement.
-"""
+"""Statements that PostgreSQL plans once a connection, and their values, whose types are part of a
+statement."""
 
 from __future__ import annotations
 
@@ -9,6 +7,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.db import connection
+
+
+def plan_once() -> None:
+    """Until the transaction ends, PostgreSQL doesn't plan a repeated statement again for its
+    values, as it does where it guesses that this pays. Some statements take far longer to plan than
+    to execute.
+    """
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL plan_cache_mode = force_generic_plan")
 
 
 def typed(values: Sequence[Any]) -> Sequence[Any]:

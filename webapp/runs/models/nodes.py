@@ -63,6 +63,8 @@ class Node(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["attempt", "machine_id"], name="one_node_a_machine")
         ]
+        # Each analysis asks which other runs were on its machines.
+        indexes = [models.Index(fields=["machine_id"], name="nodes_of_a_machine")]
         ordering = ["number"]
 
     def __str__(self) -> str:
