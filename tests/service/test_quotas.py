@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from io import StringIO
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -19,6 +20,8 @@ from tests.service.uploads import SEGMENT_MS, FakeAgent
 from webapp.accounts.models import AuditEntry, Token, Workspace
 from webapp.analysis import compaction
 from webapp.analysis.tasks import evaluate
+from webapp.http import postponed
+from webapp.ingest import beginning
 from webapp.quotas import counters, refusals
 from webapp.quotas import storage as counting
 from webapp.quotas.kinds import UPLOADED
@@ -291,6 +294,22 @@ def test_a_run_whose_nodes_begin_at_once_counts_once(agent, workspace, settings)
     with admitted(workspace, token, Upload(agent.run_id, is_new_run=True, body_bytes=10)):
         assert agent.put(agent.segment(0)).status_code == 200
     assert _used(workspace)["runs"] == 1
+
+
+def test_nodes_that_are_written_together_count_their_run_once(agent, workspace, settings):
+    """The first one's rows are there when those of the others are written."""
+    settings.WORKSPACE_RUNS_A_DAY = 2
+    agent.client.defaults[postponed._KEY] = None
+    nodes = [replace(agent, session_id=uuid4(), machine_id=f"m-{n}") for n in range(3)]
+    nodes.append(_another(agent))
+    answers = [node.put(node.segment(0)) for node in nodes]
+    lefts = [each.wsgi_request.META[postponed._KEY] for each in answers]
+    results = beginning.write([left.part for left in lefts])
+    pairs = zip(lefts, results, strict=True)
+    assert [left.answer(result).status_code for left, result in pairs] == [200] * 4
+    assert _used(workspace)["runs"] == 2
+    late = _another(agent)
+    _is_refused(late.put(late.segment(0)), "may begin 2 runs")
 
 
 # Time

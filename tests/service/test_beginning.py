@@ -1,0 +1,223 @@
+"""Runs that begin together are written together, and get the rows of those that begin alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.db import OperationalError
+from django.utils import timezone
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from trimtab.wire import encode_segment
+
+from tests.service.uploads import FakeAgent
+from webapp.accounts.models import Token, Workspace
+from webapp.analysis.models import Analysis
+from webapp.http import postponed
+from webapp.http.postponed import Postponed
+from webapp.ingest import accept, beginning, known_sessions
+from webapp.runs import registration
+from webapp.runs.models import Attempt, Job, MovedRun, Node, Run, Segment, Session
+
+pytestmark = pytest.mark.django_db
+OTHER = {"id", "uuid", "run_id", "attempt_id", "node_id", "session_id", "number", "object_key"}
+"""Columns in which two runs with the same samples differ."""
+TIMES = {"created_at", "last_received_at", "received_at", "due_at", "waiting_since"}
+BODY = {"sha256", "body_bytes"}
+
+
+@pytest.fixture
+def agents(agent: FakeAgent, token: str) -> Callable[[int], list[FakeAgent]]:
+    """Of runs of one job, whose uploads may be postponed."""
+    agent.client.defaults[postponed._KEY] = None
+
+    def made(count: int) -> list[FakeAgent]:
+        return [
+            FakeAgent(agent.client, token, started_at_ns=agent.started_at_ns) for _ in range(count)
+        ]
+
+    return made
+
+
+def _left(agent: FakeAgent, **changes: object) -> Postponed:
+    left = agent.put(agent.segment(0, **changes)).wsgi_request.META[postponed._KEY]
+    assert isinstance(left, Postponed)
+    return left
+
+
+def _statuses(lefts: Sequence[Postponed]) -> list[int]:
+    """What is answered, once all are written together."""
+    results: dict[int, Any] = {}
+    for write in {each.write for each in lefts}:
+        own = [place for place, left in enumerate(lefts) if left.write == write]
+        results |= dict(zip(own, write([lefts[place].part for place in own]), strict=True))
+    return [left.answer(results[place]).status_code for place, left in enumerate(lefts)]
+
+
+def _columns(row: Any, without: set[str]) -> dict[str, Any]:
+    names = (field.attname for field in row._meta.concrete_fields)
+    return {name: getattr(row, name) for name in names if name not in without}
+
+
+def _rows_of(agent: FakeAgent) -> list[dict[str, Any]]:
+    run = Run.objects.get(pk=agent.run_id)
+    node = Node.objects.get(attempt__run=run)
+    session = Session.objects.get(node=node)
+    (segment,) = session.segments.all()
+    uploaders = {"uploaders": [*run.uploaders.values_list("pk", flat=True)]}
+    every = [run, node.attempt, node, session, segment, Analysis.objects.get(run=run)]
+    return [*(_columns(row, OTHER | TIMES | BODY) for row in every), uploaders]
+
+
+def test_they_leave_the_rows_that_the_careful_way_leaves(agents, monkeypatch):
+    together = agents(3)
+    assert _statuses([_left(each) for each in together]) == [200] * 3
+    (careful,) = agents(1)
+    monkeypatch.setattr(registration, "new_runs", lambda _: [])
+    assert _statuses([_left(careful)]) == [200]
+    for each in together:
+        for own, other in zip(_rows_of(each), _rows_of(careful), strict=True):
+            assert own == other
+    assert [*Analysis.objects.values_list("wanted", flat=True)] == [1] * 4
+    assert not Analysis.objects.filter(waiting_since=None).exists()
+
+
+def test_many_take_hardly_more_statements_than_one(agents, django_assert_max_num_queries):
+    lefts = [_left(each) for each in agents(30)]
+    with django_assert_max_num_queries(14):
+        results = beginning.write([left.part for left in lefts])
+    assert all(result.is_new for result in results)
+    assert Segment.objects.count() == 30
+
+
+def test_what_follows_goes_the_short_way_at_once(agents, django_assert_max_num_queries):
+    (agent,) = agents(1)
+    assert _statuses([_left(agent)]) == [200]
+    del agent.client.defaults[postponed._KEY]
+    with django_assert_max_num_queries(10):
+        assert agent.put(agent.segment(1)).status_code == 200
+
+
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(jobs=st.lists(st.sampled_from("abc"), min_size=1, max_size=8), known=st.integers(0, 3))
+def test_each_job_numbers_its_runs_once_and_without_holes(agents, workspace, jobs, known):
+    Run.objects.all().delete()
+    Job.objects.all().delete()
+    for _ in range(known):
+        (alone,) = agents(1)
+        _statuses([_left(replace(alone, job="a"))])
+    together = [replace(each, job=job) for each, job in zip(agents(len(jobs)), jobs, strict=True)]
+    assert set(_statuses([_left(each) for each in together])) == {200}
+    for name in set(jobs):
+        job = Job.objects.get(workspace=workspace, name=name)
+        count = jobs.count(name) + (known if name == "a" else 0)
+        assert job.runs_made == count
+        numbers = sorted(job.runs.values_list("number", flat=True))
+        assert numbers == [*range(1, count + 1)]
+
+
+def test_a_name_that_is_another_jobs_key_means_that_job(agents, workspace):
+    Job.objects.create(workspace=workspace, key="digits", name="Handwriting")
+    assert _statuses([_left(each) for each in agents(2)]) == [200] * 2
+    assert Job.objects.get().runs.count() == 2
+
+
+def test_nodes_of_one_run_that_begin_together_make_one_run(agents):
+    (one,) = agents(1)
+    nodes = [replace(one, session_id=uuid4(), machine_id=f"m-{n}") for n in range(3)]
+    assert _statuses([_left(each) for each in nodes]) == [200] * 3
+    found = Node.objects.filter(attempt__run=Run.objects.get()).values_list("number", "machine_id")
+    assert sorted(found) == [(1, "m-0"), (2, "m-1"), (3, "m-2")]
+    assert Job.objects.get().runs_made == 1
+    assert Analysis.objects.get().wanted == 3
+
+
+def test_a_merged_job_hands_its_runs_on(agents, workspace):
+    into = Job.objects.create(workspace=workspace, key="into", name="into")
+    Job.objects.create(workspace=workspace, key="digits", name="digits", merged_into=into)
+    assert _statuses([_left(each) for each in agents(2)]) == [200] * 2
+    assert into.runs.count() == MovedRun.objects.count() == 2
+
+
+def test_a_deleted_job_comes_back(agents, workspace):
+    now = timezone.now()
+    Job.objects.create(workspace=workspace, key="digits", name="digits", deleted_at=now)
+    assert _statuses([_left(each) for each in agents(2)]) == [200] * 2
+    assert Job.objects.get().deleted_at is None
+
+
+def test_one_whose_session_is_another_runs_fails_no_other(agents, settings, monkeypatch):
+    (known,) = agents(1)
+    assert _statuses([_left(known)]) == [200]
+    monkeypatch.setattr(known_sessions, "_began_at", {})  # Another process made it
+    first, wrong, last = agents(3)
+    lefts = [_left(each) for each in (first, replace(wrong, session_id=known.session_id), last)]
+    assert _statuses(lefts) == [200, 409, 200]
+    assert Run.objects.filter(pk__in=[first.run_id, last.run_id]).count() == 2
+    objects = accept.open_store(settings.OBJECTS_URL).list("runs/")
+    assert not any(str(wrong.run_id) in each.key for each in objects)
+
+
+def test_a_run_that_came_meanwhile_gets_another_segment(agents):
+    """From another web process, say."""
+    (agent,) = agents(1)
+    left = _left(agent)
+    again = replace(agent, session_id=uuid4(), machine_id="machine-2")
+    assert _statuses([_left(again)]) == [200]
+    assert _statuses([left]) == [200]
+    assert Attempt.objects.count() == 1
+    assert Node.objects.count() == Segment.objects.count() == 2
+
+
+def test_a_run_that_became_anothers_meanwhile_is_refused(agents, settings):
+    (agent,) = agents(1)
+    left = _left(agent)
+    theirs = Workspace.objects.create(name="Theirs")
+    job = Job.objects.create(workspace=theirs, key="job", name="job")
+    Run.objects.create(pk=agent.run_id, workspace=theirs, job=job, number=1)
+    assert _statuses([left]) == [404]
+    assert Session.objects.count() == 0
+    assert [*accept.open_store(settings.OBJECTS_URL).list("runs/")] == []
+
+
+def test_workspaces_that_begin_together_have_jobs_of_their_own(agents, agent):
+    theirs = Workspace.objects.create(name="Theirs")
+    own, other = agents(2)
+    other.token = Token.make(theirs, "agent", ["ingest"])[1]
+    assert _statuses([_left(own), _left(other)]) == [200] * 2
+    assert sorted(Job.objects.values_list("workspace__name", "runs_made")) == [
+        ("Ours", 1),
+        ("Theirs", 1),
+    ]
+    assert Run.objects.get(pk=other.run_id).workspace == theirs
+
+
+def test_what_can_not_be_written_together_is_written_one_by_one(agents, monkeypatch, caplog):
+    def fails(_: object) -> None:
+        raise OperationalError("on purpose")
+
+    lefts = [_left(each) for each in agents(2)]
+    monkeypatch.setattr(registration, "new_runs", fails)
+    assert _statuses(lefts) == [200] * 2
+    assert "can't be begun together" in caplog.text
+
+
+def test_a_backlog_of_a_new_run_is_written_in_its_order(agents):
+    (agent,) = agents(1)
+    bodies = [encode_segment(agent.segment(seq)) for seq in (3, 2, 1, 0)]
+    answer = agent.post(bodies)
+    assert [row["status"] for row in answer.json()["answers"]] == [200] * 4
+    assert Session.objects.get().last_ms == 40_000
+    assert Analysis.objects.get().wanted == 4
+
+
+def test_more_than_one_transaction_may_be_needed(agents, monkeypatch):
+    monkeypatch.setattr(beginning, "MOST_TOGETHER", 2)
+    assert _statuses([_left(each) for each in agents(5)]) == [200] * 5
+    assert Job.objects.get().runs_made == 5
