@@ -67,7 +67,7 @@ def test_a_killed_worker_loses_nothing_that_it_fetched(tmp_path: Path) -> None:
             query(service, "UPDATE imports_import SET leased_until = '2026-01-01 00:00:00'")
             done = "SELECT wanted = done, kills, error FROM imports_import"
             wait_until(
-                lambda: query(service, done)[0][0], 60, "the import", lambda: query(service, done)
+                lambda: query(service, done)[0][0], 240, "the import", lambda: query(service, done)
             )
             again = s3.got[len(asked) :]
             assert not [key for key in again if any(key.endswith(path) for path in fetched)]
@@ -81,7 +81,7 @@ def test_a_killed_worker_loses_nothing_that_it_fetched(tmp_path: Path) -> None:
             chunks = "SELECT object_key FROM runs_chunk WHERE replaced_at IS NULL ORDER BY 1"
             before = query(service, chunks)
             person.send(imports, imports, {"source": address, "job": ""})
-            wait_until(lambda: query(service, done)[0][0], 60, "the second import")
+            wait_until(lambda: query(service, done)[0][0], 240, "the second import")
             time.sleep(0.5)
             assert query(service, chunks) == before
             assert query(service, "SELECT COUNT(*) FROM runs_run") == [(1,)]

@@ -104,7 +104,7 @@ def _full(held: QuerySet[Any], workspace: str) -> Any:
 
 
 def _is_empty(rows: QuerySet[Any]) -> IsNull:
-    """Found in the order of an index: PostgreSQL expects to find one soon in any other, too, and
+    """Looked for in the order of an index: in any other PostgreSQL expects to find one soon, and
     reads all runs if there is none."""
     return IsNull(Subquery(rows.order_by("due_at").values("pk")[:1]), True)
 
