@@ -113,7 +113,7 @@ class Running:
 
     def end(self) -> None:
         self.application.may_go_on.set()
-        if self.thread.is_alive():
+        with contextlib.suppress(RuntimeError):  # The loop is closed: a test has ended it
             self.begin_to_end()
         self.thread.join(PATIENCE_SECONDS)
 
