@@ -42,7 +42,7 @@ def host_cpu_pct(node: NodeFrame) -> pd.Series[float] | None:
     return node.once(_host_cpu_pct)
 
 
-def read_of(series: AbstractSet[str]) -> AbstractSet[str]:
+def needed_series(series: AbstractSet[str]) -> AbstractSet[str]:
     """Those of a node's series that its frame needs: all but the single cores, of which a machine
     has hundreds and `host_cpu_pct` looks at none where all of them together were measured."""
     if _ALL_CORES not in series:

@@ -25,7 +25,7 @@ from advisor.store.index import SegmentRef
 from advisor.store.rows import FIELDS, Rows, no_histograms
 from advisor.store.segments import HotSegment
 from advisor.store.ticks import Column, Session, Ticks, from_arrow
-from advisor.store.wanted import Wanted, among
+from advisor.store.wanted import Wanted, among, columns_among
 
 _METADATA = b"trimtab"
 KEYS = ("session", "cadence_ms", "time_ms")
@@ -132,9 +132,9 @@ def decode_ticks(body: bytes, wanted: Wanted = None) -> tuple[list[Ticks], Membe
 
 
 def columns_of(has: Sequence[str], wanted: Wanted) -> list[str]:
-    """The columns that the ticks of the wanted series need."""
-    series = among({n.split(":")[0] for n in has if n not in KEYS}, wanted)
-    return [n for n in has if n in KEYS or n.split(":")[0] in series]
+    """The columns that the ticks of the wanted series need, with their keys."""
+    needed = columns_among(set(has) - set(KEYS), wanted)
+    return [name for name in has if name in KEYS or name in needed]
 
 
 def ticks_of_table(table: pa.Table, members: Members) -> list[Ticks]:

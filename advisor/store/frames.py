@@ -25,7 +25,7 @@ from advisor.store.reading import Reader
 from advisor.store.resolution import COARSER_BY, MOST_TICKS, coarser, tick_seconds
 from advisor.store.room import Room, TooFineError
 from advisor.store.thinning import Events, Steps
-from rules.activity import read_of
+from rules.activity import needed_series
 from rules.frame import EVENT_COLUMNS, STEP_COLUMNS, NodeFrame, RunFrame
 from rules.ticks import has_ticks
 
@@ -47,10 +47,11 @@ def load_frame(
 ) -> tuple[RunFrame, tuple[str, ...]]:
     """The run between `started_at` and `ended_at`, and the keys of objects that couldn't be read.
 
-    Of the series it has those that rules read (`rules.activity.read_of`). A cell of the grid holds
-    the mean of a gauge's samples in it and a counter's last value; NaN in gaps (`rows.GAP_FACTOR`).
-    The series of `rules.ticks` also have single samples, several a cell. Stretches of which no node
-    has anything stored have no cells. With an unreadable object the frame isn't final.
+    Of the series it has those that rules read (`rules.activity.needed_series`). A cell of the grid
+    holds the mean of a gauge's samples in it and a counter's last value; NaN in gaps
+    (`rows.GAP_FACTOR`). The series of `rules.ticks` also have single samples, several a cell.
+    Stretches of which no node has anything stored have no cells. With an unreadable object the
+    frame isn't final.
 
     Args:
         resolution_seconds: the finest width of a cell; wider where the run has many series.
@@ -85,7 +86,7 @@ def load_frame(
 def _check_fits(newest: Iterable[AbstractSet[str]], cells: int, ticks: int) -> None:
     """Raises TooFineError if the series of each node's newest hour alone don't fit."""
     room = Room()
-    for name in chain.from_iterable(map(read_of, newest)):
+    for name in chain.from_iterable(map(needed_series, newest)):
         room.take_series(cells, ticks if has_ticks(name) else 0)
 
 
@@ -197,7 +198,7 @@ class _Reading:
             width_ms = self.grids[0].width_ms
             tier = max((t for t in TIERS_SECONDS if 2000 * t <= width_ms), default=0)
             known = len(reader.unreadable)
-            columns.add(reader.rows(hour_ms, read_of, tier), is_last and not name)
+            columns.add(reader.rows(hour_ms, needed_series, tier), is_last and not name)
             part = columns.part() if name else b""
             if self.carried and name and columns.is_whole and len(reader.unreadable) == known:
                 self.carried.keep(node_key, name, hour_ms, part)

@@ -19,7 +19,7 @@ from advisor.store import segment_bodies, tables
 from advisor.store.index import HOUR_MS, SegmentRef, to_us
 from advisor.store.rows import GAP_FACTOR
 from advisor.store.ticks import Session, Ticks, column, in_order, merged
-from advisor.store.wanted import Wanted, among
+from advisor.store.wanted import Wanted, columns_among
 
 MANY_STEPS = 2_000
 """Of one segment: agents send at most 500 of each rank."""
@@ -135,17 +135,17 @@ def _columns_of(block: TimedBlock, wanted: Wanted) -> tuple[str, ...]:
     """Of the wanted series. One without a known value isn't there, as in a chunk."""
     if wanted is None:
         return tuple(block.columns)
-    known = {n for n, values in block.columns.items() if any(v is not None for v in values)}
-    series = among({name.split(":")[0] for name in known}, wanted)
-    return tuple(name for name in block.columns if name.split(":")[0] in series)
+    known = (n for n, values in block.columns.items() if any(v is not None for v in values))
+    needed = columns_among(known, wanted)
+    return tuple(name for name in block.columns if name in needed)
 
 
 def _only(ticks: Ticks, wanted: Wanted) -> Ticks:
     if wanted is None:
         return ticks
-    known = {name for name, column in ticks.columns.items() if column.known.any()}
-    series = among({name.split(":")[0] for name in known}, wanted)
-    columns = {n: c for n, c in ticks.columns.items() if n.split(":")[0] in series}
+    known = (name for name, column in ticks.columns.items() if column.known.any())
+    needed = columns_among(known, wanted)
+    columns = {name: column for name, column in ticks.columns.items() if name in needed}
     return Ticks(ticks.session, ticks.cadence_ms, ticks.times_ms, columns)
 
 

@@ -9,6 +9,8 @@ from django.db import connection
 
 from tests.service.uploads import FakeAgent
 from webapp import env
+from webapp.analysis import queue
+from webapp.analysis.models import Analysis
 from webapp.runs.models import Run
 
 
@@ -29,6 +31,23 @@ def test_a_query_with_other_values_is_the_same_statement() -> None:
         assert not Run.objects.filter(number=number, owner=f"ada-{number}").exists()
     if connection.vendor == "postgresql":
         assert sum('"runs_run"."owner" = ' in each for each in _planned()) == 1
+
+
+@pytest.mark.django_db
+def test_claims_are_never_planned_for_their_values(agent: FakeAgent) -> None:
+    """Planning one takes several times as long as claiming a row."""
+    assert agent.put(agent.segment(0)).status_code == 200
+    for _ in range(12):
+        Analysis.objects.update(leased_until=None, lease=None)
+        assert queue.claim(agent.run_id)
+    if connection.vendor != "postgresql":
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT generic_plans > 0, custom_plans FROM pg_prepared_statements"
+            """ WHERE statement LIKE 'UPDATE "analysis_analysis" SET "kills"%'"""
+        )
+        assert cursor.fetchall() == [(True, 0)]
 
 
 def _planned() -> list[str]:

@@ -46,10 +46,10 @@ def run(workspace: Workspace, run_id: UUID, job_name: str, is_new: bool = False)
     own = Run.objects.select_for_update(of=("self",), no_key=True).filter(pk=run_id)
     if not is_new and (known := own.first()):
         return known
-    return made(workspace, run_id, job_name) or own.get()
+    return _made(workspace, run_id, job_name) or own.get()
 
 
-def made(workspace: Workspace, run_id: UUID, job_name: str) -> Run | None:
+def _made(workspace: Workspace, run_id: UUID, job_name: str) -> Run | None:
     """A new run with its job's next number; None: meanwhile another upload created it."""
     called, job = _named(workspace, job_name)
     try:
@@ -71,8 +71,8 @@ def new_runs(named: Sequence[tuple[UUID, Workspace, str]]) -> list[Run]:
     jobs = _jobs({(workspace.pk, name) for _, workspace, name in named})
     runs = []
     for run_id, workspace, name in named:
-        job = jobs.get((workspace.pk, name))
-        if job is not None and job.merged_into_id is None and job.deleted_at is None:
+        job = jobs[workspace.pk, name]
+        if job.merged_into_id is None and job.deleted_at is None:
             job.runs_made += 1
             runs.append(Run(pk=run_id, workspace=workspace, job=job, number=job.runs_made))
     if runs:
@@ -171,7 +171,7 @@ def _place(run: Run, job_name: str) -> None:
 def _named(workspace: Workspace, name: str) -> tuple[Job, Job]:
     """The job of this name or key, created if it is new, and, locked, the job for its runs: itself
     or the one it was merged into. A deleted job is restored without its runs."""
-    called = _called(workspace, name)
+    called = _jobs({(workspace.pk, name)})[workspace.pk, name]
     job = called if called.merged_into_id is None else locked(called)
     if job.deleted_at is not None:
         job.deleted_at = None
@@ -184,26 +184,14 @@ def job(workspace: Workspace, name: str) -> Job:
     return _named(workspace, name)[0]
 
 
-def _called(workspace: Workspace, name: str) -> Job:
-    """The job of this name or key, locked, created if it is new."""
-    rows = Job.objects.select_for_update(of=("self",), no_key=True)
-    named = rows.filter(Q(name=name) | Q(key=name), workspace=workspace)
-    if job := named.first():
-        return job
-    try:
-        with transaction.atomic():
-            return Job.objects.create(workspace=workspace, key=name, name=name)
-    except IntegrityError:
-        # Meanwhile another run created it, or a person gave a job this name.
-        return named.get()
-
-
 def _jobs(named: Collection[tuple[int, str]]) -> dict[tuple[int, str], Job]:
-    """`_called` for many: by the keys of workspaces and names, in one order."""
+    """The jobs of these names or keys, each with the key of its workspace: locked in one order,
+    created if they are new."""
     known = _by_name(named)
     new = sorted(set(named) - set(known))
     if not new:
         return known
+    # Meanwhile another run may create one, or a person give a job such a name.
     made = [Job(workspace_id=workspace, key=name, name=name) for workspace, name in new]
     Job.objects.bulk_create(made, ignore_conflicts=True)
     return known | _by_name(new)
