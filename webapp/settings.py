@@ -117,6 +117,8 @@ PAGE_MIDDLEWARE = [
 SILENCED_SYSTEM_CHECKS = ["axes.W002", "security.W002", "security.W003"]
 ROOT_URLCONF = "webapp.urls"
 WSGI_APPLICATION = "webapp.wsgi.application"
+# Whose requests the web server answers many at a time: see webapp/http/gathered.py.
+GATHERED_OPERATION = "webapp.ingest.segment_requests.SegmentRequests"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",

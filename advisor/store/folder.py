@@ -7,7 +7,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, BinaryIO
@@ -27,11 +27,16 @@ class FolderStore:
     def put(self, key: str, body: bytes) -> None:
         self.put_file(key, io.BytesIO(body))
 
-    def put_new(self, key: str, body: bytes) -> bool:
-        if self.exists(key):
-            return False
-        self.put(key, body)
-        return True
+    def is_new(self, key: str) -> bool:
+        return not self.exists(key)
+
+    def put_all(self, bodies: Sequence[tuple[str, bytes]]) -> list[Exception | None]:
+        for place, (key, body) in enumerate(bodies):
+            try:
+                self.put(key, body)
+            except OSError as error:
+                return [None] * place + [error] * (len(bodies) - place)
+        return [None] * len(bodies)
 
     def put_file(self, key: str, file: IO[bytes]) -> None:
         folder, _, name = f"{self.folder}/{checked(key)}".rpartition("/")

@@ -14,11 +14,6 @@ class MemoryStore:
     def put(self, key: str, body: bytes) -> None:
         self._bodies[key] = body
 
-    def put_new(self, key: str, body: bytes) -> bool:
-        is_new = key not in self._bodies
-        self._bodies[key] = body
-        return is_new
-
     def get(self, key: str) -> bytes:
         try:
             return self._bodies[key]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import IO, BinaryIO, Protocol
@@ -41,15 +41,23 @@ class Objects(ObjectReader, Protocol):
     def put(self, key: str, body: bytes) -> None:
         """Durable when it returns. Readers see the old or the new object, never a partial one."""
 
-    def put_new(self, key: str, body: bytes) -> bool:
-        """`put`, unless there is such an object: False. True can be wrong where asking is dear."""
-
 
 class ObjectStore(Objects, Protocol):
     """Whole objects by key. Keys are safe characters, `/` and single dots between them."""
 
     def put_file(self, key: str, file: IO[bytes]) -> None:
         """`put` of a whole file, from its beginning. It needn't fit into memory."""
+
+    def is_new(self, key: str) -> bool:
+        """Whether there is no such object. True can be wrong where asking is dear."""
+
+    def put_all(self, bodies: Sequence[tuple[str, bytes]]) -> list[Exception | None]:
+        """`put` many at once.
+
+        Returns:
+            For each in turn what `put` would raise; None: it is written. Where the store can't be
+            used, the rest isn't tried.
+        """
 
     def open(self, key: str) -> BinaryIO:
         """Open an object to read it in pieces. The caller closes it. Raises

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
 from typing import IO, Any, BinaryIO
@@ -12,6 +13,8 @@ from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
 from advisor.store.objects import ObjectMissingError, StoreAwayError, StoredObject, checked
 
+AT_ONCE = 10
+"""Connections to the bucket; boto3 keeps as many."""
 _MISSING = {"404", "NoSuchKey"}
 
 
@@ -29,9 +32,27 @@ class S3Store:
     def put(self, key: str, body: bytes) -> None:
         self._put(key, body)
 
-    def put_new(self, key: str, body: bytes) -> bool:
-        self._put(key, body)
+    def is_new(self, key: str) -> bool:
         return True
+
+    def put_all(self, bodies: Sequence[tuple[str, bytes]]) -> list[Exception | None]:
+        failed: list[Exception] = []
+
+        def tried(each: tuple[str, bytes]) -> Exception | None:
+            if failed:
+                return failed[0]
+            try:
+                self._put(*each)
+            except StoreAwayError as error:
+                failed.append(error)
+                return error
+            return None
+
+        if len(bodies) < 2:
+            return [tried(each) for each in bodies]
+        # Nearly all of the time of each is waiting for the answer.
+        with ThreadPoolExecutor(min(len(bodies), AT_ONCE)) as threads:
+            return [*threads.map(tried, bodies)]
 
     def put_file(self, key: str, file: IO[bytes]) -> None:
         file.seek(0)

@@ -41,6 +41,12 @@ def agent(token) -> FakeAgent:
     return FakeAgent(Client(), token)
 
 
+@pytest.fixture(params=[False, True], ids=["alone", "gathered"])
+def both_ways(request, agent) -> None:
+    """Its segments take the way of a single request, and that of many."""
+    agent.is_gathered = request.param
+
+
 @pytest.fixture
 def stranger(db) -> FakeAgent:
     theirs = Workspace.objects.create(name="Theirs")

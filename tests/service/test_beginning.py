@@ -14,12 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from trimtab.wire import encode_segment
 
-from tests.service.uploads import FakeAgent
+from tests.service.uploads import FakeAgent, together
 from webapp.accounts.models import Token, Workspace
 from webapp.analysis.models import Analysis
-from webapp.http import postponed
-from webapp.http.postponed import Postponed
 from webapp.ingest import accept, beginning, known_sessions
+from webapp.ingest.upload import Upload
 from webapp.runs import registration
 from webapp.runs.models import Attempt, Job, MovedRun, Node, Run, Segment, Session
 
@@ -32,8 +31,7 @@ BODY = {"sha256", "body_bytes"}
 
 @pytest.fixture
 def agents(agent: FakeAgent, token: str) -> Callable[[int], list[FakeAgent]]:
-    """Of runs of one job, whose uploads may be postponed."""
-    agent.client.defaults[postponed._KEY] = None
+    """Of runs of one job."""
 
     def made(count: int) -> list[FakeAgent]:
         return [
@@ -43,19 +41,27 @@ def agents(agent: FakeAgent, token: str) -> Callable[[int], list[FakeAgent]]:
     return made
 
 
-def _left(agent: FakeAgent, **changes: object) -> Postponed:
-    left = agent.put(agent.segment(0, **changes)).wsgi_request.META[postponed._KEY]
-    assert isinstance(left, Postponed)
-    return left
+def _statuses(agents: Sequence[FakeAgent]) -> list[int]:
+    """What is answered to their first segments, which come at the same time."""
+    asked = [each.asked(0, encode_segment(each.segment(0))) for each in agents]
+    return [answer.status_code for answer in together(asked)]
 
 
-def _statuses(lefts: Sequence[Postponed]) -> list[int]:
-    """What is answered, once all are written together."""
-    results: dict[int, Any] = {}
-    for write in {each.write for each in lefts}:
-        own = [place for place, left in enumerate(lefts) if left.write == write]
-        results |= dict(zip(own, write([lefts[place].part for place in own]), strict=True))
-    return [left.answer(results[place]).status_code for place, left in enumerate(lefts)]
+@pytest.fixture
+def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    """Something happens once, after uploads are counted and before anything of them is written."""
+
+    def happens(what: Callable[[], object]) -> None:
+        real = accept.complete
+
+        def complete(begun: Sequence[accept.Begun]) -> list[accept.Row]:
+            monkeypatch.setattr(accept, "complete", real)
+            what()
+            return real(begun)
+
+        monkeypatch.setattr(accept, "complete", complete)
+
+    return happens
 
 
 def _columns(row: Any, without: set[str]) -> dict[str, Any]:
@@ -74,30 +80,34 @@ def _rows_of(agent: FakeAgent) -> list[dict[str, Any]]:
 
 
 def test_they_leave_the_rows_that_the_careful_way_leaves(agents, monkeypatch):
-    together = agents(3)
-    assert _statuses([_left(each) for each in together]) == [200] * 3
+    many = agents(3)
+    assert _statuses(many) == [200] * 3
     (careful,) = agents(1)
     monkeypatch.setattr(registration, "new_runs", lambda _: [])
-    assert _statuses([_left(careful)]) == [200]
-    for each in together:
+    assert _statuses([careful]) == [200]
+    for each in many:
         for own, other in zip(_rows_of(each), _rows_of(careful), strict=True):
             assert own == other
     assert [*Analysis.objects.values_list("wanted", flat=True)] == [1] * 4
     assert not Analysis.objects.filter(waiting_since=None).exists()
 
 
-def test_many_take_hardly_more_statements_than_one(agents, django_assert_max_num_queries):
-    lefts = [_left(each) for each in agents(30)]
+def test_many_take_hardly_more_statements_than_one(
+    agents, workspace, django_assert_max_num_queries
+):
+    segments = [agent.segment(0) for agent in agents(30)]
+    token = Token.objects.get(workspace=workspace)
+    uploads = [Upload(each, encode_segment(each), None) for each in segments]
+    begun = [accept.begin(workspace, each, token) for each in uploads]
     with django_assert_max_num_queries(14):
-        results = beginning.write([left.part for left in lefts])
-    assert all(result.is_new for result in results)
+        rows = accept.complete([each for each in begun if each is not None])
+    assert [accept.is_finished(row) for row in rows] == [True] * 30
     assert Segment.objects.count() == 30
 
 
 def test_what_follows_goes_the_short_way_at_once(agents, django_assert_max_num_queries):
     (agent,) = agents(1)
-    assert _statuses([_left(agent)]) == [200]
-    del agent.client.defaults[postponed._KEY]
+    assert _statuses([agent]) == [200]
     with django_assert_max_num_queries(10):
         assert agent.put(agent.segment(1)).status_code == 200
 
@@ -111,9 +121,9 @@ def test_each_job_numbers_its_runs_once_and_without_holes(agents, workspace, job
     Job.objects.all().delete()
     for _ in range(known):
         (alone,) = agents(1)
-        _statuses([_left(replace(alone, job="a"))])
-    together = [replace(each, job=job) for each, job in zip(agents(len(jobs)), jobs, strict=True)]
-    assert set(_statuses([_left(each) for each in together])) == {200}
+        _statuses([replace(alone, job="a")])
+    many = [replace(each, job=job) for each, job in zip(agents(len(jobs)), jobs, strict=True)]
+    assert set(_statuses(many)) == {200}
     for name in set(jobs):
         job = Job.objects.get(workspace=workspace, name=name)
         count = jobs.count(name) + (known if name == "a" else 0)
@@ -124,14 +134,14 @@ def test_each_job_numbers_its_runs_once_and_without_holes(agents, workspace, job
 
 def test_a_name_that_is_another_jobs_key_means_that_job(agents, workspace):
     Job.objects.create(workspace=workspace, key="digits", name="Handwriting")
-    assert _statuses([_left(each) for each in agents(2)]) == [200] * 2
+    assert _statuses(agents(2)) == [200] * 2
     assert Job.objects.get().runs.count() == 2
 
 
 def test_nodes_of_one_run_that_begin_together_make_one_run(agents):
     (one,) = agents(1)
     nodes = [replace(one, session_id=uuid4(), machine_id=f"m-{n}") for n in range(3)]
-    assert _statuses([_left(each) for each in nodes]) == [200] * 3
+    assert _statuses(nodes) == [200] * 3
     found = Node.objects.filter(attempt__run=Run.objects.get()).values_list("number", "machine_id")
     assert sorted(found) == [(1, "m-0"), (2, "m-1"), (3, "m-2")]
     assert Job.objects.get().runs_made == 1
@@ -141,47 +151,45 @@ def test_nodes_of_one_run_that_begin_together_make_one_run(agents):
 def test_a_merged_job_hands_its_runs_on(agents, workspace):
     into = Job.objects.create(workspace=workspace, key="into", name="into")
     Job.objects.create(workspace=workspace, key="digits", name="digits", merged_into=into)
-    assert _statuses([_left(each) for each in agents(2)]) == [200] * 2
+    assert _statuses(agents(2)) == [200] * 2
     assert into.runs.count() == MovedRun.objects.count() == 2
 
 
 def test_a_deleted_job_comes_back(agents, workspace):
     now = timezone.now()
     Job.objects.create(workspace=workspace, key="digits", name="digits", deleted_at=now)
-    assert _statuses([_left(each) for each in agents(2)]) == [200] * 2
+    assert _statuses(agents(2)) == [200] * 2
     assert Job.objects.get().deleted_at is None
 
 
 def test_one_whose_session_is_another_runs_fails_no_other(agents, settings, monkeypatch):
     (known,) = agents(1)
-    assert _statuses([_left(known)]) == [200]
+    assert _statuses([known]) == [200]
     monkeypatch.setattr(known_sessions, "_began_at", {})  # Another process made it
     first, wrong, last = agents(3)
-    lefts = [_left(each) for each in (first, replace(wrong, session_id=known.session_id), last)]
-    assert _statuses(lefts) == [200, 409, 200]
+    many = [first, replace(wrong, session_id=known.session_id), last]
+    assert _statuses(many) == [200, 409, 200]
     assert Run.objects.filter(pk__in=[first.run_id, last.run_id]).count() == 2
     objects = accept.open_store(settings.OBJECTS_URL).list("runs/")
     assert not any(str(wrong.run_id) in each.key for each in objects)
 
 
-def test_a_run_that_came_meanwhile_gets_another_segment(agents):
+def test_a_run_that_came_meanwhile_gets_another_segment(agents, meanwhile):
     """From another web process, say."""
     (agent,) = agents(1)
-    left = _left(agent)
     again = replace(agent, session_id=uuid4(), machine_id="machine-2")
-    assert _statuses([_left(again)]) == [200]
-    assert _statuses([left]) == [200]
+    meanwhile(lambda: again.put(again.segment(0)))
+    assert _statuses([agent]) == [200]
     assert Attempt.objects.count() == 1
     assert Node.objects.count() == Segment.objects.count() == 2
 
 
-def test_a_run_that_became_anothers_meanwhile_is_refused(agents, settings):
+def test_a_run_that_became_anothers_meanwhile_is_refused(agents, settings, meanwhile):
     (agent,) = agents(1)
-    left = _left(agent)
     theirs = Workspace.objects.create(name="Theirs")
     job = Job.objects.create(workspace=theirs, key="job", name="job")
-    Run.objects.create(pk=agent.run_id, workspace=theirs, job=job, number=1)
-    assert _statuses([left]) == [404]
+    meanwhile(lambda: Run.objects.create(pk=agent.run_id, workspace=theirs, job=job, number=1))
+    assert _statuses([agent]) == [404]
     assert Session.objects.count() == 0
     assert [*accept.open_store(settings.OBJECTS_URL).list("runs/")] == []
 
@@ -190,7 +198,7 @@ def test_workspaces_that_begin_together_have_jobs_of_their_own(agents, agent):
     theirs = Workspace.objects.create(name="Theirs")
     own, other = agents(2)
     other.token = Token.make(theirs, "agent", ["ingest"])[1]
-    assert _statuses([_left(own), _left(other)]) == [200] * 2
+    assert _statuses([own, other]) == [200] * 2
     assert sorted(Job.objects.values_list("workspace__name", "runs_made")) == [
         ("Ours", 1),
         ("Theirs", 1),
@@ -202,9 +210,8 @@ def test_what_can_not_be_written_together_is_written_one_by_one(agents, monkeypa
     def fails(_: object) -> None:
         raise OperationalError("on purpose")
 
-    lefts = [_left(each) for each in agents(2)]
     monkeypatch.setattr(registration, "new_runs", fails)
-    assert _statuses(lefts) == [200] * 2
+    assert _statuses(agents(2)) == [200] * 2
     assert "can't be begun together" in caplog.text
 
 
@@ -219,5 +226,5 @@ def test_a_backlog_of_a_new_run_is_written_in_its_order(agents):
 
 def test_more_than_one_transaction_may_be_needed(agents, monkeypatch):
     monkeypatch.setattr(beginning, "MOST_TOGETHER", 2)
-    assert _statuses([_left(each) for each in agents(5)]) == [200] * 5
+    assert _statuses(agents(5)) == [200] * 5
     assert Job.objects.get().runs_made == 5

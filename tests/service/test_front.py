@@ -13,7 +13,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from webapp.http.front import connections as limits
 from webapp.http.front import exchange, server, stream
 from webapp.http.front.connections import Connections
 from webapp.http.front.server import Front
+from webapp.http.gathered import Answered, Asked, Operation
 from webapp.ingest import artefacts
 from webapp.service.address import Bind
 
@@ -81,11 +82,28 @@ def _seen(environ: dict[str, Any]) -> dict[str, Any]:
     return plain | {"sha256": hashlib.sha256(body).hexdigest(), "length": len(body)}
 
 
+class Nothing:
+    """No operation: nothing is gathered."""
+
+    def takes(self, method: str, target: str) -> bool:
+        return False
+
+    def answers(self, asked: Sequence[Asked]) -> list[Answered]:
+        raise AssertionError(asked)
+
+
 class Running:
     """A front in a thread of its own."""
 
-    def __init__(self, threads: int, most: int, per_address: int, is_behind_proxies: bool) -> None:
-        self.application = Application()
+    def __init__(
+        self,
+        threads: int,
+        most: int,
+        per_address: int,
+        is_behind_proxies: bool,
+        gathered: Operation,
+    ) -> None:
+        self.application, self.gathered = Application(), gathered
         self.connections = Connections(most, per_address)
         self._options = (threads, is_behind_proxies)
         self._is_listening = threading.Event()
@@ -97,7 +115,12 @@ class Running:
         threads, is_behind_proxies = self._options
         self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
         self.front = front = Front(
-            self.application, threads, self.connections, is_behind_proxies, ("localhost", "80")
+            self.application,
+            threads,
+            self.connections,
+            is_behind_proxies,
+            ("localhost", "80"),
+            self.gathered,
         )
         listening = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.listening, self.port = listening, listening.getsockname()[1]
@@ -140,9 +163,13 @@ class Running:
 
 @contextmanager
 def running(
-    threads: int = 2, most: int = 200, per_address: int = 100, is_behind_proxies: bool = False
+    threads: int = 2,
+    most: int = 200,
+    per_address: int = 100,
+    is_behind_proxies: bool = False,
+    gathered: Operation | None = None,
 ) -> Iterator[Running]:
-    front = Running(threads, most, per_address, is_behind_proxies)
+    front = Running(threads, most, per_address, is_behind_proxies, gathered or Nothing())
     try:
         yield front
     finally:

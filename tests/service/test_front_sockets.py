@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from tests.service.test_front import Nothing
 from webapp.http.front import __main__ as main
 from webapp.http.front.connections import Connections
 from webapp.http.front.server import Front
@@ -23,7 +24,7 @@ def _hello(environ: dict[str, Any], start_response: Any) -> list[bytes]:
 
 
 async def _asked(listening: socket.socket, path: Path) -> bytes:
-    front = Front(_hello, 1, Connections(9, 9), False, ("localhost", "80"))
+    front = Front(_hello, 1, Connections(9, 9), False, ("localhost", "80"), Nothing())
     await front.listen([listening])
     reader, writer = await asyncio.open_unix_connection(path)
     writer.write(b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n")

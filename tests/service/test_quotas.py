@@ -16,12 +16,10 @@ from django.utils import timezone
 from redis import RedisError
 from trimtab.wire import FIRST_PIECE, Block, Segment, encode_segment
 
-from tests.service.uploads import SEGMENT_MS, FakeAgent
+from tests.service.uploads import SEGMENT_MS, FakeAgent, together
 from webapp.accounts.models import AuditEntry, Token, Workspace
 from webapp.analysis import compaction
 from webapp.analysis.tasks import evaluate
-from webapp.http import postponed
-from webapp.ingest import beginning
 from webapp.quotas import counters, refusals
 from webapp.quotas import storage as counting
 from webapp.quotas.kinds import UPLOADED
@@ -30,7 +28,7 @@ from webapp.retention import deletion
 from webapp.runs.models import Artefact, Chunk, Node, Run
 from webapp.runs.models import Segment as Row
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("both_ways")]
 HOUR = 3600
 NOON = 1_700_049_600
 """2023-11-15 12:00 UTC, Unix seconds."""
@@ -299,14 +297,10 @@ def test_a_run_whose_nodes_begin_at_once_counts_once(agent, workspace, settings)
 def test_nodes_that_are_written_together_count_their_run_once(agent, workspace, settings):
     """The first one's rows are there when those of the others are written."""
     settings.WORKSPACE_RUNS_A_DAY = 2
-    agent.client.defaults[postponed._KEY] = None
     nodes = [replace(agent, session_id=uuid4(), machine_id=f"m-{n}") for n in range(3)]
     nodes.append(_another(agent))
-    answers = [node.put(node.segment(0)) for node in nodes]
-    lefts = [each.wsgi_request.META[postponed._KEY] for each in answers]
-    results = beginning.write([left.part for left in lefts])
-    pairs = zip(lefts, results, strict=True)
-    assert [left.answer(result).status_code for left, result in pairs] == [200] * 4
+    asked = [node.asked(0, encode_segment(node.segment(0))) for node in nodes]
+    assert [answer.status_code for answer in together(asked)] == [200] * 4
     assert _used(workspace)["runs"] == 2
     late = _another(agent)
     _is_refused(late.put(late.segment(0)), "may begin 2 runs")

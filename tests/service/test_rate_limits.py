@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import secrets
 import socket
+from dataclasses import replace
 
 import pytest
 from django.test import Client, RequestFactory
+from trimtab.wire import encode_segment
 
-from tests.service.uploads import FakeAgent
+from tests.service.uploads import FakeAgent, together
 from webapp.accounts.models import Token
 from webapp.http import rate_limits, redis_outage
 from webapp.http.client_address import client_address
@@ -90,6 +92,16 @@ def test_the_limits_of_a_fleet_behind_one_address_are_never_met_by_default(setti
     """1000 nodes send 6 segments a minute; a backlog drains five times as fast."""
     assert settings.TOKEN_REQUESTS_A_MINUTE >= 5 * 6 * 1000
     assert settings.ADDRESS_REQUESTS_A_MINUTE >= settings.TOKEN_REQUESTS_A_MINUTE
+
+
+def test_those_that_come_at_once_are_counted_one_by_one(token, address, settings):
+    settings.ADDRESS_REQUESTS_A_MINUTE = 3
+    agent = _agent(token, address)
+    asked = [agent.asked(seq, encode_segment(agent.segment(seq))) for seq in range(5)]
+    answers = together([replace(each, address=address) for each in asked])
+    assert [each.status_code for each in answers[:3]] == [200] * 3
+    for each in answers[3:]:
+        _is_refused(each, "Too many requests from this IP address")
 
 
 def test_zero_is_no_limit(agent, settings):

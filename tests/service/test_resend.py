@@ -15,7 +15,7 @@ from webapp.analysis.models import Analysis
 from webapp.ingest import resend
 from webapp.runs.models import Segment
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("both_ways")]
 
 
 @pytest.fixture(autouse=True)

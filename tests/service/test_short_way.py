@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from django.db import OperationalError
-from django.test import Client
 from django.utils import timezone
-from trimtab.wire import FIRST_PIECE, Event, encode_segment
+from trimtab import wire
+from trimtab.wire import FIRST_PIECE, LIMITS, Event, encode_segment
 
-from tests.service.uploads import FakeAgent
+from tests.service.uploads import FakeAgent, together
 from webapp.accounts import bearer
 from webapp.accounts.models import Token
 from webapp.analysis.models import Analysis
 from webapp.directives import issue
-from webapp.http import postponed
-from webapp.http.postponed import Postponed
-from webapp.ingest import accept, appending, known_sessions, resend
+from webapp.http.gathered import Asked
+from webapp.ingest import accept, appending, known_sessions, resend, segment_requests
 from webapp.ingest.upload import Upload
 from webapp.runs.models import Run, Segment, Session
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("both_ways")]
 
 
 @pytest.fixture
@@ -130,75 +128,112 @@ def test_one_row_that_cant_be_written_fails_no_other(known, monkeypatch):
     assert sorted(Segment.objects.values_list("seq", flat=True)) == [0, 1, 2, 4, 5]
 
 
-@pytest.fixture
-def postponing(known: FakeAgent) -> FakeAgent:
-    """Its uploads may be postponed."""
-    known.client.defaults[postponed._KEY] = None
-    return known
+def _told(answer: Any) -> tuple[int, dict[str, Any]]:
+    return answer.status_code, {k: v for k, v in answer.json().items() if k != "server_time_ns"}
 
 
-def _left(answer) -> Postponed:  # type: ignore[no-untyped-def]
-    left = answer.wsgi_request.META[postponed._KEY]
-    assert isinstance(left, Postponed)
-    return left
+def _asked(agent: FakeAgent, *segments: wire.Segment, **headers: str) -> list[Asked]:
+    return [agent.asked(each.seq, encode_segment(each), **headers) for each in segments]
 
 
-def _finished(left: Postponed):  # type: ignore[no-untyped-def]
-    (result,) = left.write([left.part])
-    return left.answer(result)
+def test_those_that_come_at_once_are_written_together(
+    known, django_assert_max_num_queries, django_capture_on_commit_callbacks
+):
+    with django_capture_on_commit_callbacks(execute=True):
+        known.put(known.segment(1))  # Who uploads is remembered from here on
+    with django_assert_max_num_queries(10):
+        answers = together(_asked(known, *(known.segment(seq) for seq in range(2, 22))))
+    assert [each.status_code for each in answers] == [200] * 20
+    assert Segment.objects.count() == 22
 
 
-def _told(answer) -> tuple[int, dict[str, Any]]:  # type: ignore[no-untyped-def]
-    said = answer.json() if hasattr(answer, "json") else json.loads(answer.content)
-    return answer.status_code, {k: v for k, v in said.items() if k != "server_time_ns"}
-
-
-def test_a_postponed_upload_gets_its_row_and_its_answer_later(postponing, token):
-    left = _left(postponing.put(postponing.segment(2)))
-    assert Segment.objects.count() == 2
-    at_once = FakeAgent(Client(), token, started_at_ns=postponing.started_at_ns)
-    for seq in range(2):
-        at_once.put(at_once.segment(seq))
-    assert _told(_finished(left)) == _told(at_once.put(at_once.segment(2)))
-    assert Segment.objects.filter(session=postponing.session_id).count() == 3
-
-
-def test_a_postponed_upload_that_came_twice_is_a_duplicate_once(postponing):
-    left = _left(postponing.put(postponing.segment(2)))
-    again = postponing.put(postponing.segment(2))
-    assert _told(again)[1]["duplicate"] is False  # Its row is the first
-    assert _told(_finished(left))[1]["duplicate"] is True
+def test_one_that_comes_twice_at_once_is_a_duplicate_once(known):
+    told = [_told(each) for each in together(_asked(known, known.segment(2), known.segment(2)))]
+    assert [status for status, _ in told] == [200, 200]
+    assert sorted(said["duplicate"] for _, said in told) == [False, True]
     assert Segment.objects.filter(seq=2).count() == 1
 
 
-def test_a_postponed_upload_is_refused_as_any_other(postponing, settings):
-    """And leaves no object."""
+def test_one_that_is_refused_fails_no_other_and_leaves_no_object(known, settings):
     objects = set(accept.open_store(settings.OBJECTS_URL).list("runs/"))
-    left = _left(postponing.put(postponing.segment(1, duration_ms=9_000)))
-    status, problem = _told(_finished(left))
+    bad = known.segment(1, duration_ms=9_000)
+    first, (status, problem), last = (
+        _told(each) for each in together(_asked(known, known.segment(2), bad, known.segment(3)))
+    )
+    assert (first[0], last[0]) == (200, 200)
     assert (status, problem["field"]) == (409, "seq")
-    assert set(accept.open_store(settings.OBJECTS_URL).list("runs/")) == objects
+    new = set(accept.open_store(settings.OBJECTS_URL).list("runs/")) - objects
+    assert len(new) == 2
 
 
-def test_a_postponed_upload_that_meets_trouble_is_told_to_come_again(postponing, monkeypatch):
-    left = _left(postponing.put(postponing.segment(2)))
-    status, _ = _told(left.answer(OperationalError("on purpose")))
-    assert status == 503
-    left = _left(postponing.put(postponing.segment(3)))
-    assert _told(left.answer(KeyError("on purpose")))[0] == 500
+@pytest.mark.parametrize(("error", "status"), [(OperationalError, 503), (KeyError, 500)])
+def test_trouble_is_told_and_what_comes_again_is_taken(known, monkeypatch, error, status):
+    asked = _asked(known, known.segment(2), known.segment(3))
+    with monkeypatch.context() as patched:
+        patched.setattr(appending, "append", lambda entries: [error("on purpose")] * len(entries))
+        assert [each.status_code for each in together(asked)] == [status] * 2
+    assert [each.status_code for each in together(asked)] == [200] * 2
+    assert Segment.objects.count() == 4
 
 
-def test_a_postponed_upload_is_told_the_directives_of_its_attempt(postponing):
-    postponing.declare(allow_stop=True)
-    left = _left(postponing.put(postponing.segment(2)))
+def test_trouble_of_the_store_is_told_to_all_and_nothing_is_counted(known, monkeypatch):
+    asked = _asked(known, known.segment(2), known.segment(3))
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("advisor.store.folder.FolderStore.put", full)
+        assert [each.status_code for each in together(asked)] == [503] * 2
+    assert [each.status_code for each in together(asked)] == [200] * 2
+
+
+def test_those_that_come_at_once_are_told_the_directives_of_their_attempt(known):
+    known.declare(allow_stop=True)
     issue.stop(Run.objects.get(), "hung")
-    assert _told(_finished(left))[1]["directives"][0]["rule"] == "hung"
+    for answer in together(_asked(known, known.segment(2), known.segment(3))):
+        assert _told(answer)[1]["directives"][0]["rule"] == "hung"
 
 
-def test_an_upload_whose_session_is_checked_isnt_postponed(postponing):
-    """Listing its objects would hold up the others."""
-    body = encode_segment(postponing.segment(2))
-    answer = postponing.put_body(2, body, **{resend.HEADER: "0-1"})
-    assert answer.json()["duplicate"] is False
-    assert Segment.objects.count() == 3
-    assert _left(postponing.put_body(3, encode_segment(postponing.segment(3))))
+def test_what_takes_longer_holds_up_no_other(known, monkeypatch):
+    """Listing a session's objects, facts that are kept with it, a large document."""
+    checked = _asked(known, known.segment(2), **{resend.HEADER: "0-1"})
+    facts = _asked(known, known.segment(3, last=True))
+    monkeypatch.setattr(segment_requests, "_SMALL", replace(LIMITS, document_bytes=1_000))
+    large = _asked(known, known.segment(4))
+    answers = segment_requests.SegmentRequests().answers([*checked, *facts, *large])
+    assert all(callable(each) for each in answers)
+    assert Segment.objects.count() == 2
+    assert [each().status_code for each in answers if callable(each)] == [200] * 3
+    assert Segment.objects.count() == 5
+    assert Run.objects.get().state == Run.FINISHED
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "field"),
+    [
+        ({"authorization": ""}, 401, "Authorization"),
+        ({"authorization": "Bearer wrong"}, 401, "Authorization"),
+        ({"authorization": "Basic abc"}, 401, "Authorization"),
+        ({"content-encoding": "br"}, 415, "Content-Encoding"),
+        ({"content-type": "text/html"}, 415, "Content-Type"),
+    ],
+)
+def test_headers_are_checked_as_of_one_alone(known, changes, status, field):
+    body = encode_segment(known.segment(2))
+    asked = known.asked(2, body)
+    answer, good = together(
+        [replace(asked, headers={**asked.headers, **changes}), known.asked(3, body)]
+    )
+    told = _told(answer)
+    assert (told[0], told[1]["field"]) == (status, field)
+    named = {name.title(): value for name, value in changes.items() if name != "content-type"}
+    if named:
+        assert told == _told(known.put_body(2, body, **named))
+    assert good.status_code == 400  # Its number is another one
+
+
+def test_a_token_without_the_scope_is_refused(known, workspace):
+    reader = replace(known, token=Token.make(workspace, "reads", [Token.READ])[1])
+    wrong, right = together([*_asked(reader, known.segment(2)), *_asked(known, known.segment(2))])
+    assert (wrong.status_code, right.status_code) == (403, 200)

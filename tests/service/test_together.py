@@ -221,14 +221,14 @@ def test_what_is_refused_is_not_counted(agent, quotas):
 def test_trouble_is_said_for_the_rest_and_what_was_kept_stays(agent, monkeypatch, settings):
     monkeypatch.setattr(trouble, "_logged_at", {})
     agent.post(_bodies(agent, range(2)))
-    store, tried = "advisor.store.folder.FolderStore.put_new", []
-    real = segments.accept.open_store(settings.OBJECTS_URL).put_new
+    store, tried = "advisor.store.folder.FolderStore.put", []
+    real = segments.accept.open_store(settings.OBJECTS_URL).put
 
-    def full(_, key: str, body: bytes) -> bool:
+    def full(_, key: str, body: bytes) -> None:
         tried.append(key)
         if len(tried) > 2:
             raise OSError(28, "No space left on device")
-        return real(key, body)
+        real(key, body)
 
     with monkeypatch.context() as broken:
         broken.setattr(store, full)

@@ -14,7 +14,7 @@ from trimtab.wire import Event, encode_segment
 from webapp.analysis.models import Analysis
 from webapp.runs.models import Run, Segment
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("both_ways")]
 
 
 def test_it_takes_a_run_whose_segments_come_before_its_declaration(agent):

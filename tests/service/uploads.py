@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 from urllib.parse import quote
 from uuid import UUID, uuid4
 
@@ -23,7 +26,19 @@ from trimtab.wire import (
     join_bodies,
 )
 
+from webapp.http.gathered import Asked
+from webapp.ingest.bodies import SEGMENT_TYPE
+from webapp.ingest.segment_requests import SegmentRequests
+
 SEGMENT_MS = 10_000
+
+
+def together(asked: Sequence[Asked]) -> list[Any]:
+    """The answers to what the web server has gathered, like those of Django's test client."""
+    answers = [each() if callable(each) else each for each in SegmentRequests().answers(asked)]
+    for each in answers:
+        each.json = partial(json.loads, each.content)  # type: ignore[attr-defined]
+    return answers
 
 
 @dataclass
@@ -40,6 +55,8 @@ class FakeAgent:
     instance_type: str = "c5.large"
     skew_seconds: float = 0.0
     started_at_ns: int = field(default_factory=lambda: time.time_ns() - 3600 * 10**9)
+    is_gathered: bool = False
+    """Its segments go the way of those that the web server answers many at a time."""
 
     def segment(self, seq: int, *, last: bool = False, **changes: object) -> Segment:
         segment = Segment(
@@ -103,8 +120,18 @@ class FakeAgent:
         return self.put_body(segment.seq, encode_segment(segment))
 
     def put_body(self, seq: int, body: bytes, **headers: str):  # type: ignore[no-untyped-def]
-        path = f"/api/v1/runs/{self.run_id}/segments/{self.session_id}/{seq}"
-        return self._put(path, body, **headers)
+        if self.is_gathered:
+            return together([self.asked(seq, body, **headers)])[0]
+        return self._put(self._path(seq), body, **headers)
+
+    def asked(self, seq: int, body: bytes, **headers: str) -> Asked:
+        """A segment, as the web server gathers it."""
+        said = {"content-type": SEGMENT_TYPE, "content-length": str(len(body))}
+        said |= {name.lower(): value for name, value in (self._headers | headers).items()}
+        return Asked(self._path(seq), said, body, "127.0.0.1")
+
+    def _path(self, seq: int) -> str:
+        return f"/api/v1/runs/{self.run_id}/segments/{self.session_id}/{seq}"
 
     def post(self, bodies: Sequence[bytes], **headers: str):  # type: ignore[no-untyped-def]
         """Several segments in one request."""
@@ -143,18 +170,18 @@ class FakeAgent:
         )
 
     def _put(self, path: str, body: bytes, **headers: str):  # type: ignore[no-untyped-def]
-        sent_at_ns = time.time_ns() + int(self.skew_seconds * 1e9)
         return self.client.put(
-            path,
-            body,
-            content_type="application/vnd.trimtab.segment+json",
-            headers={
-                "Authorization": f"Bearer {self.token}",
-                "Content-Encoding": "gzip",
-                "X-Trimtab-Sent-At": str(sent_at_ns),
-                **headers,
-            },
+            path, body, content_type=SEGMENT_TYPE, headers=self._headers | headers
         )
+
+    @property
+    def _headers(self) -> dict[str, str]:
+        sent_at_ns = time.time_ns() + int(self.skew_seconds * 1e9)
+        return {
+            "Authorization": f"Bearer {self.token}",
+            "Content-Encoding": "gzip",
+            "X-Trimtab-Sent-At": str(sent_at_ns),
+        }
 
     def _block(self, seq: int) -> Block:
         times = list(range(0, SEGMENT_MS, 500))

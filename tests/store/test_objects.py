@@ -10,8 +10,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from advisor.store.folder import FolderStore
-from advisor.store.objects import ObjectMissingError, ObjectStore
+from advisor.store.objects import ObjectMissingError, ObjectStore, StoreAwayError
 from advisor.store.opening import open_store
+from advisor.store.s3 import S3Store
 from advisor.store.series import read_series
 from tests.store.runs import CPU, START, compacted, frame_of, segment, store_segments
 
@@ -42,6 +43,43 @@ def test_it_replaces_and_deletes_and_deletes_again(either_store):
     either_store.delete("a")
     either_store.delete("a")
     assert not either_store.exists("a")
+
+
+def test_it_puts_many_at_once(either_store):
+    bodies = [(f"runs/{number}/a", b"%d" % number) for number in range(25)]
+    assert either_store.put_all(bodies) == [None] * 25
+    assert [either_store.get(key) for key, _ in bodies] == [body for _, body in bodies]
+    assert either_store.put_all([]) == []
+
+
+def test_it_says_which_objects_are_new(either_store):
+    """S3 isn't asked: that would take as long as writing."""
+    either_store.put("a", b"1")
+    assert either_store.is_new("b")
+    assert either_store.is_new("a") == isinstance(either_store, S3Store)
+
+
+def test_a_store_that_cant_be_used_is_tried_once_and_keeps_what_it_took(tmp_path, monkeypatch):
+    store, tried, put = FolderStore(tmp_path / "objects"), [], FolderStore.put
+
+    def full_after_two(self: FolderStore, key: str, body: bytes) -> None:
+        tried.append(key)
+        if len(tried) > 2:
+            raise OSError(28, "No space left on device")
+        put(self, key, body)
+
+    monkeypatch.setattr(FolderStore, "put", full_after_two)
+    first, second, *rest = store.put_all([(name, b"x") for name in "abcde"])
+    assert (first, second, len(rest)) == (None, None, 3)
+    assert all(isinstance(each, OSError) for each in rest)
+    assert (tried, keys(store, "")) == (["a", "b", "c"], ["a", "b"])
+
+
+def test_a_bucket_that_is_away_is_said_for_each(s3_endpoint):
+    away = S3Store("no-such-bucket")
+    outcomes = away.put_all([(name, b"x") for name in "abcdefghijklmnop"])
+    assert len(outcomes) == 16
+    assert all(isinstance(each, StoreAwayError) for each in outcomes)
 
 
 def test_it_says_which_object_is_missing(either_store):

@@ -12,7 +12,7 @@ from datetime import timedelta
 from django.db.models.signals import post_delete, post_save
 from django.http import HttpRequest
 from django.utils import timezone
-from ninja.security import HttpBearer
+from ninja.security.http import HttpAuthBase
 
 from webapp.accounts.models import Token, Workspace, digest
 from webapp.http import rate_limits
@@ -26,9 +26,10 @@ _found: dict[str, tuple[Token, float]] = {}
 """By digest, and until when it holds (monotonic seconds)."""
 
 
-class Bearer(HttpBearer):
+class Bearer(HttpAuthBase):
     """Accepts a valid token with one of `scopes`; sets `request.auth` to it."""
 
+    openapi_scheme, header = "bearer", "Authorization"
     openapi_description = "A token of the workspace. The settings show it once."
 
     def __init__(self, *scopes: str, remembers: bool = False) -> None:
@@ -38,11 +39,21 @@ class Bearer(HttpBearer):
         self._find = _remembered if remembers else _valid
 
     def __call__(self, request: HttpRequest) -> Token | None:
-        rate_limits.address_asks(client_address(request))
-        return super().__call__(request)
+        return self.token_of(client_address(request), request.headers.get(self.header, ""))
 
-    def authenticate(self, request: HttpRequest, token: str) -> Token | None:
-        known = self._find(client_address(request), digest(token))
+    def token_of(self, address: str, authorization: str) -> Token | None:
+        """The valid token that a request from this address carries in its header, if any.
+
+        Raises:
+            Problem: 403 without one of the scopes, 429 after too many requests.
+        """
+        rate_limits.address_asks(address)
+        kind, _, plain = authorization.partition(" ")
+        return self.valid(address, plain) if kind.lower() == self.openapi_scheme else None
+
+    def valid(self, address: str, plain: str) -> Token | None:
+        """The token itself, if it is valid. Raises Problem 403 or 429."""
+        known = self._find(address, digest(plain))
         if known is None:
             return None
         rate_limits.token_asks(known.pk)

@@ -80,6 +80,11 @@ def server_error() -> Problem:
     return Problem(500, "Server error. The cause is in the web server's log.")
 
 
+def no_token() -> Problem:
+    fix = "Send `Authorization: Bearer TOKEN` with a valid token."
+    return Problem(401, "No valid token.", "Authorization", fix)
+
+
 class ApiProblemsMiddleware:
     """Answers of the API that never reached an operation (no such address, wrong method, a crash)
     are problems like those of operations."""
@@ -117,8 +122,7 @@ def handle_in(api: NinjaAPI) -> None:
 
     @api.exception_handler(AuthenticationError)
     def _unauthenticated(_request: HttpRequest, _error: Any) -> HttpResponse:
-        fix = "Send `Authorization: Bearer TOKEN` with a valid token."
-        return Problem(401, "No valid token.", "Authorization", fix).response()
+        return no_token().response()
 
     @api.exception_handler(Http404)
     def _missing(_request: HttpRequest, _error: Any) -> HttpResponse:

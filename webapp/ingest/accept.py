@@ -8,10 +8,10 @@ refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeGuard
 from uuid import UUID
 
 from django.conf import settings
@@ -98,7 +98,15 @@ def segment(workspace: Workspace, upload: Upload, token: Token | None = None) ->
             if this seq was already taken with another body; 429 beyond a quota.
     """
     begun = begin(workspace, upload, token)
-    return begun if isinstance(begun, Accepted) else complete(begun)
+    if begun is None:
+        return carefully(workspace, upload, token)
+    (row,) = complete([begun])
+    return finish(begun, row)
+
+
+def carefully(workspace: Workspace, upload: Upload, token: Token | None) -> Accepted:
+    """One that has no short way. Raises as `segment`."""
+    return Accepted(careful.store(workspace, upload, token))
 
 
 def segments(
@@ -115,21 +123,19 @@ def segments(
     for place, upload in enumerate(uploads):
         try:
             one = begin(workspace, upload, token)
-            if isinstance(one, Begun) and isinstance(one.part, beginning.First):
-                one = complete(one)  # It makes the session of those that follow
+            if one is None:
+                outcomes[place] = carefully(workspace, upload, token)
+            elif isinstance(one.part, beginning.First):
+                (row,) = complete([one])
+                outcomes[place] = finish(one, row)  # It makes the session of those that follow
+            else:
+                begun[place] = one
         except Exception as error:
             outcomes[place] = error
             if trouble.reason(error):
                 outcomes |= dict.fromkeys(range(place, len(uploads)), error)
                 break
-            continue
-        if isinstance(one, Accepted):
-            outcomes[place] = one
-        else:
-            begun[place] = one
-    entries = [one.part for one in begun.values() if isinstance(one.part, appending.Entry)]
-    rows_of = appending.append(entries)
-    for (place, one), row in zip(begun.items(), rows_of, strict=True):
+    for (place, one), row in zip(begun.items(), complete([*begun.values()]), strict=True):
         try:
             outcomes[place] = finish(one, row)
         except Exception as error:
@@ -139,7 +145,7 @@ def segments(
 
 @dataclass(frozen=True)
 class Begun:
-    """A segment whose rows are missing: it is counted, and its object is written."""
+    """A segment that is counted, and whose object and rows are missing."""
 
     workspace: Workspace
     token: Token | None
@@ -147,28 +153,24 @@ class Begun:
     counted: admission.Admission
     part: appending.Entry | beginning.First
 
-    @property
-    def write(self) -> Callable[[Sequence[Any]], Sequence[appending.Appended | Exception]]:
-        """Writes the rows of many parts of this kind."""
-        return beginning.write if isinstance(self.part, beginning.First) else appending.append
+
+Row = appending.Appended | Exception
+"""What became of a segment's object and row."""
 
 
-def begin(workspace: Workspace, upload: Upload, token: Token | None) -> Begun | Accepted:
-    """All but the rows of a segment that needn't go the careful way; otherwise all of it.
+def begin(workspace: Workspace, upload: Upload, token: Token | None) -> Begun | None:
+    """Count a segment that needn't go the careful way; None: it has to.
 
     Raises:
-        Problem: as `segment`.
+        Problem: 400 if it is out of bounds; 404 if the run is another workspace's.
     """
     part = _part(workspace, upload, token) if upload.is_plain else None
-    if part is not None:
-        bounds.check(upload.segment)
-        taken = upload.taken(is_new_run=isinstance(part, beginning.First))
-        store = open_store(settings.OBJECTS_URL)
-        with admission.attempted(workspace, token, taken) as counted:
-            if counted.is_admitted and store.put_new(upload.object_key, upload.body):
-                return Begun(workspace, token, upload, counted, part)
-            counted.take_back()
-    return Accepted(careful.store(workspace, upload, token))
+    if part is None or not open_store(settings.OBJECTS_URL).is_new(upload.object_key):
+        return None
+    bounds.check(upload.segment)
+    taken = upload.taken(is_new_run=isinstance(part, beginning.First))
+    counted = admission.counted(workspace, token, taken)
+    return Begun(workspace, token, upload, counted, part) if counted.is_admitted else None
 
 
 def _part(
@@ -183,27 +185,54 @@ def _part(
     return None
 
 
-def complete(begun: Begun) -> Accepted:
-    """With its rows. Raises as `segment`."""
-    (row,) = begun.write([begun.part])
-    return finish(begun, row)
+def complete(begun: Sequence[Begun]) -> list[Row]:
+    """Write their objects, and then their rows in as few transactions as possible.
+
+    Returns after the commits; each row is for `finish`.
+    """
+    try:
+        return _complete(begun)
+    except BaseException:
+        for each in begun:
+            each.counted.take_back()
+        raise
 
 
-def finish(begun: Begun, row: appending.Appended | Exception) -> Accepted:
-    """The outcome of a segment, by the result of its rows: without them, the careful way finds out
-    why. Raises as `segment`, or `row`."""
-    if isinstance(row, appending.Appended) and row.is_new:
+def _complete(begun: Sequence[Begun]) -> list[Row]:
+    bodies = [(each.upload.object_key, each.upload.body) for each in begun]
+    errors = open_store(settings.OBJECTS_URL).put_all(bodies)
+    rows_of: dict[int, Row] = {
+        id(each): error for each, error in zip(begun, errors, strict=True) if error is not None
+    }
+    new = [each for each in begun if id(each) not in rows_of]
+    entries = {id(each): each.part for each in new if isinstance(each.part, appending.Entry)}
+    rows_of |= dict(zip(entries, appending.append([*entries.values()]), strict=True))
+    firsts = {id(each): each.part for each in new if isinstance(each.part, beginning.First)}
+    rows_of |= dict(zip(firsts, beginning.write([*firsts.values()]), strict=True))
+    return [rows_of[id(each)] for each in begun]
+
+
+def finish(begun: Begun, row: Row) -> Accepted:
+    """The outcome of a segment by its row: without one, the careful way finds out why. Raises as
+    `segment`, or `row`."""
+    if is_finished(row):
         return Accepted(False, row.may_be_asked)
     begun.counted.take_back()
     if isinstance(row, Exception):
         raise row
-    return Accepted(_after_all(begun.workspace, begun.upload, begun.token))
+    return after_all(begun.workspace, begun.upload, begun.token)
 
 
-def _after_all(workspace: Workspace, upload: Upload, token: Token | None) -> bool:
-    """`careful.store`; a segment that is refused leaves no object."""
+def is_finished(row: Row) -> TypeGuard[appending.Appended]:
+    """Whether nothing is left to do for a segment."""
+    return isinstance(row, appending.Appended) and row.is_new
+
+
+def after_all(workspace: Workspace, upload: Upload, token: Token | None) -> Accepted:
+    """The careful way of a segment whose object was written, and no row. One that is refused leaves
+    no object. Raises as `segment`."""
     try:
-        return careful.store(workspace, upload, token, is_written=True)
+        return Accepted(careful.store(workspace, upload, token, is_written=True))
     except Problem:
         open_store(settings.OBJECTS_URL).delete(upload.object_key)
         raise

@@ -78,7 +78,7 @@ def received(request: HttpRequest, sha256: str) -> Iterator[BinaryIO]:
 @contextmanager
 def streamed(request: HttpRequest) -> Iterator[tuple[BinaryIO, str]]:
     """The body as a file, and its SHA-256. Raises Problem 400, 411 or 413."""
-    check_length(request, MOST_BYTES, "Send a smaller file.")
+    check_length(request.headers, MOST_BYTES, "Send a smaller file.")
     digest = hashlib.sha256()
     with tempfile.TemporaryFile() as file:
         for piece in _pieces(request):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -19,6 +19,8 @@ SEGMENTS_TYPE = "application/vnd.trimtab.segments"
 _UNNAMED = ("application/octet-stream", "")
 _KINDS = {"body": "unreadable-body", "version": "unsupported-version"}
 
+Headers = Mapping[str, str]
+"""Names in lower case, or in any."""
 Decoded = TypeVar("Decoded")
 # Decoding is bound by the interpreter's lock anyway; one at a time, its memory is needed once.
 _one_at_a_time = threading.Lock()
@@ -59,9 +61,18 @@ def decoded(
     Raises:
         Problem: 400, 411, 413 or 415, naming the field or header.
     """
-    check_length(request, LIMITS.body_bytes, "Send smaller segments.")
-    _check_form(request, form)
-    return read(decode, _read(request))
+    check_headers(request.headers, form)
+    return read(decode, body_of(request))
+
+
+def check_headers(headers: Headers, form: Form = SINGLE) -> None:
+    """Before a byte of the body is read.
+
+    Raises:
+        Problem: 400, 411, 413 or 415, naming the header.
+    """
+    check_length(headers, LIMITS.body_bytes, "Send smaller segments.")
+    _check_form(headers, form)
 
 
 def read(decode: Callable[[bytes], Decoded], body: bytes) -> Decoded:
@@ -86,10 +97,10 @@ def cut_off() -> Problem:
     return Problem(400, "The body ended early.", "body", fix, kind="unreadable-body")
 
 
-def check_length(request: HttpRequest, most_bytes: int, smaller: str) -> None:
+def check_length(headers: Headers, most_bytes: int, smaller: str) -> None:
     """Before a byte of the body is read. Raises Problem 400, 411 or 413; `smaller` is its fix."""
-    length = request.META.get("CONTENT_LENGTH") or ""
-    if not length and request.META.get("HTTP_TRANSFER_ENCODING"):
+    length = headers.get("content-length") or ""
+    if not length and headers.get("transfer-encoding"):
         detail, fix = (
             "Chunked bodies are not accepted: the length is missing.",
             "Send the body with a Content-Length.",
@@ -102,16 +113,18 @@ def check_length(request: HttpRequest, most_bytes: int, smaller: str) -> None:
         raise Problem(413, f"Over {most_bytes} bytes.", "body", smaller)
 
 
-def _check_form(request: HttpRequest, form: Form) -> None:
-    encoding = request.headers.get("Content-Encoding", "").strip().lower()
+def _check_form(headers: Headers, form: Form) -> None:
+    encoding = (headers.get("content-encoding") or "").strip().lower()
     if encoding not in form.encodings:
         raise Problem(415, form.encoding_problem, "Content-Encoding", form.encoding_fix)
-    if (request.content_type or "").lower() not in form.types:
+    named, _, _ = (headers.get("content-type") or "").partition(";")
+    if named.strip().lower() not in form.types:
         detail = "Only segments and declarations are accepted."
         raise Problem(415, detail, "Content-Type", form.type_fix)
 
 
-def _read(request: HttpRequest) -> bytes:
+def body_of(request: HttpRequest) -> bytes:
+    """Raises Problem 400."""
     try:
         return request.body
     except UnreadablePostError:

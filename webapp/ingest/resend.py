@@ -13,7 +13,7 @@ from advisor.store.opening import open_store
 from webapp.ingest.upload import Upload
 from webapp.runs.models import Segment
 
-HEADER = "X-Trimtab-Answered"
+HEADER = "x-trimtab-answered"
 CHECK_SECONDS = 300.0
 """An agent keeps answered segments for 15 minutes, so each loss is found in time."""
 MORE_SECONDS = 30.0
@@ -28,10 +28,10 @@ _check_at: dict[UUID, float] = {}
 """Monotonic seconds, by session. A process that starts after a power loss has checked none."""
 
 
-def is_due(upload: Upload, answered: str) -> bool:
-    """Whether the stored segments are listed for this upload, which takes a while."""
+def is_due(session_id: UUID, answered: str) -> bool:
+    """Whether the stored segments are listed for an upload, which takes a while."""
     now = time.monotonic()
-    return bool(answered) and now >= _check_at.get(upload.segment.clock.session_id, now)
+    return bool(answered) and now >= _check_at.get(session_id, now)
 
 
 def missing(upload: Upload, answered: str) -> list[tuple[UUID, int]]:
@@ -41,9 +41,9 @@ def missing(upload: Upload, answered: str) -> list[tuple[UUID, int]]:
         upload: the segment that was just stored; only its session is checked.
         answered: as the agent says in its header: `12-96,3`. Another form is ignored.
     """
-    if not is_due(upload, answered):
-        return []
     session, now = upload.segment.clock.session_id, time.monotonic()
+    if not is_due(session, answered):
+        return []
     wanted = _numbers(answered) if _RANGES.fullmatch(answered) else set()
     if not wanted:
         return []

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-import time
-from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from ninja import Path, Router
 from trimtab.wire import decode_declaration, split_bodies
 
-from advisor.store import segment_bodies
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
 from webapp.directives import delivery
-from webapp.http import postponed
-from webapp.http.postponed import Postponed
-from webapp.ingest import accept, appending, artefacts, description, resend, segments, uploaders
+from webapp.ingest import accept, artefacts, bodies, description, resend, segments, uploaders
 from webapp.ingest.bodies import SEVERAL, decoded, must_match
-from webapp.ingest.upload import Upload
 from webapp.runs import resource
 
-_agents = Bearer(Token.INGEST, remembers=True)
-router = Router(tags=["ingest"], auth=_agents)
+agents = Bearer(Token.INGEST, remembers=True)
+router = Router(tags=["ingest"], auth=agents)
 
 
 @resource.router.put(
     resource.ADDRESS,
     response=description.UploadOut,
     tags=["ingest"],
-    auth=_agents,
+    auth=agents,
     summary="Declare a run and its node",
     openapi_extra=description.DECLARATION,
 )
@@ -41,7 +35,7 @@ def put_declaration(request: HttpRequest, run_id: UUID) -> dict[str, Any]:
     token: Token = request.auth  # type: ignore[attr-defined]
     accept.declaration(token.workspace, declaration, len(request.body), token)
     uploaders.remember(token, run_id)
-    return _answer(duplicate=False)
+    return segments.answer(duplicate=False)
 
 
 @router.put(
@@ -52,41 +46,11 @@ def put_declaration(request: HttpRequest, run_id: UUID) -> dict[str, Any]:
 )
 def put_segment(request: HttpRequest, run_id: UUID, session_id: UUID, seq: int) -> HttpResponse:
     """Answers when the segment is durable. A replay answers `duplicate: true`."""
-    segment = decoded(segment_bodies.decoded, request)
-    must_match("seq", seq, segment.seq)
-    segments.check(segment, run_id, session_id)
-    upload = Upload(segment, request.body, _sent_at_ns(request))
+    bodies.check_headers(request.headers)
+    upload = segments.uploaded(run_id, session_id, seq, request.headers, bodies.body_of(request))
     token: Token = request.auth  # type: ignore[attr-defined]
-    answered = request.headers.get(resend.HEADER, "")
-    begun = accept.begin(token.workspace, upload, token)
-    if isinstance(begun, accept.Accepted):
-        return _receipt(upload, begun, token, answered)
-    if postponed.is_offered(request) and not resend.is_due(upload, answered):
-        left = Postponed(begun.part, begun.write, partial(_finished, begun, token))
-        return postponed.postpone(request, left)
-    return _receipt(upload, accept.complete(begun), token, answered)
-
-
-def _finished(
-    begun: accept.Begun, token: Token, row: appending.Appended | Exception
-) -> HttpResponse:
-    try:
-        return _receipt(begun.upload, accept.finish(begun, row), token, answered="")
-    except Exception as error:
-        return segments.problem(error).response()
-
-
-def _receipt(
-    upload: Upload, accepted: accept.Accepted, token: Token, answered: str
-) -> HttpResponse:
-    """Not through the schema, which `tests/service/test_openapi.py` holds it to: nearly all
-    requests come here."""
-    segment = upload.segment
-    uploaders.remember(token, segment.run_id)
-    asked = delivery.pending(segment.clock.session_id) if accepted.may_be_asked else []
-    again = resend.missing(upload, answered)
-    said = segments.receipt(upload, accepted)
-    return JsonResponse(_answer(**said, directives=asked, resend=again))
+    accepted = accept.segment(token.workspace, upload, token)
+    return segments.answered(upload, accepted, token, request.headers)
 
 
 @router.post(
@@ -99,7 +63,7 @@ def post_segments(request: HttpRequest, run_id: UUID, session_id: UUID) -> dict[
     """Answers for each segment once all accepted ones are durable. None fails others."""
     received = decoded(split_bodies, request, SEVERAL)
     token: Token = request.auth  # type: ignore[attr-defined]
-    batch = segments.Batch(received, _sent_at_ns(request))
+    batch = segments.Batch(received, segments.sent_at_ns(request.headers))
     batch.read(run_id, session_id)
     batch.accept(token)
     asked: list[dict[str, Any]] = []
@@ -108,14 +72,14 @@ def post_segments(request: HttpRequest, run_id: UUID, session_id: UUID) -> dict[
         uploaders.remember(token, run_id)
         again = resend.missing(taken[0], request.headers.get(resend.HEADER, ""))
         asked = delivery.pending(session_id) if batch.may_be_asked else []
-    return _answer(answers=batch.answers, directives=asked, resend=again)
+    return segments.answer(answers=batch.answers, directives=asked, resend=again)
 
 
 @resource.router.put(
     resource.ARTEFACT,
     response=description.UploadOut,
     tags=["ingest"],
-    auth=_agents,
+    auth=agents,
     summary="Upload a file that belongs to a run",
     openapi_extra=description.ARTEFACT,
 )
@@ -130,19 +94,4 @@ def put_artefact(
         token: Token = request.auth  # type: ignore[attr-defined]
         duplicate = artefacts.keep(token, run_id, sha256, said, file)
     uploaders.remember(token, run_id)
-    return _answer(duplicate=duplicate)
-
-
-def _sent_at_ns(request: HttpRequest) -> int | None:
-    text = request.headers.get("X-Trimtab-Sent-At", "")
-    return int(text) if text.isdecimal() and len(text) < 20 else None
-
-
-def _answer(**more: Any) -> dict[str, Any]:
-    return {
-        "server_time_ns": time.time_ns(),
-        "retry_after": None,
-        "directives": [],
-        "resend": [],
-        **more,
-    }
+    return segments.answer(duplicate=duplicate)

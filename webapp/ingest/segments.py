@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 from uuid import UUID
 
-from trimtab.wire import LIMITS, Segment, unpacked_bytes
+from django.http import HttpResponse, JsonResponse
+from trimtab.wire import LIMITS, Limits, Segment, unpacked_bytes
 
 from advisor.store import segment_bodies
 from webapp.accounts.models import Token
+from webapp.directives import delivery
 from webapp.http import trouble
 from webapp.http.problems import Problem, server_error
-from webapp.ingest import accept
+from webapp.ingest import accept, resend, uploaders
 from webapp.ingest.accept import Accepted
-from webapp.ingest.bodies import must_match, read
+from webapp.ingest.bodies import Headers, must_match, read
 from webapp.ingest.upload import Upload
 
 logger = logging.getLogger(__name__)
+
+
+def uploaded(
+    run_id: UUID,
+    session_id: UUID,
+    seq: int,
+    headers: Headers,
+    body: bytes,
+    limits: Limits = LIMITS,
+) -> Upload:
+    """What was sent to a segment's address. Raises Problem 400 or 413."""
+    segment = read(partial(segment_bodies.decoded, limits=limits), body)
+    must_match("seq", seq, segment.seq)
+    check(segment, run_id, session_id)
+    return Upload(segment, body, sent_at_ns(headers))
 
 
 def check(segment: Segment, run_id: UUID, session_id: UUID) -> None:
@@ -28,6 +46,33 @@ def check(segment: Segment, run_id: UUID, session_id: UUID) -> None:
     must_match("run_id", run_id, segment.run_id)
     must_match("session_id", session_id, segment.clock.session_id)
     _must_hold_something(segment)
+
+
+def sent_at_ns(headers: Headers) -> int | None:
+    """By the agent's clock; None: it doesn't say."""
+    text = headers.get("x-trimtab-sent-at") or ""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else None
+
+
+def answered(upload: Upload, accepted: Accepted, token: Token, headers: Headers) -> HttpResponse:
+    """Of one segment. Not through the schema, which `tests/service/test_openapi.py` holds it to:
+    nearly all requests come here."""
+    segment = upload.segment
+    uploaders.remember(token, segment.run_id)
+    asked = delivery.pending(segment.clock.session_id) if accepted.may_be_asked else []
+    again = resend.missing(upload, headers.get(resend.HEADER) or "")
+    return JsonResponse(answer(**receipt(upload, accepted), directives=asked, resend=again))
+
+
+def answer(**more: Any) -> dict[str, Any]:
+    """To any upload."""
+    return {
+        "server_time_ns": time.time_ns(),
+        "retry_after": None,
+        "directives": [],
+        "resend": [],
+        **more,
+    }
 
 
 def receipt(upload: Upload, accepted: Accepted) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class Arguments:
     def of(cls, request: HttpRequest) -> Arguments:
         if request.method == "GET":
             return cls({name: values[-1] for name, values in request.GET.lists()})
-        check_length(request, MOST_BODY_BYTES, "Send smaller batches.")
+        check_length(request.headers, MOST_BODY_BYTES, "Send smaller batches.")
         try:
             document = json.loads(request.body or b"{}")
         except UnreadablePostError:

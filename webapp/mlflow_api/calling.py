@@ -50,9 +50,10 @@ def answer(
 
 def _token(request: HttpRequest, scopes: tuple[str, ...]) -> Token:
     """Raises MlflowError 401, or Problem 403 or 429."""
-    rate_limits.address_asks(client_address(request))
+    address = client_address(request)
+    rate_limits.address_asks(address)
     plain = _plain(request.headers.get("Authorization", ""))
-    token = _bearers[scopes].authenticate(request, plain) if plain else None
+    token = _bearers[scopes].valid(address, plain) if plain else None
     if token is None:
         raise MlflowError(
             "UNAUTHENTICATED",

@@ -138,6 +138,13 @@ class Admission:
         pipeline.execute()
 
 
+def counted(workspace: Workspace, token: Token | None, upload: Upload) -> Admission:
+    """Count an upload before it is written, if `is_admitted`. Take it back if that fails."""
+    admission = Admission(workspace, token, upload)
+    admission.is_admitted = admission.has_room()
+    return admission
+
+
 @contextmanager
 def admitted(workspace: Workspace, token: Token | None, upload: Upload) -> Iterator[Admission]:
     """Count an upload while it is written. If that fails, it is counted no longer.
@@ -145,23 +152,22 @@ def admitted(workspace: Workspace, token: Token | None, upload: Upload) -> Itera
     Raises:
         Problem: 429, kind `quota`, before anything is written or counted.
     """
-    with attempted(workspace, token, upload) as admission:
+    with _attempted(workspace, token, upload) as admission:
         if admission.is_admitted:
             yield admission
             return
     # What the process remembers of the limits may be some seconds old.
     workspace.refresh_from_db(fields=["quotas"])
-    with attempted(workspace, token, upload) as admission:
+    with _attempted(workspace, token, upload) as admission:
         if not admission.is_admitted:
             admission.refuse()
         yield admission
 
 
 @contextmanager
-def attempted(workspace: Workspace, token: Token | None, upload: Upload) -> Iterator[Admission]:
+def _attempted(workspace: Workspace, token: Token | None, upload: Upload) -> Iterator[Admission]:
     """`admitted`, but what is beyond a quota isn't refused here: see `is_admitted`."""
-    admission = Admission(workspace, token, upload)
-    admission.is_admitted = admission.has_room()
+    admission = counted(workspace, token, upload)
     try:
         yield admission
     except BaseException:

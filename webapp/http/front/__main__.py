@@ -21,6 +21,7 @@ from wsgiref.types import WSGIApplication
 
 import uvloop
 from django.conf import settings
+from django.utils.module_loading import import_string
 
 from webapp import env
 from webapp.http.front.connections import Connections
@@ -122,6 +123,7 @@ async def _serve(
         connections=_connections(),
         is_behind_proxies=settings.TRUSTED_PROXIES > 0,
         name=name,
+        gathered=import_string(settings.GATHERED_OPERATION)(),
     )
     await front.listen(sockets)
     logger.info("listening", extra={"bind": ":".join(name)})

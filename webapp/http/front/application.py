@@ -47,15 +47,6 @@ def whole(said: HttpResponse) -> Answer:
     return Answer(said.status_code, said.reason_phrase, headers, said.content)
 
 
-def completed(answer: Answer, said: HttpResponse) -> Answer:
-    """The application's answer, with the result of its postponed part. Headers that middleware
-    added stay."""
-    told = whole(said)
-    names = {name.lower() for name, _ in told.headers}
-    told.headers[:0] = [field for field in answer.headers if field[0].lower() not in names]
-    return told
-
-
 def appended(kept: IO[bytes], piece: bytes) -> IO[bytes]:
     """A body or an answer with one more piece: in memory, or once it is long, in a file; not in
     /tmp, which may be memory."""

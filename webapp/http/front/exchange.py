@@ -9,11 +9,12 @@ import re
 import time
 from email.utils import formatdate
 from functools import lru_cache
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from webapp.http.client_address import UNKNOWN, address_of, network
 from webapp.http.front.application import WITHOUT_CONTENT, Answer, appended, environ_of, whole
 from webapp.http.front.connections import Connection
+from webapp.http.gathered import Asked
 from webapp.http.problems import Problem
 
 if TYPE_CHECKING:
@@ -159,15 +160,22 @@ class Exchange:
 
     async def _answer(self) -> None:
         self.connection.work()
-        environ = environ_of(self._head, self.connection.peer, self._front.name, self._body)
-        if self._is_chunked and not self._is_unread:
-            del environ["HTTP_TRANSFER_ENCODING"]
-            environ["CONTENT_LENGTH"] = str(self._body_bytes)
-        answer = await self._front.answered(environ)
+        if self._front.gathering.takes(self._head):
+            asked = Asked(self._head.target, self._head.headers, self._body.read(), self._address())
+            answer = await self._front.gathered(asked)
+        else:
+            answer = await self._front.answered(self._environ())
         self._body.close()
         self._front.connections.release(self.connection)
         self.connection.move()
         await self._deliver(answer)
+
+    def _environ(self) -> dict[str, Any]:
+        environ = environ_of(self._head, self.connection.peer, self._front.name, self._body)
+        if self._is_chunked and not self._is_unread:
+            del environ["HTTP_TRANSFER_ENCODING"]
+            environ["CONTENT_LENGTH"] = str(self._body_bytes)
+        return environ
 
     async def _deliver(self, answer: Answer) -> None:
         """Send it and be done: after that, the connection belongs to the next request."""

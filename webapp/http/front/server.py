@@ -7,17 +7,17 @@ import logging
 import socket
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from functools import partial
 from typing import Any, TypeVar
 from wsgiref.types import WSGIApplication
 
-from webapp.http import postponed
 from webapp.http.client_address import network
-from webapp.http.front.application import PIECE_BYTES, Answer, answered, completed, whole
+from webapp.http.front.application import PIECE_BYTES, Answer, answered, whole
 from webapp.http.front.connections import Connection, Connections
 from webapp.http.front.exchange import Exchange
 from webapp.http.front.gathering import Gathering
 from webapp.http.front.stream import GoneError, Head, Stream
+from webapp.http.gathered import Asked, Operation, headers_of_middleware
 from webapp.http.trouble import answer
 from webapp.service import pulse
 
@@ -46,9 +46,11 @@ class Front:
         connections: Connections,
         is_behind_proxies: bool,
         name: tuple[str, str],
+        gathered: Operation,
     ) -> None:
+        """`gathered`: the operation whose requests are answered many at a time."""
         self.connections, self.is_behind_proxies, self.name = connections, is_behind_proxies, name
-        self._application, self._gathering = application, Gathering()
+        self._application, self.gathering = application, Gathering(gathered)
         self._threads = ThreadPoolExecutor(threads, "web")
         # However many uploads are complete at the same moment, pages find a thread.
         self._uploads = asyncio.Semaphore(max(1, threads - THREADS_FOR_PAGES))
@@ -108,29 +110,36 @@ class Front:
 
     def spawn(self, work: Coroutine[Any, Any, None], connection: Connection) -> None:
         """Work for a connection, which ends if that fails."""
-        task = asyncio.create_task(_done(work, connection))
+        task = asyncio.create_task(_delivered(work, connection))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def answered(self, environ: dict[str, Any]) -> Answer:
         """Raises nothing that the application raises: that is an answer, too."""
-        postponed.offer(environ)
-        try:
-            said = await self._in_thread(environ)
-            if left := postponed.left_of(environ):
-                return completed(said, await self._gathering.answered(left))
-            return said
-        except Exception as error:
-            if trouble := answer(environ["PATH_INFO"], error):
-                return whole(trouble)
-            logger.exception("the application failed")
-            return Answer(500, "Internal Server Error", [("Content-Length", "0")], b"")
-
-    async def _in_thread(self, environ: dict[str, Any]) -> Answer:
+        work = partial(answered, self._application, environ)
         has_body = environ.get("CONTENT_LENGTH", "0") != "0"
-        async with self._uploads if has_body else nullcontext():
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._threads, answered, self._application, environ)
+        try:
+            return await (self._upload_done(work) if has_body else self._done(work))
+        except Exception as error:
+            return _instead(environ["PATH_INFO"], error)
+
+    async def gathered(self, asked: Asked) -> Answer:
+        """With others; raises nothing that the operation raises."""
+        try:
+            said = await self.gathering.answered(asked)
+            answer = whole(await self._upload_done(said) if callable(said) else said)
+        except Exception as error:
+            answer = _instead(asked.target, error)
+        proto = asked.headers.get("x-forwarded-proto") or ""
+        answer.headers = [*headers_of_middleware(proto), *answer.headers]
+        return answer
+
+    async def _upload_done(self, work: Callable[[], Result]) -> Result:
+        async with self._uploads:
+            return await self._done(work)
+
+    async def _done(self, work: Callable[[], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def read(self, answer: Answer) -> bytes:
         """The next piece of what follows; b"" at the end."""
@@ -161,7 +170,7 @@ class Front:
             await asyncio.sleep(0.05)
 
 
-async def _done(work: Coroutine[Any, Any, None], connection: Connection) -> None:
+async def _delivered(work: Coroutine[Any, Any, None], connection: Connection) -> None:
     try:
         await work
     except GoneError:
@@ -169,3 +178,11 @@ async def _done(work: Coroutine[Any, Any, None], connection: Connection) -> None
     except Exception:
         logger.exception("a request failed")
         connection.stream.close()
+
+
+def _instead(path: str, error: Exception) -> Answer:
+    """What is answered where an error was raised."""
+    if trouble := answer(path, error):
+        return whole(trouble)
+    logger.error("the application failed", exc_info=error)
+    return Answer(500, "Internal Server Error", [("Content-Length", "0")], b"")
