@@ -154,6 +154,20 @@ def test_whatever_goes_wrong_in_between_the_next_ones_are_answered(front, shouti
     assert _send(front, "later") == (201, b"LATER! x")
 
 
+def test_what_takes_longer_has_its_threads_old_connections_closed(front, shouting, monkeypatch):
+    """Else a thread that only does such work would keep one that the database has closed."""
+    closed: list[str] = []
+    shouting.may_go_on.set()
+    shouting.slow_may_go_on.set()
+    monkeypatch.setattr(
+        gathering, "close_old_connections", lambda: closed.append(threading.current_thread().name)
+    )
+    assert _send(front, "slow")[0] == 201
+    gathered, web = closed
+    assert gathered.startswith("gathered")
+    assert web.startswith("web")
+
+
 @pytest.mark.parametrize(
     ("target", "headers", "length"),
     [

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from django.db import close_old_connections
+from django.http import HttpResponse
 
 from webapp.http.front.application import PIECE_BYTES
 from webapp.http.front.stream import Head
@@ -70,9 +72,15 @@ class Gathering:
         try:
             # As before a request: a connection that is too old or was lost is opened again.
             close_old_connections()
-            answers: list[Answered | Exception] = [*self._operation.answers(asked)]
+            answers = self._operation.answers(asked)
         except Exception as error:
             return [error] * len(asked)
         if len(answers) != len(asked):
             return [RuntimeError("not an answer for each request")] * len(asked)
-        return answers
+        return [partial(_done, each) if callable(each) else each for each in answers]
+
+
+def _done(work: Callable[[], HttpResponse]) -> HttpResponse:
+    """In a thread of its own, which has connections of its own."""
+    close_old_connections()
+    return work()
