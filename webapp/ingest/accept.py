@@ -155,7 +155,7 @@ class Begun:
 
 
 Row = appending.Appended | Exception
-"""What became of a segment's object and row."""
+"""The result of writing a segment's object and row."""
 
 
 def begin(workspace: Workspace, upload: Upload, token: Token | None) -> Begun | None:
