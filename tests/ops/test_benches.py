@@ -13,6 +13,7 @@ from random import Random
 
 import pytest
 
+from bench.promises import PROMISES
 from tests.running_service import CHECKOUT
 
 FIXTURES = Path(os.environ.get("TRIMTAB_FIXTURES", CHECKOUT.parent / "shared" / "fixtures"))
@@ -45,6 +46,15 @@ def test_a_benchmark_runs(bench: tuple[str, ...]) -> None:
     done = run(name, *options)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(done.stdout.splitlines()) > 5
+
+
+@pytest.mark.parametrize("bench", sorted({each.bench for each in PROMISES if each.bench}))
+def test_a_benchmark_can_be_started_from_a_shell(bench: str) -> None:
+    """Where nobody has named Django's settings."""
+    variables = {n: v for n, v in os.environ.items() if n != "DJANGO_SETTINGS_MODULE"}
+    command = [sys.executable, "-m", f"bench.{bench}", "--help"]
+    done = subprocess.run(command, cwd=CHECKOUT, env=variables, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_benchmark_of_cores_finds_known_speeds_and_sees_wrong_ones(tmp_path: Path) -> None:

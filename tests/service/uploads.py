@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from uuid import UUID, uuid4
 
@@ -26,15 +26,18 @@ from trimtab.wire import (
     join_bodies,
 )
 
-from webapp.http.gathered import Asked
-from webapp.ingest.bodies import SEGMENT_TYPE
-from webapp.ingest.segment_requests import SegmentRequests
+if TYPE_CHECKING:
+    from webapp.http.gathered import Asked
 
+SEGMENT_TYPE = "application/vnd.trimtab.segment+json"
 SEGMENT_MS = 10_000
 
 
 def together(asked: Sequence[Asked]) -> list[Any]:
     """The answers to what the web server has gathered, like those of Django's test client."""
+    # Benchmarks use this module without Django's settings.
+    from webapp.ingest.segment_requests import SegmentRequests
+
     answers = [each() if callable(each) else each for each in SegmentRequests().answers(asked)]
     for each in answers:
         each.json = partial(json.loads, each.content)  # type: ignore[attr-defined]
@@ -126,6 +129,8 @@ class FakeAgent:
 
     def asked(self, seq: int, body: bytes, **headers: str) -> Asked:
         """A segment, as the web server gathers it."""
+        from webapp.http.gathered import Asked
+
         said = {"content-type": SEGMENT_TYPE, "content-length": str(len(body))}
         said |= {name.lower(): value for name, value in (self._headers | headers).items()}
         return Asked(self._path(seq), said, body, "127.0.0.1")
