@@ -29,8 +29,11 @@ class Delivery:
 
     recipient: str
     body: bytes
+    asked_at: float
+    """When its recipient was asked for, by the monotonic clock. Who sent it was alive then, also
+    where the server read the rest only after the sender had been killed."""
     at: float
-    """Monotonic, before the server answered."""
+    """When it was taken, before the server answered."""
 
     @property
     def message(self) -> EmailMessage:
@@ -64,6 +67,7 @@ class Mailbox:
         answer = self.answers.get(address, self.recipient_answer)
         if answer.startswith("250"):
             envelope.rcpt_tos.append(address)
+            envelope.asked_at = time.monotonic()
         return answer
 
     async def handle_DATA(self, server, _session, envelope) -> str:  # type: ignore[no-untyped-def]
@@ -75,8 +79,8 @@ class Mailbox:
 
     def _take(self, envelope: Any) -> None:
         for recipient in envelope.rcpt_tos:
-            delivery = Delivery(recipient, bytes(envelope.content), time.monotonic())
-            self.deliveries.append(delivery)
+            body, at = bytes(envelope.content), time.monotonic()
+            self.deliveries.append(Delivery(recipient, body, envelope.asked_at, at))
         self.when_taken()
 
 

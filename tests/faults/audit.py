@@ -201,9 +201,10 @@ def due_mails(house: House, schedule: Schedule) -> list[str]:
 
 
 def _falls_between(house: House, first: Delivery, second: Delivery) -> bool:
-    """Whether a fault came after the mail server had the mail, and before we knew it."""
+    """Whether a fault came after the mail server was asked to take the mail, and before we knew
+    that it had."""
     return any(
-        failure.until >= first.at
+        failure.until >= first.asked_at
         and failure.at <= second.at
         and first.message_id not in failure.sent
         for failure in house.failures
