@@ -12,9 +12,11 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -119,7 +121,7 @@ class Service:
         """The process of that name that the supervisor itself started."""
         assert self.supervisor is not None
         for child in self.supervisor.children():
-            if MARKS[name] in " ".join(_command_line(child)):
+            if MARKS[name] in " ".join(command_line(child)):
                 return child
         return None
 
@@ -148,7 +150,15 @@ class Service:
         return self.process.wait(30)
 
 
-def _command_line(process: psutil.Process) -> list[str]:
+def kill_all(processes: Iterable[psutil.Process | subprocess.Popen[Any]]) -> None:
+    """`kill -9`. Those that have ended meanwhile, as some do with the first, are left."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
+def command_line(process: psutil.Process) -> list[str]:
+    """Empty once it is gone."""
     try:
         return list(process.cmdline())
     except psutil.Error:

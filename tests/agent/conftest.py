@@ -13,6 +13,7 @@ import pytest
 from tests.agent import fake_nvml
 from tests.agent.metadata import Answer, Stub
 from tests.agent.service import Service
+from tests.running_service import kill_all
 
 TOKEN = "tt_test-token"
 
@@ -40,8 +41,7 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
         "TRIMTAB_METADATA": "off",
     }
     yield kept | mine
-    for drainer in drainers_of(tmp_path):
-        drainer.kill()
+    kill_all(drainers_of(tmp_path))
 
 
 def drainers_of(tmp_path: Path) -> list[psutil.Process]:

@@ -11,6 +11,7 @@ import pytest
 from trimtab.sources.orphans import Orphans
 from trimtab.sources.tree import ProcessTree
 
+LONGEST_RESCAN_SECONDS = 2.0
 DAEMON = """
 import os, sys, time
 if os.fork() == 0:
@@ -94,7 +95,8 @@ def test_a_process_that_the_kernel_hides_makes_the_totals_unknown(monkeypatch):
         child = subprocess.Popen(["sleep", "60"])
         monkeypatch.setattr(os, "open", hides)
         monkeypatch.setattr(os, "kill", may_not_signal)
-        time.sleep(0.3)
+        # The more threads the tests have, the rarer it looks for new processes.
+        time.sleep(LONGEST_RESCAN_SECONDS)
         reading = tree.read()
     finally:
         monkeypatch.undo()

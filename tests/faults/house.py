@@ -23,7 +23,7 @@ from moto.server import ThreadedMotoServer
 from tests.faults.network import Front, Link, Pipe
 from tests.faults.postgres import Cluster
 from tests.processes.person import Person
-from tests.running_service import Service, free_port, wait_until
+from tests.running_service import Service, free_port, kill_all, wait_until
 from tests.smtp import Mailbox, mail_server
 
 PARTS = ("web", "worker", "beat", "redis")
@@ -232,5 +232,4 @@ def _end(made: House) -> None:
     with contextlib.suppress(subprocess.TimeoutExpired):
         made.service.stop()
         return
-    for process in made.service.tree():
-        process.kill()
+    kill_all(made.service.tree())

@@ -18,6 +18,7 @@ import redis
 
 from tests.faults.house import PARTS, Failure, House
 from tests.faults.network import LOST, PAGES, TRUNCATED
+from tests.running_service import kill_all
 from webapp.service.private_redis import socket_path
 
 Break = Callable[[House, random.Random], AbstractContextManager[None]]
@@ -88,7 +89,7 @@ def _killed(part: str, house: House, chance: random.Random) -> Iterator[None]:
     """`kill -9`; nobody starts it again meanwhile."""
     with _mail_may_repeat(house), _supervisor_waits(house):
         if (process := house.service.part(part)) is not None:
-            process.kill()
+            kill_all([process])
         yield
 
 

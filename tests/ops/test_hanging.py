@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.running_service import CHECKOUT, Service, free_port, wait_until
+from tests.running_service import CHECKOUT, Service, command_line, free_port, wait_until
 
 pytestmark = pytest.mark.processes
 SILENCE_SECONDS = 3
@@ -72,7 +72,7 @@ class Supervised:
 
     def pid(self, script: str) -> int:
         for child in psutil.Process(self.process.pid).children():
-            if script in child.cmdline():
+            if script in command_line(child):
                 return int(child.pid)
         return 0
 

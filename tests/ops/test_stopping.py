@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.running_service import Service, manage, prepare, wait_until
+from tests.running_service import Service, command_line, manage, prepare, wait_until
 
 pytestmark = pytest.mark.processes
 
@@ -22,13 +23,17 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 
 def _alive(processes: list[psutil.Process]) -> list[psutil.Process]:
-    return [
-        each for each in processes if each.is_running() and each.status() != psutil.STATUS_ZOMBIE
-    ]
+    return [each for each in processes if _is_alive(each)]
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def _left(processes: list[psutil.Process]) -> Callable[[], object]:
-    return lambda: [" ".join(each.cmdline())[-60:] for each in _alive(processes)]
+    return lambda: [" ".join(command_line(each))[-60:] for each in _alive(processes)]
 
 
 def test_ctrl_c_stops_all_of_it_in_seconds(service: Service) -> None:

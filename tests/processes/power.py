@@ -13,7 +13,7 @@ from trimtab.spool import Spool
 from trimtab.uploader import Courier
 from trimtab.wire import encode_segment
 
-from tests.running_service import Service
+from tests.running_service import Service, kill_all
 from tests.service.uploads import FakeAgent
 
 DATABASE = "trimtab.sqlite3"
@@ -57,8 +57,7 @@ def copy_data(service: Service, to: Path) -> None:
 
 
 def lose_power(service: Service) -> None:
-    for process in service.tree():
-        process.kill()
+    kill_all(service.tree())
     service.process.wait(30)
 
 

@@ -18,7 +18,7 @@ from advisor.offline.importing import import_path
 from tests.imports.folders import TRAINING_JOB, sagemaker
 from tests.imports.held_s3 import held_s3
 from tests.processes.person import Person
-from tests.running_service import Service, wait_until
+from tests.running_service import Service, kill_all, wait_until
 
 pytestmark = pytest.mark.processes
 MINUTES, BEFORE = 20, 8
@@ -34,8 +34,7 @@ def kill_worker(service: Service) -> None:
     """With its children, at once."""
     worker = service.part("worker")
     assert worker is not None
-    for process in [worker, *worker.children(recursive=True)]:
-        process.kill()
+    kill_all([worker, *worker.children(recursive=True)])
     psutil.wait_procs([worker], timeout=10)
 
 

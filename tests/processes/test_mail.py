@@ -16,7 +16,7 @@ from uuid import UUID
 import pytest
 import requests
 
-from tests.running_service import Service, manage, wait_until
+from tests.running_service import Service, kill_all, manage, wait_until
 from tests.service.uploads import FakeAgent
 from tests.smtp import Delivery, Mailbox, mail_server
 
@@ -107,7 +107,7 @@ class Post:
         """`kill -9`, if it is running."""
         part = self.service.part(name)
         if part is not None:
-            part.kill()
+            kill_all([part])
             at = time.monotonic()
             self.kills.append(Kill(at, name, frozenset(self.sent())))
 

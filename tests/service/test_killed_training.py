@@ -25,6 +25,7 @@ from django.test import Client
 
 from tests.agent.service import DECLARATION, SEGMENT_PATH, Service
 from tests.agent.torch_python import NEEDS_TORCH, PYTHON
+from tests.running_service import kill_all
 from tests.service.machines import analyse_what_is_due
 from webapp.analysis.models import CheckpointFile
 from webapp.analysis.tasks import evaluate
@@ -184,8 +185,7 @@ def test_a_training_that_is_killed_three_times_loses_what_its_script_says(
 
 def vanish(running: subprocess.Popen[bytes]) -> None:
     """The machine is gone: its agent and all that it started."""
-    for process in [*psutil.Process(running.pid).children(recursive=True), running]:
-        process.kill()
+    kill_all([*psutil.Process(running.pid).children(recursive=True), running])
     running.wait(timeout=30)
 
 
