@@ -66,8 +66,12 @@ class Row:
     """Memory at its most, of the report; else not measured."""
 
     @property
+    def is_export(self) -> bool:
+        return self.name.endswith("_csv")
+
+    @property
     def is_kept(self) -> bool:
-        most = MOST_EXPORT_SECONDS if self.name.endswith("_csv") else MOST_SECONDS
+        most = MOST_EXPORT_SECONDS if self.is_export else MOST_SECONDS
         most = MOST_POLL_SECONDS if self.name.endswith(", polled") else most
         most = MOST_REPORT_SECONDS if self.name == REPORT else most
         return self.seconds < most and self.queries <= MOST_QUERIES and self.has_room
@@ -102,14 +106,21 @@ def main() -> int:
             return pages.profile(arguments.profile)
         rows = list(_measured(pages))
     slow = [row for row in rows if not row.is_kept]
-    slowest = max(row.seconds for row in rows if row.name != REPORT)
-    most = max(row.queries for row in rows)
-    measured = f"{len(rows)} pages, {len(rows) - len(slow)} of them within it; at most "
-    measured += f"{1000 * slowest:.0f} ms and {most} queries"
-    measured += "".join(f"; report of a day: {row.figures}" for row in rows if row.name == REPORT)
+    measured = _told(rows)
     note("every_page", measured, not slow)
     print(measured)
     return 1 if arguments.check and slow else 0
+
+
+def _told(rows: list[Row]) -> str:
+    """The slowest page and the slowest CSV apart: they have different limits."""
+    kept = sum(row.is_kept for row in rows)
+    pages = [row.seconds for row in rows if row.name != REPORT and not row.is_export]
+    exports = [row.seconds for row in rows if row.is_export]
+    told = f"{len(rows)} pages, {kept} of them within it; at most {1000 * max(pages):.0f} ms"
+    told += f" and {max(row.queries for row in rows)} queries"
+    told += f"; a CSV: at most {1000 * max(exports):.0f} ms"
+    return told + "".join(f"; report of a day: {row.figures}" for row in rows if row.name == REPORT)
 
 
 def _measured(pages: _Pages) -> Iterator[Row]:
