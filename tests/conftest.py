@@ -30,8 +30,11 @@ hypothesis.settings.register_profile(
 )
 
 _TESTS = Path(__file__).parent
-KILLING = [_TESTS / name for name in ("processes/test_nothing_is_lost.py", "faults")]
-AGENT, BACKUP = _TESTS / "agent", _TESTS / "backup"
+KILLING = [
+    _TESTS / name
+    for name in ("processes/test_mail.py", "processes/test_nothing_is_lost.py", "faults")
+]
+AGENT, OLD_DATA = _TESTS / "agent", [_TESTS / name for name in ("backup", "upgrade")]
 LONGEST = ["agent", "processes", "killing", "backup", "browser"]
 """Groups of tests."""
 GIVES_WAY = 10
@@ -186,7 +189,7 @@ def _group(item: pytest.Item) -> str | None:
     """
     if item.get_closest_marker("xdist_group"):
         return None
-    if item.path.is_relative_to(BACKUP):
+    if any(item.path.is_relative_to(place) for place in OLD_DATA):
         # The tables of a service are made once, for each database, and copied.
         return "backup"
     if item.get_closest_marker("browser"):

@@ -23,7 +23,7 @@ MEASUREMENTS = FIXTURES / "speed"
 @pytest.mark.parametrize(
     "bench",
     [
-        ("history", "--runs", "30"),
+        pytest.param(("history", "--runs", "30"), marks=pytest.mark.long),
         ("ladder", "--histories", "10"),
         pytest.param(
             ("fleet", "--nodes", "4", "--seconds", "14", "--outage", "2", "--no-peer"),
