@@ -4,6 +4,7 @@ asked at once."""
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import parse_qs, urlsplit
@@ -137,6 +138,24 @@ def test_what_comes_within_a_moment_of_another_is_answered_together(front, shout
         others.append(clients.submit(_send, front, "b"))
         assert [each.result()[0] for each in others] == [201, 201]
     assert shouting.batches == [["first"], ["a", "b"]]
+
+
+def test_after_many_at_once_the_moment_is_longer(front, shouting, monkeypatch):
+    """Until few come again."""
+    monkeypatch.setattr(gathering, "BUSY", 3)
+    monkeypatch.setattr(gathering, "BUSY_WINDOW_SECONDS", 2.0)
+    with ThreadPoolExecutor(4) as clients:
+        sent = [clients.submit(_send, front, "first")]
+        wait_until(lambda: shouting.batches, PATIENCE_SECONDS, "the first is answered")
+        sent += [clients.submit(_send, front, "part") for _ in range(3)]
+        wait_until(lambda: _waiting(front) == 3, PATIENCE_SECONDS, "all wait")
+        shouting.may_go_on.set()
+        assert [each.result()[0] for each in sent] == [201] * 4
+        began_at = time.monotonic()
+        for part in ("next", "last"):
+            assert _send(front, part)[0] == 201
+    assert 1.5 < time.monotonic() - began_at < 3.5
+    assert [len(batch) for batch in shouting.batches] == [1, 3, 1, 1]
 
 
 def test_whatever_goes_wrong_in_between_the_next_ones_are_answered(front, shouting, monkeypatch):
