@@ -9,9 +9,8 @@ import time
 
 import pytest
 from trimtab.sources.orphans import Orphans
-from trimtab.sources.tree import ProcessTree
+from trimtab.sources.tree import _LONGEST_RESCAN_SECONDS, ProcessTree
 
-LONGEST_RESCAN_SECONDS = 2.0
 DAEMON = """
 import os, sys, time
 if os.fork() == 0:
@@ -96,7 +95,7 @@ def test_a_process_that_the_kernel_hides_makes_the_totals_unknown(monkeypatch):
         monkeypatch.setattr(os, "open", hides)
         monkeypatch.setattr(os, "kill", may_not_signal)
         # The more threads the tests have, the rarer it looks for new processes.
-        time.sleep(LONGEST_RESCAN_SECONDS)
+        time.sleep(_LONGEST_RESCAN_SECONDS)
         reading = tree.read()
     finally:
         monkeypatch.undo()

@@ -23,7 +23,7 @@ MEASUREMENTS = FIXTURES / "speed"
 @pytest.mark.parametrize(
     "bench",
     [
-        pytest.param(("history", "--runs", "30"), marks=pytest.mark.long),
+        ("history", "--runs", "30"),
         ("ladder", "--histories", "10"),
         pytest.param(
             ("fleet", "--nodes", "4", "--seconds", "14", "--outage", "2", "--no-peer"),

@@ -30,7 +30,6 @@ def add(addition: Addition, paths: list[str], copy: Path) -> None:
         file.write_text(addition.files[path](file.read_text() if file.exists() else ""))
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("thing", ADDITIONS)
 def test_the_named_files_are_enough(thing: str, tmp_path: Path) -> None:
     scratch.copy(tmp_path)

@@ -172,7 +172,6 @@ def test_every_hang_is_found_and_may_be_stopped(kind: str, seed: int) -> None:
 LOOK_SECONDS = 10.0
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("has_steps", [True, False])
 @pytest.mark.parametrize("kind", HANGS)
 def test_looks_that_wait_until_it_can_fire_find_it_as_soon_as_others(
