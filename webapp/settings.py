@@ -186,7 +186,9 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
 
 # Which workspace may import from which part of which bucket, with the service's AWS credentials.
 IMPORT_S3 = env.grants("TRIMTAB_IMPORT_S3")
-IMPORTS_DIR = DATA_DIR / "imports"
+# Where uploads of other tools' recordings are unpacked: on a disk, never in memory.
+IMPORTS_DIR = Path(env.text("TRIMTAB_SCRATCH_DIR") or DATA_DIR).resolve() / "imports"
+IMPORT_MEMORY_MB = env.integer("TRIMTAB_IMPORT_MEMORY_MB", 1000, low=300)
 
 # Redis: broker, cache, rate limits
 REDIS_URL = env.text("REDIS_URL", "redis://127.0.0.1:6379/0")
@@ -242,8 +244,9 @@ CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_CREATE_MISSING_QUEUES = False
 CELERY_TASK_DEFAULT_QUEUE = "work"
 CELERY_TASK_QUEUES: dict[str, dict[str, str]] = {"work": {}, "schedule": {}}
-# Of all machines together: from it follows how many of them one workspace may keep busy.
-WORKER_PROCESSES = env.integer("TRIMTAB_WORKER_PROCESSES", 2, low=1)
+# Of all machines together: from it follows how many of them one workspace may keep busy. At least
+# two: one is always free of imports.
+WORKER_PROCESSES = max(env.integer("TRIMTAB_WORKER_PROCESSES", 2, low=1), 2)
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_AUTOSCALER = "webapp.service.worker:PoolSize"
 # A message that nobody can work on yet stays with the broker, where it is seen to wait.
@@ -269,6 +272,7 @@ CELERY_BEAT_SCHEDULE = {
         ("wake", "advice.wake", 600),
         ("retention", "retention.carry_out", 86_400),
         ("storage", "quotas.count_storage", 900),
+        ("imports", "imports.tidy", 600),
         ("notify", "notify.sweep", 15),
         ("prices", "prices.refresh", 86_400),
         ("budgets", "spend.watch_budgets", 300),

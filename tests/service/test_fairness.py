@@ -153,13 +153,29 @@ def test_no_more_than_its_limit_is_under_way_of_long_work(workspace, other):
     assert held is not None
     assert claims.claim(rounds.KIND, other.pk) is None
     begun = RetentionRound.objects.filter(workspace=workspace)
-    begun.update(began_at=timezone.now() - fairness.COUNTED_FOR - SECOND)
+    lease = rounds.KIND.limits.lease
+    begun.update(leased_until=timezone.now() + lease - fairness.COUNTED_FOR - SECOND)
     assert claims.claim(rounds.KIND, other.pk) is not None, "its worker may be gone"
     RetentionRound.objects.filter(workspace=other).update(lease=None, leased_until=None)
-    begun.update(began_at=timezone.now())
-    assert claims.claim(rounds.KIND, other.pk) is None
+    long_ago = timezone.now() - 2 * fairness.COUNTED_FOR
+    begun.update(began_at=long_ago, leased_until=timezone.now() + lease)
+    assert claims.claim(rounds.KIND, other.pk) is None, "it has just renewed its lease"
     assert claims.finish(held)
     assert claims.claim(rounds.KIND, other.pk) is not None
+
+
+def test_rows_under_one_lease_are_one_worker_at_work(workspace, other):
+    third = Workspace.objects.create(name="Third")
+    for each in (workspace, other, third):
+        RetentionRound.objects.create(workspace=each, wanted=1)
+    lease = uuid4()
+    assert claims.claim_under(lease, rounds.KIND, workspace.pk, {}) is not None
+    held = claims.claim_under(lease, rounds.KIND, other.pk, {})
+    assert held is not None
+    assert claims.claim(rounds.KIND, third.pk) is None
+    assert claims.finish(held)
+    assert claims.claim(rounds.KIND, third.pk) is None, "it has another row"
+    assert RetentionRound.objects.get(workspace=workspace).lease == lease
 
 
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -79,16 +79,24 @@ def claim(kind: Kind[Row], key: object, **which: object) -> Claim[Row] | None:
     Returns:
         None if there is nothing to do, another worker has it, or other workspaces come first.
     """
+    return claim_under(uuid.uuid4(), kind, key, which)
+
+
+def claim_under(
+    lease: uuid.UUID, kind: Kind[Row], key: object, which: Mapping[str, object]
+) -> Claim[Row] | None:
+    """Claim a row as `claim` does, under this lease: a worker may hold several rows under one."""
     with transaction.atomic():
         planned.plan_once()
         found = (connection.vendor, kind.id, kind.limits, *sorted(which))
         if found not in _statements:
             now, slot = Slot("now", DateTimeField()), Slot("key", kind.field(kind.key))
-            room = fairness.has_room(kind, slot, now, Slot("since", DateTimeField()))
+            own, counted = Slot("own_lease", kind.field("lease")), Slot("counted", DateTimeField())
+            room = fairness.has_room(kind, slot, now, own, counted)
             rows = conditions.claimable(kind, now).filter(room)
             slots = {name: Slot(name, kind.field(name.split("__")[0])) for name in which}
             _statements[found] = _taking(kind, rows.filter(**slots))
-        return _take(kind, _statements[found], key, which)
+        return _take(kind, _statements[found], key, which, lease)
 
 
 def take_over(kind: Kind[Row], key: object) -> Claim[Row] | None:
@@ -98,7 +106,8 @@ def take_over(kind: Kind[Row], key: object) -> Claim[Row] | None:
         None if there is nothing to do.
     """
     with transaction.atomic():
-        return _take(kind, _taking(kind, kind.rows.filter(conditions.is_open())), key, {})
+        taking = _taking(kind, kind.rows.filter(conditions.is_open()))
+        return _take(kind, taking, key, {}, uuid.uuid4())
 
 
 def _taking(kind: Kind[Any], rows: QuerySet[Any]) -> Prepared:
@@ -112,13 +121,13 @@ def _taking(kind: Kind[Any], rows: QuerySet[Any]) -> Prepared:
 
 
 def _take(
-    kind: Kind[Row], taking: Prepared, key: object, which: Mapping[str, object]
+    kind: Kind[Row], taking: Prepared, key: object, which: Mapping[str, object], lease: uuid.UUID
 ) -> Claim[Row] | None:
     now = timezone.now()
-    lease = uuid.uuid4()
     until = now + kind.limits.lease
     own = {"key": key, "lease": lease, "leased_until": until, "began_at": now}
-    taken, _ = taking.execute(now=now, since=now - fairness.COUNTED_FOR, **own, **which)
+    counted = fairness.counted_from(kind, now)
+    taken, _ = taking.execute(now=now, own_lease=lease, counted=counted, **own, **which)
     if taken != 1:
         return None
     (row,) = _reading(kind)(key=key)

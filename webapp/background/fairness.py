@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.db.models import (
@@ -36,7 +37,7 @@ from webapp.database.prepared import Slot
 MOST_OF_ONE = max(settings.WORKER_PROCESSES - 1, 1)
 """How many rows of a kind one workspace may have under way while another one waits."""
 COUNTED_FOR = timedelta(minutes=10)
-"""Long work counts as under way for so long: its worker may have been killed."""
+"""A worker counts as being at a row for so long since it last renewed its lease: it may be gone."""
 OVERDUE = timedelta(seconds=10)
 """After this time past its due time a row waits no longer for all urgent ones."""
 _URGENT, _OVERDUE, _LATER = range(3)
@@ -76,16 +77,30 @@ def _turn(kind: Kind[Any], row: Sequence[Any]) -> tuple[Any, ...]:
     return rank == _LATER, passed, rank, due_at, key
 
 
-def has_room(kind: Kind[Row], key: object, now: datetime | Slot, since: datetime | Slot) -> Q:
+def counted_from(kind: Kind[Any], now: datetime) -> datetime:
+    """Return the end of a lease that was taken or renewed `COUNTED_FOR` ago."""
+    return now - COUNTED_FOR + kind.limits.lease
+
+
+def has_room(
+    kind: Kind[Row],
+    key: object,
+    now: datetime | Slot,
+    lease: UUID | Slot,
+    counted: datetime | Slot,
+) -> Q:
     """Whether a worker may begin with this row: others have left room for it.
 
     Args:
-        since: `COUNTED_FOR` ago.
+        lease: the lease that the worker is going to hold, maybe beside other rows.
+        counted: see `counted_from`.
     """
     held = kind.rows.filter(conditions.held(now)).exclude(**{kind.key: key})
     room = Q()
     if kind.limits.at_once is not None:
-        room &= Q(~Exists(held.filter(began_at__gte=since)[kind.limits.at_once - 1 :]))
+        heard = held.filter(leased_until__gte=counted).exclude(lease=lease)
+        leases = heard.order_by().values("lease").distinct()
+        room &= Q(~Exists(leases[kind.limits.at_once - 1 :]))
     if kind.limits.is_shared and kind.workspace is not None:
         own = {f"{kind.workspace}__in": kind.rows.filter(**{kind.key: key}).values(kind.workspace)}
         # The runs of others that are still going on count as well, so that a worker is free when

@@ -40,7 +40,8 @@ class Limits:
     batch: int = 1
     """Rows that are worked on together."""
     at_once: int | None = None
-    """How many rows all workers together may have under way; None: any number."""
+    """How many workers may be at this kind at once, each with any number of rows under one lease;
+    None: any number."""
     is_shared: bool = False
     """A row may keep a worker busy for long: no workspace gets all workers while others wait."""
 

@@ -6,8 +6,8 @@ from celery import shared_task
 
 from webapp.background import pulling, waking
 
-MOST_SECONDS = 7200
-"""Beyond any row's own time limit."""
+MOST_SECONDS = 7 * 86_400
+"""Each piece of work has a time limit of its own. A host of imports goes on while uploads come."""
 
 
 # Acknowledged as soon as a worker has it: it isn't the work, and a killed worker's message that

@@ -22,16 +22,25 @@ GRACE = timedelta(minutes=1)
 @contextmanager
 def time_limit(longest: timedelta) -> Iterator[None]:
     """Raises SoftTimeLimitExceeded where the work is, after `longest`. Main thread only."""
-    file = sys.__stderr__ or sys.stderr
-    faulthandler.dump_traceback_later((longest + GRACE).total_seconds(), exit=True, file=file)
     handler = signal.signal(signal.SIGALRM, _end)
-    left, _ = signal.setitimer(signal.ITIMER_REAL, longest.total_seconds())
+    left = restart(longest)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, left)
         signal.signal(signal.SIGALRM, handler)
         faulthandler.cancel_dump_traceback_later()
+
+
+def restart(longest: timedelta) -> float:
+    """Begin the limit that is in force again, because work of many steps has done one.
+
+    Returns the seconds that were left.
+    """
+    file = sys.__stderr__ or sys.stderr
+    faulthandler.dump_traceback_later((longest + GRACE).total_seconds(), exit=True, file=file)
+    left, _ = signal.setitimer(signal.ITIMER_REAL, longest.total_seconds())
+    return left
 
 
 def _end(*_: Any) -> NoReturn:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import NAMESPACE_URL, UUID, uuid5
@@ -13,19 +13,14 @@ from django.conf import settings
 from django.db import transaction
 from trimtab.wire import LIMITS, job_of_training
 
-from advisor.importers import s3
-from advisor.importers.conversion import Imported, convert
-from advisor.importers.described_by_aws import described
 from advisor.importers.recording import NotImportableError
 from advisor.importers.s3 import Address
 from advisor.importers.stated import from_describe, from_document
-from advisor.importers.tally import Tally
 from advisor.store.opening import open_store
 from webapp.accounts.models import Token, User, Workspace
-from webapp.background import claims
 from webapp.http.problems import Problem
-from webapp.imports import grants, queue, scratch
-from webapp.imports.description import MOST_BYTES, NAME_SUFFIX, read_description
+from webapp.imports import grants, queue
+from webapp.imports.description import MOST_BYTES, NAME_SUFFIX
 from webapp.imports.models import Import
 from webapp.quotas import admission
 from webapp.runs import registration
@@ -129,32 +124,3 @@ def _description(address: Address, wanted: Wanted) -> bytes:
     if len(body) > MOST_BYTES:
         raise Problem(422, "The description is too large.", "describe", "Send a smaller one.")
     return body
-
-
-def convert_source(held: claims.Claim[Import], pulse: Callable[..., object]) -> Imported:
-    """Fetch what the import names, and convert it.
-
-    Args:
-        pulse: called now and then; with what is being done, if that changes.
-
-    Raises:
-        NotImportableError: it can't be read or converted, whenever it is tried.
-        SourceAwayError
-    """
-    artefact, tally = held.row.artefact, Tally()
-    address = grants.allowed(artefact.run.workspace, held.row.source)
-    store = open_store(settings.OBJECTS_URL)
-    said = read_description(store.get(artefact.object_key), artefact.created_at)
-    scratch.tidy()
-
-    def progress(done: int, of: int) -> None:
-        pulse(f"Fetching: {done:,} of {of:,} files", is_new=done in (0, of))
-
-    pulse("Listing")
-    folder = scratch.folder_of(held.row)
-    source = s3.fetch(address, folder, tally, alive=pulse, progress=progress)
-    stated = said.stated
-    if not stated.training_job:
-        stated = stated.over(described(address, source, tally))
-    pulse("Converting")
-    return convert(store, source, stated, artefact.run_id, tally=tally, alive=pulse)

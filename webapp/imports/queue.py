@@ -16,8 +16,11 @@ from webapp.runs.models import Artefact
 WHOLE, PART, PROFILE = "import", "import-part", "profile"
 """Kinds of artefacts: the description of an upload (from older agents: the archive), a part of its
 archive, and a trace of some steps of a run."""
-MOST_SECONDS = 3600
-"""After this time the worker ends a conversion."""
+SIDE_BY_SIDE = 4
+"""Conversions of different workspaces that one worker hosts at once."""
+MOST_SECONDS, MOST_CPU_SECONDS = 3600, 1800
+"""After this time a conversion is ended."""
+MOST_UNPACKED_BYTES = 16 * 2**30
 KIND = Kind(
     id="import",
     title="Import",
@@ -27,11 +30,11 @@ KIND = Kind(
     limits=Limits(
         lease=timedelta(minutes=2),
         max_attempts=3,
-        max_kills=3,
         first_pause=timedelta(seconds=30),
         longest_pause=timedelta(minutes=5),
-        longest=timedelta(seconds=MOST_SECONDS),
-        # A conversion may take minutes: analyses always have a worker.
+        # Of one turn of a host: its conversions have limits of their own.
+        longest=timedelta(minutes=5),
+        # A conversion may take minutes: other work always has a worker.
         at_once=fairness.MOST_OF_ONE,
     ),
     workspace="artefact__run__workspace",

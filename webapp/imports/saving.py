@@ -8,7 +8,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from advisor.importers.conversion import Imported, ImportedNode
+from advisor.importers.process.converted import Converted, ConvertedNode
 from webapp.analysis import chunk_rows
 from webapp.analysis import queue as analyses
 from webapp.background import claims
@@ -18,24 +18,23 @@ from webapp.runs import progress, registration
 from webapp.runs.models import Chunk, Run, Session
 
 
-def save(held: claims.Claim[Import], imported: Imported) -> None:
+def save(held: claims.Claim[Import], made: Converted) -> None:
     """Save it all, or nothing. Saving the same again changes nothing.
 
     Raises:
         Problem: 429 beyond a quota.
     """
-    if not imported.nodes:  # of a profile: its run is another's
-        claims.finish(held, stage="", **_result(imported))
+    if not made.nodes:  # of a profile: its run is another's
+        claims.finish(held, stage="", **_result(made))
         return
     run = held.row.artefact.run
-    written = [ref for node in imported.nodes for ref in node.stored.chunks]
-    stored_bytes = sum(ref.size_bytes or 0 for ref in written)
+    stored_bytes = sum(ref.size_bytes or 0 for node in made.nodes for ref in node.chunks)
     taken = admission.Upload(run.pk, is_new_run=False, body_bytes=0, stored_bytes=stored_bytes)
     with admission.admitted(run.workspace, None, taken), transaction.atomic():
         locked = registration.run(run.workspace, run.pk, run.job.name)
-        if not claims.finish(held, stage="", **_result(imported)):
+        if not claims.finish(held, stage="", **_result(made)):
             return
-        for node in imported.nodes:
+        for node in made.nodes:
             _save_node(locked, node)
             registration.declare(locked, node.declaration)
         locked.last_received_at = timezone.now()
@@ -45,29 +44,29 @@ def save(held: claims.Claim[Import], imported: Imported) -> None:
     analyses.enqueue_on_commit(locked)
 
 
-def _result(imported: Imported) -> dict[str, Any]:
-    return {"result": imported.document(), "operator_times": imported.times_document()}
+def _result(made: Converted) -> dict[str, Any]:
+    return {"result": made.document, "operator_times": made.operator_times}
 
 
-def _save_node(run: Run, imported: ImportedNode) -> None:
-    stored, declared = imported.stored, imported.declaration
+def _save_node(run: Run, made: ConvertedNode) -> None:
+    declared = made.declaration
     node = registration.node(run, declared.attempt, declared.node.machine_id)
-    length_ms = (stored.ended_at - stored.started_at) // timedelta(milliseconds=1)
+    length_ms = (made.ended_at - made.started_at) // timedelta(milliseconds=1)
     Session.objects.update_or_create(
-        id=stored.session_id,
+        id=made.session_id,
         defaults={
             "node": node,
             "boot_id": "imported",
-            "started_at": stored.started_at,
+            "started_at": made.started_at,
             "last_ms": length_ms,
             "ended_ms": length_ms,
-            "end_state": imported.state,
+            "end_state": made.state,
         },
     )
     # What an earlier version of an importer made of the same files.
-    earlier = Chunk.objects.filter(object_key__startswith=stored.prefix)
-    earlier.exclude(object_key__in=[ref.key for ref in stored.chunks]).update(
+    earlier = Chunk.objects.filter(object_key__startswith=made.prefix)
+    earlier.exclude(object_key__in=[ref.key for ref in made.chunks]).update(
         replaced_at=timezone.now()
     )
-    for ref in stored.chunks:
+    for ref in made.chunks:
         chunk_rows.save(node, ref)
