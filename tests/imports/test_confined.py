@@ -1,4 +1,4 @@
-"""A conversion runs in a confined process: whatever a file does to its reader, others don't notice."""
+"""A conversion runs in a confined process: what a file does to its reader harms nobody else."""
 
 from __future__ import annotations
 
@@ -139,4 +139,4 @@ def test_its_network_is_another_one_where_the_kernel_allows_that(tmp_path: Path)
     may = subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False)
     own = convert(tmp_path, "raise NotImportableError(os.readlink('/proc/self/ns/net'))").why
     assert own.startswith("net:")
-    assert (own != os.readlink("/proc/self/ns/net")) == (may.returncode == 0)
+    assert (own != str(Path("/proc/self/ns/net").readlink())) == (may.returncode == 0)
