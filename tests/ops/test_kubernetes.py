@@ -17,7 +17,7 @@ from trimtab.packing import PART_BYTES
 
 from advisor.importers.archive import Bounds
 from tests.running_service import CHECKOUT
-from webapp.imports import description
+from webapp.imports import description, queue
 
 FOLDER = CHECKOUT / "kubernetes"
 VERSIONS = ("1.30", "1.37")
@@ -82,17 +82,13 @@ def test_the_worker_processes_are_counted_as_they_are_started() -> None:
 
 def test_workers_have_room_for_the_largest_imports() -> None:
     worker = container("worker")
-    [concurrency] = re.findall(r"--concurrency=(\d+)", " ".join(worker["command"]))
     pod = workloads()["worker"]["spec"]["template"]["spec"]
     volumes = {each["name"]: each for each in pod["volumes"]}
     places = {each["mountPath"]: volumes[each["name"]] for each in worker["volumeMounts"]}
     packed = description.MOST_PARTS * PART_BYTES
-    from_s3 = places[str(Path("/data", Path(settings.IMPORTS_DIR).name))]
-    of_uploads = places["/tmp"]  # noqa: S108 - of the container
-    unpacked = Bounds().unpacked_bytes
-    for volume, each in ((from_s3, unpacked), (of_uploads, unpacked + packed)):
-        limit = int(volume["emptyDir"]["sizeLimit"].removesuffix("Gi")) * 2**30
-        assert limit >= int(concurrency) * each
+    volume = places[str(Path("/data", Path(settings.IMPORTS_DIR).name))]
+    limit = int(volume["emptyDir"]["sizeLimit"].removesuffix("Gi")) * 2**30
+    assert limit >= queue.SIDE_BY_SIDE * (Bounds().unpacked_bytes + packed)
 
 
 def test_every_setting_is_one_that_the_documentation_lists() -> None:
