@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.mlflow.client import refusal
+from webapp.accounts.models import Token
 
 pytestmark = pytest.mark.django_db
 
@@ -103,9 +104,10 @@ def test_a_deleted_run_is_found_only_when_asked_for(mlflow, runs):
     assert mlflow.run(first)["info"]["lifecycle_stage"] == "active"
 
 
-def test_experiments_are_searched_as_runs_are(mlflow):
-    ids = {mlflow.experiment(name): name for name in ("one", "two")}
-    mlflow.post("experiments/set-experiment-tag", experiment_id=min(ids), key="team", value="a")
+def test_experiments_are_searched_as_runs_are(mlflow, workspace):
+    one, _ = mlflow.experiment("one"), mlflow.experiment("two")
+    mlflow.token = Token.make(workspace, "all", ["ingest", "read", "write"])[1]
+    mlflow.post("experiments/set-experiment-tag", experiment_id=one, key="team", value="a")
     for text, found in [
         ("", {"one", "two"}),
         ("name LIKE 't%'", {"two"}),

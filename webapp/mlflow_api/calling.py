@@ -6,6 +6,7 @@ import base64
 import binascii
 import logging
 from collections.abc import Callable
+from functools import cache
 
 from django.core.exceptions import RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponseBase
@@ -17,12 +18,6 @@ from webapp.http.client_address import client_address
 from webapp.http.problems import Problem, server_error
 from webapp.mlflow_api import errors
 from webapp.mlflow_api.errors import MlflowError
-
-Method = Callable[[HttpRequest, Token], HttpResponseBase]
-WRITERS, READERS = (Token.INGEST,), (Token.READ, Token.INGEST)
-_bearers: dict[tuple[str, ...], Bearer] = {
-    scopes: Bearer(*scopes, remembers=True) for scopes in (WRITERS, READERS)
-}
 
 logger = logging.getLogger(__name__)
 
@@ -53,13 +48,18 @@ def _token(request: HttpRequest, scopes: tuple[str, ...]) -> Token:
     address = client_address(request)
     rate_limits.address_asks(address)
     plain = _plain(request.headers.get("Authorization", ""))
-    token = _bearers[scopes].valid(address, plain) if plain else None
+    token = _bearer(scopes).valid(address, plain) if plain else None
     if token is None:
         raise MlflowError(
             "UNAUTHENTICATED",
             "No valid token. Set MLFLOW_TRACKING_TOKEN to a token of the workspace.",
         )
     return token
+
+
+@cache
+def _bearer(scopes: tuple[str, ...]) -> Bearer:
+    return Bearer(*scopes, remembers=True)
 
 
 def _plain(header: str) -> str:

@@ -11,10 +11,12 @@ from django.http import HttpResponseBase
 from webapp.accounts.models import Token
 from webapp.http import download
 from webapp.ingest import artefacts
+from webapp.mlflow_api import changing
 from webapp.mlflow_api.arguments import read_run_id
-from webapp.mlflow_api.errors import invalid, missing
+from webapp.mlflow_api.errors import MlflowError, invalid, missing
 from webapp.mlflow_api.models import LoggedFile, TrackedRun
-from webapp.mlflow_api.scope import read_model, read_run, writable_run
+from webapp.mlflow_api.rights import Right
+from webapp.mlflow_api.scope import check_changeable, model_by_id
 from webapp.runs.models import Artefact
 
 MOST_CHARS = 500
@@ -27,22 +29,36 @@ class Place:
     """A path of the artefact store: `EXPERIMENT/RUN/artifacts/PATH`, or
     `EXPERIMENT/models/MODEL/artifacts/PATH`."""
 
-    def __init__(self, token: Token, path: str, is_written: bool = False) -> None:
-        """Raises MlflowError for a path that isn't one of a run or model of the workspace."""
+    def __init__(self, token: Token, path: str, right: Right) -> None:
+        """Raises MlflowError for a path that isn't one of a run or model that the right finds."""
         parts = checked(path).split("/")
         self.model = ""
         if parts[1:2] == ["models"] and len(parts) > 3:
-            model = read_model(token, parts[2])
+            model = model_by_id(token, parts[2])
             self.model, run_id, rest = model.pk, model.tracked_id, parts[3:]
         elif len(parts) > 2:
             run_id, rest = read_run_id(parts[1]), parts[2:]
         else:
-            raise missing("There are no artefacts at this path.")
+            raise _nothing_here()
         if rest[0] != "artifacts":
-            raise missing("There are no artefacts at this path.")
-        find = writable_run if is_written else read_run
-        self.tracked: TrackedRun = find(token, run_id)
+            raise _nothing_here()
+        self.tracked: TrackedRun = _found(token, run_id, right)
         self.path = "/".join(rest[1:])
+
+
+def _found(token: Token, run_id: UUID, right: Right) -> TrackedRun:
+    """Raises MlflowError, which doesn't name the run: of a model, the token may not know it."""
+    try:
+        tracked: TrackedRun = right.find(token, run_id)
+    except MlflowError as error:
+        if error.code != "RESOURCE_DOES_NOT_EXIST":
+            raise
+        raise _nothing_here() from None
+    return tracked
+
+
+def _nothing_here() -> MlflowError:
+    return missing("There are no artefacts at this path.")
 
 
 def checked(path: str, may_be_empty: bool = False) -> str:
@@ -61,7 +77,9 @@ def keep(token: Token, place: Place, sha256: str, file: BinaryIO) -> None:
         raise invalid("Invalid path: it names no file.")
     own = LoggedFile.objects.filter(tracked=place.tracked)
     is_new = not own.filter(model=place.model, path=place.path).exists()
-    if is_new and own.count() >= MOST_PATHS:
+    if not is_new:
+        check_changeable(token, place.tracked)
+    elif own.count() >= MOST_PATHS:
         raise invalid(f"The run has {MOST_PATHS} files, the maximum.")
     name = place.path.rpartition("/")[2][-200:]
     said = artefacts.Described(KIND, name, "")
@@ -69,7 +87,11 @@ def keep(token: Token, place: Place, sha256: str, file: BinaryIO) -> None:
     artefacts.keep(token, run_id, sha256, said, file)
     artefact = Artefact.objects.get(run=run_id, sha256=sha256)
     LoggedFile.objects.update_or_create(
-        tracked=place.tracked, model=place.model, path=place.path, defaults={"artefact": artefact}
+        tracked=place.tracked,
+        model=place.model,
+        path=place.path,
+        defaults={"artefact": artefact},
+        create_defaults={"artefact": artefact, "written_by": token},
     )
 
 
@@ -82,11 +104,11 @@ def answer(place: Place) -> HttpResponseBase:
     return download.answer(artefact.object_key, artefact.name, artefact.size_bytes)
 
 
-def remove(place: Place) -> None:
-    """Forget the path, or all in this folder. The content stays with the run until that goes."""
+def remove(token: Token, place: Place) -> None:
+    """Forget the path, or all in this folder, as `changing.remove` does."""
     own = _files(place.tracked, place.model)
     inside = own.filter(path__startswith=f"{place.path}/") if place.path else own
-    (inside | own.filter(path=place.path)).delete()
+    changing.remove(token, place.tracked, inside | own.filter(path=place.path))
 
 
 def listed(tracked: TrackedRun, model: str, folder: str) -> list[dict[str, Any]]:

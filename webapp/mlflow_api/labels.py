@@ -11,6 +11,7 @@ from webapp.mlflow_api.arguments import MOST_PARAM_CHARS, MOST_TAG_CHARS, Argume
 from webapp.mlflow_api.errors import invalid
 from webapp.mlflow_api.feeding import Metric
 from webapp.mlflow_api.models import TrackedRun
+from webapp.runs import tags as page_tags
 
 MOST_METRICS, MOST_PARAMS, MOST_TAGS = 1_000, 100, 100
 """Of one request: https://mlflow.org/docs/latest/api_reference/rest-api.html#log-batch."""
@@ -57,6 +58,14 @@ def add_params(tracked: TrackedRun, new: Mapping[str, str]) -> None:
 def add_tags(tracked: TrackedRun, new: Mapping[str, str]) -> None:
     tracked.tags = bounded("tags", {**tracked.tags, **new})
     tracked.name = tracked.tags.pop("mlflow.runName", "")[:500] or tracked.name
+
+
+def check_shown(wanted: Mapping[str, str]) -> None:
+    """Raises MlflowError for tags that a person couldn't give a job or run on its page."""
+    try:
+        page_tags.check(wanted)
+    except ValueError as error:
+        raise invalid(str(error)) from None
 
 
 def add_latest(tracked: TrackedRun, new: Iterable[Metric]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.utils import timezone
 
+from webapp.accounts.models import Token
 from webapp.runs.models import Artefact, Job, Run
 
 
@@ -113,6 +114,9 @@ class LoggedFile(models.Model):
     """The logged model that it belongs to; empty: to the run itself."""
     path = models.CharField(max_length=500)
     artefact = models.ForeignKey(Artefact, models.CASCADE, related_name="+")
+    written_by = models.ForeignKey(Token, models.SET_NULL, null=True, blank=True, related_name="+")
+    """Who wrote the path first, and may delete it. None: a token that is gone, or of an earlier
+    version."""
 
     class Meta:
         constraints = [

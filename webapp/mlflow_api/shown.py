@@ -11,19 +11,27 @@ from webapp.runs.models import Job
 
 
 def experiment_id(job: Job) -> str:
-    return DEFAULT_ID if job.key == DEFAULT_NAME else str(job.pk)
+    """A number, as MLflow's own ids are, but none that can be guessed: it lets a token write."""
+    return DEFAULT_ID if job.key == DEFAULT_NAME else str(job.uuid.int)
 
 
 def experiment(job: Job) -> dict[str, Any]:
     created_ms = int(job.created_at.timestamp() * 1000)
     return {
-        "experiment_id": experiment_id(job),
-        "name": job.name,
-        "artifact_location": f"mlflow-artifacts:/{experiment_id(job)}",
-        "lifecycle_stage": "active",
+        **named_experiment(job, job.name),
         "creation_time": created_ms,
         "last_update_time": created_ms,
         "tags": pairs(job.tags),
+    }
+
+
+def named_experiment(job: Job, name: str) -> dict[str, Any]:
+    """What a client needs to begin a run, and what it knows by the name."""
+    return {
+        "experiment_id": experiment_id(job),
+        "name": name,
+        "artifact_location": f"mlflow-artifacts:/{experiment_id(job)}",
+        "lifecycle_stage": "active",
     }
 
 

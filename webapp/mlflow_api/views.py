@@ -8,13 +8,14 @@ from django.http import HttpRequest, HttpResponseBase, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 
 from webapp.accounts.models import Token
-from webapp.ingest import artefacts
+from webapp.ingest import artefacts, uploaders
 from webapp.mlflow_api import files
 from webapp.mlflow_api.arguments import Arguments
-from webapp.mlflow_api.calling import READERS, WRITERS, answer
+from webapp.mlflow_api.calling import answer
 from webapp.mlflow_api.errors import MlflowError
 from webapp.mlflow_api.files import Place
 from webapp.mlflow_api.methods import METHODS
+from webapp.mlflow_api.rights import ANYBODY, FILES
 
 _WITH_ID = re.compile(r"(logged-models)/(m-[0-9a-f]{32})(/\w+)?\Z")
 
@@ -23,7 +24,7 @@ _WITH_ID = re.compile(r"(logged-models)/(m-[0-9a-f]{32})(/\w+)?\Z")
 def call(request: HttpRequest, method: str) -> HttpResponseBase:
     """A method of the REST API, of which older clients know some under a `preview`."""
     method, row_id = _named(method.removeprefix("preview/mlflow/").strip("/"))
-    scopes, known = METHODS.get((request.method or "", method), (READERS, None))
+    known = METHODS.get((request.method or "", method))
 
     def called(token: Token) -> HttpResponseBase:
         if known is None:
@@ -31,7 +32,7 @@ def call(request: HttpRequest, method: str) -> HttpResponseBase:
         said = Arguments.of(request)
         return JsonResponse(known(token, said.naming(row_id) if row_id else said))
 
-    return answer(request, called, scopes)
+    return answer(request, called, known.right.scopes if known else ANYBODY)
 
 
 def _named(method: str) -> tuple[str, str]:
@@ -43,35 +44,38 @@ def _named(method: str) -> tuple[str, str]:
 @csrf_exempt
 def list_files(request: HttpRequest) -> HttpResponseBase:
     """The files of a folder of the artefact store."""
+    right = FILES.get((request.method or "", "artifacts"))
 
     def called(token: Token) -> HttpResponseBase:
-        if request.method != "GET":
+        if right is None:
             raise _unknown(request)
-        place = Place(token, request.GET.get("path", ""))
+        place = Place(token, request.GET.get("path", ""), right)
         return JsonResponse({"files": files.listed(place.tracked, place.model, place.path)})
 
-    return answer(request, called, READERS)
+    return answer(request, called, right.scopes if right else ANYBODY)
 
 
 @csrf_exempt
 def file(request: HttpRequest, path: str) -> HttpResponseBase:
     """One file of the artefact store: written, read or deleted."""
-    is_written = request.method in ("PUT", "DELETE")
+    right = FILES.get((request.method or "", "artifacts/{path}"))
 
     def called(token: Token) -> HttpResponseBase:
-        if request.method not in ("PUT", "GET", "DELETE"):
+        if right is None:
             raise _unknown(request)
-        place = Place(token, path, is_written)
+        place = Place(token, path, right)
         if request.method == "GET":
             return files.answer(place)
         if request.method == "DELETE":
-            files.remove(place)
+            files.remove(token, place)
         else:
             with artefacts.streamed(request) as (content, sha256):
                 files.keep(token, place, sha256, content)
+        if right.is_upload:
+            uploaders.remember(token, place.tracked.pk)
         return JsonResponse({})
 
-    return answer(request, called, WRITERS if is_written else READERS)
+    return answer(request, called, right.scopes if right else ANYBODY)
 
 
 @csrf_exempt
@@ -81,7 +85,7 @@ def elsewhere(request: HttpRequest) -> HttpResponseBase:
     def called(_token: Token) -> HttpResponseBase:
         raise _unknown(request)
 
-    return answer(request, called, READERS)
+    return answer(request, called, ANYBODY)
 
 
 def _unknown(request: HttpRequest) -> MlflowError:

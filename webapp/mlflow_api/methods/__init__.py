@@ -1,46 +1,65 @@
 """The methods of MLflow's REST API, by HTTP method and path.
 
-A method takes what the request says and the token, and returns the answer's document.
+What isn't in the table can't be called. A method takes the token, what its right found, and what
+the request says, and returns the answer's document.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from webapp.accounts.models import Token
+from webapp.ingest import uploaders
+from webapp.mlflow_api import rights
 from webapp.mlflow_api.arguments import Arguments
-from webapp.mlflow_api.calling import READERS, WRITERS
 from webapp.mlflow_api.methods import experiments, models, reading, runs
+from webapp.mlflow_api.rights import Right
 
-Method = Callable[[Token, Arguments], dict[str, Any]]
-METHODS: dict[tuple[str, str], tuple[tuple[str, ...], Method]] = {
-    ("GET", "experiments/get"): (READERS, experiments.get),
-    ("GET", "experiments/get-by-name"): (READERS, experiments.get_by_name),
-    ("GET", "experiments/search"): (READERS, experiments.search),
-    ("POST", "experiments/search"): (READERS, experiments.search),
-    ("POST", "experiments/create"): (WRITERS, experiments.create),
-    ("POST", "experiments/set-experiment-tag"): (WRITERS, experiments.set_tag),
-    ("POST", "runs/create"): (WRITERS, runs.create),
-    ("POST", "runs/update"): (WRITERS, runs.update),
-    ("POST", "runs/delete"): (WRITERS, runs.delete),
-    ("POST", "runs/restore"): (WRITERS, runs.restore),
-    ("POST", "runs/log-metric"): (WRITERS, runs.log_metric),
-    ("POST", "runs/log-parameter"): (WRITERS, runs.log_parameter),
-    ("POST", "runs/log-batch"): (WRITERS, runs.log_batch),
-    ("POST", "runs/log-inputs"): (WRITERS, runs.log_inputs),
-    ("POST", "runs/log-model"): (WRITERS, runs.log_model),
-    ("POST", "runs/outputs"): (WRITERS, runs.log_outputs),
-    ("POST", "runs/set-tag"): (WRITERS, runs.set_tag),
-    ("POST", "runs/delete-tag"): (WRITERS, runs.delete_tag),
-    ("GET", "runs/get"): (READERS, reading.get),
-    ("POST", "runs/search"): (READERS, reading.search),
-    ("GET", "metrics/get-history"): (READERS, reading.history),
-    ("GET", "artifacts/list"): (READERS, reading.artifacts),
-    ("POST", "logged-models"): (WRITERS, models.create),
-    ("GET", "logged-models/{id}"): (READERS, models.get),
-    ("PATCH", "logged-models/{id}"): (WRITERS, models.finish),
-    ("PATCH", "logged-models/{id}/tags"): (WRITERS, models.set_tags),
-    ("POST", "logged-models/{id}/params"): (WRITERS, models.log_params),
-    ("POST", "logged-models/search"): (READERS, models.search),
+
+@dataclass(frozen=True)
+class Method:
+    """A method, and the right that it needs."""
+
+    right: Right
+    call: Callable[[Token, Any, Arguments], dict[str, Any]]
+
+    def __call__(self, token: Token, said: Arguments) -> dict[str, Any]:
+        found = self.right.find(token, self.right.names(said))
+        document = self.call(token, found, said)
+        if self.right.is_upload:
+            uploaders.remember(token, found.pk)
+        return document
+
+
+METHODS: dict[tuple[str, str], Method] = {
+    ("GET", "experiments/get"): Method(rights.KNOW_JOB, experiments.get),
+    ("GET", "experiments/get-by-name"): Method(rights.CALL_JOB, experiments.get_by_name),
+    ("GET", "experiments/search"): Method(rights.LIST_JOBS, experiments.search),
+    ("POST", "experiments/search"): Method(rights.LIST_JOBS, experiments.search),
+    ("POST", "experiments/create"): Method(rights.NEW_JOB, experiments.create),
+    ("POST", "experiments/set-experiment-tag"): Method(rights.CHANGE_JOB, experiments.set_tag),
+    ("POST", "runs/create"): Method(rights.NEW_RUN, runs.create),
+    ("POST", "runs/update"): Method(rights.RESUME, runs.update),
+    ("POST", "runs/delete"): Method(rights.CHANGE_RUN, runs.delete),
+    ("POST", "runs/restore"): Method(rights.CHANGE_RUN, runs.restore),
+    ("POST", "runs/log-metric"): Method(rights.UPLOAD, runs.log_metric),
+    ("POST", "runs/log-parameter"): Method(rights.UPLOAD, runs.log_parameter),
+    ("POST", "runs/log-batch"): Method(rights.UPLOAD, runs.log_batch),
+    ("POST", "runs/log-inputs"): Method(rights.UPLOAD, runs.log_inputs),
+    ("POST", "runs/log-model"): Method(rights.UPLOAD, runs.log_model),
+    ("POST", "runs/outputs"): Method(rights.UPLOAD, runs.log_outputs),
+    ("POST", "runs/set-tag"): Method(rights.CHANGE_RUN, runs.set_tag),
+    ("POST", "runs/delete-tag"): Method(rights.CHANGE_RUN, runs.delete_tag),
+    ("GET", "runs/get"): Method(rights.READ_RUN, reading.get),
+    ("POST", "runs/search"): Method(rights.LIST_RUNS, reading.search),
+    ("GET", "metrics/get-history"): Method(rights.READ_RUN, reading.history),
+    ("GET", "artifacts/list"): Method(rights.READ_RUN, reading.artifacts),
+    ("POST", "logged-models"): Method(rights.NEW_MODEL, models.create),
+    ("GET", "logged-models/{id}"): Method(rights.READ_MODEL, models.get),
+    ("PATCH", "logged-models/{id}"): Method(rights.CHANGE_MODEL, models.finish),
+    ("PATCH", "logged-models/{id}/tags"): Method(rights.CHANGE_MODEL, models.set_tags),
+    ("POST", "logged-models/{id}/params"): Method(rights.CHANGE_MODEL, models.log_params),
+    ("POST", "logged-models/search"): Method(rights.LIST_MODELS, models.search),
 }

@@ -6,12 +6,13 @@ from typing import Any
 from uuid import uuid4
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from webapp.accounts.models import Token
 from webapp.mlflow_api import labels, scope, searching, shown
 from webapp.mlflow_api.arguments import Arguments
-from webapp.mlflow_api.errors import invalid, missing
-from webapp.mlflow_api.models import LoggedModel
+from webapp.mlflow_api.errors import invalid
+from webapp.mlflow_api.models import LoggedModel, TrackedRun
 
 MOST_OF_A_RUN, MOST_EXPERIMENTS, MOST_SEARCHED = 1_000, 1_000, 10_000
 STATUSES = (
@@ -22,10 +23,7 @@ STATUSES = (
 )
 
 
-def create(token: Token, said: Arguments) -> dict[str, Any]:
-    if "source_run_id" not in said:
-        raise invalid("A model is logged within a run: begin one with mlflow.start_run().")
-    tracked = scope.writable_run(token, said.run_id_of("source_run_id"))
+def create(_token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any]:
     if tracked.logged_models.count() >= MOST_OF_A_RUN:
         raise invalid(f"The run has {MOST_OF_A_RUN} logged models, the maximum.")
     model = LoggedModel.objects.create(
@@ -39,44 +37,44 @@ def create(token: Token, said: Arguments) -> dict[str, Any]:
     return {"model": shown.model(model)}
 
 
-def get(token: Token, said: Arguments) -> dict[str, Any]:
-    return {"model": shown.model(scope.read_model(token, said.text("id", 40)))}
+def get(_token: Token, model: LoggedModel, _said: Arguments) -> dict[str, Any]:
+    return {"model": shown.model(model)}
 
 
-def finish(token: Token, said: Arguments) -> dict[str, Any]:
+def finish(_token: Token, named: LoggedModel, said: Arguments) -> dict[str, Any]:
     status = said.text("status")
     if status not in STATUSES:
         raise invalid(f"Invalid status '{status[:40]}'.")
     with transaction.atomic():
-        model = _held(token, said)
+        model = _locked(named)
         model.status = status
         model.save()
     return {"model": shown.model(model)}
 
 
-def set_tags(token: Token, said: Arguments) -> dict[str, Any]:
+def set_tags(_token: Token, named: LoggedModel, said: Arguments) -> dict[str, Any]:
     new = labels.tags(said)
     with transaction.atomic():
-        model = _held(token, said)
+        model = _locked(named)
         model.tags = labels.bounded("tags of the model", {**model.tags, **new})
         model.save()
     return {"model": shown.model(model)}
 
 
-def log_params(token: Token, said: Arguments) -> dict[str, Any]:
+def log_params(_token: Token, named: LoggedModel, said: Arguments) -> dict[str, Any]:
     new = labels.params(said)
     with transaction.atomic():
-        model = _held(token, said)
+        model = _locked(named)
         model.params = labels.bounded("parameters of the model", {**model.params, **new})
         model.save()
     return {}
 
 
-def search(token: Token, said: Arguments) -> dict[str, Any]:
+def search(token: Token, readable: QuerySet[LoggedModel], said: Arguments) -> dict[str, Any]:
     """Those of the experiments, the newest first; `filter` may ask for the name and for tags."""
     ids = said.texts("experiment_ids", MOST_EXPERIMENTS)
     jobs = [scope.experiment(token.workspace, each) for each in ids]
-    models = scope.models_of(token).filter(tracked__experiment__in=[job for job in jobs if job])
+    models = readable.filter(tracked__experiment__in=[job for job in jobs if job])
     conditions = searching.conditions(said.text("filter", 10_000, default=""))
     newest = models.order_by("-created_at", "pk")[:MOST_SEARCHED]
     found = [model for model in newest if conditions.hold(_facts(model))]
@@ -85,15 +83,10 @@ def search(token: Token, said: Arguments) -> dict[str, Any]:
     return answer | following
 
 
-def _held(token: Token, said: Arguments) -> LoggedModel:
-    """Locked until the transaction ends."""
-    of_workspace = LoggedModel.objects.filter(tracked__run__workspace=token.workspace)
-    held = of_workspace.select_for_update(of=("self",), no_key=True)
-    model_id = said.text("id", 40)
-    model = held.select_related("tracked__experiment").filter(pk=model_id).first()
-    if model is None:
-        raise missing(f"Logged model with ID '{model_id}' not found.")
-    return model
+def _locked(model: LoggedModel) -> LoggedModel:
+    """The row as it is now, locked until the transaction ends."""
+    held = LoggedModel.objects.select_for_update(of=("self",), no_key=True)
+    return held.select_related("tracked__experiment").get(pk=model.pk)
 
 
 def _facts(model: LoggedModel) -> searching.Facts:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import QuerySet
+
 from advisor.store.room import TooLargeError
 from webapp.accounts.models import Token
 from webapp.mlflow_api import files, scope, searching, shown
@@ -17,20 +19,18 @@ MOST_POINTS_A_PAGE = 25_000
 _VIEWS = {"ACTIVE_ONLY": (False,), "DELETED_ONLY": (True,), "ALL": (False, True)}
 
 
-def get(token: Token, said: Arguments) -> dict[str, Any]:
-    return {"run": shown.run(scope.read_run(token, said.run_id()))}
+def get(_token: Token, tracked: TrackedRun, _said: Arguments) -> dict[str, Any]:
+    return {"run": shown.run(tracked)}
 
 
-def search(token: Token, said: Arguments) -> dict[str, Any]:
+def search(token: Token, readable: QuerySet[TrackedRun], said: Arguments) -> dict[str, Any]:
     """The newest first, unless asked otherwise. Older ones than `MOST_SEARCHED` aren't found."""
     view = _VIEWS.get(said.text("run_view_type", default="ACTIVE_ONLY"))
     if view is None:
         raise invalid("Invalid run_view_type.")
     ids = said.texts("experiment_ids", MOST_EXPERIMENTS)
     jobs = [scope.experiment(token.workspace, each) for each in ids]
-    runs = scope.tracked_runs_of(token).filter(
-        experiment__in=[job for job in jobs if job], is_deleted__in=view
-    )
+    runs = readable.filter(experiment__in=[job for job in jobs if job], is_deleted__in=view)
     conditions = searching.conditions(said.text("filter", 10_000, default=""))
     order = searching.order(said.texts("order_by", 20))
     # Runs may have many metrics: all are read, but only those of the page are held.
@@ -54,9 +54,8 @@ def _facts(tracked: TrackedRun) -> searching.Facts:
     }
 
 
-def history(token: Token, said: Arguments) -> dict[str, Any]:
+def history(_token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any]:
     """All values of a metric, in the order of their times."""
-    tracked = scope.read_run(token, said.run_id())
     try:
         points = histories.points(tracked, said.text("metric_key"))
     except TooLargeError as error:
@@ -66,9 +65,8 @@ def history(token: Token, said: Arguments) -> dict[str, Any]:
     return answer | following
 
 
-def artifacts(token: Token, said: Arguments) -> dict[str, Any]:
+def artifacts(_token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any]:
     """Paths since the root of the run's artefacts."""
-    tracked = scope.read_run(token, said.run_id())
     path = files.checked(said.text("path", default=""), may_be_empty=True)
     listed = files.listed(tracked, "", path)
     for each in listed:

@@ -14,12 +14,13 @@ from trimtab.wire import LIMITS, Declaration, NodeFacts
 from advisor import mlflow_names
 from webapp.accounts.models import Token
 from webapp.ingest import accept, careful, uploaders
-from webapp.mlflow_api import agents, feeding, labels, machines, scope, shown, taking
+from webapp.mlflow_api import agents, changing, feeding, labels, machines, scope, shown, taking
 from webapp.mlflow_api.arguments import MOST_PARAM_CHARS, MOST_TAG_CHARS, Arguments
 from webapp.mlflow_api.errors import invalid, missing
-from webapp.mlflow_api.methods.experiments import of_id
 from webapp.mlflow_api.models import Feed, TrackedRun
 from webapp.quotas import admission
+from webapp.runs import registration
+from webapp.runs.models import Job
 
 STATUSES = ("RUNNING", "SCHEDULED", "FINISHED", "FAILED", "KILLED")
 MOST_DATASETS, MOST_MODELS = 100, 100
@@ -30,14 +31,13 @@ _NOBODY = ("", "root", "unknown", "ubuntu", "ec2-user", "jovyan", "user")
 """What machines call their users."""
 
 
-def create(token: Token, said: Arguments) -> dict[str, Any]:
+def create(token: Token, experiment: Job, said: Arguments) -> dict[str, Any]:
     """The run that the agent measures, if the program runs inside one that has none yet."""
-    experiment = of_id(token, said.text("experiment_id", default=scope.DEFAULT_ID))
     tags = labels.tags(said)
     agent = agents.session_of(tags)
     started_ms = said.moment_ms("start_time", time.time_ns() // 1_000_000)
     tracked = TrackedRun(
-        experiment=experiment,
+        experiment=_saved(experiment),
         user=said.text("user_id", 250, default="") or tags.get("mlflow.user", "")[:250],
         started_ms=started_ms,
     )
@@ -46,6 +46,14 @@ def create(token: Token, said: Arguments) -> dict[str, Any]:
     if agent and (known := _measured(token, tracked, agent)):
         return {"run": shown.run(known)}
     return {"run": shown.run(_new(token, tracked, agent))}
+
+
+def _saved(job: Job) -> Job:
+    """The default job is made with its first run."""
+    if job.pk is not None:
+        return job
+    with transaction.atomic():
+        return registration.job(job.workspace, job.key)
 
 
 def _measured(token: Token, tracked: TrackedRun, agent: dict[str, Any]) -> TrackedRun | None:
@@ -122,12 +130,14 @@ def _label(token: Token, tracked: TrackedRun) -> None:
     uploaders.remember(token, tracked.pk)
 
 
-def update(token: Token, said: Arguments) -> dict[str, Any]:
-    tracked = scope.writable_run(token, said.run_id())
+def update(token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any]:
+    """A run goes on, ends or is renamed; the latter two change what others sent."""
+    status = said.text("status") if "status" in said else ""
+    if "run_name" in said or status in mlflow_names.STATES:
+        scope.check_changeable(token, tracked)
     if "run_name" in said:
         taking.take(token, tracked, tags={"mlflow.runName": said.text("run_name")})
-    if "status" in said:
-        status = said.text("status")
+    if status:
         if status not in STATUSES:
             raise invalid(f"Invalid status '{status[:40]}'.")
         ended_ms = said.moment_ms("end_time", time.time_ns() // 1_000_000)
@@ -136,46 +146,46 @@ def update(token: Token, said: Arguments) -> dict[str, Any]:
     return {"run_info": shown.info(tracked)}
 
 
-def delete(token: Token, said: Arguments) -> dict[str, Any]:
-    return _mark(token, said.run_id(), is_deleted=True)
-
-
-def restore(token: Token, said: Arguments) -> dict[str, Any]:
-    return _mark(token, said.run_id(), is_deleted=False)
-
-
-def _mark(token: Token, run_id: UUID, is_deleted: bool) -> dict[str, Any]:
-    tracked = scope.writable_run(token, run_id)
-    TrackedRun.objects.filter(pk=tracked.pk).update(is_deleted=is_deleted)
+def delete(token: Token, tracked: TrackedRun, _said: Arguments) -> dict[str, Any]:
+    changing.mark(token, tracked, is_deleted=True)
     return {}
 
 
-def log_metric(token: Token, said: Arguments) -> dict[str, Any]:
-    taking.take(token, scope.writable_run(token, said.run_id()), [labels.metric(said)])
+def restore(token: Token, tracked: TrackedRun, _said: Arguments) -> dict[str, Any]:
+    changing.mark(token, tracked, is_deleted=False)
     return {}
 
 
-def log_parameter(token: Token, said: Arguments) -> dict[str, Any]:
-    params = {said.key(): said.value(MOST_PARAM_CHARS)}
-    taking.take(token, scope.writable_run(token, said.run_id()), params=params)
+def log_metric(token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any]:
+    taking.take(token, tracked, [labels.metric(said)])
     return {}
 
 
-def log_batch(token: Token, said: Arguments) -> dict[str, Any]:
-    tracked = scope.writable_run(token, said.run_id())
-    taking.take(token, tracked, labels.metrics(said), labels.params(said), labels.tags(said))
+def log_parameter(token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any]:
+    taking.take(token, tracked, params={said.key(): said.value(MOST_PARAM_CHARS)})
     return {}
 
 
-def set_tag(token: Token, said: Arguments) -> dict[str, Any]:
+def log_batch(token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any]:
+    metrics, params, tags = labels.metrics(said), labels.params(said), labels.tags(said)
+    if tags:
+        scope.check_changeable(token, tracked)
+    taking.take(token, tracked, metrics, params, tags)
+    return {}
+
+
+def set_tag(token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any]:
     tags = {said.key(): said.value(MOST_TAG_CHARS)}
-    taking.take(token, scope.writable_run(token, said.run_id()), tags=tags)
+    if scope.has_uploaded(token, tracked):
+        taking.take(token, tracked, tags=tags)
+    else:
+        changing.tag(token, tracked, tags)
     return {}
 
 
-def delete_tag(token: Token, said: Arguments) -> dict[str, Any]:
+def delete_tag(_token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any]:
     """The run's own tag stays: a person may have set it, and agents can't remove any either."""
-    tracked, key = scope.writable_run(token, said.run_id()), said.key()
+    key = said.key()
     with transaction.atomic():
         held = scope.locked(tracked)
         if held.tags.pop(key, None) is None:
@@ -184,12 +194,11 @@ def delete_tag(token: Token, said: Arguments) -> dict[str, Any]:
     return {}
 
 
-def log_model(token: Token, said: Arguments) -> dict[str, Any]:
+def log_model(token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any]:
     """What clients before version 3 say of a logged model: MLflow's server keeps it in this tag.
 
     A tag is bounded: the newest models that fit are kept. One that doesn't fit alone is left out.
     """
-    tracked = scope.writable_run(token, said.run_id())
     try:
         model = json.loads(said.text("model_json", _MOST_MODEL_CHARS))
     except (ValueError, RecursionError):
@@ -216,9 +225,8 @@ def _logged_models(tracked: TrackedRun) -> list[Any]:
     return known if isinstance(known, list) else []
 
 
-def log_inputs(token: Token, said: Arguments) -> dict[str, Any]:
+def log_inputs(_token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any]:
     """Datasets: kept for clients, as long as they are few and short."""
-    tracked = scope.writable_run(token, said.run_id())
     new = [_dataset(each) for each in said.parts("datasets", MOST_DATASETS)]
     with transaction.atomic():
         held = scope.locked(tracked)
@@ -238,8 +246,7 @@ def _dataset(said: Arguments) -> dict[str, Any]:
     return {"tags": tags, "dataset": {name: text for name, text in fields.items() if text}}
 
 
-def log_outputs(token: Token, said: Arguments) -> dict[str, Any]:
-    tracked = scope.writable_run(token, said.run_id())
+def log_outputs(_token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any]:
     new = [
         {"model_id": each.text("model_id", 40), "step": each.whole("step", 0)}
         for each in said.parts("models", MOST_MODELS)
