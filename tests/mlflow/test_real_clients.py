@@ -21,6 +21,7 @@ PROGRAM = """
 import json, math, time
 import mlflow
 from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 
@@ -43,9 +44,17 @@ LogisticRegression(max_iter=200).fit(data, target)
 fitted = mlflow.last_active_run()
 client, run_id = MlflowClient(), outer.info.run_id
 found = mlflow.search_runs(filter_string="tags.team = 'vision'", output_format="list")
+denied = ""
+try:
+    mlflow.set_experiment_tag("team", "nlp")
+except MlflowException as error:
+    denied = error.error_code
+client.delete_run(inner.info.run_id)
+client.restore_run(inner.info.run_id)
 path = mlflow.artifacts.download_artifacts(run_id=run_id, artifact_path="notes/hello.txt")
 print("SAID " + json.dumps({
     "outer": run_id,
+    "denied": denied,
     "inner": inner.info.run_id,
     "fitted": fitted.info.run_id,
     "parent": mlflow.get_run(inner.info.run_id).data.tags["mlflow.parentRunId"],
@@ -129,6 +138,7 @@ def test_an_unchanged_program_becomes_a_run(service, program, requirement):
     assert said["infinite"]
     assert "system/cpu_utilization_percentage" in said["system"]
     assert said["found"][0] == said["outer"]
+    assert said["denied"] == "PERMISSION_DENIED", "the token may only upload"
     assert said["parent"] == said["outer"]
     assert said["hello"] == "hello"
     assert said["files"][:2] == [["notes/empty.txt", 0], ["notes/hello.txt", 5]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+
 import pytest
 from django.test import Client
 
@@ -117,6 +119,8 @@ def test_tags_of_a_job_change_as_its_page_changes_them(workspace, secret_job):
     assert (entry.action, entry.subject) == ("job.edited", "zephyr")
     assert entry.change == {"tags": [{"team": "vision"}, {"team": "nlp"}]}
     assert entry.actor_name.startswith("token write ")
+    nameless = editor.post("experiments/set-experiment-tag", key="team", value="nlp")
+    assert refusal(nameless) == (400, "INVALID_PARAMETER_VALUE")
     many = {f"k{number}": "" for number in range(500)}
     Job.objects.update(tags=many)
     answer = editor.post("experiments/set-experiment-tag", **said)
@@ -218,3 +222,15 @@ def test_a_file_of_a_model_names_no_run_to_who_may_not_read_it(mlflow, idle):
     answer = idle.get_file(f"{path}/MLmodel")
     assert refusal(answer) == MISSING
     assert run_id.encode() not in answer.content
+
+
+def test_an_upload_token_can_not_fill_the_history(workspace, idle, settings, monkeypatch):
+    nothing_counted = {**settings.CACHES["default"], "KEY_PREFIX": secrets.token_hex(8)}
+    monkeypatch.setattr(settings, "CACHES", {"default": nothing_counted})
+    workspace.quotas = {"token_upload_bytes": 20_000}
+    workspace.save()
+    run_id = idle.start()
+    verbs = ("delete", "restore") * 20
+    statuses = [idle.post(f"runs/{verb}", run_id=run_id).status_code for verb in verbs]
+    assert (statuses[0], statuses[-1]) == (200, 429)
+    assert 0 < AuditEntry.objects.count() <= 20

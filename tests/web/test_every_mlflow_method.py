@@ -36,10 +36,12 @@ def test_a_method_is_for_whom_it_says(world):
     """Each call is rolled back, so that all meet the same rows."""
     assert len(world.people) == 12
     problems = []
+    rights_of = {key: method.right for key, method in METHODS.items()} | FILES
     print("\n" + walk.line("", world.people))  # noqa: T201
     for verb, path in sorted(walk.ALLOWED):
         wrong, statuses = walk.method_problems(world, verb, path)
-        print(walk.line(f"{verb} {path}", statuses.values()))  # noqa: T201
+        cells = [*statuses.values(), f"  {rights_of[verb, path].touches}"]
+        print(walk.line(f"{verb} {path}", cells))  # noqa: T201
         problems += wrong
     print(f"{len(walk.ALLOWED)} methods, {len(problems)} leaks, changes or refusals")  # noqa: T201
     assert problems == []

@@ -155,7 +155,7 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "notify:send_test_mail": {"post": VIEWERS},
     "notify:send_again": {"post": VIEWERS},
     "notify:unsubscribe": {"get": EVERYBODY, "post": EVERYBODY},
-    # For MLflow's clients, which bring a token of the workspace: see tests/mlflow.
+    # For MLflow's clients, which bring a token of the workspace: `mlflow_walk` calls each method.
     "mlflow:call": {},
     "mlflow:file": {},
     "mlflow:list_files": {},

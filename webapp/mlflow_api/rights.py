@@ -48,6 +48,10 @@ def _all(rows: Callable[[Token], Any]) -> Callable[[Token, None], Any]:
 
 
 def _experiment_id(said: Arguments) -> str:
+    return said.text("experiment_id")
+
+
+def _experiment_id_or_default(said: Arguments) -> str:
     return said.text("experiment_id", default=scope.DEFAULT_ID)
 
 
@@ -72,7 +76,12 @@ CALL_JOB = Right(
 NEW_JOB = Right("a new job", UPLOADERS, lambda said: said.text("name"), scope.job_called)
 CHANGE_JOB = Right("any job", WRITERS, _experiment_id, scope.job_by_id)
 
-NEW_RUN = replace(KNOW_JOB, touches="a new run of a job whose id it knows", scopes=UPLOADERS)
+NEW_RUN = Right(
+    "a new run of a job whose id it knows by name",
+    UPLOADERS,
+    _experiment_id_or_default,
+    scope.known_job,
+)
 READ_RUN = Right("a run that it may read", READERS, Arguments.run_id, scope.read_run)
 UPLOAD = Right(
     "a run whose id it knows: adds to it",
@@ -81,9 +90,7 @@ UPLOAD = Right(
     scope.run_by_id,
     is_upload=True,
 )
-RESUME = replace(
-    UPLOAD, touches="a run that it may read: goes on with it", find=scope.resumable_run
-)
+RESUME = replace(UPLOAD, touches="a run that it may read: continues it", find=scope.resumable_run)
 CHANGE_RUN = Right(
     "a run that it uploaded to; with write, any",
     EDITORS,

@@ -47,7 +47,7 @@ def changeable_run(token: Token, run_id: UUID) -> TrackedRun:
 
 
 def resumable_run(token: Token, run_id: UUID) -> TrackedRun:
-    """Return a run that the token may read or change: a client reads a run before it goes on.
+    """Return a run that the token may read or change: a client reads a run before it continues it.
     Raises MlflowError."""
     return read_run(token, run_id) if token.allows(Token.READ) else changeable_run(token, run_id)
 

@@ -40,7 +40,7 @@ def create(token: Token, job: Job | None, said: Arguments) -> dict[str, Any]:
     name = said.text("name", LIMITS.name_chars)
     if not name.strip():
         raise invalid("An experiment needs a name.")
-    if job is not None and job.pk is not None:
+    if job is not None and not job._state.adding:
         raise MlflowError("RESOURCE_ALREADY_EXISTS", f"Experiment '{name}' already exists.")
     with transaction.atomic():
         made = registration.job(token.workspace, name)

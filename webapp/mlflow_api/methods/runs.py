@@ -50,7 +50,7 @@ def create(token: Token, experiment: Job, said: Arguments) -> dict[str, Any]:
 
 def _saved(job: Job) -> Job:
     """The default job is made with its first run."""
-    if job.pk is not None:
+    if not job._state.adding:
         return job
     with transaction.atomic():
         return registration.job(job.workspace, job.key)
@@ -131,7 +131,7 @@ def _label(token: Token, tracked: TrackedRun) -> None:
 
 
 def update(token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any]:
-    """A run goes on, ends or is renamed; the latter two change what others sent."""
+    """Continue, end or rename a run. Ending and renaming change what others sent."""
     status = said.text("status") if "status" in said else ""
     if "run_name" in said or status in mlflow_names.STATES:
         scope.check_changeable(token, tracked)
