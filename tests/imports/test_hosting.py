@@ -113,6 +113,7 @@ def test_two_imports_of_one_workspace_come_one_after_the_other(held, bucket):
     assert tasks.convert(first.artefact_id)
     thread.join()
     assert not any(begun[:60])
+    tasks.convert(second.artefact_id)
     first.refresh_from_db()
     second.refresh_from_db()
     assert second.began_at >= first.finished_at
