@@ -139,10 +139,12 @@ def django_db_modify_db_settings(
 def _nothing_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a process counts by primary key: the rows of another test had the same keys."""
     from webapp.http import rate_limits
+    from webapp.mlflow_api import effort
     from webapp.quotas import deferral
 
     monkeypatch.setattr(rate_limits, "handfuls", rate_limits.Handfuls())
     monkeypatch.setattr(deferral, "_counts", {})
+    monkeypatch.setattr(effort, "owed", {})
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import pytest
 
 from tests.mlflow.client import refusal
 from webapp.accounts.models import Token
+from webapp.mlflow_api import effort
 
 pytestmark = pytest.mark.django_db
 
@@ -61,7 +62,9 @@ def test_a_filter_finds_what_it_says(mlflow, runs, text, found):
         "params.lr = 0.1",
         "metrics.loss < 1 or metrics.loss > 2",
         "nothing.x = '1'",
-        "params.lr LIKE '%a%a%a%a%a%'",
+        "params.lr LIKE 5",
+        "metrics.loss LIKE '1%'",
+        "start_time ILIKE '1%'",
         " and ".join(["metrics.loss < 1"] * 51),
         "'; drop table",
     ],
@@ -117,3 +120,21 @@ def test_experiments_are_searched_as_runs_are(mlflow, workspace):
         assert {each["name"] for each in answer["experiments"]} == found
     assert refusal(mlflow.post("experiments/search", max_results=0))[0] == 400
     assert refusal(mlflow.post("experiments/search", page_token="x"))[0] == 400
+
+
+@pytest.mark.parametrize("method", ["runs/search", "experiments/search"])
+def test_a_search_that_takes_too_long_is_given_up(mlflow, runs, monkeypatch, method):
+    monkeypatch.setattr(effort, "SEARCH_SECONDS", 0)
+    answer = mlflow.post(method, experiment_ids=[mlflow.experiment()])
+    assert refusal(answer) == (413, "RESOURCE_LIMIT_EXCEEDED")
+
+
+def test_a_workspace_s_searches_have_a_share_of_each_minute(mlflow, stranger, runs, monkeypatch):
+    said = {"experiment_ids": [mlflow.experiment()]}
+    assert len(mlflow.post("runs/search", **said).json()["runs"]) == 3
+    monkeypatch.setattr(effort, "MINUTE_SECONDS", 1e-9)
+    theirs = [stranger.experiment("theirs")]
+    assert stranger.post("runs/search", experiment_ids=theirs).status_code == 200
+    answer = mlflow.post("runs/search", **said)
+    assert refusal(answer) == (429, "REQUEST_LIMIT_EXCEEDED")
+    assert int(answer.headers["Retry-After"]) > 0

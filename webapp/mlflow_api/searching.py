@@ -11,14 +11,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from webapp.mlflow_api import effort
 from webapp.mlflow_api.arguments import Arguments
 from webapp.mlflow_api.errors import invalid
+from webapp.mlflow_api.like import Like
 
 Facts = Mapping[str, Mapping[str, Any]]
 """Facts of a row, by group: attributes, metrics, params, tags."""
 Found = TypeVar("Found")
 MOST_CONDITIONS, MOST_ASKED, MOST_A_PAGE = 50, 50_000, 1_000
 """Clients ask for many at once, and take fewer with the token of the next page."""
+MOST_CLAUSE_CHARS, MOST_SORTED_CHARS = 300, 250
+"""Of a clause of an order, and of a text that rows are sorted by: those of all rows are held."""
 _GROUPS = {
     "metric": "metrics",
     "metrics": "metrics",
@@ -49,7 +53,7 @@ _CONDITION = re.compile(
 )
 _NULL = re.compile(rf"\s*{_NAME}\s+IS\s+(?P<op>NOT\s+NULL|NULL)\s*", re.IGNORECASE)
 _AND = re.compile(r"AND\b", re.IGNORECASE)
-_ORDER = re.compile(rf"\s*{_NAME}\s*(?P<down>ASC|DESC)?\s*\Z", re.IGNORECASE)
+_ORDER = re.compile(rf"\s*{_NAME}(?:\s*(?P<down>ASC|DESC))?\s*\Z", re.IGNORECASE)
 _COMPARED: dict[str, Callable[[Any, Any], bool]] = {
     "=": lambda a, b: bool(a == b),
     "!=": lambda a, b: bool(a != b),
@@ -76,7 +80,7 @@ class Condition:
         if self.op in ("IN", "NOT IN"):
             return (str(known) in self.value) == (self.op == "IN")
         if self.op in ("LIKE", "ILIKE"):
-            return self.value.fullmatch(str(known)) is not None
+            return bool(self.value.matches(str(known)))
         if isinstance(self.value, float):
             return _COMPARED[self.op](float(known), self.value)
         return _COMPARED[self.op](str(known), self.value)
@@ -118,27 +122,17 @@ def _condition(match: re.Match[str]) -> Condition:
 def _value(group: str, key: str, op: str, said: str) -> Any:
     if op in ("IN", "NOT IN"):
         return {part.strip().strip("'\"") for part in said.strip("()").split(",")}
-    if op in ("LIKE", "ILIKE"):
-        return _pattern(said.strip("'\""), op)
+    is_like = op in ("LIKE", "ILIKE")
     if group == "metrics" or (group == "attributes" and key in _NUMERIC):
+        if is_like:
+            raise invalid(f"{op} compares texts, and '{key}' is a number.")
         try:
             return float(said.strip("'\""))
         except ValueError:
             raise invalid(f"Expected a number for '{key}'.") from None
     if said[0] not in "'\"":
         raise invalid(f"Expected a quoted text for '{key}'.")
-    return said[1:-1]
-
-
-def _pattern(said: str, op: str) -> re.Pattern[str]:
-    """`%` stands for any text and `_` for any character. Repeated ones would take long."""
-    parts = re.split(r"(%+|_)", said)
-    words = [
-        ".*" if part.startswith("%") else "." if part == "_" else re.escape(part) for part in parts
-    ]
-    if words.count(".*") > 4:
-        raise invalid("More than 4 wildcards in a LIKE.")
-    return re.compile("".join(words), re.DOTALL | (re.IGNORECASE if op == "ILIKE" else 0))
+    return Like(said[1:-1], ignores_case=op == "ILIKE") if is_like else said[1:-1]
 
 
 def _place(match: re.Match[str]) -> tuple[str, str]:
@@ -161,7 +155,7 @@ class Order:
 
     def values(self, facts: Facts) -> tuple[Any, ...]:
         """What a row is sorted by."""
-        return tuple(facts.get(group, {}).get(key) for group, key, _ in self.keys)
+        return tuple(_cut(facts.get(group, {}).get(key)) for group, key, _ in self.keys)
 
     def sorted(self, rows: Iterable[tuple[Found, tuple[Any, ...]]]) -> list[Found]:
         """Rows with their `values`. Unknown ones come last; equal ones in the order they had."""
@@ -178,11 +172,15 @@ def order(clauses: Sequence[str]) -> Order:
     """Raises MlflowError."""
     keys = []
     for clause in clauses:
-        match = _ORDER.match(clause)
+        match = _ORDER.match(clause) if len(clause) <= MOST_CLAUSE_CHARS else None
         if match is None:
             raise invalid(f"Invalid order_by clause '{clause[:80]}'.")
         keys.append((*_place(match), (match["down"] or "").upper() == "DESC"))
     return Order(tuple(keys))
+
+
+def _cut(value: Any) -> Any:
+    return value[:MOST_SORTED_CHARS] if isinstance(value, str) else value
 
 
 def _is_known(value: Any) -> bool:
@@ -191,6 +189,17 @@ def _is_known(value: Any) -> bool:
 
 def _sortable(value: Any) -> tuple[int, Any]:
     return (0, value) if isinstance(value, (int, float)) else (1, str(value))
+
+
+def found(
+    workspace_id: int, rows: Iterable[tuple[Found, Facts]], conditions: Conditions, order: Order
+) -> list[tuple[Found, tuple[Any, ...]]]:
+    """Those rows that meet the conditions, with what they are sorted by.
+
+    Raises MlflowError or Problem if that takes too long.
+    """
+    looked_at = effort.bounded(workspace_id, rows)
+    return [(row, order.values(facts)) for row, facts in looked_at if conditions.hold(facts)]
 
 
 def page(

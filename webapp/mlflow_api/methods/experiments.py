@@ -60,12 +60,12 @@ def set_tag(token: Token, job: Job, said: Arguments) -> dict[str, Any]:
     return {}
 
 
-def search(_token: Token, readable: QuerySet[Job], said: Arguments) -> dict[str, Any]:
+def search(token: Token, readable: QuerySet[Job], said: Arguments) -> dict[str, Any]:
     """Filtered and sorted as runs are."""
     conditions = searching.conditions(said.text("filter", 10_000, default=""))
     order = searching.order(said.texts("order_by", 20)) or searching.order(["creation_time DESC"])
     known = ((job, _facts(job)) for job in readable.order_by("pk")[:MOST_FOUND])
-    found = [(job, order.values(facts)) for job, facts in known if conditions.hold(facts)]
+    found = searching.found(token.workspace_id, known, conditions, order)
     chosen, following = searching.page(order.sorted(found), said)
     answer: dict[str, Any] = {"experiments": [shown.experiment(job) for job in chosen]}
     return answer | following
