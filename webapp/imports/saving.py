@@ -64,7 +64,8 @@ def _save_node(run: Run, made: ConvertedNode) -> None:
         },
     )
     # What an earlier version of an importer made of the same files.
-    earlier = Chunk.objects.filter(object_key__startswith=made.prefix)
+    own = Chunk.objects.filter(node__attempt__run=run)
+    earlier = own.filter(object_key__startswith=f"{made.prefix}/")
     earlier.exclude(object_key__in=[ref.key for ref in made.chunks]).update(
         replaced_at=timezone.now()
     )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any, BinaryIO
 from uuid import UUID
 
+from django.db.models import Q, QuerySet
 from django.http import HttpResponseBase
 
 from webapp.accounts.models import Token
+from webapp.database.bytewise import inside
 from webapp.http import download
 from webapp.ingest import artefacts
 from webapp.mlflow_api import changing
@@ -22,6 +24,8 @@ from webapp.runs.models import Artefact
 MOST_CHARS = 500
 MOST_PATHS = 2_000
 """Of one run."""
+AT_ONCE = 100
+"""Files that are read, before those of the folder that they end in are left out."""
 KIND = "mlflow"
 
 
@@ -107,27 +111,32 @@ def answer(place: Place) -> HttpResponseBase:
 def remove(token: Token, place: Place) -> None:
     """Forget the path, or all in this folder, as `changing.remove` does."""
     own = _files(place.tracked, place.model)
-    inside = own.filter(path__startswith=f"{place.path}/") if place.path else own
-    changing.remove(token, place.tracked, inside | own.filter(path=place.path))
+    if place.path:
+        own = own.filter(inside("path", place.path) | Q(path=place.path))
+    changing.remove(token, place.tracked, own)
 
 
 def listed(tracked: TrackedRun, model: str, folder: str) -> list[dict[str, Any]]:
     """What is in a folder, by names; nothing for a file."""
-    before = f"{folder}/" if folder else ""
-    inside = _files(tracked, model).filter(path__startswith=before)
-    return list(_entries(inside, len(before)))
+    return list(_entries(_files(tracked, model), folder))
 
 
-def _entries(inside: Iterable[LoggedFile], skipped: int) -> Iterable[dict[str, Any]]:
-    folders: set[str] = set()
-    for file in inside:
-        name, slash, _ = file.path[skipped:].partition("/")
-        if not slash:
-            yield {"path": name, "is_dir": False, "file_size": file.artefact.size_bytes}
-        elif name not in folders:
-            folders.add(name)
-            yield {"path": name, "is_dir": True}
+def _entries(own: QuerySet[LoggedFile], parent: str) -> Iterator[dict[str, Any]]:
+    """In the order of their paths. What else is in a folder that is listed isn't read."""
+    before, folder = f"{parent}/" if parent else "", ""
+    within = own.filter(path__lt=f"{parent}0") if parent else own
+    later = within.filter(path__gte=before)
+    while some := list(later[:AT_ONCE]):
+        for file in some:
+            name, slash, _ = file.path[len(before) :].partition("/")
+            if not slash:
+                yield {"path": name, "is_dir": False, "file_size": file.artefact.size_bytes}
+            elif name != folder:
+                folder = name
+                yield {"path": name, "is_dir": True}
+        last = f"{before}{name}"
+        later = within.filter(path__gte=f"{last}0") if slash else within.filter(path__gt=last)
 
 
-def _files(tracked: TrackedRun, model: str):  # type: ignore[no-untyped-def]
+def _files(tracked: TrackedRun, model: str) -> QuerySet[LoggedFile]:
     return LoggedFile.objects.filter(tracked=tracked, model=model).select_related("artefact")

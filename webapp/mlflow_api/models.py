@@ -6,6 +6,7 @@ from django.db import models
 from django.utils import timezone
 
 from webapp.accounts.models import Token
+from webapp.database.bytewise import PathField
 from webapp.runs.models import Artefact, Job, Run
 
 
@@ -112,7 +113,7 @@ class LoggedFile(models.Model):
     tracked = models.ForeignKey(TrackedRun, models.CASCADE, related_name="files")
     model = models.CharField(max_length=40, blank=True)
     """The logged model that it belongs to; empty: to the run itself."""
-    path = models.CharField(max_length=500)
+    path = PathField(max_length=500)
     artefact = models.ForeignKey(Artefact, models.CASCADE, related_name="+")
     written_by = models.ForeignKey(Token, models.SET_NULL, null=True, blank=True, related_name="+")
     """Who wrote the path first, and may delete it. None: a token that is gone, or of an earlier
