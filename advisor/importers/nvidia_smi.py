@@ -69,7 +69,7 @@ _NUMBERED, _IDENTIFIED = ("index", "gpu"), ("uuid", "gpu_uuid", "pci.bus_id", "g
 _IDENTITY = {*_NUMBERED, *_IDENTIFIED, "timestamp", "#date", "time", "name", "gpu_name"}
 _IDENTITY |= {"driver_version", "memory.total", "count"}
 """They say which GPU and when, or never change."""
-_UNIT = re.compile(r"\s*\[[^\]]*\]$")
+_UNIT = re.compile(r"\[[^\[\]]*\]\Z")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _TIMES = ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y%m%d %H:%M:%S")
 
@@ -276,7 +276,7 @@ def _head(line: str) -> _Head | None:
         columns = tuple(word.lower() for word in line.replace("# ", "#", 1).split())
         columns = tuple(name.removeprefix("#") if name == "#gpu" else name for name in columns)
         return _Head(columns, False) if {"gpu", "sm"} <= set(columns) else None
-    columns = tuple(_UNIT.sub("", cell.strip()) for cell in line.split(","))
+    columns = tuple(_UNIT.sub("", cell.strip()).rstrip() for cell in line.split(","))
     return _Head(columns, True) if set(columns) & _QUERIED.keys() else None
 
 

@@ -13,7 +13,7 @@ from advisor.pricing.bundled import TABLES
 GB = 1000**3
 _NOISE = re.compile(r"nvidia|tesla|geforce|quadro|amd|instinct|graphics|hbm\d*e?|gddr\w+|server")
 _HARMLESS = re.compile(r"\d+gb|rtx|pcie|sxm|generation|oam")
-_MEMORY = re.compile(r"(\d+)\s*gb")
+_MEMORY = re.compile(r"(\d{1,6})\s*gb")
 _MEMORY_TOLERANCE = 0.12
 """A driver reports up to a tenth less memory than the data sheet (22.9 of 24 GB: ECC, reserve)."""
 
@@ -109,7 +109,7 @@ def _names(model: GpuModel) -> list[frozenset[str]]:
 
 def _words(name: str) -> frozenset[str]:
     """The words of a name that distinguish models: `h100`, `sxm`, `pcie`, `80gb`."""
-    plain = _MEMORY.sub(r"\1gb", re.sub(r"\(.*?\)", " ", name.lower()))
+    plain = _MEMORY.sub(r"\1gb", re.sub(r"\([^()]*\)", " ", name.lower()))
     words = re.findall(r"[a-z0-9]+", _NOISE.sub(" ", plain))
     return frozenset(re.sub(r"^sxm\d?$", "sxm", word) for word in words)
 

@@ -28,7 +28,7 @@ _STDERR = 2
 _DRAIN_SECONDS = 0.5
 """Processes that outlive the command may hold its standard error open as long as they like."""
 _ESCAPES = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_].*?(?:\x07|\x1b\\|$)|[ -/]*[0-~])"
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[ -/]*[0-~])"
     r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 )
 """ECMA-48: control sequences, strings (titles, links), other escapes, control characters."""

@@ -11,7 +11,9 @@ from webapp.runs.models import Session
 
 MOST_LINES, MOST_LINE_CHARS, MOST_CHARS = 50, 2_000, 64 * 1024
 MOST_STAGES = 200
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_].*?(?:\x07|\x1b\\|$)|[ -/]*[0-~])")
+_ESCAPES = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[ -/]*[0-~])"
+)
 """ECMA-48: control sequences, strings (titles, links), other escapes."""
 _MOST_BYTES = 2**60
 _COUNTS = {"signal": 200, "oom_kills": 10**9, "oom_process_bytes": _MOST_BYTES}

@@ -33,7 +33,7 @@ from advisor.importers.times import is_possible
 FORMAT = "TensorBoard"
 _MOST_FILES = 10_000
 _NAME = re.compile(r"(?:.*/)?events\.out\.tfevents\.\d+(?:\.\d+)?(?:\.(?P<host>[^/]*))?")
-_OF_PROCESS = re.compile(r"(?:\.\d+)*(?:\.v2)?\Z")
+_OF_PROCESS = re.compile(r"(?:\.\d{1,20}){0,2}(?:\.v2)?\Z")
 """What follows the host's name: process id, and number."""
 _APART_SECONDS = 60.0
 """Between runs of different folders that are one training."""
