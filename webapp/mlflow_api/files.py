@@ -126,11 +126,11 @@ def _entries(own: QuerySet[LoggedFile], parent: str) -> Iterator[dict[str, Any]]
     before, folder = f"{parent}/" if parent else "", ""
     within = own.filter(path__lt=f"{parent}0") if parent else own
     later = within.filter(path__gte=before)
-    while some := list(later[:AT_ONCE]):
-        for file in some:
-            name, slash, _ = file.path[len(before) :].partition("/")
+    while some := later.values_list("path", "artefact__size_bytes")[:AT_ONCE]:
+        for path, size_bytes in some:
+            name, slash, _ = path[len(before) :].partition("/")
             if not slash:
-                yield {"path": name, "is_dir": False, "file_size": file.artefact.size_bytes}
+                yield {"path": name, "is_dir": False, "file_size": size_bytes}
             elif name != folder:
                 folder = name
                 yield {"path": name, "is_dir": True}
