@@ -7,6 +7,8 @@ import pytest
 from tests.mlflow.client import refusal
 from webapp.accounts.models import Token
 from webapp.mlflow_api import effort
+from webapp.accounts.models import Workspace
+from webapp.mlflow_api import effort, searching
 
 pytestmark = pytest.mark.django_db
 
@@ -138,3 +140,28 @@ def test_a_workspace_s_searches_have_a_share_of_each_minute(mlflow, stranger, ru
     answer = mlflow.post("runs/search", **said)
     assert refusal(answer) == (429, "REQUEST_LIMIT_EXCEEDED")
     assert int(answer.headers["Retry-After"]) > 0
+
+
+def test_a_workspace_has_one_long_search_at_a_time(mlflow, stranger, runs, monkeypatch):
+    monkeypatch.setattr(effort, "SHORT_SECONDS", 0)
+    said = {"experiment_ids": [mlflow.experiment()]}
+    running = effort.bounded(Workspace.objects.get(name="Ours").pk, [1, 2])
+    next(running)
+    assert refusal(mlflow.post("runs/search", **said)) == (429, "REQUEST_LIMIT_EXCEEDED")
+    theirs = [stranger.experiment("theirs")]
+    assert stranger.post("runs/search", experiment_ids=theirs).status_code == 200
+    assert list(running) == [2]
+    assert mlflow.post("runs/search", **said).status_code == 200
+
+
+def test_a_page_of_large_runs_is_shorter(mlflow, runs, monkeypatch):
+    monkeypatch.setattr(searching, "AT_ONCE", 1)
+    monkeypatch.setattr(searching, "MOST_PAGE_CHARS", 1_500)
+    for run_id in runs:
+        mlflow.log(run_id, tags=[{"key": "note", "value": "x" * 1_000}])
+    said, pages = {"experiment_ids": [mlflow.experiment()], "page_token": ""}, []
+    while not pages or said["page_token"]:
+        answer = mlflow.post("runs/search", **said).json()
+        pages.append("".join(runs[each["info"]["run_id"]] for each in answer["runs"]))
+        said["page_token"] = answer.get("next_page_token", "")
+    assert pages == ["cb", "a"]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from django.db import models
 from django.utils import timezone
 
 from webapp.accounts.models import Token
 from webapp.database.bytewise import PathField
 from webapp.runs.models import Artefact, Job, Run
+
+_METRIC_CHARS = 100
 
 
 class TrackedRun(models.Model):
@@ -41,6 +46,11 @@ class TrackedRun(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def size(self) -> int:
+        """About how many characters its document has."""
+        labels = sum(map(_chars, (self.params, self.tags, *self.inputs)))
+        return labels + _METRIC_CHARS * len(self.latest)
 
 
 class Feed(models.Model):
@@ -106,6 +116,10 @@ class LoggedModel(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    def size(self) -> int:
+        """About how many characters its document has."""
+        return _chars(self.params) + _chars(self.tags)
+
 
 class LoggedFile(models.Model):
     """The path of an artefact: one content may have several."""
@@ -127,3 +141,7 @@ class LoggedFile(models.Model):
 
     def __str__(self) -> str:
         return self.path
+
+
+def _chars(values: Mapping[str, Any]) -> int:
+    return sum(len(key) + len(str(value)) for key, value in values.items())

@@ -11,16 +11,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from django.db.models import QuerySet
+
 from webapp.mlflow_api import effort
 from webapp.mlflow_api.arguments import Arguments
 from webapp.mlflow_api.errors import invalid
 from webapp.mlflow_api.like import Like
+from webapp.mlflow_api.models import LoggedModel, TrackedRun
 
 Facts = Mapping[str, Mapping[str, Any]]
 """Facts of a row, by group: attributes, metrics, params, tags."""
 Found = TypeVar("Found")
+Row = TypeVar("Row", TrackedRun, LoggedModel)
 MOST_CONDITIONS, MOST_ASKED, MOST_A_PAGE = 50, 50_000, 1_000
 """Clients ask for many at once, and take fewer with the token of the next page."""
+AT_ONCE, MOST_PAGE_CHARS = 25, 16_000_000
+"""Rows that are read from the database at once; a run may have three million characters."""
 MOST_CLAUSE_CHARS, MOST_SORTED_CHARS = 300, 250
 """Of a clause of an order, and of a text that rows are sorted by: those of all rows are held."""
 _GROUPS = {
@@ -200,6 +206,26 @@ def found(
     """
     looked_at = effort.bounded(workspace_id, rows)
     return [(row, order.values(facts)) for row, facts in looked_at if conditions.hold(facts)]
+
+
+def rows_of_page(
+    keys: Sequence[Any], said: Arguments, rows: QuerySet[Row]
+) -> tuple[list[Row], dict[str, str]]:
+    """The rows of the page asked for, and the token of the next one, if any.
+
+    Rows may be large, so a page ends early once it has many characters.
+    """
+    chosen, following = page(keys, said)
+    found: list[Row] = []
+    chars = 0
+    for place in range(0, len(chosen), AT_ONCE):
+        if chars > MOST_PAGE_CHARS:
+            begin = int(said.text("page_token", default="") or 0)
+            return found, {"next_page_token": str(begin + place)}
+        some = rows.in_bulk(list(chosen[place : place + AT_ONCE]))
+        found += [some[key] for key in chosen[place : place + AT_ONCE] if key in some]
+        chars += sum(row.size() for row in some.values())
+    return found, following
 
 
 def page(

@@ -14,7 +14,7 @@ from webapp.mlflow_api.arguments import Arguments
 from webapp.mlflow_api.errors import invalid
 from webapp.mlflow_api.models import LoggedModel, TrackedRun
 
-MOST_OF_A_RUN, MOST_EXPERIMENTS, MOST_SEARCHED, AT_ONCE = 1_000, 1_000, 10_000, 25
+MOST_OF_A_RUN, MOST_EXPERIMENTS, MOST_SEARCHED = 1_000, 1_000, 10_000
 STATUSES = (
     "LOGGED_MODEL_STATUS_UNSPECIFIED",
     "LOGGED_MODEL_PENDING",
@@ -76,12 +76,11 @@ def search(token: Token, readable: QuerySet[LoggedModel], said: Arguments) -> di
     jobs = [scope.experiment(token.workspace, each) for each in ids]
     models = readable.filter(tracked__experiment__in=[job for job in jobs if job])
     conditions = searching.conditions(said.text("filter", 10_000, default=""))
-    newest = models.order_by("-created_at", "pk")[:MOST_SEARCHED].iterator(AT_ONCE)
+    newest = models.order_by("-created_at", "pk")[:MOST_SEARCHED].iterator(searching.AT_ONCE)
     known = ((model.pk, _facts(model)) for model in newest)
     found = searching.found(token.workspace_id, known, conditions, searching.order([]))
-    chosen, following = searching.page([pk for pk, _ in found], said)
-    rows = models.in_bulk(list(chosen))
-    answer: dict[str, Any] = {"models": [shown.model(rows[pk]) for pk in chosen if pk in rows]}
+    rows, following = searching.rows_of_page([pk for pk, _ in found], said, models)
+    answer: dict[str, Any] = {"models": [shown.model(row) for row in rows]}
     return answer | following
 
 

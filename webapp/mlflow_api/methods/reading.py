@@ -14,7 +14,7 @@ from webapp.mlflow_api.arguments import Arguments
 from webapp.mlflow_api.errors import invalid
 from webapp.mlflow_api.models import TrackedRun
 
-MOST_EXPERIMENTS, MOST_SEARCHED, AT_ONCE = 1_000, 20_000, 25
+MOST_EXPERIMENTS, MOST_SEARCHED = 1_000, 20_000
 MOST_POINTS_A_PAGE = 25_000
 _VIEWS = {"ACTIVE_ONLY": (False,), "DELETED_ONLY": (True,), "ALL": (False, True)}
 
@@ -34,12 +34,11 @@ def search(token: Token, readable: QuerySet[TrackedRun], said: Arguments) -> dic
     conditions = searching.conditions(said.text("filter", 10_000, default=""))
     order = searching.order(said.texts("order_by", 20))
     # Runs may have many metrics: all are read, but only those of the page are held.
-    newest = runs.order_by("-started_ms", "pk")[:MOST_SEARCHED].iterator(AT_ONCE)
+    newest = runs.order_by("-started_ms", "pk")[:MOST_SEARCHED].iterator(searching.AT_ONCE)
     known = ((tracked.pk, _facts(tracked)) for tracked in newest)
     found = searching.found(token.workspace_id, known, conditions, order)
-    chosen, following = searching.page(order.sorted(found), said)
-    rows = runs.in_bulk(list(chosen))
-    answer: dict[str, Any] = {"runs": [shown.run(rows[pk]) for pk in chosen if pk in rows]}
+    rows, following = searching.rows_of_page(order.sorted(found), said, runs)
+    answer: dict[str, Any] = {"runs": [shown.run(row) for row in rows]}
     return answer | following
 
 
