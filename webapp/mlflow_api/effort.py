@@ -23,7 +23,7 @@ Row = TypeVar("Row")
 owed: dict[int, tuple[float, float]] = {}
 """Workspace -> CPU seconds that it has taken and not yet waited for, at a time (monotonic)."""
 long_ones: set[int] = set()
-"""Workspaces with a search that is no short one any more: one at a time."""
+"""Workspaces with a search that is no longer short: one at a time."""
 
 
 def bounded(workspace_id: int, rows: Iterable[Row]) -> Iterator[Row]:
