@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.mlflow.client import refusal
-from webapp.accounts.models import Token
-from webapp.mlflow_api import effort
-from webapp.accounts.models import Workspace
+from webapp.accounts.models import Token, Workspace
 from webapp.mlflow_api import effort, searching
 
 pytestmark = pytest.mark.django_db

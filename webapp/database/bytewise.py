@@ -37,8 +37,8 @@ class PathField(_Texts[_Set, _Get]):
 
 
 def inside(field: str, folder: str) -> Q:
-    """What is in the folder or a folder of it; everything for the root.
+    """Return the condition for what is in the folder or a folder of it.
 
     `0` is the character after `/`.
     """
-    return Q(**{f"{field}__gte": f"{folder}/", f"{field}__lt": f"{folder}0"}) if folder else Q()
+    return Q(**{f"{field}__gte": f"{folder}/", f"{field}__lt": f"{folder}0"})
