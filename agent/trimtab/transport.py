@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from trimtab import trust
 from trimtab.identity import Server
-from trimtab.wire import PROBLEM_TYPE, is_final
+from trimtab.wire import PROBLEM_TYPE, is_final, is_import_quota
 
 _MOST_ANSWER_BYTES = 1024 * 1024
 
@@ -60,6 +60,8 @@ class Answer:
             return Verdict.NOT_ALLOWED
         if self.status in (400, 409) and is_final(self.document.get("type")):
             return Verdict.REFUSED
+        if self.status == 429 and is_import_quota(self.document.get("type")):
+            return Verdict.POSTPONED
         if 400 <= self.status < 500 and self.status not in (408, 425, 429):
             return Verdict.POSTPONED
         return Verdict.LATER

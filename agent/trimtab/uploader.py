@@ -191,8 +191,10 @@ class Courier:
             )
         elif not good:
             pause = _JITTER.uniform(0, min(_LONGEST_PAUSE_SECONDS, 2.0 ** (self._failures - 1)))
+        # What is postponed waits by itself: its Retry-After is none for the others.
+        wait = 0.0 if answer.verdict is Verdict.POSTPONED else answer.retry_after_seconds or 0.0
         # All agents may get the same retry_after; each one's own pause spreads them.
-        self.not_before = time.monotonic() + pause + (answer.retry_after_seconds or 0.0)
+        self.not_before = time.monotonic() + pause + wait
         return good
 
     def _say_once(self, problem: str) -> None:

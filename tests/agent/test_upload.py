@@ -334,6 +334,26 @@ def test_the_reason_why_a_declaration_waits_is_known_until_it_is_taken(spool, se
     assert (spool.contents().last_error, spool.contents().unsent) == ("", 0)
 
 
+def test_it_sends_samples_while_an_import_waits_for_its_quota(spool, server, service, tmp_path):
+    """The import may have to wait for hours, and the service says so by Retry-After."""
+    session = _session(spool, "", count=1)
+    description = tmp_path / "description"
+    description.write_text("{}")
+    assert spool.artefacts.add(session, "import", description, "job.import.json", "job")
+    headers = {"Retry-After": "3600"}
+    refusal = Reply(status=429, document={}, problem="import-quota", headers=headers)
+    service.answer = lambda r: refusal if "/artefacts/" in r.path else Reply()
+    courier, said = _courier(spool, server)
+    while courier.send_one([session]):
+        pass
+    assert courier.not_before - time.monotonic() < 60
+    spool.add(session, 1, b"body 1")
+    assert courier.send_one([session]) is True
+    assert spool.contents().waiting == 0
+    assert spool.artefacts.count([session]) == 1
+    assert "job.import.json can't be sent at present and is kept" in said[0]
+
+
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_wrong_token_keeps_everything_and_says_so_once(spool, server, service, status):
     session = _session(spool, "", count=2)

@@ -171,6 +171,14 @@ TYPES = (
         "Agents keep their samples and send them later. `fix` says what else to do.",
     ),
     ProblemType(
+        "import-quota",
+        429,
+        "Quota of imports reached",
+        "The workspace's imports have used what they may in 24 hours. `field` names the quota; "
+        "Settings, Usage shows how much that is.",
+        "Agents go on with everything else and try this upload again later.",
+    ),
+    ProblemType(
         "server-error",
         500,
         "Server error",

@@ -16,7 +16,13 @@ from trimtab.wire.declaration import (
     encode_declaration,
 )
 from trimtab.wire.limits import LIMITS, Limits, TooLargeError, WireError
-from trimtab.wire.problems import FINAL_PROBLEMS, PROBLEM_TYPE, PROBLEMS_PATH, is_final
+from trimtab.wire.problems import (
+    FINAL_PROBLEMS,
+    PROBLEM_TYPE,
+    PROBLEMS_PATH,
+    is_final,
+    is_import_quota,
+)
 from trimtab.wire.segment import (
     FIRST_ADDED,
     FIRST_PIECE,
@@ -60,6 +66,7 @@ __all__ = [
     "encode_declaration",
     "encode_segment",
     "is_final",
+    "is_import_quota",
     "job_of_training",
     "join_bodies",
     "split_bodies",

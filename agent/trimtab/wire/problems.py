@@ -14,6 +14,8 @@ PROBLEMS_PATH = "/problems/"
 FINAL_PROBLEMS = frozenset(
     {"invalid-upload", "segment-conflict", "session-conflict", "too-many-labels"}
 )
+IMPORT_QUOTA = "import-quota"
+"""Imports have to wait, perhaps for hours; the service takes everything else."""
 
 
 def is_final(problem_type: object) -> bool:
@@ -21,8 +23,18 @@ def is_final(problem_type: object) -> bool:
 
     The host doesn't count: agents may reach the service under another name than browsers.
     """
+    return _name_of(problem_type) in FINAL_PROBLEMS
+
+
+def is_import_quota(problem_type: object) -> bool:
+    """Whether a problem's `type` is the one of a quota of imports."""
+    return _name_of(problem_type) == IMPORT_QUOTA
+
+
+def _name_of(problem_type: object) -> str:
+    """Return the name of one of the service's own types; empty for any other."""
     try:
         address = urlsplit(str(problem_type))
     except ValueError:
-        return False
-    return address.path.endswith(PROBLEMS_PATH) and address.fragment in FINAL_PROBLEMS
+        return ""
+    return address.fragment if address.path.endswith(PROBLEMS_PATH) else ""
