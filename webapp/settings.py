@@ -214,6 +214,13 @@ WORKSPACE_RUNS_A_DAY = env.integer("TRIMTAB_WORKSPACE_RUNS_A_DAY", 200_000)
 TOKEN_RUNS_A_DAY = env.integer("TRIMTAB_TOKEN_RUNS_A_DAY", 150_000)
 WORKSPACE_SERIES_A_DAY = env.integer("TRIMTAB_WORKSPACE_SERIES_A_DAY", 5_000_000)
 WORKSPACE_STORAGE_BYTES = env.integer("TRIMTAB_WORKSPACE_STORAGE_BYTES", 5 * 2**40)
+# What a workspace's imports may use. A hundred people who profile ten runs a day each make 1,000
+# imports of some CPU seconds; the largest import that may end takes an hour.
+WORKSPACE_IMPORTS_A_DAY = env.integer("TRIMTAB_WORKSPACE_IMPORTS_A_DAY", 2_000)
+WORKSPACE_UNPACKED_BYTES_A_DAY = env.integer("TRIMTAB_WORKSPACE_UNPACKED_BYTES_A_DAY", 200 * 2**30)
+WORKSPACE_IMPORT_CPU_SECONDS_A_DAY = env.integer(
+    "TRIMTAB_WORKSPACE_IMPORT_CPU_SECONDS_A_DAY", 4 * 3600
+)
 
 # What Prometheus sends to read /metrics; empty: nobody may.
 METRICS_TOKEN = env.text("TRIMTAB_METRICS_TOKEN")

@@ -22,7 +22,7 @@ from webapp.analysis import compaction
 from webapp.analysis.tasks import evaluate
 from webapp.quotas import counters, refusals
 from webapp.quotas import storage as counting
-from webapp.quotas.kinds import UPLOADED
+from webapp.quotas.kinds import OF_IMPORTS, UPLOADED
 from webapp.quotas.usage import lines
 from webapp.retention import deletion
 from webapp.runs.models import Artefact, Chunk, Node, Run
@@ -559,4 +559,7 @@ def test_what_is_unknown_is_not_zero(agent, workspace, settings):
     agent.put(agent.segment(0))
     assert _used(workspace)["storage_bytes"] is None
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
-    assert set(_used(workspace).values()) == {None}
+    used = _used(workspace)
+    of_imports = {used.pop(quota.name) for quota in OF_IMPORTS}
+    assert set(used.values()) == {None}
+    assert of_imports == {0}, "counted in the database"

@@ -19,7 +19,9 @@ router = Router(tags=["read"], auth=Bearer(Token.READ))
 class QuotaOut(Schema):
     name: str
     title: str
-    used: int | None = Field(description="Bytes, runs or series; null: unknown.")
+    used: int | None = Field(
+        description="Bytes, runs, series, imports or CPU seconds; null: unknown."
+    )
     limit: int | None = Field(description="null: no limit.")
     state: str = Field(description="`ok`, `close` (from 80 %) or `over`.")
     frees_at: datetime | None = Field(
@@ -53,8 +55,9 @@ class UsageOut(Schema):
 def get_usage(request: TokenRequest) -> dict[str, Any]:
     workspace = request.auth.workspace
     counted = selector.storage(workspace)
+    lines = selector.lines(workspace) + selector.import_lines(workspace)
     return {
-        "quotas": [_quota(line) for line in selector.lines(workspace)],
+        "quotas": [_quota(line) for line in lines],
         "tokens": [_token(use) for use in selector.by_token(workspace)],
         "jobs": [
             {"id": use.job.uuid, "name": use.job.name, "stored_bytes": use.size_bytes}

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.template.defaultfilters import filesizeformat
 
+from rules.wording import two_units
 from webapp.accounts.models import Workspace
 
-BYTES = "bytes"
-ONE = {"runs": "run"}
+BYTES, SECONDS = "bytes", "seconds"
+ONE = {"runs": "run", "imports": "import"}
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Quota:
         """The amount with its unit. Sizes are in powers of 1024, as on every page."""
         if self.unit == BYTES:
             return filesizeformat(amount).replace("\xa0", " ")
+        if self.unit == SECONDS:
+            return two_units(amount) if amount >= 60 else f"{amount} s"
         unit = ONE.get(self.unit, self.unit) if amount == 1 else self.unit
         return f"{amount:,} {unit}"
 
@@ -99,6 +102,44 @@ STORED = Quota(
     "The workspace may store {limit}, and its samples and artefacts have reached that.",
     "Delete runs, or keep samples for fewer days. ",
 )
-QUOTAS = (UPLOADED, RUNS, SERIES, STORED, TOKEN_UPLOADED, TOKEN_RUNS)
+IMPORTS = Quota(
+    "imports",
+    "Imports in 24 hours",
+    "imports",
+    "WORKSPACE_IMPORTS_A_DAY",
+    "Imports",
+    "The workspace may begin {limit} in 24 hours, each attempt counted, and has done so.",
+)
+UNPACKED = Quota(
+    "unpacked_bytes",
+    "Unpacked by imports in 24 hours",
+    BYTES,
+    "WORKSPACE_UNPACKED_BYTES_A_DAY",
+    "Imports",
+    "The workspace's imports may unpack {limit} in 24 hours, and have done so.",
+    "Import smaller parts of a recording. ",
+)
+IMPORT_CPU = Quota(
+    "import_cpu_seconds",
+    "CPU time of imports in 24 hours",
+    SECONDS,
+    "WORKSPACE_IMPORT_CPU_SECONDS_A_DAY",
+    "Imports",
+    "The workspace's imports may take {limit} of CPU time in 24 hours, and have done so.",
+    "Import smaller parts of a recording. ",
+)
+QUOTAS = (
+    UPLOADED,
+    RUNS,
+    SERIES,
+    STORED,
+    TOKEN_UPLOADED,
+    TOKEN_RUNS,
+    IMPORTS,
+    UNPACKED,
+    IMPORT_CPU,
+)
+OF_IMPORTS = (IMPORTS, UNPACKED, IMPORT_CPU)
+"""Counted in the database, so they hold while Redis is down, too."""
 OF_TOKENS = (TOKEN_UPLOADED, TOKEN_RUNS)
 BY_NAME = {quota.name: quota for quota in QUOTAS}

@@ -1,4 +1,4 @@
-"""What each workspace stores, as it was last counted."""
+"""What each workspace stores, as it was last counted, and what its imports used."""
 
 from __future__ import annotations
 
@@ -18,3 +18,29 @@ class StorageUse(models.Model):
 
     def __str__(self) -> str:
         return f"{self.workspace}: {self.size_bytes} bytes"
+
+
+class ImportUse(models.Model):
+    """What the imports of a workspace used in one hour, of all attempts that ended in it.
+
+    It outlives the imports: deleting a run gives nothing back.
+    """
+
+    workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="import_uses")
+    hour = models.PositiveBigIntegerField()
+    """Whole hours since 1970."""
+    imports = models.PositiveBigIntegerField(default=0)
+    """Attempts, failed ones included."""
+    unpacked_bytes = models.PositiveBigIntegerField(default=0)
+    cpu_seconds = models.FloatField(default=0)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["workspace", "hour"], name="quotas_importuse_hour_of_workspace"
+            )
+        ]
+        indexes = [models.Index(fields=["hour"], name="quotas_importuse_hour")]
+
+    def __str__(self) -> str:
+        return f"{self.workspace}: imports in hour {self.hour}"

@@ -42,19 +42,34 @@ def refuse(
     _remember(run_id, quota)
     _log(workspace, quota)
     limit = quota.limit(workspace)
-    wait_seconds = math.ceil(_seconds_until_room(window, cost, limit) if window else MOST_SECONDS)
-    wait_seconds = min(max(wait_seconds, LEAST_SECONDS), MOST_SECONDS)
+    wait_seconds = _bounded(_seconds_until_room(window, cost, limit) if window else MOST_SECONDS)
     fix = (
         f"{quota.fix}Nothing is lost: agents keep their samples and try again. The operator of the "
         "service can raise the limit."
     )
     raise Problem(
         429,
-        _detail(quota, workspace),
+        reached_words(quota, workspace),
         fix=fix,
         headers={"Retry-After": str(wait_seconds)},
         kind="quota",
     )
+
+
+def refuse_import(workspace: Workspace, quota: Quota, free_hour: int) -> NoReturn:
+    """Refuse to begin an import. Raises Problem 429, whose field is the quota's name.
+
+    Args:
+        free_hour: the hour since 1970 from which on there may be room.
+    """
+    _log(workspace, quota)
+    fix = (
+        f"{quota.fix}Nothing is lost: `trimtab sync` sends later what `trimtab import` has packed. "
+        "The operator of the service can raise the limit."
+    )
+    wait_seconds = free_hour * counters.HOUR_SECONDS - time.time()
+    headers = {"Retry-After": str(_bounded(wait_seconds))}
+    raise Problem(429, reached_words(quota, workspace), quota.name, fix, headers, "import-quota")
 
 
 def frees_at_hour(amounts: dict[int, int], hour: int, cost: int, limit: int) -> int:
@@ -81,11 +96,16 @@ def last_refusal(run: Run) -> Refusal | None:
     at = datetime.fromtimestamp(float(seconds), UTC)
     if at < run.last_received_at:
         return None
-    return Refusal(BY_NAME[name], at, _detail(BY_NAME[name], run.workspace))
+    return Refusal(BY_NAME[name], at, reached_words(BY_NAME[name], run.workspace))
 
 
-def _detail(quota: Quota, workspace: Workspace) -> str:
+def reached_words(quota: Quota, workspace: Workspace) -> str:
+    """Return the sentence that says that the quota is used up."""
     return quota.reached.format(limit=quota.words(quota.limit(workspace)))
+
+
+def _bounded(wait_seconds: float) -> int:
+    return min(max(math.ceil(wait_seconds), LEAST_SECONDS), MOST_SECONDS)
 
 
 def _seconds_until_room(window: str, cost: int, limit: int) -> float:

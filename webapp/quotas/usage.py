@@ -8,10 +8,11 @@ from typing import Any
 
 from webapp.accounts import scope as accounts
 from webapp.accounts.models import Token, Workspace
-from webapp.quotas import counters, deferral
+from webapp.quotas import counters, deferral, import_use
 from webapp.quotas.kinds import (
     BYTES,
     RUNS,
+    SECONDS,
     SERIES,
     STORED,
     TOKEN_RUNS,
@@ -72,7 +73,8 @@ class Line:
     @property
     def use_words(self) -> str:
         """What is used of the limit; one unit is enough for both."""
-        used = self.used_words if self.quota.unit == BYTES else f"{self.used or 0:,}"
+        has_unit = self.quota.unit in (BYTES, SECONDS)
+        used = self.used_words if has_unit else f"{self.used or 0:,}"
         return f"{used} of {self.limit_words}"
 
     @property
@@ -117,6 +119,16 @@ def lines(workspace: Workspace) -> list[Line]:
         Line(SERIES, series, SERIES.limit(workspace), _moment(hour + 1) if series else None),
         Line(STORED, _stored(stored), STORED.limit(workspace)),
     ]
+
+
+def import_lines(workspace: Workspace) -> list[Line]:
+    """Return the quotas of imports, by one query."""
+    return [_import_line(each) for each in import_use.usages(workspace)]
+
+
+def _import_line(usage: import_use.Usage) -> Line:
+    frees_at = _moment(usage.frees_at_hour()) if usage.used else None
+    return Line(usage.quota, usage.used, usage.limit, frees_at)
 
 
 def pressing(workspace: Workspace) -> list[Line]:

@@ -15,7 +15,7 @@ def usage(request: PersonRequest) -> HttpResponse:
     """Each quota with its limit, then tokens and jobs that use most."""
     counted = selector.storage(request.workspace)
     context = {
-        "lines": selector.lines(request.workspace),
+        "lines": selector.lines(request.workspace) + selector.import_lines(request.workspace),
         "tokens": selector.by_token(request.workspace),
         "jobs": selector.largest_jobs(request.workspace, counted),
         "counted": counted,

@@ -6,6 +6,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from webapp.background import waking
+from webapp.quotas import import_use
 from webapp.retention import deletion, rounds
 
 LIMITS = {"time_limit": rounds.MOST_SECONDS, "soft_time_limit": rounds.MOST_SECONDS - 100}
@@ -13,7 +14,8 @@ LIMITS = {"time_limit": rounds.MOST_SECONDS, "soft_time_limit": rounds.MOST_SECO
 
 @shared_task(name="retention.carry_out", **LIMITS)
 def carry_out() -> None:
-    """Once a day: queue a round for every workspace, and delete orphans."""
+    """Once a day: queue a round for every workspace, and delete orphans and old counts."""
     rounds.want_all()
     waking.wake()
+    import_use.delete_old()
     deletion.delete_orphans(timezone.now())

@@ -1,0 +1,88 @@
+"""Counts what the imports of each workspace use, in the database.
+
+Imports are few and dear, so each attempt is a write. Redis isn't asked: these quotas hold without
+it, and nobody gets them back by making it lose its data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from django.db import transaction
+from django.db.models import F
+
+from webapp.accounts.models import Workspace
+from webapp.quotas import counters, scripts
+from webapp.quotas.kinds import IMPORT_CPU, IMPORTS, OF_IMPORTS, UNPACKED, Quota
+from webapp.quotas.models import ImportUse
+from webapp.quotas.refusals import frees_at_hour
+
+KEPT_HOURS = 35 * 24
+_AMOUNTS: dict[str, Callable[[ImportUse], int]] = {
+    IMPORTS.name: lambda row: row.imports,
+    UNPACKED.name: lambda row: row.unpacked_bytes,
+    # Rounded up, so that what is used in many small parts is never shown as nothing.
+    IMPORT_CPU.name: lambda row: math.ceil(row.cpu_seconds),
+}
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What one quota's window holds.
+
+    Attributes:
+        by_hour: hour since 1970 -> amount, of the last 24 hours.
+        limit: 0: none.
+    """
+
+    quota: Quota
+    by_hour: dict[int, int]
+    limit: int
+
+    @property
+    def used(self) -> int:
+        return sum(self.by_hour.values())
+
+    @property
+    def left(self) -> int | None:
+        """What may still be used; None: any amount."""
+        return max(self.limit - self.used, 0) if self.limit else None
+
+    def frees_at_hour(self) -> int:
+        """Return the hour since 1970 from which on less than the limit is used."""
+        hour = counters.hour_now()
+        return frees_at_hour(self.by_hour, hour, 1, min(self.used, self.limit or self.used))
+
+
+def usages(workspace: Workspace) -> list[Usage]:
+    """Return what is used of each quota of imports, in the order of `OF_IMPORTS`."""
+    hour = counters.hour_now()
+    # Later hours than the next one come from a clock that ran ahead, as in `counters.amounts`.
+    window = {"hour__gt": hour - scripts.HOURS, "hour__lte": hour + 1}
+    rows = list(ImportUse.objects.filter(workspace=workspace, **window))
+    return [_usage(workspace, quota, rows) for quota in OF_IMPORTS]
+
+
+def add(workspace_id: int, cpu_seconds: float, unpacked_bytes: int) -> None:
+    """Count one attempt in the current hour."""
+    own = {"workspace_id": workspace_id, "hour": counters.hour_now()}
+    with transaction.atomic():
+        ImportUse.objects.get_or_create(**own)
+        ImportUse.objects.filter(**own).update(
+            imports=F("imports") + 1,
+            unpacked_bytes=F("unpacked_bytes") + max(unpacked_bytes, 0),
+            cpu_seconds=F("cpu_seconds") + max(cpu_seconds, 0.0),
+        )
+
+
+def delete_old() -> None:
+    """Delete the hours that nobody counts or looks at any more."""
+    ImportUse.objects.filter(hour__lt=counters.hour_now() - KEPT_HOURS).delete()
+
+
+def _usage(workspace: Workspace, quota: Quota, rows: list[ImportUse]) -> Usage:
+    amounts = {row.hour: _AMOUNTS[quota.name](row) for row in rows}
+    held = {hour: amount for hour, amount in sorted(amounts.items()) if amount}
+    return Usage(quota, held, quota.limit(workspace))
