@@ -51,7 +51,7 @@ def test_its_operators_are_on_the_page_and_in_the_report(agent, tmp_path, client
     before = Node.objects.count(), Session.objects.count(), Chunk.objects.count()
     body = path.read_bytes()
     assert agent.put_artefact(body, name="rank0-step5.trace.json").status_code == 200
-    assert "its operators are being read" in page(client)
+    assert "its operators wait to be read: 1st in line" in page(client)
     assert work().error == ""
     there = import_path(path, Stated()).imported
     shown = page(client)

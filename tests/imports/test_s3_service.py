@@ -181,7 +181,7 @@ def test_an_owner_begins_an_import_on_the_page(ours, job, client):
     begun = client.post("/settings/imports/", {"source": f" {job} ", "job": "digits"})
     run = Run.objects.get()
     assert begun["Location"] == f"/runs/{run.pk}/"
-    assert "is being imported" in client.get(begun["Location"]).content.decode()
+    assert "waits to be imported: 1st in line" in client.get(begun["Location"]).content.decode()
     work()
     run.refresh_from_db()
     assert run.job.name == "digits"

@@ -209,7 +209,7 @@ def test_the_page_of_a_failed_import_says_so_first(agent, tmp_path, client):
     user = User.objects.create_user("ada@example.org")
     Membership.objects.create(user=user, workspace=run.workspace, role=Membership.OWNER)
     client.force_login(user)
-    assert "notes.tar.gz is being imported" in _summary(client, run)
+    assert "notes.tar.gz waits to be imported: 1st in line" in _summary(client, run)
     work()
     Run.objects.update(state=Run.LOST)
     said = _summary(client, run)

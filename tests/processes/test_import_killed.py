@@ -50,7 +50,7 @@ def test_a_killed_worker_loses_nothing_that_it_fetched(tmp_path: Path) -> None:
             address = f"s3://{s3.bucket}/jobs/{TRAINING_JOB}"
             person = Person(service)
             page = person.send(imports, imports, {"source": address, "job": ""})
-            assert "is being imported" in page
+            assert re.search(r"(is being|waits to be) imported", page)
             (folder_of_import,) = wait_for_files(service.data_dir / "imports", BEFORE)
             stage = "SELECT stage FROM imports_import"
             wait_until(lambda: "Fetching" in query(service, stage)[0][0], 10, "a stage")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -45,6 +46,13 @@ class ImportOut(Schema):
     url: str
     state: str = Field(description="`due`, `under_way`, `retry`, `failed` or `done`.")
     stage: str = Field(description="What is being done; empty: nothing.")
+    place: int | None = Field(
+        description="In the line of all workspaces' imports, from 1; null: not in line, or behind "
+        "the first hundred."
+    )
+    continues_at: datetime | None = Field(
+        description="When it may begin, if a quota of imports is used up; else null."
+    )
     error: str
     format: str = Field(description="Empty until it is known.")
     records: int
@@ -56,7 +64,7 @@ class ImportOut(Schema):
     response={202: ImportOut},
     auth=Bearer(Token.WRITE),
     summary="Import from S3",
-    openapi_extra={"responses": {403: problem(403)}},
+    openapi_extra={"responses": {403: problem(403), 429: problem(429)}},
 )
 def post_import(request: TokenRequest, said: SourceIn) -> Status[dict[str, Any]]:
     """The service reads it with its own AWS credentials, where the operator allows it. The same
@@ -94,6 +102,8 @@ def _document(line: ImportLine) -> dict[str, Any]:
         "url": settings.BASE_URL + reverse("dashboard:run", args=[run_id]),
         "state": line.state,
         "stage": "" if line.is_done else line.row.stage,
+        "place": line.place,
+        "continues_at": line.pause.until if line.is_waiting and line.pause else None,
         "error": line.row.error,
         "format": line.format,
         "records": line.record_count,

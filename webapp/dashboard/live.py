@@ -21,7 +21,7 @@ from webapp.advice.scope import recommendations_of
 from webapp.analysis.models import Analysis
 from webapp.analysis.scope import pending_analyses
 from webapp.directives import scope as directives
-from webapp.imports import scope as imports
+from webapp.imports.selectors import import_states
 from webapp.runs import scope
 from webapp.runs.models import Run
 
@@ -55,7 +55,7 @@ def run_version(run: Run, analysis: Analysis | None) -> str:
             for asked in directives.directives_of(run)
         ],
         [scope.artefacts_of(run).count()],
-        list(imports.imports_of(run).values_list("pk", "stage", "finished_at", "given_up_at")),
+        import_states(run),
     )
 
 

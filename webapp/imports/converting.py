@@ -19,8 +19,7 @@ from webapp.imports.description import (
     Description,
     read_description,
 )
-from webapp.imports.models import Import
-from webapp.imports.queue import PROFILE
+from webapp.imports.models import PROFILE, Import
 from webapp.imports.waiting import PartsMissingError
 from webapp.runs.models import Artefact
 

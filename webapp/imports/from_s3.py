@@ -19,7 +19,7 @@ from advisor.importers.stated import from_describe, from_document
 from advisor.store.opening import open_store
 from webapp.accounts.models import Token, User, Workspace
 from webapp.http.problems import Problem
-from webapp.imports import grants, queue
+from webapp.imports import allowance, grants, queue
 from webapp.imports.description import MOST_BYTES, NAME_SUFFIX
 from webapp.imports.models import Import
 from webapp.quotas import admission
@@ -64,6 +64,7 @@ def begin(workspace: Workspace, by: User | Token, wanted: Wanted) -> Import:
     key = f"runs/{run_id}/artefacts/{sha256}"
     token, user = (by, None) if isinstance(by, Token) else (None, by)
     is_new = _check_owner(workspace, run_id)
+    allowance.check(workspace)
     taken = admission.Upload(run_id, is_new, len(body), len(body))
     with admission.admitted(workspace, token, taken):
         open_store(settings.OBJECTS_URL).put(key, body)

@@ -7,6 +7,10 @@ from django.db import models
 from webapp.background.models import Claimable
 from webapp.runs.models import Artefact
 
+WHOLE, PART, PROFILE = "import", "import-part", "profile"
+"""Kinds of artefacts: the description of an upload (from older agents: the archive), a part of its
+archive, and a trace of some steps of a run."""
+
 
 class Import(Claimable):
     """The conversion of one upload. Its run is the artefact's."""

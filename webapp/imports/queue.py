@@ -10,12 +10,10 @@ from django.urls import reverse
 
 from webapp.background import claims, conditions, fairness, waking
 from webapp.background.kinds import Kind, Limits
-from webapp.imports.models import Import
+from webapp.imports import allowance
+from webapp.imports.models import PART, PROFILE, WHOLE, Import
 from webapp.runs.models import Artefact
 
-WHOLE, PART, PROFILE = "import", "import-part", "profile"
-"""Kinds of artefacts: the description of an upload (from older agents: the archive), a part of its
-archive, and a trace of some steps of a run."""
 SIDE_BY_SIDE = 4
 """Conversions of different workspaces that one worker hosts at once."""
 MOST_SECONDS, MOST_CPU_SECONDS = 3600, 1800
@@ -56,11 +54,16 @@ def artefact_arrived(artefact: Artefact) -> None:
 
 def sent_again(artefact: Artefact) -> None:
     """Convert an upload again, because somebody sent it again: one that failed, or whose operators
-    an earlier version kept without their times."""
+    an earlier version kept without their times.
+
+    Raises:
+        Problem: 429 beyond a quota of imports.
+    """
     rows = Import.objects.filter(artefact=artefact)
     failed = rows.filter(conditions.pending()).exclude(given_up_at=None)
     outdated = rows.filter(operator_times__isnull=True).exclude(result={})
     if failed.exists() or outdated.exists():
+        allowance.check_kind(artefact.run.workspace, artefact.kind)
         with transaction.atomic():
             _want(rows)
 

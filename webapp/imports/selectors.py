@@ -1,32 +1,78 @@
-"""The imports of a run, as its page shows them."""
+"""The imports of a run or of a workspace, as pages show them."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import islice
 from typing import Any
 
+from django.db.models import QuerySet
 from django.utils import timezone
+from django.utils.timesince import timeuntil
 
+from webapp.accounts.models import Workspace
 from webapp.background import conditions
-from webapp.imports import scope
+from webapp.background.overview import WORDS
+from webapp.imports import allowance, scope
 from webapp.imports.description import NAME_SUFFIX
-from webapp.imports.models import Import
-from webapp.imports.queue import PROFILE, WHOLE
+from webapp.imports.models import PROFILE, WHOLE, Import
+from webapp.imports.places import Places, places_now
 from webapp.runs.models import Artefact, Run
 
 SHOWN_OPERATIONS = 10
 """Of each category."""
+SHOWN_OPEN = 50
+"""Of a workspace's waiting and running imports."""
+_WAITING = (conditions.DUE, conditions.RETRY)
 
 
 @dataclass(frozen=True)
 class ImportLine:
-    """One import, with its state (see `background.conditions`)."""
+    """One import, with its state (see `background.conditions`).
+
+    Attributes:
+        pause: why and until when it waits, if the workspace's quota is used up.
+    """
 
     row: Import
     state: str
+    now: datetime
+    places: Places = field(default_factory=Places)
+    pause: allowance.Pause | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.state in _WAITING
+
+    @property
+    def is_in_line(self) -> bool:
+        """Whether it begins as soon as it is its turn."""
+        return self.is_waiting and self.pause is None and self.row.due_at <= self.now
+
+    @property
+    def place(self) -> int | None:
+        """From 1; None if it isn't in line, or further behind than places are counted."""
+        return self.places.by_artefact.get(self.row.artefact_id) if self.is_in_line else None
+
+    @property
+    def waiting_words(self) -> str:
+        """What it waits for, without a full stop; empty if it doesn't wait."""
+        if not self.is_waiting:
+            return ""
+        if self.pause is not None:
+            return f"{self.pause.words} It continues at {self.pause.until:%Y-%m-%d %H:%M} UTC"
+        if self.is_in_line:
+            return self.places.words(self.place)
+        if self.state == conditions.DUE and self.row.stage:
+            return str(self.row.stage).removesuffix(".")
+        return f"tried again in {timeuntil(self.row.due_at, self.now, depth=1)}"
+
+    @property
+    def state_words(self) -> str:
+        return WORDS[self.state]
 
     @property
     def is_profile(self) -> bool:
@@ -89,9 +135,43 @@ def imports_of(run: Run, artefacts: Iterable[Artefact]) -> list[ImportLine]:
     """Of uploads and of profiles, the oldest first. `artefacts`: of the run; most have neither."""
     if not any(artefact.kind in (WHOLE, PROFILE) for artefact in artefacts):
         return []
-    rows = scope.imports_of(run).annotate(work_state=conditions.state(timezone.now()))
-    rows = rows.defer("operator_times")  # which only reports need
-    return [ImportLine(row, row.work_state) for row in rows]
+    return _lines(scope.imports_of(run), run.workspace)
+
+
+def import_states(run: Run) -> list[tuple[Any, ...]]:
+    """Return what changes of the run's imports, for pages that keep themselves fresh."""
+    lines = _lines(scope.imports_of(run).defer("result"), run.workspace)
+    return [
+        (line.row.pk, line.row.stage, line.row.finished_at, line.state, line.waiting_words)
+        for line in lines
+    ]
+
+
+def open_imports(workspace: Workspace) -> list[ImportLine]:
+    """Return the workspace's first waiting and running imports, in the order of their turn."""
+    rows = scope.open_imports_of(workspace).order_by("due_at", "pk")
+    lines = _lines(rows[:SHOWN_OPEN], workspace)
+    return sorted(lines, key=_turn)
+
+
+def open_count(workspace: Workspace) -> int:
+    """Return how many imports of the workspace wait or run."""
+    return scope.open_imports_of(workspace).count()
+
+
+def _lines(rows: QuerySet[Import], workspace: Workspace) -> list[ImportLine]:
+    now = timezone.now()
+    # Without what only reports need.
+    found = list(rows.annotate(work_state=conditions.state(now)).defer("operator_times"))
+    if not any(row.work_state in _WAITING for row in found):
+        return [ImportLine(row, row.work_state, now) for row in found]
+    places, pause = places_now(now), allowance.pause(workspace)
+    return [ImportLine(row, row.work_state, now, places, pause) for row in found]
+
+
+def _turn(line: ImportLine) -> tuple[bool, bool, float]:
+    """Those under way come first, then those in line by their place."""
+    return line.is_waiting, line.place is None, line.place or line.row.due_at.timestamp()
 
 
 def _with_shares(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

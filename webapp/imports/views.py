@@ -8,14 +8,14 @@ from django.views.decorators.http import require_http_methods
 
 from webapp.accounts.access import PersonRequest, owners_only
 from webapp.http.problems import Problem
-from webapp.imports import from_s3, grants
+from webapp.imports import from_s3, grants, selectors
 from webapp.imports.forms import SourceForm
 
 
 @owners_only
 @require_http_methods(["GET", "POST"])
 def sources(request: PersonRequest) -> HttpResponse:
-    """What may be read, and a form that begins an import."""
+    """What may be read, a form that begins an import, and those that wait or run."""
     form = SourceForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         said = form.cleaned_data
@@ -26,5 +26,10 @@ def sources(request: PersonRequest) -> HttpResponse:
             form.add_error("source", problem.detail)
         else:
             return redirect("dashboard:run", begun.artefact.run_id)
-    context = {"form": form, "addresses": grants.addresses(request.workspace)}
+    context = {
+        "form": form,
+        "addresses": grants.addresses(request.workspace),
+        "lines": selectors.open_imports(request.workspace),
+        "open_count": selectors.open_count(request.workspace),
+    }
     return render(request, "imports/sources.html", context)

@@ -1,4 +1,4 @@
-"""Uploads of which parts haven't arrived yet."""
+"""Imports that wait: for parts of the upload, or until the workspace may import again."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import timedelta
 from django.utils import timezone
 
 from webapp.background import claims
+from webapp.imports import allowance
 from webapp.imports.models import Import
 
 LOOKED_AGAIN_AFTER = timedelta(hours=1)
@@ -27,3 +28,16 @@ def put_back(held: claims.Claim[Import], error: PartsMissingError) -> None:
         claims.give_up(held, str(error))
     else:
         claims.release(held, timezone.now() + LOOKED_AGAIN_AFTER, stage=str(error)[:120])
+
+
+def put_off(held: claims.Claim[Import]) -> bool:
+    """Release an import that may not begin, since a quota of its workspace is used up. Return
+    whether it was.
+
+    It is looked at again within the hour, in case the operator raised the limit.
+    """
+    pause = allowance.pause(held.row.artefact.run.workspace)
+    if pause is None:
+        return False
+    claims.release(held, min(pause.until, timezone.now() + LOOKED_AGAIN_AFTER), stage="")
+    return True

@@ -21,6 +21,7 @@ from trimtab.wire import LIMITS
 from advisor.store.opening import open_store
 from webapp.accounts.models import Token, Workspace
 from webapp.http.problems import Problem
+from webapp.imports import allowance
 from webapp.imports import queue as imports
 from webapp.ingest import careful
 from webapp.ingest.bodies import check_length, cut_off
@@ -100,6 +101,7 @@ def keep(token: Token, run_id: UUID, sha256: str, said: Described, file: BinaryI
         imports.sent_again(known)
         return True
     is_new, size_bytes = _is_new_run(workspace, run_id, said), file.seek(0, 2)
+    allowance.check_kind(workspace, said.kind)
     taken = admission.Upload(run_id, is_new, size_bytes, size_bytes)
     with admission.admitted(workspace, token, taken) as counted:
         key = f"runs/{run_id}/artefacts/{sha256}"
