@@ -148,6 +148,48 @@ def test_a_folder_is_imported_in_parts_and_again_as_the_same(trimtab, online, se
     assert (said["name"], said["stated"]["job"], said["describe"]) == ("old-run", "vision", None)
 
 
+def _tells(service, *told: dict) -> None:
+    """Let the service tell one state of the import after the other."""
+    left = iter(told)
+
+    def answer(request):  # type: ignore[no-untyped-def]
+        if request.path.endswith("/imports"):
+            return Reply(text=json.dumps([next(left)]))
+        return Reply()
+
+    service.answer = answer
+
+
+def test_it_waits_for_the_conversion_and_prints_the_place(trimtab, online, service, tmp_path):
+    _tells(
+        service,
+        {"state": "due", "place": 3, "stage": ""},
+        {"state": "due", "place": None, "continues_at": "2026-11-28T22:00:00Z"},
+        {"state": "under_way", "stage": "Converting"},
+        {"state": "done", "format": "CSV", "records": 5},
+    )
+    done = trimtab(online, "import", str(_folder(tmp_path)), "--wait", "60")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-4:] == [
+        "waits at place 3 in line",
+        "waits for the workspace's quota until 2026-11-28T22:00:00Z",
+        "Converting",
+        "converted from CSV: 5 records",
+    ]
+
+
+def test_it_says_that_the_conversion_failed_or_is_not_done(trimtab, online, service, tmp_path):
+    folder = _folder(tmp_path)
+    _tells(service, {"state": "failed", "error": "no known format in its 2 files"})
+    failed = trimtab(online, "import", str(folder), "--wait")
+    assert failed.returncode == 1
+    assert failed.stdout.endswith("failed: no known format in its 2 files\n")
+    _tells(service, {"state": "due", "place": 1})
+    early = trimtab(online, "import", str(folder), "--wait", "0")
+    assert early.returncode == 3
+    assert "not converted after 0 s" in early.stderr
+
+
 def test_an_import_says_what_the_person_and_aws_say(trimtab, online, service, tmp_path):
     described = tmp_path / "described.json"
     described.write_text('{"TrainingJobName": "vision-2026-07-10-03-21-06-061"}')

@@ -18,7 +18,7 @@ Document = dict[str, Any]
 def add_wait_argument(parser: argparse.ArgumentParser, whose: str) -> None:
     parser.add_argument(
         "--wait",
-        type=_seconds,
+        type=wait_seconds_of,
         nargs="?",
         const=WAIT_SECONDS,
         metavar="SECONDS",
@@ -73,7 +73,8 @@ def _say_in_vain(runs: Sequence[Document], waited_seconds: float) -> None:
         say(f"waiting doesn't help: {reasons}.")
 
 
-def _seconds(text: str) -> float:
+def wait_seconds_of(text: str) -> float:
+    """Return the value of `--wait`. Raises ArgumentTypeError."""
     try:
         seconds = float(text)
     except ValueError:

@@ -45,7 +45,8 @@ def import_(arguments: argparse.Namespace, said: dict[str, Any]) -> int:
             say(str(error))
             return NOT_FETCHED
         server = options.server(arguments.url, arguments.token, os.environ)
-        return Upload(server, source, said["stated"]["job"]).carry_out(run, said)
+        upload = Upload(server, source, said["stated"]["job"])
+        return upload.carry_out(run, said, arguments.wait)
 
 
 def _prometheus(arguments: argparse.Namespace, folder: Path) -> Path:

@@ -8,16 +8,17 @@ import os
 from typing import Any
 
 from trimtab import identity, options
+from trimtab.cli import import_waiting
 from trimtab.cli.arguments import say
 from trimtab.transport import Connection
 
 SCHEME = "s3://"
-BEGUN, NOT_BEGUN, WRONG = 0, 1, 2
+NOT_BEGUN, WRONG = 1, 2
 _PATIENCE_SECONDS = 60.0
 
 
 def ask(arguments: argparse.Namespace, said: dict[str, Any]) -> int:
-    """The exit code."""
+    """Return the exit code."""
     server = options.server(arguments.url, arguments.token, os.environ)
     if not server.url or not server.token:
         say("no service is set. Set TRIMTAB_URL and TRIMTAB_TOKEN, or run `trimtab init`.")
@@ -33,5 +34,5 @@ def ask(arguments: argparse.Namespace, said: dict[str, Any]) -> int:
         fix = str(answer.document.get("fix", "")) if answer.is_problem else ""
         say(f"{answer.problem} {fix}".strip())
         return NOT_BEGUN
-    print(answer.document["url"])
-    return BEGUN
+    print(answer.document["url"], flush=True)
+    return import_waiting.follow(server, str(answer.document.get("run")), arguments.wait)

@@ -10,6 +10,7 @@ from pathlib import Path
 from uuid import NAMESPACE_URL, UUID, uuid4, uuid5
 
 from trimtab import identity
+from trimtab.cli import import_waiting
 from trimtab.cli.arguments import say
 from trimtab.identity import Server
 from trimtab.packing import Parts, content_digest
@@ -31,8 +32,11 @@ class Upload:
         self._session = str(uuid4())
         self._courier = Courier(self._spool, server, say) if server.url else None
 
-    def carry_out(self, said_run: str | None, said: Mapping[str, object]) -> int:
-        """
+    def carry_out(
+        self, said_run: str | None, said: Mapping[str, object], wait_seconds: float | None = None
+    ) -> int:
+        """Send all of it, and then wait for its conversion if somebody wants that.
+
         Args:
             said: what is known of the run, for the service.
 
@@ -44,9 +48,10 @@ class Upload:
         self._spool.add_session(self._session, str(run), self._server.destination)
         try:
             with tempfile.TemporaryDirectory(prefix="trimtab-import-") as folder:
-                return self._packed(Path(folder), run, document)
+                sent = self._packed(Path(folder), run, document)
         finally:
             self._spool.release(self._session)
+        return sent or import_waiting.follow(self._server, str(run), wait_seconds)
 
     def _packed(self, folder: Path, run: UUID, document: dict[str, object]) -> int:
         name, parts, size_bytes = self._source.name, [], 0
@@ -105,7 +110,7 @@ class Upload:
         if self._spool.artefacts.count([self._session]):
             say(f"kept in the spool: {self._courier.problem}. Run `trimtab sync` later.")
             return 1
-        print(self._server.page(run))
+        print(self._server.page(run), flush=True)
         return 0
 
     def _run(self, said: str | None) -> UUID:

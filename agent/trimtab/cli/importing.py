@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab import options
-from trimtab.cli import import_fetched, import_from_s3
+from trimtab.cli import import_fetched, import_from_s3, import_waiting
 from trimtab.cli.arguments import Commands, add_server_arguments, say
 from trimtab.cli.import_upload import Upload
 from trimtab.packing import files_of
@@ -36,7 +36,7 @@ Files are sent as they are, without redaction. Importing the same files again ad
 Credentials of Prometheus and MLflow come from PROMETHEUS_TOKEN (or _USERNAME and _PASSWORD) and
 MLFLOW_TRACKING_TOKEN (or _USERNAME and _PASSWORD). Exit code: 0 uploaded, or the service reads it;
 1 kept in the spool, refused, or the other server gave no answer; 2 no such path, no files, or wrong
-options.
+options. With --wait, 0 converted; 1 also if that failed; 3 not within the time.
 """
 
 
@@ -77,12 +77,14 @@ def add_to(commands: Commands) -> None:
     )
     for name in ("instance-type", "region", "provider", "service", "purchase-option"):
         parser.add_argument(f"--{name}", help="of every machine; overrides --describe")
+    import_waiting.add_argument(parser)
     import_fetched.add_arguments(parser)
     parser.set_defaults(handler=import_)
 
 
 def import_(arguments: argparse.Namespace) -> int:
-    """Returns 0 if uploaded or begun, 1 if kept or refused, 2 if an option is wrong."""
+    """Return 0 if uploaded or begun, 1 if kept or refused, 2 if an option is wrong; for those who
+    wait: 0 converted, 1 failed, 3 not yet."""
     try:
         said = _said(arguments)
         if arguments.path.startswith(import_from_s3.SCHEME):
@@ -101,7 +103,7 @@ def import_(arguments: argparse.Namespace) -> int:
         return 2
     server = options.server(arguments.url, arguments.token, os.environ)
     upload = Upload(server, source, said["stated"]["job"])
-    return upload.carry_out(arguments.run, said)
+    return upload.carry_out(arguments.run, said, arguments.wait)
 
 
 def _said(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -1,0 +1,92 @@
+"""`trimtab import --wait`: follows the conversion, and prints its place in line and its stage."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from trimtab.cli.arguments import say
+from trimtab.cli.completeness import (
+    FIRST_PAUSE_SECONDS,
+    LONGEST_PAUSE_SECONDS,
+    WAIT_SECONDS,
+    wait_seconds_of,
+)
+from trimtab.identity import Server
+from trimtab.transport import Connection
+
+DONE, FAILED, IN_VAIN = 0, 1, 3
+
+Document = dict[str, Any]
+
+
+def add_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--wait",
+        type=wait_seconds_of,
+        nargs="?",
+        const=WAIT_SECONDS,
+        metavar="SECONDS",
+        help="wait until the service has converted it, and print its place in line; needs a token "
+        f"with the scope `read`, too (default {WAIT_SECONDS})",
+    )
+
+
+def follow(server: Server, run: str, wait_seconds: float | None) -> int:
+    """Print how the imports of the run go, until all have ended or the time is over.
+
+    Returns:
+        The exit code; 0 at once if nobody waits.
+    """
+    if wait_seconds is None:
+        return DONE
+    deadline = time.monotonic() + wait_seconds
+    pause, told = FIRST_PAUSE_SECONDS, ""
+    while (imports := _imports_of(server, run)) is not None:
+        words = "; ".join(map(_words, imports))
+        if words != told:
+            print(words, flush=True)
+            pause, told = FIRST_PAUSE_SECONDS, words
+        if all(each.get("state") in ("done", "failed") for each in imports):
+            return FAILED if any(each.get("state") == "failed" for each in imports) else DONE
+        left = deadline - time.monotonic()
+        if left <= 0:
+            say(f"not converted after {wait_seconds:g} s. The run's page shows how it goes on.")
+            return IN_VAIN
+        time.sleep(min(pause, left))
+        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+    return IN_VAIN
+
+
+def _imports_of(server: Server, run: str) -> Sequence[Document] | None:
+    """Return the service's answer; None if there is none, which it says."""
+    answer = Connection(server).get(f"runs/{run}/imports")
+    if answer.status == 200:
+        with suppress(ValueError):
+            found = json.loads(answer.content)
+            if isinstance(found, list) and all(isinstance(each, dict) for each in found):
+                return found
+    say(answer.problem or f"{server.url} gave an answer that isn't JSON.")
+    if answer.status == 403:
+        say("use a token that has the scope `read`, too.")
+    return None
+
+
+def _words(said: Document) -> str:
+    """Return one import's state in words. Earlier services tell no place."""
+    state = said.get("state")
+    if state == "done":
+        return f"converted from {said.get('format')}: {said.get('records')} records"
+    if state == "failed":
+        return f"failed: {said.get('error')}"
+    if state == "under_way":
+        return str(said.get("stage") or "under way")
+    if said.get("continues_at"):
+        return f"waits for the workspace's quota until {said['continues_at']}"
+    if said.get("place"):
+        return f"waits at place {said['place']} in line"
+    return str(said.get("stage") or "waits")
