@@ -21,7 +21,7 @@ from webapp.accounts.models import Token, User, Workspace
 from webapp.http.problems import Problem
 from webapp.imports import allowance, grants, queue
 from webapp.imports.description import MOST_BYTES, NAME_SUFFIX
-from webapp.imports.models import Import
+from webapp.imports.models import WHOLE, Import
 from webapp.quotas import admission
 from webapp.runs import registration
 from webapp.runs.models import Artefact, Run
@@ -75,7 +75,7 @@ def begin(workspace: Workspace, by: User | Token, wanted: Wanted) -> Import:
                 run=run,
                 sha256=sha256,
                 defaults={
-                    "kind": queue.WHOLE,
+                    "kind": WHOLE,
                     "name": f"{address.name[: 200 - len(NAME_SUFFIX)]}{NAME_SUFFIX}",
                     "object_key": key,
                     "size_bytes": len(body),

@@ -63,7 +63,8 @@ class ImportLine:
         if not self.is_waiting:
             return ""
         if self.pause is not None:
-            return f"{self.pause.words} It continues at {self.pause.until:%Y-%m-%d %H:%M} UTC"
+            why = self.pause.words[0].lower() + self.pause.words[1:]
+            return f"{why} It continues at {self.pause.until:%Y-%m-%d %H:%M} UTC"
         if self.is_in_line:
             return self.places.words(self.place)
         if self.state == conditions.DUE and self.row.stage:
@@ -72,7 +73,7 @@ class ImportLine:
 
     @property
     def state_words(self) -> str:
-        return WORDS[self.state]
+        return "Waiting" if self.state == conditions.DUE else WORDS[self.state]
 
     @property
     def is_profile(self) -> bool:

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_http_methods
 
 from webapp.accounts.access import PersonRequest, owners_only
 from webapp.http.problems import Problem
-from webapp.imports import from_s3, grants, selectors
+from webapp.imports import allowance, from_s3, grants, selectors
 from webapp.imports.forms import SourceForm
 
 
@@ -30,6 +30,7 @@ def sources(request: PersonRequest) -> HttpResponse:
         "form": form,
         "addresses": grants.addresses(request.workspace),
         "lines": selectors.open_imports(request.workspace),
+        "pause": allowance.pause(request.workspace),
         "open_count": selectors.open_count(request.workspace),
     }
     return render(request, "imports/sources.html", context)

@@ -67,10 +67,10 @@ def usages(workspace: Workspace) -> list[Usage]:
 
 def add(workspace_id: int, cpu_seconds: float, unpacked_bytes: int) -> None:
     """Count one attempt in the current hour."""
-    own = {"workspace_id": workspace_id, "hour": counters.hour_now()}
+    hour = counters.hour_now()
     with transaction.atomic():
-        ImportUse.objects.get_or_create(**own)
-        ImportUse.objects.filter(**own).update(
+        row, _ = ImportUse.objects.get_or_create(workspace_id=workspace_id, hour=hour)
+        ImportUse.objects.filter(pk=row.pk).update(
             imports=F("imports") + 1,
             unpacked_bytes=F("unpacked_bytes") + max(unpacked_bytes, 0),
             cpu_seconds=F("cpu_seconds") + max(cpu_seconds, 0.0),

@@ -5,6 +5,7 @@ A limit is the operator's: settings for all workspaces, `manage.py quota` for on
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from django.conf import settings
@@ -14,6 +15,7 @@ from rules.wording import two_units
 from webapp.accounts.models import Workspace
 
 BYTES, SECONDS = "bytes", "seconds"
+_ZERO = re.compile(r" 0 [hms]\Z")
 ONE = {"runs": "run", "imports": "import"}
 
 
@@ -47,7 +49,7 @@ class Quota:
         if self.unit == BYTES:
             return filesizeformat(amount).replace("\xa0", " ")
         if self.unit == SECONDS:
-            return two_units(amount) if amount >= 60 else f"{amount} s"
+            return _ZERO.sub("", two_units(amount)) if amount >= 60 else f"{amount} s"
         unit = ONE.get(self.unit, self.unit) if amount == 1 else self.unit
         return f"{amount:,} {unit}"
 
