@@ -148,7 +148,7 @@ def test_a_lease_that_another_worker_took_ends_the_conversion(held, bucket, monk
 
 def test_a_folder_in_which_a_process_still_works_is_neither_swept_nor_used(held, bucket):
     row = held("First")
-    process = hosting.Child(hosting.task_of(row, hosting._limits()), scratch.folder_of(row))
+    process = hosting.Child(hosting.task_of(row, hosting._limits(row)), scratch.folder_of(row))
     try:
         deadline = time.monotonic() + 60
         while not process.stage:

@@ -6,7 +6,7 @@ at a time, so nothing is reserved before.
 
 How far a quota can be overrun: one conversion gets what is left, so it ends at the limit, plus what
 it uses until it is noticed. An attempt whose worker is killed before `charge` isn't counted: it may
-use what was left once more, as often as a row may kill workers. Uploads that are checked at the
+use what was left again, as often as a row may kill workers. Uploads that are checked at the
 same moment may all be queued, but what they then use is bounded as above.
 """
 

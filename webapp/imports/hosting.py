@@ -7,6 +7,7 @@ The worker itself reads no file. It renews the leases by its own clock, and save
 from __future__ import annotations
 
 import logging
+import math
 import time
 import uuid
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from advisor.importers.recording import NotImportableError
 from webapp.background import claims, fairness
 from webapp.background.time_limit import restart
 from webapp.http.problems import Problem
-from webapp.imports import queue, scratch, waiting
+from webapp.imports import allowance, queue, scratch, waiting
 from webapp.imports.child import Child
 from webapp.imports.converting import task_of
 from webapp.imports.models import Import
@@ -102,8 +103,10 @@ class Host:
         held = claims.claim_under(self.lease, queue.KIND, artefact_id, which)
         if held is None:
             return False
+        if waiting.put_off(held):
+            return True
         try:
-            child = Child(task_of(held.row, _limits()), scratch.folder_of(held.row))
+            child = Child(task_of(held.row, _limits(held.row)), scratch.folder_of(held.row))
         except waiting.PartsMissingError as error:
             waiting.put_back(held, error)
         except (NotImportableError, Problem) as error:
@@ -143,12 +146,14 @@ def _due() -> Iterator[tuple[int, int]]:
     yield from ((key, owners[key]) for key in keys if key in owners)
 
 
-def _limits() -> Limits:
+def _limits(row: Import) -> Limits:
+    """What one conversion may use, and no more than the workspace's quotas leave."""
+    left = allowance.remaining(row.artefact.run.workspace)
     return Limits(
         memory_bytes=settings.IMPORT_MEMORY_MB * 10**6,
-        cpu_seconds=queue.MOST_CPU_SECONDS,
+        cpu_seconds=math.ceil(min(queue.MOST_CPU_SECONDS, left.cpu_seconds)),
         wall_seconds=queue.MOST_SECONDS,
-        unpacked_bytes=queue.MOST_UNPACKED_BYTES,
+        unpacked_bytes=min(queue.MOST_UNPACKED_BYTES, left.unpacked_bytes),
     )
 
 
@@ -164,6 +169,7 @@ def _is_kept(each: Conversion, now: float) -> bool:
 def _conclude(each: Conversion, ending: Ending) -> None:
     """Save what was converted, or say why there is nothing."""
     held = each.held
+    allowance.charge(held.row, ending.cpu_seconds, ending.unpacked_bytes)
     try:
         if ending.how == "converted":
             run_id = held.row.artefact.run_id

@@ -78,7 +78,7 @@ def add(workspace_id: int, cpu_seconds: float, unpacked_bytes: int) -> None:
 
 
 def delete_old() -> None:
-    """Delete the hours that nobody counts or looks at any more."""
+    """Delete the hours that are no longer counted or looked at."""
     ImportUse.objects.filter(hour__lt=counters.hour_now() - KEPT_HOURS).delete()
 
 

@@ -55,7 +55,7 @@ def follow(server: Server, run: str, wait_seconds: float | None) -> int:
             return FAILED if any(each.get("state") == "failed" for each in imports) else DONE
         left = deadline - time.monotonic()
         if left <= 0:
-            say(f"not converted after {wait_seconds:g} s. The run's page shows how it goes on.")
+            say(f"not converted after {wait_seconds:g} s. The run's page shows how it continues.")
             return IN_VAIN
         time.sleep(min(pause, left))
         pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
