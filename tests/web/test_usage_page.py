@@ -12,7 +12,7 @@ from django.utils import timezone
 from tests.service.uploads import FakeAgent
 from tests.web import factories
 from webapp.accounts.models import Membership, Token
-from webapp.quotas import counters, storage
+from webapp.quotas import counters, import_use, storage
 from webapp.runs.models import Run
 
 PAGE = "/settings/usage/"
@@ -69,6 +69,19 @@ def test_it_shows_use_limits_tokens_and_jobs(owner, agent, settings):
     (cluster,) = [cells for name, cells in rows.items() if name.startswith("cluster")]
     assert cluster[2] == "1 run of 150,000 runs"
     assert "bytes" in rows["digits"][0]
+
+
+def test_it_shows_what_imports_used_without_redis(owner, stranger, settings):
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    import_use.add(owner.workspace.pk, 3_600.5, 3 * 2**30)
+    import_use.add(owner.workspace.pk, 12_000.0, 2**30)
+    rows = _rows(owner.page(PAGE))
+    assert rows["Imports in 24 hours"][2:4] == ["2 imports", "2,000 imports"]
+    assert rows["Unpacked by imports in 24 hours"][:1] == ["2 % used"]
+    assert rows["Unpacked by imports in 24 hours"][2:4] == ["4.0 GB", "200.0 GB"]
+    assert rows["CPU time of imports in 24 hours"][0] == "Limit reached"
+    assert rows["CPU time of imports in 24 hours"][2:4] == ["4 h 20 m", "4 h"]
+    assert _rows(stranger.page(PAGE))["Imports in 24 hours"][2] == "0 imports"
 
 
 def test_another_workspace_sees_nothing_of_it(stranger, owner, agent):
