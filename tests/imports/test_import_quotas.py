@@ -167,13 +167,29 @@ def test_it_counts_every_attempt(agent):
     """A failed one that somebody tries again is another attempt, in the same row."""
     assert begin(agent).status_code == 200
     row = Import.objects.get()
+    used = []
     for _ in range(2):
         tasks.convert(row.artefact_id)
-        allowance.charge(row, 20.0, 100)
+        used.append(allowance.remaining(Workspace.objects.get()).cpu_seconds)
         claims.try_again(queue.KIND, Import.objects.all())
-    assert allowance.remaining(Workspace.objects.get()) == allowance.Remaining(20.0, 800)
-    allowance.charge(row, 0.0, 0)
+    assert 60 > used[0] > used[1]
+    assert not allowance.remaining(Workspace.objects.get()).is_used_up
+    tasks.convert(row.artefact_id)
     assert allowance.remaining(Workspace.objects.get()).is_used_up
+
+
+def test_it_begins_no_conversion_while_a_quota_is_used_up(agent, clock):
+    assert begin(agent).status_code == 200
+    row = Import.objects.get()
+    allowance.charge(row, 60.0, 0)
+    assert tasks.convert(row.artefact_id)
+    row.refresh_from_db()
+    assert (row.wanted > row.done, row.attempts, row.error, row.lease) == (True, 0, "", None)
+    assert row.due_at > timezone.now() + timedelta(minutes=50)
+    clock.now += DAY
+    tasks.convert(row.artefact_id)
+    row.refresh_from_db()
+    assert row.given_up_at is not None, "it is no archive"
 
 
 def test_it_gives_nothing_back_for_a_deleted_run(agent):

@@ -26,6 +26,8 @@ _LIKELIEST_VICTIM = 1000
 _PR_SET_PDEATHSIG, _CLONE_NEWNET = 1, 0x40000000
 _OPEN_FILES = 256
 _GRACE_CPU_SECONDS = 5
+_LEAST_FILE_BYTES = 64 * 1024 * 1024
+"""The facts of what was converted are written in any case."""
 _CHECKOUT = Path(__file__).resolve().parents[3]
 _READABLE = (
     *{sys.prefix, sys.base_prefix, sys.exec_prefix},
@@ -71,7 +73,7 @@ def confine(limits: Limits, folder: Path) -> None:
     for which, most in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_NOFILE, _OPEN_FILES),
-        (resource.RLIMIT_FSIZE, limits.unpacked_bytes),
+        (resource.RLIMIT_FSIZE, max(limits.unpacked_bytes, _LEAST_FILE_BYTES)),
         (resource.RLIMIT_DATA, limits.memory_bytes),
         (resource.RLIMIT_CPU, limits.cpu_seconds),
     ):
