@@ -57,6 +57,15 @@ import os, time
 os.write(int(os.environ["TRIMTAB_PULSE"]), b".")
 time.sleep(1000)
 """
+HOLDS = """
+import os, re, sys, time
+from webapp.service import watchdog
+watchdog.HELD_SECONDS = 0.5
+watchdog.start()
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.1)
+re.match("(a+)+$", "a" * 40 + "b")
+"""
 
 
 @dataclass
@@ -157,6 +166,18 @@ def test_a_start_that_stands_still_is_told_and_given_up(tmp_path):
     assert "stuck hangs (no progress for 1 s); killed, restarts in" in output
     assert "The stuck process fails to start." in output
     assert "ready" not in output
+
+
+def test_it_restarts_a_process_at_once_whenever_its_watchdog_has_ended_it(tmp_path):
+    may_hold = tmp_path / "may-hold"
+    holds = _child("holds", HOLDS, str(may_hold), silence=None)
+    with supervising(tmp_path, 1000, holds) as supervised:
+        may_hold.touch()
+        wait_until(lambda: len(supervised.events()) >= 4, 60, "it is held again and again")
+        for each in supervised.events():
+            assert each["event"] == (
+                "ended by its watchdog: something held the interpreter; restarts in 0.2 s"
+            )
 
 
 @pytest.mark.long

@@ -125,7 +125,7 @@ class Running:
         listening = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.listening, self.port = listening, listening.getsockname()[1]
         await front.listen([listening])
-        watching = asyncio.create_task(front.watch())
+        watching = asyncio.create_task(front.watch(lambda: None))
         self._is_listening.set()
         await self._ending.wait()
         await front.end(5)

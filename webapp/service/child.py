@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from webapp.service import watchdog
+
 STANDSTILL_SECONDS = 60.0
 """On a slow machine a start takes long, but the process uses the processor all the time."""
 SETTLED_SECONDS = 1.0
@@ -168,8 +170,13 @@ class Child:
         code = self.process.returncode
         self.kill_group()
         self.process = None
+        if code in watchdog.ENDINGS:
+            # After the seconds that this took, a pause would only make the outage longer.
+            self._plan_restart(0)
+            return watchdog.ENDINGS[code]
         self._plan_restart(STEADY_SECONDS)
-        return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        return f"ended ({how})"
 
     def _plan_restart(self, steady_seconds: float) -> None:
         """At once after a steady life; after a short one with a delay that doubles."""

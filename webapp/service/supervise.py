@@ -179,7 +179,7 @@ class Supervisor:
             self._then_ended(child, ending)
             return
         if ending:
-            self._tell(child, f"ended ({ending}); restarts in {child.delay_seconds / 2:g} s")
+            self._tell(child, f"{ending}; restarts in {child.delay_seconds / 2:g} s")
         if child.is_due():
             self._start(child)
         self._shorten_log(child)
@@ -187,7 +187,7 @@ class Supervisor:
     def _then_ended(self, then: Child, ending: str) -> None:
         self.children.remove(then)
         if self.plan.get("exit_after"):
-            self.exit_code = 0 if ending == "exit code 0" else 1
+            self.exit_code = 0 if ending == "ended (exit code 0)" else 1
 
     def _tell(self, child: Child, what: str) -> None:
         _print(f"{child.name} {what}")

@@ -26,6 +26,7 @@ from django.utils.module_loading import import_string
 from webapp import env
 from webapp.http.front.connections import Connections
 from webapp.http.front.server import BACKLOG, Front
+from webapp.service import pulse, watchdog
 from webapp.service.address import AddressError, Bind
 from webapp.service.signals import web_starts
 
@@ -63,6 +64,7 @@ def main() -> int:
     gc.freeze()  # Modules and settings live as long as the process
     gc.set_threshold(OBJECTS_PER_COLLECTION)
     gc.enable()
+    watchdog.start()
     uvloop.run(_serve(application, sockets, name))
     return 0
 
@@ -127,10 +129,16 @@ async def _serve(
     )
     await front.listen(sockets)
     logger.info("listening", extra={"bind": ":".join(name)})
-    watching = asyncio.create_task(front.watch())
+    watching = asyncio.create_task(front.watch(_give_signs_of_life))
     await ending.wait()
     await front.end(PATIENCE_SECONDS)
     watching.cancel()
+
+
+def _give_signs_of_life() -> None:
+    """To the supervisor, if there is one, and to this process's own watchdog."""
+    pulse.give()
+    watchdog.loop_turned()
 
 
 def _connections() -> Connections:

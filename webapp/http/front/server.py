@@ -19,7 +19,6 @@ from webapp.http.front.gathering import Gathering
 from webapp.http.front.stream import GoneError, Head, Stream
 from webapp.http.gathered import Asked, Operation, headers_of_middleware
 from webapp.http.trouble import answer
-from webapp.service import pulse
 
 BACKLOG = 1024
 """Connections that the kernel keeps until the loop takes them."""
@@ -94,11 +93,15 @@ class Front:
     def disconnected(self, connection: Connection) -> None:
         self.connections.remove(connection)
 
-    async def watch(self) -> None:
-        """End what is too slow, and tell the supervisor that this loop turns."""
+    async def watch(self, turned: Callable[[], None]) -> None:
+        """End what is too slow.
+
+        Args:
+            turned: called every second, to tell that this loop turns.
+        """
         loop = asyncio.get_running_loop()
         while True:
-            pulse.give()
+            turned()
             began_at = loop.time()
             await asyncio.sleep(LOOK_SECONDS)
             if loop.time() - began_at > LATE_SECONDS:
