@@ -33,6 +33,9 @@ from webapp.service.address import Bind
 
 LARGE_BYTES = 8_000_000
 PATIENCE_SECONDS = 20
+IN_CHUNKS = (
+    f"PUT {exchange.CHUNKED_PATHS}a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+).encode()
 
 
 class Application:
@@ -284,48 +287,58 @@ def test_a_body_that_finds_no_room_on_the_disk_is_answered_503(front, settings, 
     "head",
     [
         b"nonsense\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost:\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nX: a\r\nHost: y\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x,y\r\n\r\n",
+        b"GET / HTTP/1.0\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: ten\r\n\r\n",
         b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
         b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\na",
-        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n0\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n"
+        b"\r\n0\r\n\r\n",
         b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\na",
         b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: +1\r\n\r\na",
         b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1, 1\r\n\r\na",
         b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
         b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n",
         b"POST / HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        b"PUT / HTTP/1.1\r\nUpgrade: a\r\nConnection: upgrade\r\nTransfer-Encoding:chunked\r\n\r\n",
-        b"GET / HTTP/1.1\r\nX: a\r\n b\r\n\r\n",
-        b"GET / HTTP/1.1\r\nX : a\r\n\r\n",
+        b"PUT / HTTP/1.1\r\nHost: x\r\nUpgrade: a\r\nConnection: upgrade\r\n"
+        b"Transfer-Encoding:chunked\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nX: a\r\n b\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nX : a\r\n\r\n",
         b"GET / HTTP/1.1\nX: a\n\n",
-        b"GET / HTTP/1.1\r\nX: a\0b\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nX: a\0b\r\n\r\n",
         b"GET / HTTP/2.0\r\n\r\n",
         b"GET / HTTP/0.9\r\n\r\n",
         b"GET /\r\n\r\n",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-        b"GET http://[::1 HTTP/1.1\r\n\r\n",
+        b"GET http://[::1 HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET http://[bad HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"GET /\x01 HTTP/1.1\r\n\r\n",
-        b"GET /a b HTTP/1.1\r\n\r\n",
-        b"GET / HTTP/1.10\r\n\r\n",
+        b"GET /\x01 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /a b HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/1.10\r\nHost: x\r\n\r\n",
         b"GET / HTTP/1.1\rX: a\r\n\r\n",
-        b"GET / HTTP/1.1\r\nX: a\rb\r\n\r\n",
-        b"GET / HTTP/1.1\r\nX: a\nY: b\r\n\r\n",
-        b"GET / HTTP/1.1\r\nX: a\r\n\n",
-        b"GET / HTTP/1.1\r\nX\t: a\r\n\r\n",
-        b"GET / HTTP/1.1\r\n: a\r\n\r\n",
-        b"GET / HTTP/1.1\r\n X: a\r\n\r\n",
-        b"GET / HTTP/1.1\r\nX\r\n\r\n",
-        b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\na",
-        b"POST / HTTP/1.1\r\nContent-Length: 0x1\r\n\r\na",
-        b"POST / HTTP/1.1\r\nContent-Length: 1\r\n 0\r\n\r\na",
-        b"POST / HTTP/1.1\r\nContent-Length: 18446744073709551617\r\n\r\na",
-        b"POST / HTTP/1.1\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
-        b"POST / HTTP/1.1\r\nTransfer-Encoding:\x0bchunked\r\n\r\n0\r\n\r\n",
-        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n",
-        b"POST / HTTP/1.1\r\nTransfer-Encoding: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: a\r\n\r\n0\r\n\r\n",
-        b"POST / HTTP/1.1\r\nTransfer-Encoding:\r\nContent-Length: 1\r\n\r\na",
+        b"GET / HTTP/1.1\r\nHost: x\r\nX: a\rb\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nX: a\nY: b\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nX: a\r\n\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nX\t: a\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\n: a\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\n X: a\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nX\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\na",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0x1\r\n\r\na",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n 0\r\n\r\na",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 18446744073709551617\r\n\r\na",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding:\x0bchunked\r\n\r\n0\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: a\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
+        b"Transfer-Encoding: a\r\n\r\n0\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding:\r\nContent-Length: 1\r\n\r\na",
     ],
 )
 @pytest.mark.parametrize("is_second", [False, True])
@@ -352,7 +365,7 @@ def test_a_head_that_is_too_long_is_refused(front, rest):
             connection.sendall(rest + end)
             assert _until_closed(connection) in (b"", stream.MALFORMED)
         connection.close()
-    just = b"GET / HTTP/1.1\r\nX: " + b"x" * (stream.MOST_HEAD_BYTES - 100) + b"\r\n"
+    just = b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"x" * (stream.MOST_HEAD_BYTES - 100) + b"\r\n"
     answer = _until_closed(front.connect(head=just + b"Connection: close\r\n\r\n"))
     assert answer.startswith(b"HTTP/1.1 200 OK")
 
@@ -374,7 +387,7 @@ def test_a_head_that_is_too_long_is_refused(front, rest):
     ],
 )
 def test_malformed_chunks_are_refused(front, body):
-    head = f"PUT {exchange.CHUNKED_PATHS}a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    head = IN_CHUNKS
     answers = _until_closed(front.connect(head=head + body))
     assert b"400 Bad Request" in answers
     assert b"200 OK" not in answers
@@ -383,7 +396,7 @@ def test_malformed_chunks_are_refused(front, body):
 
 def test_a_long_head_may_come_in_any_pieces(front):
     lines = b"X-More: 0123456789abcdef\r\n" * 2400
-    head = b"GET / HTTP/1.1\r\n" + lines + b"Connection: close\r\n\r\n"
+    head = b"GET / HTTP/1.1\r\nHost: x\r\n" + lines + b"Connection: close\r\n\r\n"
     assert 60_000 < len(head) < stream.MOST_HEAD_BYTES
     connection = front.connect()
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -395,17 +408,17 @@ def test_a_long_head_may_come_in_any_pieces(front):
 
 def test_a_body_doesnt_count_for_the_head_that_follows(front):
     body = b"x" * 200_000
-    connection = front.connect(head=b"PUT /1 HTTP/1.1\r\nContent-Length: 200000\r\n\r\n")
+    connection = front.connect(head=b"PUT /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n")
     connection.sendall(body + b"GET /2 HT")
     assert b'"/1"' in connection.recv(65_536)
-    connection.sendall(b"TP/1.1\r\nConnection: close\r\n\r\n")
+    connection.sendall(b"TP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     assert b'"/2"' in _until_closed(connection)
 
 
 @pytest.mark.parametrize("begin", [b"3;name=", b"3\r\nabc\r\n0\r\nX: "])
 def test_what_surrounds_chunks_is_bounded(front, begin):
     """The name of a chunk's extension, and what comes after the last chunk."""
-    head = f"PUT {exchange.CHUNKED_PATHS}a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    head = IN_CHUNKS
     connection = front.connect(head=head + begin)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
     _send_until_cut_off(connection, b"x" * 65_536)
@@ -413,7 +426,7 @@ def test_what_surrounds_chunks_is_bounded(front, begin):
 
 
 def test_what_surrounds_chunks_is_refused_whether_it_ends_or_not(front):
-    head = f"PUT {exchange.CHUNKED_PATHS}a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    head = IN_CHUNKS
     for around in (b"3;" + b"x" * 10**6, b"3\r\nabc\r\n0\r\n" + b"X: x\r\n" * 10**5):
         connection = front.connect(head=head)
         with contextlib.suppress(ConnectionError):  # It is closed before all is sent
@@ -424,7 +437,7 @@ def test_what_surrounds_chunks_is_refused_whether_it_ends_or_not(front):
 
 
 def test_malformed_chunks_spoil_no_answer_that_is_under_way(front):
-    head = b"PUT /file HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
+    head = b"PUT /file HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
     connection = front.connect(head=head)
     begin = connection.recv(1)
     connection.sendall(b"zz\r\n")
@@ -436,7 +449,7 @@ def test_malformed_chunks_spoil_no_answer_that_is_under_way(front):
 @pytest.mark.parametrize("trailer", [b"", b"Host: y\r\nX-More: 1\r\n"])
 def test_chunks_arrive_as_a_body_with_a_length(front, trailer):
     head = (
-        f"PUT {exchange.CHUNKED_PATHS}a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n"
+        f"PUT {exchange.CHUNKED_PATHS}a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
         "Connection: close\r\n\r\n"
     ).encode()
     chunks = b"3;name=value\r\nabc\r\n2\r\nde\r\n0\r\n" + trailer + b"\r\n"
@@ -448,7 +461,7 @@ def test_chunks_arrive_as_a_body_with_a_length(front, trailer):
 
 def test_chunks_that_become_too_long_are_refused(front, monkeypatch):
     monkeypatch.setattr(exchange, "MOST_BODY_BYTES", 4)
-    head = f"PUT {exchange.CHUNKED_PATHS}a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    head = IN_CHUNKS
     answer = _until_closed(front.connect(head=head + b"5\r\nabcde\r\n0\r\n\r\n"))
     assert answer.startswith(b"HTTP/1.1 413 ")
 
@@ -456,7 +469,7 @@ def test_chunks_that_become_too_long_are_refused(front, monkeypatch):
 @pytest.mark.parametrize("pieces", [1, 7, 1000])
 def test_it_doesnt_matter_how_the_bytes_come(front, pieces):
     request = b"POST /a%20b?c HTTP/1.1\r\nHost: x\r\nX-Long: long\r\nContent-Length: 5\r\n\r\nabcde"
-    last = b"GET /last HTTP/1.1\r\nConnection: close\r\n\r\n"
+    last = b"GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
     connection = front.connect()
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     whole = request + request + last
@@ -488,14 +501,14 @@ def test_a_client_that_sends_ahead_is_read_no_further(front):
 
 def test_what_a_client_sends_ahead_stays_bytes(front):
     """As objects it would take thirty times as much memory."""
-    head = b"GET / HTTP/1.1\r\n\r\n"
-    connection = front.connect(head=b"GET /wait HTTP/1.1\r\n\r\n" + head * 2000)
+    head = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+    connection = front.connect(head=b"GET /wait HTTP/1.1\r\nHost: x\r\n\r\n" + head * 2000)
     assert front.application.waits.acquire(timeout=PATIENCE_SECONDS)
     connection.sendall(head * 2000)
     kept = sum(type(each) is stream.Head for each in gc.get_objects())
     assert kept < 20, "this one, and what other tests left"
     front.application.may_go_on.set()
-    connection.sendall(b"GET /last HTTP/1.1\r\nConnection: close\r\n\r\n" + head)
+    connection.sendall(b"GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" + head)
     answers = _until_closed(connection)
     assert answers.count(b"HTTP/1.1 200 OK") == 4002
     assert b'"/last"' in answers[-2000:]
@@ -507,7 +520,7 @@ def test_what_a_client_sends_ahead_stays_bytes(front):
 )
 def test_targets_that_are_no_paths_are_the_applications_matter(front, request_line, path):
     head = request_line + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-    answers = _until_closed(front.connect(head=head + b"GET /smuggled HTTP/1.1\r\n\r\n"))
+    answers = _until_closed(front.connect(head=head + b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"))
     assert answers.count(b"HTTP/1.1 ") == 1
     assert b"smuggled" not in answers
     seen = json.loads(answers.partition(b"\r\n\r\n")[2])
@@ -517,19 +530,20 @@ def test_targets_that_are_no_paths_are_the_applications_matter(front, request_li
 
 
 def test_values_of_headers_are_latin_1(front):
-    head = "GET / HTTP/1.1\r\nX-Name:  M\xfcller \t\r\nConnection: close\r\n\r\n"
+    head = "GET / HTTP/1.1\r\nHost: x\r\nX-Name:  M\xfcller \t\r\nConnection: close\r\n\r\n"
     answer = _until_closed(front.connect(head=head.encode("latin-1")))
     assert json.loads(answer.partition(b"\r\n\r\n")[2])["HTTP_X_NAME"] == "M\xfcller"
 
 
 def test_an_answer_304_has_no_content(front):
-    answer = _until_closed(front.connect(head=b"GET /same HTTP/1.1\r\nConnection: close\r\n\r\n"))
+    head = b"GET /same HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    answer = _until_closed(front.connect(head=head))
     assert answer.startswith(b"HTTP/1.1 304 Not Modified")
     assert answer.endswith(b"\r\n\r\n")
 
 
 def test_who_ends_the_sending_side_is_gone(front):
-    connection = front.connect(head=b"GET /wait HTTP/1.1\r\n\r\n")
+    connection = front.connect(head=b"GET /wait HTTP/1.1\r\nHost: x\r\n\r\n")
     assert front.application.waits.acquire(timeout=PATIENCE_SECONDS)
     connection.shutdown(socket.SHUT_WR)
     assert _until_closed(connection) == b""
@@ -581,7 +595,7 @@ def test_the_kernel_keeps_many_connections_until_they_are_taken(front):
 )
 def test_a_connection_is_kept_as_the_client_says(front, version, said, is_kept):
     """One that asks for another protocol is answered in this one; its body is read."""
-    request = f"POST /%s HTTP/{version}\r\n{said}Content-Length: 3\r\n\r\nabc"
+    request = f"POST /%s HTTP/{version}\r\nHost: x\r\n{said}Content-Length: 3\r\n\r\nabc"
     connection = front.connect(head=(request % "one").encode())
     answer = connection.recv(65_536)
     assert _of(json.loads(answer.partition(b"\r\n\r\n")[2]), b"abc")
@@ -638,7 +652,7 @@ def test_the_application_says_why_a_body_is_not_read(front):
 
 def test_who_sends_much_that_nobody_reads_sees_the_answer(front):
     """Up to 8 MiB; who sends more is cut off."""
-    head = b"PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = b"PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
     chunk = b"%x\r\n%s\r\n" % (1 << 20, b"x" * (1 << 20))
     seen = _until_closed(front.connect(head=head + chunk * 7 + b"0\r\n\r\n"))
     assert seen.startswith(b"HTTP/1.1 200 OK")
@@ -651,7 +665,7 @@ def test_who_sends_much_that_nobody_reads_sees_the_answer(front):
 def test_slow_clients_of_all_kinds_keep_no_thread(front):
     """The application has two; each of these would hold one for as long as it likes."""
     kinds = (
-        b"GET / HTTP/1.1\r\nX-Slow: x",
+        b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: x",
         b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nx",
         b"GET /file HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET /parts HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -752,7 +766,7 @@ def test_the_longest_waiting_makes_room_when_all_places_are_taken():
 def test_behind_a_proxy_its_word_tells_whose_a_request_is(settings):
     settings.TRUSTED_PROXIES = 1
     with running(threads=3, per_address=1, is_behind_proxies=True) as front:
-        slow = b"POST / HTTP/1.1\r\nX-Forwarded-For: %s\r\nContent-Length: 9\r\n\r\n"
+        slow = b"POST / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: %s\r\nContent-Length: 9\r\n\r\n"
         held = front.connect(head=slow % b"6.6.6.6, 2001:db8::1")
         wait_until(lambda: front.connections.of("2001:db8::/64"), PATIENCE_SECONDS, "a request")
         same, other = {"X-Forwarded-For": "2001:db8::2"}, {"X-Forwarded-For": "2001:db8:1::1"}

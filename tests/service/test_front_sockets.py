@@ -27,7 +27,7 @@ async def _asked(listening: socket.socket, path: Path) -> bytes:
     front = Front(_hello, 1, Connections(9, 9), False, ("localhost", "80"), Nothing())
     await front.listen([listening])
     reader, writer = await asyncio.open_unix_connection(path)
-    writer.write(b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n")
+    writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     answer = await reader.read()
     writer.close()
     await front.end(1)

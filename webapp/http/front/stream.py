@@ -306,6 +306,9 @@ def _faults(head: Head, version: str, is_upgrade: bool) -> str:
         return f"HTTP {version}"
     if not head.target.startswith("/") and not _is_url(head.target):
         return "a target that is no URL"
+    host = head.headers.get("host")
+    if not host or "," in host:  # Repeated ones are joined by commas
+        return "no Host, or several"
     coding = head.headers.get("transfer-encoding")
     if coding is None:
         return ""
