@@ -554,6 +554,9 @@ def _wrong(name: str, wanted: Audience | None, person: str, answer: HttpResponse
         yield f"broke with {status}"
     if HELD[person] < VIEWERS and SECRET.encode() in _sent(answer):
         yield "was sent what belongs to the workspace"
+    is_private = wanted is not None and wanted > EVERYBODY and HELD[person] >= SIGNED_IN
+    if is_private and answer.get("Cache-Control") != "no-store":
+        yield f"may be kept by a cache: {answer.get('Cache-Control')}"
     if wanted is None:
         if status not in (302, 401, 403, 404, 405):
             yield f"answered {status} to a method that the table doesn't name"

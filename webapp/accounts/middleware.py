@@ -1,4 +1,5 @@
-"""Which workspace a person is in, whether they may open the page, and when they were last seen."""
+"""Which workspace a person is in, whether they may open the page, when they were last seen, and who
+may keep what they were sent."""
 
 from __future__ import annotations
 
@@ -14,6 +15,21 @@ from django.shortcuts import redirect, resolve_url
 from webapp.accounts import access, scope, second_factor, sessions
 from webapp.accounts.access import Audience
 from webapp.accounts.models import Membership, User, Workspace
+
+
+class PrivatePagesMiddleware:
+    """Forbids caches to keep what is sent to a signed-in person: those of proxies, and that of a
+    browser which somebody else uses later."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        is_private = request.user.is_authenticated
+        response = self.get_response(request)
+        if is_private or request.user.is_authenticated:
+            response["Cache-Control"] = "no-store"
+        return response
 
 
 class LastSeenMiddleware:

@@ -109,7 +109,6 @@ def with_version(request: HttpRequest, answer: HttpResponse, version: str) -> Ht
     """The version, for the next poll."""
     if is_poll(request):
         answer["ETag"] = version
-        answer["Cache-Control"] = "no-store"
     return answer
 
 

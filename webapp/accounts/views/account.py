@@ -6,7 +6,6 @@ from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
@@ -18,7 +17,6 @@ from webapp.accounts.models import User
 
 @signed_in_only
 @require_http_methods(["GET", "POST"])
-@never_cache
 def account(request: PersonRequest) -> HttpResponse:
     """Name and address."""
     user: User = request.user

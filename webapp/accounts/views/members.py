@@ -11,7 +11,6 @@ from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from webapp.accounts import audit, mails, members, scope, second_factor
@@ -22,7 +21,6 @@ from webapp.accounts.models import Membership
 
 @changed_by_owners
 @require_http_methods(["GET", "POST"])
-@never_cache
 def list_members(request: PersonRequest) -> HttpResponse:
     """List the members; owners invite here. A new link is shown once."""
     form = InvitationForm(request.POST or None)

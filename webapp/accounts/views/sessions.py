@@ -8,7 +8,6 @@ from django.contrib import messages
 from django.contrib.auth import logout
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from webapp.accounts import sessions
@@ -17,7 +16,6 @@ from webapp.accounts.access import PersonRequest, signed_in_only
 
 @signed_in_only
 @require_safe
-@never_cache
 def list_sessions(request: PersonRequest) -> HttpResponse:
     """Device, address and last use of each session."""
     listed = [

@@ -6,7 +6,6 @@ from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from webapp.accounts import scope, tokens
@@ -27,7 +26,6 @@ MAY = (
 
 
 @require_http_methods(["GET", "POST"])
-@never_cache
 def list_tokens(request: PersonRequest) -> HttpResponse:
     """List the tokens. Members create new ones, each shown once."""
     form = TokenForm(request.POST or None, initial={"scopes": [Token.INGEST], "days": "365"})

@@ -9,7 +9,6 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.safestring import SafeString, mark_safe
-from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 from django_otp import login as remember_device
@@ -23,7 +22,6 @@ from webapp.accounts.views.sign_in import NEXT, remember
 
 @signed_in_only
 @require_http_methods(["GET", "POST"])
-@never_cache
 @sensitive_post_parameters()
 def two_factor(request: PersonRequest) -> HttpResponse:
     """The set-up with its QR code; once it is on, recovery codes and switching off."""
@@ -40,7 +38,6 @@ def two_factor(request: PersonRequest) -> HttpResponse:
 
 @signed_in_only
 @require_POST
-@never_cache
 @sensitive_post_parameters()
 def new_recovery_codes(request: PersonRequest) -> HttpResponse:
     """Replace the recovery codes, and show the new ones once."""
@@ -54,7 +51,6 @@ def new_recovery_codes(request: PersonRequest) -> HttpResponse:
 
 @signed_in_only
 @require_POST
-@never_cache
 @sensitive_post_parameters()
 def switch_off(request: PersonRequest) -> HttpResponse:
     """Delete app and recovery codes."""

@@ -6,7 +6,6 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from webapp.accounts import tokens
@@ -41,7 +40,6 @@ def home(request: PersonRequest) -> HttpResponse:
     return live.with_version(request, answer, state.version)
 
 
-@never_cache
 def _first_token(request: PersonRequest, state: live.WorkspaceState) -> HttpResponse:
     """The first steps with a new token in their command."""
     name = f"agent of {request.user}"

@@ -10,7 +10,6 @@ from django.core.exceptions import ValidationError
 from django.db.models import Q, QuerySet
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from webapp.accounts import members, scope
@@ -25,7 +24,6 @@ MOST_JOBS = 20
 
 @owners_only
 @require_http_methods(["GET", "POST"])
-@never_cache
 def remove_member(request: PersonRequest, membership_id: int) -> HttpResponse:
     """Shows the tokens and jobs of the member; the owner chooses which tokens to keep."""
     membership = get_object_or_404(scope.memberships_of(request.workspace), pk=membership_id)
@@ -36,7 +34,6 @@ def remove_member(request: PersonRequest, membership_id: int) -> HttpResponse:
 
 @open_to_viewers
 @require_http_methods(["GET", "POST"])
-@never_cache
 def leave(request: PersonRequest) -> HttpResponse:
     """Shows which tokens will be revoked. Only an owner who removes a member can keep them."""
     membership = request.membership
