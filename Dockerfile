@@ -1,11 +1,12 @@
 # The service, one image for all its processes. `docker run -p 8000:8000 -v trimtab:/data trimtab`
 # starts everything in one container, as `manage.py up` does; docker-compose.yml splits it up.
-FROM node:22-slim AS libraries
+# `python -m tools.pin_images` sets the digests of today's images.
+FROM node:22-slim@sha256:c3de60bf2f9dd0ac6370e6117950ff62d6e339527e7472301c9c78a017978392 AS libraries
 WORKDIR /libraries
 COPY package.json package-lock.json ./
 RUN npm ci --no-audit --no-fund --ignore-scripts
 
-FROM python:3.11-slim
+FROM python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7
 ENV PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     PIP_NO_CACHE_DIR=1 \

@@ -17,6 +17,7 @@ from trimtab.packing import PART_BYTES
 
 from advisor.importers.archive import Bounds
 from tests.running_service import CHECKOUT
+from webapp.http.front import connections
 from webapp.imports import description, queue
 
 FOLDER = CHECKOUT / "kubernetes"
@@ -87,8 +88,23 @@ def test_workers_have_room_for_the_largest_imports() -> None:
     places = {each["mountPath"]: volumes[each["name"]] for each in worker["volumeMounts"]}
     packed = description.MOST_PARTS * PART_BYTES
     volume = places[str(Path("/data", Path(settings.IMPORTS_DIR).name))]
-    limit = int(volume["emptyDir"]["sizeLimit"].removesuffix("Gi")) * 2**30
-    assert limit >= queue.SIDE_BY_SIDE * (Bounds().unpacked_bytes + packed)
+    assert _bytes(volume) >= queue.SIDE_BY_SIDE * (Bounds().unpacked_bytes + packed)
+
+
+def test_no_pod_can_fill_the_disk_of_its_machine() -> None:
+    for name, workload in workloads().items():
+        for volume in workload["spec"]["template"]["spec"]["volumes"]:
+            assert "sizeLimit" in volume["emptyDir"], name
+
+
+def test_web_servers_have_room_for_all_bodies_on_their_way() -> None:
+    volumes = workloads()["web"]["spec"]["template"]["spec"]["volumes"]
+    [data] = [each for each in volumes if each["name"] == "data"]
+    assert _bytes(data) > connections.MOST_HELD_BYTES
+
+
+def _bytes(volume: dict[str, Any]) -> int:
+    return int(volume["emptyDir"]["sizeLimit"].removesuffix("Gi")) * 2**30
 
 
 def test_every_setting_is_one_that_the_documentation_lists() -> None:
