@@ -14,6 +14,9 @@ from webapp import env, private_files
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(env.text("TRIMTAB_DATA_DIR") or BASE_DIR / "var").resolve()
 private_files.make_folder(DATA_DIR)
+# Temporary files of any size: /tmp may be memory. Beside the objects, a full disk is met by both.
+SCRATCH_DIR = Path(env.text("TRIMTAB_SCRATCH_DIR") or DATA_DIR / "scratch").resolve()
+private_files.make_folder(SCRATCH_DIR)
 
 
 def _secret_key() -> str:
@@ -183,6 +186,7 @@ OTP_TOTP_ISSUER = "Trimtab"
 
 # Samples
 OBJECTS_URL = env.text("OBJECTS_URL") or str(DATA_DIR / "objects")
+FILE_UPLOAD_TEMP_DIR = SCRATCH_DIR
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
 
 # Which workspace may import from which part of which bucket, with the service's AWS credentials.

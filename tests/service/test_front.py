@@ -276,7 +276,7 @@ def test_a_crash_of_the_application_is_an_answer(front):
 
 
 def test_a_body_that_finds_no_room_on_the_disk_is_answered_503(front, settings, tmp_path):
-    settings.DATA_DIR = tmp_path / "gone"
+    settings.SCRATCH_DIR = tmp_path / "gone"
     status, problem = front.ask("/", method="PUT", body=b"a" * 200_000)
     assert (status, problem["status"]) == (503, 503)
     assert "disk" in problem["detail"]

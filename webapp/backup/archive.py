@@ -18,6 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
+from django.conf import settings
+
 from advisor.store.objects import is_key
 
 FORMAT = 1
@@ -78,7 +80,9 @@ class Writer:
     def __init__(self, file: IO[bytes]) -> None:
         self._tar = tarfile.TarFile(fileobj=file, mode="w", format=tarfile.PAX_FORMAT)
         self._at = datetime.now(UTC).timestamp()
-        self._sums = tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES)  # noqa: SIM115 - until `close`
+        self._sums = tempfile.SpooledTemporaryFile(  # noqa: SIM115 - until `close`
+            IN_MEMORY_BYTES, dir=settings.SCRATCH_DIR
+        )
 
     def add(self, name: str, source: IO[bytes]) -> None:
         """A member from a file that can be read twice: the first time for its size and hash."""

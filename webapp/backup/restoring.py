@@ -113,7 +113,7 @@ def _version(text: str) -> tuple[int, ...]:
 def _ensure_whole(reader: Reader, facts: Facts, done: rows.Progress) -> None:
     """Every member has the hash that the list at the end has for it, and none is missing."""
     names: set[str] = set()
-    with tempfile.TemporaryFile() as sums:
+    with tempfile.TemporaryFile(dir=settings.SCRATCH_DIR) as sums:
         for name, end, content in reader.members():
             if name == SUMS:
                 _compare(sums, content)

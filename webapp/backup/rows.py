@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from django.apps import apps
+from django.conf import settings
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 from psycopg.conninfo import make_conninfo
@@ -187,13 +188,13 @@ def _restore_dump(source: Path) -> None:
     _ensure_alone()
     drops = "".join(f"DROP TABLE IF EXISTS {table} CASCADE;\n" for table in _tables())
     connection.close()
-    with tempfile.TemporaryFile() as script:
+    with tempfile.TemporaryFile(dir=settings.SCRATCH_DIR) as script:
         script.write(drops.encode())
         script.flush()
         _run("pg_restore", "--no-owner", "--no-privileges", "--file=-", str(source), output=script)
         script.seek(0)
         options = ["--no-psqlrc", "--quiet", "--single-transaction", "--set=ON_ERROR_STOP=1"]
-        with tempfile.TemporaryFile() as said:
+        with tempfile.TemporaryFile(dir=settings.SCRATCH_DIR) as said:
             address = f"--dbname={_address()}"
             _run("psql", *options, "--file=-", address, input_from=script, output=said)
 

@@ -81,7 +81,7 @@ def streamed(request: HttpRequest) -> Iterator[tuple[BinaryIO, str]]:
     """The body as a file, and its SHA-256. Raises Problem 400, 411 or 413."""
     check_length(request.headers, MOST_BYTES, "Send a smaller file.")
     digest = hashlib.sha256()
-    with tempfile.TemporaryFile() as file:
+    with tempfile.TemporaryFile(dir=settings.SCRATCH_DIR) as file:
         for piece in _pieces(request):
             digest.update(piece)
             file.write(piece)

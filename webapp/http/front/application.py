@@ -48,10 +48,9 @@ def whole(said: HttpResponse) -> Answer:
 
 
 def appended(kept: IO[bytes], piece: bytes) -> IO[bytes]:
-    """A body or an answer with one more piece: in memory, or once it is long, in a file; not in
-    /tmp, which may be memory."""
+    """Return a body or an answer with one more piece: in memory, or once it is long, in a file."""
     if isinstance(kept, io.BytesIO) and kept.tell() + len(piece) > PIECE_BYTES:
-        in_memory, kept = kept, TemporaryFile(dir=str(settings.DATA_DIR))  # noqa: SIM115
+        in_memory, kept = kept, TemporaryFile(dir=settings.SCRATCH_DIR)  # noqa: SIM115
         kept.write(in_memory.getbuffer())
     kept.write(piece)
     return kept
