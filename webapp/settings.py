@@ -191,8 +191,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
 
 # Which workspace may import from which part of which bucket, with the service's AWS credentials.
 IMPORT_S3 = env.grants("TRIMTAB_IMPORT_S3")
-# Where uploads of other tools' recordings are unpacked: on a disk, never in memory.
-IMPORTS_DIR = Path(env.text("TRIMTAB_SCRATCH_DIR") or DATA_DIR).resolve() / "imports"
+IMPORTS_DIR = SCRATCH_DIR / "imports"
 IMPORT_MEMORY_MB = env.integer("TRIMTAB_IMPORT_MEMORY_MB", 1000, low=300)
 
 # Redis: broker, cache, rate limits

@@ -87,7 +87,7 @@ def test_workers_have_room_for_the_largest_imports() -> None:
     volumes = {each["name"]: each for each in pod["volumes"]}
     places = {each["mountPath"]: volumes[each["name"]] for each in worker["volumeMounts"]}
     packed = description.MOST_PARTS * PART_BYTES
-    volume = places[str(Path("/data", Path(settings.IMPORTS_DIR).name))]
+    volume = places[str(Path("/data", Path(settings.SCRATCH_DIR).name))]
     assert _bytes(volume) >= queue.SIDE_BY_SIDE * (Bounds().unpacked_bytes + packed)
 
 

@@ -51,12 +51,15 @@ def test_a_killed_worker_loses_nothing_that_it_fetched(tmp_path: Path) -> None:
             person = Person(service)
             page = person.send(imports, imports, {"source": address, "job": ""})
             assert re.search(r"(is being|waits to be) imported", page)
-            (folder_of_import,) = wait_for_files(service.data_dir / "imports", BEFORE)
+            (folder_of_import,) = wait_for_files(service.data_dir / "scratch" / "imports", BEFORE)
             stage = "SELECT stage FROM imports_import"
             wait_until(lambda: "Fetching" in query(service, stage)[0][0], 10, "a stage")
             shown = re.search(r"Fetching: \d+ of (\d+) files", query(service, stage)[0][0])
             assert shown is not None
             assert int(shown[1]) == count
+            lease = "SELECT leased_until FROM imports_import"
+            begun = query(service, lease)
+            wait_until(lambda: query(service, lease) != begun, 40, "a lease though nothing comes")
             kill_worker(service)
             fetched = known(folder_of_import)
             assert len(fetched) == BEFORE < count
@@ -76,7 +79,7 @@ def test_a_killed_worker_loses_nothing_that_it_fetched(tmp_path: Path) -> None:
             there = import_path(folder, Stated())
             assert json.loads(result[0])["records"] == dict(there.imported.tally.records)
             assert query(service, "SELECT COUNT(*) FROM runs_run") == [(1,)]
-            assert not list((service.data_dir / "imports").iterdir())
+            assert not list((service.data_dir / "scratch" / "imports").iterdir())
             chunks = "SELECT object_key FROM runs_chunk WHERE replaced_at IS NULL ORDER BY 1"
             before = query(service, chunks)
             person.send(imports, imports, {"source": address, "job": ""})
