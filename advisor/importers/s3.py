@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.importers.archive import Bounds, inside
+from advisor.importers.bounds import BOUNDS, Bounds, ensure_space, inside
 from advisor.importers.recording import NotImportableError
 from advisor.importers.sagemaker.layout import layout, training_jobs
 from advisor.importers.source import Source
@@ -40,7 +40,6 @@ INNER = frozenset(
     ]
 )
 """Folders within that of a training job."""
-_BOUNDS = Bounds()
 _THREADS, _BATCH = 8, 256
 _TRIES = 3
 _PIECE_BYTES = 1024 * 1024
@@ -149,7 +148,7 @@ def fetch(
     *,
     alive: Callable[[], object] = lambda: None,
     progress: Progress = lambda done, of: None,
-    bounds: Bounds = _BOUNDS,
+    bounds: Bounds = BOUNDS,
 ) -> Source:
     """Copy the objects below an address into a folder. What an earlier call copied stays, if the
     object is still the same.
@@ -173,6 +172,7 @@ def fetch(
             each.mkdir(parents=True, exist_ok=True)
         _remove_others(content, {one.path for one in wanted})
         missing = [one for one in wanted if not _is_there(one, content, known)]
+        ensure_space(content, bounds, sum(each.size_bytes for each in missing))
         done = len(wanted) - len(missing)
         progress(done, len(wanted))
         with (folder / _FETCHED).open("a", encoding="utf-8") as fetched:
@@ -193,18 +193,21 @@ def _listed(
     bounds: Bounds,
 ) -> Iterator[_Object]:
     """Raises NotImportableError beyond the bounds, or without any object."""
-    files = 0
+    files, folders = 0, set[Path]()
     for entry in _entries(client, address):
         if entry["Key"].endswith("/"):
             continue
         files += 1
-        if files > bounds.files:
-            raise NotImportableError(f"more than {bounds.files:,} files. Import a part of them.")
+        if files + len(folders) > bounds.files:
+            raise NotImportableError(
+                f"more than {bounds.files:,} files and folders. Import a part of them."
+            )
         name = entry["Key"].removeprefix(f"{address.prefix}/" if address.prefix else "")
         path = inside(name.rpartition("/")[2] if entry["Key"] == address.prefix else name, bounds)
         if path is None:
             tally.skip("files", "a path that isn't one inside the folder", 1, name)
         else:
+            folders.update(list(path.parents)[:-1])
             yield _Object(entry["Key"], path.as_posix(), entry["Size"], entry["ETag"])
         if not files % 1000:
             alive()

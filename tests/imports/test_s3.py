@@ -11,7 +11,7 @@ import pytest
 
 from advisor.__main__ import main
 from advisor.importers import s3
-from advisor.importers.archive import Bounds
+from advisor.importers.bounds import Bounds
 from advisor.importers.recording import NotImportableError
 from advisor.importers.s3 import Address
 from advisor.importers.stated import Stated

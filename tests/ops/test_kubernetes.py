@@ -15,7 +15,7 @@ from django.conf import settings
 from django.test import Client, override_settings
 from trimtab.packing import PART_BYTES
 
-from advisor.importers.archive import Bounds
+from advisor.importers.bounds import Bounds
 from tests.running_service import CHECKOUT
 from webapp.http.front import connections
 from webapp.imports import description, queue
