@@ -3,13 +3,18 @@
 Only ordinary columns of ordinary tables are read, one table at a time and in the order in which
 they are stored: no view, trigger, virtual table or sorter runs. A damaged page ends the reading of
 its table. Callers name tables and columns that they know, never those of the file.
+
+A small file can have endless rows, since pages may be used twice. So what is done is counted, in
+steps of SQLite's machine and in bytes of cells, and may only be so much for each byte of the file.
 """
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +22,17 @@ from advisor.importers.recording import NotImportableError
 
 HEAD = b"SQLite format 3\0"
 _ROWS_A_BATCH = 50_000
-_LONGEST_SECONDS = 900.0
-"""Of all reading of one file."""
-_STEPS_A_LOOK = 100_000
-"""Of SQLite's machine, between two looks at the clock: some milliseconds."""
-_MOST_CELL_BYTES = 4 * 1024 * 1024
+_STEPS_A_LOOK = 1_000
+"""Of SQLite's machine, between two looks: below a tenth of a millisecond."""
+_FEWEST_STEPS, _STEPS_A_BYTE = 300_000, 6
+"""A row takes some 20 bytes of the file, and as many steps each time that it is read."""
+_LEAST_CELL_BYTES, _READ_A_BYTE = 8 * 1024 * 1024, 8
+"""Texts may be read several times."""
+_LEAST_SECONDS, _BYTES_A_SECOND, _MOST_SECONDS = 1.0, 2_000_000, 900.0
+"""Of CPU: a step may read a long cell, which is no more steps."""
+_MOST_CELL_BYTES = 1024 * 1024
+_TEXT_CHARS = 500
+_MOST_TABLES = 1_000
 _CACHE_KIB = 16 * 1024
 _PRAGMAS = (
     "trusted_schema = OFF",
@@ -33,8 +44,23 @@ _PRAGMAS = (
     "temp_store = MEMORY",
     f"cache_size = -{_CACHE_KIB}",
 )
-_ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_PRAGMA}
-_FUNCTIONS = {"typeof", "substr", "count"}
+_LIMITS = {
+    sqlite3.SQLITE_LIMIT_LENGTH: _MOST_CELL_BYTES,
+    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 64 * 1024,
+    sqlite3.SQLITE_LIMIT_COLUMN: 500,
+    sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 100,
+    sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 2,
+    sqlite3.SQLITE_LIMIT_VDBE_OP: 25_000,
+    sqlite3.SQLITE_LIMIT_FUNCTION_ARG: 4,
+    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
+    sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 100,
+    sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 1,
+    sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
+}
+_PLAIN = re.compile(r"CREATE TABLE\s", re.IGNORECASE)
+"""As SQLite itself stores it, without `VIRTUAL`, `TEMP` or a comment."""
+_ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ}
+_FUNCTIONS = {"typeof", "count"}
 
 Row = tuple[Any, ...]
 
@@ -47,14 +73,19 @@ class Database:
     """
 
     def __init__(self, path: Path) -> None:
-        """Raises NotImportableError: no SQLite database, or its schema is damaged."""
-        self._until = time.monotonic() + _LONGEST_SECONDS
+        """Raises NotImportableError: no SQLite database, or its schema is damaged or endless."""
+        size = path.stat().st_size
+        self._steps_left = _FEWEST_STEPS + _STEPS_A_BYTE * size
+        self._bytes_left = _LEAST_CELL_BYTES + _READ_A_BYTE * size
+        seconds = min(_LEAST_SECONDS + size / _BYTES_A_SECOND, _MOST_SECONDS)
+        self._until = time.thread_time() + seconds
         uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+        self._connection = sqlite3.connect(uri, uri=True)
         try:
-            self._connection = sqlite3.connect(uri, uri=True)
             self._restrict()
             self.columns = {name: self._columns(name) for name in self._tables()}
         except sqlite3.Error as error:
+            self.close()
             raise NotImportableError(f"a damaged SQLite file: {error}") from None
 
     def close(self) -> None:
@@ -63,9 +94,11 @@ class Database:
     def has(self, table: str, *columns: str) -> bool:
         return set(columns) <= set(self.columns.get(table, ()))
 
-    def count(self, table: str) -> int:
+    def count(self, table: str, column: str) -> int:
         """Raises NotImportableError."""
-        (rows,) = self._batches(f'SELECT count(*) FROM "{table}"')  # noqa: S608
+        # With a condition that is always true, since SQLite counts without looks otherwise.
+        counted = f'SELECT count(*) FROM "{table}" WHERE typeof("{column}") != \'\''  # noqa: S608
+        (rows,) = self._batches(counted)
         return int(rows[0][0])
 
     def whole(
@@ -92,30 +125,44 @@ class Database:
         return self._batches(f'SELECT {named} FROM "{table}" WHERE {where}')  # noqa: S608
 
     def texts(self, table: str, columns: Sequence[str], text: str) -> Iterator[list[Row]]:
-        """Batches of rows, with at most 500 characters of the column `text` as the last. Values may
-        be of any type, and None for columns with no name. Raises NotImportableError, as `whole`."""
+        """Batches of rows with the column `text` as the last. Values may be of any type, of texts
+        the first 500 characters; None for bytes, and for columns with no name. Raises
+        NotImportableError, as `whole`."""
         named = "".join(f'"{name}", ' if name else "NULL, " for name in columns)
-        cut = f'substr("{text}", 1, 500)'
-        return self._batches(f'SELECT {named}{cut} FROM "{table}"')  # noqa: S608
+        return self._batches(f'SELECT {named}"{text}" FROM "{table}"')  # noqa: S608
 
     def _restrict(self) -> None:
         connection = self._connection
-        connection.text_factory = lambda body: body.decode(errors="replace")
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_CELL_BYTES)
+        connection.text_factory = self._text
+        for limit, most in _LIMITS.items():
+            connection.setlimit(limit, most)
+        # Before any statement: each may read the schema, which may be endless, too.
+        connection.set_progress_handler(self._is_late, _STEPS_A_LOOK)
         for pragma in _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
-        connection.set_progress_handler(self._is_late, _STEPS_A_LOOK)
         connection.set_authorizer(_authorised)
 
     def _is_late(self) -> bool:
-        return time.monotonic() > self._until
+        self._steps_left -= _STEPS_A_LOOK
+        return self._steps_left < 0 or self._bytes_left < 0 or time.thread_time() > self._until
+
+    def _text(self, body: bytes) -> str:
+        self._bytes_left -= len(body)
+        return body[: 4 * _TEXT_CHARS].decode(errors="replace")[:_TEXT_CHARS]
+
+    def _without_bytes(self, row: Row) -> Row:
+        """No column of ours has any; they are only counted."""
+        self._bytes_left -= sum(len(each) for each in row if isinstance(each, bytes))
+        return tuple(None if isinstance(each, bytes) else each for each in row)
 
     def _tables(self) -> list[str]:
-        listed = "SELECT name, sql FROM sqlite_master WHERE type = 'table' LIMIT 1000"
+        """Plain ones by what the file says; what isn't so after all is refused when it is read."""
+        listed = "SELECT name, sql FROM sqlite_master WHERE type = 'table'"
+        found = islice(self._connection.execute(listed), _MOST_TABLES)
         return [
-            str(name)
-            for name, sql in self._connection.execute(listed)
-            if '"' not in str(name) and not str(sql).upper().startswith("CREATE VIRTUAL")
+            name
+            for name, sql in found
+            if isinstance(name, str) and '"' not in name and _PLAIN.match(str(sql))
         ]
 
     def _columns(self, table: str) -> tuple[str, ...]:
@@ -128,7 +175,9 @@ class Database:
         problem: Exception | None = None
         try:
             for row in self._connection.execute(query):
-                rows.append(row)
+                rows.append(self._without_bytes(row) if bytes in map(type, row) else row)
+                if self._bytes_left < 0:
+                    raise sqlite3.DataError("more text than the file can have")
                 if len(rows) == _ROWS_A_BATCH:
                     yield rows
                     rows = []
@@ -144,8 +193,11 @@ def _or_none(column: str) -> str:
     return f'CASE typeof("{column}") WHEN \'integer\' THEN "{column}" ELSE -1 END'
 
 
-def _authorised(action: int, first: str | None, second: str | None, *_: str | None) -> int:
-    allowed = action in _ALLOWED
+def _authorised(
+    action: int, first: str | None, second: str | None, _database: str | None, view: str | None
+) -> int:
+    """Allow reading and the functions used here, but to nothing that a view or trigger does."""
+    allowed = action in _ALLOWED and view is None
     if action == sqlite3.SQLITE_FUNCTION:
         allowed = second in _FUNCTIONS
     if action == sqlite3.SQLITE_PRAGMA:

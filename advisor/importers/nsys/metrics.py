@@ -28,6 +28,10 @@ _SERIES = {
 }
 """A metric, without its unit -> our series of the GPU; of several the sum."""
 
+_MOST_IDS, _MOST_SERIES = 256, 512
+_MOST_CELLS = 5_000_000
+"""Of all series together: 80 MB. Eight GPUs for three hours have 4,000,000."""
+
 Sums = dict[tuple[int, int], tuple[Floats, Floats]]
 
 
@@ -45,7 +49,8 @@ def columns(
     sums: Sums = defaultdict(lambda: (np.zeros(cells), np.zeros(cells)))
     try:
         for batch in database.whole(_TABLE, _COLUMNS, ("metricId", sorted(names))):
-            _add(np.array(batch, dtype="int64"), began_ns, cells, sums)
+            left = _add(np.array(batch, dtype="int64"), began_ns, cells, sums)
+            tally.skip("samples", "of more series than fit", left, f"{where}, {_TABLE}")
     except NotImportableError as error:
         tally.skip("tables", str(error), 1, f"{where}, {_TABLE}")
     found: dict[str, Floats] = {}
@@ -58,21 +63,29 @@ def columns(
 
 def _metrics(database: Database) -> dict[int, str]:
     """Metric id -> series, of those that have one."""
-    found = {}
+    found: dict[int, str] = {}
     for number, name in tables.rows_of(database, _NAMES, ["metricId"], "metricName"):
         known = _SERIES.get(str(name).partition(" [")[0])
-        if known and isinstance(number, int):
+        if known and isinstance(number, int) and len(found) < _MOST_IDS:
             found[number] = known
     return found
 
 
-def _add(batch: Whole, began_ns: int, cells: int, sums: Sums) -> None:
+def _add(batch: Whole, began_ns: int, cells: int, sums: Sums) -> int:
+    """Add a batch to the sums of its series; return how many values have no place there."""
     at_ns, kind, metric, value = batch.T
     cell, gpu = (at_ns - began_ns) // (CELL_MS * 1_000_000), kind & _GPU_BITS
     possible = (cell >= 0) & (cell < cells) & (value >= 0) & (value <= 100) & (gpu < MOST_GPUS)
-    for number in np.unique(gpu[possible]).tolist():
-        for each in np.unique(metric[possible]).tolist():
-            chosen = possible & (gpu == number) & (metric == each)
-            total, count = sums[number, each]
-            total += np.bincount(cell[chosen], weights=value[chosen], minlength=cells)
-            count += np.bincount(cell[chosen], minlength=cells)
+    series, cell, value = np.stack((gpu, metric))[:, possible], cell[possible], value[possible]
+    names, place = np.unique(series, axis=1, return_inverse=True)
+    counts, left = np.bincount(place.reshape(-1)).tolist(), 0
+    most = min(_MOST_CELLS // cells, _MOST_SERIES)
+    for at, (number, each) in enumerate(names.T.tolist()):
+        if (number, each) not in sums and len(sums) >= most:
+            left += counts[at]
+            continue
+        chosen = place.reshape(-1) == at
+        total, count = sums[number, each]
+        total += np.bincount(cell[chosen], weights=value[chosen], minlength=cells)
+        count += np.bincount(cell[chosen], minlength=cells)
+    return left

@@ -128,7 +128,7 @@ def _read(
             count += len(batch)
             if count >= _MOST_ROWS:
                 break
-        if left := database.count(table) - count:
+        if left := database.count(table, columns[0]) - count:
             why = "more than fit" if count >= _MOST_ROWS else "a value that is no whole number"
             tally.skip("records", why, left, place)
     except NotImportableError as error:
