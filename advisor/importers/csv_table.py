@@ -83,7 +83,7 @@ class CsvRecording(SamplesOnly):
 
     def _rows(self, tally: Tally) -> Iterator[tuple[int, list[float]]]:
         last_ms = 0
-        for line in islice(self._lines(), 1, None):
+        for line in islice(self._lines(tally), 1, None):
             cells = _cells(line)
             time_ms = times.time_ms(cells[self._time]) if len(cells) == len(self._head) else None
             if time_ms is None:
@@ -94,8 +94,8 @@ class CsvRecording(SamplesOnly):
                 last_ms = time_ms
                 yield time_ms, [_number(cells[place]) for place in self._series.values()]
 
-    def _lines(self) -> Iterator[str]:
-        for piece in self._source.lines(self._path):
+    def _lines(self, tally: Tally) -> Iterator[str]:
+        for piece in self._source.lines(self._path, tally):
             lines = piece.decode("utf-8-sig", errors="replace").splitlines()
             yield from (line for line in lines if line.strip())
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from itertools import islice
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from advisor.importers.json_text import parsed
 from advisor.importers.recording import (
     Floats,
     NotImportableError,
@@ -96,8 +96,8 @@ def _is_recording(source: Source, path: str) -> bool:
 def _document(source: Source, path: str) -> dict[str, Any]:
     """Empty: it can't be read, or is something else."""
     try:
-        document = json.loads(source.read(path, _MOST_BYTES))
-    except (ValueError, RecursionError, OSError):
+        document = parsed(source.read(path, _MOST_BYTES))
+    except (ValueError, OSError):
         return {}
     return document if isinstance(document, dict) else {}
 

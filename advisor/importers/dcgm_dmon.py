@@ -167,7 +167,7 @@ class DcgmDmonRecording(SamplesOnly):
             yield tick
 
     def _rows(self, tally: Tally) -> Iterator[_Row]:
-        for words in self._words():
+        for words in self._words(tally):
             place = next((n for n, word in enumerate(words) if word in _OTHERS | {_GPU}), None)
             if place is None or place > _MOST_TIME_WORDS:
                 if _is_head(words) or _STOPPED in " ".join(words):
@@ -180,8 +180,8 @@ class DcgmDmonRecording(SamplesOnly):
             else:
                 tally.skip("lines", "no GPU or time, or another number of values", 1, self._path)
 
-    def _words(self) -> Iterator[list[str]]:
-        for piece in self._source.lines(self._path):
+    def _words(self, tally: Tally) -> Iterator[list[str]]:
+        for piece in self._source.lines(self._path, tally):
             for line in piece.decode(errors="replace").splitlines():
                 if words := line[:_MOST_CHARACTERS].split():
                     yield words

@@ -7,7 +7,6 @@ https://mlflow.org/docs/latest/api_reference/rest-api.html
 
 from __future__ import annotations
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from advisor import mlflow_names
+from advisor.importers.json_text import parsed
 from advisor.importers.recording import (
     Happening,
     Labels,
@@ -158,8 +158,8 @@ def _run_path(source: Source) -> str | None:
 
 def _document(source: Source, path: str, most_bytes: int) -> dict[str, Any]:
     try:
-        document = json.loads(source.read(path, most_bytes))
-    except (ValueError, RecursionError, OSError):
+        document = parsed(source.read(path, most_bytes))
+    except (ValueError, OSError):
         return {}
     return document if isinstance(document, dict) else {}
 

@@ -194,7 +194,7 @@ class NvidiaSmiRecording(SamplesOnly):
             yield list(tick.values())
 
     def _rows(self, tally: Tally) -> Iterator[_Row]:
-        for piece in self._source.lines(self._path):
+        for piece in self._source.lines(self._path, tally):
             for line in piece.decode(errors="replace").splitlines():
                 if not line.strip() or _head(line):
                     continue

@@ -7,7 +7,6 @@ one for each part of a long time, are one recording.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import defaultdict
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from advisor.importers.json_text import parsed
 from advisor.importers.recording import (
     NotImportableError,
     Part,
@@ -177,9 +177,9 @@ def _is_answer(source: Source, path: str) -> bool:
 
 def _series_of(source: Source, path: str) -> list[Any]:
     try:
-        document = json.loads(source.read(path, _MOST_BYTES))
+        document = parsed(source.read(path, _MOST_BYTES))
         found = document["data"]["result"]
-    except (ValueError, RecursionError, OSError, KeyError, TypeError):
+    except (ValueError, OSError, KeyError, TypeError):
         return []
     return found if isinstance(found, list) else []
 

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 
 VARINT, FIXED_64, BYTES, FIXED_32 = 0, 1, 2, 5
 _LONGEST_VARINT = 10
+_FIRST_UNUSED = 64
+"""No message that is read has a field with a higher number; a hostile one may have millions."""
 
 Body = bytes | memoryview
 Value = int | memoryview
@@ -48,6 +50,11 @@ def fields(message: Body) -> Iterator[tuple[int, Value]]:
             raise DamagedError("a field that is longer than its message")
         yield number, body[at : at + length]
         at += length
+
+
+def by_number(message: Body) -> dict[int, Value]:
+    """Return the last value of each field. Raises DamagedError."""
+    return {found: value for found, value in fields(message) if found < _FIRST_UNUSED}
 
 
 def children(message: Body, number: int) -> Iterator[memoryview]:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import gzip
 import os
-import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from advisor.importers.bounds import BOUNDS
+from advisor.importers.gunzip import Budget, CutOffError, pieces
 from advisor.importers.recording import NotImportableError
+from advisor.importers.tally import Tally
 
 MOST_FILES = 500_000
 """27 days of a node's files each minute are 39,000."""
-PIECE_BYTES = 8 * 1024 * 1024
+PIECE_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -62,46 +64,65 @@ class Source:
             return file.read(most_bytes)
 
     def beginning(self, path: str, most_bytes: int = 4096) -> bytes:
-        """Its first bytes, unpacked if it is gzip'd; empty if it can't be read."""
-        opened = gzip.open if path.endswith(".gz") else open
+        """Return its first bytes, unpacked if it is gzip'd; empty if it can't be read."""
         try:
-            with opened(self.folder / path, "rb") as file:
-                return bytes(file.read(most_bytes))
-        except (OSError, EOFError, zlib.error):
+            return self._start(path, most_bytes)
+        except (OSError, NotImportableError):
             return b""
 
     def read(self, path: str, most_bytes: int) -> bytes:
-        """The whole file, unpacked if it is gzip'd.
+        """Return the whole file, unpacked if it is gzip'd: of one that is cut off what it has.
 
         Raises:
             NotImportableError: larger than that, or not gzip.
         """
-        body = self.head(path, most_bytes + 1)
-        if path.endswith(".gz"):
-            body = _unpacked(body, most_bytes)
+        body = self._start(path, most_bytes + 1)
         if len(body) > most_bytes:
             raise NotImportableError(f"more than {most_bytes // 2**20} MiB")
         return body
 
-    def lines(self, path: str) -> Iterator[bytes]:
-        """The file in pieces that end with whole lines, except for lines longer than a piece."""
-        opened = gzip.open if path.endswith(".gz") else open
-        with opened(self.folder / path, "rb") as file:
-            rest = b""
-            while piece := file.read(PIECE_BYTES):
+    def lines(self, path: str, tally: Tally) -> Iterator[bytes]:
+        """Yield the file in pieces that end with whole lines, except for lines longer than a piece.
+
+        A gzip'd file that is damaged, or too large with the others, ends there, and is counted.
+        """
+        rest = b""
+        try:
+            for piece in self._pieces(path):
                 whole, newline, rest_of = (rest + piece).rpartition(b"\n")
                 if newline or len(rest_of) > PIECE_BYTES:
                     yield whole + newline if newline else rest_of
                     rest = rest_of if newline else b""
                 else:
                     rest = rest_of
-            if rest:
-                yield rest
+        except NotImportableError as error:
+            tally.skip("files", f"can't be read to their end: {error}", 1, path)
+        if rest:
+            yield rest
 
+    def _start(self, path: str, most_bytes: int) -> bytes:
+        """Return its first bytes. Raises NotImportableError: it isn't gzip."""
+        if not path.endswith(".gz"):
+            return self.head(path, most_bytes)
+        parts, left = [], most_bytes
+        with suppress(CutOffError), closing(self._pieces(path)) as unpacked:
+            for piece in unpacked:
+                parts.append(piece[:left])
+                left -= len(parts[-1])
+                if not left:
+                    break
+        return b"".join(parts)
 
-def _unpacked(body: bytes, most_bytes: int) -> bytes:
-    stream = zlib.decompressobj(wbits=31)
-    try:
-        return stream.decompress(body, most_bytes + 1)
-    except zlib.error:
-        raise NotImportableError("not gzip") from None
+    def _pieces(self, path: str) -> Generator[bytes]:
+        """Yield the content, in large pieces. Raises NotImportableError, CutOffError."""
+        with (self.folder / path).open("rb") as file:
+            if not path.endswith(".gz"):
+                while piece := file.read(PIECE_BYTES):
+                    yield piece
+                return
+            yield from pieces(file, self._unpacked)
+
+    @cached_property
+    def _unpacked(self) -> Budget:
+        """All gzip'd files together may be as large as an archive, however small they are."""
+        return Budget(BOUNDS.unpacked_bytes)

@@ -286,11 +286,19 @@ def _steps_of(process: _Process) -> Steps | None:
 
 def _waits(waits: Iterable[_Span], start: Floats, end: Floats) -> Whole:
     """Of each step the time in which the loader was asked for a batch."""
-    spent = np.zeros(len(start))
-    for wait in waits:
-        inside = np.minimum(end, wait.end_us) - np.maximum(start, wait.start_us)
-        spent += np.clip(inside, 0, None)
-    return _whole(np.minimum(spent, end - start))
+    spans = np.array([(wait.start_us, wait.end_us) for wait in waits]) - start[0]
+    spent = _spent_before(spans, end - start[0]) - _spent_before(spans, start - start[0])
+    return _whole(np.clip(spent, 0, end - start))
+
+
+def _spent_before(spans: Floats, at: Floats) -> Floats:
+    """Return the time of all spans that is before each moment: they may overlap."""
+    found = np.zeros(len(at))
+    for edges, sign in ((np.sort(spans[:, 0]), 1), (np.sort(spans[:, 1]), -1)):
+        before = np.searchsorted(edges, at)
+        sums = np.concatenate(([0.0], np.cumsum(edges)))
+        found += sign * (before * at - sums[before])
+    return found
 
 
 def _whole(values: Floats) -> Whole:

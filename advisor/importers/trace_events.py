@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from advisor.importers.json_text import parsed
 from advisor.importers.source import Source
 from advisor.importers.tally import Operator, Tally
 
@@ -20,7 +20,8 @@ MOST_US = 28 * 86_400 * 10**6
 _MOST_TS = 10**17
 _DEEPEST = 1_000
 """Operations of one phase that may be open at once."""
-_REPAIRS = 20
+_REPAIRS, _REPAIRED_BYTES = 20, 256 * 1024 * 1024
+"""Tries to find the end of the last whole event, and what they may parse together."""
 OTHERS = "(others)"
 
 
@@ -42,8 +43,8 @@ def events_of(source: Source, path: str, tally: Tally) -> list[Any]:
     """
     body = source.read(path, MOST_BYTES)
     try:
-        document = json.loads(body)
-    except (ValueError, RecursionError):
+        document = parsed(body)
+    except ValueError:
         return _repaired(body, path, tally)
     events = document.get("traceEvents") if isinstance(document, dict) else document
     if not isinstance(events, list):
@@ -63,8 +64,8 @@ def _repaired(body: bytes, path: str, tally: Tally) -> list[Any]:
         if text in (b"", b"[", b"]"):
             continue
         try:
-            event = json.loads(text)
-        except (ValueError, RecursionError):
+            event = parsed(text)
+        except ValueError:
             event = None
         if isinstance(event, dict):
             events.append(event)
@@ -77,14 +78,14 @@ def _repaired(body: bytes, path: str, tally: Tally) -> list[Any]:
 def _cut(body: bytes, path: str, tally: Tally) -> list[Any]:
     """A list on one line, or an object, up to its last whole event."""
     end = len(body)
-    for _ in range(_REPAIRS):
+    for _ in range(min(_REPAIRS, _REPAIRED_BYTES // (2 * end + 1))):
         end = body.rfind(b"}", 0, end)
         if end < 0:
             break
         for closing in (b"]", b"]}"):
             try:
-                document = json.loads(body[: end + 1] + closing)
-            except (ValueError, RecursionError):
+                document = parsed(body[: end + 1] + closing)
+            except ValueError:
                 continue
             tally.skip("records", "not a whole record of JSON", 1, f"{path}, at its end")
             events = document.get("traceEvents") if isinstance(document, dict) else document

@@ -47,6 +47,7 @@ FORMAT = "TensorFlow or JAX profiler"
 _NAME = re.compile(r"(?:.*/)?(?P<host>[^/]*)\.xplane\.pb")
 _MOST_FILES = 256
 _MOST_BYTES = 256 * 1024 * 1024
+_MOST_NAMES = 200_000
 _MOST_EVENTS = 2_000_000
 """Of a file: 400 MB while they are read."""
 _PLANES = 1
@@ -170,21 +171,18 @@ class XSpaceRecording(Profiled):
 
     def _add_plane(self, profile: _Profile, plane: Body, path: str) -> None:
         try:
-            found = list(protobuf.fields(plane))
-            name = next((protobuf.text(v) for number, v in found if number == _PLANE_NAME), "")
+            name = next(map(protobuf.text, protobuf.children(plane, _PLANE_NAME)), "")
             gpu = _GPU.fullmatch(name)
-            names, marks = _metadata(found, _PLANE_EVENTS), _metadata(found, _PLANE_STATS)
+            names, marks = _metadata(plane, _PLANE_EVENTS), _metadata(plane, _PLANE_STATS)
             if name == _ENVIRONMENT:
-                profile.base_us = _begun_us(found, marks)
+                profile.base_us = _begun_us(plane, marks)
             if not gpu and not name.startswith(_HOST):
                 return
             steps = {number for number, said in marks.items() if said == _STEP_NUMBER}
         except DamagedError:
             self._tally.skip("planes", "damaged", 1, path)
             return
-        for number, line in found:
-            if number != _PLANE_LINES or not isinstance(line, memoryview):
-                continue
+        for line in protobuf.children(plane, _PLANE_LINES):
             try:
                 self._add_line(profile, line, names, steps, int(gpu[1]) if gpu else None, path)
             except DamagedError:
@@ -243,27 +241,25 @@ def _candidates(source: Source) -> Iterator[str]:
     return islice((path for path in source.sizes if _NAME.fullmatch(path)), _MOST_FILES)
 
 
-def _metadata(plane: list[tuple[int, protobuf.Value]], kind: int) -> dict[int, str]:
-    """Number -> name. Raises DamagedError."""
+def _metadata(plane: Body, kind: int) -> dict[int, str]:
+    """Number -> name, of the first of them. Raises DamagedError."""
     found = {}
-    for number, entry in plane:
-        if number == kind and isinstance(entry, memoryview):
-            pair = dict(protobuf.fields(entry))
-            value = pair.get(_MAP_VALUE, protobuf.EMPTY)
-            if isinstance(value, memoryview):
-                name = dict(protobuf.fields(value)).get(_METADATA_NAME, protobuf.EMPTY)
-                found[protobuf.signed(pair.get(_MAP_KEY, 0))] = protobuf.text(name)[:200]
+    for entry in islice(protobuf.children(plane, kind), _MOST_NAMES):
+        pair = protobuf.by_number(entry)
+        value = pair.get(_MAP_VALUE, protobuf.EMPTY)
+        if isinstance(value, memoryview):
+            name = protobuf.by_number(value).get(_METADATA_NAME, protobuf.EMPTY)
+            found[protobuf.signed(pair.get(_MAP_KEY, 0))] = protobuf.text(name)[:200]
     return found
 
 
-def _begun_us(plane: list[tuple[int, protobuf.Value]], marks: Mapping[int, str]) -> float:
+def _begun_us(plane: Body, marks: Mapping[int, str]) -> float:
     """0: it isn't said. Raises DamagedError."""
-    for number, value in plane:
-        if number == _PLANE_VALUES and isinstance(value, memoryview):
-            stat = dict(protobuf.fields(value))
-            if marks.get(protobuf.signed(stat.get(_STAT_ID, 0))) == _BEGUN:
-                said = stat.get(_STAT_UNSIGNED, stat.get(_STAT_SIGNED, 0))
-                return protobuf.signed(said) / 1000
+    for value in protobuf.children(plane, _PLANE_VALUES):
+        stat = protobuf.by_number(value)
+        if marks.get(protobuf.signed(stat.get(_STAT_ID, 0))) == _BEGUN:
+            said = stat.get(_STAT_UNSIGNED, stat.get(_STAT_SIGNED, 0))
+            return protobuf.signed(said) / 1000
     return 0.0
 
 
@@ -279,7 +275,7 @@ def _span(event: Body, begun_us: float, names: Mapping[int, str], steps: set[int
         elif kind == _EVENT_LENGTH_PS:
             length_ps = protobuf.signed(value)
         elif kind == _EVENT_STATS and steps and isinstance(value, memoryview):
-            stat = dict(protobuf.fields(value))
+            stat = protobuf.by_number(value)
             is_step = is_step or protobuf.signed(stat.get(_STAT_ID, 0)) in steps
     start_us = begun_us + offset_ps / 1e6
     if not 0 <= length_ps / 1e6 <= MOST_US or not 0 <= start_us < 4e15:

@@ -107,6 +107,12 @@ def wandb_run(config: dict[str, Any], **texts: str) -> bytes:
 def wandb_file(folder: Path, records: Iterable[bytes], name: str = "run-abc.wandb") -> Path:
     """LevelDB's log format: records in fragments that fill blocks."""
     folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_bytes(wandb_bytes(records))
+    return path
+
+
+def wandb_bytes(records: Iterable[bytes]) -> bytes:
     body = b":W&B\xe1\xbe\x00"
     for record in records:
         is_first = True
@@ -120,9 +126,7 @@ def wandb_file(folder: Path, records: Iterable[bytes], name: str = "run-abc.wand
             crc = zlib.crc32(bytes([kind]) + part)
             body += struct.pack("<IHB", crc, len(part), kind) + part
             is_first = False
-    path = folder / name
-    path.write_bytes(body)
-    return path
+    return body
 
 
 def _plain(value: Any) -> bytes:

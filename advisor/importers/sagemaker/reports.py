@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from advisor.importers.recording import NotImportableError
+from advisor.importers.json_text import parsed
 from advisor.importers.sagemaker.system import EARLIEST_SECONDS, LONGEST_SECONDS
 from advisor.importers.source import Source
 from advisor.importers.tally import Tally
@@ -53,8 +52,8 @@ def read_reports(source: Source, paths: dict[str, str], tally: Tally) -> Reports
     reports = Reports()
     for rule, path in sorted(paths.items()):
         try:
-            document = json.loads(source.read(path, _MOST_BYTES))
-        except (ValueError, RecursionError, OSError, NotImportableError):
+            document = parsed(source.read(path, _MOST_BYTES))
+        except (ValueError, OSError):
             document = None
         if not isinstance(document, dict) or not isinstance(document.get("Details", {}), dict):
             tally.skip("files", "not the report of a rule", 1, path)

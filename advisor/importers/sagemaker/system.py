@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Iterator
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
+from advisor.importers.json_text import parsed
 from advisor.importers.recording import Floats, Samples, Whole
 from advisor.importers.sagemaker.layout import SystemFile
 from advisor.importers.source import PIECE_BYTES, Source
@@ -94,13 +94,13 @@ class SystemMetrics:
         for file in self._files:
             first = first or file
             try:
-                for piece in self._source.lines(file.path):
+                for piece in self._source.lines(file.path, self._tally):
                     held += [piece] if piece.endswith(b"\n") else [piece, b"\n"]
                     size += len(piece)
                     if size >= PIECE_BYTES:
                         yield first.path, first.minute_seconds, b"".join(held)
                         held, size, first = [], 0, file
-            except (OSError, EOFError) as error:
+            except OSError as error:
                 self._tally.skip("files", f"can't be read: {type(error).__name__}", 1, file.path)
         if held and first is not None:
             yield first.path, first.minute_seconds, b"".join(held)
@@ -254,8 +254,8 @@ def _table(piece: bytes) -> pa.Table:
 
 def _row(line: bytes) -> dict[str, Any] | None:
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
+        record = parsed(line)
+    except ValueError:
         return None
     if not isinstance(record, dict):
         return None

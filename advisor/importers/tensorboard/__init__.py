@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any
 
-from advisor.importers.labels import metric, parameters_of
+from advisor.importers.labels import MOST_LABELS, metric, parameters_of
 from advisor.importers.protobuf import DamagedError
 from advisor.importers.recording import (
     Labels,
@@ -114,7 +114,8 @@ class TensorBoardRecording(SamplesOnly):
         """When its scalars were written, and what it says of the training."""
         for part in self._parts(path, Tally()):
             if isinstance(part, Session):
-                run.parameters |= part.parameters
+                if len(run.parameters) <= MOST_LABELS:
+                    run.parameters |= part.parameters
                 run.state = part.state or run.state
             else:
                 run.scalars += 1

@@ -68,7 +68,7 @@ def parts_of(event: Body) -> Iterator[Scalar | Session]:
 
 
 def _parts(summary_value: Body, seconds: float, step: int) -> Iterator[Scalar | Session]:
-    found: dict[int, Value] = dict(protobuf.fields(summary_value))
+    found: dict[int, Value] = protobuf.by_number(summary_value)
     plugin, content = _plugin(found.get(_METADATA))
     if plugin == _HPARAMS:
         yield _session(content)
@@ -99,7 +99,7 @@ def _of_tensor(tensor: Value | None, is_marked: bool) -> float | None:
     """The only number of a tensor. Unmarked tensors may be anything."""
     if not isinstance(tensor, memoryview) or not is_marked:
         return None
-    found = dict(protobuf.fields(tensor))
+    found = protobuf.by_number(tensor)
     kind = _NUMBERS.get(protobuf.signed(found.get(_DTYPE, 0)))
     if kind is None:
         return None
@@ -121,11 +121,11 @@ def _session(content: memoryview) -> Session:
     for number, value in protobuf.fields(content):
         if number == _SESSION_START and isinstance(value, memoryview):
             for entry in protobuf.children(value, _START_HPARAMS):
-                pair = dict(protobuf.fields(entry))
+                pair = protobuf.by_number(entry)
                 name = protobuf.text(pair.get(_MAP_KEY, protobuf.EMPTY))
                 parameters[name] = _plain(pair.get(_MAP_VALUE))
         elif number == _SESSION_END and isinstance(value, memoryview):
-            ended = dict(protobuf.fields(value))
+            ended = protobuf.by_number(value)
             state = STATES.get(protobuf.signed(ended.get(_END_STATUS, 0)), "")
     return Session(parameters, state)
 

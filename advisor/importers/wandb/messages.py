@@ -6,12 +6,12 @@ JSON, or in newer histories of their own type.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from advisor.importers import protobuf
+from advisor.importers.json_text import parsed
 from advisor.importers.protobuf import Body, Value
 from advisor.importers.recording import Machine
 from advisor.importers.stated import readable
@@ -29,6 +29,9 @@ _ENV_HOST, _ENV_CORES, _ENV_GPU_TYPE, _ENV_GPU_COUNT = 12, 17, 18, 19
 _ENV_MEMORY, _ENV_CPU, _ENV_NVIDIA = 21, 22, 24
 _GPU_NAME, _GPU_MEMORY, _MEMORY_TOTAL, _CPU_MODEL = 1, 2, 1, 3
 _MOST_GPUS = 64
+_MOST_JSON_BYTES = 64 * 1024
+"""Of a value. Larger ones are tables."""
+_MOST_CONFIG, _MOST_TAGS = 5_000, 100
 _OWN_CONFIG = "_wandb"
 
 
@@ -76,7 +79,7 @@ def history(content: Body) -> Logged:
         if number == _HISTORY_ITEM and isinstance(value, memoryview):
             values.update([_item(value)])
         elif number == _HISTORY_STEP and isinstance(value, memoryview):
-            step = protobuf.signed(dict(protobuf.fields(value)).get(_STEP_NUM, 0))
+            step = protobuf.signed(protobuf.by_number(value).get(_STEP_NUM, 0))
     return Logged(_seconds(values), values.get("_step", step), values)
 
 
@@ -100,7 +103,7 @@ def add_to(run: Run, kind: int, content: Body) -> None:
     elif kind == ENVIRONMENT:
         run.machine = _machine(run, content)
     elif kind == EXIT:
-        found = dict(protobuf.fields(content))
+        found = protobuf.by_number(content)
         if not protobuf.signed(found.get(_EXIT_NOT_COMPLETE, 0)):
             run.exit_code = protobuf.signed(found.get(_EXIT_CODE, 0))
 
@@ -126,9 +129,12 @@ def _item(item: Body) -> tuple[str, Any]:
 
 
 def _parsed(value: Value) -> Any:
+    """Return what may be a number or a part of the configuration; None: it is neither."""
+    if isinstance(value, int) or len(value) > _MOST_JSON_BYTES:
+        return None
     try:
-        return json.loads(protobuf.text(value))
-    except (ValueError, RecursionError):
+        return parsed(protobuf.text(value))
+    except ValueError:
         return None
 
 
@@ -138,7 +144,7 @@ def _seconds(values: Mapping[str, Any]) -> float | None:
 
 
 def _timestamp(content: Body) -> float:
-    found = dict(protobuf.fields(content))
+    found = protobuf.by_number(content)
     seconds, nanos = (protobuf.signed(found.get(number, 0)) for number in (_SECONDS, _NANOS))
     return seconds + nanos / 1e9
 
@@ -148,7 +154,7 @@ def _configure(run: Run, content: Body) -> None:
         if not isinstance(value, memoryview):
             continue
         key, said = _item(value)
-        if number == _CONFIG_UPDATE and key != _OWN_CONFIG:
+        if number == _CONFIG_UPDATE and key != _OWN_CONFIG and len(run.config) < _MOST_CONFIG:
             run.config[key] = said
         elif number == _CONFIG_REMOVE:
             run.config.pop(key, None)
@@ -160,7 +166,7 @@ def _describe(run: Run, content: Body) -> None:
             run.texts[_RUN_TEXTS[number]] = readable(protobuf.text(value))
         elif number == _RUN_CONFIG and isinstance(value, memoryview):
             _configure(run, value)
-        elif number == _RUN_TAGS:
+        elif number == _RUN_TAGS and len(run.tags) < _MOST_TAGS:
             run.tags.append(readable(protobuf.text(value)))
         elif number == _RUN_START and isinstance(value, memoryview):
             run.start_seconds = _timestamp(value)
@@ -168,7 +174,7 @@ def _describe(run: Run, content: Body) -> None:
 
 def _machine(run: Run, content: Body) -> Machine:
     """What is known so far, with what this record adds."""
-    found = dict(protobuf.fields(content))
+    found = protobuf.by_number(content)
     known = run.machine
     if host := protobuf.text(found.get(_ENV_HOST, protobuf.EMPTY)):
         run.texts.setdefault("host", readable(host))
@@ -184,7 +190,7 @@ def _machine(run: Run, content: Body) -> Machine:
 def _gpus(content: Body, found: Mapping[int, Value]) -> Iterator[tuple[str, int]]:
     named = list(protobuf.children(content, _ENV_NVIDIA))[:_MOST_GPUS]
     for each in named:
-        parts = dict(protobuf.fields(each))
+        parts = protobuf.by_number(each)
         model = protobuf.text(parts.get(_GPU_NAME, protobuf.EMPTY))
         yield readable(model), _size(parts.get(_GPU_MEMORY, 0))
     if not named and (model := protobuf.text(found.get(_ENV_GPU_TYPE, protobuf.EMPTY))):
@@ -195,13 +201,13 @@ def _gpus(content: Body, found: Mapping[int, Value]) -> Iterator[tuple[str, int]
 def _bytes(memory: Value | None) -> int:
     if not isinstance(memory, memoryview):
         return 0
-    return _size(dict(protobuf.fields(memory)).get(_MEMORY_TOTAL, 0))
+    return _size(protobuf.by_number(memory).get(_MEMORY_TOTAL, 0))
 
 
 def _model(cpu: Value | None) -> str:
     if not isinstance(cpu, memoryview):
         return ""
-    return readable(protobuf.text(dict(protobuf.fields(cpu)).get(_CPU_MODEL, protobuf.EMPTY)))
+    return readable(protobuf.text(protobuf.by_number(cpu).get(_CPU_MODEL, protobuf.EMPTY)))
 
 
 def _size(value: Value) -> int:
