@@ -11,6 +11,10 @@ from advisor.importers.recording import NotImportableError
 _GIB = 1024**3
 
 
+class NoSpaceError(NotImportableError):
+    """The disk is nearly full: the same can be imported later."""
+
+
 @dataclass(frozen=True)
 class Bounds:
     """What an archive or a bucket's folder may hold, and what unpacking it may take.
@@ -58,14 +62,14 @@ def ensure_space(folder: Path, bounds: Bounds, needed_bytes: int) -> None:
     """Refuse to write so much where others need the space that would be left.
 
     Raises:
-        NotImportableError
+        NoSpaceError
     """
     disk = os.statvfs(folder)
     share = int(disk.f_blocks * disk.f_frsize * bounds.free_share)
     kept = max(bounds.free_bytes, min(share, bounds.most_free_bytes))
     has_inodes = not disk.f_files or disk.f_favail >= disk.f_files * bounds.free_share
     if disk.f_bavail * disk.f_frsize - needed_bytes < kept or not has_inodes:
-        raise NotImportableError(
+        raise NoSpaceError(
             f"the disk of the service is nearly full: {in_gib(kept)} and {bounds.free_share:.0%} "
             "of its files must stay free. Free some of it, then import again"
         )

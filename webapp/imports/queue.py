@@ -8,6 +8,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.urls import reverse
 
+from advisor.importers.bounds import BOUNDS
 from webapp.background import claims, conditions, fairness, waking
 from webapp.background.kinds import Kind, Limits
 from webapp.imports import allowance
@@ -18,7 +19,7 @@ SIDE_BY_SIDE = 4
 """Conversions of different workspaces that one worker hosts at once."""
 MOST_SECONDS, MOST_CPU_SECONDS = 3600, 1800
 """After this time a conversion is ended."""
-MOST_UNPACKED_BYTES = 16 * 2**30
+MOST_UNPACKED_BYTES = BOUNDS.unpacked_bytes
 KIND = Kind(
     id="import",
     title="Import",

@@ -13,9 +13,10 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from advisor.importers.bounds import BOUNDS, NoSpaceError, ensure_space
 from advisor.importers.process import confinement, converted
-from advisor.importers.process.ending import Ending
-from advisor.importers.process.reading import CONVERTED, read_confined
+from advisor.importers.process.ending import Ending, How
+from advisor.importers.process.reading import AWAY, CONVERTED, read_confined
 from advisor.importers.process.task import Places, Task
 from advisor.importers.recording import NotImportableError
 from advisor.importers.s3 import SourceAwayError
@@ -26,7 +27,6 @@ from advisor.store.opening import open_store
 
 LOOK_SECONDS = 0.05
 STAGE_EVERY_SECONDS = 2.0
-LEAST_FREE_BYTES = 1024**3
 _PIECE_BYTES = 1024 * 1024
 
 
@@ -68,15 +68,13 @@ def _carry_out(task: Task, places: Places) -> Ending:
         if ending.how == "converted":
             say("Storing")
             _store(task, places)
+    except (NoSpaceError, SourceAwayError) as error:
+        return Ending("away", str(error))
     except NotImportableError as error:
         return Ending("refused", str(error))
-    except (SourceAwayError, StoreAwayError, OSError) as error:
-        return Ending("away", _readable(error))
+    except (StoreAwayError, OSError) as error:
+        return Ending("away", f"{type(error).__name__}: {error}")
     return ending
-
-
-def _readable(error: Exception) -> str:
-    return str(error) if isinstance(error, SourceAwayError) else f"{type(error).__name__}: {error}"
 
 
 class _Stage:
@@ -109,7 +107,7 @@ def _fetch(task: Task, places: Places, say: _Stage) -> tuple[Task, Tally]:
     store = open_store(task.objects_url)
     with target.open("wb") as file:
         for key in task.keys:
-            _check_room(places)
+            ensure_space(places.folder, BOUNDS, 0)
             with closing(store.open(key)) as part:
                 shutil.copyfileobj(part, file, _PIECE_BYTES)
     return task, tally
@@ -121,8 +119,6 @@ def _fetch_from_s3(task: Task, places: Places, tally: Tally, say: _Stage) -> Tas
 
     def progress(done: int, of: int) -> None:
         say(f"Fetching: {done:,} of {of:,} files", is_new=done in (0, of))
-        if not done % 100:
-            _check_room(places)
 
     say("Listing")
     address = s3.Address.of(task.source)
@@ -132,12 +128,6 @@ def _fetch_from_s3(task: Task, places: Places, tally: Tally, say: _Stage) -> Tas
     if not stated.training_job:
         stated = stated.over(described(address, source, tally))
     return replace(task, name=source.name, stated=stated)
-
-
-def _check_room(places: Places) -> None:
-    """Raises OSError where little of the disk is free."""
-    if shutil.disk_usage(places.folder).free < LEAST_FREE_BYTES:
-        raise OSError(f"less than {LEAST_FREE_BYTES // 2**30} GiB of the disk is free")
 
 
 def _convert(task: Task, places: Places, tally: Tally, say: _Stage, ends_at: float) -> Ending:
@@ -155,10 +145,12 @@ def _convert(task: Task, places: Places, tally: Tally, say: _Stage, ends_at: flo
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU:
         limit = f"{task.limits.cpu_seconds:,} s of CPU time"
         return replace(used, how="refused", why=f"it takes more than {limit}")
-    if status != CONVERTED:
-        return replace(used, why=f"the conversion ended with status {status}")
+    code = os.waitstatus_to_exitcode(status)
+    if code not in (CONVERTED, AWAY):
+        return replace(used, why=f"the conversion ended with status {code}")
     if places.refused.exists():
-        return replace(used, how="refused", why=places.refused.read_text(encoding="utf-8"))
+        how: How = "away" if code == AWAY else "refused"
+        return replace(used, how=how, why=places.refused.read_text(encoding="utf-8"))
     return replace(used, how="converted")
 
 

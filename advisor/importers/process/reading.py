@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+from advisor.importers.bounds import BOUNDS, NoSpaceError
 from advisor.importers.process import confinement, converted
 from advisor.importers.process.task import Places, Task
 from advisor.importers.recording import NotImportableError
@@ -14,8 +16,8 @@ from advisor.importers.source import Source
 from advisor.importers.tally import Tally
 from advisor.store.folder import FolderStore
 
-CONVERTED, FAILED = 0, 1
-"""Exit codes. What refuses the files is converted as well: it has written why."""
+CONVERTED, FAILED, AWAY = 0, 1, 2
+"""Exit codes. What refused the files has written why, and what may take them later, too."""
 
 Say = Callable[[str], object]
 
@@ -30,9 +32,7 @@ def read_confined(task: Task, places: Places, tally: Tally, say: Say) -> int:
         confinement.confine(task.limits, places.folder)
         if task.what == "archive":
             say("Unpacking")
-            bounds = archive.Bounds(
-                unpacked_bytes=min(task.limits.unpacked_bytes, archive.Bounds.unpacked_bytes)
-            )
+            bounds = replace(BOUNDS, unpacked_bytes=task.limits.unpacked_bytes)
             with places.archive.open("rb") as packed:
                 archive.unpack(packed, places.content, tally, bounds=bounds)
         say("Converting")
@@ -49,6 +49,7 @@ def read_confined(task: Task, places: Places, tally: Tally, say: Say) -> int:
         converted.write(result, places.converted)
     except NotImportableError as error:
         places.refused.write_text(str(error), encoding="utf-8", errors="replace")
+        return AWAY if isinstance(error, NoSpaceError) else CONVERTED
     except MemoryError:
         needed = task.limits.memory_bytes // 10**6
         places.refused.write_text(f"it needs more than {needed:,} MB of memory", encoding="utf-8")
