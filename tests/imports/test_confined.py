@@ -39,13 +39,18 @@ class Reader:
         raise NotImportableError("read to its end")
 
 formats.FORMATS = (Reader,)
-from advisor.importers.process import __main__ as process
+from advisor.importers.process import __main__ as process, reading
+{before}
 raise SystemExit(process.main())
 """
 
 
-def convert(tmp_path: Path, body: str, limits: Limits = LIMITS) -> Ending:
-    """Convert an archive of one file with a reader that does this."""
+def convert(tmp_path: Path, body: str, limits: Limits = LIMITS, before: str = "") -> Ending:
+    """Convert an archive of one file with a reader that does this.
+
+    Args:
+        before: what the process does first.
+    """
     folder, objects = tmp_path / "folder", tmp_path / "objects"
     folder.mkdir()
     packed = io.BytesIO()
@@ -55,7 +60,7 @@ def convert(tmp_path: Path, body: str, limits: Limits = LIMITS) -> Ending:
         archive.addfile(member, io.BytesIO(b"0,1\n"))
     FolderStore(objects).put("archive", packed.getvalue())
     task = Task("archive", str(objects), uuid4(), "x", ("archive",), "", Stated(), limits)
-    code = READER.format(body=textwrap.indent(textwrap.dedent(body), " " * 8))
+    code = READER.format(body=textwrap.indent(textwrap.dedent(body), " " * 8), before=before)
     ended = subprocess.run(
         [sys.executable, "-c", code, str(folder), str(os.getpid())],
         input=task.to_json(),
@@ -101,6 +106,15 @@ def test_a_file_can_not_grow_beyond_the_limit(tmp_path: Path) -> None:
     body = "with open('grown', 'wb') as file:\n    while True: file.write(bytes(10**7))"
     convert(tmp_path, body)
     assert (tmp_path / "folder" / "grown").stat().st_size == LIMITS.unpacked_bytes
+
+
+@pytest.mark.parametrize("half", ["process", "reading"])
+def test_a_disk_that_is_nearly_full_is_a_reason_to_wait(tmp_path: Path, half: str) -> None:
+    """While the upload is fetched, and while it is unpacked."""
+    before = f"{half}.BOUNDS = type({half}.BOUNDS)(free_bytes=2**60)"
+    ending = convert(tmp_path, "pass", before=before)
+    assert ending.how == "away"
+    assert "the disk of the service is nearly full" in ending.why
 
 
 REFUSED = {
