@@ -25,9 +25,9 @@ def _secret_key() -> str:
     path = DATA_DIR / "secret-key"
     if key:
         return key
-    if not path.exists():
-        private_files.make_file(path)
-        path.write_text(get_random_secret_key(), encoding="utf-8")
+    # An empty one was made before a power loss, by a version that didn't flush it.
+    if not path.exists() or not path.stat().st_size:
+        private_files.write_durably(path, get_random_secret_key())
     return path.read_text(encoding="utf-8")
 
 

@@ -18,7 +18,7 @@ from django.db.utils import ConnectionHandler
 from trimtab.spool.spool import Spool
 
 from advisor.store.folder import FolderStore
-from tests.running_service import Service
+from tests.running_service import Service, manage
 from tests.upgrade.uploads import send
 from webapp import checks, env, private_files
 from webapp.sample_data.load import uploads_of
@@ -183,3 +183,15 @@ def test_what_a_group_alone_may_read_is_mentioned_and_left_as_it_is(tmp_path, se
     assert f"chmod 2700 {data}" in hint
     assert not private_files.exposed([data])[0].is_open_to_all
     call_command("check", "--tag", "security", "--fail-level", "WARNING")
+
+
+def test_a_secret_key_that_a_power_loss_emptied_is_made_anew(tmp_path):
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    (data / "secret-key").touch(mode=0o600)
+    said = manage(data, "diffsettings", "--all", SECRET_KEY="")
+    assert said.communicate(timeout=60)[0]
+    assert said.returncode == 0
+    assert len((data / "secret-key").read_text()) == 50
+    assert mode(data / "secret-key") == 0o600
+    assert {path.name for path in data.iterdir() if "secret" in path.name} == {"secret-key"}

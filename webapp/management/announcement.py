@@ -63,6 +63,5 @@ def agent_token(workspace: Workspace) -> str:
     if known is not None and known.is_valid:
         return plain
     plain = new_token(workspace, "Agents on this machine", [Token.INGEST])
-    private_files.make_file(path)
-    path.write_text(plain, encoding="utf-8")
+    private_files.write_durably(path, plain)
     return plain
