@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
 from django.db import connection
@@ -69,13 +70,21 @@ def test_a_database_without_tables_is_not_current(tmp_path, settings):
             cursor.execute("ALTER TABLE elsewhere RENAME TO database_preparation")
 
 
-def test_static_files_are_made_again_when_a_source_has_changed(tmp_path, settings):
-    source = tmp_path / "sources" / "page.css"
-    source.parent.mkdir()
-    source.write_text("a {}")
-    settings.STATICFILES_DIRS = [source.parent]
+@pytest.fixture
+def source(tmp_path, settings) -> Path:
+    """The only static file there is; where it is collected is in the settings."""
+    made = tmp_path / "sources" / "page.css"
+    made.parent.mkdir()
+    made.write_text("a {}")
+    settings.STATICFILES_DIRS = [made.parent]
     settings.STATICFILES_FINDERS = ["django.contrib.staticfiles.finders.FileSystemFinder"]
     settings.STATIC_ROOT = tmp_path / "static"
+    hashed = {"BACKEND": "webapp.http.static_storage.HashedModulesStorage"}
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": hashed}
+    return made
+
+
+def test_static_files_are_made_again_when_a_source_has_changed(source, settings):
     assert not preparation.static_files_are_current()
     preparation.prepare_static_files()
     assert preparation.static_files_are_current()
@@ -84,3 +93,26 @@ def test_static_files_are_made_again_when_a_source_has_changed(tmp_path, setting
     preparation.prepare_static_files()
     shutil.rmtree(settings.STATIC_ROOT)
     assert not preparation.static_files_are_current()
+
+
+@pytest.mark.parametrize("has_mark", [True, False], ids=["with the mark", "without the mark"])
+def test_static_files_that_a_power_loss_emptied_are_made_again(source, settings, has_mark):
+    """Their names are durable before their content, in any order."""
+    preparation.prepare_static_files()
+    collected = [path for path in settings.STATIC_ROOT.rglob("*") if path.is_file()]
+    before = {path: path.read_bytes() for path in collected}
+    for path in collected:
+        if path.name != preparation.STATIC_MARK or not has_mark:
+            path.write_bytes(b"")
+    assert not preparation.static_files_are_current()
+    preparation.prepare_static_files()
+    assert preparation.static_files_are_current()
+    assert {path: path.read_bytes() for path in collected} == before
+
+
+def test_static_files_of_an_earlier_version_stay_for_pages_that_are_open(source, settings):
+    preparation.prepare_static_files()
+    before = set(settings.STATIC_ROOT.rglob("page.*.css"))
+    source.write_text("a { color: red }")
+    preparation.prepare_static_files()
+    assert before < set(settings.STATIC_ROOT.rglob("page.*.css"))

@@ -6,6 +6,7 @@ To find out costs milliseconds; to do it again costs seconds, mostly for loading
 from __future__ import annotations
 
 import hashlib
+import shutil
 import warnings
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
@@ -90,18 +91,27 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 
 def static_files_are_current() -> bool:
-    """Whether they were made from the files that are here now."""
-    try:
-        return _mark_file().read_text(encoding="ascii") == _static_mark()
-    except OSError:
-        return False
+    """Whether they were made from the files that are here now, and are still whole."""
+    return _mark() == [_static_mark(), _made_mark()]
 
 
 def prepare_static_files() -> None:
+    """Make them. Those of an earlier version stay, for pages that are open."""
     django.setup()
+    if _mark()[1:] != [_made_mark()]:
+        # A power loss keeps names without content, and what has a name isn't made again.
+        shutil.rmtree(settings.STATIC_ROOT, ignore_errors=True)
     _mark_file().unlink(missing_ok=True)
     call_command("collectstatic", interactive=False, verbosity=0)
-    _mark_file().write_text(_static_mark(), encoding="ascii")
+    _mark_file().write_text(f"{_static_mark()}\n{_made_mark()}", encoding="ascii")
+
+
+def _mark() -> list[str]:
+    """Return the marks of their sources and of themselves; nothing if they were never made."""
+    try:
+        return _mark_file().read_text(encoding="ascii").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return []
 
 
 def _mark_file() -> Path:
@@ -114,6 +124,15 @@ def _static_mark() -> str:
     for path in _static_sources():
         facts = path.stat()
         digest.update(f"{path}\0{facts.st_size}\0{facts.st_mtime_ns}\0".encode())
+    return digest.hexdigest()
+
+
+def _made_mark() -> str:
+    """Of what was made: what loses its content by a power loss loses its size."""
+    digest = hashlib.sha256()
+    for path in _files_below(Path(settings.STATIC_ROOT)):
+        if path.name != STATIC_MARK:
+            digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
     return digest.hexdigest()
 
 
