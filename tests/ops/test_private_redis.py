@@ -176,3 +176,18 @@ def test_another_server_reads_what_was_queued(folder: Path, writer: str, reader:
         client.rpush("queue", "first", "second")
     with running(reader, folder) as client:
         assert client.lrange("queue", 0, -1) == [b"first", b"second"]
+
+
+@pytest.mark.parametrize("server", servers())
+@pytest.mark.parametrize("torn", [b"", b"*2\r\n$3\r\nSE"], ids=["whole", "torn"])
+def test_it_starts_again_after_a_power_loss_that_left_zeros(
+    server: str, torn: bytes, folder: Path
+) -> None:
+    """A file system may have flushed the size of an appended file and not its last content."""
+    with running(server, folder) as client:
+        client.set("queued", "1")
+    (log,) = (folder / "redis" / "appendonlydir").glob("*.incr.aof")
+    with log.open("ab") as file:
+        file.write(torn + bytes(514))
+    with running(server, folder) as client:
+        assert client.get("queued") == b"1"

@@ -22,6 +22,7 @@ OLDEST_VERSION = (6, 2)
 ALLOWED = ("on", "nopass", "~*", "&*", "+@all", "-@admin", "-@dangerous", "+info")
 """What clients may do. No configuration, modules, debugging, replication, dumps or deletion of
 everything. Celery and the rate limits need Lua scripts, which may do no more than their caller."""
+_PIECE_BYTES = 65_536
 MISSING = (
     "Trimtab needs Redis 6.2 or later, or Valkey, and finds none. Install it (Debian: `sudo "
     "apt-get install -y redis-server`), or set REDIS_URL to one that runs already."
@@ -72,6 +73,8 @@ def command(server: str, data_dir: Path) -> list[str]:
     folder, socket = data_dir / "redis", socket_path(data_dir)
     for needed in (folder, socket.parent):
         _private_folder(needed)
+    for log in folder.glob("appendonlydir/*.aof"):
+        _cut_zeros(log)
     options = {
         "port": "0",
         "unixsocket": str(socket),
@@ -87,6 +90,21 @@ def command(server: str, data_dir: Path) -> list[str]:
     }
     words = [part for name, value in options.items() for part in (f"--{name}", value)]
     return [server, *words, "--user", "default", *ALLOWED]
+
+
+def _cut_zeros(log: Path) -> None:
+    """Mend a log whose last content a power loss took, but not its size: Redis refuses to start
+    with the zeros that are there instead, and accepts a log that ends anywhere."""
+    with log.open("r+b") as file:
+        end = file.seek(0, os.SEEK_END)
+        while end:
+            begin = max(end - _PIECE_BYTES, 0)
+            file.seek(begin)
+            written = len(file.read(end - begin).rstrip(b"\0"))
+            end = begin + written
+            if written:
+                break
+        file.truncate(end)
 
 
 def _private_folder(path: Path) -> None:
