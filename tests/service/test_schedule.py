@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 from celery.beat import ScheduleEntry
@@ -12,6 +13,8 @@ from django.conf import settings
 from webapp.service import beat
 
 QUEUE = "schedule"
+SHORTEST_SECONDS = 5
+"""Of the periods in the schedule."""
 
 
 @pytest.fixture
@@ -62,3 +65,20 @@ def test_nothing_expires_so_that_a_late_sweep_is_done(scheduler):
     scheduler.apply_entry(_entry(5), producer=scheduler.producer)
     message = scheduler.connection.default_channel.basic_get(QUEUE, no_ack=True)
     assert message.headers["expires"] is None
+
+
+def test_it_sends_what_is_due_after_the_clock_was_set_back(scheduler):
+    """Celery would wait until the clock is again where it was."""
+    _tick_until_idle(scheduler)
+    for entry in scheduler.schedule.values():
+        entry.last_run_at += timedelta(hours=1)
+    scheduler.populate_heap()
+    scheduler.connection.default_channel.queue_purge(QUEUE)
+    assert _tick_until_idle(scheduler) <= SHORTEST_SECONDS
+
+
+def _tick_until_idle(scheduler: beat.Scheduler) -> float:
+    """Return the seconds until something is due."""
+    while not (seconds := scheduler.tick()):
+        pass
+    return seconds

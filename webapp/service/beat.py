@@ -41,7 +41,17 @@ class Scheduler(PersistentScheduler):  # type: ignore[misc]
 
     def tick(self, *args: Any, **options: Any) -> float:
         pulse.give()
+        self._mend_times()
         return float(super().tick(*args, **options))
+
+    def _mend_times(self) -> None:
+        """After the clock was set back, entries would wait until it is there again."""
+        now = self.app.now()
+        ahead = [entry for entry in self.schedule.values() if entry.last_run_at > now]
+        for entry in ahead:
+            entry.last_run_at = now
+        if ahead:
+            self.populate_heap()
 
     def apply_entry(self, entry: ScheduleEntry, producer: Any = None) -> None:
         is_often = entry.schedule.run_every.total_seconds() < OFTEN_SECONDS
