@@ -74,7 +74,7 @@ def alone():
     it._trimtab, it._num_yielded = recorder.usual_batches, 1
     assert it._trimtab is not None and recorder.usual_optimizer == id(optimizer)
     fetch = lambda self: None
-    hooked_next = pytorch._next_told(fetch, torch.is_grad_enabled)
+    hooked_next = pytorch._timed_next(fetch, torch.is_grad_enabled)
     best = lambda call: min(timeit.repeat(call, number=20_000, repeat=5)) / 20_000 * 1e6
     batch = best(lambda: hooked_next(it)) - best(lambda: fetch(it))
     return batch, best(lambda: pytorch.training.stepped(optimizer, (), {}))
@@ -118,8 +118,8 @@ class Loop:
         return 100 * self.added / self.bare
 
 
-def measure(name: str, what: str, width: int, batch: int, steps: int) -> Loop:
-    pairs = worker(what, width, batch, steps)
+def measure(name: str, what: str, width: int, batch: int, steps: int, pairs_count: int) -> Loop:
+    pairs = worker(what, width, batch, steps, pairs_count)
     added = sorted(hooked - bare for bare, hooked in pairs)
     # The median's interval by order statistics: a binomial's 2.5 % point, normal approximation.
     reach = round(0.98 * len(added) ** 0.5)
@@ -133,12 +133,14 @@ def measure(name: str, what: str, width: int, batch: int, steps: int) -> Loop:
     )
 
 
-def worker(what: str, width: int, batch: int, steps: int) -> list[tuple[float, float]]:
+def worker(
+    what: str, width: int, batch: int, steps: int, pairs: int = PAIRS
+) -> list[tuple[float, float]]:
     """Pairs of microseconds: a step bare and hooked; or a batch and a step alone."""
     python = os.environ.get("TRIMTAB_TEST_TORCH_PYTHON") or sys.executable
     with tempfile.TemporaryDirectory() as folder:
         environment = hooks.environment(os.environ, Path(folder))
-        sizes = [str(number) for number in (width, batch, PAIRS, steps)]
+        sizes = [str(number) for number in (width, batch, pairs, steps)]
         command = [python, "-W", "ignore", "-c", WORKER, what, *sizes]
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
@@ -156,13 +158,14 @@ def broken_promises(alone: tuple[float, float], real: Loop) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="fail where a promise is broken")
-    check = parser.parse_args().check
+    parser.add_argument("--pairs", type=int, default=PAIRS, help="turns with and without the hook")
+    asked = parser.parse_args()
     (alone,) = worker("alone", 4, 2, 2_000)
     print(f"alone: {alone[0]:.2f} us a batch, {alone[1]:.2f} us a step")
     loops = [
-        measure("empty", "hook", 4, 2, 2_000),
-        measure("empty, no-op", "nothing", 4, 2, 2_000),
-        measure("small network", "hook", 768, 64, 60),
+        measure("empty", "hook", 4, 2, 2_000, asked.pairs),
+        measure("empty, no-op", "nothing", 4, 2, 2_000, asked.pairs),
+        measure("small network", "hook", 768, 64, 60, asked.pairs),
     ]
     print(f"{'loop':14} {'bare us':>9} {'added us':>9} {'95 % interval':>16} {'added %':>8}")
     for loop in loops:
@@ -174,7 +177,7 @@ def main() -> int:
     note("hook", f"{max(alone):.2f} µs an event, {added}", not broken)
     for promise in broken:
         print(f"broken: {promise}")
-    return int(check and bool(broken))
+    return int(asked.check and bool(broken))
 
 
 if __name__ == "__main__":
