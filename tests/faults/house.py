@@ -9,7 +9,7 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,16 +20,18 @@ import psycopg
 import requests
 from moto.server import ThreadedMotoServer
 
+from tests.faults.agents import NumberedAgent
+from tests.faults.clock import Clock, own_clock
+from tests.faults.disk import Disk, small_disk
 from tests.faults.network import Front, Link, Pipe
 from tests.faults.postgres import Cluster
 from tests.processes.person import Person
-from tests.running_service import Service, free_port, kill_all, wait_until
+from tests.running_service import Service, free_port, kill_all, prepare, wait_until
 from tests.smtp import Mailbox, mail_server
 
 PARTS = ("web", "worker", "beat", "redis")
 RECOVERY_SECONDS = 180
 STARTS = 3
-DISK_BYTES = 160 * 2**20
 AWS = {
     "AWS_ACCESS_KEY_ID": "testing",
     "AWS_SECRET_ACCESS_KEY": "testing",
@@ -56,8 +58,13 @@ class House:
     mailbox: Mailbox
     token: str = ""
     read_token: str = ""
-    disk: Path | None = None
-    """The mount point of the service's own small disk; None: it has none."""
+    disk: Disk | None = None
+    """The service's own small disk; None: it has none."""
+    clock: Clock | None = None
+    agents: list[NumberedAgent] = field(default_factory=list)
+    """Those that upload now."""
+    lost_by_power: list[str] = field(default_factory=list)
+    """What agents had been told and no disk had afterwards."""
     cluster: Cluster | None = None
     database_link: Link | None = None
     s3: S3 | None = None
@@ -178,22 +185,11 @@ class S3:
 
 
 @contextlib.contextmanager
-def small_disk(folder: Path) -> Iterator[Path | None]:
-    """A disk of its own at `folder`, so that it can be filled; None where we can't mount."""
-    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(folder)]
-    folder.mkdir(exist_ok=True)
-    mounted = os.getuid() == 0 and subprocess.run(command, capture_output=True).returncode == 0
-    try:
-        yield folder if mounted else None
-    finally:
-        if mounted:
-            subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
-@contextlib.contextmanager
-def house(database: str = "sqlite", objects: str = "folder") -> Iterator[House]:
+def house(
+    database: str = "sqlite", objects: str = "folder", more: Mapping[str, str] | None = None
+) -> Iterator[House]:
     """Started, with tables and a person, on databases `sqlite` or `postgres`, objects in a
-    `folder` or `s3`."""
+    `folder` or `s3`, and `more` variables."""
     with ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix="trimtab-faults-"))
         folder.chmod(0o755)
@@ -202,9 +198,11 @@ def house(database: str = "sqlite", objects: str = "folder") -> Iterator[House]:
         mailbox = Mailbox()
         mail_port = stack.enter_context(mail_server(mailbox))
         service = Service(folder / "data", has_tables=database == "sqlite")
-        made = House(service, Front(service.port), mailbox, disk=disk)
+        clock = own_clock(folder / "clock")
+        made = House(service, Front(service.port), mailbox, disk=disk, clock=clock)
         stack.callback(made.front.close)
         made.variables = {"EMAIL_URL": f"smtp://127.0.0.1:{mail_port}{NO_SMTP_WAIT}"}
+        made.variables |= (clock.variables if clock else {}) | dict(more or {})
         if database == "postgres":
             _add_cluster(made, folder / "postgres", stack)
         if objects == "s3":
@@ -212,6 +210,9 @@ def house(database: str = "sqlite", objects: str = "folder") -> Iterator[House]:
             stack.callback(made.s3.close)
             made.variables |= made.s3.variables
         stack.callback(_end, made)
+        if disk is not None and service.has_tables:
+            prepare(service.data_dir)
+            disk.flush()
         made.start()
         made._sign_in()
         made.recover()

@@ -16,6 +16,7 @@ from pathlib import Path
 import psycopg
 import redis
 
+from tests.faults import flushed
 from tests.faults.house import PARTS, Failure, House
 from tests.faults.network import LOST, PAGES, TRUNCATED
 from tests.running_service import kill_all
@@ -23,6 +24,9 @@ from webapp.service.private_redis import socket_path
 
 Break = Callable[[House, random.Random], AbstractContextManager[None]]
 TRIES, PAUSE_SECONDS = 40, 0.05
+POWER, FULL, READ_ONLY = "power loss", "full disk", "read-only objects"
+CLOCK = "the service's clock jumps"
+CLOCK_JUMPS_SECONDS = (-3600.0, -600.0, -30.0, 30.0, 600.0, 3600.0)
 
 
 def kinds(house: House) -> dict[str, Break]:
@@ -37,10 +41,14 @@ def kinds(house: House) -> dict[str, Break]:
     found["partition agents"] = _agents_cut_off
     for lie in (*PAGES, TRUNCATED, LOST):
         found[lie] = partial(_lying, lie)
+    if house.clock is not None:
+        found[CLOCK] = _clock_jumped
     if house.disk is not None:
-        found["full disk"] = _disk_full
+        found[FULL] = _disk_full
     if house.disk is not None and house.s3 is None:
-        found["read-only objects"] = _objects_read_only
+        found[READ_ONLY] = _objects_read_only
+    if house.disk is not None and house.cluster is None:
+        found[POWER] = _power_lost
     if house.s3 is not None:
         found["S3 away"] = _s3_away
         found["partition S3"] = _s3_cut_off
@@ -53,7 +61,8 @@ def kinds(house: House) -> dict[str, Break]:
 
 def missing(house: House) -> list[str]:
     """The faults that need more than this machine allows."""
-    return [] if house.disk is not None else ["full disk", "read-only objects"]
+    without_disk = [] if house.disk is not None else [FULL, READ_ONLY, POWER]
+    return without_disk + ([] if house.clock is not None else [CLOCK])
 
 
 @contextlib.contextmanager
@@ -123,6 +132,38 @@ def _all_killed(house: House, chance: random.Random) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _power_lost(house: House, chance: random.Random) -> Iterator[None]:
+    """Everything stops at once, and only what was flushed is there afterwards."""
+    assert house.disk is not None
+    with _mail_may_repeat(house):
+        house.disk.lose_power()
+        kill_all(house.service.tree())
+        house.service.process.wait(30)
+        _until_powered_up(house)
+        house.lost_by_power += flushed.missing(house)
+        yield
+    house.start()
+
+
+def _until_powered_up(house: House) -> None:
+    """Processes that were killed may keep files open for a moment."""
+    assert house.disk is not None
+    for _ in range(TRIES):
+        with contextlib.suppress(subprocess.CalledProcessError):
+            house.disk.power_up()
+            return
+        time.sleep(PAUSE_SECONDS)
+    raise AssertionError("the disk is still in use")
+
+
+@contextlib.contextmanager
+def _clock_jumped(house: House, chance: random.Random) -> Iterator[None]:
+    assert house.clock is not None
+    with _mail_may_repeat(house), house.clock.moved(chance.choice(CLOCK_JUMPS_SECONDS)):
+        yield
+
+
+@contextlib.contextmanager
 def _redis_full(house: House, chance: random.Random) -> Iterator[None]:
     _set_redis_memory(house, "1mb")
     try:
@@ -141,7 +182,7 @@ def _set_redis_memory(house: House, size: str) -> None:
 @contextlib.contextmanager
 def _disk_full(house: House, chance: random.Random) -> Iterator[None]:
     assert house.disk is not None
-    balloon = house.disk / "balloon"
+    balloon = house.disk.folder / "balloon"
     with _mail_may_repeat(house):
         _fill(balloon, chance.choice([0, 0, 20_000, 200_000]))
         try:

@@ -26,7 +26,7 @@ Sent = int | str | tuple[int, ...]
 """The number of a segment, several in one request, or another upload."""
 CLOCK_STEPS_SECONDS = (-3600.0, -90.0, 90.0, 3600.0)
 CHANCE_OF_DISORDER = 0.4
-ALONE = "kill everything"
+ALONE = ("kill everything", "power loss")
 """Nothing is left that another fault could break."""
 
 
@@ -78,8 +78,8 @@ def drawn(seed: int, house: House, kinds: Iterable[str], told: Told) -> Schedule
     """The schedule of this seed. The kinds take turns, so that each comes equally often."""
     chance, names = random.Random(seed), sorted(kinds)
     first = names[seed % len(names)]
-    others = [] if first == ALONE else chance.sample(names, chance.randint(0, 2))
-    chosen = [first, *(name for name in others if name not in (first, ALONE))]
+    others = [] if first in ALONE else chance.sample(names, min(chance.randint(0, 2), len(names)))
+    chosen = [first, *(name for name in others if name not in (first, *ALONE))]
     faults = [Fault(name, chance.uniform(0.2, 2.5), chance.uniform(0.3, 3)) for name in chosen]
     disorders = [name for name in DISORDERS if chance.random() < CHANCE_OF_DISORDER]
     plans = [
@@ -116,7 +116,7 @@ def _plan(
         job=f"proof-{seed}-{run}-{str(run_id)[:8]}",
         run_id=run_id,
         machine_id=f"machine-{run_id}-{node}",
-        started_at_ns=_start_seconds() * 10**9,
+        started_at_ns=start_seconds() * 10**9,
         count=chance.randint(2, 6),
     )
     sends: list[Sent] = list(range(agent.count))
@@ -139,7 +139,7 @@ def _plan(
     return plan
 
 
-def _start_seconds() -> int:
+def start_seconds() -> int:
     """About an hour ago, and not near an hour's end: no run sees midnight, however far its clock
     is off, so its cost is of one day."""
     start = int(time.time()) - 3600
@@ -149,6 +149,7 @@ def _start_seconds() -> int:
 def carry_out(schedule: Schedule, house: House, kinds: dict[str, Break]) -> None:
     """Returns when all is acknowledged and mended; what wasn't is in `schedule.problems`."""
     chance = random.Random(schedule.seed)
+    house.agents, house.lost_by_power = schedule.agents, schedule.problems
     with ThreadPoolExecutor(len(schedule.faults) + len(schedule.plans)) as pool:
         began = time.monotonic()
         doing = [

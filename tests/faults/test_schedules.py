@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults import audit
+from tests.faults import audit, flushed
 from tests.faults.campaign import Campaign
 from tests.faults.house import House, house
 from tests.faults.kinds import kinds
@@ -80,6 +80,18 @@ def test_the_audit_sees_a_sample_that_no_agent_sent(campaign):
     assert found.doubled == 20
 
 
+def test_the_audit_sees_what_a_power_loss_took(campaign):
+    campaign.house.agents = [campaign.schedules[0].agents[0]]
+    assert flushed.missing(campaign.house) == []
+    (agent,) = campaign.house.agents
+    agent.acknowledged.add(99)
+    try:
+        found = flushed.missing(campaign.house)
+    finally:
+        agent.acknowledged.remove(99)
+    assert found == [f"segment 99 of {agent.session_id} has no row"]
+
+
 def test_the_audit_sees_a_nano_dollar(campaign):
     _change(campaign.house, "UPDATE runs_run SET cost_usd = cost_usd + 1")
     try:
@@ -126,7 +138,7 @@ def _change(made: House, sql: str) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
-    ("database", "objects"), [("sqlite", "folder"), ("sqlite", "s3"), ("postgres", "folder")]
+    ("database", "objects"), [("sqlite", "folder"), ("sqlite", "s3"), ("postgres", "s3")]
 )
 def test_nothing_is_lost_or_doubled_whatever_fails(database, objects):
     if database == "postgres" and programs() is None:
