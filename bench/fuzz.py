@@ -1,8 +1,8 @@
 """Feeds each decoder hostile inputs, directly and over HTTP to a real service.
 
-    python -m bench.fuzz                                      10,000 inputs a decoder
+    python -m bench.fuzz                                      100,000 inputs to all decoders
     python -m bench.fuzz --inputs 1000000 --seed 5 segment    one decoder
-    python -m bench.fuzz --http 100000 --check                to a started service as well
+    python -m bench.fuzz --inputs 0 --http 100000 --check     to a started service
 
 Inputs are valid ones with a few things changed (`tests/service/hostile.py`). A decoder may refuse
 an input by its own error only, within a second and without memory that grows. Over HTTP no answer
@@ -14,6 +14,7 @@ seed and number of an input reproduce it.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import random
 import resource
@@ -28,6 +29,7 @@ from dataclasses import dataclass, field
 
 from bench.figures import note
 
+OVER_HTTP = "over HTTP"
 MOST_SECONDS = 1.0
 MOST_MORE_BYTES = 200_000_000
 MOST_PROBLEMS = 20
@@ -45,6 +47,8 @@ class Decoder:
     inputs: Callable[[random.Random], object]
     decode: Callable[[object], object]
     refusals: tuple[type[Exception], ...]
+    share: float = 1.0
+    """So many inputs, of those of another one: files take long to write."""
 
 
 @dataclass
@@ -129,7 +133,7 @@ def decoders() -> dict[str, Decoder]:
 def main() -> int:
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     options.add_argument("decoder", nargs="*", help="default: all")
-    options.add_argument("--inputs", type=int, default=10_000, help="for each decoder")
+    options.add_argument("--inputs", type=int, default=100_000, help="for all decoders together")
     options.add_argument("--http", type=int, default=0, help="inputs to a started service")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--check", action="store_true")
@@ -138,19 +142,34 @@ def main() -> int:
         os.environ |= {"DJANGO_SETTINGS_MODULE": "webapp.settings", "TRIMTAB_DATA_DIR": folder}
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         results = list(_results(asked))
-    tried_inputs = sum(result.outcomes.total() for result in results)
-    broken = sum(len(result.problems) for result in results)
-    note("hostile_inputs", f"{tried_inputs:,} inputs, {broken} problems", not broken)
+    _note("hostile_inputs", [result for result in results if result.name != OVER_HTTP])
+    _note("hostile_requests", [result for result in results if result.name == OVER_HTTP])
     return int(asked.check and any(result.problems for result in results))
+
+
+def _note(promise: str, results: list[Result]) -> None:
+    """Nothing is noted of what wasn't asked for."""
+    if count := sum(result.outcomes.total() for result in results):
+        broken = sum(len(result.problems) for result in results)
+        slowest = max(result.slowest_seconds for result in results)
+        more_bytes = max(result.more_bytes for result in results)
+        measured = (
+            f"{count:,}, {broken} problems; slowest {slowest * 1e3:,.0f} ms, "
+            f"{more_bytes / 1e6:.0f} MB more memory"
+        )
+        note(promise, measured, not broken)
 
 
 def _results(asked: argparse.Namespace) -> Iterator[Result]:
     import django
 
     django.setup()
-    known = decoders()
-    for name in asked.decoder or known:
-        yield _told(tried(known[name], asked.inputs, asked.seed))
+    known = decoders() if asked.inputs else {}
+    chosen = [known[name] for name in asked.decoder] or list(known.values())
+    shares = sum(decoder.share for decoder in chosen)
+    for decoder in chosen:
+        inputs = math.ceil(asked.inputs * decoder.share / shares)
+        yield _told(tried(decoder, inputs, asked.seed))
     if asked.http:
         from bench.fuzz_http import tried_over_http
 

@@ -21,6 +21,7 @@ from trimtab.wire import (
 from advisor.pricing import csv_rows
 from advisor.store import chunks, segments, ticks
 from advisor.store.index import SegmentRef, from_ns
+from bench import fuzz_imports
 from bench.fuzz import Decoder
 from tests.service import hostile
 from tests.service.uploads import FakeAgent
@@ -58,6 +59,7 @@ def every() -> Iterator[Decoder]:
     yield Decoder("rates CSV", _damaged_rates, _rates, ())
     yield Decoder("discount form", _discount, _checked_discount, ())
     yield Decoder("stored chunk", _damaged(_chunk()), _stored_chunk, _BROKEN)
+    yield from fuzz_imports.every()
 
 
 _BROKEN = (pa.ArrowException, chunks.ChunkError, OSError)

@@ -1,29 +1,25 @@
-"""Hostile bodies over HTTP to a real service: every answer, its memory, and what it kept."""
+"""Hostile requests to a real service: every answer, its memory, and what it kept."""
 
 from __future__ import annotations
 
 import http.client
 import json
-import random
+import sqlite3
 import tempfile
 import time
-from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import requests
-from django.test import Client
-from trimtab.wire import encode_segment
 
-from bench.fuzz import MOST_MORE_BYTES, MOST_PROBLEMS, Result
+from bench.fuzz import MOST_MORE_BYTES, MOST_PROBLEMS, OVER_HTTP, Result
+from bench.fuzz_requests import MLFLOW, HostileRequest, every
 from bench.hostile import web_processes
 from tests.running_service import Service, wait_until
-from tests.service import hostile
-from tests.service.uploads import FakeAgent
 
 ANSWER_SECONDS = 60
-RUN_INPUTS = 500
-"""Inputs for one run: the next ones go to a new one."""
 SETTLE_SECONDS = 600
 UNLIMITED = {
     "TRIMTAB_TOKEN_REQUESTS_A_MINUTE": "0",
@@ -32,43 +28,63 @@ UNLIMITED = {
 
 
 class Sender:
-    """One kept-alive connection of an agent that sends nonsense."""
+    """One kept-alive connection of a client that sends nonsense."""
 
     def __init__(self, service: Service, found: Result) -> None:
         self._service, self._found, self._token = service, found, service.token
         self._connection = self._connected()
 
-    def send(self, method: str, path: str, body: bytes, name: str) -> int:
+    def send(self, asked: HostileRequest, name: str) -> int:
         """The status; 0: no answer. Problems are recorded under `name`."""
         began = time.perf_counter()
-        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        name = f"{name}, {asked.method} {asked.path[:200]}"
         try:
-            self._connection.request(method, path, body, headers)
-            answer = self._connection.getresponse()
-            content = answer.read()
+            answer, content = self._answer(asked)
         except (OSError, http.client.HTTPException) as error:
             self._found.problems.append(f"{name}: {type(error).__name__}: {error}")
             self._connection = self._connected()
             return 0
         self._found.slowest_seconds = max(self._found.slowest_seconds, time.perf_counter() - began)
-        self._judge(answer, content, name)
+        if problem := _problem(answer, content, asked.is_mlflow):
+            self._found.problems.append(f"{name}: {problem}")
         return answer.status
 
-    def _judge(self, answer: http.client.HTTPResponse, content: bytes, name: str) -> None:
-        if answer.status < 400:
-            return
-        is_problem = answer.headers["Content-Type"] == "application/problem+json"
-        problem = json.loads(content) if is_problem else {}
-        if answer.status >= 500 or not problem.get("detail") or not problem.get("field"):
-            self._found.problems.append(f"{name}: {answer.status} {content[:300]!r}")
+    def call(self, verb: str, method: str, said: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer to a valid call of MLflow's API."""
+        headers, body = {"Content-Type": "application/json"}, json.dumps(said).encode()
+        asked = HostileRequest(verb, f"{MLFLOW}/{method}", body, headers, is_mlflow=True)
+        answer, content = self._answer(asked)
+        assert answer.status == 200, content
+        return dict(json.loads(content))
+
+    def _answer(self, asked: HostileRequest) -> tuple[http.client.HTTPResponse, bytes]:
+        headers = {"Authorization": f"Bearer {self._token}", **asked.headers}
+        self._connection.request(asked.method, asked.path, asked.body, headers)
+        answer = self._connection.getresponse()
+        return answer, answer.read()
 
     def _connected(self) -> http.client.HTTPConnection:
         return http.client.HTTPConnection("127.0.0.1", self._service.port, timeout=ANSWER_SECONDS)
 
 
+def _problem(answer: http.client.HTTPResponse, content: bytes, is_mlflow: bool) -> str:
+    """Return what is wrong with an answer. Each refusal says why, to MLflow's clients in theirs."""
+    if answer.status < 400:
+        return ""
+    is_ours = answer.headers["Content-Type"] in ("application/problem+json", "application/json")
+    said = json.loads(content) if is_ours and content else {}
+    is_nowhere = answer.status == 404
+    has_reason = bool(said.get("detail")) and bool(is_mlflow or is_nowhere or said.get("field"))
+    if is_mlflow and set(said) == {"error_code", "message"}:
+        has_reason = bool(said["message"])
+    if answer.status < 500 and has_reason:
+        return ""
+    return f"{answer.status} {content[:300]!r}"
+
+
 def tried_over_http(inputs: int, seed: int) -> Result:
     """Starts a service, and stops it afterwards. Stops early after 20 problems."""
-    found, began = Result("over HTTP"), time.perf_counter()
+    found, began = Result(OVER_HTTP), time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="trimtab-fuzz-service-") as folder:
         service = Service(Path(folder)).start(**UNLIMITED)
         try:
@@ -83,41 +99,41 @@ def _send_all(service: Service, found: Result, inputs: int, seed: int) -> None:
     sender = Sender(service, found)
     held_bytes = _web_bytes(service)
     accepted: set[UUID] = set()
-    for number, (agent, path, body) in enumerate(_uploads(inputs, seed)):
-        status = sender.send("PUT", path, body, f"seed {seed}, input {number}")
-        found.outcomes["accepted" if status == 200 else "refused"] += 1
-        if status == 200:
-            accepted.add(agent.run_id)
+    for number, asked in enumerate(every(inputs, seed, sender.call)):
+        status = sender.send(asked, f"seed {seed}, input {number}")
+        found.outcomes["accepted" if 200 <= status < 300 else "refused"] += 1
+        if status == 200 and asked.run_id:
+            accepted.add(asked.run_id)
         if len(found.problems) >= MOST_PROBLEMS:
             return
     found.more_bytes = _web_bytes(service) - held_bytes
     if found.more_bytes > MOST_MORE_BYTES:
         found.problems.append(f"the web server's memory grew by {found.more_bytes / 1e6:.0f} MB")
     for run_id in sorted(accepted):
-        _check_kept(service, sender, run_id, found)
+        _check_kept(service, run_id, found)
+    _check_imports(service, found)
     found.problems += sorted(_logged_errors(service))
 
 
-def _uploads(inputs: int, seed: int) -> Iterator[tuple[FakeAgent, str, bytes]]:
-    """Segments and declarations, two to one, each segment under a number of its own."""
-    chance = random.Random(seed)
-    agent = FakeAgent(Client(), "")
-    for number in range(inputs):
-        if number % RUN_INPUTS == 0:
-            run_id, session_id = (UUID(int=chance.getrandbits(128)) for _ in range(2))
-            job = f"fuzz-{number // RUN_INPUTS}"
-            agent = FakeAgent(Client(), "", job=job, run_id=run_id, session_id=session_id)
-            declaration = hostile.Damage(agent.declaration_body(owner="ada"))
-        path = f"/api/v1/runs/{agent.run_id}"
-        if number % 3 == 2:
-            yield agent, path, declaration.body(chance)
-            continue
-        seq = number % RUN_INPUTS
-        segment = hostile.Damage(encode_segment(hostile.whole_segment(agent, seq)))
-        yield agent, f"{path}/segments/{agent.session_id}/{seq}", segment.body(chance)
+def _check_imports(service: Service, found: Result) -> None:
+    """Each is done or refused with a reason, and none took a worker with it."""
+    database = f"file:{service.data_dir / 'trimtab.sqlite3'}?mode=ro"
+    waiting = "SELECT COUNT(*) FROM imports_import WHERE done < wanted AND given_up_at IS NULL"
+    # Parts that nobody sent may come for a week.
+    waiting += " AND stage NOT LIKE '%haven''t arrived%'"
+    killed = "SELECT artefact_id, error FROM imports_import WHERE kills > 0"
+    with closing(sqlite3.connect(database, uri=True, timeout=30)) as rows:
+        try:
+            wait_until(
+                lambda: rows.execute(waiting).fetchone() == (0,), SETTLE_SECONDS, "all imports"
+            )
+        except AssertionError as error:
+            found.problems.append(str(error))
+        for artefact, error in rows.execute(killed):
+            found.problems.append(f"the import of artefact {artefact} killed its worker: {error}")
 
 
-def _check_kept(service: Service, sender: Sender, run_id: UUID, found: Result) -> None:
+def _check_kept(service: Service, run_id: UUID, found: Result) -> None:
     """What was taken is analysed and can be read."""
     headers = {"Authorization": f"Bearer {service.token}"}
     document: dict[str, object] = {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from bench import fuzz
@@ -22,7 +24,8 @@ def test_no_hostile_input_breaks_a_decoder(name):
 @pytest.mark.long
 @pytest.mark.parametrize("name", DECODERS)
 def test_none_of_many_hostile_inputs_breaks_a_decoder(name):
-    assert tried(DECODERS[name], 10_000, seed=2).problems == []
+    inputs = math.ceil(10_000 * DECODERS[name].share)
+    assert tried(DECODERS[name], inputs, seed=2).problems == []
 
 
 @pytest.mark.long
@@ -30,6 +33,15 @@ def test_none_of_many_hostile_inputs_breaks_a_decoder(name):
 @pytest.mark.timeout(1800)
 def test_none_of_many_hostile_bodies_breaks_a_started_service():
     assert tried_over_http(10_000, seed=1).problems == []
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(600)
+def test_no_hostile_request_breaks_a_started_service():
+    result = tried_over_http(300, seed=3)
+    assert result.problems == []
+    assert result.outcomes.total() == 300
+    assert result.outcomes["accepted"] > 20
 
 
 def test_it_names_the_input_that_breaks_a_decoder():

@@ -80,8 +80,16 @@ class Damage:
     def _changed(self, chance: random.Random) -> dict[str, Any]:
         changed = copy.deepcopy(self._original)
         for _ in range(chance.randint(1, 3)):
-            _mutate(chance, changed, chance.choice(self._places))
+            mutate(chance, changed, chance.choice(self._places))
         return changed
+
+
+def changed(chance: random.Random, document: dict[str, Any]) -> dict[str, Any]:
+    """Return the document with a few changes."""
+    copied, places = copy.deepcopy(document), list(paths(document))
+    for _ in range(chance.randint(1, 3)):
+        mutate(chance, copied, chance.choice(places))
+    return copied
 
 
 def flipped(chance: random.Random, body: bytes) -> bytes:
@@ -90,7 +98,7 @@ def flipped(chance: random.Random, body: bytes) -> bytes:
     return body[:at] + chance.randbytes(chance.randrange(4)) + body[at + chance.randrange(3) :]
 
 
-def _mutate(chance: random.Random, changed: Any, place: Path) -> None:
+def mutate(chance: random.Random, changed: Any, place: Path) -> None:
     """Replace, remove, rename or repeat what is there, unless an earlier change took it away."""
     holder = changed
     try:
