@@ -59,7 +59,7 @@ CPU_SECONDS_AN_HOUR = {
     "Trimtab, 72 loaders": 15.0,
     "Trimtab, 200 loaders": 20.0,
 }
-RSS_MIB = {AGENT: 28.0, GPUS: 40.0}
+RSS_MIB = {AGENT: 30.0, GPUS: 40.0}
 LATE_SHARE_PCT = 1.0
 BYTES_A_SAMPLE = 3.2
 """The promises. The share of late ticks holds for each agent."""

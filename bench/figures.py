@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 FILE_VARIABLE = "TRIMTAB_BENCH_FIGURES"
@@ -22,13 +22,16 @@ class Figure:
     is_kept: bool
     peer: str = ""
     """The same figure of another tool, measured in the same call; empty: there is none."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """What `bench.trust` sums up, such as `lost`."""
 
 
-def note(promise: str, measured: str, is_kept: bool, peer: str = "") -> None:
+def note(promise: str, measured: str, is_kept: bool, peer: str = "", **counts: int) -> None:
     """Adds a figure to the page, if one is being written."""
     if path := os.environ.get(FILE_VARIABLE):
+        figure = Figure(promise, measured, is_kept, peer, counts)
         with Path(path).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(Figure(promise, measured, is_kept, peer))) + "\n")
+            file.write(json.dumps(asdict(figure)) + "\n")
 
 
 def noted(path: Path) -> Iterator[Figure]:

@@ -14,6 +14,7 @@ from random import Random
 import pytest
 
 from bench.promises import PROMISES
+from tests.agent.torch_python import NEEDS_TORCH
 from tests.running_service import CHECKOUT
 
 FIXTURES = Path(os.environ.get("TRIMTAB_FIXTURES", CHECKOUT.parent / "shared" / "fixtures"))
@@ -30,6 +31,7 @@ MEASUREMENTS = FIXTURES / "speed"
             marks=pytest.mark.long,
         ),
         pytest.param(("start", "--seconds", "0"), marks=pytest.mark.long),
+        pytest.param(("hook_overhead", "--pairs", "3"), marks=NEEDS_TORCH),
         pytest.param(
             ("advice", "--quick"),
             marks=[
@@ -46,6 +48,17 @@ def test_a_benchmark_runs(bench: tuple[str, ...]) -> None:
     done = run(name, *options)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(done.stdout.splitlines()) > 5
+
+
+@pytest.mark.long
+@pytest.mark.processes
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("bench", [("kills", "--kills", "2"), ("backups", "--nodes", "8")])
+def test_a_part_of_trust_finds_nothing(bench: tuple[str, ...]) -> None:
+    name, *options = bench
+    done = run(name, *options, "--check")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 lost, 0 doubled, 0 of" in done.stdout
 
 
 @pytest.mark.parametrize("bench", sorted({each.bench for each in PROMISES if each.bench}))

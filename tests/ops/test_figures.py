@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from bench import __main__ as command
+from bench import figures_page, trust
 from bench.figures import FILE_VARIABLE, Figure, note
+from bench.figures_page import Command
 from bench.promises import PROMISES, Promise
 from tests.running_service import CHECKOUT
 
@@ -26,10 +27,12 @@ def rows(page: str) -> list[list[str]]:
 
 def test_each_promise_has_a_row_and_its_benchmark_is_there() -> None:
     assert len({promise.key for promise in PROMISES}) == len(PROMISES)
-    shown = rows(command.page([], before=""))
-    assert [row[:2] for row in shown] == [[each.text, "not measured"] for each in PROMISES]
+    shown = rows(figures_page.page([], before=""))
+    reasons = {each.text: f": {each.unmeasured}" if each.unmeasured else "" for each in PROMISES}
+    assert [row[:2] for row in shown] == [[t, f"not measured{why}"] for t, why in reasons.items()]
     for promise in PROMISES:
         assert "|" not in promise.text
+        assert (promise.bench is None) == bool(promise.unmeasured)
         assert promise.bench is None or importlib.util.find_spec(f"bench.{promise.bench}")
 
 
@@ -41,8 +44,8 @@ def test_each_benchmark_notes_the_figures_of_its_promises() -> None:
 
 
 def test_a_figure_has_its_machine_and_date_and_the_other_rows_stay() -> None:
-    first = command.page([Figure("stored", "2.31 bytes a sample", True)], before="")
-    second = command.page([Figure("wire", "3.4 bytes a sample", False, "MLflow 40")], first)
+    first = figures_page.page([Figure("stored", "2.31 bytes a sample", True)], before="")
+    second = figures_page.page([Figure("wire", "3.4 bytes a sample", False, "MLflow 40")], first)
     by_promise = {row[0]: row[1:] for row in rows(second)}
     measured, kept, peer, date, machine = by_promise[STORED.text]
     assert (measured, kept, peer) == ("2.31 bytes a sample", "yes", "")
@@ -68,9 +71,9 @@ def test_a_benchmark_that_says_nothing_has_not_kept_its_promise(
     (tmp_path / "bench" / "made_up.py").write_text(imported + code)
     (tmp_path / "bench" / "figures.py").symlink_to(CHECKOUT / "bench" / "figures.py")
     promises = (Promise("first", "One", "made_up"), Promise("second", "Two", "made_up"))
-    monkeypatch.setattr(command, "PROMISES", promises)
+    monkeypatch.setattr(figures_page, "PROMISES", promises)
     monkeypatch.chdir(tmp_path)
-    first, second = command.measured("made_up")
+    first, second = figures_page.measured(Command("made_up"))
     assert (first.measured, first.is_kept) == (shown, shown == "12 s")
     assert not second.is_kept
 
@@ -91,3 +94,41 @@ def test_alone_a_benchmark_writes_no_file(tmp_path: Path, monkeypatch: pytest.Mo
     note("stored", "2.3", is_kept=True)
     assert json.loads((tmp_path / "file").read_text())["promise"] == "stored"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_what_cannot_be_measured_says_why_even_where_the_page_did_not() -> None:
+    (promise,) = [each for each in PROMISES if each.unmeasured]
+    before = f"| {promise.text} | not measured | | | | |\n"
+    (row,) = [row for row in rows(figures_page.page([], before)) if row[0] == promise.text]
+    assert row[1] == "not measured: no GPU on this machine"
+
+
+def test_each_part_of_trust_is_a_benchmark_that_can_be_checked_and_has_a_row() -> None:
+    promised = {promise.key: promise for promise in PROMISES}
+    for key in trust.PARTS.values():
+        assert promised[key].bench is not None
+    shown = subprocess.run(
+        [sys.executable, "-m", "bench", "trust", "--help"],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+    )
+    assert shown.returncode == 0, shown.stderr
+    unknown = subprocess.run(
+        [sys.executable, "-m", "bench", "trust", "--only", "faults,nothing"],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+    )
+    assert unknown.returncode == 2
+    assert "no such part: nothing" in unknown.stderr
+
+
+def test_trust_sums_up_what_its_parts_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = trust.Part("faults", None), trust.Part("kills", 7)
+    assert second.measurement.more == ("--check", "--seed", "7")
+    counted = {"lost": 1, "doubled": 2, "costs": 30, "wrong_costs": 0}
+    first.figures = [Figure("nothing_lost", "3 lost", False, counts=counted)]
+    second.figures = [Figure("working_workers", "50 kills", True, counts={"costs": 12})]
+    said = trust.summary([first, second])
+    assert said == "1 lost, 2 doubled, all 42 costs equal; broken: faults"
