@@ -138,8 +138,9 @@ class Tail:
         values = self._values[:, :count].copy()
         names = list(self._places)
         known = ~np.isnan(values)
-        edges = known.argmax(axis=1), count - known[:, ::-1].argmax(axis=1)
-        whole = edges[1] - edges[0] if count else np.zeros(len(values))
+        whole = np.zeros(len(values))
+        if count:
+            whole += count - known[:, ::-1].argmax(axis=1) - known.argmax(axis=1)
         for place in np.flatnonzero(known.any(axis=1) & (known.sum(axis=1) < whole)):
             _fill(values[place], self._reach[place], is_counter(names[place]))
         index = pd.Index(np.arange(count) * (self._cell_ms / 1000), name="seconds")

@@ -142,3 +142,13 @@ def test_a_node_with_more_than_fits_into_memory_is_refused():
     tail.move_to(start_ms())
     with pytest.raises(TooLargeError):
         tail.add(ref(made), encode_segment(made))
+
+
+@pytest.mark.parametrize("until_seconds", [0.0, -60.0])
+def test_a_tail_that_ends_before_it_begins_has_no_samples(until_seconds):
+    """A node whose clock is wrong may have sent nothing but the future."""
+    node = tail_of([gauges(6)], since_seconds=60.0).node_frame(
+        "n", Hardware(), (), start_ms(until_seconds)
+    )
+    assert len(node.samples) == 0
+    assert CPU in node.samples.columns
