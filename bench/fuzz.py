@@ -62,6 +62,12 @@ class Result:
     seconds: float = 0.0
     problems: list[str] = field(default_factory=list)
 
+    def add(self, other: Result) -> None:
+        """Add what another one found of the same decoder at the same time."""
+        self.outcomes += other.outcomes
+        self.slowest_seconds = max(self.slowest_seconds, other.slowest_seconds)
+        self.problems += other.problems
+
     def __str__(self) -> str:
         outcomes = ", ".join(f"{count} {name}" for name, count in sorted(self.outcomes.items()))
         return (

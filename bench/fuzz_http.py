@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import http.client
 import json
+import math
 import sqlite3
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,10 @@ from bench.hostile import web_processes
 from tests.running_service import Service, wait_until
 
 ANSWER_SECONDS = 60
+FRAMES = 9
+"""Lines of a traceback that are shown."""
+SENDERS = 4
+"""At the same time: one alone mostly waits for the disk."""
 SETTLE_SECONDS = 600
 UNLIMITED = {
     "TRIMTAB_TOKEN_REQUESTS_A_MINUTE": "0",
@@ -31,8 +37,20 @@ class Sender:
     """One kept-alive connection of a client that sends nonsense."""
 
     def __init__(self, service: Service, found: Result) -> None:
-        self._service, self._found, self._token = service, found, service.token
+        self._service, self.found, self._token = service, found, service.token
         self._connection = self._connected()
+
+    def send_all(self, inputs: int, seed: str) -> set[UUID]:
+        """Send so many hostile requests. Return the runs of which uploads were accepted."""
+        accepted = set()
+        for number, asked in enumerate(every(inputs, seed, self.call)):
+            status = self.send(asked, f"seed {seed}, input {number}")
+            self.found.outcomes["accepted" if 200 <= status < 300 else "refused"] += 1
+            if status == 200 and asked.run_id:
+                accepted.add(asked.run_id)
+            if len(self.found.problems) >= MOST_PROBLEMS:
+                break
+        return accepted
 
     def send(self, asked: HostileRequest, name: str) -> int:
         """The status; 0: no answer. Problems are recorded under `name`."""
@@ -41,12 +59,12 @@ class Sender:
         try:
             answer, content = self._answer(asked)
         except (OSError, http.client.HTTPException) as error:
-            self._found.problems.append(f"{name}: {type(error).__name__}: {error}")
+            self.found.problems.append(f"{name}: {type(error).__name__}: {error}")
             self._connection = self._connected()
             return 0
-        self._found.slowest_seconds = max(self._found.slowest_seconds, time.perf_counter() - began)
+        self.found.slowest_seconds = max(self.found.slowest_seconds, time.perf_counter() - began)
         if problem := _problem(answer, content, asked.is_mlflow):
-            self._found.problems.append(f"{name}: {problem}")
+            self.found.problems.append(f"{name}: {problem}")
         return answer.status
 
     def call(self, verb: str, method: str, said: dict[str, Any]) -> dict[str, Any]:
@@ -96,16 +114,18 @@ def tried_over_http(inputs: int, seed: int) -> Result:
 
 
 def _send_all(service: Service, found: Result, inputs: int, seed: int) -> None:
-    sender = Sender(service, found)
     held_bytes = _web_bytes(service)
-    accepted: set[UUID] = set()
-    for number, asked in enumerate(every(inputs, seed, sender.call)):
-        status = sender.send(asked, f"seed {seed}, input {number}")
-        found.outcomes["accepted" if 200 <= status < 300 else "refused"] += 1
-        if status == 200 and asked.run_id:
-            accepted.add(asked.run_id)
-        if len(found.problems) >= MOST_PROBLEMS:
-            return
+    senders = [Sender(service, Result(OVER_HTTP)) for _ in range(SENDERS)]
+    with ThreadPoolExecutor(SENDERS) as pool:
+        sent = [
+            pool.submit(sender.send_all, math.ceil(inputs / SENDERS), f"{seed}, sender {number}")
+            for number, sender in enumerate(senders)
+        ]
+    accepted = set().union(*(each.result() for each in sent))
+    for sender in senders:
+        found.add(sender.found)
+    if len(found.problems) >= MOST_PROBLEMS:
+        return
     found.more_bytes = _web_bytes(service) - held_bytes
     if found.more_bytes > MOST_MORE_BYTES:
         found.problems.append(f"the web server's memory grew by {found.more_bytes / 1e6:.0f} MB")
@@ -160,7 +180,7 @@ def _logged_errors(service: Service) -> set[str]:
     lines = [line for log in logs for line in log.read_text(encoding="utf-8").splitlines()]
     records = [json.loads(line) for line in lines if line.startswith('{"asctime"')]
     return {
-        f"{each['message']}: {each.get('exc_info', '').strip().splitlines()[-1:]}"
+        f"{each['message']}: {each.get('exc_info', '').strip().splitlines()[-FRAMES:]}"
         for each in records
         if each["levelname"] == "ERROR"
     }

@@ -43,7 +43,7 @@ class HostileRequest:
     is_mlflow: bool = False
 
 
-def every(count: int, seed: int, call: Call) -> Iterator[HostileRequest]:
+def every(count: int, seed: str, call: Call) -> Iterator[HostileRequest]:
     """Yield so many requests: five of ten are an agent's, three MLflow's, and two imports."""
     chance = random.Random(seed)
     agents, clients, imports = uploads(chance), mlflow_calls(chance, call), imported(chance)

@@ -88,6 +88,12 @@ class Killer:
             self.figures.problems += [f"seed {seed}: {each}" for each in work.differences(run_id)]
         return is_hit
 
+    def finish(self) -> None:
+        """Import once more: what killed workers have left is swept then."""
+        imports = self.works[-1]
+        run_id = imports.upload(random.Random(0))
+        self._wait(lambda: imports.is_done(run_id), WORK_SECONDS, "the last import isn't done")
+
     def audit(self) -> None:
         for work in self.works:
             work.audit(self.figures)
@@ -168,6 +174,7 @@ def _carried_out(asked: argparse.Namespace, folder: Path) -> int:
     with house(more={name: str(place) for name, place in scratch.items()}) as made:
         killer = Killer(made, folder, figures)
         _kill_all(killer, asked)
+        killer.finish()
         killer.audit()
         places = [*scratch.values(), made.data_dir / "imports"]
         figures.left_files = _left_files(places, figures)
