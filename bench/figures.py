@@ -23,7 +23,7 @@ class Figure:
     peer: str = ""
     """The same figure of another tool, measured in the same call; empty: there is none."""
     counts: dict[str, int] = field(default_factory=dict)
-    """What `bench.trust` sums up, such as `lost`."""
+    """What `bench.trust` summarises, such as `lost`."""
 
 
 def note(promise: str, measured: str, is_kept: bool, peer: str = "", **counts: int) -> None:

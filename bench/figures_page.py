@@ -56,7 +56,7 @@ def commands(bench: str) -> list[Command]:
 
 @dataclass
 class Measurement:
-    """One run of a command: its figures while it goes on, and what it took."""
+    """One run of a command: its figures while it continues, and what it took."""
 
     command: Command
     more: tuple[str, ...] = ()

@@ -89,7 +89,7 @@ class Killer:
         return is_hit
 
     def finish(self) -> None:
-        """Import once more: what killed workers have left is swept then."""
+        """Import again: what killed workers have left is swept then."""
         imports = self.works[-1]
         run_id = imports.upload(random.Random(0))
         self._wait(lambda: imports.is_done(run_id), WORK_SECONDS, "the last import isn't done")

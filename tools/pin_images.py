@@ -1,7 +1,7 @@
 """Pin the images of Dockerfile and docker-compose.yml to the digests that their tags have today.
 
 `python -m tools.pin_images` needs Docker with buildx, and the network. Read the change before you
-commit it: a digest names one build for ever, so from then on nothing else is pulled.
+commit it: a digest names one build forever, so from then on nothing else is pulled.
 """
 
 from __future__ import annotations

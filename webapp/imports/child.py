@@ -53,7 +53,7 @@ class Child:
             return ""
 
     def ended(self) -> Ending | None:
-        """How it ended; None: it goes on."""
+        """How it ended; None: it continues."""
         pid, status, used = os.wait4(self._process.pid, os.WNOHANG)
         if not pid:
             return None

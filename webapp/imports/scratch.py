@@ -1,6 +1,6 @@
 """The folders in which imports are fetched, unpacked and converted.
 
-What was fetched from S3 outlives a worker that is killed: the next one goes on from there.
+What was fetched from S3 outlives a worker that is killed: the next one continues from there.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def _carry_out(task: Task, places: Places) -> Ending:
 
 
 class _Stage:
-    """Writes what is being done, for whoever started the process."""
+    """Writes what is being done, for the process that started this one."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._next = path, 0.0
