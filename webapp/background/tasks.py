@@ -7,7 +7,7 @@ from celery import shared_task
 from webapp.background import pulling, waking
 
 MOST_SECONDS = 7 * 86_400
-"""Each piece of work has a time limit of its own. A host of imports continues while uploads come."""
+"""Each piece of work has a time limit of its own. A host of imports continues as uploads come."""
 
 
 # Acknowledged as soon as a worker has it: it isn't the work, and a killed worker's message that

@@ -81,7 +81,7 @@ class Writer:
         self._tar = tarfile.TarFile(fileobj=file, mode="w", format=tarfile.PAX_FORMAT)
         self._at = datetime.now(UTC).timestamp()
         self._sums = tempfile.SpooledTemporaryFile(  # noqa: SIM115 - until `close`
-            IN_MEMORY_BYTES, dir=settings.SCRATCH_DIR
+            IN_MEMORY_BYTES, dir=str(settings.SCRATCH_DIR)
         )
 
     def add(self, name: str, source: IO[bytes]) -> None:

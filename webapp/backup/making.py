@@ -166,7 +166,7 @@ def _seekable(source: IO[bytes]) -> Iterator[IO[bytes]]:
     if getattr(source, "seekable", lambda: False)():
         yield source
         return
-    with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, dir=settings.SCRATCH_DIR) as spooled:
+    with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, dir=str(settings.SCRATCH_DIR)) as spooled:
         shutil.copyfileobj(source, spooled)
         spooled.seek(0)
         yield spooled
@@ -174,7 +174,7 @@ def _seekable(source: IO[bytes]) -> Iterator[IO[bytes]]:
 
 def _add_list(writer: Writer, taken: rows.Snapshot, store: ObjectStore, made: Made) -> None:
     sizes = {stored.key: stored.size_bytes for stored in store.list("")}
-    with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, dir=settings.SCRATCH_DIR) as lines:
+    with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, dir=str(settings.SCRATCH_DIR)) as lines:
         for key in taken.object_keys():
             if key in sizes:
                 lines.write(f"{sizes[key]} {key}\n".encode())
