@@ -1,6 +1,6 @@
 """Kills workers while they work, and proves that each run is there once and complete.
 
-    python -m bench.kills --check                    50 kills
+    python -m bench.kills --check                    100 kills
     python -m bench.kills --kills 1 --seed 17        one of them again
 
 Runs are uploaded to a real service, and files to be imported. Once a worker has claimed one, it is
@@ -148,7 +148,7 @@ def _busiest(processes: list[psutil.Process]) -> list[psutil.Process]:
 
 def main() -> int:
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    options.add_argument("--kills", type=int, default=50)
+    options.add_argument("--kills", type=int, default=100)
     options.add_argument("--seed", type=int, default=0, help="of the first kill")
     options.add_argument("--check", action="store_true")
     asked = options.parse_args()

@@ -208,8 +208,8 @@ PROMISES = (
     ),
     Promise(
         "working_workers",
-        "50 workers killed while they analyse or import: each run is there once, costs what it "
-        "does undisturbed, and no scratch files are left",
+        "50 workers killed while they analyse and 50 while they import: each run is there once, "
+        "costs what it does undisturbed, and no scratch files are left",
         "kills",
     ),
     Promise(
