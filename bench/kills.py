@@ -57,6 +57,10 @@ class Figures:
     def killed(self) -> int:
         return sum(self.kills.values())
 
+    def killed_at(self, work: str) -> int:
+        """Return how many were killed while they did this work."""
+        return sum(count for name, count in self.kills.items() if name.startswith(f"{work},"))
+
 
 class Killer:
     """Kills the workers of one service while they work."""
@@ -183,9 +187,13 @@ def _carried_out(asked: argparse.Namespace, folder: Path) -> int:
 
 
 def _kill_all(killer: Killer, asked: argparse.Namespace) -> None:
-    """What had ended before its kill is disturbed again, with the seed of later ones."""
-    seeds = iter(range(asked.seed, asked.seed + asked.kills + MOST_MISSED))
-    while killer.figures.killed < asked.kills and (seed := next(seeds, None)) is not None:
+    """As many of each work. What had ended before its kill is disturbed again, with later seeds."""
+    each = -(-asked.kills // len(killer.works))
+    for seed in range(asked.seed, asked.seed + asked.kills + MOST_MISSED):
+        if killer.figures.killed >= asked.kills:
+            return
+        if killer.figures.killed_at(killer.works[seed % len(killer.works)].name) >= each:
+            continue
         killer.figures.missed += not killer.kill(seed)
         if len(killer.figures.problems) > 20:
             return
