@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -167,3 +168,16 @@ def test_a_folder_in_which_a_process_still_works_is_neither_swept_nor_used(held,
     Import.objects.update(given_up_at=timezone.now())
     scratch.tidy()
     assert not folder_of(row).exists()
+
+
+def test_the_time_limit_of_a_host_ends_with_it(held, bucket):
+    """What the process does afterwards has limits of its own."""
+    row = held("First")
+    bucket.release()
+    before = signal.setitimer(signal.ITIMER_REAL, 1000)
+    try:
+        assert tasks.convert(row.artefact_id)
+        left, _ = signal.getitimer(signal.ITIMER_REAL)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *before)
+    assert 500 < left < 1000

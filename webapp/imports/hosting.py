@@ -22,7 +22,7 @@ from advisor.importers.process.ending import Ending
 from advisor.importers.process.task import Limits, Places
 from advisor.importers.recording import NotImportableError
 from webapp.background import claims, fairness
-from webapp.background.time_limit import restart
+from webapp.background.time_limit import restart, time_limit
 from webapp.http.problems import Problem
 from webapp.imports import allowance, queue, scratch, waiting
 from webapp.imports.child import Child
@@ -70,7 +70,8 @@ class Host:
         if not self._begin(artefact_id, **which):
             return False
         try:
-            self._go_on()
+            with time_limit(queue.KIND.limits.longest):
+                self._go_on()
         finally:
             for each in self.going:
                 each.child.kill()
