@@ -68,6 +68,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.STORAGES["staticfiles"]["BACKEND"] = plain
     settings.STATIC_ROOT = folder / "static"
     settings.STATIC_ROOT.mkdir()
+    # Named by primary keys, which the rows of all workers share.
+    settings.IMPORTS_DIR = folder / "imports"
     # Deliberately slow in service; how fast it is matters to one test, which takes it back.
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     _let_children_be_signalled()
