@@ -75,7 +75,9 @@ class Child:
     @property
     def log(self) -> str:
         """The end of what it printed."""
-        return self._log.read_bytes()[-_LOG_BYTES:].decode(errors="replace")
+        with suppress(FileNotFoundError):
+            return self._log.read_bytes()[-_LOG_BYTES:].decode(errors="replace")
+        return ""
 
     def kill(self) -> None:
         """End it at once, with the process that it confines."""
