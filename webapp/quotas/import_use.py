@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import BigIntegerField, F, Value
 
 from webapp.accounts.models import Workspace
 from webapp.quotas import counters, scripts
@@ -68,11 +68,13 @@ def usages(workspace: Workspace) -> list[Usage]:
 def add(workspace_id: int, cpu_seconds: float, unpacked_bytes: int) -> None:
     """Count one attempt in the current hour."""
     hour = counters.hour_now()
+    # As a sum's part PostgreSQL would take the number for one of 32 bits.
+    unpacked = Value(max(unpacked_bytes, 0), output_field=BigIntegerField())
     with transaction.atomic():
         row, _ = ImportUse.objects.get_or_create(workspace_id=workspace_id, hour=hour)
         ImportUse.objects.filter(pk=row.pk).update(
             imports=F("imports") + 1,
-            unpacked_bytes=F("unpacked_bytes") + max(unpacked_bytes, 0),
+            unpacked_bytes=F("unpacked_bytes") + unpacked,
             cpu_seconds=F("cpu_seconds") + max(cpu_seconds, 0.0),
         )
 
