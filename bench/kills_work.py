@@ -79,7 +79,7 @@ class Work:
         return self._asked("done = wanted OR given_up_at IS NOT NULL", run_id)
 
     def end_lease(self, run_id: UUID) -> None:
-        """As if its time were over."""
+        """End the lease of the run's row, as if its time were over."""
         database = self.house.data_dir / "trimtab.sqlite3"
         chosen = f"id IN (SELECT w.id {self.rows})"
         ended = f"SET leased_until = '2026-01-01 00:00:00' WHERE {chosen}"

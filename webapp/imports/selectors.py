@@ -54,7 +54,7 @@ class ImportLine:
 
     @property
     def place(self) -> int | None:
-        """From 1; None if it isn't in line, or further behind than places are counted."""
+        """The place, from 1; None if it isn't in line, or further behind than places are counted."""
         return self.places.by_artefact.get(self.row.artefact_id) if self.is_in_line else None
 
     @property
@@ -171,7 +171,7 @@ def _lines(rows: QuerySet[Import], workspace: Workspace) -> list[ImportLine]:
 
 
 def _turn(line: ImportLine) -> tuple[bool, bool, float]:
-    """Those under way come first, then those in line by their place."""
+    """Sort imports: those under way come first, then those in line by their place."""
     return line.is_waiting, line.place is None, line.place or line.row.due_at.timestamp()
 
 

@@ -128,7 +128,7 @@ def _static_mark() -> str:
 
 
 def _made_mark() -> str:
-    """Of what was made: what loses its content by a power loss loses its size."""
+    """Return the mark of what was made: what loses its content by a power loss loses its size."""
     digest = hashlib.sha256()
     for path in _files_below(Path(settings.STATIC_ROOT)):
         if path.name != STATIC_MARK:

@@ -69,7 +69,7 @@ def locked(tracked: TrackedRun) -> TrackedRun:
 
 
 def models_of(token: Token) -> QuerySet[LoggedModel]:
-    """Those of the runs that the token may read."""
+    """Return the models of runs that the token may read."""
     return _every_model_of(token).filter(tracked__in=tracked_runs_of(token))
 
 

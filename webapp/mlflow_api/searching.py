@@ -200,7 +200,7 @@ def _sortable(value: Any) -> tuple[int, Any]:
 def found(
     workspace_id: int, rows: Iterable[tuple[Found, Facts]], conditions: Conditions, order: Order
 ) -> list[tuple[Found, tuple[Any, ...]]]:
-    """Those rows that meet the conditions, with what they are sorted by.
+    """Return the rows that meet the conditions, with what they are sorted by.
 
     Raises MlflowError or Problem if that takes too long.
     """
