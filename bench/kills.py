@@ -187,7 +187,7 @@ def _carried_out(asked: argparse.Namespace, folder: Path) -> int:
 
 
 def _kill_all(killer: Killer, asked: argparse.Namespace) -> None:
-    """Kill as many at each work. What had ended before its kill is disturbed again, with later seeds."""
+    """Kill as many at each work. What had ended before its kill is disturbed again later."""
     each = -(-asked.kills // len(killer.works))
     for seed in range(asked.seed, asked.seed + asked.kills + MOST_MISSED):
         if killer.figures.killed >= asked.kills:

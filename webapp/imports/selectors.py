@@ -54,7 +54,7 @@ class ImportLine:
 
     @property
     def place(self) -> int | None:
-        """The place, from 1; None if it isn't in line, or further behind than places are counted."""
+        """The place, from 1; None if it isn't in line, or behind the places that are counted."""
         return self.places.by_artefact.get(self.row.artefact_id) if self.is_in_line else None
 
     @property

@@ -122,7 +122,7 @@ def listed(tracked: TrackedRun, model: str, folder: str) -> list[dict[str, Any]]
 
 
 def _entries(own: QuerySet[LoggedFile], parent: str) -> Iterator[dict[str, Any]]:
-    """Yield them in the order of their paths. What else is in a folder that is listed isn't read."""
+    """Yield them in the order of their paths. What else is in a listed folder isn't read."""
     before, folder = f"{parent}/" if parent else "", ""
     within = own.filter(path__lt=f"{parent}0") if parent else own
     later = within.filter(path__gte=before)
