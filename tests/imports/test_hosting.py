@@ -23,6 +23,7 @@ from webapp.accounts.models import Token, Workspace
 from webapp.background import claims, fairness
 from webapp.imports import hosting, queue, scratch, tasks
 from webapp.imports.models import Import
+from webapp.quotas.models import ImportUse
 
 pytestmark = pytest.mark.django_db
 
@@ -162,6 +163,7 @@ def test_a_folder_in_which_a_process_still_works_is_neither_swept_nor_used(held,
         assert tasks.convert(row.artefact_id)
         row.refresh_from_db()
         assert (row.attempts, row.lease) == (0, None)
+        assert not ImportUse.objects.exists(), "it converted nothing"
         assert row.due_at > timezone.now()
     finally:
         process.kill()

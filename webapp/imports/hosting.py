@@ -170,7 +170,8 @@ def _is_kept(each: Conversion, now: float) -> bool:
 def _conclude(each: Conversion, ending: Ending) -> None:
     """Save what was converted, or say why there is nothing."""
     held = each.held
-    allowance.charge(held.row, ending.cpu_seconds, ending.unpacked_bytes)
+    if ending.how != "busy":
+        allowance.charge(held.row, ending.cpu_seconds, ending.unpacked_bytes)
     try:
         if ending.how == "converted":
             run_id = held.row.artefact.run_id
